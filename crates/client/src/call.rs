@@ -271,7 +271,7 @@ impl Client {
         let checked = self.judged(result);
         match &checked {
             Err(error) if error.is_away() => self.absence.away(),
-            Err(Error::Silent { .. }) => {}
+            Err(Error::Silent { .. } | Error::TimedOut) => {}
             Ok(_) | Err(_) => self.absence.back(),
         }
         checked

@@ -32,6 +32,7 @@ pub fn main(words: Vec<OsString>) -> Exit {
     if let Some(shim) = words.first().and_then(|word| shims::called_as(word.as_ref())) {
         let session = Session::new(early(), Global::default());
         let result = (shim.run)(&words[1..], &session);
+        let result = result.map_err(|failure| away::told(failure, &session));
         return ended(result, &session.screen);
     }
     let cli = match Cli::try_parse_from(&words) {

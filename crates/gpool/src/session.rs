@@ -9,6 +9,7 @@ use gpool_client::socket::Surroundings;
 use gpool_client::{Client, Presence, Silence};
 
 use crate::args::Global;
+use crate::console::raw;
 use crate::failure::{Failure, Result};
 use crate::render::clock;
 use crate::render::list::Look;
@@ -46,6 +47,13 @@ fn told(presence: &Presence) -> Option<String> {
             )
         }
     })
+}
+
+/// Writes a note; not into a terminal that is raw, where what fills it writes its own.
+fn note_beside(screen: &Screen, text: &str) {
+    if !raw::is_on() {
+        screen.note(text);
+    }
 }
 
 /// What lets a server that does not answer go on.
@@ -88,7 +96,7 @@ impl Session {
         let screen = self.screen.clone();
         let note = move |presence| {
             if let Some(text) = told(&presence) {
-                screen.note(&text);
+                note_beside(&screen, &text);
             }
         };
         let client = Client::find(self.global.server.as_deref())?.noting(note);
@@ -111,7 +119,7 @@ impl Session {
     #[must_use]
     pub fn patient(&self, client: Client) -> Client {
         let screen = self.screen.clone();
-        self.patient_saying(client, move |text| screen.note(text))
+        self.patient_saying(client, move |text| note_beside(&screen, text))
     }
 
     /// The same, where notes are written in another way.

@@ -60,6 +60,12 @@ impl Drop for Raw {
     }
 }
 
+/// Whether the terminal is raw.
+#[must_use]
+pub fn is_on() -> bool {
+    BEFORE.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+}
+
 /// Makes it raw again, after somebody else has changed it: a shell does when this program was
 /// stopped and goes on.
 pub fn again() {

@@ -171,7 +171,8 @@ impl Stay<'_> {
 
 /// Says something on a terminal that is raw.
 pub fn say(screen: &Screen, text: &str) {
-    let text = text.strip_prefix("note: ").unwrap_or(text);
+    // Ctrl-C is for the program on it.
+    let text = text.strip_prefix("note: ").unwrap_or(text).trim_end_matches(", Ctrl-C leaves");
     screen.note(&format!("\r\n[gpool: {text}]\r"));
 }
 

@@ -188,8 +188,9 @@ fn server(asked: &Result<Asked>, named: Option<&str>, session: &Session) -> Vec<
     match asked {
         Ok(asked) => probes.extend(answering(asked, session)),
         Err(failure) if failure.code() == Some(catalogue::SILENT) => {
-            let ways = failure.tips().join("; or ");
-            probes.push(wrong("server", format!("{}: {ways}", failure.what())));
+            let words = |tip: &String| tip.split_whitespace().collect::<Vec<_>>().join(" ");
+            let ways: Vec<String> = failure.tips().iter().map(words).collect();
+            probes.push(wrong("server", format!("{}; {}", failure.what(), ways.join(", or "))));
             probes.extend(without_server(named, session));
         }
         Err(failure) => {

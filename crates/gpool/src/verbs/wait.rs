@@ -38,13 +38,13 @@ pub struct WaitArgs {
 /// There is no such job, which keeps none of the others from being waited for; or they have not
 /// ended in time.
 pub fn run(args: &WaitArgs, session: &Session) -> Result {
-    let client = session.listener()?;
+    let timeout = args.timeout.map(|span| Duration::from_millis(span.get()));
+    let client = session.listener()?.with_timeout(timeout);
     let user = args.jobs.user.as_deref();
     // Listened to before the first look, so that no end falls between.
     let events = listen(client.events(None)?);
     let mut found =
         resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
-    let timeout = args.timeout.map(|span| Duration::from_millis(span.get()));
     let mut waiting = Waiting {
         client: &client,
         session,

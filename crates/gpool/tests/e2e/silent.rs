@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 
 use rustix::process::Signal;
 
-use crate::harness::{Cluster, Gate, Running, skip, until_so};
+use crate::harness::{Cluster, Gate, Running, Tty, skip, until_so};
 use crate::recovery::{n_asked, says, waits_at};
 use crate::users;
 
@@ -50,6 +50,10 @@ fn a_server_that_is_stopped_is_reported_by_every_command() {
             assert!(ran.err.contains("gpool show @"), "{ran:?}");
         }
     }
+    let wait = cluster.start(["wait", &id, "--timeout", "1s"]);
+    let ran = wait.end();
+    ran.refused(8, &["GP0303"]);
+    assert!(!ran.err.contains("the server is back"), "{ran:?}");
     let (queue, logs, doctor) =
         (cluster.start(["queue"]), cluster.start(["logs", &id]), cluster.start(["doctor"]));
     queue.end().refused(3, &["GP0309", &stopped, "1 job goes on without it", "runs"]);
@@ -108,6 +112,48 @@ fn commands_that_wait_say_that_the_server_is_stopped_and_go_on() {
     assert_eq!((logs.code, logs.out.as_str()), (0, "begun\ndone\n"), "{logs:?}");
     assert_eq!(events.code, 0, "{events:?}");
     assert_eq!(watching.end().code, 143);
+}
+
+#[test]
+fn a_terminal_says_once_that_the_server_is_stopped_and_goes_on() {
+    let cluster = Cluster::new("none");
+    let line = "echo begun; read x; echo got $x; read x; exit 7";
+    let mut tty = Tty::start(&cluster, &["run", "--pty", "--", "sh", "-c", line]);
+    tty.until_shows("begun");
+    cluster.signal_server(Signal::STOP);
+    let silent = format!("[gpool: the server (pid {}) does not answer", cluster.server_pid());
+    tty.until_shows(&silent);
+    tty.types("word\r");
+    cluster.signal_server(Signal::CONT);
+    tty.until_shows("[gpool: the server is back]");
+    tty.until_shows("got word");
+    tty.types("\r");
+    assert_eq!(tty.end(), 7);
+    let seen = tty.seen.lock().unwrap().clone();
+    assert_eq!(seen.matches("does not answer").count(), 1, "{seen:?}");
+}
+
+#[test]
+fn a_server_that_hangs_is_killed_where_the_user_agrees() {
+    if !cfg!(feature = "failpoints") {
+        return skip("built without failpoints");
+    }
+    let mut cluster = Cluster::unstarted(&["--devices", "none"]);
+    let stuck = ("GPOOL_STUCKPOINT".to_owned(), "server-command-heard".to_owned());
+    cluster.variables.push(stuck);
+    cluster.up();
+    let stuck = cluster.start(["submit", "--", "true"]);
+    until_so("the core is stuck", || liveness(&cluster).core_ms > 100);
+    let mut tty = Tty::start(&cluster, &["down", "--timeout", "1s"]);
+    tty.until_shows("Kill it? Its jobs go on. [y/N]");
+    tty.types("n\r");
+    assert_eq!(tty.end(), 8);
+    let mut tty = Tty::start(&cluster, &["down", "--timeout", "1s"]);
+    tty.until_shows("[y/N]");
+    tty.types("y\r");
+    assert_eq!(tty.end(), 0);
+    until_so("the server has ended", || cluster.has_died());
+    stuck.end();
 }
 
 #[test]
