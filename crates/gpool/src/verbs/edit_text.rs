@@ -105,7 +105,7 @@ fn patch(shown: &Map<String, Value>, text: &str) -> std::result::Result<Option<J
         return Ok(None);
     }
     let patch: JobPatch = gpool_wire::json::read(Value::Object(changes).to_string().as_bytes())
-        .map_err(|problem| problem.detail)?;
+        .map_err(|problem| [&[problem.detail], &*problem.tries].concat().join("; "))?;
     patch.check().map_err(|refusal| gpool_wire::Problem::from(refusal).detail)?;
     Ok(Some(patch))
 }

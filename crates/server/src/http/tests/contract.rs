@@ -118,6 +118,34 @@ fn submit_some(rig: &mut Rig) {
 }
 
 #[test]
+fn an_answer_without_an_end_and_the_last_one_are_those_of_the_document() {
+    let mut rig = Rig::new();
+    submit_some(&mut rig);
+    let (socket, document) = (rig.socket(OWNER), document());
+    for (path, query) in [("/api/v1/events", ""), ("/api/v1/jobs/{id}/logs", "?follow=true")] {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        let target = format!("{}{query}", path.replace("{id}", "2"));
+        stream.write_all(request("GET", &target, "").as_bytes()).unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap().to_lowercase();
+        assert!(head.starts_with("http/1.1 200 "), "{head}");
+        let kind = head.lines().find_map(|line| line.strip_prefix("content-type: ")).unwrap();
+        let content = &document["paths"][path]["get"]["responses"]["200"]["content"];
+        let known: Vec<&String> = content.as_object().unwrap().keys().collect();
+        assert_eq!(known, [kind.split(';').next().unwrap()], "{path}");
+    }
+    let (status, _, body) = raw(&socket, &request("POST", "/api/v1/shutdown", "{}"));
+    assert_eq!((status, &*body), (202, ""));
+    let answer = &document["paths"]["/api/v1/shutdown"]["post"]["responses"]["202"];
+    assert!(answer.is_object() && answer.get("content").is_none(), "{answer}");
+}
+
+#[test]
 fn answers_are_those_of_the_document() {
     // Where `cargo xtask test` installs it.
     let program = here("../../target/schemathesis/bin/schemathesis");
