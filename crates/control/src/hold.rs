@@ -35,7 +35,7 @@ impl Control {
         (!is_own).then(|| AdminHold { by: Arc::clone(&caller.owner.user), project })
     }
 
-    fn hold_one(&mut self, id: JobId, hold: Option<&AdminHold>) {
+    pub(crate) fn hold_one(&mut self, id: JobId, hold: Option<&AdminHold>) {
         if matches!(self.job(id).phase, Phase::Paused { .. }) {
             return self.hold_paused(id, hold);
         }

@@ -43,7 +43,7 @@ impl Control {
         if !waits {
             return;
         }
-        self.hold_one(id, Holder::User);
+        self.hold_one(id, None);
         let mut job = self.job(id);
         if let Phase::Held { missing: noted, .. } = &mut job.phase {
             *noted = Some(missing.clone());
