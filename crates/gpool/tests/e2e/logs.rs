@@ -124,23 +124,6 @@ fn since_leaves_out_what_is_older() {
 }
 
 #[test]
-fn a_log_that_is_cut_says_so() {
-    let cluster = Cluster::new("none");
-    // More than any log may have; each line tells what it is.
-    let id = cluster.sh(
-        &[],
-        "yes 0123456789abcdef0123456789abcdef0123456789abcdef | head -c 1200000000; echo LAST",
-    );
-    let job = cluster.until_ended(&id);
-    assert_eq!(job.exit_code, Some(0), "{job:?}");
-    let folder = cluster.state().join("jobs").join(&id).join("1");
-    let kept = std::fs::metadata(folder.join("stdout")).unwrap().len();
-    assert!(kept < 1_200_000_000, "kept {kept}");
-    let tail = cluster.gpool(["logs", &id, "--tail", "3"]).ok();
-    assert!(tail.contains("[gpool: the output limit of") && tail.contains("not kept"), "{tail}");
-}
-
-#[test]
 fn what_is_no_text_comes_out_as_it_is() {
     let cluster = Cluster::new("none");
     let id = cluster.sh(&[], "printf 'a\\000\\377\\033[31mb'");

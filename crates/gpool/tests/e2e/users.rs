@@ -15,7 +15,14 @@ pub fn cluster() -> Option<Cluster> {
         skip("only root can be several users");
         return None;
     }
-    let cluster = Cluster::new("sim:2xH100-80G");
+    let mut cluster = unstarted();
+    cluster.up();
+    Some(cluster)
+}
+
+/// The same, not started yet.
+pub fn unstarted() -> Cluster {
+    let cluster = Cluster::unstarted(&["--devices", "sim:2xH100-80G"]);
     // The program has to be within reach of others as well.
     let program = cluster.path("gpool");
     // By another process: one of ours that is just being started might hold it open to write.
@@ -29,7 +36,7 @@ pub fn cluster() -> Option<Cluster> {
     for name in ["work", "home"] {
         open(&cluster.path(name));
     }
-    Some(cluster)
+    cluster
 }
 
 /// The same command line as somebody else.
