@@ -8,12 +8,13 @@ use crate::record::{Line, Record, with_checksum};
 /// What a claim says, as the claim that says it; `None` if not even who claimed it.
 #[must_use]
 pub fn claim(bytes: &[u8]) -> Option<Vec<u8>> {
-    let Record { claimant, started, limited, halted, ended } = Record::read(bytes)?;
+    let Record { claimant, started, limited, halted, is_swept, ended } = Record::read(bytes)?;
     let started = started.map(|(pid, at)| Line::Started { pid, at });
     let limited = limited.map(|(generation, limit)| Line::Limited { generation, limit });
     let halted = halted.map(|(generation, is_paused)| Line::Halted { generation, is_paused });
+    let swept = is_swept.then_some(Line::Swept);
     let ended = ended.map(Line::Ended);
-    let lines = [Some(Line::Claimed(claimant)), started, limited, halted, ended];
+    let lines = [Some(Line::Claimed(claimant)), started, limited, halted, swept, ended];
     let written = lines.into_iter().flatten().map(|line| {
         with_checksum(&serde_json::to_string(&line).expect("lines have string keys only"))
     });

@@ -1,7 +1,10 @@
 //! The process that forks shepherds, and the agent's line to it. To start the program anew for each
 //! task costs more than all that a shepherd does for a short job: this process starts once, has
-//! everything loaded, and is copied. It decides nothing and keeps nothing; whoever ends it ends no
-//! task, and the agent starts another.
+//! everything loaded, and is copied. It is also the parent to which the processes of a job come when
+//! its shepherd is killed ([`leftovers`]), so it stays until its last shepherd has ended, without an
+//! agent if need be. A nursery that is killed ends no task, and the agent starts another.
+
+pub(crate) mod leftovers;
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -10,6 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use gpool_model::id::TaskId;
 use gpool_sys::{child, clock, proc, signal};
@@ -20,7 +25,9 @@ use rustix::net::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::layout::Layout;
 use crate::shepherd;
+use leftovers::Brood;
 
 /// The first argument by which a nursery is started; the program's `main` looks for it before
 /// anything else and calls [`main`].
@@ -42,7 +49,7 @@ const USUAL_FILES: u64 = 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs the nursery of the agent that is at the other end of its standard input, until that end is
-/// closed, and ends the process.
+/// closed and no shepherd is left, and ends the process.
 pub fn main() -> ! {
     match serve() {
         Ok(()) => child::end(0),
@@ -54,6 +61,7 @@ pub fn main() -> ! {
 fn serve() -> io::Result<()> {
     // Of its own session: what a terminal sends to the agent is not meant for it.
     rustix::process::setsid()?;
+    let mut brood = Brood::new(Layout::new(std::env::current_dir()?));
     std::env::set_current_dir("/")?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     for ignored in [rustix::process::Signal::PIPE, rustix::process::Signal::HUP] {
@@ -63,25 +71,70 @@ fn serve() -> io::Result<()> {
     let boot_id = proc::boot_id();
     // Where the kernel keeps the time is found out here, once, and not by each shepherd.
     let _ = clock::unix_ms();
-    let agent = rustix::stdio::stdin();
-    while let Some((name, socket)) = receive(agent)? {
-        let socket = socket.ok_or(io::ErrorKind::InvalidData)?;
-        fail::fail_point!("nursery-asked");
-        // In this process the socket is closed with the closure.
-        let forked = child::fork_sibling({
-            let (name, boot_id) = (&name, &boot_id);
-            move || shepherd::run(name, boot_id, socket)
-        });
-        match forked {
-            Ok((pid, process)) => {
-                fail::fail_point!("nursery-forked");
-                send(agent, pid.to_string().as_bytes(), Some(process.as_fd()))?;
-                fail::fail_point!("nursery-told");
-            }
-            Err(error) => send(agent, error.to_string().as_bytes(), None)?,
+    rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
+    let mut has_agent = true;
+    while has_agent || !brood.is_empty() {
+        let ready = wait(has_agent, &brood)?;
+        if ready.children {
+            brood.look();
+        }
+        if ready.agent && !serve_one(&boot_id, &mut brood).unwrap_or(false) {
+            has_agent = false;
+            leave_agent()?;
         }
     }
     Ok(())
+}
+
+/// What there is to do.
+struct Ready {
+    agent: bool,
+    children: bool,
+}
+
+/// Waits for the agent to ask, or for a child to end.
+fn wait(has_agent: bool, brood: &Brood) -> io::Result<Ready> {
+    // Made each time: a shepherd that is forked later must not have it. The signal stays blocked,
+    // so none is missed in between.
+    let ended = signal::watch(&[rustix::process::Signal::CHILD.as_raw()])?;
+    let agent = rustix::stdio::stdin();
+    let mut fds = [PollFd::new(&ended, PollFlags::IN), PollFd::new(&agent, PollFlags::IN)];
+    let n_fds = if has_agent { 2 } else { 1 };
+    let pause = brood.pause().and_then(|pause| Timespec::try_from(pause).ok());
+    let n_ready = match poll(&mut fds[..n_fds], pause.as_ref()) {
+        Err(rustix::io::Errno::INTR) => 0,
+        other => other?,
+    };
+    let [children, agent] = fds.map(|fd| !fd.revents().is_empty());
+    signal::take(&ended)?;
+    Ok(Ready { agent, children: children || n_ready == 0 })
+}
+
+/// Forks the shepherd that the agent asks for; `false` if the agent is gone.
+fn serve_one(boot_id: &str, brood: &mut Brood) -> io::Result<bool> {
+    let agent = rustix::stdio::stdin();
+    let Some((name, socket)) = receive(agent)? else { return Ok(false) };
+    let socket = socket.ok_or(io::ErrorKind::InvalidData)?;
+    fail::fail_point!("nursery-asked");
+    let nursery = std::process::id();
+    // In this process the socket is closed with the closure.
+    let forked = child::fork_with_handle(|| shepherd::run(&name, boot_id, nursery, socket));
+    match forked {
+        Ok((pid, process)) => {
+            brood.born(pid, &name);
+            fail::fail_point!("nursery-forked");
+            send(agent, pid.to_string().as_bytes(), Some(process.as_fd()))?;
+            fail::fail_point!("nursery-told");
+        }
+        Err(error) => send(agent, error.to_string().as_bytes(), None)?,
+    }
+    Ok(true)
+}
+
+/// Closes the line to the agent, and lets go of the lock for which the next agent waits.
+fn leave_agent() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    (0..2).try_for_each(|standard| child::place(null.as_fd(), standard))
 }
 
 /// Undoes for jobs without limits of their own that the agent may open as many files as there can
@@ -100,7 +153,7 @@ pub(crate) struct Nursery {
 
 /// What came of asking a nursery.
 pub(crate) enum Asked {
-    /// A shepherd with this id. It is a child of this process, which has to wait for it.
+    /// A shepherd with this id.
     Born(u32, OwnedFd),
     /// The system has no room for one more process, or the like.
     Refused(io::Error),
@@ -111,7 +164,7 @@ pub(crate) enum Asked {
 
 impl Nursery {
     /// Starts one, which holds that file open, and so does each shepherd until it has claimed.
-    pub(crate) fn start(exe: &Path, launching: &File) -> io::Result<Self> {
+    pub(crate) fn start(exe: &Path, layout: &Layout, launching: &File) -> io::Result<Self> {
         let (socket, its) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
@@ -119,7 +172,8 @@ impl Nursery {
         // accident.
         let launching = launching.try_clone()?;
         let mut command = Command::new(exe);
-        command.arg(ARGUMENT).env_clear();
+        // The folder tells it whose claims it may note something in.
+        command.arg(ARGUMENT).env_clear().current_dir(layout.state());
         #[cfg(feature = "failpoints")]
         command.envs(std::env::vars_os().filter(|(name, _)| name == FAILPOINT));
         let process = command
@@ -141,11 +195,9 @@ impl Nursery {
             (..) => Asked::Refused(io::Error::other(answer)),
         }
     }
-}
 
-impl Drop for Nursery {
-    fn drop(&mut self) {
-        // Not by closing its line alone: it may have hung.
+    /// Ends one that does not answer. Otherwise it stays for its shepherds, and ends after them.
+    pub(crate) fn end(mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -29,6 +29,9 @@ pub(crate) struct Claimant {
     pub shepherd: u32,
     /// When it started, or later, in ticks since boot: no process of the task is older.
     pub shepherd_started: u64,
+    /// The process that forked it, to which its job's processes come when it dies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nursery: Option<u32>,
     /// The run of the kernel that it belongs to.
     pub boot_id: String,
     /// Who the task runs as.
@@ -47,9 +50,20 @@ pub(crate) struct Claimant {
 #[serde(tag = "line", rename_all = "snake_case")]
 pub(crate) enum Line {
     Claimed(Claimant),
-    Started { pid: u32, at: Timestamp },
-    Limited { generation: Generation, limit: Option<Millis> },
-    Halted { generation: Generation, is_paused: bool },
+    Started {
+        pid: u32,
+        at: Timestamp,
+    },
+    Limited {
+        generation: Generation,
+        limit: Option<Millis>,
+    },
+    Halted {
+        generation: Generation,
+        is_paused: bool,
+    },
+    /// All that it left when it was killed has ended.
+    Swept,
     Ended(TaskEnd),
 }
 
@@ -70,6 +84,8 @@ pub(crate) struct Record {
     pub limited: Option<(Generation, Option<Millis>)>,
     /// Whether its processes were last stopped where they are or let go on, and by which order.
     pub halted: Option<(Generation, bool)>,
+    /// Whether its claimant was killed, and all that it left has ended since.
+    pub is_swept: bool,
     /// How it ended.
     pub ended: Option<TaskEnd>,
 }
@@ -96,7 +112,8 @@ impl Record {
             match (line, &mut record) {
                 (Line::Claimed(claimant), None) => {
                     let (started, limited, halted, ended) = (None, None, None, None);
-                    record = Some(Self { claimant, started, limited, halted, ended });
+                    let is_swept = false;
+                    record = Some(Self { claimant, started, limited, halted, is_swept, ended });
                 }
                 (Line::Started { pid, at }, Some(record)) => record.started = Some((pid, at)),
                 (Line::Limited { generation, limit }, Some(record)) => {
@@ -105,6 +122,7 @@ impl Record {
                 (Line::Halted { generation, is_paused }, Some(record)) => {
                     record.halted = Some((generation, is_paused));
                 }
+                (Line::Swept, Some(record)) => record.is_swept = true,
                 // The first end is the end.
                 (Line::Ended(end), Some(record)) if record.ended.is_none() => {
                     record.ended = Some(end);
@@ -123,7 +141,18 @@ impl Claimant {
         let shepherd_started = clock::boot_ticks();
         let (boot_id, site) = (boot_id.to_owned(), Site::default());
         let (devices, shares) = (Vec::new(), Vec::new());
-        Self { task, generation, shepherd, shepherd_started, boot_id, uid, site, devices, shares }
+        Self {
+            task,
+            generation,
+            shepherd,
+            shepherd_started,
+            nursery: None,
+            boot_id,
+            uid,
+            site,
+            devices,
+            shares,
+        }
     }
 
     /// Takes note of the devices that it was given.
@@ -285,6 +314,11 @@ impl Found {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok(Record::read(&bytes))
+    }
+
+    /// Notes that all has ended that a claimant left when it was killed.
+    pub fn swept(self) -> io::Result<()> {
+        Claim { file: self.file }.append(&Line::Swept)
     }
 
     /// Notes the end in place of a claimant that is gone.

@@ -400,7 +400,10 @@ pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>)
     if let Some(cause) = &end.cause {
         let outcome = match cause {
             EndCause::TimeLimit | EndCause::Deadline => Some(Outcome::TimedOut),
-            EndCause::Rebooted | EndCause::ShepherdLost | EndCause::Vanished => Some(Outcome::Lost),
+            EndCause::Rebooted
+            | EndCause::ShepherdLost
+            | EndCause::ProcessesMayBeLeft
+            | EndCause::Vanished => Some(Outcome::Lost),
             EndCause::LaunchFailed { .. } | EndCause::Oom | EndCause::PathMissing { .. } => {
                 Some(Outcome::Failed)
             }

@@ -123,8 +123,10 @@ pub enum EndCause {
     },
     /// The machine was restarted while it ran.
     Rebooted,
-    /// The process that watched it was killed.
+    /// The process that watched it was killed, and all that it had started was ended.
     ShepherdLost,
+    /// The process that watched it was killed, and a process that it had started may live.
+    ProcessesMayBeLeft,
     /// The node has no trace of it.
     Vanished,
 }

@@ -207,11 +207,12 @@ impl Group {
         }
     }
 
-    /// Waits until no process is in it, but not longer than that. Only version 2 can tell.
-    pub fn wait_until_empty(&self, most: Duration) {
-        let Some(folder) = &self.unified else { return };
-        let Ok(events) = File::open(folder.join("cgroup.events")) else { return };
-        says(events, "populated 0", most);
+    /// Whether a process is in it, as far as can be told: only version 2 can.
+    #[must_use]
+    pub fn is_populated(&self) -> bool {
+        let events = self.unified.as_ref().map(|folder| folder.join("cgroup.events"));
+        let text = events.and_then(|events| fs::read_to_string(events).ok());
+        text.is_some_and(|text| text.contains("populated 1"))
     }
 
     /// How many of its processes the kernel has ended because its memory was full.

@@ -55,17 +55,16 @@ pub fn fork(cgroup: Option<BorrowedFd<'_>>, body: impl FnOnce() -> Infallible) -
     in_child(pid, body)
 }
 
-/// Forks this process, but the child's parent is this one's: that one is told of the child's end
-/// and waits for it. `body` is as for [`fork`]. The handle on the child is made with it, so there
-/// is no moment in which its id could mean another process.
+/// Forks this process and answers with a handle on the child. `body` is as for [`fork`]. The handle
+/// is made with the child, so there is no moment in which its id could mean another process.
 ///
 /// # Errors
 /// As for [`fork`].
-pub fn fork_sibling(body: impl FnOnce() -> Infallible) -> io::Result<(u32, OwnedFd)> {
+pub fn fork_with_handle(body: impl FnOnce() -> Infallible) -> io::Result<(u32, OwnedFd)> {
     check_one_thread()?;
     let mut handle: libc::c_int = -1;
     // Not `clone3`: filters of containers that can't look into its arguments refuse it.
-    let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD;
+    let flags = libc::CLONE_PIDFD | libc::SIGCHLD;
     let none = std::ptr::null_mut::<libc::c_void>();
     // SAFETY: without CLONE_VM and a stack it is a fork, and the only thread is this one. The
     // third argument is where the kernel writes the handle, for the length of the call.
@@ -125,6 +124,29 @@ pub fn place(fd: BorrowedFd<'_>, standard: i32) -> io::Result<()> {
     // the caller asks for.
     crate::check(unsafe { libc::dup2(fd.as_raw_fd(), standard) })?;
     Ok(())
+}
+
+/// A child of this process that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Its process id.
+    pub pid: u32,
+    /// Its exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+}
+
+/// A child of this process that has ended and was not reaped, which it still is not then.
+#[must_use]
+pub fn first_ended() -> Option<Ended> {
+    // SAFETY: `siginfo_t` is plain data.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is valid for writing.
+    crate::check(unsafe { libc::waitid(libc::P_ALL, 0, &mut info, how) }).ok()?;
+    // SAFETY: it was filled in for a child, or is all zeros.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0)?;
+    Some(Ended { pid, code: (info.si_code == libc::CLD_EXITED).then_some(status) })
 }
 
 /// Ends this process at once, without running anything that was meant for another.

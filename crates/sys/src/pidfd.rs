@@ -47,8 +47,8 @@ pub fn has_ended(process: impl AsFd) -> io::Result<bool> {
     Ok(poll(&mut fds, Some(&now))? > 0)
 }
 
-/// Takes a child of this process that has ended out of the list of processes. Whoever's child it
-/// is else, and one that lives, are left as they are.
+/// Takes a child of this process that has ended out of the list of processes; another process, and
+/// a child that lives, are left as they are.
 pub fn reap(process: impl AsFd) {
     let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
     let _ = waitid(WaitId::PidFd(process.as_fd()), how);

@@ -87,6 +87,27 @@ pub fn descendants(root: u32) -> Vec<u32> {
     found
 }
 
+/// The children of a process.
+#[must_use]
+pub fn children(parent: u32) -> Vec<(u32, Stat)> {
+    let all = all().into_iter().filter_map(|pid| Some((pid, stat(pid)?)));
+    all.filter(|(_, stat)| stat.parent == parent).collect()
+}
+
+/// The same by their ids, as the kernel has them in a list: fast, and possibly without some while
+/// others end.
+#[must_use]
+pub fn children_now(parent: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists = tasks.map(|task| std::fs::read_to_string(task.path().join("children")));
+    let texts = lists.map(Result::unwrap_or_default);
+    texts.flat_map(|text| numbers(&text)).collect()
+}
+
+fn numbers(text: &str) -> Vec<u32> {
+    text.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
 /// The nearest of some processes that is an ancestor of a process, or the process itself.
 #[must_use]
 pub fn nearest_ancestor(pid: u32, among: &dyn Fn(u32) -> bool) -> Option<u32> {
@@ -154,6 +175,11 @@ mod tests {
             std::process::Command::new("sleep").arg("60").env("MARK", "x").spawn().unwrap();
         let me = std::process::id();
         assert!(descendants(me).contains(&child.id()));
+        assert!(children(me).iter().any(|(pid, _)| *pid == child.id()));
+        // Absent from kernels without it.
+        let list = format!("/proc/{me}/task/{me}/children");
+        let is_listed = Path::new(&list).exists();
+        assert!(children_now(me).contains(&child.id()) || !is_listed);
         assert_eq!(nearest_ancestor(child.id(), &|pid| pid == me), Some(me));
         assert_eq!(nearest_ancestor(child.id(), &|_| false), None);
         // The program's environment is there some time after the process is.

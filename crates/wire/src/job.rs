@@ -444,7 +444,7 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::TaskRefused { .. } => "task_refused",
         EndCause::GangEnded { .. } => "gang_ended",
         EndCause::Rebooted => "rebooted",
-        EndCause::ShepherdLost => "shepherd_lost",
+        EndCause::ShepherdLost | EndCause::ProcessesMayBeLeft => "shepherd_lost",
         EndCause::Vanished => "vanished",
     }
 }
@@ -491,6 +491,10 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::ShepherdLost => {
             "the process that watched it was killed, and what it had started was ended".to_owned()
         }
+        EndCause::ProcessesMayBeLeft => "the process that watched it was killed, and processes of \
+            it may be left: without control groups gpool can't find all of them. A GPU that one \
+            uses is not given out, and `gpool gpus` shows its user"
+            .to_owned(),
         EndCause::Vanished => {
             "its node has no trace of it: the store was restored, or files were removed".to_owned()
         }

@@ -1,7 +1,6 @@
 //! What became of a task that was claimed: alive, ended, or lost with its shepherd. The order of
 //! the questions is what keeps a reused process id from being taken for a shepherd.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -12,7 +11,6 @@ use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::Timestamp;
 use gpool_sys::cgroup::{Group, Site};
 use gpool_sys::{clock, pidfd, proc};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::environment::mark;
@@ -21,13 +19,17 @@ use crate::record::{Found, Record};
 
 /// How long a claim may be held by nobody who can be found.
 const PATIENCE_MS: u64 = 2000;
-/// Between two looks at such a claim.
+/// How long the agent's thread waits for processes that it has killed. Most end sooner.
+const MOMENT_MS: u64 = 100;
+/// Between two looks.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What was found.
 pub(super) enum Adopted {
     /// Its shepherd lives, and this is it.
     Alive { record: Record, shepherd: OwnedFd },
+    /// Its shepherd is dead, and processes of it are being ended.
+    Leaving { record: Record },
     /// It is over. Without a record nobody knows of which generation it was.
     Over { record: Option<Record>, end: TaskEnd },
     /// Nobody has ever claimed it.
@@ -67,16 +69,21 @@ fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
     }
     // A claim is never seen without its first line, but after the machine went down.
     let rebooted = record.as_ref().is_none_or(|record| record.claimant.boot_id != proc::boot_id());
+    let mut cause = EndCause::Rebooted;
     if let Some(record) = record.as_ref().filter(|_| !rebooted) {
         fail::fail_point!("agent-lost-before");
-        end_leftovers(layout, record);
+        cause = match end_leftovers(layout, record)? {
+            Leftovers::Some => return Ok(Adopted::Leaving { record: record.clone() }),
+            Leftovers::None => EndCause::ShepherdLost,
+            Leftovers::Unknown => EndCause::ProcessesMayBeLeft,
+        };
         fail::fail_point!("agent-lost-ended");
     }
     let end = TaskEnd {
         started_at: record.as_ref().and_then(|record| record.started).map(|(_, at)| at),
         ended_at: Timestamp::new(clock::unix_ms()),
         exit: None,
-        cause: Some(if rebooted { EndCause::Rebooted } else { EndCause::ShepherdLost }),
+        cause: Some(cause),
         stopped: false,
         usage: Usage::default(),
     };
@@ -101,45 +108,72 @@ fn group_of(record: &Record) -> Group {
     record.claimant.site.existing(&claim_name(record.claimant.task))
 }
 
-/// Ends what a shepherd that was killed left behind: its control group, and whatever started with
-/// the environment of its run.
-fn end_leftovers(layout: &Layout, record: &Record) {
-    let task = record.claimant.task;
+/// What is left of a task whose shepherd was killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leftovers {
+    /// Processes that have not ended yet.
+    Some,
+    /// Nothing, certainly.
+    None,
+    /// Nothing that can be found. Neither a control group nor a nursery has held its processes, so
+    /// one that changed its environment may live.
+    Unknown,
+}
+
+/// Ends what a shepherd that was killed left behind: its control group, what its nursery has taken
+/// in, and whatever started with the environment of its run. Waits for a moment; to be repeated as
+/// long as some is left.
+pub(super) fn end_leftovers(layout: &Layout, record: &Record) -> io::Result<Leftovers> {
     let group = group_of(record);
-    if group.kill() {
-        // What has another environment than it was started with is found by nothing else.
-        group.wait_until_empty(Duration::from_secs(1));
+    let is_grouped = group.kill();
+    let give_up = clock::boot_ms() + MOMENT_MS;
+    while group.is_populated() || is_being_swept(record) || end_marked(layout, record) {
+        if clock::boot_ms() >= give_up {
+            return Ok(Leftovers::Some);
+        }
+        std::thread::sleep(PAUSE);
     }
+    group.remove();
+    // Read again: the nursery notes it before it reaps the shepherd.
+    let found = Found::open(layout, record.claimant.task)?;
+    let record = found.map(|found| found.read()).transpose()?.flatten();
+    Ok(match is_grouped || record.is_some_and(|record| record.is_swept) {
+        true => Leftovers::None,
+        false => Leftovers::Unknown,
+    })
+}
+
+/// Whether its nursery is still ending what it left: until then its shepherd is not reaped.
+fn is_being_swept(record: &Record) -> bool {
+    let claimant = &record.claimant;
+    proc::stat(claimant.shepherd).is_some_and(|stat| {
+        let is_it = stat.started <= claimant.shepherd_started && stat.state == b'Z';
+        is_it && claimant.nursery == Some(stat.parent)
+    })
+}
+
+/// Kills what started with the environment of its run; whether there was any.
+fn end_marked(layout: &Layout, record: &Record) -> bool {
+    let task = record.claimant.task;
     let mark = mark(&layout.attempt(task));
     let rank = task.rank.to_string();
     let me = std::process::id();
     let is_left = |pid: u32| {
         // What started before the claim can't be of it.
-        proc::stat(pid).is_some_and(|stat| stat.started >= record.claimant.shepherd_started)
-            && proc::started_with(pid, &mark)
+        proc::stat(pid).is_some_and(|stat| {
+            stat.started >= record.claimant.shepherd_started && stat.state != b'Z'
+        }) && proc::started_with(pid, &mark)
             // Another task of its gang has the same folder. Who does not say is the first.
             && proc::variable_at_start(pid, "GPOOL_RANK").is_none_or(|it| it == rank.as_bytes())
     };
-    // Each round ends those that the one before had time to start.
-    for _ in 0..10 {
-        let mut ended = BTreeSet::new();
-        for pid in proc::all().into_iter().filter(|pid| *pid != me && is_left(*pid)) {
-            let Ok(Some(process)) = pidfd::open(pid) else { continue };
-            // Asked again after opening: the id may have changed hands.
-            if is_left(pid) && pidfd::signal(&process, Signal::KILL.as_raw()).unwrap_or(false) {
-                wait_for(&process);
-                ended.insert(pid);
-            }
-        }
-        if ended.is_empty() {
-            break;
+    let mut found = false;
+    for pid in proc::all().into_iter().filter(|pid| *pid != me && is_left(*pid)) {
+        found = true;
+        let Ok(Some(process)) = pidfd::open(pid) else { continue };
+        // Asked again after opening: the id may have changed hands.
+        if is_left(pid) {
+            let _ = pidfd::signal(&process, Signal::KILL.as_raw());
         }
     }
-    group.remove();
-}
-
-/// Waits until a killed process has ended, or for a second if the kernel keeps it.
-fn wait_for(process: &OwnedFd) {
-    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-    let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&second));
+    found
 }

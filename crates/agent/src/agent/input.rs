@@ -19,12 +19,15 @@ pub(super) enum Input {
         task: TaskId,
         unusable: Vec<DeviceUuid>,
     },
+    /// All that a dead shepherd has left of a task has ended.
+    Left(TaskId),
     /// Open something towards a task.
     Open(Box<Asked>),
     Stop,
 }
 
 /// Where others put it.
+#[derive(Clone)]
 pub(super) struct InputSender {
     inputs: Sender<Input>,
     waker: Waker,

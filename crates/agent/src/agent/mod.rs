@@ -10,6 +10,7 @@ mod launch;
 mod lines;
 mod runner;
 mod shepherds;
+mod takeover;
 mod wake;
 
 use std::collections::BTreeMap;
@@ -214,9 +215,10 @@ impl Agent {
         let waker = Waker::new().map_err(system("make an event descriptor"))?;
         let samples = Samples::default();
         let sender = input::InputSender::new(inputs.clone(), waker.clone());
-        let devices = Devices::start(&config, devices, Arc::clone(&samples), sender)
+        let devices = Devices::start(&config, devices, Arc::clone(&samples), sender.clone())
             .map_err(system("start a thread"))?;
-        let parts = runner::Parts { config, layout, site, _held: held, devices, to_server, blobs };
+        let parts =
+            runner::Parts { config, layout, site, _held: held, devices, sender, to_server, blobs };
         let runner =
             Runner::new(parts, launching, taken, waker.clone()).map_err(system("watch events"))?;
         let thread = std::thread::Builder::new()

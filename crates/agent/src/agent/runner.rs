@@ -8,7 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::mpsc::Receiver;
 
 use gpool_model::SlotPart;
-use gpool_model::agent::{Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::agent::{Report, Stamp, TaskEnd, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::{Bytes, Timestamp};
@@ -16,7 +16,6 @@ use gpool_node::converge::{self, Action, Converge, Halting};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, proc};
 
-use super::adopt::{Adopted, adopt, put_groups_away};
 use super::devices::Devices;
 use super::done::Done;
 use super::input::{self, Input};
@@ -25,7 +24,7 @@ use super::lines::Lines;
 use super::shepherds::{About, Introduced, Shepherds};
 use super::wake::{Token, Waker, Watch};
 use super::{AgentConfig, Blobs, ToServer};
-use crate::layout::{Layout, claim_name, claimed_task};
+use crate::layout::{Layout, claim_name};
 use crate::message::{FromShepherd, ToShepherd};
 use crate::record::{Claim, Claimant, rename_new};
 
@@ -37,6 +36,8 @@ pub(super) struct Parts {
     /// The lock on the state directory.
     pub _held: File,
     pub devices: Devices,
+    /// For threads that tell this one something.
+    pub sender: input::InputSender,
     pub to_server: ToServer,
     pub blobs: Blobs,
 }
@@ -50,6 +51,8 @@ pub(super) struct Runner {
     done: Done,
     /// Tasks whose devices are being asked.
     asked: BTreeMap<TaskId, Box<TaskOrder>>,
+    /// Tasks that are lost and whose devices are being asked.
+    pub(super) lost: BTreeMap<TaskId, TaskReport>,
     pub(super) memory: BTreeMap<DeviceUuid, Bytes>,
     /// The last report that carried a stamp.
     stamp: Stamp,
@@ -62,7 +65,7 @@ pub(super) struct Runner {
     /// What elements of the array that was started last are given.
     pub(super) values: RefCell<LastValues>,
     /// What was seen and not yet dealt with.
-    seen: VecDeque<converge::Input>,
+    pub(super) seen: VecDeque<converge::Input>,
 }
 
 impl Runner {
@@ -82,6 +85,7 @@ impl Runner {
             converge: Converge::new(over),
             done,
             asked: BTreeMap::new(),
+            lost: BTreeMap::new(),
             memory: BTreeMap::new(),
             stamp: Stamp { incarnation: input::incarnation(), sequence: 0 },
             inventory: None,
@@ -115,68 +119,6 @@ impl Runner {
         }
     }
 
-    /// Takes over what an earlier agent left.
-    fn adopt_all(&mut self) -> io::Result<()> {
-        let mut tasks = Vec::new();
-        for entry in std::fs::read_dir(self.parts.layout.tasks())? {
-            let entry = entry?;
-            let name = entry.file_name();
-            match name.to_str().and_then(claimed_task) {
-                Some(task) => tasks.push(task),
-                // A claim that was not finished: whoever is at it finds it gone, and launches
-                // nothing.
-                None if name.as_encoded_bytes().starts_with(b".new-") => {
-                    std::fs::remove_file(entry.path())?;
-                }
-                None => {}
-            }
-        }
-        tasks.sort_unstable();
-        fail::fail_point!("agent-adopt-before");
-        for task in tasks {
-            self.adopt(task, Generation::default());
-            fail::fail_point!("agent-adopt-each");
-        }
-        put_groups_away(&self.parts.layout, &self.parts.site);
-        Ok(())
-    }
-
-    /// Finds out what became of a task that somebody has claimed.
-    fn adopt(&mut self, task: TaskId, generation: Generation) {
-        let adopted = adopt(&self.parts.layout, task);
-        let (generation, is) = match adopted {
-            Ok(Adopted::Alive { record, shepherd }) => {
-                let (generation, is_paused) = (record.generation(), record.is_paused());
-                let claimant = record.claimant;
-                let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
-                self.parts.devices.owned(claimant.shepherd, task, claimant.given());
-                let is = match record.started {
-                    Some((pid, started_at)) if is_paused => TaskIs::Paused { pid, started_at },
-                    Some((pid, started_at)) => TaskIs::Running { pid, started_at },
-                    None => TaskIs::Launching,
-                };
-                // Without the descriptor its end would not be seen; its own line still tells.
-                drop(watched);
-                (generation, is)
-            }
-            Ok(Adopted::Over { record, end }) => {
-                let known = record.map(|record| record.generation());
-                (known.unwrap_or(generation), TaskIs::Ended(end))
-            }
-            Ok(Adopted::Unclaimed) => {
-                let why = "its shepherd was ended before it had started anything".to_owned();
-                let end = not_started(EndCause::LaunchFailed { why });
-                return self.prevent(task, generation, end);
-            }
-            Err(error) => {
-                let path = self.parts.layout.claim(task);
-                let why = format!("its record {} can't be used: {error}", path.display());
-                (generation, TaskIs::Ended(not_started(EndCause::LaunchFailed { why })))
-            }
-        };
-        self.seen.push_back(converge::Input::Found(TaskReport { task, generation, is }));
-    }
-
     /// Takes an input of another thread; `false` if it was the last.
     fn take(&mut self, input: Input) -> bool {
         match input {
@@ -198,7 +140,11 @@ impl Runner {
                     self.say(report);
                 }
             }
+            Input::Left(task) => self.adopt(task, Generation::default()),
             Input::Checked { task, unusable } => {
+                if let Some(report) = self.lost.remove(&task) {
+                    self.seen.push_back(converge::Input::Found(report));
+                }
                 if let Some(order) = self.asked.remove(&task) {
                     if unusable.is_empty() {
                         self.start(&order);
@@ -429,7 +375,7 @@ impl Runner {
     }
 
     /// Claims a task itself, so that no shepherd of an earlier agent can any more.
-    fn prevent(&mut self, task: TaskId, generation: Generation, end: TaskEnd) {
+    pub(super) fn prevent(&mut self, task: TaskId, generation: Generation, end: TaskEnd) {
         fail::fail_point!("agent-prevent-before");
         let claimant = Claimant::this_process(task, generation, 0, &proc::boot_id());
         match Claim::take_ended(&self.parts.layout, claimant, &end) {
@@ -476,7 +422,7 @@ fn stopped() -> TaskEnd {
     TaskEnd { cause: None, stopped: true, ..not_started(cause) }
 }
 
-fn not_started(cause: EndCause) -> TaskEnd {
+pub(super) fn not_started(cause: EndCause) -> TaskEnd {
     TaskEnd {
         started_at: None,
         ended_at: Timestamp::new(clock::unix_ms()),

@@ -112,6 +112,7 @@ pub(super) struct Shepherds {
     nursery: Option<Nursery>,
     /// Held by them until they have claimed their tasks.
     launching: File,
+    layout: Layout,
 }
 
 impl Shepherds {
@@ -128,6 +129,7 @@ impl Shepherds {
             listener,
             nursery: None,
             launching,
+            layout: layout.clone(),
         })
     }
 
@@ -164,7 +166,7 @@ impl Shepherds {
         for _ in 0..NURSERIES_MOST {
             let nursery = match &self.nursery {
                 Some(nursery) => nursery,
-                None => self.nursery.insert(Nursery::start(exe, &self.launching)?),
+                None => self.nursery.insert(Nursery::start(exe, &self.layout, &self.launching)?),
             };
             // Another one for each try: nobody else must hear what the shepherd is told.
             let (ours, its) =
@@ -172,7 +174,11 @@ impl Shepherds {
             match nursery.fork(task, its.as_fd()) {
                 Asked::Born(pid, process) => return Ok((pid, process, ours)),
                 Asked::Refused(error) => return Err(error),
-                Asked::Gone => self.nursery = None,
+                Asked::Gone => {
+                    if let Some(nursery) = self.nursery.take() {
+                        nursery.end();
+                    }
+                }
             }
         }
         Err(io::Error::other("it ends before it has forked one"))

@@ -41,15 +41,15 @@ use tree::{Reaped, Tree};
 
 /// Runs the shepherd of one task in a process that was just forked for it: `name` is for people
 /// who look at a list of processes, what to do comes through the socket.
-pub(crate) fn run(name: &str, boot_id: &str, socket: OwnedFd) -> ! {
-    match born(name, boot_id, socket) {
+pub(crate) fn run(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> ! {
+    match born(name, boot_id, nursery, socket) {
         Ok(()) => child::end(0),
         // Its agent sees that it ended without a word, and that nothing was claimed.
         Err(_) => child::end(1),
     }
 }
 
-fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
+fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<()> {
     // In place of the nursery's line, and for the task to read from.
     let null = File::options().read(true).write(true).open("/dev/null")?;
     child::place(null.as_fd(), 0)?;
@@ -72,7 +72,7 @@ fn born(name: &str, boot_id: &str, socket: OwnedFd) -> io::Result<()> {
     let task = launch.order.task();
     let mut link = Link::new(task, &layout, socket, said)?;
     fail::fail_point!("shepherd-claim-before");
-    let claimed = claim(&layout, &launch, boot_id);
+    let claimed = claim(&layout, &launch, boot_id, nursery);
     // In place of the lock that a later agent waits for.
     child::place(null.as_fd(), 1)?;
     drop(null);
@@ -128,11 +128,17 @@ fn read_launch(input: &mut impl io::BufRead) -> io::Result<(Launch, Vec<u8>, Opt
     Ok((launch, context, script))
 }
 
-fn claim(layout: &Layout, launch: &Launch, boot_id: &str) -> io::Result<Option<Claim>> {
+fn claim(
+    layout: &Layout,
+    launch: &Launch,
+    boot_id: &str,
+    nursery: u32,
+) -> io::Result<Option<Claim>> {
     let order = &launch.order;
     let mut claimant =
         Claimant::this_process(order.task(), order.generation, order.spec.owner.uid, boot_id);
     claimant.site = launch.site.clone();
+    claimant.nursery = Some(nursery);
     claimant.has(&order.allocation.slots);
     Claim::take(layout, claimant)
 }

@@ -7,6 +7,8 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use gpool_model::job::ExitStatus;
 
+use crate::nursery::leftovers::kill_child;
+
 /// How long stopping all processes may take; one that the kernel keeps may need a while.
 const FREEZE: std::time::Duration = std::time::Duration::from_secs(10);
 const FREEZE_MS: u64 = 10_000;
@@ -118,6 +120,9 @@ impl Tree {
     /// meanwhile: to be repeated until all are gone.
     pub(super) fn kill(&self) {
         if !self.group.as_ref().is_some_and(Group::kill) {
+            // First by the kernel's list, which takes microseconds: one that forks and exits faster
+            // than all processes can be looked at has come here as an orphan.
+            proc::children_now(std::process::id()).into_iter().for_each(kill_child);
             // Stopped first, so that none can start others while they are ended one by one.
             self.signal_all(Signal::STOP);
         }

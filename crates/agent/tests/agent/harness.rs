@@ -21,6 +21,11 @@ use gpool_model::unit::{Millis, Timestamp};
 /// Longer than anything takes on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The setting of a node without control groups.
+const WITHOUT_GROUPS: &str = "without groups";
+/// Takes them away from what is started in a mount namespace of its own.
+const UNGROUP: &str = "umount --all --types cgroup2";
+
 pub struct Node {
     pub folder: tempfile::TempDir,
     settings: Vec<String>,
@@ -70,10 +75,33 @@ impl Node {
         std::fs::write(self.folder.path().join("blobs").join(name), bytes).unwrap();
     }
 
+    /// A node that can't make control groups; none, and the reason said, where root alone could
+    /// take them away.
+    pub fn without_groups(settings: &[&str]) -> Option<Self> {
+        let tries = Command::new("unshare").args(["--mount", "sh", "-c", UNGROUP]).status();
+        if !tries.is_ok_and(|status| status.success()) {
+            eprintln!("SKIPPED: control groups can't be taken away here");
+            return None;
+        }
+        Some(Self::with(&[settings, &[WITHOUT_GROUPS]].concat()))
+    }
+
     pub fn start(&mut self) {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_gpool-agent-host"))
+        let program = env!("CARGO_BIN_EXE_gpool-agent-host");
+        let (without, settings): (Vec<&String>, Vec<&String>) =
+            self.settings.iter().partition(|it| *it == WITHOUT_GROUPS);
+        let mut command = match without.is_empty() {
+            true => Command::new(program),
+            false => {
+                let mut command = Command::new("unshare");
+                command.args(["--mount", "sh", "-c", &format!("{UNGROUP} && exec \"$@\""), "sh"]);
+                command.arg(program);
+                command
+            }
+        };
+        let mut process = command
             .arg(self.folder.path())
-            .args(&self.settings)
+            .args(settings)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -7,6 +7,7 @@ mod devices;
 mod end;
 mod harness;
 mod launch;
+mod leftovers;
 mod nursery;
 mod output;
 mod pause;

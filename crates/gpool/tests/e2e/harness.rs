@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 pub use gate::Gate;
+use processes::within;
 pub use processes::{kill_9, processes_of};
 pub use tty::Tty;
 
@@ -184,6 +185,8 @@ pub struct Cluster {
     /// For the server only.
     pub variables: Vec<(String, String)>,
     server: Option<Child>,
+    /// Whether servers of it find no control groups of version 2; only root can.
+    pub is_without_groups: bool,
 }
 
 impl Cluster {
@@ -208,7 +211,8 @@ impl Cluster {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        Self { folder, flags, variables: Vec::new(), server: None }
+        let variables = Vec::new();
+        Self { folder, flags, variables, server: None, is_without_groups: false }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -344,6 +348,10 @@ impl Cluster {
             .open(self.path("server.log"))
             .unwrap();
         let mut command = self.command();
+        if self.is_without_groups {
+            let line = "umount --all --types cgroup2; exec \"$0\" \"$@\"";
+            command = within(&command, &["unshare", "--mount", "sh", "-c", line]);
+        }
         // A file of nodes has their names in it.
         let are_named = self.flags.iter().any(|flag| flag.ends_with("nodes.toml"));
         command.args(["up", "--foreground"]).args(&self.flags);

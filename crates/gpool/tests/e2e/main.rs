@@ -41,6 +41,7 @@ mod import;
 mod instances;
 mod interactive;
 mod kill;
+mod left;
 mod life;
 mod limits;
 mod lists;

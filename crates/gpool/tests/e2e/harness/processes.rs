@@ -1,6 +1,7 @@
 //! Processes that were started for a cluster.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::process::{Pid, Signal};
 
@@ -25,4 +26,15 @@ pub fn kill_9(pid: u32) {
         // It may have ended by itself meanwhile.
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
+}
+
+/// A command as other words start it.
+pub fn within(inner: &Command, words: &[&str]) -> Command {
+    let mut outer = Command::new(words[0]);
+    outer.env_clear().envs(inner.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    outer.args(&words[1..]).arg(inner.get_program()).args(inner.get_args());
+    if let Some(folder) = inner.get_current_dir() {
+        outer.current_dir(folder);
+    }
+    outer
 }

@@ -1,0 +1,115 @@
+//! Taking over tasks that were claimed: from an earlier agent, and from a shepherd that was killed.
+
+use std::io;
+use std::time::Duration;
+
+use gpool_model::agent::{TaskIs, TaskReport};
+use gpool_model::id::{Generation, TaskId};
+use gpool_model::job::EndCause;
+use gpool_node::converge;
+
+use super::adopt::{Adopted, Leftovers, adopt, end_leftovers, put_groups_away};
+use super::input::Input;
+use super::runner::{Runner, not_started};
+use crate::layout::claimed_task;
+use crate::record::Record;
+
+impl Runner {
+    /// Takes over what an earlier agent left.
+    pub(super) fn adopt_all(&mut self) -> io::Result<()> {
+        let mut tasks = Vec::new();
+        for entry in std::fs::read_dir(self.parts.layout.tasks())? {
+            let entry = entry?;
+            let name = entry.file_name();
+            match name.to_str().and_then(claimed_task) {
+                Some(task) => tasks.push(task),
+                // A claim that was not finished: whoever is at it finds it gone, and launches
+                // nothing.
+                None if name.as_encoded_bytes().starts_with(b".new-") => {
+                    std::fs::remove_file(entry.path())?;
+                }
+                None => {}
+            }
+        }
+        tasks.sort_unstable();
+        fail::fail_point!("agent-adopt-before");
+        for task in tasks {
+            self.adopt(task, Generation::default());
+            fail::fail_point!("agent-adopt-each");
+        }
+        put_groups_away(&self.parts.layout, &self.parts.site);
+        Ok(())
+    }
+
+    /// Finds out what became of a task that somebody has claimed.
+    pub(super) fn adopt(&mut self, task: TaskId, generation: Generation) {
+        let adopted = adopt(&self.parts.layout, task);
+        let (generation, is) = match adopted {
+            Ok(Adopted::Alive { record, shepherd }) => {
+                let claimant = &record.claimant;
+                let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
+                self.parts.devices.owned(claimant.shepherd, task, claimant.given());
+                // Without the descriptor its end would not be seen; its own line still tells.
+                drop(watched);
+                (record.generation(), goes_on(&record))
+            }
+            Ok(Adopted::Leaving { record }) => {
+                let found = (record.generation(), goes_on(&record));
+                self.await_leftovers(record);
+                found
+            }
+            Ok(Adopted::Over { record, end }) => {
+                let known = record.as_ref().map_or(generation, Record::generation);
+                let is_lost = matches!(
+                    end.cause,
+                    Some(EndCause::ShepherdLost | EndCause::ProcessesMayBeLeft)
+                );
+                let report = TaskReport { task, generation: known, is: TaskIs::Ended(end) };
+                match record.filter(|it| is_lost && !it.claimant.devices.is_empty()) {
+                    // Processes that use its devices are reported before the devices are free.
+                    Some(record) => {
+                        self.parts.devices.check(task, record.claimant.devices.clone());
+                        self.lost.insert(task, report);
+                        (known, goes_on(&record))
+                    }
+                    None => return self.seen.push_back(converge::Input::Found(report)),
+                }
+            }
+            Ok(Adopted::Unclaimed) => {
+                let why = "its shepherd was ended before it had started anything".to_owned();
+                return self.prevent(task, generation, not_started(EndCause::LaunchFailed { why }));
+            }
+            Err(error) => {
+                let path = self.parts.layout.claim(task);
+                let why = format!("its record {} can't be used: {error}", path.display());
+                (generation, TaskIs::Ended(not_started(EndCause::LaunchFailed { why })))
+            }
+        };
+        self.seen.push_back(converge::Input::Found(TaskReport { task, generation, is }));
+    }
+
+    /// Ends what a dead shepherd has left on a thread of its own, which may take as long as the
+    /// kernel needs for it, and looks at the task again then.
+    fn await_leftovers(&self, record: Record) {
+        /// Between two attempts at processes that do not end.
+        const PAUSE: Duration = Duration::from_millis(500);
+        let (layout, sender) = (self.parts.layout.clone(), self.parts.sender.clone());
+        let wait = move || {
+            while matches!(end_leftovers(&layout, &record), Ok(Leftovers::Some)) {
+                std::thread::sleep(PAUSE);
+            }
+            sender.send(Input::Left(record.claimant.task));
+        };
+        // Without room for a thread the next agent looks at it again.
+        let _ = std::thread::Builder::new().name("leftovers".into()).spawn(wait);
+    }
+}
+
+/// How a task is that has not ended, by its claim.
+fn goes_on(record: &Record) -> TaskIs {
+    match record.started {
+        Some((pid, started_at)) if record.is_paused() => TaskIs::Paused { pid, started_at },
+        Some((pid, started_at)) => TaskIs::Running { pid, started_at },
+        None => TaskIs::Launching,
+    }
+}
