@@ -1,8 +1,8 @@
 //! The process that forks shepherds, and the agent's line to it. To start the program anew for each
 //! task costs more than all that a shepherd does for a short job: this process starts once, has
-//! everything loaded, and is copied. It is also the parent to which the processes of a job come when
-//! its shepherd is killed ([`leftovers`]), so it stays until its last shepherd has ended, without an
-//! agent if need be. A nursery that is killed ends no task, and the agent starts another.
+//! everything loaded, and is copied. It also takes in the processes of a job when its shepherd is
+//! killed ([`leftovers`]), so it stays until its last shepherd has ended, without an agent if need
+//! be. A nursery that is killed ends no task, and the agent starts another.
 
 pub(crate) mod leftovers;
 
@@ -131,7 +131,7 @@ fn serve_one(boot_id: &str, brood: &mut Brood) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Closes the line to the agent, and lets go of the lock for which the next agent waits.
+/// Closes the line to the agent, and lets go of the lock that the next agent awaits.
 fn leave_agent() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     (0..2).try_for_each(|standard| child::place(null.as_fd(), standard))
@@ -172,7 +172,7 @@ impl Nursery {
         // accident.
         let launching = launching.try_clone()?;
         let mut command = Command::new(exe);
-        // The folder tells it whose claims it may note something in.
+        // It notes in the claims of that folder what it has ended.
         command.arg(ARGUMENT).env_clear().current_dir(layout.state());
         #[cfg(feature = "failpoints")]
         command.envs(std::env::vars_os().filter(|(name, _)| name == FAILPOINT));

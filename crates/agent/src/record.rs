@@ -29,7 +29,7 @@ pub(crate) struct Claimant {
     pub shepherd: u32,
     /// When it started, or later, in ticks since boot: no process of the task is older.
     pub shepherd_started: u64,
-    /// The process that forked it, to which its job's processes come when it dies.
+    /// The process that forked it, and that takes in its job's processes when it dies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nursery: Option<u32>,
     /// The run of the kernel that it belongs to.

@@ -59,7 +59,7 @@ impl Couriers {
         self.n_by_user.get(&uid).copied().unwrap_or(0)
     }
 
-    /// The lanes from which one more message may be sent, with the first message of each.
+    /// The lanes that may send one more message, with the first message of each.
     fn open(&self) -> impl Iterator<Item = (&Lane, &(Timestamp, DeliveryId))> {
         let has_room = |lane: &Lane| {
             let in_lane = self.n_by_lane.get(lane).copied().unwrap_or(0);

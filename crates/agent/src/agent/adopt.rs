@@ -108,7 +108,7 @@ fn group_of(record: &Record) -> Group {
     record.claimant.site.existing(&claim_name(record.claimant.task))
 }
 
-/// What is left of a task whose shepherd was killed.
+/// What a killed shepherd left of its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leftovers {
     /// Processes that have not ended yet.

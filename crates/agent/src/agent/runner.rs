@@ -51,7 +51,7 @@ pub(super) struct Runner {
     done: Done,
     /// Tasks whose devices are being asked.
     asked: BTreeMap<TaskId, Box<TaskOrder>>,
-    /// Tasks that are lost and whose devices are being asked.
+    /// Tasks that are lost, while their devices are being asked.
     pub(super) lost: BTreeMap<TaskId, TaskReport>,
     pub(super) memory: BTreeMap<DeviceUuid, Bytes>,
     /// The last report that carried a stamp.

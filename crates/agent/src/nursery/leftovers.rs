@@ -1,8 +1,8 @@
-//! What a shepherd that was killed leaves: its job's processes, whatever they did to get away. The
-//! kernel gives orphans to the nearest ancestor that takes them (`PR_SET_CHILD_SUBREAPER`), which is
-//! their shepherd, and after its death the nursery. A child of the nursery that it did not fork
-//! therefore descends from a shepherd that is dead, and is ended. No environment, session or
-//! process group is asked: a job can change those, and it can't choose its ancestors.
+//! Processes that a killed shepherd leaves, whatever they did to get away. The kernel gives orphans
+//! to the nearest ancestor that takes them (`PR_SET_CHILD_SUBREAPER`): to their shepherd, and after
+//! its death to the nursery. A child of the nursery that it did not fork therefore descends from a
+//! dead shepherd, and is ended. Environment, session and process group don't matter: a job can
+//! change those, and not its ancestors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,9 +26,9 @@ pub(super) struct Brood {
     layout: Layout,
     /// By their process ids; `None` for a name that is no task's.
     shepherds: BTreeMap<u32, Option<TaskId>>,
-    /// Whether a shepherd was killed whose processes have not all ended. Until then shepherds that
-    /// have ended are not reaped: an agent that no longer sees its shepherd knows that nothing is
-    /// left of the task.
+    /// Whether a shepherd was killed and processes of its job live. Until they have ended, dead
+    /// shepherds are not reaped: an agent that no longer sees a shepherd knows that nothing is left
+    /// of the task.
     is_sweeping: bool,
 }
 
@@ -91,7 +91,7 @@ impl Brood {
             children.filter(|pid| !self.shepherds.contains_key(pid)).collect();
         if others.is_empty() {
             for pid in dead {
-                // Before it is reaped, for which its agent waits.
+                // Before it is reaped: its agent waits for that.
                 self.note(pid);
                 self.reap(pid);
             }
@@ -119,7 +119,7 @@ impl Brood {
     }
 }
 
-/// Kills a child of this process. Its id can't mean another process: it keeps it until it is reaped.
+/// Kills a child of this process. Its id can't mean another process until it is reaped.
 pub(crate) fn kill_child(pid: u32) {
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
         let _ = kill_process(pid, Signal::KILL);

@@ -137,7 +137,7 @@ fn a_stranger_with_the_shepherds_process_id_is_left_alone() {
     leave_claim(&node, task, stranger.pid(), &gpool_sys::proc::boot_id());
     node.start();
     let end = node.wait_for_end(task);
-    // The claim names no nursery, so what it started may live.
+    // The claim names no nursery, so a process that it started may live.
     assert_eq!(end.cause, Some(EndCause::ProcessesMayBeLeft));
     node.stop_task(task, Millis::ZERO);
     node.acknowledge(task);

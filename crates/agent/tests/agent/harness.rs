@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The setting of a node without control groups.
 const WITHOUT_GROUPS: &str = "without groups";
-/// Takes them away from what is started in a mount namespace of its own.
+/// Takes them away from a program in a mount namespace of its own.
 const UNGROUP: &str = "umount --all --types cgroup2";
 
 pub struct Node {

@@ -26,7 +26,7 @@ fn start_escaping(node: &mut Node, number: u64) -> (TaskId, u32) {
     let task = node.run(&job);
     node.wait_for_start(task);
     let escaped = written_pid(&file);
-    until("it is nobody's child but the shepherd's", || {
+    until("it is the shepherd's child", || {
         let parent = gpool_sys::proc::stat(escaped).map(|stat| stat.parent);
         parent == Some(shepherd_of(node, task))
     });
@@ -44,7 +44,7 @@ fn what_was_forked_twice_and_forgot_its_environment_is_ended() {
     kill(shepherd_of(&node, task));
     let end = node.wait_for_end(task);
     assert_eq!((end.exit, end.cause), (None, Some(EndCause::ShepherdLost)));
-    assert!(!lives(escaped), "ended is said when all are gone");
+    assert!(!lives(escaped), "the end is reported when all are gone");
     // The nursery forks as before.
     assert_eq!(node.finish(&shell(2, "exit 3")).exit, code(3));
 }
@@ -73,7 +73,7 @@ fn it_is_ended_under_a_later_agent_too() {
     assert!(node.wait_for_end(bystander).stopped);
     node.acknowledge(bystander);
     until("the nursery of before has ended", || !lives(nursery));
-    // A nursery that ends with its last shepherd has noted what it did.
+    // A nursery that ends with its last shepherd has noted in the claim that nothing is left.
     let (third, one) = start_escaping(&mut node, 4);
     let (nursery, shepherd) = (nursery_of(&node, third), shepherd_of(&node, third));
     node.kill();
@@ -148,7 +148,10 @@ fn a_task_has_not_ended_while_the_kernel_keeps_a_process_of_it() {
     for number in 2..5 {
         assert_eq!(node.finish(&shell(number, "exit 3")).exit, code(3));
     }
-    let has_ended = |report: &Report| matches!(report, Report::Task(it) if it.task == task && matches!(it.is, TaskIs::Ended(_)));
+    let has_ended = |report: &Report| {
+        let Report::Task(report) = report else { return false };
+        report.task == task && matches!(report.is, TaskIs::Ended(_))
+    };
     assert!(lives(escaped) && !node.reports.iter().any(has_ended));
     std::fs::write(group.join("freezer.state"), "THAWED").unwrap();
     assert_eq!(node.wait_for_end(task).cause, Some(EndCause::ShepherdLost));

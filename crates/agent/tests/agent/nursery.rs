@@ -153,7 +153,7 @@ fn nothing_is_left_open_or_unreaped() {
         finish(&mut node, number);
     }
     until("all shepherds are gone", || children() == [nursery]);
-    // A nursery opens what it waits with each time.
+    // A nursery has a further descriptor while it waits.
     until("no more is open than before", || (open(agent), open(nursery)) == before);
 }
 

@@ -66,7 +66,7 @@ fn both_streams_and_a_terminal_are_cut_each_at_the_limit() {
         let expected = (64 << 10) + CUT.len() + notes.len();
         assert!(kept.len() == expected && kept.ends_with(&format!("{CUT}{notes}")), "{stream}");
     }
-    // One byte less than the limit, and as much: nothing is said.
+    // One byte less than the limit, and as much: there is no note.
     for length in [65535, 65536] {
         let id = cluster.sh(&[], &format!("yes out | head -c {length}"));
         cluster.until_ended(&id);

@@ -45,7 +45,7 @@ impl Silent {
     }
 }
 
-/// A server of root's whose users may name loopback addresses.
+/// A server of root's on which users may name loopback addresses.
 fn cluster() -> Option<Cluster> {
     if !is_root() {
         skip("only root can be several users");

@@ -21,7 +21,7 @@ fn can_ungroup() -> bool {
     can
 }
 
-/// A folder of the cluster in which every user may write.
+/// A folder of the cluster that is open to every user.
 fn open_folder(cluster: &Cluster) -> std::path::PathBuf {
     let folder = cluster.path("open");
     std::fs::create_dir(&folder).unwrap();
@@ -31,8 +31,8 @@ fn open_folder(cluster: &Cluster) -> std::path::PathBuf {
 
 fn escape(file: &std::path::Path) -> String {
     format!(
-        "(setsid env -i /bin/sh -c 'trap \"\" TERM HUP; echo $$ > {}; while :; do /bin/sleep 1; done' \
-         > /dev/null 2>&1 &); exec sleep 1000",
+        "(setsid env -i /bin/sh -c 'trap \"\" TERM HUP; echo $$ > {}; while :; do /bin/sleep 1; \
+         done' > /dev/null 2>&1 &); exec sleep 1000",
         file.display()
     )
 }
