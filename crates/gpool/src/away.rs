@@ -8,7 +8,7 @@ use std::time::Duration;
 use gpool_agent::layout::{self, Layout};
 use gpool_agent::survey::{self, Left, LeftIs};
 use gpool_client::Place;
-use gpool_client::socket::{Surroundings, connect};
+use gpool_client::socket::{Surroundings, connect, stranger_on};
 use gpool_model::TaskId;
 use gpool_wire::{Time, catalogue};
 use serde_json::{Value, json};
@@ -79,6 +79,12 @@ pub fn look(named: Option<&str>, session: &Session) -> Found {
     let mut seen = BTreeSet::new();
     folders.retain(|folder| seen.insert(folder.clone()));
     let mut found = Found::default();
+    let uid = rustix::process::geteuid().as_raw();
+    folders.retain(|folder| {
+        let stranger = stranger_on(folder, uid);
+        found.unreadable.extend(stranger.as_ref().map(|it| it.in_words()));
+        stranger.is_none()
+    });
     for folder in &folders {
         match survey::claimed(folder) {
             Ok(left) => found.left.extend(left.into_iter().filter(&is_asked)),

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use gpool_client::silence::Cause;
-use gpool_client::socket::Surroundings;
+use gpool_client::socket::{Surroundings, stranger_on};
 use gpool_client::{Client, Presence, Silence};
 
 use crate::args::Global;
@@ -102,6 +102,14 @@ impl Session {
         let client = Client::find(self.global.server.as_deref())?.noting(note);
         if self.global.verbose > 0 {
             self.screen.note(&format!("server  {}", client.socket().display()));
+        }
+        let uid = rustix::process::geteuid().as_raw();
+        if let Some(stranger) = stranger_on(client.socket(), uid) {
+            self.screen.warn(&format!(
+                "user {} made {}, and reads what is sent to the server there",
+                stranger.uid,
+                stranger.path.display()
+            ));
         }
         Ok(client)
     }

@@ -3,7 +3,7 @@
 //! silent only if the whole process is.
 
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use gpool_model::Revision;
 use gpool_wire::live::{Liveness, SUFFIX};
 use rustix::net::Shutdown;
@@ -88,7 +88,13 @@ impl Live {
         let mut path = api.as_os_str().to_owned();
         path.push(SUFFIX);
         let path = PathBuf::from(path);
-        drop(std::fs::remove_file(&path));
+        match path.symlink_metadata() {
+            Ok(about) if about.file_type().is_socket() => std::fs::remove_file(&path)
+                .with_context(|| format!("can't replace {}", path.display()))?,
+            Ok(_) => bail!("{} is there and is no socket: move it away", path.display()),
+            // There is none.
+            Err(_) => {}
+        }
         let listener = UnixListener::bind(&path)
             .with_context(|| format!("can't listen on {}", path.display()))?;
         let mode = std::fs::Permissions::from_mode(0o666);
@@ -170,8 +176,13 @@ mod tests {
         assert!(asked(&api).is_err());
         // One that was killed leaves its socket, which the next one replaces.
         drop(UnixListener::bind(folder.path().join("api.sock.live")).expect("a socket"));
-        let live = Live::beside(&api, of(pulse)).expect("it listens");
+        let live = Live::beside(&api, of(Arc::clone(&pulse))).expect("it listens");
         assert_eq!(asked(&api).expect("it answers"), idle);
         drop(live);
+        // A file of the user's is left alone.
+        let file = folder.path().join("api.sock.live");
+        std::fs::write(&file, "mine").expect("a file");
+        assert!(Live::beside(&api, of(pulse)).is_err());
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "mine");
     }
 }

@@ -7,6 +7,7 @@ use gpool_wire::array::Retried;
 use serde_json::{Value, json};
 
 use super::act::Each;
+use super::submit::unsure;
 use crate::args::jobs::Jobs;
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -67,7 +68,8 @@ fn retry(client: &Client, id: &str, args: &RetryArgs) -> Result<Option<Retried>>
     if args.failed && client.job(id)?.state == JobState::Succeeded {
         return Ok(None);
     }
-    Ok(Some(if args.hold { client.retry_held(id) } else { client.retry(id) }?))
+    let retried = if args.hold { client.retry_held(id) } else { client.retry(id) };
+    retried.map(Some).map_err(unsure)
 }
 
 fn shown_as(id: &str, retried: &Retried) -> Value {

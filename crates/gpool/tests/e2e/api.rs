@@ -42,6 +42,26 @@ fn a_repeated_create_gets_the_same_answer() {
 }
 
 #[test]
+fn a_repeated_retry_makes_one_job() {
+    let cluster = Cluster::new("none");
+    let http = Http::new(&cluster);
+    let id = cluster.submit(["--", "false"]);
+    cluster.until_ended(&id);
+    let key = [("Idempotency-Key", "one-and-only")];
+    let retry = |key: &[(&str, &str)], path: &str| http.post_with(path, key, &json!({}));
+    let path = format!("/api/v1/jobs/{id}/retry");
+    let (first, again) = (retry(&key, &path), retry(&key, &path));
+    assert_eq!((first.status, again.status), (200, 200), "{first:?} {again:?}");
+    assert_eq!(again.json()["id"], first.json()["id"]);
+    assert_eq!(cluster.all_ids().len(), 2);
+    // The key names one request.
+    let other = retry(&key, &format!("{path}?hold=true"));
+    assert_eq!((other.status, other.problem_code()), (409, "GP0704".to_owned()));
+    assert_eq!(retry(&[("Idempotency-Key", "another")], &path).status, 200);
+    assert_eq!(cluster.all_ids().len(), 3);
+}
+
+#[test]
 fn errors_are_problems() {
     let cluster = Cluster::new("none");
     let http = Http::new(&cluster);

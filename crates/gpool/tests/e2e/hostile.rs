@@ -92,7 +92,7 @@ fn a_folder_of_another_user_keeps_nobody_from_the_machines_server() {
         assert_ne!(heard, Some(true), "{what}: the other user was asked");
     }
     remove();
-    // State in a folder that another user made is refused too.
+    // State in a folder that another user made is refused too, and jobs are not looked for in it.
     std::fs::create_dir(folder).unwrap();
     std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
     lchown(folder, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
@@ -102,6 +102,25 @@ fn a_folder_of_another_user_keeps_nobody_from_the_machines_server() {
     let ran = as_victim(&cluster, &[&words[..], &[state.to_str().unwrap()]].concat());
     ran.refused(5, &["GP0305", "gpool up --state-dir"]);
     assert!(!state.exists());
+    let socket = folder.join("api.sock");
+    let words = ["queue", "--server", socket.to_str().unwrap(), "--state-dir"];
+    let ran = as_victim(&cluster, &[&words[..], &[state.to_str().unwrap()]].concat());
+    ran.refused(3, &["warning: user", "reads what is sent", "are not seen: skipped, for user"]);
+}
+
+#[test]
+fn a_step_in_another_users_job_gets_neither_terminal_nor_environment() {
+    let Some(cluster) = cluster() else { return };
+    let id = as_nobody(&cluster, &["submit", "--", "sleep", "1000"]).ok();
+    let id = id.trim();
+    cluster.until_is(id, "running");
+    let srun = |words: &[&str]| {
+        let jobid = format!("--jobid={id}");
+        cluster.gpool([&["shim", "srun", &jobid], words].concat())
+    };
+    srun(&["env"]).refused(5, &["is of user nobody", "your terminal", "gpool exec"]);
+    let out = as_nobody(&cluster, &["shim", "srun", &format!("--jobid={id}"), "id", "-u"]).ok();
+    assert_eq!(out, format!("{NOBODY}\n"));
 }
 
 /// A program of another user that sets the title, reports a position, clears and colours.

@@ -17,6 +17,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use gpool_wire::catalogue;
 
 use crate::errors;
 use crate::exit::Exit;
@@ -43,6 +44,8 @@ pub struct Job {
     hosts: Vec<Host>,
     /// Where its steps find each other.
     folder: Option<PathBuf>,
+    /// Its user, where that is another one.
+    other: Option<String>,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -69,7 +72,7 @@ impl Job {
                 vec![Host { rank: rank.unwrap_or(0), node, usual: 1 }]
             }
         };
-        Some(Self { place: Place { job, rank }, hosts, folder })
+        Some(Self { place: Place { job, rank }, hosts, folder, other: None })
     }
 
     /// A job that runs.
@@ -87,7 +90,8 @@ impl Job {
             let node = job.placement.first().map(|place| place.node.clone()).unwrap_or_default();
             hosts.push(Host { rank: 0, node, usual: 1 });
         }
-        Ok(Self { place, hosts, folder: None })
+        let other = Some(job.user).filter(|user| user != session.me());
+        Ok(Self { place, hosts, folder: None, other })
     }
 
     /// Its id.
@@ -123,6 +127,13 @@ pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
         let words = ["exec", "--pty", "--rank", &rank, &job.place.job, "--"].map(str::to_owned);
         let line: Vec<String> = words.into_iter().chain(said.words.iter().cloned()).collect();
         return gpool(&line, session);
+    }
+    if let Some(other) = &job.other {
+        // Its processes are that user's, and get the files and the environment of `srun`.
+        let what = format!("srun: job {} is of user {other}", job.place.job);
+        return Err(Failure::new(catalogue::NOT_PERMITTED, what)
+            .why("a step is given your terminal and your environment, which that user could use")
+            .tip(format!("gpool exec {} -- COMMAND", job.place.job)));
     }
     if is_alone && Some(host.rank) == job.place.rank && options.is_plain() {
         turn.hand_on();
