@@ -210,8 +210,8 @@ mod tests {
         error: f:2: there is no setting "devces"
           why  there are name, devices, gpus
                there are strategy, ignore_processes, user_connections_max
-               there are user_requests_per_second, user_jobs_max, job_processes_max
-               there are user_environment_max, job_output_max, keep_output
+               there are user_requests_per_second, user_jobs_max, user_environment_max
+               there are job_processes_max, job_output_max, keep_output
                there are keep_environment, node_tasks_max, journal_entries
                there are notify, notify_allow, sendmail
                there are mail_from
