@@ -38,6 +38,41 @@ pub struct JobsQuery {
     pub elements: bool,
 }
 
+/// The jobs of a list, see [`Client::every_job`].
+#[derive(Debug)]
+pub struct EveryJob<'c> {
+    client: &'c Client,
+    query: JobsQuery,
+    page: std::vec::IntoIter<Job>,
+    is_last: bool,
+}
+
+impl Iterator for EveryJob<'_> {
+    type Item = Result<Job, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(job) = self.page.next() {
+                return Some(Ok(job));
+            }
+            if self.is_last {
+                return None;
+            }
+            match self.client.jobs(&self.query) {
+                Ok(page) => {
+                    self.page = page.items.into_iter();
+                    self.is_last = page.next_cursor.is_none();
+                    self.query.cursor = page.next_cursor;
+                }
+                Err(error) => {
+                    self.is_last = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
 /// A name for a create that no other has, so that it can be repeated.
 #[must_use]
 pub fn new_key() -> String {
@@ -47,8 +82,8 @@ pub fn new_key() -> String {
 }
 
 impl Client {
-    /// A page of jobs: living ones in the order in which they would start, then ended ones, the
-    /// last to end first.
+    /// A page of jobs: living ones in the order of their ids, then ended ones, the newest first. It
+    /// may end before the limit, with the cursor of the next: a page has 8 MiB at the most.
     ///
     /// # Errors
     /// See [`Error`].
@@ -58,6 +93,13 @@ impl Client {
             .query_if("cursor", query.cursor.as_ref())
             .query_if("elements", query.elements.then_some(true));
         self.ask(&call)
+    }
+
+    /// Every job that a query lets through, from its cursor on: page by page, so that no more than
+    /// a page is in memory. `limit` is that of a page.
+    #[must_use]
+    pub fn every_job(&self, query: JobsQuery) -> EveryJob<'_> {
+        EveryJob { client: self, query, page: Vec::new().into_iter(), is_last: false }
     }
 
     /// One job, living or ended.

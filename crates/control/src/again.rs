@@ -158,8 +158,8 @@ impl Control {
         let since = self.now;
         job.phase = match hold {
             true => Phase::Held { by: job.holder_next(), since, missing: None },
-            false if self.world.waits(&spec, &job, since).is_empty() => Phase::Pending { since },
-            false => Phase::Waiting { since },
+            false if self.world.is_waiting(&spec, &job, since) => Phase::Waiting { since },
+            false => Phase::Pending { since },
         };
         self.put_job(job);
     }

@@ -163,7 +163,7 @@ impl Control {
 
     /// Puts a job that has not started where what it asks for now belongs.
     fn reconsider(&self, job: &mut Job, spec: &JobSpec) {
-        let is_ready = self.world.waits(spec, job, self.now).is_empty();
+        let is_ready = !self.world.is_waiting(spec, job, self.now);
         let since = self.now;
         match job.phase {
             Phase::Waiting { .. } if is_ready => job.phase = Phase::Pending { since },

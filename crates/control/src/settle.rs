@@ -98,8 +98,10 @@ impl Control {
 
     /// Lets a waiting job be considered if it waits for nothing any more.
     pub(crate) fn go_on(&mut self, id: JobId) {
-        if let Some(row) = self.world.job(id)
-            && matches!(row.job.phase, Phase::Waiting { .. })
+        let waits = |row: &JobRow| matches!(row.job.phase, Phase::Waiting { .. });
+        if self.world.job(id).is_some_and(waits)
+            && !self.world.has_open_dependency(id)
+            && let Some(row) = self.world.job(id)
             && !self.awaits_others(row)
         {
             let mut job = row.job.clone();
@@ -111,7 +113,7 @@ impl Control {
     /// Whether a job, or all that is left of an array, waits for others to end or for a moment.
     pub(crate) fn awaits_others(&self, row: &JobRow) -> bool {
         let only_alike = row.job.array.as_ref().is_some_and(|array| array.unstarted.is_empty());
-        only_alike || !self.world.waits(&row.spec, &row.job, self.now).is_empty()
+        only_alike || self.world.is_waiting(&row.spec, &row.job, self.now)
     }
 
     /// Lets elements of other arrays go on that waited for the same elements of this one.

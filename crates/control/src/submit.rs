@@ -10,10 +10,10 @@ use gpool_model::job::{DependencyKind, Holder};
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
     ArrayState, Attempt, Caller, Course, Dependency, Job, JobId, JobNumber, JobSpec, NewJob,
-    Outcome, Phase, ProjectName, Reason, Refusal, Reply,
+    Outcome, Phase, ProjectName, Reason, Refusal, Reply, Timestamp,
 };
 use gpool_sched::user_quota;
-use gpool_world::Snapshot;
+use gpool_world::{Snapshot, World};
 
 use crate::admission::Admission;
 use crate::control::Control;
@@ -176,8 +176,8 @@ impl Control {
         let course = Course { one_met: waits.one_met, unmet: waits.unmet, ..Course::default() };
         let since = self.now;
         let who = (id, Attempt::FIRST);
-        let waits = self.world.waits_for(who, &new.after, &new.life, &course, since);
-        let waits = !waits.is_empty();
+        let waits = self.world.waits_for(who, &new.after, &new.life, &course, since).next();
+        let waits = waits.is_some();
         let phase = match (new.hold, waits) {
             (true, _) => Phase::Held { by: Holder::User, since, missing: None },
             (false, true) => Phase::Waiting { since },
@@ -235,6 +235,21 @@ impl Control {
         self.publish(Change::JobState { job: id, state, exit_code: None });
     }
 
+    /// What submitting to a world would do, which nothing else needs any more.
+    ///
+    /// # Errors
+    /// It would be refused.
+    pub fn would_submit_to(
+        world: World,
+        now: Timestamp,
+        caller: &Caller,
+        jobs: &[NewJob],
+        (ends, array_ends): (&[(JobId, Outcome)], &[(JobId, ArrayEnds)]),
+    ) -> Result<Reply, Refusal> {
+        let ends = KnownEnds { jobs: ends, arrays: array_ends };
+        Self::imagined(world, now).would_submit(caller, jobs, ends)
+    }
+
     /// What submitting would do, each job by itself.
     pub(crate) fn would_submit(
         &mut self,
@@ -260,7 +275,9 @@ impl Control {
             let course = Course { one_met, unmet, ..Course::default() };
             let who = (JobId::single(number), Attempt::FIRST);
             let now = self.now;
-            reasons.extend(self.world.waits_for(who, &job.after, &job.life, &course, now));
+            let waits = self.world.waits_for(who, &job.after, &job.life, &course, now);
+            let (waits, n_more) = Reason::first_of(waits, Reason::SHOWN_MAX);
+            reasons.extend(waits);
             let shape = self.world.shape_of_new(job, caller.owner.uid);
             let gpus = shape.fit.gpus_together();
             reasons.extend(user_quota(&self.world, &caller.owner, &job.project, gpus));
@@ -273,7 +290,7 @@ impl Control {
                     Vec::new()
                 }
             };
-            SubmitForecast { placements, reasons }
+            SubmitForecast { placements, reasons, n_more_reasons: n_more }
         });
         Ok(Reply::WouldSubmit { forecasts: forecasts.collect() })
     }

@@ -35,6 +35,10 @@ pub struct Config {
     pub user_requests_per_second: Option<NonZeroU32>,
     /// Jobs of one user that have not ended.
     pub user_jobs_max: Option<u64>,
+    /// Dependencies that the jobs of one user name together.
+    pub user_dependencies_max: Option<u64>,
+    /// Jobs that one job may wait for.
+    pub job_dependencies_max: Option<u64>,
     /// Processes and threads that one job may have at once.
     pub job_processes_max: Option<NonZeroU32>,
     /// Size at which each file of a job's output is cut, as text: `1G`.
@@ -211,10 +215,10 @@ mod tests {
           why  there are name, devices, gpus
                there are strategy, ignore_processes, user_connections_max
                there are user_requests_per_second, user_jobs_max, user_environment_max
-               there are job_processes_max, job_output_max, keep_output
-               there are keep_environment, node_tasks_max, journal_entries
-               there are notify, notify_allow, sendmail
-               there are mail_from
+               there are user_dependencies_max, job_dependencies_max, job_processes_max
+               there are job_output_max, keep_output, keep_environment
+               there are node_tasks_max, journal_entries, notify
+               there are notify_allow, sendmail, mail_from
           try  devices = …
           GP0229 · gpool help GP0229
         "#);

@@ -43,6 +43,11 @@ pub const KEYS: &[Key] = &[
         "\"1G\"",
         "Size of environments, scripts and array values stored for one user's jobs.",
     ),
+        "user_dependencies_max",
+        "100000",
+        "Dependencies that the jobs of one user name together.",
+    ),
+    usual("job_dependencies_max", "1000", "Jobs that one job may wait for."),
     usual("job_processes_max", "16384", "Processes and threads that one job may have at once."),
     usual("job_output_max", "\"1G\"", "Size at which each file of a job's output is cut."),
     usual(
@@ -141,6 +146,8 @@ mod tests {
         assert_eq!(config.user_connections_max.map(u32::from), Some(limits.connections));
         assert_eq!(config.user_requests_per_second.map(u32::from), Some(limits.requests));
         assert_eq!(config.user_jobs_max, Some(limits.jobs));
+        assert_eq!(config.user_dependencies_max, Some(limits.dependencies));
+        assert_eq!(config.job_dependencies_max, Some(limits.job_dependencies));
         let agent = AgentConfig::new("/nowhere", NodeName::new("lab1"));
         let agent = agent.expect("this program is there");
         assert_eq!(config.job_output_max, Some(agent.output_limit));

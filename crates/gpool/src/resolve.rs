@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_client::{Client, JobsQuery};
 use gpool_model::JobId;
 use gpool_model::job::JobState;
-use gpool_wire::Job;
+use gpool_wire::{Job, Time};
 
 use crate::errors;
 use crate::failure::{Failure, Result};
@@ -47,16 +47,16 @@ pub struct Found {
 /// # Errors
 /// See [`gpool_client::Error`].
 pub fn every_job(client: &Client, query: &JobsQuery) -> Result<Vec<Job>> {
-    let mut query = JobsQuery { limit: Some(PAGE), ..query.clone() };
-    let mut jobs = Vec::new();
-    loop {
-        let page = client.jobs(&query)?;
-        jobs.extend(page.items);
-        match page.next_cursor {
-            Some(cursor) => query.cursor = Some(cursor),
-            None => return Ok(jobs),
-        }
-    }
+    each_job(client, query).collect()
+}
+
+/// Every job of a list, one after the other: no more than a page of them is in memory.
+pub fn each_job<'c>(
+    client: &'c Client,
+    query: &JobsQuery,
+) -> impl Iterator<Item = Result<Job>> + use<'c> {
+    let query = JobsQuery { limit: Some(PAGE), ..query.clone() };
+    client.every_job(query).map(|job| job.map_err(Failure::from))
 }
 
 /// Elements of an array in some states, from an index on, at most so many.
@@ -71,19 +71,31 @@ pub fn elements(
     most: usize,
 ) -> Result<Vec<Job>> {
     let mut elements = Vec::new();
-    let mut from = from;
-    loop {
-        let left = u32::try_from(most - elements.len()).unwrap_or(PAGE).min(PAGE);
-        if left == 0 {
-            return Ok(elements);
-        }
-        let page = client.elements(array, states, from, left)?;
-        elements.extend(page.items);
+    each_element(client, array, states, from, most, |job| elements.push(job))?;
+    Ok(elements)
+}
+
+/// The same one after the other: no more than a page of them is in memory.
+fn each_element(
+    client: &Client,
+    array: &str,
+    states: &str,
+    mut from: u32,
+    most: usize,
+    mut each: impl FnMut(Job),
+) -> Result<()> {
+    let mut n_left = most;
+    while n_left > 0 {
+        let limit = u32::try_from(n_left).unwrap_or(PAGE).min(PAGE);
+        let page = client.elements(array, states, from, limit)?;
+        n_left = n_left.saturating_sub(page.items.len());
+        page.items.into_iter().for_each(&mut each);
         match page.next_cursor.and_then(|cursor| cursor.parse().ok()) {
             Some(next) => from = next,
-            None => return Ok(elements),
+            None => break,
         }
     }
+    Ok(())
 }
 
 /// Finds the jobs that are meant, all of them.
@@ -163,13 +175,30 @@ pub fn one(client: &Client, reference: &Reference, me: &str) -> Result<(String, 
     }
 }
 
+/// A job of a list, as far as finding it needs.
+#[derive(Debug, Clone)]
+struct Listed {
+    id: String,
+    user: String,
+    state: JobState,
+    ended_at: Option<Time>,
+    index: Option<u32>,
+}
+
+impl From<Job> for Listed {
+    fn from(job: Job) -> Self {
+        let index = job.element.map(|element| element.index);
+        Self { id: job.id, user: job.user, state: job.state, ended_at: job.ended_at, index }
+    }
+}
+
 struct Finder<'c> {
     client: &'c Client,
     user: Option<&'c str>,
     me: &'c str,
     scope: Scope,
-    living: Option<Vec<Job>>,
-    mine: Option<Vec<Job>>,
+    living: Option<Vec<Listed>>,
+    mine: Option<Vec<Listed>>,
     passed_over: BTreeMap<String, JobState>,
 }
 
@@ -197,11 +226,11 @@ impl Finder<'_> {
     /// Numbers of a range that no job in scope has are skipped: ranges are written by people who
     /// do not know what lies between.
     fn range(&mut self, first: u64, last: u64, step: u64) -> Result<Vec<Owned>> {
-        let is_in = |job: &&Job| {
+        let is_in = |job: &&Listed| {
             let number = job.id.parse::<JobId>().map_or(0, |id| id.number.0);
             (first..=last).contains(&number) && (number - first).is_multiple_of(step)
         };
-        let mut jobs: Vec<Job> = self.in_scope()?.iter().filter(is_in).cloned().collect();
+        let mut jobs: Vec<Listed> = self.in_scope()?.iter().filter(is_in).cloned().collect();
         jobs.sort_by_key(|job| job.id.parse::<JobId>().ok());
         if jobs.is_empty() {
             let living = match self.scope {
@@ -221,10 +250,12 @@ impl Finder<'_> {
             Scope::Ever => "all",
         };
         let most = usize::try_from(last - first).map_or(usize::MAX, |n| n.saturating_add(1));
-        let mut found = elements(self.client, &array.to_string(), states, first, most)?;
+        let mut found: Vec<Listed> = Vec::new();
+        let array_id = array.to_string();
+        each_element(self.client, &array_id, states, first, most, |job| found.push(job.into()))?;
         found.retain(|job| {
-            let index = job.element.as_ref().map(|element| element.index);
-            index.is_some_and(|index| index <= last && (index - first).is_multiple_of(step))
+            let is_in = |index: u32| index <= last && (index - first).is_multiple_of(step);
+            job.index.is_some_and(is_in)
         });
         if found.is_empty() {
             let living = if self.scope == Scope::Ever { "" } else { " that has not ended" };
@@ -235,9 +266,9 @@ impl Finder<'_> {
     }
 
     /// Those whose state is in scope; the others are noted.
-    fn in_state(&mut self, jobs: &[Job]) -> Vec<Owned> {
+    fn in_state(&mut self, jobs: &[Listed]) -> Vec<Owned> {
         let Scope::In(states) = self.scope else { return jobs.iter().map(owned).collect() };
-        let (meant, others): (Vec<&Job>, Vec<&Job>) =
+        let (meant, others): (Vec<&Listed>, Vec<&Listed>) =
             jobs.iter().partition(|job| states.contains(&job.state));
         self.passed_over.extend(others.into_iter().map(|job| (job.id.clone(), job.state)));
         meant.into_iter().map(owned).collect()
@@ -305,8 +336,8 @@ impl Finder<'_> {
 
     fn all(&mut self) -> Result<Vec<Owned>> {
         let of = self.user.unwrap_or(self.me).to_owned();
-        let is_meant = |job: &&Job| of == "all" || job.user == of;
-        let jobs: Vec<Job> = match self.scope {
+        let is_meant = |job: &&Listed| of == "all" || job.user == of;
+        let jobs: Vec<Listed> = match self.scope {
             Scope::Living | Scope::In(_) => {
                 self.in_scope()?.iter().filter(is_meant).cloned().collect()
             }
@@ -318,7 +349,7 @@ impl Finder<'_> {
         Ok(self.in_state(&jobs))
     }
 
-    fn in_scope(&mut self) -> Result<&[Job]> {
+    fn in_scope(&mut self) -> Result<&[Listed]> {
         let state = match self.scope {
             Scope::Living | Scope::In(_) => None,
             Scope::Ever => Some("all"),
@@ -335,15 +366,15 @@ impl Finder<'_> {
         state: Option<&str>,
         user: Option<&str>,
         name: Option<&str>,
-    ) -> Result<Vec<Job>> {
+    ) -> Result<Vec<Listed>> {
         let own = |text: Option<&str>| text.map(str::to_owned);
         let user = own(user.filter(|user| *user != "all"));
         let query = JobsQuery { state: own(state), user, name: own(name), ..JobsQuery::default() };
-        every_job(self.client, &query)
+        each_job(self.client, &query).map(|job| job.map(Listed::from)).collect()
     }
 }
 
-fn owned(job: &Job) -> Owned {
+fn owned(job: &Listed) -> Owned {
     (job.id.clone(), Some(job.user.clone()))
 }
 

@@ -43,6 +43,7 @@ impl Refusal {
             Self::AboveParent { .. } => 510,
             Self::HeldByAdmin { .. } => 511,
             Self::TooMuchStored { .. } => 521,
+            Self::TooManyDependencies { .. } => 522,
             Self::NoSuchJob { .. } => 601,
             Self::NoSuchProject { .. } => 602,
             Self::NoSuchNode { .. } => 603,

@@ -410,4 +410,6 @@ pub struct SubmitForecast {
     pub placements: Vec<Placement>,
     /// Why it would wait; empty if it would start.
     pub reasons: Vec<Reason>,
+    /// Reasons beyond these: other jobs that it would wait for.
+    pub n_more_reasons: u64,
 }

@@ -138,6 +138,12 @@ impl JobSpec {
         std::iter::once(&self.context).chain(&self.script).chain(values)
     }
 
+    /// How many dependencies it names, met or not.
+    #[must_use]
+    pub fn n_dependencies(&self) -> u64 {
+        (self.after.len() + self.life.after_one.len()) as u64
+    }
+
     /// What one task books on its node with those parts of devices.
     #[must_use]
     pub fn resources(&self, slots: &[Slot]) -> Resources {

@@ -364,6 +364,17 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Reasons that a list gives of one job; of more it gives the number.
+    pub const LISTED_MAX: usize = 8;
+    /// Reasons that are given of one job where it is asked about alone.
+    pub const SHOWN_MAX: usize = 100;
+
+    /// The first reasons, and how many more there are.
+    pub fn first_of(mut reasons: impl Iterator<Item = Self>, most: usize) -> (Vec<Self>, u64) {
+        let first = reasons.by_ref().take(most).collect();
+        (first, reasons.count() as u64)
+    }
+
     /// The stable code, the same as in JSON.
     #[must_use]
     pub fn code(&self) -> &'static str {

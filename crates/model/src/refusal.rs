@@ -119,6 +119,15 @@ pub enum Refusal {
         /// How much there may be.
         most: Bytes,
     },
+    /// A job, or all jobs of the user together, name more dependencies than they may.
+    TooManyDependencies {
+        /// How many the user's other jobs name; `None` if the job alone names too many.
+        n_found: Option<u64>,
+        /// How many came with the request, or the job names.
+        n_asked: u64,
+        /// How many there may be.
+        most: u64,
+    },
     /// The user has as many jobs that wait as one user may have.
     UserCap {
         /// How many there are already.

@@ -44,7 +44,7 @@ pub fn reasons(scenario: &str) -> String {
     let mut cluster = cluster(scenario);
     cluster.cycle();
     let snapshot = cluster.snapshot();
-    let mut explainer = Explainer::new(snapshot, snapshot.world.policy());
+    let explainer = Explainer::new(snapshot, snapshot.world.policy());
     let mut text = String::new();
     for row in snapshot.world.job_rows() {
         for (at, reason) in explainer.fully(row).iter().enumerate() {

@@ -459,9 +459,9 @@ impl Cluster {
     /// Where a job goes that nobody holds.
     fn ready(&self, job: JobId) -> Phase {
         let row = self.world.job(job).expect("asked only for jobs that are there");
-        match self.world.waits(&row.spec, &row.job, self.now).is_empty() {
-            false => Phase::Waiting { since: self.now },
-            true => Phase::Pending { since: self.now },
+        match self.world.is_waiting(&row.spec, &row.job, self.now) {
+            true => Phase::Waiting { since: self.now },
+            false => Phase::Pending { since: self.now },
         }
     }
 

@@ -112,7 +112,7 @@ proptest! {
             for id in (1..=last).map(JobId::single) {
                 let row = snapshot.world.job(id);
                 prop_assert_eq!(row.is_some(), !ended.contains(&id), "job {}", id);
-                let mut explainer = Explainer::new(snapshot, snapshot.world.policy());
+                let explainer = Explainer::new(snapshot, snapshot.world.policy());
                 if let Some(row) = row.filter(|row| row.job.phase.allocations().is_empty()) {
                     prop_assert!(!explainer.briefly(row).is_empty(), "no reason for job {}", id);
                 }

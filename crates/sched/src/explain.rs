@@ -3,9 +3,8 @@
 mod reserved;
 mod rivals;
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
@@ -27,27 +26,49 @@ use crate::{Workspace, wait};
 pub use reserved::KeptBy;
 pub use rivals::Rivals;
 
+/// Why jobs wait, by their shape, as a cycle would say it.
+pub type ReasonsByShape = BTreeMap<Arc<Shape>, Reason>;
+
 /// Explains the waiting jobs of one snapshot; what jobs have in common is worked out once, and
 /// not before a job is asked for that needs it.
 pub struct Explainer<'a> {
     snapshot: Snapshot<'a>,
     policy: &'a Policy,
-    /// By shape, as a cycle would say it now.
-    by_shape: OnceCell<BTreeMap<Arc<Shape>, Reason>>,
+    by_shape: OnceLock<ReasonsByShape>,
+    /// In place of the former, where several explain one snapshot.
+    shared: Option<&'a OnceLock<ReasonsByShape>>,
+    is_brief: bool,
 }
 
 impl<'a> Explainer<'a> {
     /// More nodes or devices than this are not named one by one.
     const DEVICES_MAX: usize = 16;
+    /// More kinds of jobs than this are many.
+    const SHAPES_MAX: usize = 256;
 
     /// Looks at one snapshot.
     #[must_use]
     pub fn new(snapshot: Snapshot<'a>, policy: &'a Policy) -> Self {
-        Self { snapshot, policy, by_shape: OnceCell::new() }
+        Self { snapshot, policy, by_shape: OnceLock::new(), shared: None, is_brief: false }
     }
 
-    fn by_shape(&self) -> &BTreeMap<Arc<Shape>, Reason> {
-        self.by_shape.get_or_init(|| {
+    /// Shares what jobs have in common with others that look at the same snapshot.
+    #[must_use]
+    pub fn sharing(mut self, reasons: &'a OnceLock<ReasonsByShape>) -> Self {
+        self.shared = Some(reasons);
+        self
+    }
+
+    /// Takes little time however many kinds of jobs wait: among many, a job is explained by the
+    /// room that there is for it alone.
+    #[must_use]
+    pub fn in_brief(mut self) -> Self {
+        self.is_brief = self.snapshot.world.shapes().nth(Self::SHAPES_MAX).is_some();
+        self
+    }
+
+    fn by_shape(&self) -> &ReasonsByShape {
+        self.shared.unwrap_or(&self.by_shape).get_or_init(|| {
             let plan = crate::plan(&self.snapshot, self.policy, &mut Workspace::default());
             // What an array keeps from itself is said of it alone.
             let waits = plan.waits.into_iter().filter(|wait| wait.array.is_none());
@@ -55,10 +76,17 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// What keeps a job from starting, in a line for a list: the decisive reasons only. Empty for
-    /// jobs that do not wait.
-    pub fn briefly(&mut self, row: &JobRow) -> Vec<Reason> {
-        match &row.job.phase {
+    /// What keeps a job from starting, in a line for a list: the first of the decisive reasons.
+    /// Empty for jobs that do not wait.
+    pub fn briefly(&self, row: &JobRow) -> Vec<Reason> {
+        self.decisive(row, Reason::LISTED_MAX).0
+    }
+
+    /// The first reasons that keep a job from starting, and how many more there are: a job may wait
+    /// for very many others.
+    #[must_use]
+    pub fn decisive(&self, row: &JobRow, most: usize) -> (Vec<Reason>, u64) {
+        let reasons = match &row.job.phase {
             Phase::Held { since, missing: Some(missing), .. } => {
                 let (node, path) = (missing.node.clone(), missing.path.clone());
                 vec![Reason::PathOrImageMissing { since: *since, node, path }]
@@ -70,7 +98,8 @@ impl<'a> Explainer<'a> {
                 vec![Reason::HeldByAdmin { since: *since, hold: row.job.course.admin_hold.clone() }]
             }
             Phase::Waiting { .. } => {
-                self.snapshot.world.waits(&row.spec, &row.job, self.snapshot.now)
+                let waits = self.snapshot.world.waits(&row.spec, &row.job, self.snapshot.now);
+                return Reason::first_of(waits, most);
             }
             Phase::Pending { .. } => {
                 let own_limit = Elements::default().full(self.snapshot.world, row.job.id);
@@ -96,7 +125,8 @@ impl<'a> Explainer<'a> {
             | Phase::Running { .. }
             | Phase::Stopping { .. }
             | Phase::Ended(_) => Vec::new(),
-        }
+        };
+        (reasons, 0)
     }
 
     /// Who has to leave yet before a job has what it claims.
@@ -119,8 +149,8 @@ impl<'a> Explainer<'a> {
     /// Everything that keeps a job from starting: the decisive reasons, the nodes that have the
     /// devices and do not answer, the devices of the asked kind that are not usable, and who goes
     /// first.
-    pub fn fully(&mut self, row: &JobRow) -> Vec<Reason> {
-        let mut reasons = self.briefly(row);
+    pub fn fully(&self, row: &JobRow) -> Vec<Reason> {
+        let (mut reasons, _) = self.decisive(row, Reason::SHOWN_MAX);
         if row.job.phase.is_parked() {
             reasons.extend(self.ahead(row));
         }
@@ -203,7 +233,10 @@ impl<'a> Explainer<'a> {
         }
         let (shape_ix, _) = self.queued(row)?;
         let shape = &self.snapshot.world.shape(shape_ix).shape;
-        self.by_shape().get(shape).cloned()
+        match self.is_brief {
+            true => crate::would_place(&self.snapshot, self.policy, shape).err(),
+            false => self.by_shape().get(shape).cloned(),
+        }
     }
 
     /// That there is no room for it now, whoever may have it.

@@ -50,7 +50,7 @@ use gpool_world::Snapshot;
 use board::Board;
 pub use caps::user_quota;
 pub use cycle::Workspace;
-pub use explain::{Explainer, KeptBy, Rivals};
+pub use explain::{Explainer, KeptBy, ReasonsByShape, Rivals};
 use foresight::Foresight;
 use keep::Keeps;
 use order::Heads;

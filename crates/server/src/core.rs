@@ -8,24 +8,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpool_control::Control;
 use gpool_model::agent::{Order, Report};
-use gpool_model::command::RequestKey;
 use gpool_model::notify::{DeliveryId, Sent};
-use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
-    Caller, Command, Commit, Effect, Event, NodeName, Plan, Policy, Refusal, Reply, RequestId,
-    Revision, Term, Timestamp,
+    Caller, Command, Effect, Event, NodeName, Plan, Policy, Refusal, Reply, RequestId, Revision,
+    Term, Timestamp,
 };
-use gpool_store::{CommitError, Committer, Loaded, Submitter};
+use gpool_store::{CommitError, Committer, Loaded};
 use gpool_world::World;
 use tokio::sync::oneshot;
 
 use crate::alert::dump;
 use crate::case::Case;
-use crate::codec;
+use crate::encoder::Encoder;
 use crate::fault::{Watch, refusal_of};
 use crate::handle::{Ask, Deliver, Shared, View};
 use crate::inspect::world_of;
 use crate::post::Post;
+use crate::room;
+use crate::still::{self, Stills};
 
 /// What the core is sent.
 pub(crate) enum Input {
@@ -40,6 +40,8 @@ pub(crate) enum Input {
     },
     /// Somebody asks the state.
     Query(Ask),
+    /// A copy of the state is asked for, to be looked at beside this thread.
+    Still(still::Reply),
     /// The agent of a node reported.
     Report(NodeName, Report),
     /// What became of a message of the outbox that was sent.
@@ -70,6 +72,7 @@ pub(crate) struct Core {
     asked: Vec<Ask>,
     /// Answers to queries, with the revision that must be durable first.
     deliveries: VecDeque<(Revision, Deliver)>,
+    stills: Stills,
     /// Until then nothing is tried, after a commit failed.
     paused: Option<(Instant, CommitError)>,
     /// Why the last commit failed; `None` once one has not.
@@ -125,6 +128,7 @@ impl Core {
             last_request: RequestId(0),
             asked: Vec::new(),
             deliveries: VecDeque::new(),
+            stills: Stills::default(),
             paused: None,
             store_fault: None,
             watch: Watch::new(presence),
@@ -187,40 +191,22 @@ impl Core {
         self.paused.is_some() || self.control.durable() == self.control.revision()
     }
 
+    /// Whether queries wait for a commit: after a failure the next one is a trial, and likely to
+    /// fail too.
+    fn awaits_trial(&self) -> bool {
+        self.store_fault.is_some() && self.control.revision() > self.control.durable()
+    }
+
     fn patience(&self) -> Duration {
         let until_timer = self.control.next_timer().map(|at| at.since(now()).get());
         let until_timer = until_timer.map_or(Self::IDLE, Duration::from_millis).min(Self::IDLE);
+        let due = self.stills.due().filter(|_| !self.awaits_trial());
+        let until_still = due.map(|at| at.saturating_duration_since(Instant::now()));
+        let until_timer = until_timer.min(until_still.unwrap_or(Self::IDLE));
         match &self.paused {
             None => until_timer,
             Some((until, _)) => until.saturating_duration_since(Instant::now()),
         }
-    }
-
-    /// Whether a user may have so many jobs more; `n_coming` counts those that come before in the
-    /// same batch. Asked here and not in `control`: the limit is a setting of this server and no
-    /// part of the state, and a replay must not depend on it.
-    fn check_room(
-        &self,
-        caller: &Caller,
-        command: &Command,
-        n_coming: &mut u64,
-    ) -> Result<(), Refusal> {
-        let Command::Submit { jobs, key, dry_run, .. } = command else { return Ok(()) };
-        let (world, uid) = (self.control.world(), caller.owner.uid);
-        let is_repeated =
-            |key: &RequestKey| world.request(&IdempotencyRecord::key_of(uid, &key.name)).is_some();
-        if key.as_ref().is_some_and(is_repeated) {
-            return Ok(());
-        }
-        let (n_found, n_asked) = (world.n_of_user(uid) + *n_coming, jobs.len() as u64);
-        let most = self.shared.limits.jobs;
-        if n_found.saturating_add(n_asked) > most {
-            return Err(Refusal::TooManyJobs { n_found, n_asked, most });
-        }
-        if !dry_run {
-            *n_coming += n_asked;
-        }
-        Ok(())
     }
 
     /// Forgets groups of a caller that no project names: they decide nothing, and need no place in
@@ -242,13 +228,14 @@ impl Core {
         }
         let mut events = Vec::new();
         let mut queries = Vec::new();
-        let mut n_submitted = BTreeMap::new();
+        let mut coming = BTreeMap::new();
         let mut stop = false;
         for input in batch {
             match input {
                 Input::Stop => stop = true,
                 Input::Stopping => events.push(Event::ServerStopping),
                 Input::Query(ask) => queries.push(ask),
+                Input::Still(reply) => self.stills.ask(reply),
                 Input::Committed(Ok(revision)) => {
                     self.store_fault = None;
                     events.push(Event::Committed { revision });
@@ -271,8 +258,9 @@ impl Core {
                         continue;
                     }
                     fail::fail_point!("server-command-heard");
-                    let n_coming = n_submitted.entry(caller.owner.uid).or_default();
-                    if let Err(refusal) = self.check_room(&caller, &command, n_coming) {
+                    let (world, limits) = (self.control.world(), &self.shared.limits);
+                    if let Err(refusal) = room::check(world, limits, &caller, &command, &mut coming)
+                    {
                         drop(reply.send(Err(refusal)));
                         continue;
                     }
@@ -356,8 +344,7 @@ impl Core {
     fn answer(&mut self, queries: Vec<Ask>) {
         self.watch.look(&mut self.store_fault);
         self.asked.extend(queries);
-        // After a failure the next commit is a trial, and likely to fail too.
-        if self.store_fault.is_some() && self.control.revision() > self.control.durable() {
+        if self.awaits_trial() {
             return;
         }
         let view = View {
@@ -366,15 +353,23 @@ impl Core {
             planned: self.control.planned(),
             n_alerts: self.n_alerts,
             store_fault: self.store_fault.as_ref(),
+            reasons: None,
         };
         let revision = self.control.revision();
-        for ask in std::mem::take(&mut self.asked) {
-            let deliver = ask(&view);
+        let answers: Vec<Deliver> =
+            std::mem::take(&mut self.asked).into_iter().map(|ask| ask(&view)).collect();
+        let old = self.stills.outdated(&view);
+        let still = self.stills.take(&view);
+        for deliver in answers.into_iter().chain(still) {
             if revision <= self.control.durable() {
                 deliver(Ok(()));
             } else {
                 self.deliveries.push_back((revision, deliver));
             }
+        }
+        if let Some(old) = old {
+            // To free it takes time as well.
+            self.shared.reads.push(self.shared.info.uid, Box::new(move || drop(old)));
         }
     }
 
@@ -394,6 +389,7 @@ impl Core {
     }
 
     fn reload(&mut self) {
+        self.stills.forget_last();
         // Behind everything that is on its way, so that nothing of before comes after.
         self.encoder.drain();
         let reloaded = self.committer.reset().map_err(anyhow::Error::from);
@@ -436,63 +432,4 @@ fn make_plans_wrong(control: &mut Control) {
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// Writes commits as rows, beside the core's thread: a bulk submission has megabytes of them.
-struct Encoder {
-    commits: Option<mpsc::Sender<Work>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-enum Work {
-    Commit(Commit),
-    /// Says when everything before has been handed to the store.
-    Drain(mpsc::Sender<()>),
-}
-
-impl Encoder {
-    fn spawn(store: Submitter, core: mpsc::Sender<Input>) -> std::io::Result<Self> {
-        let (commits, inbox) = mpsc::channel::<Work>();
-        let work = move || {
-            for work in inbox {
-                match work {
-                    Work::Drain(done) => drop(done.send(())),
-                    Work::Commit(commit) => {
-                        if let Err(error) = store.submit(codec::encode(commit)) {
-                            // The core may be gone.
-                            drop(core.send(Input::Committed(Err(error))));
-                        }
-                    }
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("encoder".to_owned()).spawn(work)?;
-        Ok(Self { commits: Some(commits), thread: Some(thread) })
-    }
-
-    fn submit(&self, commit: Commit) {
-        if let Some(commits) = &self.commits {
-            // It lives until closed.
-            drop(commits.send(Work::Commit(commit)));
-        }
-    }
-
-    fn drain(&self) {
-        let (done, wait) = mpsc::channel();
-        if let Some(commits) = &self.commits
-            && commits.send(Work::Drain(done)).is_ok()
-        {
-            // An error means that the thread is gone, and with it everything it had.
-            let _ = wait.recv();
-        }
-    }
-
-    fn close(&mut self) {
-        self.commits = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the encoder panicked");
-        }
-    }
 }

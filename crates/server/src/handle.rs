@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc};
 
+use gpool_control::Control;
 use gpool_model::array::ArrayEnds;
 use gpool_model::device::DeviceSample;
 use gpool_model::job::DependencyKind;
@@ -13,20 +14,22 @@ use gpool_model::{
     Caller, Command, Dependency, DeviceUuid, JobId, Millis, NodeName, Notice, NotifyRule, Outcome,
     Phase, PlannedStart, Refusal, Reply, TaskId, Timestamp,
 };
-use gpool_sched::Explainer;
-use gpool_store::{ArchiveFilter, BlobId, Blobs, CommitError, Presence, Reader};
+use gpool_sched::{Explainer, ReasonsByShape};
+use gpool_store::{BlobId, Blobs, CommitError, Presence, Reader};
 use gpool_world::{Snapshot, World};
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::codec;
 use crate::core::Input;
 use crate::forecast::Forecaster;
 use crate::http::feed::Feed;
 use crate::limits::Limits;
 use crate::live::Pulse;
 use crate::post::{Keys, MailSettings};
+use crate::reads::Reads;
 use crate::recovery::Account;
+use crate::room;
 use crate::run::OpenLine;
+use crate::still::Still;
 
 /// The state at one moment, as queries see it.
 pub struct View<'a> {
@@ -40,6 +43,9 @@ pub struct View<'a> {
     pub n_alerts: u64,
     /// Why nothing can be stored just now; it is tried again every second.
     pub store_fault: Option<&'a CommitError>,
+    /// Why jobs wait, shared by all that look at the same state; `None` on the core's own thread,
+    /// where nothing is explained that takes long.
+    pub reasons: Option<&'a OnceLock<ReasonsByShape>>,
 }
 
 impl<'a> View<'a> {
@@ -53,7 +59,11 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn explainer(&self) -> Explainer<'a> {
         let snapshot = Snapshot { world: self.world, now: self.now };
-        Explainer::new(snapshot, self.world.policy())
+        let explainer = Explainer::new(snapshot, self.world.policy());
+        match self.reasons {
+            Some(reasons) => explainer.sharing(reasons),
+            None => explainer.in_brief(),
+        }
     }
 }
 
@@ -139,6 +149,34 @@ pub(crate) struct Shared {
     pub forecaster: Arc<Forecaster>,
     /// What the core is busy with.
     pub pulse: Arc<Pulse>,
+    /// Where reads are done that take time.
+    pub reads: Reads,
+    /// The copy of the state that was looked at last.
+    pub still: Mutex<Weak<Still>>,
+}
+
+impl Shared {
+    /// A copy of the state as it is or will be; waits for it.
+    fn still(&self) -> Result<Arc<Still>, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        self.inputs.send(Input::Still(reply)).map_err(|_| Refusal::ShuttingDown)?;
+        let still = answer.blocking_recv().map_err(|_| Refusal::ShuttingDown)??;
+        *self.last_still() = Arc::downgrade(&still);
+        Ok(still)
+    }
+
+    fn last_still(&self) -> MutexGuard<'_, Weak<Still>> {
+        self.still.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How new a copy of the state has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Age {
+    /// Not older than the question.
+    New,
+    /// The last one, if it is still there: for the rest of what was begun with a new one.
+    Last,
 }
 
 /// The core, as the HTTP side holds it.
@@ -164,14 +202,29 @@ impl CoreHandle {
     /// # Errors
     /// If it was refused; then nothing was changed.
     pub async fn command(&self, caller: Caller, mut command: Command) -> Result<Reply, Refusal> {
+        let uid = caller.owner.uid;
         if let Command::Submit { jobs, ends, array_ends, .. } = &mut command {
             self.check_can_run_as(&caller)?;
+            room::check_dependencies(&self.shared.limits, jobs)?;
             let asked = jobs.iter().flat_map(|job| job.after.iter().chain(&job.life.after_one));
             (*ends, *array_ends) = self.ends_of(waited_for(asked)).await?;
         }
         if let Command::Edit { patch, ends, .. } = &mut command {
             let asked = patch.spec.after.iter().chain(&patch.spec.after_one).flatten();
             *ends = self.ends_of(waited_for(asked)).await?.0;
+        }
+        if let Command::Submit { dry_run: true, .. } = &command {
+            // Each job is looked at by itself, however many come.
+            let limits = self.shared.limits;
+            let would = move |view: &View<'_>| {
+                room::check(view.world, &limits, &caller, &command, &mut BTreeMap::new())?;
+                let Command::Submit { jobs, ends, array_ends, .. } = &command else {
+                    return Ok(Reply::Done);
+                };
+                let (world, ends) = (view.world.still(), (&ends[..], &array_ends[..]));
+                Control::would_submit_to(world, view.now, &caller, jobs, ends)
+            };
+            return self.look(uid, Age::New, would).await?;
         }
         let (reply, answer) = oneshot::channel();
         let input = Input::Command { caller, command, reply };
@@ -218,16 +271,47 @@ impl CoreHandle {
         self.read(move |reader| crate::elements::archived(reader, id, living)).await
     }
 
-    /// Ended jobs, newest number first.
+    /// Does something that takes time beside the core, in the user's turn.
     ///
     /// # Errors
-    /// If the archive can't be read.
-    pub async fn archive(&self, filter: ArchiveFilter) -> Result<Vec<EndedJob>, Refusal> {
-        self.read(move |reader| {
-            let rows = reader.archive(&filter).map_err(internal)?;
-            rows.iter().map(|row| codec::decode_ended(row).map_err(internal)).collect()
-        })
-        .await
+    /// If the server is stopping, or it failed.
+    pub(crate) async fn beside<T: Send + 'static>(
+        &self,
+        uid: u32,
+        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        let work = move || {
+            // The one who asked may be gone.
+            if !reply.is_closed() {
+                drop(reply.send(work()));
+            }
+        };
+        self.shared.reads.push(uid, Box::new(work));
+        answer.await.map_err(|_| Refusal::ShuttingDown)?
+    }
+
+    /// Looks at a copy of the state, which takes the core no time, in the user's turn. All that the
+    /// answer rests on is durable.
+    ///
+    /// # Errors
+    /// If the server is stopping, or what the answer rested on could not be made durable.
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        uid: u32,
+        age: Age,
+        look: impl FnOnce(&View<'_>) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let shared = Arc::clone(&self.shared);
+        let work = move || {
+            let last = shared.last_still().upgrade().filter(|_| age == Age::Last);
+            let still = match last {
+                Some(last) => last,
+                None => shared.still()?,
+            };
+            Ok(look(&still.view()))
+        };
+        self.beside(uid, work).await
     }
 
     /// Reads the store on a thread where that may take time.
@@ -241,6 +325,14 @@ impl CoreHandle {
         let state_dir = self.shared.info.state_dir.clone();
         let task = move || read(&Reader::open(&state_dir).map_err(internal)?);
         tokio::task::spawn_blocking(task).await.map_err(internal)?
+    }
+
+    /// Opens the store for reading; on a thread where that may take time.
+    ///
+    /// # Errors
+    /// If it can't be opened.
+    pub(crate) fn open_reader(&self) -> Result<Reader, Refusal> {
+        Reader::open(&self.shared.info.state_dir).map_err(internal)
     }
 
     /// Everything that is published from now on.

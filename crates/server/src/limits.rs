@@ -15,6 +15,10 @@ pub struct Limits {
     pub jobs: u64,
     /// Environments, scripts and array values that are stored for jobs.
     pub stored: Bytes,
+    /// Dependencies that those name together, met or not.
+    pub dependencies: u64,
+    /// Dependencies of one job.
+    pub job_dependencies: u64,
 }
 
 impl Default for Limits {
@@ -27,6 +31,8 @@ impl Default for Limits {
             jobs: 1_000_000,
             // 250,000 different small ones.
             stored: Bytes::from_gib(1),
+            dependencies: 100_000,
+            job_dependencies: 1_000,
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::limits::Limits;
 use crate::live::{self, Live};
 use crate::older::{FindLaunched, refuse_older};
 use crate::post::{Keys, NotifySettings, Post};
+use crate::reads::Reads;
 use crate::recovery::Found;
 use crate::settle;
 
@@ -152,6 +153,8 @@ pub fn run(
         stop: watch::Sender::new(StopRequest::None),
         forecaster: Arc::clone(&forecaster),
         pulse: Arc::default(),
+        reads: Reads::start().context("can't start a thread")?,
+        still: Mutex::default(),
     });
     let post = Post::new(Arc::clone(&shared.keys), &config.notify, inputs.clone());
     let (policy, give_back) = (Policy::of_new_server(), config.give_back_memory);

@@ -29,6 +29,8 @@ pub struct ArchiveFilter {
     pub before: Option<JobNumber>,
     /// At most so many.
     pub limit: u32,
+    /// No more once they have so many bytes together.
+    pub bytes_max: Option<usize>,
 }
 
 impl ArchiveFilter {
@@ -85,9 +87,13 @@ pub fn list(
         "SELECT {COLUMNS} FROM archive {condition} ORDER BY job DESC LIMIT ?"
     ))?;
     let mut rows = statement.query(params_from_iter(values))?;
-    let mut entries = Vec::new();
-    while let Some(row) = rows.next()? {
-        entries.push(sound(row)?);
+    let (mut entries, mut n_bytes) = (Vec::new(), 0);
+    while filter.bytes_max.is_none_or(|most| n_bytes < most)
+        && let Some(row) = rows.next()?
+    {
+        let entry = sound(row)?;
+        n_bytes += entry.body.len();
+        entries.push(entry);
     }
     Ok(entries)
 }

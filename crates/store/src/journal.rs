@@ -22,6 +22,8 @@ pub struct JournalSearch<'a> {
     pub words: [&'a [u8]; 2],
     /// At most so many are found.
     pub limit: u32,
+    /// No more once they have so many bytes together.
+    pub bytes_max: usize,
 }
 
 /// Entries that are looked through for one question, at the most.
@@ -52,9 +54,12 @@ pub fn about(
         other,
         i64::from(search.limit)
     ])?;
-    let mut entries = Vec::new();
-    while let Some(row) = rows.next()? {
+    let (mut entries, mut n_bytes) = (Vec::new(), 0);
+    while n_bytes < search.bytes_max
+        && let Some(row) = rows.next()?
+    {
         let (entry, chain) = journal_row(row)?;
+        n_bytes += entry.body.len();
         let before = chain_at(&transaction, Seq(entry.seq.0.saturating_sub(1)))?;
         if before.is_some_and(|before| hash::chain_after(&before, &entry) != chain) {
             let what = format!("journal {}: it does not follow the one before", entry.seq);

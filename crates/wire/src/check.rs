@@ -31,8 +31,8 @@ const PATH_MAX: usize = 4095;
 /// Bytes of one argument, or of one `NAME=VALUE`, ending zero included.
 /// Source: `MAX_ARG_STRLEN` in Linux's `include/uapi/linux/binfmts.h`.
 pub(crate) const ARGUMENT_MAX: usize = 128 * 1024;
-/// Jobs that one may wait for.
-const AFTER_MAX: usize = 1000;
+/// Jobs that one may name to wait for, whatever the server's settings allow.
+const AFTER_MAX: usize = 100_000;
 /// Ten years.
 const TIME_MAX: Millis = Millis::from_hours(10 * 365 * 24);
 const GRACE_MAX: Millis = Millis::from_hours(1);

@@ -56,8 +56,11 @@ pub struct Job {
     pub paused_since: Option<Time>,
     /// Its exit code, or 128 + the signal that ended it.
     pub exit_code: Option<i32>,
-    /// Why it waits; empty if it does not.
+    /// Why it waits; empty if it does not. At most 8; `why` of the job has more.
     pub reasons: Vec<Reason>,
+    /// How many reasons there are beyond these: other jobs that it waits for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub n_more_reasons: u64,
     /// When it will likely start, by the last forecast; `null` if that is not known.
     pub eta: Option<Eta>,
     /// Whether the caller may not see name, command, directory, note and paths.
@@ -225,6 +228,8 @@ pub struct Usage {
 pub struct Shown {
     /// Why it waits, the strongest first.
     pub reasons: Vec<gpool_model::Reason>,
+    /// How many reasons there are beyond these.
+    pub n_more_reasons: u64,
     /// Whether the caller may not see what belongs to its owner.
     pub private: bool,
     /// When it will likely start, and when that was worked out.
@@ -300,6 +305,7 @@ impl Job {
             paused_since: exits::paused_since(&job.phase),
             exit_code: ended.and_then(|end| end.exit).map(ExitStatus::shell_code),
             reasons: shown.reasons.iter().map(reason).collect(),
+            n_more_reasons: shown.n_more_reasons,
             eta: shown.eta.map(|(eta, as_of)| Eta::new(eta, as_of)),
             private: shown.private,
             command: Vec::new(),
@@ -389,6 +395,11 @@ impl From<&JobEnd> for Usage {
 
 fn words<T: ToString>(all: impl Iterator<Item = T>) -> Vec<String> {
     all.map(|it| it.to_string()).collect()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+pub(crate) fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 fn cancel_word() -> String {

@@ -50,6 +50,14 @@ impl From<&Refusal> for Problem {
                 .because(format!("{n_kept} are stored for your jobs, and this would add {n_more}"))
                 .because("what ended jobs had is kept for a while, for `gpool retry`")
                 .try_this("--clean-env, or large data in files that jobs read"),
+            Refusal::TooManyDependencies { n_found, n_asked, .. } => problem
+                .because(match n_found {
+                    None => format!("it names {n_asked}"),
+                    Some(n_found) => {
+                        format!("your jobs name {n_found}, and this would add {n_asked}")
+                    }
+                })
+                .try_this("gpool help GP0522   (wait for an array, or in several steps)"),
             Refusal::UserCap { n_found, n_asked, .. } => problem
                 .because(format!("you have {n_found}, and this would add {n_asked}"))
                 .try_this("gpool queue   (cancel what is not needed, or wait until some start)"),
@@ -239,6 +247,12 @@ fn what(refusal: &Refusal) -> String {
         }
         Refusal::TooMuchStored { most, .. } => {
             format!("one user may have {most} of environments and scripts stored for jobs")
+        }
+        Refusal::TooManyDependencies { n_found: None, most, .. } => {
+            format!("one job may wait for {most} others")
+        }
+        Refusal::TooManyDependencies { most, .. } => {
+            format!("the jobs of one user may name {most} dependencies together")
         }
         Refusal::UserCap { most, project: None, .. } => {
             format!("one user may have {most} jobs that wait")

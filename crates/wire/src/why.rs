@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::eta::Eta;
-use crate::job::{Job, PlacedOn};
+use crate::job::{Job, PlacedOn, is_zero};
 use crate::life::JobEvent;
 use crate::reason::Reason;
 use crate::schema;
@@ -18,8 +18,12 @@ pub struct Why {
     pub job: Job,
     /// When this was worked out.
     pub as_of: Time,
-    /// What keeps it, the strongest first; empty for a job that does not wait.
+    /// What keeps it, the strongest first; empty for a job that does not wait. At most 100 of
+    /// those that keep it for themselves.
     pub reasons: Vec<Reason>,
+    /// How many jobs it waits for beyond those that are among the reasons.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub n_more_reasons: u64,
     /// What each node has that it could use.
     pub nodes: Vec<WhyNode>,
     /// When it will likely start; `null` where nothing that is known lets it start.
@@ -47,6 +51,7 @@ impl Why {
             job,
             as_of,
             reasons: Vec::new(),
+            n_more_reasons: 0,
             nodes: Vec::new(),
             eta: None,
             eta_missing: None,
@@ -194,6 +199,9 @@ pub struct Forecast {
     pub placement: Vec<PlacedOn>,
     /// Why it would wait; empty if it would start.
     pub reasons: Vec<Reason>,
+    /// How many jobs it would wait for beyond those that are among the reasons.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub n_more_reasons: u64,
     /// When it would likely start.
     pub eta: Option<Eta>,
     /// Jobs that would likely start more than a minute later because of it, the worst first.
@@ -209,6 +217,7 @@ impl From<&gpool_model::command::SubmitForecast> for Forecast {
             starts: !forecast.placements.is_empty(),
             placement: forecast.placements.iter().map(placed).collect(),
             reasons: forecast.reasons.iter().map(|reason| Reason::new(reason, true)).collect(),
+            n_more_reasons: forecast.n_more_reasons,
             eta: None,
             delays: Vec::new(),
         }

@@ -81,7 +81,7 @@ fn allocation() -> Allocation {
 }
 
 fn shown(phase: Phase, reasons: Vec<Reason>) -> Value {
-    let shown = Shown { reasons, private: false, eta: None, elements: None };
+    let shown = Shown { reasons, ..Shown::default() };
     let job = gpool_wire::Job::new(&spec(), &job(phase), T0.after(Millis::from_secs(60)), &shown);
     let document = serde_json::to_value(Document::new(&job)).unwrap();
     let read: Document<gpool_wire::Job> = serde_json::from_value(document.clone()).unwrap();
@@ -160,7 +160,7 @@ fn nothing_inherited_is_ever_shown() {
 
 #[test]
 fn another_users_job_keeps_its_secrets() {
-    let shown = Shown { reasons: Vec::new(), private: true, eta: None, elements: None };
+    let shown = Shown { private: true, ..Shown::default() };
     let job = gpool_wire::Job::new(&spec(), &job(Phase::Pending { since: T0 }), T0, &shown);
     assert_eq!((job.name.as_str(), job.command.len()), ("(private)", 0));
     assert_eq!((job.directory, job.note, job.user.as_str()), (None, None, "ana"));

@@ -1,6 +1,8 @@
 //! Arrays: one row for all elements that have not been started, and a row for each that is in the
 //! middle of something. An element is in exactly one place, which the doors here see to.
 
+use std::sync::Arc;
+
 use gpool_model::array::ArrayEnds;
 use gpool_model::{
     ArrayState, Attempt, Job, JobEnd, JobId, JobNumber, JobSpec, Outcome, Phase, Positions,
@@ -145,12 +147,13 @@ impl World {
         self.uncount(&row);
         self.await_no_others(&row);
         let was_pending = matches!(row.job.phase, Phase::Pending { .. });
-        let array = row.job.array.as_mut().expect("an array has elements");
+        let job = &mut Arc::make_mut(&mut row).job;
+        let array = job.array.as_mut().expect("an array has elements");
         change(array);
         let (can_start, waits) = (!array.unstarted.is_empty(), !array.waiting.is_empty());
-        row.job.phase = match row.job.phase {
+        job.phase = match std::mem::replace(&mut job.phase, Phase::Pending { since: at }) {
             Phase::Pending { since } if !can_start => {
-                row.job.waited = row.job.waited.saturating_add(at.since(since));
+                job.waited = job.waited.saturating_add(at.since(since));
                 if waits { Phase::Waiting { since: at } } else { Phase::Underway { since: at } }
             }
             Phase::Held { .. } | Phase::Waiting { .. } if !can_start && !waits => {

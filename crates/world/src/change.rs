@@ -136,7 +136,7 @@ impl World {
         }
         self.mark_job(id);
         self.change_use(&spec, MilliGpu::ZERO, in_use(&job));
-        let row = Box::new(JobRow { spec, job });
+        let row = Arc::new(JobRow { spec, job });
         self.index(&row);
         self.jobs.insert(id, row);
     }
@@ -163,10 +163,14 @@ impl World {
             if job.array.is_none() {
                 self.remember_run(&row.spec, end, job.course.paused);
             }
-            self.ended.push(EndedJob { spec: row.spec, job });
+            self.ended.push(EndedJob { spec: Arc::clone(&row.spec), job });
             return;
         }
-        row.job = job;
+        match Arc::get_mut(&mut row) {
+            Some(row) => row.job = job,
+            // Somebody looks at it as it was.
+            None => row = Arc::new(JobRow { spec: Arc::clone(&row.spec), job }),
+        }
         self.index(&row);
         self.jobs.insert(id, row);
     }
@@ -190,7 +194,7 @@ impl World {
         for id in rows {
             let mut row = self.jobs.remove(&id).expect("it was just looked up");
             self.unindex(&row);
-            row.spec = Arc::clone(spec);
+            Arc::make_mut(&mut row).spec = Arc::clone(spec);
             self.index(&row);
             self.jobs.insert(id, row);
         }

@@ -133,6 +133,7 @@ impl World {
             *self.n_by_state.entry(state).or_default() += n;
             self.count_for_user(row, state, n);
         }
+        self.count_dependencies(row);
         self.count_held(row);
         self.count_for_project(row);
         self.set_timers(row);
@@ -151,6 +152,7 @@ impl World {
             take(&mut self.n_by_state, &state, n);
             self.uncount_for_user(row, state, n);
         }
+        self.uncount_dependencies(row);
         self.uncount_held(row);
         self.uncount_for_project(row);
         self.unset_timers(row);

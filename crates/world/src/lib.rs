@@ -23,6 +23,7 @@ mod queue;
 mod reservations;
 mod rotations;
 mod snapshot;
+mod still;
 mod used;
 mod users;
 mod waiting;

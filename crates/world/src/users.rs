@@ -44,6 +44,33 @@ impl World {
         self.user(uid).map_or(0, |user| user.n_jobs)
     }
 
+    /// How many dependencies a user's jobs name that have not ended, met or not.
+    #[must_use]
+    pub fn n_dependencies_of(&self, uid: u32) -> u64 {
+        self.dependencies.n_by_user.get(&uid).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn count_dependencies(&mut self, row: &JobRow) {
+        // Elements of an array have one list together.
+        let n = row.spec.n_dependencies();
+        if n > 0 && row.job.id.element.is_none() {
+            *self.dependencies.n_by_user.entry(row.spec.owner.uid).or_default() += n;
+        }
+    }
+
+    pub(crate) fn uncount_dependencies(&mut self, row: &JobRow) {
+        let (n, uid) = (row.spec.n_dependencies(), row.spec.owner.uid);
+        if n > 0 && row.job.id.element.is_none() {
+            let counted = self.dependencies.n_by_user.get_mut(&uid).expect("it was counted");
+            *counted -= n;
+            if *counted == 0 {
+                self.dependencies.n_by_user.remove(&uid);
+            }
+        }
+        // What it waits for may be other jobs from now on.
+        self.dependencies.n_met.remove(&row.job.id);
+    }
+
     /// What a user's jobs hold.
     #[must_use]
     pub fn held_by(&self, uid: u32) -> Held {

@@ -1,6 +1,8 @@
 //! What a job waits for beside room on a node: other jobs, and moments. And the moments at which
 //! something becomes of a job although nothing happens.
 
+use std::collections::BTreeMap;
+
 use gpool_model::{
     Attempt, Course, Dependency, DependencyKind, Job, JobId, JobSpec, Life, Millis, Phase, Reason,
     Timestamp,
@@ -8,10 +10,47 @@ use gpool_model::{
 
 use crate::world::{JobRow, World};
 
+/// What is counted of dependencies.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Dependencies {
+    /// How many the jobs of each user name, met or not; users of whom none does are absent.
+    pub n_by_user: BTreeMap<u32, u64>,
+    /// How many of the first ones of a waiting job were found to be met: they stay so.
+    pub n_met: BTreeMap<JobId, usize>,
+}
+
 impl World {
+    /// Whether a job that waits for others still does. However often it is asked while these end
+    /// one by one, each of them is looked at a few times in all.
+    pub fn has_open_dependency(&mut self, id: JobId) -> bool {
+        let Some(row) = self.job(id) else { return false };
+        let n_met = self.dependencies.n_met.get(&id).copied().unwrap_or(0);
+        let mut left = row.spec.after.iter().skip(n_met);
+        let n_more = left.position(|it| self.reason_to_wait(id, *it).is_some());
+        let (is_open, n_met) = match n_more {
+            Some(n_more) => (true, n_met + n_more),
+            None => (false, row.spec.after.len()),
+        };
+        if n_met > 0 {
+            self.dependencies.n_met.insert(id, n_met);
+        }
+        is_open
+    }
+
+    fn reason_to_wait(&self, id: JobId, Dependency { job, kind }: Dependency) -> Option<Reason> {
+        let job = match (kind, id.element) {
+            // Each element of an array waits for itself.
+            (DependencyKind::Each, None) => return None,
+            (DependencyKind::Each, element) => JobId { element, ..job },
+            _ => job,
+        };
+        let awaited = self.is_awaited(Dependency { job, kind });
+        awaited.then_some(Reason::WaitsForJob { job, kind })
+    }
+
     /// What keeps a job from being considered; empty if nothing does. `id` is the job's, or any
-    /// without an element for one that is not there yet; `attempt` is the one that comes.
-    #[must_use]
+    /// without an element for one that is not there yet; `attempt` is the one that comes. A job may
+    /// wait for very many others, so each reason is found when it is asked for.
     pub fn waits_for(
         &self,
         (id, attempt): (JobId, Attempt),
@@ -19,38 +58,20 @@ impl World {
         life: &Life,
         course: &Course,
         now: Timestamp,
-    ) -> Vec<Reason> {
-        let mut reasons = Vec::new();
-        if let Some(unmet) = course.unmet {
-            reasons.push(Reason::DependencyFailed { job: unmet.job, state: unmet.state });
-        }
-        for dependency in after {
-            let Dependency { job, kind } = *dependency;
-            let job = match (kind, id.element) {
-                // Each element of an array waits for itself.
-                (DependencyKind::Each, None) => continue,
-                (DependencyKind::Each, element) => JobId { element, ..job },
-                _ => job,
-            };
-            if self.is_awaited(Dependency { job, kind }) {
-                reasons.push(Reason::WaitsForJob { job, kind });
-            }
-        }
-        if !course.one_met {
-            let mut open = life.after_one.iter().filter(|it| self.is_live(it.job));
-            if let Some(first) = open.next() {
-                let n_jobs = 1 + open.count() as u64;
-                let Dependency { job, kind } = *first;
-                reasons.push(Reason::WaitsForOneOf { job, kind, n_jobs });
-            }
-        }
-        if let Some(at) = life.begin.filter(|at| *at > now) {
-            reasons.push(Reason::BeginTime { at });
-        }
-        if let Some(until) = course.backoff_until.filter(|until| *until > now) {
-            reasons.push(Reason::BackoffAfterFailure { until, attempt });
-        }
-        reasons
+    ) -> impl Iterator<Item = Reason> {
+        let unmet = course.unmet;
+        let unmet = unmet.map(|it| Reason::DependencyFailed { job: it.job, state: it.state });
+        let others = after.iter().filter_map(move |it| self.reason_to_wait(id, *it));
+        let one_met = course.one_met;
+        let one = std::iter::once_with(move || {
+            let mut open = life.after_one.iter().filter(|it| !one_met && self.is_live(it.job));
+            let Dependency { job, kind } = *open.next()?;
+            Some(Reason::WaitsForOneOf { job, kind, n_jobs: 1 + open.count() as u64 })
+        });
+        let begin = life.begin.filter(|at| *at > now).map(|at| Reason::BeginTime { at });
+        let backoff = course.backoff_until.filter(|until| *until > now);
+        let backoff = backoff.map(|until| Reason::BackoffAfterFailure { until, attempt });
+        unmet.into_iter().chain(others).chain(one.flatten()).chain(begin).chain(backoff)
     }
 
     /// Whether a job is there that others wait for to end, or to start.
@@ -61,15 +82,19 @@ impl World {
     }
 
     /// What keeps a job that is here, or all that is left of an array, from being considered.
-    #[must_use]
-    pub fn waits(&self, spec: &JobSpec, job: &Job, now: Timestamp) -> Vec<Reason> {
+    pub fn waits(&self, spec: &JobSpec, job: &Job, now: Timestamp) -> impl Iterator<Item = Reason> {
         let who = (job.id, job.attempt);
-        let mut reasons = self.waits_for(who, &spec.after, &spec.life, &job.course, now);
-        if job.array.as_ref().is_some_and(|array| array.unstarted.is_empty()) {
-            let alike = spec.after.iter().filter(|it| it.kind == DependencyKind::Each);
-            reasons.extend(alike.map(|it| Reason::WaitsForJob { job: it.job, kind: it.kind }));
-        }
-        reasons
+        let only_alike = job.array.as_ref().is_some_and(|array| array.unstarted.is_empty());
+        let alike =
+            spec.after.iter().filter(move |it| only_alike && it.kind == DependencyKind::Each);
+        let alike = alike.map(|it| Reason::WaitsForJob { job: it.job, kind: it.kind });
+        self.waits_for(who, &spec.after, &spec.life, &job.course, now).chain(alike)
+    }
+
+    /// Whether anything does.
+    #[must_use]
+    pub fn is_waiting(&self, spec: &JobSpec, job: &Job, now: Timestamp) -> bool {
+        self.waits(spec, job, now).next().is_some()
     }
 
     /// The jobs for which a moment has come since this was asked last.

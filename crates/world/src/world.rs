@@ -24,6 +24,7 @@ use crate::projects::Holdings;
 use crate::queue::{Queue, ShapeIx, ShapeQueue};
 use crate::reservations::Alarms;
 use crate::users::UserRow;
+use crate::waiting::Dependencies;
 
 /// A row of the table of nodes. Nodes are never removed while the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +78,7 @@ pub struct World {
     pub(crate) node_by_name: BTreeMap<NodeName, NodeIx>,
     /// In the order of their names: every cycle goes over all of them.
     pub(crate) nodes_in_order: Vec<NodeIx>,
-    pub(crate) jobs: BTreeMap<JobId, Box<JobRow>>,
+    pub(crate) jobs: BTreeMap<JobId, Arc<JobRow>>,
     pub(crate) queue: Queue,
     /// Pending jobs by what like jobs say of them; empty unless the policy's order asks for it.
     pub(crate) pending_by_like: BTreeMap<Likeness, BTreeSet<JobId>>,
@@ -91,6 +92,7 @@ pub struct World {
     pub(crate) leaving: BTreeSet<JobId>,
     /// Waiting and held jobs by each job that they wait for.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
+    pub(crate) dependencies: Dependencies,
     /// Elements that have a row, by array.
     pub(crate) elements: BTreeMap<JobNumber, Elements>,
     pub(crate) n_element_rows: usize,
@@ -157,6 +159,7 @@ impl World {
             claimants: BTreeSet::new(),
             leaving: BTreeSet::new(),
             dependents: BTreeMap::new(),
+            dependencies: Dependencies::default(),
             elements: BTreeMap::new(),
             n_element_rows: 0,
             n_arrays: 0,
@@ -317,7 +320,7 @@ impl World {
 
     /// All jobs that have not ended, by id.
     #[must_use]
-    pub fn jobs(&self) -> &BTreeMap<JobId, Box<JobRow>> {
+    pub fn jobs(&self) -> &BTreeMap<JobId, Arc<JobRow>> {
         &self.jobs
     }
 

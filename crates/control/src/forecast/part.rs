@@ -8,6 +8,9 @@ use gpool_world::{Excerpt, Snapshot, World};
 use super::HORIZON;
 use super::length::Length;
 
+/// For each job that may be taken, how many dependencies are looked at to find those that follow.
+const LOOKS_PER_JOB: usize = 32;
+
 /// What a forecast is made from. To take it costs what it holds.
 #[derive(Debug, Clone)]
 pub struct Part {
@@ -105,10 +108,16 @@ fn waits_for_a_moment(world: &World, id: JobId) -> bool {
 /// Adds jobs that wait for nothing but jobs that are there.
 fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
     let mut n_left = n_jobs_max;
+    let mut n_looks_left = n_jobs_max.saturating_mul(LOOKS_PER_JOB);
     let mut ends: VecDeque<JobId> = taken.iter().copied().collect();
     while let Some(id) = ends.pop_front() {
         for dependent in world.dependents(id) {
             let Some(row) = world.job(dependent) else { continue };
+            let n_looks = usize::try_from(1 + row.spec.n_dependencies()).unwrap_or(usize::MAX);
+            n_looks_left = n_looks_left.saturating_sub(n_looks);
+            if n_looks_left == 0 {
+                return;
+            }
             let is_known = |job: JobId| {
                 !world.is_live(job) || taken.contains(&job) || taken.contains(&whole(job))
             };

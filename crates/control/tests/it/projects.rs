@@ -83,7 +83,7 @@ impl Harness {
     fn why(&self, id: JobId) -> Vec<Reason> {
         let world = self.control.world();
         let snapshot = gpool_world::Snapshot { world, now: self.now };
-        let mut explainer = gpool_sched::Explainer::new(snapshot, world.policy());
+        let explainer = gpool_sched::Explainer::new(snapshot, world.policy());
         explainer.briefly(world.job(id).expect("it is live"))
     }
 

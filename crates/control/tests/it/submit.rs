@@ -94,7 +94,7 @@ fn the_impossible_waits_where_that_was_asked_for() {
     assert_eq!(harness.state(id), JobState::Pending);
     let world = harness.control.world();
     let snapshot = gpool_world::Snapshot { world, now: harness.now };
-    let mut explainer = gpool_sched::Explainer::new(snapshot, world.policy());
+    let explainer = gpool_sched::Explainer::new(snapshot, world.policy());
     let reasons = explainer.fully(world.job(id).expect("it is live"));
     assert!(matches!(reasons[0], Reason::GpuModelMissing { most: 0, .. }), "{reasons:?}");
 }

@@ -87,6 +87,7 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     page.label_if("try", way_on(job).as_deref());
     let reasons: Vec<String> = job.reasons.iter().map(|reason| reason.text.clone()).collect();
     page.labels("because", &reasons);
+    page.label_if("", words::more_reasons(job.n_more_reasons).as_deref());
     let leaves = job.state == JobState::Stopping;
     page.label_if("because", job.cause_text.as_deref().filter(|_| leaves));
     if let Some(since) = job.paused_since {

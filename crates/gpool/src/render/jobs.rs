@@ -182,8 +182,11 @@ fn reason(job: &Job) -> String {
             };
             match job.reasons.as_slice() {
                 [] => String::new(),
-                [only] => format!("{run}{}", only.text),
-                [first, rest @ ..] => format!("{run}{} (and {} more)", first.text, rest.len()),
+                [only] if job.n_more_reasons == 0 => format!("{run}{}", only.text),
+                [first, rest @ ..] => {
+                    let n_more = rest.len() as u64 + job.n_more_reasons;
+                    format!("{run}{} (and {n_more} more)", first.text)
+                }
             }
         }
         JobState::Starting | JobState::Running | JobState::Stopping => {

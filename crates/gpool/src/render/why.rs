@@ -59,6 +59,9 @@ fn not_waiting(page: &mut Page, why: &Why, view: &View<'_>) {
     for reason in &why.reasons {
         page.line(&format!("  {}", reason.text));
     }
+    if let Some(more) = words::more_reasons(why.n_more_reasons) {
+        page.line(&format!("  {more}"));
+    }
     if !job.placement.is_empty() {
         page.line(&format!("Where: {}.", words::places(&job.placement)));
     }
@@ -100,6 +103,9 @@ fn waiting(page: &mut Page, why: &Why, view: &View<'_>) {
     }
     for line in reason_lines(&why.reasons) {
         page.line(&line);
+    }
+    if let Some(more) = words::more_reasons(why.n_more_reasons) {
+        page.line(&format!("  {more}"));
     }
     for line in fine_lines(why) {
         page.line(&line);

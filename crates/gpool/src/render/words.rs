@@ -14,6 +14,12 @@ pub fn state(word: &str) -> String {
     word.replace('_', " ")
 }
 
+/// How many jobs something waits for beside those that were named.
+#[must_use]
+pub fn more_reasons(n_more: u64) -> Option<String> {
+    (n_more > 0).then(|| format!("and waits for {}", count(n_more, "more job")))
+}
+
 /// A count with its word: `1 row`, `2 rows`.
 #[must_use]
 pub fn count(n: u64, word: &str) -> String {

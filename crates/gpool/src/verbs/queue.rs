@@ -11,7 +11,7 @@ use crate::away;
 use crate::failure::{Failure, Result};
 use crate::render::jobs::{JOBS, footer};
 use crate::render::list::select;
-use crate::resolve::{elements, every_job};
+use crate::resolve::{PAGE, each_job, elements};
 use crate::session::Session;
 
 /// Rows that are shown unless asked otherwise.
@@ -82,7 +82,8 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
                 && until.is_none_or(|until| job.submitted_at <= until)
         };
         let (rows, total) = if args.elements {
-            let jobs = every_job(&client, &query)?.into_iter().filter(is_in);
+            let jobs = each_job(&client, &query);
+            let jobs = jobs.filter(|job| job.as_ref().map_or(true, is_in));
             one_by_one(&client, jobs, asked.as_deref(), &args.list)?
         } else {
             let is_whole = since.is_some() || until.is_some();
@@ -101,7 +102,7 @@ type Rows = Vec<crate::render::list::Row<Job>>;
 /// Rows with the elements of arrays in place of the arrays, and how many there are in all.
 fn one_by_one(
     client: &Client,
-    jobs: impl Iterator<Item = Job>,
+    jobs: impl Iterator<Item = Result<Job>>,
     asked: Option<&str>,
     list: &ListFlags,
 ) -> Result<(Rows, Option<u64>)> {
@@ -122,6 +123,7 @@ fn one_by_one(
     let mut total = 0;
     let mut items = Vec::new();
     for job in jobs {
+        let job = job?;
         let left = most.saturating_sub(items.len());
         match &job.array {
             Some(array) => {
@@ -158,19 +160,30 @@ fn read(
     let is_whole =
         is_whole || !list.filter.is_empty() || list.sort.is_some() || limit == usize::MAX;
     if is_whole {
-        let mut jobs = every_job(client, query)?;
-        jobs.retain(is_in);
+        let jobs = each_job(client, query).filter(|job| job.as_ref().map_or(true, &is_in));
+        let jobs = jobs.collect::<Result<Vec<Job>>>()?;
         let whole = ListFlags { limit: None, ..flags.clone() };
         let mut rows = select(&JOBS, jobs, &whole)?;
         let total = u64::try_from(rows.len()).ok();
         rows.truncate(limit);
         return Ok((rows, total));
     }
-    let page = u32::try_from(limit).unwrap_or(u32::MAX);
-    let answer = client.jobs(&JobsQuery { limit: Some(page), ..query.clone() })?;
-    let n_jobs = u64::try_from(answer.items.len()).unwrap_or(u64::MAX);
-    let more = answer.next_cursor.is_some().then_some(n_jobs + 1);
-    Ok((select(&JOBS, answer.items, &flags)?, answer.total.or(more)))
+    let mut query = query.clone();
+    let (mut jobs, mut total) = (Vec::new(), None);
+    // A page of large jobs has fewer than were asked for.
+    loop {
+        query.limit = Some(u32::try_from(limit - jobs.len()).unwrap_or(PAGE).min(PAGE));
+        let page = client.jobs(&query)?;
+        jobs.extend(page.items);
+        total = total.or(page.total);
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() || jobs.len() >= limit {
+            break;
+        }
+    }
+    let n_jobs = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
+    let more = query.cursor.is_some().then_some(n_jobs + 1);
+    Ok((select(&JOBS, jobs, &flags)?, total.or(more)))
 }
 
 /// Checks states as users write them: `all`, `pending,running`, `timed-out`.

@@ -161,7 +161,9 @@ pub fn dry_run(client: &Client, job: &JobCreate, session: &Session) -> Result {
         true => format!("would start at once on {}\n", words::places(&forecast.placement)),
         false => {
             let reasons = forecast.reasons.iter().map(|reason| format!("  {}\n", reason.text));
-            format!("would wait\n{}", reasons.collect::<String>())
+            let more = words::more_reasons(forecast.n_more_reasons);
+            let more = more.map(|more| format!("  {more}\n")).unwrap_or_default();
+            format!("would wait\n{}{more}", reasons.collect::<String>())
         }
     };
     let mut text = text;

@@ -130,6 +130,8 @@ impl UpArgs {
             requests: config.user_requests_per_second.map_or(usual.requests, u32::from),
             jobs: config.user_jobs_max.unwrap_or(usual.jobs),
             stored: config.user_environment_max.unwrap_or(usual.stored),
+            dependencies: config.user_dependencies_max.unwrap_or(usual.dependencies),
+            job_dependencies: config.job_dependencies_max.unwrap_or(usual.job_dependencies),
         };
         Ok(self)
     }

@@ -19,7 +19,7 @@ use crate::outcome::{exit_of, exit_of_job};
 use crate::render::json;
 use crate::render::safe::safe;
 use crate::render::words::{count, state};
-use crate::resolve::{self, Scope, every_job};
+use crate::resolve::{self, Scope, each_job};
 use crate::session::Session;
 
 /// Wait until jobs have ended; the exit code is the largest of theirs
@@ -106,7 +106,10 @@ impl Waiting<'_> {
         let living: BTreeSet<String> = match self.open.len() {
             // A few are asked for one by one; for many, one list is less.
             0..=8 => self.open.clone(),
-            _ => every_job(&client, &JobsQuery::default())?.into_iter().map(|j| j.id).collect(),
+            _ => {
+                let living = each_job(&client, &JobsQuery::default());
+                living.map(|job| job.map(|job| job.id)).collect::<Result<_>>()?
+            }
         };
         let is_few = self.open.len() <= 8;
         for id in self.open.clone() {

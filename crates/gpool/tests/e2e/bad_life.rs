@@ -72,14 +72,14 @@ fn a_million_dependencies_are_refused_and_a_thousand_are_not() {
     assert_eq!(cluster.job(&id).state.as_str(), "waiting");
     cluster
         .gpool(["submit", "--after", &after(1001), "--", "true"])
-        .refused(2, &["1000 are the most"]);
+        .refused(7, &["one job may wait for 1000 others", "GP0522"]);
     // More than a command line may hold; so it comes as a line of a file, and by the API.
     let ids: Vec<String> = (0..1_000_000).map(|n| format!("\"{}\"", n % 1000 + 1)).collect();
     let line = format!("{{\"command\":[\"true\"],\"after\":[{}]}}", ids.join(","));
     let ran = cluster.gpool_reading(["submit", "--from-jsonl", "-"], line.as_bytes());
-    ran.refused(2, &["1000 are the most"]);
+    ran.refused(2, &["100000 are the most"]);
     let edited = cluster.gpool(["edit", &id, "--after", &after(1001)]);
-    edited.refused(2, &["1000 are the most"]);
+    edited.refused(7, &["one job may wait for 1000 others", "GP0522"]);
     assert_eq!(cluster.all_ids().len(), 1001);
 }
 

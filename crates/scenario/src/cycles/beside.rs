@@ -431,7 +431,7 @@ impl Case<'_> {
     /// Whether the room is kept for one with a planned start.
     fn is_kept(&self, job: &kai::Job) -> Option<Explanation> {
         let snapshot = self.cluster.snapshot();
-        let mut explainer = gpool_sched::Explainer::new(snapshot, snapshot.world.policy());
+        let explainer = gpool_sched::Explainer::new(snapshot, snapshot.world.policy());
         let mut rows = snapshot.world.job_rows();
         let row = rows.find(|row| row.spec.name.as_ref() == job.name)?;
         if !matches!(row.job.phase, Phase::Pending { .. }) {

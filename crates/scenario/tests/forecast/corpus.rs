@@ -25,7 +25,7 @@ pub struct Row {
 
 fn codes(cluster: &Cluster, job: JobId) -> Vec<&'static str> {
     let snapshot = cluster.snapshot();
-    let mut explainer = Explainer::new(snapshot, snapshot.world.policy());
+    let explainer = Explainer::new(snapshot, snapshot.world.policy());
     let row = snapshot.world.job(job).expect("it waits");
     explainer.fully(row).iter().map(gpool_model::Reason::code).collect()
 }

@@ -21,7 +21,7 @@ use super::asker::Asks;
 use super::extract::{ApiError, JsonBody, Segment, accepted};
 use super::listing::n_ended;
 use super::reservations;
-use crate::handle::{StopRequest, View};
+use crate::handle::{Age, StopRequest, View};
 
 /// More devices than this no node has.
 const DEVICES_MAX: u32 = 4096;
@@ -31,12 +31,16 @@ const DEVICES_MAX: u32 = 4096;
     get, path = "/gpus", operation_id = "gpus_list",
     responses((status = 200, description = "By node and index", body = List<Gpu>))
 )]
-pub(crate) async fn gpus(State(api): State<Api>) -> Result<Json<List<Gpu>>, ApiError> {
-    all_gpus(&api).await.map(|gpus| Json(List::new(gpus))).map_err(ApiError::from)
+pub(crate) async fn gpus(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+) -> Result<Json<List<Gpu>>, ApiError> {
+    let gpus = all_gpus(&api, asker.caller.owner.uid).await;
+    gpus.map(|gpus| Json(List::new(gpus))).map_err(ApiError::from)
 }
 
-pub(crate) async fn all_gpus(api: &Api) -> Result<Vec<Gpu>, Refusal> {
-    let devices = api.handle.query(|view| {
+pub(crate) async fn all_gpus(api: &Api, uid: u32) -> Result<Vec<Gpu>, Refusal> {
+    let devices = api.handle.look(uid, Age::New, |view| {
         let of_node = |row: &NodeRow| {
             let devices = 0..row.node.devices.len();
             let held: Vec<Held> = devices.map(|ix| held(view.world, row, ix)).collect();
@@ -114,7 +118,7 @@ pub(crate) async fn allow(
     let devices = devices_of(&allow.devices)?;
     let command = Command::AllowDevices { node, devices };
     api.handle.command(asker.caller.clone(), command).await?;
-    gpus(State(api)).await
+    gpus(State(api), Asks(asker)).await
 }
 
 async fn only_node(api: &Api) -> Result<NodeName, Refusal> {
@@ -164,15 +168,18 @@ pub(crate) fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refu
     get, path = "/nodes", operation_id = "nodes_list",
     responses((status = 200, description = "By name", body = List<Node>))
 )]
-pub(crate) async fn nodes(State(api): State<Api>) -> Result<Json<List<Node>>, ApiError> {
-    Ok(Json(List::new(all_nodes(&api).await?)))
+pub(crate) async fn nodes(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+) -> Result<Json<List<Node>>, ApiError> {
+    Ok(Json(List::new(all_nodes(&api, asker.caller.owner.uid).await?)))
 }
 
-pub(crate) async fn all_nodes(api: &Api) -> Result<Vec<Node>, Refusal> {
+pub(crate) async fn all_nodes(api: &Api, uid: u32) -> Result<Vec<Node>, Refusal> {
     let ask = |view: &View<'_>| {
         view.world.nodes_by_name().map(|(_, row)| shown(view, row)).collect::<Vec<_>>()
     };
-    api.handle.query(ask).await
+    api.handle.look(uid, Age::New, ask).await
 }
 
 /// One node.

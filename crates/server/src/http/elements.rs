@@ -1,15 +1,17 @@
 //! Elements of one array as a list, and their next attempts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use gpool_model::array::{ArrayValues, NewArray};
+use axum::response::Response;
+use gpool_model::array::{ArrayValues, NewArray, ValuesRef};
 use gpool_model::job::{BlobId, JobState, Owner};
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    ArrayState, Command, Job, JobId, JobNumber, NewJob, Outcome, Positions, Refusal, Reply,
+    ArrayState, Command, Job, JobId, JobNumber, NewJob, Outcome, Positions, Reason, Refusal, Reply,
     placeholder,
 };
 use gpool_wire::array::{ElementShown, Retried};
@@ -24,9 +26,13 @@ use super::context::Files;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::Found;
 use super::listing;
+use super::page::{self, Making, Piece, Room};
 use super::submit::{key, key_name, unexpected};
 use crate::elements;
-use crate::handle::{View, internal};
+use crate::handle::{Age, View, internal};
+
+/// Elements that are looked at for one piece of a page.
+const AT_ONCE: usize = 256;
 
 /// Which elements to list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
@@ -65,18 +71,38 @@ pub(crate) async fn list(
     Asks(asker): Asks,
     Segment(id): Segment,
     Params(params): Params<ElementParams>,
-) -> Result<Json<List<gpool_wire::Job>>, ApiError> {
+) -> Result<Response, ApiError> {
     let id = job_id(&id)?;
     let limit = listing::limit(params.limit)?;
     let states = listing::states(Some(params.state.as_deref().unwrap_or("all")))?;
+    let mut is_first = true;
+    let make = move |from: u32, room: Room| -> Making<u32> {
+        let (api, asker, states) = (api.clone(), Arc::clone(&asker), states.clone());
+        let age = if std::mem::replace(&mut is_first, false) { Age::New } else { Age::Last };
+        Box::pin(async move { piece(&api, &asker, id, states, (from, age), room).await })
+    };
     let from = params.from.unwrap_or(0);
+    page::answer(from, limit, |index| index.to_string(), Box::new(make)).await
+}
+
+async fn piece(
+    api: &Api,
+    asker: &Asker,
+    id: JobId,
+    states: BTreeSet<JobState>,
+    (from, age): (u32, Age),
+    room: Room,
+) -> Result<Piece<u32>, Refusal> {
+    let mut piece = Piece::new(room);
+    let limit = piece.n_left().min(AT_ONCE);
     let wanted = states.clone();
     let living = move |view: &View<'_>| {
         // What is no array has none.
         let row = view.world.job(JobId { element: None, ..id })?;
         Some((row.spec.clone(), choose(view, row, &wanted, from, limit)))
     };
-    let (spec, (chosen, next)) = match api.handle.query(living).await? {
+    let uid = asker.caller.owner.uid;
+    let (spec, (chosen, next)) = match api.handle.look(uid, age, living).await? {
         Some(living) => living,
         None => {
             let whole = JobId { element: None, ..id };
@@ -86,23 +112,32 @@ pub(crate) async fn list(
             (row.spec, chosen)
         }
     };
-    let archived = archived(&api, id.number, &chosen).await?;
+    let archived = archived(api, uid, id.number, &chosen).await?;
     let now = crate::core::now();
-    let mut items = Vec::with_capacity(chosen.len());
+    let values = spec.array.as_ref().and_then(|it| it.values.as_ref());
+    let values = match values.filter(|_| asker.may_see(spec.owner.uid)) {
+        Some(values) => values_of(api, values).await?,
+        None => None,
+    };
     for one in chosen {
+        let index = one.id.element.unwrap_or(0);
         let found = one.living.or_else(|| {
             let in_archive = archived.get(&one.id).cloned();
             let job = elements::latest(in_archive, one.never_started)?;
             Some(Found::of_ended(EndedJob { spec: spec.clone(), job }))
         });
-        items.extend(found.map(|found| found.shown(&asker, now)));
+        let Some(found) = found else { continue };
+        let mut shown = found.shown(asker, now);
+        if let (Some(element), Some(values)) = (&mut shown.element, &values) {
+            give(element, &mut shown.name, values);
+        }
+        if piece.is_full() || !piece.add(&shown) {
+            piece.next = Some(index);
+            return Ok(piece);
+        }
     }
-    if asker.may_see(spec.owner.uid) {
-        add_values(&api, spec.array.as_ref().and_then(|it| it.values.as_ref()), &mut items).await?;
-    }
-    let mut list = List::new(items);
-    list.next_cursor = next.map(|index| index.to_string());
-    Ok(Json(list))
+    piece.next = next;
+    Ok(piece)
 }
 
 type Page = (Vec<Chosen>, Option<u32>);
@@ -114,14 +149,13 @@ fn choose(
     from: u32,
     limit: usize,
 ) -> Page {
-    let mut explainer = view.explainer();
-    let waits_for = explainer.briefly(row);
+    let explainer = view.explainer();
+    let waits_for = explainer.decisive(row, Reason::LISTED_MAX);
     page(row, states, from, limit, |id, position, array| {
         if let Some(own) = view.world.job(id) {
-            let reasons = if own.job.phase.allocations().is_empty() {
-                explainer.briefly(own)
-            } else {
-                Vec::new()
+            let reasons = match own.job.phase.allocations().is_empty() {
+                true => explainer.decisive(own, Reason::LISTED_MAX),
+                false => (Vec::new(), 0),
             };
             return (Some((own.clone(), reasons)), own.job.phase.state());
         }
@@ -144,7 +178,7 @@ fn choose_ended(row: &JobRow, states: &BTreeSet<JobState>, from: u32, limit: usi
     page(row, states, from, limit, of)
 }
 
-type Known = (Option<(JobRow, Vec<gpool_model::Reason>)>, JobState);
+type Known = (Option<(JobRow, (Vec<Reason>, u64))>, JobState);
 
 /// Elements in those states, each as `look` knows it, and the index of the first of the next page.
 fn page(
@@ -167,7 +201,7 @@ fn page(
         if chosen.len() == limit {
             return (chosen, Some(index));
         }
-        let living = known.map(|(own, reasons)| Found::waiting(own, reasons));
+        let living = known.map(|(own, reasons)| Found::waiting(&own, reasons));
         let never_started = match living {
             Some(_) => None,
             None => elements::never_started(row, id, position),
@@ -180,38 +214,42 @@ fn page(
 /// The last ended attempts of the chosen elements that have ended.
 async fn archived(
     api: &Api,
+    uid: u32,
     number: JobNumber,
     chosen: &[Chosen],
 ) -> Result<std::collections::BTreeMap<JobId, Job>, Refusal> {
     let ended: BTreeSet<u32> =
         chosen.iter().filter(|one| one.living.is_none()).filter_map(|one| one.id.element).collect();
-    let read = move |reader: &gpool_store::Reader| elements::ended_of(reader, number, &ended);
-    api.handle.read(read).await
+    let handle = api.handle.clone();
+    let read = move || elements::ended_of(&handle.open_reader()?, number, &ended);
+    api.handle.beside(uid, read).await
 }
 
 /// Adds what elements were given.
 pub(crate) async fn add_values(
     api: &Api,
-    values: Option<&gpool_model::array::ValuesRef>,
+    values: Option<&ValuesRef>,
     jobs: &mut [gpool_wire::Job],
 ) -> Result<(), Refusal> {
     let Some(values) = values else { return Ok(()) };
-    let (handle, blob) = (api.handle.clone(), values.blob.clone());
-    let read = move || -> Result<ArrayValues, Refusal> {
-        let id = blob.0.parse().map_err(internal)?;
-        let bytes = handle.blobs().get(&id).map_err(internal)?;
-        serde_json::from_slice(&bytes).map_err(internal)
-    };
-    // Without them the rest is still true.
-    let Ok(values) = tokio::task::spawn_blocking(read).await.map_err(internal)? else {
-        return Ok(());
-    };
+    let Some(values) = values_of(api, values).await? else { return Ok(()) };
     for job in jobs {
         if let Some(element) = &mut job.element {
             give(element, &mut job.name, &values);
         }
     }
     Ok(())
+}
+
+/// What elements were given, if it is still there: without it the rest is still true.
+async fn values_of(api: &Api, values: &ValuesRef) -> Result<Option<ArrayValues>, Refusal> {
+    let (handle, blob) = (api.handle.clone(), values.blob.clone());
+    let read = move || {
+        let id = blob.0.parse().ok()?;
+        let bytes = handle.blobs().get(&id).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    };
+    tokio::task::spawn_blocking(read).await.map_err(internal)
 }
 
 /// Adds its values to an element, and fills them into its name.

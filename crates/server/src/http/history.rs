@@ -19,6 +19,8 @@ use crate::handle::internal;
 const SUMMED_MAX: u64 = 200_000;
 /// Ended jobs that are read at once.
 const PAGE: u32 = 1_000;
+/// Bytes of their records.
+const PAGE_BYTES: usize = 4 << 20;
 
 /// Sums over the jobs that have ended, of those that the parameters let through: the newest
 /// 200,000 of them. Parameters are those of the list of jobs; living jobs do not count.
@@ -38,24 +40,25 @@ pub(crate) async fn totals(
     let Some(filter) = listing::archive_filter(&api, &asker, &params).await? else {
         return Ok(Json(Document::new(Totals::default())));
     };
-    let totals = api.handle.read(move |reader| sum(reader, filter)).await?;
+    let handle = api.handle.clone();
+    let read = move || sum(&handle.open_reader()?, filter);
+    let totals = api.handle.beside(asker.caller.owner.uid, read).await?;
     Ok(Json(Document::new(totals)))
 }
 
 fn sum(reader: &Reader, mut filter: ArchiveFilter) -> Result<Totals, Refusal> {
     let mut sums = Sums::default();
     filter.limit = PAGE;
+    filter.bytes_max = Some(PAGE_BYTES);
     loop {
         let rows = reader.archive(&filter).map_err(internal)?;
+        let Some(last) = rows.last() else { return Ok(sums.totals(false)) };
+        if sums.n_jobs >= SUMMED_MAX {
+            return Ok(sums.totals(true));
+        }
+        filter.before = Some(last.job);
         for row in &rows {
             sums.add(&codec::decode_ended(row).map_err(internal)?);
-        }
-        match rows.last() {
-            Some(last) if sums.n_jobs < SUMMED_MAX && rows.len() == PAGE as usize => {
-                filter.before = Some(last.job);
-            }
-            Some(_) if rows.len() == PAGE as usize => return Ok(sums.totals(true)),
-            _ => return Ok(sums.totals(false)),
         }
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Found {
     pub spec: Arc<JobSpec>,
     pub job: Job,
     pub reasons: Vec<Reason>,
+    /// How many reasons there are beyond these.
+    pub n_more_reasons: u64,
     /// When it will likely start, and when that was worked out.
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
     /// Its planned start.
@@ -40,23 +42,28 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// A job, or element of an array, that waits for these reasons or runs.
-    pub fn waiting(row: JobRow, reasons: Vec<Reason>) -> Self {
-        let (spec, job) = (row.spec, row.job);
-        Self { spec, job, reasons, eta: None, planned_at: None, elements: None }
+    /// A job, or element of an array, that waits for these reasons and so many more, or runs.
+    pub fn waiting(row: &JobRow, (reasons, n_more_reasons): (Vec<Reason>, u64)) -> Self {
+        let (spec, job) = (Arc::clone(&row.spec), row.job.clone());
+        let (eta, planned_at, elements) = (None, None, None);
+        Self { spec, job, reasons, n_more_reasons, eta, planned_at, elements }
     }
 
     /// A job that has ended.
     pub fn of_ended(ended: EndedJob) -> Self {
-        let (spec, job) = (ended.spec, ended.job);
-        Self { spec, job, reasons: Vec::new(), eta: None, planned_at: None, elements: None }
+        Self::waiting(&JobRow { spec: ended.spec, job: ended.job }, (Vec::new(), 0))
     }
 
     /// What the one who asks may see of it.
     pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
-        let shown =
-            Shown { elements: self.elements, reasons: self.reasons, private, eta: self.eta };
+        let shown = Shown {
+            elements: self.elements,
+            reasons: self.reasons,
+            n_more_reasons: self.n_more_reasons,
+            private,
+            eta: self.eta,
+        };
         let mut job = gpool_wire::Job::new(&self.spec, &self.job, now, &shown);
         if let Some(eta) = &mut job.eta {
             eta.planned_at = self.planned_at.map(Time);
@@ -69,17 +76,17 @@ impl Found {
 pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
     let living = move |view: &View<'_>| {
         let row = view.world.row_for(id)?;
-        let mut explainer = view.explainer();
+        let explainer = view.explainer();
         let own = (row.job.id != id).then(|| elements::alone(row, id));
         let reasons = match &own {
-            Some(own) if matches!(own.job.phase, Phase::Waiting { .. }) => explainer.briefly(own),
-            _ => explainer.briefly(row),
+            Some(own) if matches!(own.job.phase, Phase::Waiting { .. }) => own,
+            _ => row,
         };
+        let reasons = explainer.decisive(reasons, Reason::LISTED_MAX);
         let elements = elements::together(view.world, row, view.now).filter(|_| own.is_none());
         let row = own.as_ref().unwrap_or(row);
-        let (spec, job) = (row.spec.clone(), row.job.clone());
         let planned_at = view.planned_at(id);
-        Some(Found { spec, job, reasons, eta: None, planned_at, elements })
+        Some(Found { planned_at, elements, ..Found::waiting(row, reasons) })
     };
     if let Some(found) = api.handle.query(living).await? {
         let eta = api.handle.eta_of(&found.job);
@@ -131,7 +138,8 @@ async fn retry_until(
 #[utoipa::path(
     get, path = "/jobs", operation_id = "jobs_list", params(ListParams),
     responses(
-        (status = 200, description = "A page of jobs", body = List<gpool_wire::Job>),
+        (status = 200, description = "A page of jobs, at most 8 MiB; it may end before the limit",
+         body = List<gpool_wire::Job>),
         (status = 400, description = "A parameter is not valid", body = Problem,
          content_type = "application/problem+json"),
     )
@@ -140,8 +148,8 @@ pub(crate) async fn list(
     State(api): State<Api>,
     Asks(asker): Asks,
     Params(params): Params<ListParams>,
-) -> Result<Json<List<gpool_wire::Job>>, ApiError> {
-    Ok(Json(listing::page(&api, &asker, params).await?))
+) -> Result<Response, ApiError> {
+    listing::page(&api, &asker, params).await
 }
 
 /// Shows one job, living or ended.

@@ -29,5 +29,5 @@ pub(crate) async fn label(
     let (nodes_asked, change) = asked.check()?;
     let command = Command::LabelNodes { nodes: nodes_asked, change };
     api.handle.command(asker.caller.clone(), command).await?;
-    nodes(State(api)).await
+    nodes(State(api), Asks(asker)).await
 }

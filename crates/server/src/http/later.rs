@@ -7,14 +7,14 @@ use gpool_wire::reservation::KeptWaiting;
 use gpool_world::Snapshot;
 
 use super::Api;
-use crate::handle::internal;
+use crate::handle::Age;
 
 /// So many of the jobs that wait for room are looked at.
 const LOOKED_AT_MAX: usize = 500;
 
 /// What there is before anything changes.
-pub(crate) async fn before(api: &Api) -> Result<Part, Refusal> {
-    let ask = api.handle.query(|view| {
+pub(crate) async fn before(api: &Api, uid: u32) -> Result<Part, Refusal> {
+    let ask = api.handle.look(uid, Age::New, |view| {
         let snapshot = Snapshot { world: view.world, now: view.now };
         Part::of(&snapshot, LOOKED_AT_MAX, None)
     });
@@ -47,6 +47,8 @@ pub(crate) fn drain(part: &mut Part, targets: &[DrainTarget], drain: &Drain) {
 /// Says of each of these how much later it would start; of one that would start in neither course,
 /// or in one alone, that can't be told.
 pub(crate) async fn fill(
+    api: &Api,
+    uid: u32,
     before: Part,
     after: Part,
     mut waiting: Vec<KeptWaiting>,
@@ -56,14 +58,14 @@ pub(crate) async fn fill(
     }
     let work = move || {
         let starts = |part| forecast::middle_starts(part, LOOKED_AT_MAX);
-        let Some((was, is)) = starts(&before).zip(starts(&after)) else { return waiting };
+        let Some((was, is)) = starts(&before).zip(starts(&after)) else { return Ok(waiting) };
         for (id, was) in was {
             let kept = waiting.iter_mut().find(|kept| kept.id == id.to_string());
             if let Some((kept, is)) = kept.zip(is.get(&id)) {
                 kept.later_s = Some(is.since(was).get() / 1000);
             }
         }
-        waiting
+        Ok(waiting)
     };
-    tokio::task::spawn_blocking(work).await.map_err(internal)
+    api.handle.beside(uid, work).await
 }

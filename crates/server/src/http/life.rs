@@ -21,12 +21,17 @@ use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Segment, job_id};
 use super::jobs::{self, Found};
+use crate::codec;
 use crate::handle::internal;
 
 /// So many entries of the journal are told of one job.
 const ENTRIES_MAX: u32 = 2_000;
+/// And so many bytes of them: one entry has a whole bulk submission.
+const ENTRIES_BYTES: usize = 16 << 20;
 /// So many jobs that ended since are looked at for who had what it waited for.
 const OTHERS_MAX: u32 = 2_000;
+/// And so many bytes of their records.
+const OTHERS_BYTES: usize = 4 << 20;
 /// A wait that is shorter needs no explanation.
 const SHORT: Millis = Millis::from_secs(10);
 /// So many other jobs are named.
@@ -91,7 +96,8 @@ async fn all_of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
     let entries = api.handle.read(move |reader| {
         let (alone, run) = (format!("\"{id}\""), format!("\"{id}#"));
         let words = [alone.as_bytes(), run.as_bytes()];
-        let search = JournalSearch { since, until, words, limit: ENTRIES_MAX };
+        let search =
+            JournalSearch { since, until, words, limit: ENTRIES_MAX, bytes_max: ENTRIES_BYTES };
         reader.journal_about(&search).map_err(internal)
     });
     let mut told = vec![submitted(&found.spec)];
@@ -340,9 +346,18 @@ async fn waited(api: &Api, found: &Found) -> Result<Option<JobEvent>, Refusal> {
     if to.since(from) <= SHORT {
         return Ok(None);
     }
-    let filter = ArchiveFilter { since: Some(from), limit: OTHERS_MAX, ..ArchiveFilter::default() };
+    let filter = ArchiveFilter {
+        since: Some(from),
+        limit: OTHERS_MAX,
+        bytes_max: Some(OTHERS_BYTES),
+        ..ArchiveFilter::default()
+    };
     let id = found.job.id;
-    let others = api.handle.archive(filter).await?;
+    let read = move |reader: &gpool_store::Reader| -> Result<Vec<EndedJob>, Refusal> {
+        let rows = reader.archive(&filter).map_err(internal)?;
+        rows.iter().map(|row| codec::decode_ended(row).map_err(internal)).collect()
+    };
+    let others = api.handle.read(read).await?;
     let others: Vec<&EndedJob> = others.iter().filter(|other| other.id() != id).collect();
     let devices: Vec<&DeviceUuid> =
         held.iter().flat_map(|held| &held.slots).map(|slot| &slot.device).collect();

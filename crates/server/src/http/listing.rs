@@ -3,23 +3,30 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
+use axum::response::Response;
 use gpool_model::job::JobState;
-use gpool_model::{JobId, JobNumber, Refusal};
+use gpool_model::{JobId, JobNumber, Reason, Refusal};
 use gpool_store::ArchiveFilter;
-use gpool_wire::{List, Time, json};
+use gpool_wire::{Time, json};
 use gpool_world::{JobRow, World};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Api;
 use super::asker::Asker;
+use super::extract::ApiError;
 use super::jobs::Found;
-use crate::elements;
-use crate::handle::View;
+use super::page::{self, Making, Piece, Room};
+use crate::handle::{Age, CoreHandle, View, internal};
+use crate::{codec, elements};
 
 const LIMIT_DEFAULT: u32 = 200;
 const LIMIT_MAX: u32 = 10_000;
+/// Ended jobs that are read at once, and bytes of their records.
+const READ_AT_ONCE: usize = 256;
+const READ_BYTES: usize = 1 << 20;
 
 /// Which jobs to list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
@@ -79,7 +86,10 @@ impl Filter {
         states_default: &str,
     ) -> Result<Self, Refusal> {
         let projects = match params.project.clone() {
-            Some(name) => api.handle.query(move |view| with_below(view.world, name)).await?,
+            Some(name) => {
+                let below = move |view: &View<'_>| with_below(view.world, name);
+                api.handle.look(asker.caller.owner.uid, Age::New, below).await?
+            }
             None => BTreeSet::new(),
         };
         Ok(Self {
@@ -166,69 +176,78 @@ fn with_below(world: &World, name: String) -> BTreeSet<String> {
 /// One page of a list.
 pub(crate) async fn page(
     api: &Api,
-    asker: &Asker,
+    asker: &Arc<Asker>,
     params: ListParams,
-) -> Result<List<gpool_wire::Job>, Refusal> {
+) -> Result<Response, ApiError> {
     let limit = limit(params.limit)?;
     let cursor = params.cursor.as_deref().map_or(Ok(Cursor::Living(None)), cursor_of)?;
-    let filter = Filter::of(api, asker, &params, "active").await?;
-    let wants_ended = filter.states.iter().any(|state| state.is_end());
-    let mut page = Page { found: Vec::new(), next: None, total: None };
-    let asked = filter.clone();
-    match cursor {
-        Cursor::Living(after) => {
-            page = api.handle.query(move |view| living(view, &asked, after, limit)).await?;
-            if page.next.is_none() && wants_ended {
-                page.next = Some(Cursor::Ended(None));
+    let filter = Arc::new(Filter::of(api, asker, &params, "active").await?);
+    let (api, asker) = (api.clone(), Arc::clone(asker));
+    let mut is_first = true;
+    let make = move |place: Cursor, room: Room| -> Making<Cursor> {
+        let (api, asker, filter) = (api.clone(), Arc::clone(&asker), Arc::clone(&filter));
+        let is_first = std::mem::replace(&mut is_first, false);
+        Box::pin(async move {
+            let uid = asker.caller.owner.uid;
+            let age = if is_first { Age::New } else { Age::Last };
+            let handle = api.handle.clone();
+            match place {
+                Cursor::Living(after) => {
+                    let look = move |view: &View<'_>| {
+                        let mut piece = living(view, &handle, &filter, &asker, after, room);
+                        piece.total = if is_first { total(view, &filter) } else { None };
+                        piece
+                    };
+                    api.handle.look(uid, age, look).await
+                }
+                Cursor::Ended(before) => {
+                    let counted = Arc::clone(&filter);
+                    let count = move |view: &View<'_>| total(view, &counted);
+                    let total = match is_first && filter.is_by_state_only() {
+                        true => api.handle.look(uid, age, count).await?,
+                        false => None,
+                    };
+                    let read = move || ended(&handle, &filter, &asker, before, room);
+                    let mut piece = api.handle.beside(uid, read).await?;
+                    piece.total = total;
+                    Ok(piece)
+                }
             }
-        }
-        Cursor::Ended(_) => {
-            page.total = api.handle.query(move |view| total(view, &asked)).await?;
-        }
-    }
-    let from_archive = match (cursor, page.next) {
-        (Cursor::Ended(before), _) | (Cursor::Living(_), Some(Cursor::Ended(before))) => {
-            Some(before)
-        }
-        (Cursor::Living(_), _) => None,
+        })
     };
-    if let Some(before) = from_archive.filter(|_| page.found.len() < limit) {
-        ended(api, asker, &filter, before, limit, &mut page).await?;
-    }
-    let now = crate::core::now();
-    let items = page.found.into_iter().map(|found| {
-        let eta = api.handle.eta_of(&found.job);
-        Found { eta, ..found }.shown(asker, now)
-    });
-    let items = items.collect();
-    let mut list = List::new(items);
-    list.next_cursor = page.next.map(in_text);
-    list.total = page.total;
-    Ok(list)
+    page::answer(cursor, limit, in_text, Box::new(make)).await
 }
 
-struct Page {
-    found: Vec<Found>,
-    next: Option<Cursor>,
-    total: Option<u64>,
-}
-
-fn living(view: &View<'_>, filter: &Filter, after: Option<JobId>, limit: usize) -> Page {
+fn living(
+    view: &View<'_>,
+    handle: &CoreHandle,
+    filter: &Filter,
+    asker: &Asker,
+    after: Option<JobId>,
+    room: Room,
+) -> Piece<Cursor> {
+    let mut piece = Piece::new(room);
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let rows = view.world.jobs().range((from, Bound::Unbounded)).map(|(_, row)| row);
-    let mut rows = rows.filter(|row| filter.lets_through(view.world, row));
-    let mut explainer = view.explainer();
-    let mut found = Vec::new();
-    for row in rows.by_ref().take(limit) {
-        let reasons = explainer.briefly(row);
-        let elements = elements::together(view.world, row, view.now);
-        let (spec, job) = (row.spec.clone(), row.job.clone());
-        let planned_at = view.planned_at(job.id);
-        found.push(Found { spec, job, reasons, eta: None, planned_at, elements });
+    let mut last = after;
+    let explainer = view.explainer();
+    for row in rows.filter(|row| filter.lets_through(view.world, row)) {
+        let shown = || {
+            let reasons = explainer.decisive(row, Reason::LISTED_MAX);
+            let elements = elements::together(view.world, row, view.now);
+            let (eta, planned_at) = (handle.eta_of(&row.job), view.planned_at(row.job.id));
+            let found = Found { eta, planned_at, elements, ..Found::waiting(row, reasons) };
+            found.shown(asker, view.now)
+        };
+        if piece.is_full() || !piece.add(&shown()) {
+            piece.next = Some(Cursor::Living(last));
+            return piece;
+        }
+        last = Some(row.job.id);
     }
-    let more = rows.next().is_some();
-    let next = found.last().filter(|_| more).map(|last| Cursor::Living(Some(last.job.id)));
-    Page { found, next, total: total(view, filter) }
+    let wants_ended = filter.states.iter().any(|state| state.is_end());
+    piece.next = wants_ended.then_some(Cursor::Ended(None));
+    piece
 }
 
 /// How many jobs there are on all pages, where counting them costs next to nothing.
@@ -260,27 +279,33 @@ pub(crate) fn n_ended(view: &View<'_>) -> u64 {
     view.world.cluster().n_jobs().saturating_sub(view.world.n_live_jobs() as u64)
 }
 
-async fn ended(
-    api: &Api,
-    asker: &Asker,
+fn ended(
+    handle: &CoreHandle,
     filter: &Filter,
+    asker: &Asker,
     before: Option<JobNumber>,
-    limit: usize,
-    page: &mut Page,
-) -> Result<(), Refusal> {
-    page.next = None;
-    let room = limit - page.found.len();
-    let Some(archive) = filter.of_archive(asker) else { return Ok(()) };
-    let limit = u32::try_from(room + 1).unwrap_or(u32::MAX);
-    let archive = ArchiveFilter { before, limit, ..archive };
-    let mut rows = api.handle.archive(archive).await?;
-    if rows.len() > room {
-        rows.truncate(room);
-        page.next = rows.last().map(|last| Cursor::Ended(Some(last.id().number)));
+    room: Room,
+) -> Result<Piece<Cursor>, Refusal> {
+    let mut piece = Piece::new(room);
+    let Some(archive) = filter.of_archive(asker) else { return Ok(piece) };
+    let limit = u32::try_from(piece.n_left().min(READ_AT_ONCE) + 1).unwrap_or(u32::MAX);
+    let archive = ArchiveFilter { before, limit, bytes_max: Some(READ_BYTES), ..archive };
+    let rows = handle.open_reader()?.archive(&archive).map_err(internal)?;
+    let now = crate::core::now();
+    let mut last = before;
+    for row in &rows {
+        let ended = codec::decode_ended(row).map_err(internal)?;
+        if piece.is_full() || !piece.add(&Found::of_ended(ended).shown(asker, now)) {
+            piece.next = Some(Cursor::Ended(last));
+            return Ok(piece);
+        }
+        last = Some(row.job);
     }
-    let rows = rows.into_iter();
-    page.found.extend(rows.map(Found::of_ended));
-    Ok(())
+    // Fewer may have come because they are large.
+    let n_bytes: usize = rows.iter().map(|row| row.body.len()).sum();
+    let is_cut = rows.len() as u64 == u64::from(limit) || n_bytes >= READ_BYTES;
+    piece.next = is_cut.then_some(Cursor::Ended(last));
+    Ok(piece)
 }
 
 /// Which ended jobs are asked for; `None` if none can be.

@@ -19,11 +19,12 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
 use super::Api;
+use super::asker::Asks;
 use super::cluster::{all_gpus, all_nodes, notify_counts};
 use super::extract::ApiError;
 use super::process::Process;
 use super::projects::overview;
-use crate::handle::{View, internal};
+use crate::handle::{Age, View, internal};
 
 /// Shapes of waiting jobs that are looked at for their reason.
 const SHAPES_MAX: usize = 1000;
@@ -73,13 +74,14 @@ pub(crate) async fn measure(
         content_type = "application/openmetrics-text",
     ))
 )]
-pub(crate) async fn get(State(api): State<Api>) -> Result<Response, ApiError> {
+pub(crate) async fn get(State(api): State<Api>, Asks(asker): Asks) -> Result<Response, ApiError> {
     let mut page = Page { registry: Registry::default() };
     page.server(&api);
-    page.jobs(&api).await?;
-    page.projects(&api.handle.query(overview).await?);
-    page.nodes(&all_nodes(&api).await?);
-    page.gpus(&all_gpus(&api).await?);
+    let uid = asker.caller.owner.uid;
+    page.jobs(&api, uid).await?;
+    page.projects(&api.handle.look(uid, Age::Last, overview).await?);
+    page.nodes(&all_nodes(&api, uid).await?);
+    page.gpus(&all_gpus(&api, uid).await?);
     let mut text = String::new();
     encode(&mut text, &page.registry).map_err(internal)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -142,8 +144,8 @@ impl Page {
         self.add("process_cpu_seconds", "CPU time of the server", counter);
     }
 
-    async fn jobs(&mut self, api: &Api) -> Result<(), Refusal> {
-        let counted = api.handle.query(count).await?;
+    async fn jobs(&mut self, api: &Api, uid: u32) -> Result<(), Refusal> {
+        let counted = api.handle.look(uid, Age::New, count).await?;
         let rows = counted.jobs.into_iter();
         let rows = rows.map(|(state, n)| (vec![("state", state.to_owned())], float(n)));
         self.numbers("gpool_jobs", "Jobs that have not ended", rows);
@@ -270,7 +272,7 @@ impl Page {
 fn count(view: &View<'_>) -> Counted {
     let world = view.world;
     let jobs = world.n_by_state().iter().map(|(state, n_jobs)| (state.as_str(), *n_jobs));
-    let mut explainer = view.explainer();
+    let explainer = view.explainer();
     let mut counted = Counted {
         jobs: jobs.collect(),
         n_submitted: world.cluster().n_jobs(),

@@ -30,6 +30,7 @@ mod logs;
 mod metrics;
 mod notify;
 mod output;
+mod page;
 mod policy;
 mod pools;
 mod process;

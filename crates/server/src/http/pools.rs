@@ -18,8 +18,11 @@ const NODES_MAX: usize = 4096;
     get, path = "/pools", operation_id = "pools_list",
     responses((status = 200, description = "By name", body = List<Pool>))
 )]
-pub(crate) async fn pools(State(api): State<Api>) -> Result<Json<List<Pool>>, ApiError> {
-    Ok(Json(List::new(Pool::of(&all_nodes(&api).await?))))
+pub(crate) async fn pools(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+) -> Result<Json<List<Pool>>, ApiError> {
+    Ok(Json(List::new(Pool::of(&all_nodes(&api, asker.caller.owner.uid).await?))))
 }
 
 /// Puts nodes into a pool. What runs there stays; what waits for the pool that they leave waits on.
@@ -47,5 +50,5 @@ pub(crate) async fn move_nodes(
     let nodes = asked.nodes.iter().map(NodeName::new).collect();
     let command = Command::MoveNodes { nodes, pool };
     api.handle.command(asker.caller.clone(), command).await?;
-    pools(State(api)).await
+    pools(State(api), Asks(asker)).await
 }

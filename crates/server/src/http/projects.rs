@@ -24,7 +24,7 @@ use super::asker::Asks;
 use super::extract::{ApiError, JsonBody, Segment, header};
 use super::jobs::version_of;
 use super::submit::unexpected;
-use crate::handle::View;
+use crate::handle::{Age, View};
 
 /// Every project, departments before what is below them.
 #[utoipa::path(
@@ -33,13 +33,14 @@ use crate::handle::View;
 )]
 pub(crate) async fn list(
     State(api): State<Api>,
+    Asks(asker): Asks,
 ) -> Result<Json<List<gpool_wire::Project>>, ApiError> {
     let ask = |view: &View<'_>| {
         let facts = facts(view.world);
         let shown = |it: &Project| gpool_wire::Project::new(it, &facts[&it.name]);
         in_tree(view.world.projects()).into_iter().map(|(it, _)| shown(it)).collect()
     };
-    Ok(Json(List::new(api.handle.query(ask).await?)))
+    Ok(Json(List::new(api.handle.look(asker.caller.owner.uid, Age::New, ask).await?)))
 }
 
 /// One project.
@@ -185,8 +186,10 @@ pub(crate) async fn delete(
 )]
 pub(crate) async fn quota(
     State(api): State<Api>,
+    Asks(asker): Asks,
 ) -> Result<Json<Document<QuotaOverview>>, ApiError> {
-    Ok(Json(Document::new(api.handle.query(overview).await?)))
+    let overview = api.handle.look(asker.caller.owner.uid, Age::New, overview);
+    Ok(Json(Document::new(overview.await?)))
 }
 
 fn one(change: ProjectChange, dry_run: bool) -> ProjectsAsk {

@@ -87,8 +87,9 @@ pub(crate) async fn create(
     let user = |name: &str| (api.handle.info().find_user)(name);
     let reservation = Box::new(asked.create(&user, &targets_of)?);
     let command = Command::Reserve { reservation, consent: asked.consent()? };
-    let before = later::before(&api).await?;
-    answer(&api, before, api.handle.command(asker.caller.clone(), command).await?).await
+    let uid = asker.caller.owner.uid;
+    let before = later::before(&api, uid).await?;
+    answer(&api, uid, before, api.handle.command(asker.caller.clone(), command).await?).await
 }
 
 /// Changes a reservation.
@@ -117,8 +118,9 @@ pub(crate) async fn edit(
     let patch = Box::new(asked.patch(&user, &targets_of)?);
     let name = ReservationName::new(name);
     let command = Command::EditReservation { name, patch, consent: asked.consent()? };
-    let before = later::before(&api).await?;
-    answer(&api, before, api.handle.command(asker.caller.clone(), command).await?).await
+    let uid = asker.caller.owner.uid;
+    let before = later::before(&api, uid).await?;
+    answer(&api, uid, before, api.handle.command(asker.caller.clone(), command).await?).await
 }
 
 /// Ends a reservation before its time; what it kept is for everybody at once.
@@ -205,13 +207,14 @@ async fn drain_these(
     };
     let (by, reason) = (drain.by, drain.reason.clone());
     let command = Command::Drain { targets, by, reason, consent: asked.consent()? };
-    let before = later::before(api).await?;
+    let uid = caller.owner.uid;
+    let before = later::before(api, uid).await?;
     let reply = api.handle.command(caller, command).await?;
     let Reply::Drained(outcome) = reply else { return Err(unexpected(&reply)) };
     let mut affected = gpool_wire::Affected::from(&outcome.affected);
     let mut after = before.clone();
     later::drain(&mut after, &outcome.targets, &drain);
-    affected.waiting = later::fill(before, after, affected.waiting).await?;
+    affected.waiting = later::fill(api, uid, before, after, affected.waiting).await?;
     let targets = outcome.targets.iter().map(target_word).collect();
     Ok(Json(Document::new(DrainAnswer { targets, affected, done: outcome.done })))
 }
@@ -277,6 +280,7 @@ async fn undrain_these(
 
 async fn answer(
     api: &Api,
+    uid: u32,
     before: Part,
     reply: Reply,
 ) -> Result<Json<Document<ReserveAnswer>>, ApiError> {
@@ -287,7 +291,7 @@ async fn answer(
     let mut affected = gpool_wire::Affected::from(&outcome.affected);
     let mut after = before.clone();
     later::reserve(&mut after, &outcome.reservation);
-    affected.waiting = later::fill(before, after, affected.waiting).await?;
+    affected.waiting = later::fill(api, uid, before, after, affected.waiting).await?;
     let ask = move |view: &View<'_>| shown(view, &outcome.reservation);
     let reservation = api.handle.query(ask).await?;
     Ok(Json(Document::new(ReserveAnswer { reservation, affected, done })))

@@ -22,7 +22,7 @@ use super::asker::{Asker, Asks};
 use super::context;
 use super::extract::{ApiError, JsonBody};
 use super::submit::checked;
-use crate::handle::internal;
+use crate::handle::{Age, internal};
 use crate::otherwise;
 
 /// So many of the jobs that are touched are named.
@@ -46,7 +46,8 @@ pub(crate) async fn simulate(
 ) -> Result<Json<Document<Simulation>>, ApiError> {
     let supposed = otherwise::read(&ask.supposed)?;
     let until = ask.horizon()?;
-    let part = api.handle.query(|view| {
+    let uid = asker.caller.owner.uid;
+    let part = api.handle.look(uid, Age::New, |view| {
         let snapshot = Snapshot { world: view.world, now: view.now };
         Part::of(&snapshot, forecast::JOBS_MAX, None)
     });
@@ -63,7 +64,7 @@ pub(crate) async fn simulate(
         };
         Ok::<_, Refusal>(compare(&part, &before, after.as_ref(), &ask.supposed, until))
     };
-    let made = tokio::task::spawn_blocking(work).await.map_err(internal)??;
+    let made = api.handle.beside(uid, work).await?;
     Ok(Json(Document::new(made)))
 }
 
@@ -163,7 +164,7 @@ fn compare(
 ) -> Simulation {
     let end = after.unwrap_or(before);
     let snapshot = Snapshot { world: &end.world, now: end.reach };
-    let mut explainer = Explainer::new(snapshot, end.world.policy());
+    let explainer = Explainer::new(snapshot, end.world.policy());
     let mut touched: Vec<(JobId, &'static str, Option<Becomes>, Becomes)> = Vec::new();
     for (id, fate) in end.fates.iter().filter(|(id, _)| is_told(part, **id)) {
         let was = before.fates.get(id).map(|fate| Becomes::of(fate, before.reach));

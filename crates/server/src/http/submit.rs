@@ -19,7 +19,7 @@ use super::asker::{Asker, Asks};
 use super::context::{self, Files};
 use super::extract::{ApiError, JsonBytes, Params, header};
 use super::jobs;
-use crate::handle::{CoreHandle, internal};
+use crate::handle::{Age, CoreHandle, internal};
 
 /// So many of the jobs that wait for room are looked at for whom a new one would delay.
 const IMAGINED_MAX: usize = 500;
@@ -128,7 +128,7 @@ async fn imagine(
     into: &mut Forecast,
 ) -> Result<(), Refusal> {
     let (uid, asked) = (asker.caller.owner.uid, jobs.clone());
-    let taken = api.handle.query(move |view| {
+    let taken = api.handle.look(uid, Age::New, move |view| {
         let snapshot = Snapshot { world: view.world, now: view.now };
         let part = Part::of(&snapshot, IMAGINED_MAX, None);
         let length = |job: &NewJob| {
@@ -149,9 +149,9 @@ async fn imagine(
     let (caller, learnt) = (asker.caller.clone(), api.handle.learnt());
     let work = move || {
         let made = forecast::imagine(&part, &caller, &jobs, &lengths, IMAGINED_MAX, &learnt);
-        (part, made)
+        Ok((part, made))
     };
-    let (part, made) = tokio::task::spawn_blocking(work).await.map_err(internal)?;
+    let (part, made) = api.handle.beside(uid, work).await?;
     into.eta = made.eta.map(|eta| Eta::new(eta, part.now));
     let delayed = |delay: &forecast::Delay| {
         let row = part.excerpt.jobs.get(&delay.job)?;

@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use gpool_control::forecast::{self, Estimate, Part, Source, Tried, Whose};
-use gpool_model::{Holder, JobId, Phase, Reason, Refusal, Timestamp};
+use gpool_control::forecast::{self, Estimate, Learnt, Part, Source, Tried, Whose};
+use gpool_model::{Holder, JobId, Phase, Reason, Timestamp};
 use gpool_sched::Explainer;
 use gpool_wire::{
     Ahead, Alternative, Document, Eta, Frees, Place, Problem, Time, Why, alternative,
@@ -18,7 +18,7 @@ use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::{self, Found};
 use super::{life, why_nodes};
 use crate::elements;
-use crate::handle::{View, internal};
+use crate::handle::{Age, View};
 
 /// Among so many jobs that go first, alternatives are tried; a longer queue is not run through
 /// again and again.
@@ -64,27 +64,36 @@ pub(crate) async fn get(
     let id = job_id(&id)?;
     let now = crate::core::now();
     let whose = Whose { uid: asker.caller.owner.uid, admin: asker.caller.admin };
-    let Some(explained) = api.handle.query(move |view| explained(view, id)).await? else {
+    let uid = asker.caller.owner.uid;
+    let learnt = api.handle.learnt();
+    // All of it beside the core: a job far back in the queue has very many before it.
+    let look = move |view: &View<'_>| {
+        let mut explained = explained(view, id)?;
+        let part = explained.part.take();
+        let id = explained.found.job.id;
+        Some((explained, part.map(|part| try_all(part, id, whose, alternatives, &learnt))))
+    };
+    let Some((explained, tried)) = api.handle.look(uid, Age::New, look).await? else {
         let found = jobs::find(&api, id).await?;
         let is_seen = asker.may_see(found.spec.owner.uid);
         let life = life::of(&api, &found, is_seen).await?;
         let why = Why { life, ..Why::of(found.shown(&asker, now), Time(now)) };
         return Ok(Json(Document::new(why)));
     };
-    let Explained { mut found, reasons, nodes, place, part } = explained;
+    let Explained { mut found, reasons, nodes, place, .. } = explained;
     let is_seen = asker.may_see(found.spec.owner.uid);
     let shown = |it: gpool_wire::Reason| if is_seen { it } else { it.for_stranger() };
     let reasons = reasons.into_iter().map(shown).collect();
+    let n_more_reasons = found.n_more_reasons;
     let waits = waits(&found.job.phase);
     let id = found.job.id;
     found.eta = api.handle.eta_of(&found.job);
-    let mut why =
-        Why { reasons, nodes, place, ..Why::of(empty_of(&found, &asker, now), Time(now)) };
+    let why = Why::of(empty_of(&found, &asker, now), Time(now));
+    let mut why = Why { reasons, n_more_reasons, nodes, place, ..why };
     if !waits {
         why.life = life::of(&api, &found, is_seen).await?;
     }
-    if let Some(part) = part {
-        let tried = try_all(&api, part, id, whose, alternatives).await?;
+    if let Some(tried) = tried {
         fill(&mut why, &found, id, tried);
     }
     if let Some(eta) = &mut why.eta {
@@ -96,11 +105,9 @@ pub(crate) async fn get(
 }
 
 fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
-    let (spec, job) = (found.spec.clone(), found.job.clone());
+    let (spec, job, reasons) = (found.spec.clone(), found.job.clone(), found.reasons.clone());
     let elements = found.elements.clone();
-    let (reasons, eta) = (found.reasons.clone(), found.eta);
-    let planned_at = found.planned_at;
-    Found { spec, job, reasons, eta, planned_at, elements }.shown(asker, now)
+    Found { spec, job, reasons, elements, ..*found }.shown(asker, now)
 }
 
 fn waits(phase: &Phase) -> bool {
@@ -125,8 +132,8 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let array = row;
     let own = (array.job.id != id).then(|| elements::alone(array, id));
     let row = own.as_ref().unwrap_or(array);
-    let mut explainer = view.explainer();
-    let decisive = explainer.briefly(row);
+    let explainer = view.explainer();
+    let (decisive, n_more_reasons) = explainer.decisive(row, Reason::SHOWN_MAX);
     let all = explainer.fully(row);
     let blocking = |reason: &Reason| match reason {
         // Nothing else keeps it: those before it take what there is.
@@ -141,9 +148,9 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let snapshot = Snapshot { world: view.world, now: view.now };
     let part = waits.then(|| Part::of(&snapshot, AHEAD_MAX, Some(array.job.id)));
     let elements = elements::together(view.world, row, view.now);
-    let (spec, job) = (row.spec.clone(), row.job.clone());
     let planned_at = view.planned_at(id);
-    let found = Found { spec, job, reasons: decisive, eta: None, planned_at, elements };
+    let found = Found::waiting(row, (decisive, n_more_reasons));
+    let found = Found { planned_at, elements, ..found };
     Some(Explained { found, reasons, nodes, place, part })
 }
 
@@ -167,24 +174,14 @@ struct TriedAll {
     alternatives: Vec<Tried>,
 }
 
-/// Runs the planner forward, beside the threads that answer.
-async fn try_all(
-    api: &Api,
-    part: Part,
-    id: JobId,
-    whose: Whose,
-    alternatives: bool,
-) -> Result<TriedAll, Refusal> {
-    let learnt = api.handle.learnt();
-    let work = move || {
-        let estimate = forecast::estimate(&part, id, STARTS_MAX, &learnt);
-        let alternatives = match alternatives {
-            true => forecast::alternatives(&part, id, whose, &estimate, STARTS_MAX, &learnt),
-            false => Vec::new(),
-        };
-        TriedAll { part, estimate, alternatives }
+/// Runs the planner forward.
+fn try_all(part: Part, id: JobId, whose: Whose, alternatives: bool, learnt: &Learnt) -> TriedAll {
+    let estimate = forecast::estimate(&part, id, STARTS_MAX, learnt);
+    let alternatives = match alternatives {
+        true => forecast::alternatives(&part, id, whose, &estimate, STARTS_MAX, learnt),
+        false => Vec::new(),
     };
-    tokio::task::spawn_blocking(work).await.map_err(internal)
+    TriedAll { part, estimate, alternatives }
 }
 
 fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {

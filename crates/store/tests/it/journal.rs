@@ -22,7 +22,13 @@ fn journal(n: u64) -> (State, Vec<JournalEntry>) {
 fn search(since: u64, until: u64) -> JournalSearch<'static> {
     let moment = |seq: u64| Timestamp::new(1_700_000_000_000 + seq);
     let words = [&b"\"7\""[..], b"\"7#"];
-    JournalSearch { since: moment(since), until: moment(until), words, limit: 1000 }
+    JournalSearch {
+        since: moment(since),
+        until: moment(until),
+        words,
+        limit: 1000,
+        bytes_max: usize::MAX,
+    }
 }
 
 fn seqs(reader: &Reader, what: &JournalSearch<'_>) -> Vec<u64> {

@@ -12,6 +12,7 @@ mod identity;
 mod input;
 mod jobs;
 mod limits;
+mod listing;
 mod places;
 mod rig;
 mod shapes;

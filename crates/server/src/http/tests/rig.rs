@@ -29,6 +29,7 @@ use crate::http::asker::{Asker, Peer};
 use crate::http::feed::Feed;
 use crate::limits::Limits;
 use crate::post::{Keys, NotifySettings, Post};
+use crate::reads::Reads;
 use crate::recovery::Found;
 
 /// The user whose server it is, and two others.
@@ -90,6 +91,8 @@ impl Rig {
             stop: watch::Sender::new(StopRequest::None),
             forecaster: Arc::new(Forecaster::new(folder.path())),
             pulse: Arc::default(),
+            reads: Reads::start().unwrap(),
+            still: Mutex::default(),
         });
         let (policy, give_back) = (Policy::fair(), || {});
         let settings = NotifySettings::default();

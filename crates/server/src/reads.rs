@@ -1,0 +1,186 @@
+//! Reads that take time, beside the core and the threads that answer: a few at once, users in turn,
+//! so that one user's reads keep another's waiting for no more than a short one. What is long is
+//! divided by those that ask.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// One read.
+pub(crate) type Work = Box<dyn FnOnce() + Send>;
+
+/// The threads that read, and what waits for them.
+pub(crate) struct Reads {
+    queue: Arc<Queue>,
+}
+
+struct Queue {
+    state: Mutex<State>,
+    is_changed: Condvar,
+    /// Threads that one user may have at once.
+    most_of_one: usize,
+}
+
+#[derive(Default)]
+struct State {
+    /// By user, the first come first; none is empty.
+    waiting: BTreeMap<u32, VecDeque<Work>>,
+    /// How many run, of those users of whom any does.
+    running: BTreeMap<u32, usize>,
+    /// Whose turn was the last.
+    last: u32,
+    is_over: bool,
+}
+
+impl Reads {
+    /// Threads on a machine with very many cores.
+    const MOST: usize = 8;
+    /// How much they give way to the core and to the threads that answer.
+    const NICE: i32 = 5;
+
+    /// Starts the threads: half as many as there are cores, and two at least.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start() -> std::io::Result<Self> {
+        let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let n_threads = (n_cores / 2).clamp(2, Self::MOST);
+        let queue = Arc::new(Queue {
+            state: Mutex::default(),
+            is_changed: Condvar::new(),
+            most_of_one: n_threads / 2,
+        });
+        for _ in 0..n_threads {
+            let queue = Arc::clone(&queue);
+            let work = move || {
+                let own = rustix::thread::gettid();
+                // Where that is not allowed, they compete as equals.
+                let _ = rustix::process::setpriority_process(Some(own), Self::NICE);
+                while let Some((uid, work)) = queue.next() {
+                    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                        tracing::error!("a read panicked; its request was not answered");
+                    }
+                    queue.done(uid);
+                }
+            };
+            std::thread::Builder::new().name("reader".to_owned()).spawn(work)?;
+        }
+        Ok(Self { queue })
+    }
+
+    /// Does it when it is the user's turn.
+    pub fn push(&self, uid: u32, work: Work) {
+        let mut state = self.queue.state();
+        if !state.is_over {
+            state.waiting.entry(uid).or_default().push_back(work);
+            drop(state);
+            self.queue.is_changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Reads {
+    fn drop(&mut self) {
+        let mut state = self.queue.state();
+        state.is_over = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(waiting);
+        self.queue.is_changed.notify_all();
+    }
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change of it is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next read and whose it is; `None` when it is over.
+    fn next(&self) -> Option<(u32, Work)> {
+        let mut state = self.state();
+        loop {
+            if state.is_over {
+                return None;
+            }
+            if let Some(found) = state.take(self.most_of_one) {
+                return Some(found);
+            }
+            state = self.is_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn done(&self, uid: u32) {
+        let mut state = self.state();
+        if let Some(n) = state.running.get_mut(&uid) {
+            *n -= 1;
+            if *n == 0 {
+                state.running.remove(&uid);
+            }
+        }
+        drop(state);
+        self.is_changed.notify_one();
+    }
+}
+
+impl State {
+    /// Takes the first read of the user whose turn it is, of those that have not enough.
+    fn take(&mut self, most_of_one: usize) -> Option<(u32, Work)> {
+        let may = |uid: &&u32| self.running.get(*uid).is_none_or(|n| *n < most_of_one);
+        let after = (Bound::Excluded(self.last), Bound::Unbounded);
+        let mut users = self.waiting.range(after).chain(self.waiting.range(..=self.last));
+        let uid = *users.by_ref().map(|(uid, _)| uid).find(may)?;
+        let waiting = self.waiting.get_mut(&uid)?;
+        let work = waiting.pop_front()?;
+        if waiting.is_empty() {
+            self.waiting.remove(&uid);
+        }
+        *self.running.entry(uid).or_default() += 1;
+        self.last = uid;
+        Some((uid, work))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(waiting: &[(u32, usize)]) -> State {
+        let works = |n: usize| (0..n).map(|_| Box::new(|| ()) as Work).collect();
+        let waiting = waiting.iter().map(|(uid, n)| (*uid, works(*n))).collect();
+        State { waiting, ..State::default() }
+    }
+
+    #[test]
+    fn users_take_turns_however_much_one_asks() {
+        let mut state = state(&[(1, 100), (2, 2), (7, 1)]);
+        let mut order = Vec::new();
+        while let Some((uid, _)) = state.take(1000) {
+            order.push(uid);
+        }
+        assert_eq!(order[..7], [1, 2, 7, 1, 2, 1, 1]);
+        assert_eq!(order.len(), 103);
+    }
+
+    #[test]
+    fn one_user_never_has_every_thread() {
+        let mut state = state(&[(1, 3), (2, 1)]);
+        assert_eq!(state.take(1).unwrap().0, 1);
+        assert_eq!(state.take(1).unwrap().0, 2);
+        assert!(state.take(1).is_none(), "what is left is of a user who has enough");
+        state.running.remove(&1);
+        assert_eq!(state.take(1).unwrap().0, 1);
+    }
+
+    #[test]
+    fn a_read_that_panics_keeps_no_other_from_being_done() {
+        let reads = Reads::start().unwrap();
+        for _ in 0..20 {
+            reads.push(1, Box::new(|| panic!("as a read may")));
+        }
+        let (done, wait) = std::sync::mpsc::channel();
+        reads.push(1, Box::new(move || done.send(()).unwrap()));
+        wait.recv().unwrap();
+    }
+}

@@ -1,0 +1,132 @@
+//! Copies of the state that are looked at beside the core. All that ask at the same time share one,
+//! and making them takes the core a small part of its time, however many ask.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use gpool_model::{PlannedStart, Refusal, Timestamp};
+use gpool_sched::ReasonsByShape;
+use gpool_store::CommitError;
+use gpool_world::World;
+use tokio::sync::oneshot;
+
+use crate::core::now;
+use crate::handle::{Deliver, View};
+
+/// Between two copies, as often as the last one took: a tenth of the core's time at the most.
+const PAUSE_PER_COST: u32 = 10;
+/// While nothing changes, the same copy is good for so long; so long it is kept.
+const KEEP: Duration = Duration::from_secs(2);
+/// Reasons are as old as this at the most.
+const REASONS_KEEP: Duration = Duration::from_secs(1);
+
+/// The state at one moment.
+pub(crate) struct Still {
+    world: Arc<World>,
+    now: Timestamp,
+    planned: Arc<[PlannedStart]>,
+    n_alerts: u64,
+    store_fault: Option<CommitError>,
+    reasons: Arc<OnceLock<ReasonsByShape>>,
+}
+
+impl Still {
+    /// The same as queries see it.
+    pub fn view(&self) -> View<'_> {
+        View {
+            world: &self.world,
+            now: self.now,
+            planned: &self.planned,
+            n_alerts: self.n_alerts,
+            store_fault: self.store_fault.as_ref(),
+            reasons: Some(&self.reasons),
+        }
+    }
+}
+
+/// Where a copy goes, once all that it rests on is durable.
+pub(crate) type Reply = oneshot::Sender<Result<Arc<Still>, Refusal>>;
+
+/// Makes copies, and keeps the last one for a while.
+#[derive(Default)]
+pub(crate) struct Stills {
+    last: Option<Last>,
+    asked: Vec<Reply>,
+    /// Before then no other copy is made.
+    not_before: Option<Instant>,
+}
+
+struct Last {
+    still: Arc<Still>,
+    asked_at: Instant,
+    reasons_from: Instant,
+}
+
+impl Stills {
+    /// Notes that one is asked for.
+    pub fn ask(&mut self, reply: Reply) {
+        self.asked.push(reply);
+    }
+
+    /// Drops the last copy: the state went back to what is durable.
+    pub fn forget_last(&mut self) {
+        self.last = None;
+    }
+
+    /// When there is something to do next.
+    pub fn due(&self) -> Option<Instant> {
+        match self.asked.is_empty() {
+            false => Some(self.not_before.unwrap_or_else(Instant::now)),
+            true => self.last.as_ref().map(|last| last.asked_at + KEEP),
+        }
+    }
+
+    /// The last copy, if it is of no use any more.
+    pub fn outdated(&mut self, view: &View<'_>) -> Option<Arc<Still>> {
+        let is_old = |last: &mut Last| {
+            last.still.world.n_changes() != view.world.n_changes()
+                || last.asked_at.elapsed() >= KEEP
+        };
+        self.last.take_if(is_old).map(|last| last.still)
+    }
+
+    /// Answers those that have asked, unless it is too early for another copy.
+    pub fn take(&mut self, view: &View<'_>) -> Option<Deliver> {
+        self.asked.retain(|reply| !reply.is_closed());
+        if self.asked.is_empty() {
+            return None;
+        }
+        let began = Instant::now();
+        let (world, reasons) = match self.last.take() {
+            Some(last) => {
+                let is_fresh = last.reasons_from.elapsed() < REASONS_KEEP;
+                let reasons = Some((Arc::clone(&last.still.reasons), last.reasons_from));
+                (Arc::clone(&last.still.world), reasons.filter(|_| is_fresh))
+            }
+            None if self.not_before.is_some_and(|at| at > began) => return None,
+            None => {
+                let world = Arc::new(view.world.still());
+                self.not_before = Some(Instant::now() + began.elapsed() * PAUSE_PER_COST);
+                (world, None)
+            }
+        };
+        let (reasons, reasons_from) = reasons.unwrap_or_else(|| (Arc::default(), began));
+        let still = Arc::new(Still {
+            world,
+            now: now(),
+            planned: view.planned.into(),
+            n_alerts: view.n_alerts,
+            store_fault: view.store_fault.cloned(),
+            reasons,
+        });
+        let given = Arc::clone(&still);
+        self.last = Some(Last { still, asked_at: began, reasons_from });
+        let asked = std::mem::take(&mut self.asked);
+        Some(Box::new(move |stands| {
+            for reply in asked {
+                // The caller may be gone.
+                drop(reply.send(stands.clone().map(|()| Arc::clone(&given))));
+            }
+        }))
+    }
+}

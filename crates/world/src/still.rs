@@ -1,0 +1,58 @@
+//! A copy of the world for those that look at it while the world goes on. Rows of jobs are shared
+//! with it until they change.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::outbox::Outbox;
+use crate::world::World;
+
+impl World {
+    /// The world as it is, to be looked at. Only what no reader asks for is left out: requests that
+    /// were answered, messages that are on their way, and what was not committed yet.
+    #[must_use]
+    pub fn still(&self) -> Self {
+        Self {
+            revision: self.revision,
+            cluster: self.cluster.clone(),
+            policy: self.policy.clone(),
+            clock: self.clock,
+            projects: self.projects.clone(),
+            n_capping: self.n_capping,
+            holdings: self.holdings.clone(),
+            nodes: self.nodes.clone(),
+            node_by_name: self.node_by_name.clone(),
+            nodes_in_order: self.nodes_in_order.clone(),
+            jobs: self.jobs.clone(),
+            queue: self.queue.clone(),
+            pending_by_like: self.pending_by_like.clone(),
+            holding: self.holding.clone(),
+            asks: self.asks.clone(),
+            claimants: self.claimants.clone(),
+            leaving: self.leaving.clone(),
+            dependents: self.dependents.clone(),
+            dependencies: self.dependencies.clone(),
+            elements: self.elements.clone(),
+            n_element_rows: self.n_element_rows,
+            n_arrays: self.n_arrays,
+            gangs: self.gangs.clone(),
+            n_by_state: self.n_by_state.clone(),
+            users: self.users.clone(),
+            timers: self.timers.clone(),
+            rotations: self.rotations.clone(),
+            recent_ends: self.recent_ends.clone(),
+            recent_arrays: self.recent_arrays.clone(),
+            recent_order: VecDeque::new(),
+            ends: self.ends.clone(),
+            past: self.past.clone(),
+            requests: BTreeMap::new(),
+            reservations: self.reservations.clone(),
+            drained: self.drained.clone(),
+            alarms: self.alarms.clone(),
+            requests_by_age: BTreeSet::new(),
+            outbox: Outbox::default(),
+            changed: BTreeSet::new(),
+            n_changes: self.n_changes,
+            ended: Vec::new(),
+        }
+    }
+}
