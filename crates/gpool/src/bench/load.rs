@@ -19,6 +19,10 @@ pub enum Ask {
     Health,
     /// Take a job.
     Submit,
+    /// List as many jobs as one page may have.
+    List,
+    /// Say why a job waits.
+    Why(u64),
 }
 
 /// What a load came to.
@@ -78,21 +82,36 @@ fn bad(what: impl Into<String>) -> std::io::Error {
 }
 
 /// One connection that is kept.
-struct Connection {
+pub struct Connection {
     stream: BufReader<UnixStream>,
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Connection {
-    fn open(socket: &Path) -> std::io::Result<Self> {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn open(socket: &Path) -> std::io::Result<Self> {
         let stream = BufReader::new(UnixStream::connect(socket)?);
         Ok(Self { stream, request: Vec::new(), answer: Vec::new() })
     }
 
-    fn ask(&mut self, ask: Ask, run: &str, n: u32) -> std::io::Result<()> {
+    /// Asks, and reads the answer whole.
+    ///
+    /// # Errors
+    /// The connection is lost, or the server refuses.
+    pub fn ask(&mut self, ask: Ask, run: &str, n: u32) -> std::io::Result<()> {
         self.request.clear();
         match ask {
+            Ask::List => write!(
+                self.request,
+                "GET /api/v1/jobs?limit=10000 HTTP/1.1\r\nhost: gpool\r\n\r\n"
+            )?,
+            Ask::Why(job) => {
+                write!(self.request, "GET /api/v1/jobs/{job}/why HTTP/1.1\r\nhost: gpool\r\n\r\n")?
+            }
             Ask::Health => write!(self.request, "GET /healthz HTTP/1.1\r\nhost: gpool\r\n\r\n")?,
             Ask::Submit => {
                 let body = r#"{"command":["/bin/true"],"gpus":"1","directory":"/"}"#;
@@ -119,7 +138,7 @@ impl Connection {
         self.stream.read_line(&mut line)?;
         let status = line.split(' ').nth(1).and_then(|word| word.parse().ok());
         let status = status.ok_or_else(|| bad(format!("no answer but {line:?}")))?;
-        let mut length = 0;
+        let (mut length, mut in_chunks) = (0, false);
         loop {
             line.clear();
             self.stream.read_line(&mut line)?;
@@ -127,11 +146,22 @@ impl Connection {
             if header.is_empty() {
                 break;
             }
-            if let Some((name, value)) = header.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
+            let Some((name, value)) = header.split_once(':') else { continue };
+            if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse().map_err(|_| bad("a length that is no number"))?;
             }
+            in_chunks |= name.eq_ignore_ascii_case("transfer-encoding");
+        }
+        while in_chunks {
+            line.clear();
+            self.stream.read_line(&mut line)?;
+            let size = usize::from_str_radix(line.trim_end(), 16);
+            let size = size.map_err(|_| bad("a chunk without its size"))?;
+            // With the line end behind it.
+            self.answer.resize(size + 2, 0);
+            self.stream.read_exact(&mut self.answer)?;
+            in_chunks = size > 0;
+            length = 0;
         }
         self.answer.resize(length, 0);
         self.stream.read_exact(&mut self.answer)?;

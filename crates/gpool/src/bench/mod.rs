@@ -5,6 +5,7 @@
 
 mod arrays;
 mod burst;
+mod crowd;
 mod cycle;
 mod drain;
 pub mod faults;
@@ -53,6 +54,8 @@ pub enum Part {
     Shares,
     /// One array of many elements: taking it, queue, why, a step, and small elements drained
     Arrays,
+    /// Submissions of one user while another lists a long queue on many connections
+    Crowd,
 }
 
 /// What is measured, and how much of it.
@@ -157,6 +160,7 @@ fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
         Part::Cycle => cycle::measure(options),
         Part::Shares => shares::measure(options),
         Part::Arrays => arrays::measure(options),
+        Part::Crowd => crowd::measure(options),
     }
 }
 

@@ -95,7 +95,7 @@ pub fn hold_all(cluster: &Cluster) -> Result<i32> {
 }
 
 /// Jobs for 1 to 8 GPUs that stay where they are once started.
-fn lines(n: u32) -> String {
+pub fn lines(n: u32) -> String {
     let mut lines = String::from(
         "{\"defaults\":{\"directory\":\"/\",\"environment\":{\"PATH\":\"/usr/bin:/bin\"}}}\n",
     );

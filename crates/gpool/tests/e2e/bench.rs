@@ -19,7 +19,10 @@ fn every_part_measures_and_leaves_nothing_behind() {
     let names: Vec<_> = parts.iter().map(|part| part["part"].as_str().unwrap()).collect();
     assert_eq!(
         names,
-        ["start", "submit", "drain", "idle", "pending", "flow", "cycle", "shares", "arrays"]
+        [
+            "start", "submit", "drain", "idle", "pending", "flow", "cycle", "shares", "arrays",
+            "crowd"
+        ]
     );
     for figure in parts.iter().flat_map(|part| part["figures"].as_array().unwrap()) {
         assert!(figure["value"].as_f64().is_some_and(|value| value >= 0.0), "{figure}");

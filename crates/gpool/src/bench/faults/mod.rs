@@ -23,6 +23,7 @@ use super::figure::Figure;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::screen::Screen;
+pub use crowd::become_user;
 use rig::Stop;
 
 /// A fault that can be provoked.
