@@ -62,6 +62,7 @@ mod rival;
 mod script;
 mod scripts;
 mod security;
+mod security_crowd;
 mod security_http;
 mod security_roles;
 mod shares;
