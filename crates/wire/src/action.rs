@@ -15,6 +15,7 @@ use crate::schema;
 #[serde(deny_unknown_fields)]
 pub struct Selection {
     /// Their ids.
+    #[schema(schema_with = schema::job_ids)]
     pub jobs: Vec<String>,
 }
 
@@ -26,6 +27,7 @@ pub struct SignalJobs {
     pub signal: Written,
     /// The jobs; empty where the path names one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = schema::job_ids)]
     pub jobs: Vec<String>,
 }
 

@@ -15,6 +15,7 @@ use crate::create::JobCreate;
 use crate::exits::Exits;
 use crate::job::{cause_word, cause_words};
 use crate::json::nearest;
+use crate::schema;
 use crate::signal;
 use crate::time::Time;
 
@@ -207,6 +208,7 @@ pub struct ExtendJobs {
     pub to: Option<Written>,
     /// The jobs; empty where the path names one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = schema::job_ids)]
     pub jobs: Vec<String>,
 }
 
@@ -248,6 +250,7 @@ impl ExtendJobs {
 pub struct RequeueJobs {
     /// Their ids; empty where the path names one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = schema::job_ids)]
     pub jobs: Vec<String>,
     /// Keep them held then.
     #[serde(default)]
@@ -259,6 +262,7 @@ pub struct RequeueJobs {
 #[serde(deny_unknown_fields)]
 pub struct ReleaseJobs {
     /// Their ids.
+    #[schema(schema_with = schema::job_ids)]
     pub jobs: Vec<String>,
     /// When; absent: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]

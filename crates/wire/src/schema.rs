@@ -6,7 +6,7 @@ use gpool_model::job::JobState;
 use gpool_model::policy::DeviceStrategy;
 use utoipa::PartialSchema;
 use utoipa::openapi::schema::Type;
-use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema};
+use utoipa::openapi::{Array, Object, ObjectBuilder, RefOr, Schema};
 
 /// The fields of a type's JSON, in alphabetical order.
 #[must_use]
@@ -19,6 +19,19 @@ pub fn fields<T: PartialSchema>() -> Vec<String> {
 
 fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Object {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
+}
+
+/// The id of a job, or of an element of an array.
+#[must_use]
+pub fn job_id() -> Object {
+    let id = ObjectBuilder::new().schema_type(Type::String);
+    id.pattern(Some("^[0-9]{1,19}([._][0-9]{1,9})?$")).examples(["1", "7.3"]).build()
+}
+
+/// Ids of jobs.
+#[must_use]
+pub fn job_ids() -> Array {
+    Array::new(job_id())
 }
 
 /// The states of a job.

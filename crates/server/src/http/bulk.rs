@@ -19,6 +19,7 @@ use gpool_wire::{
 };
 use http_body_util::BodyExt;
 use tokio::time::Instant;
+use utoipa::ToSchema;
 
 use super::Api;
 use super::asker::{Asker, Asks};
@@ -34,6 +35,17 @@ const PROGRESS: u64 = 256;
 /// Bytes that are gathered before lines are read out of them.
 const GATHER: usize = 256 * 1024;
 
+/// What 200 brings.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it is a schema")]
+enum ForecastsOrBulkAnswer {
+    /// With `dry_run`.
+    Forecasts(List<Forecast>),
+    /// For a repeated request.
+    BulkAnswer(Document<BulkAnswer>),
+}
+
 /// Submits many jobs, all or none, a line of JSON each: what `POST /jobs` takes. The first line may
 /// be `{"defaults": {…}}`, from which lines take what they do not say. Ids are consecutive, in the
 /// order of the lines.
@@ -48,7 +60,7 @@ const GATHER: usize = 256 * 1024;
     responses(
         (status = 201, description = "All were taken", body = Document<BulkAnswer>),
         (status = 200, description = "With dry_run: what would become of each; for a repeated \
-         request: the same answer", body = List<Forecast>),
+         request: the same answer", body = ForecastsOrBulkAnswer),
         (status = 400, description = "A line is not valid; its number is in `line`", body = Problem,
          content_type = "application/problem+json"),
         (status = 413, description = "Too many", body = Problem,

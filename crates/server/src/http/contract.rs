@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use axum::http::StatusCode;
-use gpool_wire::Problem;
+use gpool_wire::{API_PREFIX, Problem, schema};
+use serde_json::Value;
 use utoipa::Number;
 use utoipa::openapi::path::{Operation, ParameterIn};
-use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayItems};
 use utoipa::openapi::{
-    Components, ContentBuilder, HeaderBuilder, KnownFormat, ObjectBuilder, OpenApi, PathItem, Ref,
-    RefOr, Response, ResponseBuilder, Schema, SchemaFormat,
+    Components, ContentBuilder, HeaderBuilder, KnownFormat, OpenApi, PathItem, Ref, RefOr,
+    Response, ResponseBuilder, Schema, SchemaFormat,
 };
 use utoipa::{PartialSchema, ToSchema};
 
@@ -147,8 +148,56 @@ const COMMON: &[Common] = &[
     },
 ];
 
-/// The ids of jobs and of elements of arrays.
-const ID_PATTERN: &str = "^[0-9]{1,19}([._][0-9]{1,9})?$";
+/// A body that each route takes, by method and path.
+const EXAMPLES: &[(&str, &str, &str)] = &[
+    ("POST", "/jobs", r#"{"command": ["python", "train.py"], "name": "train", "time": "8h"}"#),
+    ("POST", "/jobs/cancel", r#"{"jobs": ["1"]}"#),
+    ("POST", "/jobs/extend", r#"{"jobs": ["1"], "by": "30m"}"#),
+    ("POST", "/jobs/hold", r#"{"jobs": ["1"]}"#),
+    ("POST", "/jobs/pause", r#"{"jobs": ["1"]}"#),
+    ("POST", "/jobs/release", r#"{"jobs": ["1"], "at": "2027-01-04T08:00:00Z"}"#),
+    ("POST", "/jobs/requeue", r#"{"jobs": ["1"], "hold": true}"#),
+    ("POST", "/jobs/resume", r#"{"jobs": ["1"]}"#),
+    ("POST", "/jobs/signal", r#"{"jobs": ["1"], "signal": "USR1"}"#),
+    ("PATCH", "/jobs/{id}", r#"{"priority": -10, "note": "after the deadline"}"#),
+    ("POST", "/jobs/{id}/attach", r#"{"window": {"rows": 24, "columns": 80}}"#),
+    ("POST", "/jobs/{id}/exec", r#"{"command": ["nvidia-smi"]}"#),
+    ("POST", "/jobs/{id}/extend", r#"{"by": "30m"}"#),
+    ("POST", "/jobs/{id}/forward", r#"{"port": 8888}"#),
+    ("POST", "/jobs/{id}/signal", r#"{"signal": "USR1"}"#),
+    ("POST", "/gpus/allow", r#"{"devices": ["0-1"]}"#),
+    ("POST", "/nodes/drain", r#"{"targets": ["lab1:1"], "reason": "a fan"}"#),
+    ("POST", "/nodes/label", r#"{"nodes": ["lab1"], "labels": ["rack=3", "ssd"]}"#),
+    ("POST", "/nodes/undrain", r#"{"targets": ["lab1:1"]}"#),
+    ("POST", "/nodes/{name}/drain", r#"{"targets": ["1"], "reason": "a fan"}"#),
+    ("POST", "/nodes/{name}/undrain", r#"{"targets": ["1"]}"#),
+    ("PATCH", "/policies", r#"{"device_strategy": "pack"}"#),
+    ("POST", "/pools/move", r#"{"nodes": ["lab1"], "pool": "batch"}"#),
+    ("POST", "/projects", r#"{"name": "vision", "gpus": 1, "members": ["ana", "@lab"]}"#),
+    ("POST", "/projects/apply", r#"{"projects": {"nlp": {"gpus": 1, "limit": 6}}}"#),
+    ("PATCH", "/projects/{name}", r#"{"gpus": 2}"#),
+    (
+        "POST",
+        "/reservations",
+        r#"{"nobody": true, "nodes": ["lab1"], "for": "4h", "at_begin": "let_finish"}"#,
+    ),
+    ("PATCH", "/reservations/{name}", r#"{"reason": "new memory"}"#),
+    ("POST", "/shutdown", r#"{"now": false}"#),
+    ("POST", "/simulate", r#"{"if": ["drain lab1"], "for": "2h"}"#),
+    ("PATCH", "/users/{name}", r#"{"gpus": 2, "running_jobs": null}"#),
+];
+
+/// Lines of a bulk submission.
+const LINES: &str = "{\"defaults\": {\"time\": \"1h\"}}\n{\"command\": [\"true\"]}\n";
+
+fn example(route: &Route) -> Option<Value> {
+    let path = route.path.strip_prefix(API_PREFIX)?;
+    if path == "/jobs/bulk" {
+        return Some(LINES.into());
+    }
+    let found = EXAMPLES.iter().find(|(method, of, _)| (*method, *of) == (route.method, path));
+    found.map(|(.., text)| serde_json::from_str(text).expect("the examples are JSON"))
+}
 
 /// Adds to a document what holds for several routes.
 pub(crate) fn complete(document: &mut OpenApi) {
@@ -184,18 +233,20 @@ fn complete_operation(operation: &mut Operation, route: &'static Route) {
         let of_all = || RefOr::Ref(Ref::from_response_name(common.name));
         responses.entry(common.status.to_string()).or_insert_with(of_all);
     }
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        for content in body.content.values_mut() {
+            if let RefOr::T(content) = content {
+                content.example = example(route);
+            }
+        }
+    }
     for parameter in operation.parameters.iter_mut().flatten() {
         let RefOr::T(parameter) = parameter else { continue };
         if parameter.parameter_in == ParameterIn::Path && parameter.name == "id" {
-            parameter.schema = Some(id_schema());
+            parameter.schema = Some(RefOr::T(schema::job_id().into()));
         }
         parameter.schema.iter_mut().for_each(bound);
     }
-}
-
-fn id_schema() -> RefOr<Schema> {
-    let id = ObjectBuilder::new().schema_type(Type::String).pattern(Some(ID_PATTERN));
-    RefOr::T(id.examples(["1", "7.3"]).into())
 }
 
 impl Common {

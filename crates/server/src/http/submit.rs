@@ -12,7 +12,7 @@ use gpool_wire::{
 };
 use gpool_world::Snapshot;
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use super::Api;
 use super::asker::{Asker, Asks};
@@ -36,6 +36,17 @@ pub(crate) struct DryRun {
     pub dry_run: bool,
 }
 
+/// What 200 brings.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it is a schema")]
+enum ForecastOrJob {
+    /// With `dry_run`.
+    Forecast(Document<Forecast>),
+    /// For a repeated request.
+    Job(Document<gpool_wire::Job>),
+}
+
 /// Submits a job. It is durable when the answer comes. With `Idempotency-Key` a repeated request is
 /// answered (with 200) and not done again, for a day.
 #[utoipa::path(
@@ -47,7 +58,7 @@ pub(crate) struct DryRun {
     responses(
         (status = 201, description = "The job", body = Document<gpool_wire::Job>),
         (status = 200, description = "With dry_run: what would become of it; for a repeated \
-         request: the job", body = Document<Forecast>),
+         request: the job", body = ForecastOrJob),
         (status = 400, description = "A field is not valid", body = Problem,
          content_type = "application/problem+json"),
         (status = 403, description = "Not permitted", body = Problem,

@@ -115,6 +115,13 @@ fn submit_some(rig: &mut Rig) {
     rig.until("it runs", || ana.job("2").unwrap().state.as_str() == "running");
     rig.until("it ends", || ana.job("1").unwrap().state.as_str() == "succeeded");
     std::fs::write(rig.log("1", "stdout"), "one line\n").unwrap();
+    // Of the name of the node, so that one name is there of each kind.
+    let owner = rig.socket(OWNER);
+    let window = r#"{"name":"lab1","user":"1001","devices":["lab1:1"],"for":"48h"}"#;
+    for (path, body) in [("reservations", window), ("projects", r#"{"name":"lab1"}"#)] {
+        let answer = raw(&owner, &request("POST", &format!("/api/v1/{path}"), body));
+        assert_eq!(answer.0, 200, "{answer:?}");
+    }
 }
 
 #[test]
@@ -159,7 +166,7 @@ fn answers_are_those_of_the_document() {
     let schema = rig.folder.path().join("openapi.json");
     std::fs::write(&schema, openapi_json()).unwrap();
     // An admin, before an ordinary user to whom much is forbidden.
-    for (uid, phases, examples) in [(OWNER, "examples,coverage,fuzzing", 25), (BO, "fuzzing", 5)] {
+    for (uid, phases, examples) in [(OWNER, "examples,coverage,fuzzing", 15), (BO, "fuzzing", 5)] {
         let address = forward(rig.socket(uid));
         let ran = Command::new(&program)
             .arg("run")
