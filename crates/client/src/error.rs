@@ -90,7 +90,9 @@ impl Error {
             Self::Silent { silence, maybe_done } => {
                 let mut problem = of(catalogue::SILENT);
                 if *maybe_done {
-                    problem = problem.because("it may be done yet: look before you ask again");
+                    problem = problem.because(
+                        "the request may still be carried out: check before you repeat it",
+                    );
                 }
                 if let (Cause::Stopped, Some(pid)) = (silence.cause, silence.pid) {
                     problem = problem.try_this(format!("kill -CONT {pid}   (lets it go on)"));

@@ -117,7 +117,8 @@ fn answer(api: &Path) -> io::Result<Liveness> {
 /// The process that listens at the other end of a connection.
 pub fn pid_of(stream: impl AsFd) -> Option<u32> {
     let peer = socket_peercred(stream).ok()?;
-    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+    // Zero where it is not in this namespace of processes.
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok().filter(|pid| *pid > 0)
 }
 
 /// Whether a process is stopped by a signal.
@@ -218,7 +219,7 @@ impl Vigil {
         }
     }
 
-    /// Tells who waits for the server, or gives up where nobody does.
+    /// Reports the silence where the client is patient; gives up where it is not.
     fn silent(&self, silence: Silence) -> io::Result<()> {
         if self.absence.is_patient() {
             self.absence.silent(silence);

@@ -216,15 +216,15 @@ pub struct Stranger {
 
 /// Finds the socket of a server that takes connections.
 ///
-/// A folder of another user where the user's own socket would be keeps nobody from the machine's
-/// server: it is skipped.
+/// A folder that another user made where the user's own socket would be is skipped, and the
+/// machine's socket comes next.
 ///
 /// # Errors
 /// [`Error::Unreachable`] with each socket that was tried, [`Error::MayNotConnect`],
 /// [`Error::SocketNotOurs`] for a folder of the user's own that is open to others.
 pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
     let (own, machine) = match place {
-        // Who names a socket means that one; the request itself finds out whether it answers.
+        // No other is meant; the request itself finds out whether it answers.
         Place::Named(path) => return Ok(path.clone()),
         Place::Usual { own, machine } => (own, machine),
     };
@@ -270,10 +270,10 @@ pub fn skipped(own: &Path, uid: u32) -> Result<Option<String>, Error> {
 }
 
 impl Stranger {
-    /// What is wrong with it.
+    /// Why the path is skipped.
     #[must_use]
     pub fn in_words(&self) -> String {
-        format!("skipped, for user {} made {}", self.uid, self.path.display())
+        format!("skipped: user {} made {}", self.uid, self.path.display())
     }
 }
 

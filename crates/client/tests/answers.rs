@@ -135,7 +135,7 @@ fn a_server_that_answers_nothing_is_given_up() {
         let error = server.client().submit(&job, Some("key")).unwrap_err();
         let problem = error.problem();
         assert_eq!((error.exit_code(), problem.code.as_str()), (3, "GP0309"), "{problem:?}");
-        assert!(problem.why[0].contains("may be done"), "{problem:?}");
+        assert!(problem.why[0].contains("may still be carried out"), "{problem:?}");
     }
 }
 

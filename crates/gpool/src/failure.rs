@@ -126,7 +126,7 @@ impl Failure {
         self
     }
 
-    /// Whether no server answered, so that what is said about jobs is found without one.
+    /// Whether no server answered: jobs are then looked up without one.
     #[must_use]
     pub fn is_no_answer(&self) -> bool {
         matches!(self.code, Some(catalogue::UNREACHABLE | catalogue::SILENT))

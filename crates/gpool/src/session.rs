@@ -39,11 +39,11 @@ fn told(presence: &Presence) -> Option<String> {
             let seconds = silent_for.as_secs();
             let why = match (alive.store_ms / 1000, alive.core_ms / 1000) {
                 (0, 0) => String::new(),
-                (0, core) => format!(" (its core works on one step for {core} s)"),
+                (0, core) => format!(" (its core has worked on one step for {core} s)"),
                 (disk, _) => format!(" (its disk has not taken a write for {disk} s)"),
             };
             format!(
-                "note: no answer for {seconds} s; the server lives{why}. Waiting, Ctrl-C leaves"
+                "note: no answer for {seconds} s; the server is alive{why}. Waiting, Ctrl-C leaves"
             )
         }
     })

@@ -65,7 +65,7 @@ pub struct Plain<W> {
 }
 
 /// Output on its way to a terminal: as it is, or [`Plain`] for an interactive program of another
-/// user, of which what moves within a line goes as it is: carriage return and backspace.
+/// user. Carriage return and backspace pass, which move within a line.
 #[derive(Debug)]
 pub enum Shown<W> {
     /// As it is.

@@ -31,7 +31,7 @@ pub struct AttachArgs {
     /// Of which task, by its rank, where the job has several
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
-    /// Show what a job of another user writes as it is, with what this terminal obeys
+    /// Do not filter what another user's job writes to this terminal
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
@@ -76,8 +76,8 @@ pub fn run(args: &AttachArgs, session: &Session) -> Result {
 }
 
 /// Said before what a job of another user shows.
-pub const OF_OTHERS: &str = "it is another user's job: what would control this terminal is \
-                             written out; --raw shows it as it is";
+pub const OF_OTHERS: &str = "it is another user's job, so control characters are shown and \
+                             not obeyed; --raw turns that off";
 
 /// Whether what a terminal obeys is written out: what jobs of other users write, on a terminal.
 pub fn is_plain(job: &Job, raw: bool, session: &Session) -> bool {

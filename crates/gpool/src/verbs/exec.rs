@@ -47,7 +47,7 @@ pub struct ExecArgs {
     /// Give it nothing to read
     #[arg(long, conflicts_with = "pty")]
     no_stdin: bool,
-    /// Show what it writes in a job of another user as it is, with what this terminal obeys
+    /// Do not filter what another user's job writes to this terminal
     #[arg(long)]
     raw: bool,
     /// Folder in which it runs; the job's unless said
@@ -88,7 +88,7 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     let window = pty.then(window);
     let (command, rank) = (args.words, args.rank);
     let exec = ExecInJob { command, pty: window, directory, environment, rank };
-    // Only on a terminal does it matter who chose the output.
+    // A file or a pipe obeys nothing.
     let is_of_other = !args.raw
         && (std::io::stdout().is_terminal() || std::io::stderr().is_terminal())
         && client.job(&id)?.user != session.me();

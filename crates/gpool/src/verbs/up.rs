@@ -214,7 +214,7 @@ fn refuse_a_second(socket: &Path) -> Result<()> {
         .tip("gpool down   (its jobs go on)"))
 }
 
-/// With so few open files the server could start and then answer nobody.
+/// With fewer open files the server would start and then answer no request.
 fn refuse_few_files() -> Result<()> {
     let most = getrlimit(Resource::Nofile).maximum;
     let Some(most) = most.filter(|most| *most < FILES_MIN) else { return Ok(()) };

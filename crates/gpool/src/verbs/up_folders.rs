@@ -50,7 +50,7 @@ fn refuse_a_stranger(folder: &Path, flag: &str) -> Result<()> {
         .tip(format!("gpool up {flag} PATH   (in a folder of your own, such as your home)")))
 }
 
-/// Whoever may write there could put another store in place of ours.
+/// Another user that may write there could replace the store.
 fn refuse_an_open_folder(path: &Path) -> Result<()> {
     let refused = |what: &str| {
         Failure::new(errors::BAD_DIRECTORY, format!("the state folder {} {what}", path.display()))
@@ -62,7 +62,7 @@ fn refuse_an_open_folder(path: &Path) -> Result<()> {
     if about.uid() != uid {
         return Err(refused(&format!("belongs to another user (uid {})", about.uid())));
     }
-    // A user's own group has nobody else in it.
+    // A user's own group has no other members.
     let is_open = about.mode() & 0o002 != 0 || (about.mode() & 0o020 != 0 && about.gid() != gid);
     if is_open { Err(refused("can be written by others")) } else { Ok(()) }
 }

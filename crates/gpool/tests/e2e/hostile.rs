@@ -1,4 +1,4 @@
-//! What another user prepares: a folder where one's own socket would be, and output that a terminal
+//! Traps of another user: a folder where one's own socket would be, and output that a terminal
 //! obeys. The server must be root's.
 
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
@@ -84,7 +84,7 @@ fn a_folder_of_another_user_keeps_nobody_from_the_machines_server() {
         let ran = as_victim(&cluster, &["run", "-q", "-e", "TOKEN=secret", "--", "id", "-u"]);
         assert_eq!((ran.code, ran.out.as_str()), (0, "64901\n"), "{what}: {ran:?}");
         let ran = as_victim(&cluster, &["doctor"]);
-        let noted = format!("skipped, for user {SOMEBODY} made {}", folder.display());
+        let noted = format!("skipped: user {SOMEBODY} made {}", folder.display());
         says(&ran, &["socket folder", &noted, "gpool up --socket"]);
         let ran = as_victim(&cluster, &["up", "--devices", "none", "--state-dir", own_state]);
         ran.refused(5, &["GP0305", &format!("user {SOMEBODY} made"), "gpool up --socket"]);
@@ -105,7 +105,7 @@ fn a_folder_of_another_user_keeps_nobody_from_the_machines_server() {
     let socket = folder.join("api.sock");
     let words = ["queue", "--server", socket.to_str().unwrap(), "--state-dir"];
     let ran = as_victim(&cluster, &[&words[..], &[state.to_str().unwrap()]].concat());
-    ran.refused(3, &["warning: user", "reads what is sent", "are not seen: skipped, for user"]);
+    ran.refused(3, &["warning: user", "reads what is sent", "are not seen: skipped: user"]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_terminal_obeys_nothing_of_what_other_users_jobs_show() {
     assert_eq!(tty.end(), 130);
     let seen = tty.seen.lock().unwrap().clone();
     assert!(!seen.contains(raw) && !seen.contains("\u{1b}[6n"), "{seen:?}");
-    // Who wants it as it is says so.
+    // --raw shows it as it is.
     let mut tty = Tty::start(&cluster, &["attach", "--raw", id]);
     tty.types("\r");
     tty.until_shows(raw);

@@ -161,7 +161,7 @@ pub static RUN: &[Flag] = &[
     row("het-group", '\0', Value, Instead, "one job for each part"),
     row("immediate", 'I', Maybe, Approximated, "--no-queue: at once, whatever its number"),
     row("interactive", '\0', Nothing, Ignored, NO_NEED),
-    row("jobid", '\0', Value, Covered, "a step of a job that runs, beside what it runs"),
+    row("jobid", '\0', Value, Covered, "a step of a running job of yours, beside what it runs"),
     row("kill-on-bad-exit", 'K', Maybe, Covered, "the first process that fails ends the others"),
     row("label", 'l', Nothing, Covered, "each line with the rank of its process"),
     row("mpi", '\0', Value, Ignored, "there is no PMI; start MPI by mpirun"),
