@@ -27,6 +27,8 @@ pub const PATH_MAX: usize = 107;
 /// Longest time to wait for a connection. A server that is stopped takes none once its queue is
 /// full.
 pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+/// The same where it is only asked which server there is.
+const FIND_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Connects to a socket.
 ///
@@ -232,7 +234,7 @@ pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
     if own != machine {
         match skipped(own, uid)? {
             Some(why) => tried.push((own.clone(), why)),
-            None => match connect(own, CONNECT_PATIENCE) {
+            None => match connect(own, FIND_PATIENCE) {
                 Ok(stream) if is_trusted(&stream, uid) => return Ok(own.clone()),
                 Ok(_) => tried.push((own.clone(), "another user listens on it".to_owned())),
                 // Its server takes no connections and is there; the request says so.
@@ -241,7 +243,7 @@ pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
             },
         }
     }
-    match connect(machine, CONNECT_PATIENCE) {
+    match connect(machine, FIND_PATIENCE) {
         Ok(_) => return Ok(machine.clone()),
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(machine.clone()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
