@@ -411,6 +411,19 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_says_that_nothing_is_left_of_a_killed_claimant() {
+        let (_dir, layout, task) = folder();
+        let find = || Found::open(&layout, task).unwrap().unwrap();
+        let is_swept = || find().read().unwrap().unwrap().is_swept;
+        drop(Claim::take(&layout, claimant(task)).unwrap());
+        assert!(!is_swept());
+        find().swept().unwrap();
+        find().ended(&end()).unwrap();
+        assert!(is_swept());
+        assert_eq!(find().read().unwrap().unwrap().ended, Some(end()));
+    }
+
+    #[test]
     fn a_claim_says_what_was_noted_up_to_the_first_broken_line() {
         let (_dir, layout, task) = folder();
         let mut claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();

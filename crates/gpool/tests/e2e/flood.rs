@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -45,18 +46,37 @@ impl Silent {
     }
 }
 
-/// A server of root's on which users may name loopback addresses.
-fn cluster() -> Option<Cluster> {
+/// A server of root's with that in its `gpool.toml`.
+fn cluster(config: impl Fn(&Cluster) -> String) -> Option<Cluster> {
     if !is_root() {
         skip("only root can be several users");
         return None;
     }
     let mut cluster = unstarted();
-    let config = cluster.path("gpool.toml");
-    std::fs::write(&config, "notify_allow = [\"127.0.0.0/8\"]\n").unwrap();
-    cluster.variables.push(("GPOOL_CONFIG".to_owned(), config.display().to_string()));
+    let file = cluster.path("gpool.toml");
+    std::fs::write(&file, config(&cluster)).unwrap();
+    cluster.variables.push(("GPOOL_CONFIG".to_owned(), file.display().to_string()));
     cluster.up();
     Some(cluster)
+}
+
+/// Users may name loopback addresses.
+fn with_loopback(_: &Cluster) -> String {
+    "notify_allow = [\"127.0.0.0/8\"]\n".to_owned()
+}
+
+/// A sendmail that takes no end with some addresses, and writes a line into `slow` for each.
+fn with_slow_sendmail(cluster: &Cluster) -> String {
+    let program = cluster.path("sendmail");
+    let (slow, mail) = (cluster.path("slow"), cluster.path("mail"));
+    let (slow, mail) = (slow.display(), mail.display());
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *slow*) echo $$ >> {slow}; exec sleep 1000;; esac\n\
+         cat > {mail}.new; mv {mail}.new {mail}\n"
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    format!("sendmail = \"{}\"\nmail_from = \"gpool@lab.example\"\n", program.display())
 }
 
 /// Adds a job of a user that waits, and tells when it is cancelled.
@@ -73,7 +93,7 @@ fn cancel_all(cluster: &Cluster, uid: u32) {
 
 #[test]
 fn messages_to_hosts_that_never_answer_delay_no_other_user() {
-    let Some(cluster) = cluster() else { return };
+    let Some(cluster) = cluster(with_loopback) else { return };
     let silent = Silent::new(40);
     let quick = Endpoint::new(|_| Some(200));
     // 75 jobs with 8 addresses each: 600 messages, 15 to each host.
@@ -94,8 +114,29 @@ fn messages_to_hosts_that_never_answer_delay_no_other_user() {
 }
 
 #[test]
+fn mail_that_is_not_taken_delays_no_other_user() {
+    let Some(cluster) = cluster(with_slow_sendmail) else { return };
+    let n_hung = || {
+        let text = std::fs::read_to_string(cluster.path("slow")).unwrap_or_default();
+        text.lines().count()
+    };
+    for job in 0..20 {
+        let urls: Vec<String> =
+            (0..8).map(|n| format!("mailto:slow{job}-{n}@example.org")).collect();
+        add(&cluster, NOBODY, &urls.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    cancel_all(&cluster, NOBODY);
+    until_so("sendmail hangs", || n_hung() >= 2);
+    let n_before = n_hung();
+    add(&cluster, SOMEBODY, &["mailto:ana@example.org"]);
+    cancel_all(&cluster, SOMEBODY);
+    until_so("the other user has mail", || cluster.path("mail").exists());
+    assert!(n_hung() < n_before + 20, "{n_before} then {}", n_hung());
+}
+
+#[test]
 fn a_host_that_is_silent_is_asked_few_times_and_not_for_each_message() {
-    let Some(cluster) = cluster() else { return };
+    let Some(cluster) = cluster(with_loopback) else { return };
     let silent = Silent::new(1);
     for _ in 0..25 {
         let urls: Vec<String> = (0..8).map(|n| format!("{}/{n}", silent.urls[0])).collect();
