@@ -61,6 +61,8 @@ fn a_paused_job_hears_that_it_is_to_end() {
     let script =
         format!("trap 'exit 7' TERM; touch {}; while :; do sleep 0.01; done", ready.display());
     let task = node.run(&shell(1, &script));
+    // The agent stops only what it knows to run.
+    node.wait_for_start(task);
     until("the trap is set", || ready.exists());
     node.pause_task(task, 2);
     node.wait_for_halt(task, 2, true);
