@@ -56,6 +56,8 @@ pub struct Control {
 impl Control {
     /// How long the answer to a create with an idempotency key is remembered.
     pub(crate) const REQUESTS_KEPT: gpool_model::Millis = gpool_model::Millis::from_hours(24);
+    /// More answered requests of one user are not remembered, so that memory and disk stay bounded.
+    pub(crate) const REQUESTS_OF_USER_MAX: usize = 100_000;
 
     /// Takes over a world as loaded: all of it is durable, and no agent has said yet what it has.
     #[must_use]

@@ -66,6 +66,7 @@ impl Control {
             self.world.put_request(IdempotencyRecord { uid, name, digest, at, first, n_jobs });
             let kept_since = self.now.get().saturating_sub(Self::REQUESTS_KEPT.get());
             self.world.forget_requests(gpool_model::Timestamp::new(kept_since));
+            self.world.forget_requests_of(uid, Self::REQUESTS_OF_USER_MAX);
         }
         Ok(Reply::Submitted { first, n_jobs, repeated: false })
     }

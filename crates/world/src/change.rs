@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::notify::Delivery;
-use gpool_model::record::{
-    ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordChange, RecordKey, RecordKind,
-};
+use gpool_model::record::{ClusterRecord, EndedJob, Record, RecordChange, RecordKey, RecordKind};
 use gpool_model::{
     DeviceUuid, Job, JobEnd, JobId, JobSpec, Likeness, MilliGpu, Millis, Node, NodeName, OrderKey,
     Outcome, PastRuns, Phase, Policy, ProjectName, ReservationName, Resources, Revision, Timestamp,
@@ -200,25 +198,6 @@ impl World {
         }
     }
 
-    /// Remembers how a request was answered.
-    pub fn put_request(&mut self, record: IdempotencyRecord) {
-        self.mark(Record::Idempotency(record.clone()).key());
-        self.remember_request(record);
-    }
-
-    /// Forgets requests that were answered before that moment.
-    pub fn forget_requests(&mut self, before: Timestamp) {
-        while let Some((at, key)) = self.requests_by_age.first().cloned() {
-            if at >= before {
-                break;
-            }
-            self.requests_by_age.pop_first();
-            if let Some(record) = self.requests.remove(&key) {
-                self.mark(Record::Idempotency(record).key());
-            }
-        }
-    }
-
     /// Adds a message to the outbox, or replaces what has become of it.
     pub fn put_delivery(&mut self, delivery: Delivery) {
         self.mark(Record::Delivery(Box::new(delivery.clone())).key());
@@ -319,11 +298,6 @@ impl World {
     pub(crate) fn mark(&mut self, key: RecordKey) {
         self.n_changes += 1;
         self.changed.insert(key);
-    }
-
-    pub(crate) fn remember_request(&mut self, record: IdempotencyRecord) {
-        self.requests_by_age.insert((record.at, record.key()));
-        self.requests.insert(record.key(), record);
     }
 
     fn remember_end(&mut self, id: JobId, outcome: Outcome) {

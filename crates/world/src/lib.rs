@@ -20,6 +20,7 @@ mod parts;
 mod past;
 mod projects;
 mod queue;
+mod requests;
 mod reservations;
 mod rotations;
 mod snapshot;

@@ -125,6 +125,7 @@ pub struct World {
     /// When something begins, ends or is due that time alone brings.
     pub(crate) alarms: Alarms,
     pub(crate) requests_by_age: BTreeSet<(Timestamp, String)>,
+    pub(crate) requests_of: BTreeMap<u32, BTreeSet<(Timestamp, String)>>,
     pub(crate) outbox: Outbox,
     pub(crate) changed: BTreeSet<RecordKey>,
     /// Grows with each change, for telling whether an event changed anything.
@@ -177,6 +178,7 @@ impl World {
             drained: BTreeSet::new(),
             alarms: Alarms::default(),
             requests_by_age: BTreeSet::new(),
+            requests_of: BTreeMap::new(),
             outbox: Outbox::default(),
             changed: BTreeSet::new(),
             n_changes: 0,
