@@ -6,10 +6,16 @@ use std::path::Path;
 
 use crate::case::Case;
 
-/// Writes the case of a bad plan, one file a revision. What it holds is everybody's, and so for
+/// No more are kept: a fault that lasts makes the same one again and again.
+const KEPT_MOST: usize = 20;
+
+/// Writes the case of a bad plan, one file a revision, unless there are many already. What it holds is everybody's, and so for
 /// nobody else to read.
 pub(crate) fn dump(folder: &Path, case: &Case) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    if std::fs::read_dir(folder)?.count() >= KEPT_MOST {
+        return Ok(());
+    }
     let path = folder.join(format!("{}.json", case.revision));
     let mut options = std::fs::File::options();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
@@ -35,5 +41,11 @@ mod tests {
         let mode = |path: &Path| path.metadata().expect("it was made").mode() & 0o777;
         let file = folder.join(format!("{}.json", Revision(0)));
         assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
+        for n in 0..2 * KEPT_MOST {
+            std::fs::write(folder.join(format!("other-{n}")), "").expect("there is room");
+        }
+        std::fs::remove_file(&file).expect("it is there");
+        dump(&folder, &case).expect("there is nothing to do");
+        assert!(!file.exists(), "there are many already");
     }
 }
