@@ -49,7 +49,7 @@ pub enum LeftIs {
     },
 }
 
-/// What was launched from a state folder.
+/// Jobs and tasks that were launched from a state folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Launched {
     /// The job with the highest number, and what shows it.
@@ -74,7 +74,7 @@ pub fn claimed(state_dir: &Path) -> io::Result<Vec<Left>> {
     Ok(left)
 }
 
-/// What was launched from a state folder, by its agents' claims, ledgers and folders of jobs: the
+/// Finds what a state folder's agents launched, by their claims, ledgers and folders of jobs: the
 /// job with the highest number, and the tasks of those jobs that are asked for. Users can write in
 /// none of these places.
 #[must_use]

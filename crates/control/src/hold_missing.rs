@@ -7,7 +7,7 @@ use gpool_model::{Caller, JobId, Phase, Refusal, Reply};
 use crate::control::Control;
 
 impl Control {
-    /// Holds those of the jobs that wait, until somebody has put the file there and releases them.
+    /// Holds those of the jobs that wait, until a user has put the file back and releases them.
     /// Jobs that have ended since the server looked are passed over.
     pub(crate) fn hold_missing(
         &mut self,

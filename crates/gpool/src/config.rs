@@ -50,7 +50,7 @@ pub struct Config {
     /// How long what an ended job needs for `retry` is kept, as text: `7d`. At least an hour.
     #[serde(default, deserialize_with = "span")]
     pub keep_environment: Option<Millis>,
-    /// Size of what is stored for one user's jobs, as text: `1G`.
+    /// Size of environments and scripts stored for one user's jobs, as text: `1G`.
     #[serde(default, deserialize_with = "size")]
     pub user_environment_max: Option<Bytes>,
     /// Tasks that run on the node at once.

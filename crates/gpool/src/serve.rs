@@ -72,7 +72,7 @@ pub fn serve(
     gpool_server::run(config, start, ready)
 }
 
-/// Finds what was launched from a state folder.
+/// Finds the tasks that agents launched from a state folder.
 pub fn find_launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched {
     let survey::Launched { newest, tasks } = survey::launched(state_dir, is_asked);
     Launched { newest, tasks }

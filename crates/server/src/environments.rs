@@ -147,7 +147,7 @@ pub(crate) async fn lacking(handle: &CoreHandle) -> Result<Option<String>, Refus
     };
     let (mut lacking, files) = (handle.query(live).await?, handle.clone());
     let look = move || {
-        // Somebody may have put them back.
+        // They may be back.
         let mut is_there = HashMap::<BlobId, bool>::new();
         lacking.retain(|_, blob| {
             !*is_there.entry(blob.clone()).or_insert_with(|| files.blobs().has(blob))

@@ -1,4 +1,4 @@
-//! Why nothing can be stored: what callers are told, and the look at the store's files while
+//! Why nothing can be stored: the refusals for callers, and the look at the store's files while
 //! nothing is committed.
 
 use gpool_model::Refusal;
@@ -29,7 +29,7 @@ impl Watch {
     }
 }
 
-/// What callers are told.
+/// Returns the refusal for callers whose commit failed.
 pub(crate) fn refusal_of(error: &CommitError) -> Refusal {
     match error {
         CommitError::StorageFull | CommitError::ReadOnly | CommitError::Io(_) => {

@@ -102,7 +102,7 @@ pub enum StopRequest {
     EndJobs,
 }
 
-/// Answers a query later: when what it rests on is durable, or with why it is not.
+/// Answers a query later: when its state is durable, or with the reason why it is not.
 pub(crate) type Deliver = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
 /// Looks at the state and prepares an answer.
 pub(crate) type Ask = Box<dyn FnOnce(&View<'_>) -> Deliver + Send>;
@@ -128,7 +128,7 @@ pub(crate) struct Shared {
     pub presence: Presence,
     /// Those of this process, by their nodes.
     pub agents: OnceLock<BTreeMap<NodeName, AskAgent>>,
-    /// What is known of this start until then.
+    /// The account of this start until the agents have reported.
     pub early: OnceLock<Account>,
     /// What this start found; there once the agents have said what they have.
     pub account: OnceLock<Account>,

@@ -1,6 +1,6 @@
-//! Refuses a store that is older than what was launched from its folder: a copy of a store that
-//! somebody put back. Its server would give numbers of jobs a second time, and take the exit codes
-//! of jobs that it does not know for those of its own.
+//! Refuses a store that is older than the jobs launched from its folder: an older copy that was put
+//! back. Its server would give numbers of jobs a second time, and take the exit codes of jobs that
+//! it does not know for those of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use gpool_model::job::JobState;
 use gpool_model::{Generation, Job, JobId, JobNumber, TaskId};
 use gpool_world::World;
 
-/// What was launched from a state folder, as the files of its jobs show.
+/// Jobs and tasks that were launched from a state folder, as its files show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Launched {
     /// The job with the highest number, and what shows it.
@@ -17,8 +17,8 @@ pub struct Launched {
     pub tasks: Vec<(TaskId, Generation, PathBuf)>,
 }
 
-/// Finds what was launched from a state folder: tasks of those jobs for which the function says
-/// so. What can't be read is left out.
+/// Finds the tasks that were launched from a state folder, of jobs for which the function says so.
+/// Files that can't be read are left out.
 pub type FindLaunched = fn(&Path, &dyn Fn(JobId) -> bool) -> Launched;
 
 /// Whether a task was launched by an order that the store does not know. What a restore leaves in
@@ -58,7 +58,7 @@ pub(crate) fn refuse_older(
     let store = state_dir.join("store.db");
     let what = format!("the store {} is older than its jobs: {why}", store.display());
     Err(anyhow::Error::msg(format!(
-        "somebody put an older copy back; nothing was changed: put the newest one back, or make a \
+        "an older copy was put back; nothing was changed: put the newest one back, or make a \
          store of this one: gpool restore --put-aside {}",
         store.display()
     ))

@@ -79,7 +79,7 @@ impl Found {
         }
     }
 
-    /// What can be told before the agents have said what they have.
+    /// The account before the agents have reported.
     pub fn early(&self, handle: &CoreHandle) -> Account {
         let recovery = Recovery {
             started_at: Time(handle.info().started_at),

@@ -65,7 +65,7 @@ pub struct ServerConfig {
     pub find_account: http::FindAccount,
     /// Finds users by name or number.
     pub find_user: FindUser,
-    /// Finds what was launched from the state folder.
+    /// Finds the tasks that were launched from the state folder.
     pub find_launched: FindLaunched,
     /// Gives free memory back to the system; called after much was freed at once.
     pub give_back_memory: fn(),
@@ -162,7 +162,7 @@ pub fn run(
     fail::fail_point!("server-start-loaded");
     drop(loaded);
     check_names(core.world(), &config.nodes)?;
-    // A restored store is older, knows it, and leaves out what may have been given out since.
+    // A restored store is older, and leaves out the numbers that may have been given out since.
     if !core.is_restored() {
         refuse_older(core.world(), &config.state_dir, config.find_launched)?;
     }
@@ -268,7 +268,7 @@ fn ports(shared: &Arc<Shared>, node: &NodeName) -> AgentPorts {
         blob: Box::new(move |id| {
             let id = id.0.parse().map_err(std::io::Error::other)?;
             blobs.blobs.get(&id).map_err(|error| match error {
-                // Either way the job is held, and whoever puts the file back can release it.
+                // Either way the job is held, and can be released when the file is back.
                 BlobError::Missing(_) | BlobError::Damaged(_) => {
                     let path = blobs.blobs.path(&id).display().to_string();
                     std::io::Error::new(std::io::ErrorKind::NotFound, path)

@@ -1,5 +1,5 @@
-//! The end of a start: waits for the agents, takes note of what they found, and sets what the
-//! configuration says. Without room on the disk the server answers first, and this comes later.
+//! The end of a start: waits for the agents, keeps the account of their reports, and applies the
+//! configuration. Without room on the disk the server answers first, and this follows later.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) async fn begin(
     }
 }
 
-/// Takes note of what the agents found, and sets what the configuration says.
+/// Keeps the account of the agents' reports, and applies the configuration.
 async fn settle_in(
     config: &ServerConfig,
     handle: &CoreHandle,
@@ -88,10 +88,10 @@ async fn nodes_connected(handle: &CoreHandle) -> anyhow::Result<()> {
             (nodes.iter().all(connected), view.store_fault.cloned())
         };
         match handle.query(look).await {
-            // The fault is told next time.
+            // The next look shows the fault.
             Err(Refusal::StorageFull { .. }) => {}
             Err(refusal) => return Err(refused(&refusal)),
-            // What is known of the nodes may be from before this start then.
+            // The state of the nodes may be from before this start then.
             Ok((_, Some(fault))) => return Err(fault.into()),
             Ok((true, None)) => return Ok(()),
             Ok((false, None)) => {}

@@ -1,84 +1,23 @@
 //! Small files named by owner and content: environments and scripts of jobs, which belong in no
-//! journal and no log. Names are made with a secret key, so that a name does not tell what is in
-//! the file. Each user has a folder: the jobs of one user share a file, those of two never do, so
+//! journal and no log. Names are made with a secret key, so that a name tells nothing of the
+//! content. Each user has a folder: the jobs of one user share a file, those of two never do, so
 //! that the limit counts what a user stored, and that no user learns what another has stored.
 //! Opening the blobs for writing requires the store's lock.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 
+pub use crate::blob_id::{BlobId, Key, check};
 use crate::create::Paths;
 use crate::error::BlobError;
 use crate::file;
-
-/// The name of a blob: its owner's user id and 64 hexadecimal digits, `u1000-…`. Blobs of layout 3
-/// and before have no owner: the digits alone.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlobId(String);
-
-impl BlobId {
-    fn of(key: &Key, owner: Option<u32>, bytes: &[u8]) -> Self {
-        match owner {
-            None => Self(blake3::keyed_hash(key, bytes).to_hex().to_string()),
-            Some(uid) => {
-                let mut hasher = blake3::Hasher::new_keyed(key);
-                let hash = hasher.update(b"user").update(&uid.to_le_bytes()).update(bytes);
-                Self(format!("u{uid}-{}", hash.finalize().to_hex()))
-            }
-        }
-    }
-
-    /// The name as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The user who stored it.
-    #[must_use]
-    pub fn owner(&self) -> Option<u32> {
-        self.0.strip_prefix('u')?.split_once('-')?.0.parse().ok()
-    }
-}
-
-impl fmt::Display for BlobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl FromStr for BlobId {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let (owner, digits) = match text.split_once('-') {
-            Some((owner, digits)) => (Some(owner), digits),
-            None => (None, text),
-        };
-        // Written in one way only, so that two names are never of one file.
-        let is_owner = |owner: &str| {
-            let uid = owner.strip_prefix('u').and_then(|uid| uid.parse::<u32>().ok());
-            uid.is_some_and(|uid| owner == format!("u{uid}"))
-        };
-        if digits.len() != 64 || !digits.bytes().all(digit) || !owner.is_none_or(is_owner) {
-            return Err(format!("`{text}` is not the name of a blob: u1000- and 64 of 0-9, a-f"));
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
-
-/// The secret that names are made with.
-pub type Key = [u8; 32];
 
 /// How long a file stays that no commit ever named, unless it is discarded before.
 const ORPHAN_AGE: Duration = Duration::from_hours(1);
@@ -111,7 +50,7 @@ struct Entry {
     is_used: bool,
 }
 
-/// What became of the command for which blobs were pinned.
+/// The result of the command that blobs were pinned for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinEnd {
     /// A commit names them.
@@ -352,7 +291,7 @@ impl Blobs {
     }
 
     /// Looks at all blobs: notes on the files of those that are `in_use` that they were, and
-    /// removes others whose last use is `keep` ago, and those that no commit named after an hour.
+    /// removes others with a last use `keep` ago, and those that no commit named after an hour.
     /// Removes nothing while a backup is being made.
     ///
     /// # Errors
@@ -487,15 +426,10 @@ impl BlobFiles {
     }
 
     fn path(&self, id: &BlobId) -> PathBuf {
-        let (folder, name) = id.0.split_once('-').unwrap_or_else(|| id.0.split_at(2));
+        let id = id.as_str();
+        let (folder, name) = id.split_once('-').unwrap_or_else(|| id.split_at(2));
         self.dir.join(folder).join(name)
     }
-}
-
-/// Says whether bytes are those that a name stands for.
-pub fn check(key: &Key, id: &BlobId, bytes: &[u8]) -> Result<(), BlobError> {
-    let is_it = BlobId::of(key, id.owner(), bytes) == *id;
-    if is_it { Ok(()) } else { Err(BlobError::Damaged(id.clone())) }
 }
 
 fn list(dir: &Path) -> Result<Vec<BlobId>, BlobError> {

@@ -34,8 +34,8 @@ impl Store {
         if let (_, Some(error)) = self.check(commits) {
             return Err(error);
         }
-        // Before, so that nothing is written that nobody will find; after, so that nothing is
-        // acknowledged that was.
+        // Before, so that nothing is written into lost files; after, so that no such commit is
+        // acknowledged.
         self.presence.check()?;
         let is_first = self.head.revision == Revision(0);
         match self.write(commits) {

@@ -7,6 +7,7 @@
 
 mod archive;
 mod backup;
+mod blob_id;
 mod blobs;
 mod commit;
 mod committer;

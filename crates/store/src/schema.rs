@@ -107,8 +107,8 @@ CREATE TABLE element (
 ) STRICT, WITHOUT ROWID;
 ";
 
-// Names of blobs have an owner, and environments are no JSON: no table is another, but an older gpool
-// could start none of the jobs.
+// Names of blobs have an owner, and environments are no JSON: the tables stay as they are, but an
+// older gpool could start none of the jobs.
 const OWNED_BLOBS: &str = "";
 
 /// Takes the steps after the layout of `head`, all or none of them.

@@ -335,8 +335,8 @@ catalogue! {
         "The disk of the server's state directory is full, or a limit of its file system is \
          reached. Nothing was changed. Running jobs go on; free some space and try again.";
     STATE_GONE = 908, EXIT_OTHER, 507, "the state folder was removed or replaced",
-        "The files of the store are not those that the server has open: somebody removed the state \
-         folder or put other files there. The server can keep nothing any more, so it takes \
+        "The files of the store are not those that the server has open: the state folder was \
+         removed, or other files were put there. The server can keep nothing any more, so it takes \
          nothing. Running jobs go on. Put the folder back where it was, and the server goes on by \
          itself. If it is lost, stop the server with `gpool down` and `gpool restore` a backup.";
 }

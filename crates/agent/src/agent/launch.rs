@@ -52,7 +52,7 @@ impl Runner {
     }
 
     /// Bytes that the server stores for a job. A job is held if they are gone: nothing of it
-    /// ran, and whoever puts the file back can release it.
+    /// ran, and it can be released when the file is back.
     fn blob(&self, what: &str, id: &BlobId) -> Result<Vec<u8>, EndCause> {
         (self.parts.blobs)(id).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => EndCause::PathMissing { path: error.to_string() },

@@ -1,5 +1,5 @@
-//! The environments and scripts of jobs on the server's disk: what is refused leaves nothing, a
-//! user has a limit, and what no job needs any more is removed.
+//! The environments and scripts of jobs on the server's disk: a refused job leaves none, a user has
+//! a limit, and the server removes those that no job needs any more.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -69,7 +69,7 @@ fn what_is_refused_leaves_nothing_and_what_is_taken_is_kept_once_as_bytes() {
     // Another user's is another file.
     let other = Http::of_user(&cluster, NOBODY).post("/api/v1/jobs", &job_of(1000, "a"));
     assert_eq!((other.status, files(&cluster).len()), (201, 2));
-    // A refusal of what is there takes it from no job.
+    // A refused job with the same environment takes it from no other job.
     assert_eq!(http.post("/api/v1/jobs", &refused).status, 422);
     assert_eq!(files(&cluster).len(), 2);
 }
@@ -115,7 +115,7 @@ fn one_user_can_not_fill_the_disk_with_environments() {
     );
     assert_eq!((answer.status, answer.problem_code().as_str()), (429, "GP0521"));
     assert_eq!(files(&cluster).len(), 9, "nothing of it is left");
-    // What is there is used on, and another user has room.
+    // A stored environment can be used again, and another user has room.
     assert_eq!(http.post("/api/v1/jobs", &job_of(100, "3")).status, 201);
     let other = Http::of_user(&cluster, NOBODY).post("/api/v1/jobs", &job_of(100, "3"));
     assert_eq!(other.status, 201);

@@ -1,5 +1,5 @@
-//! Files of a state folder that somebody removes or replaces by hand: what can be known is said
-//! before anything is promised or done.
+//! Files of a state folder that are removed or replaced by hand: the server notices before it
+//! acknowledges or starts anything.
 
 use std::path::Path;
 use std::process::Command;
@@ -49,7 +49,7 @@ fn a_state_folder_removed_under_a_server_is_noticed_before_it_answers() {
     }
     let words = ["GP0908", "was removed or replaced", "gpool restore"];
     cluster.gpool(["submit", "--", "true"]).refused(1, &words);
-    // What is known is shown, and the alarm is where somebody looks.
+    // Queries are answered, and the alarm is shown everywhere.
     assert_eq!(cluster.job(&id).state.as_str(), "held");
     let doctor = cluster.gpool(["doctor"]);
     assert!(doctor.code == 1 && doctor.out.contains("was removed or replaced"), "{doctor:?}");

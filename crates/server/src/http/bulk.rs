@@ -116,7 +116,7 @@ fn at_line(refusal: Refusal, numbers: &[u64]) -> ApiError {
     }
 }
 
-/// Reads all lines; gives what they hold, and a digest of all bytes.
+/// Reads all lines; gives their jobs, and a digest of all bytes.
 /// Whoever sends has to come on by [`PROGRESS`] each time that `patience` has passed.
 async fn read(
     mut body: Body,

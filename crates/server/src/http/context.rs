@@ -18,7 +18,7 @@ use crate::handle::{CoreHandle, internal};
 /// after a refusal, those that no job names are.
 pub(crate) struct Files {
     handle: CoreHandle,
-    /// The user who stores them.
+    /// The user that stores them.
     uid: u32,
     pinned: HashSet<gpool_store::BlobId>,
     is_sent: bool,
@@ -29,7 +29,7 @@ impl Files {
         Self { handle, uid, pinned: HashSet::new(), is_sent: false }
     }
 
-    /// Pins what is stored already; `None` if something of it is not.
+    /// Pins files that are stored already; `None` if one of them is not.
     pub fn of(handle: CoreHandle, uid: u32, blobs: &[BlobId]) -> Option<Self> {
         let ids = blobs.iter().map(|blob| blob.0.parse().ok());
         let pinned = ids.collect::<Option<HashSet<_>>>()?;

@@ -287,7 +287,8 @@ pub(crate) struct RetryParams {
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It has not ended, or what it needs was removed", body = Problem,
+        (status = 409, description = "It has not ended, or its environment was removed",
+         body = Problem,
          content_type = "application/problem+json"),
     )
 )]

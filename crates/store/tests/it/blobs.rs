@@ -1,5 +1,5 @@
-//! Blobs: what is put can be got, once stored it costs nothing more, each user has a limit, and
-//! only unused ones are removed.
+//! Blobs: stored bytes can be read and are stored once, each user has a limit, and only unused ones
+//! are removed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -116,10 +116,10 @@ fn a_user_has_a_limit_in_blocks_of_the_disk() {
         matches!(error, BlobError::TooMuch { n_kept: 12_288, n_more: 4096, most: 12_288 })
     };
     assert!(full(&refused), "{refused}");
-    // What is there costs nothing, and another user has room.
+    // Stored bytes cost nothing more, and another user has room.
     put_within(&blobs, ANA, b"two").unwrap();
     put_within(&blobs, BO, b"four").unwrap();
-    // It is known after a restart, and what is removed makes room.
+    // It is known after a restart, and a removed file makes room.
     drop(blobs);
     let blobs = Blobs::open(&state.dir).unwrap();
     assert!(full(&put_within(&blobs, ANA, b"four").unwrap_err()));
