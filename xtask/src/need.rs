@@ -52,7 +52,7 @@ pub fn provide() -> anyhow::Result<()> {
 fn provide_schemathesis() -> anyhow::Result<()> {
     let folder = step::root().join(SCHEMATHESIS);
     let pins = fs::read(step::root().join(PINS)).with_context(|| format!("reading {PINS}"))?;
-    // Written last, so that what was interrupted is begun anew.
+    // Written last: an installation that was interrupted begins anew.
     let installed = folder.join("installed.txt");
     if fs::read(&installed).is_ok_and(|found| found == pins) {
         return Ok(());
@@ -65,7 +65,10 @@ fn provide_schemathesis() -> anyhow::Result<()> {
     pip.args(["--only-binary=:all:", "--disable-pip-version-check", "--quiet"]);
     pip.args(["--retries=2", "--requirement", PINS]);
     if !step::succeeds("a virtual environment", venv)? || !step::succeeds("schemathesis", pip)? {
-        bail!("schemathesis can't be installed; see the output above\n  it needs Python 3.11");
+        bail!(
+            "schemathesis can't be installed; see the output above\n  it needs Python 3.11 to 3.14, \
+             with venv, and Python's package index"
+        );
     }
     fs::write(&installed, pins).context("writing what was installed")
 }

@@ -1,17 +1,17 @@
-//! Reads the TOML files that people write: by their shape, as JSON is read, and with the line of
-//! what is wrong.
+//! Reads the TOML files that people write: by their shape, as JSON is read. A mistake is reported
+//! with its line.
 
 use gpool_model::said::repeated;
 use gpool_wire::{Problem, json, strict};
 use serde::de::DeserializeOwned;
 
-/// What is wrong in a file.
+/// A mistake in a file.
 pub struct Misfit {
     /// The line, from 1.
     pub line: usize,
     /// The parser's own words.
     pub said: String,
-    /// What is wrong, and what would be right.
+    /// The mistake and how to correct it.
     pub problem: Problem,
 }
 

@@ -1,4 +1,4 @@
-//! Words for data whose types do not fit: which field, what it is, what it should be.
+//! Words for data of the wrong type: the field, the value that was found, the shape expected.
 
 use gpool_model::said::repeated;
 
@@ -102,7 +102,7 @@ fn in_ticks<'s>(said: &'s str, before: &str) -> Option<&'s str> {
     said.strip_prefix(before)?.strip_prefix('`')?.strip_suffix('`')
 }
 
-/// What was found, from serde's words for it: `string "5"` is `the string "5"`.
+/// The value that was found, from serde's words for it: `string "5"` is `the string "5"`.
 /// Source: `Display` of `serde::de::Unexpected`.
 fn found_words(found: &str) -> String {
     let after = |kind: &str| found.strip_prefix(kind).map(|it| it.trim().trim_matches('`'));

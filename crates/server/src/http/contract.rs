@@ -1,7 +1,6 @@
-//! What a route may answer beside what its own documentation says: the checks and limits that
-//! hold for every request, for those with a body, and for those that change something. The
-//! document of the API is completed from one table of them, and a server that was built for tests
-//! stops at an answer that the document lacks.
+//! The answers that many routes share: those of the checks and limits for every request, for
+//! requests with a body, and for requests that change something. One table of them completes the
+//! document of the API. A debug build panics at an answer that the document lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -30,7 +29,7 @@ struct Common {
     is_of: fn(Asked) -> bool,
 }
 
-/// A request, as far as it says what may be answered.
+/// A route, and whether its requests have a body.
 #[derive(Clone, Copy)]
 struct Asked {
     route: &'static Route,

@@ -41,7 +41,7 @@ def before_call(context, case, kwargs):
 
 @schemathesis.serializer("application/jsonl")
 def lines(context, value):
-    """A bulk submission is text: what is not is sent as JSON."""
+    """A bulk submission is text; send any other value as JSON."""
     if isinstance(value, bytes):
         return value
     return (value if isinstance(value, str) else json.dumps(value)).encode(errors="replace")
