@@ -271,6 +271,8 @@ impl Rule {
                 ResourceKind::Tasks => n_tasks,
                 ResourceKind::GpuModel(_)
                 | ResourceKind::GpuPool(_)
+                | ResourceKind::PlainTasks
+                | ResourceKind::UserTasks
                 | ResourceKind::GpuMemory
                 | ResourceKind::Node
                 | ResourceKind::MigProfile(_)

@@ -6,6 +6,7 @@ use gpool_model::{
     Allocation, AllocationState, Caller, Checkpoint, Exit, Job, JobEnd, JobId, JobSpec, Millis,
     Outcome, Phase, Refusal, Reply, RequestId, Timestamp,
 };
+use gpool_world::World;
 
 use crate::claims::is_claim;
 use crate::control::Control;
@@ -39,7 +40,7 @@ impl Control {
         if row.job.array.is_some() {
             return self.stop_array(id.number, &cause);
         }
-        let (grace, signal) = terms_of(&row.spec, &cause);
+        let (grace, signal) = terms_of(&self.world, &row.spec, &cause);
         let mut job = row.job.clone();
         let first = job.course.tasks.iter().filter_map(|course| course.started_at).min();
         let (allocations, started_at) = match job.phase {
@@ -75,7 +76,7 @@ impl Control {
                 started_at,
                 since,
             } if is_final(&cause) => {
-                let was_saving = terms_of(&row.spec, &before).1.is_some();
+                let was_saving = terms_of(&self.world, &row.spec, &before).1.is_some();
                 job.phase = Phase::Stopping { allocations, started_at, cause, since };
                 self.put_job(job.clone());
                 // It is not to take its time for what nobody will need.
@@ -243,15 +244,11 @@ impl Control {
 }
 
 /// Between the signal and KILL, and the signal if it is not TERM, for a job that is stopped for
-/// that.
-pub(crate) fn terms_of(spec: &JobSpec, cause: &StopCause) -> (Millis, Option<i32>) {
-    match cause {
-        StopCause::TakenBack { exit: Exit::Checkpoint, .. } => {
-            let Checkpoint { signal, .. } = spec.life.checkpoint.unwrap_or_default();
-            (spec.grace_for(Exit::Checkpoint), Some(signal))
-        }
-        _ => (spec.grace, None),
-    }
+/// that. One that is taken back has no longer than is allowed: another waits for what it holds.
+pub(crate) fn terms_of(world: &World, spec: &JobSpec, cause: &StopCause) -> (Millis, Option<i32>) {
+    let StopCause::TakenBack { exit, .. } = cause else { return (spec.grace, None) };
+    let Checkpoint { signal, .. } = spec.life.checkpoint.unwrap_or_default();
+    (world.grace_for(spec, *exit), (*exit == Exit::Checkpoint).then_some(signal))
 }
 
 /// Whether who stops a job for that has the last word before what would run it again.

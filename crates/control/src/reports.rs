@@ -118,7 +118,7 @@ impl Control {
             Phase::Stopping { cause, .. } => {
                 // All of it: whoever ends the task counts from when it was told first, by a clock
                 // that nobody sets.
-                let (grace, signal) = terms_of(&row.spec, cause);
+                let (grace, signal) = terms_of(&self.world, &row.spec, cause);
                 self.order(node, Order::Stop { term, task, generation, grace, signal });
             }
             _ => {}

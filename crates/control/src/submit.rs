@@ -280,8 +280,7 @@ impl Control {
             let (waits, n_more) = Reason::first_of(waits, Reason::SHOWN_MAX);
             reasons.extend(waits);
             let shape = self.world.shape_of_new(job, caller.owner.uid);
-            let gpus = shape.fit.gpus_together();
-            reasons.extend(user_quota(&self.world, &caller.owner, &job.project, gpus));
+            reasons.extend(user_quota(&self.world, &caller.owner, &job.project, &shape.fit));
             let place = gpool_sched::would_place(&snapshot, self.world.policy(), &shape);
             let placements = match place {
                 Ok(placements) if reasons.is_empty() => placements,

@@ -55,6 +55,10 @@ pub struct Config {
     pub user_environment_max: Option<Bytes>,
     /// Tasks that run on the node at once.
     pub node_tasks_max: Option<NonZeroU32>,
+    /// Of these, slots that are kept for jobs with GPUs.
+    pub node_gpu_tasks_kept: Option<u32>,
+    /// Of these, slots that one user may have.
+    pub node_user_tasks_max: Option<NonZeroU32>,
     /// Entries of the journal that are kept at least; older ones are dropped.
     pub journal_entries: Option<u64>,
     /// Who is told of jobs that name nobody: `fail@https://host/path`.
@@ -217,8 +221,9 @@ mod tests {
                there are user_requests_per_second, user_jobs_max, user_environment_max
                there are user_dependencies_max, job_dependencies_max, job_processes_max
                there are job_output_max, keep_output, keep_environment
-               there are node_tasks_max, journal_entries, notify
-               there are notify_allow, sendmail, mail_from
+               there are node_tasks_max, node_gpu_tasks_kept, node_user_tasks_max
+               there are journal_entries, notify, notify_allow
+               there are sendmail, mail_from
           try  devices = …
           GP0229 · gpool help GP0229
         "#);

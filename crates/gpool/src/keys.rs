@@ -61,6 +61,16 @@ pub const KEYS: &[Key] = &[
         "How long an ended job's environment and script are kept for gpool retry.",
     ),
     usual("node_tasks_max", "512", "Tasks that run on this node at once."),
+    usual(
+        "node_gpu_tasks_kept",
+        "64",
+        "Of these, tasks kept for jobs with GPUs. Without it, at most an eighth.",
+    ),
+    usual(
+        "node_user_tasks_max",
+        "409",
+        "Of these, tasks that one user may have. Without it, 80 %; all without root.",
+    ),
     usual("journal_entries", "1000000", "Entries of the journal that are kept at least."),
     usual("notify", "[]", "Who is told of jobs that name nobody: [\"fail@https://host/path\"]."),
     usual(
@@ -155,6 +165,10 @@ mod tests {
         assert_eq!(config.keep_environment, Some(gpool_server::ENVIRONMENT_KEPT_USUALLY));
         assert_eq!(config.user_environment_max, Some(limits.stored));
         assert_eq!(config.node_tasks_max.map(u32::from), Some(agent.tasks_max));
+        let kept = AgentConfig::gpu_tasks_kept(agent.tasks_max);
+        assert_eq!(config.node_gpu_tasks_kept, Some(kept));
+        let user = AgentConfig::user_tasks_max(agent.tasks_max);
+        assert_eq!(config.node_user_tasks_max.map(u32::from), Some(user));
         assert_eq!(config.job_processes_max.map(u32::from), Some(AgentConfig::PIDS_MAX));
         let usual = gpool_store::Options::default();
         assert_eq!(config.journal_entries, Some(usual.journal_keep));

@@ -39,6 +39,16 @@ pub const REASONS: &[About] = &[
         "ask for less by --cpus and --mem",
     ),
     about(
+        "slots_kept_for_gpus",
+        "The node has task slots left and keeps them for jobs with GPUs (node_gpu_tasks_kept).",
+        "it starts when a job without GPUs ends there; gpool queue shows those that run",
+    ),
+    about(
+        "user_slots",
+        "Its user has as many task slots as one user may have (node_user_tasks_max).",
+        "it starts when another job of the user ends",
+    ),
+    about(
         "dependency_failed",
         "A job that it waits for ended otherwise than was asked, so it can never start.",
         "gpool show names that job; gpool cancel takes this one off the queue",

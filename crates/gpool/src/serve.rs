@@ -28,6 +28,10 @@ pub struct NodeSettings {
     pub job_output_max: Option<Bytes>,
     /// Tasks that run at once.
     pub tasks_max: Option<u32>,
+    /// Of these, slots that are kept for jobs with GPUs.
+    pub gpu_tasks_kept: Option<u32>,
+    /// Of these, slots that one user may have.
+    pub user_tasks_max: Option<u32>,
 }
 
 /// Where the files of a node lie: the state folder itself if it is the only one, unless it was one
@@ -63,6 +67,11 @@ pub fn serve(
         agent.pids_max = settings.job_processes_max;
         agent.output_limit = settings.job_output_max.unwrap_or(agent.output_limit);
         agent.tasks_max = settings.tasks_max.unwrap_or(agent.tasks_max);
+        agent.gpu_tasks_kept = settings.gpu_tasks_kept;
+        // A server without root has one user.
+        let is_shared = rustix::process::geteuid().is_root();
+        let all = Some(agent.tasks_max).filter(|_| !is_shared);
+        agent.user_tasks_max = settings.user_tasks_max.or(all);
         (agent.cpus, agent.memory) = (node.cpus, node.memory);
         let socket = std::path::absolute(&config.socket)?;
         agent.api_socket = socket.to_str().map(str::to_owned);

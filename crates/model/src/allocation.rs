@@ -32,6 +32,12 @@ impl Allocation {
         }
     }
 
+    /// How many task slots it takes of those that tasks without GPUs may have.
+    #[must_use]
+    pub fn plain_tasks(&self) -> u64 {
+        if self.slots.is_empty() { self.resources.get(&ResourceKind::Tasks) } else { 0 }
+    }
+
     /// How much of its node it takes: nothing once its task was paused.
     #[must_use]
     pub fn of_node(&self) -> u64 {

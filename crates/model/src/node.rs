@@ -82,6 +82,33 @@ impl Node {
         self.capacity.get(&ResourceKind::PauseMemory) > 0
     }
 
+    /// How many tasks run there at once.
+    #[must_use]
+    pub fn tasks(&self) -> u64 {
+        self.capacity.get(&ResourceKind::Tasks)
+    }
+
+    /// How many tasks without GPUs run there at once; the node keeps the other slots for jobs with
+    /// GPUs.
+    #[must_use]
+    pub fn plain_tasks(&self) -> u64 {
+        self.part_of_tasks(&ResourceKind::PlainTasks)
+    }
+
+    /// How many tasks of one user the node counts for; users have the sum of all nodes.
+    #[must_use]
+    pub fn user_tasks(&self) -> u64 {
+        self.part_of_tasks(&ResourceKind::UserTasks)
+    }
+
+    /// All of them where the node does not name the part.
+    fn part_of_tasks(&self, kind: &ResourceKind) -> u64 {
+        match self.capacity.get(kind) {
+            0 => self.tasks(),
+            part => part.min(self.tasks()),
+        }
+    }
+
     /// Whether an admin lets new work have a device: it is allowed, and nobody empties it.
     #[must_use]
     pub fn gives(&self, device: &DeviceUuid) -> bool {

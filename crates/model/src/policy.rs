@@ -29,6 +29,9 @@ pub struct Policy {
     /// admins may without end.
     #[serde(default = "Policy::extend_max", skip_serializing_if = "is_extend_max")]
     pub user_extend_max: Millis,
+    /// How long a job has at most to save and to end when it is taken back for another.
+    #[serde(default = "Policy::save_max", skip_serializing_if = "is_save_max")]
+    pub save_time_max: Millis,
     /// How much one user may have at once.
     #[serde(default, skip_serializing_if = "UserCaps::is_none")]
     pub user_caps: UserCaps,
@@ -184,6 +187,10 @@ fn is_extend_max(span: &Millis) -> bool {
     *span == Policy::extend_max()
 }
 
+fn is_save_max(span: &Millis) -> bool {
+    *span == Policy::save_max()
+}
+
 impl Policy {
     /// The policy of a new server: `users`.
     #[must_use]
@@ -273,6 +280,7 @@ impl Policy {
             user_priority_max: 0,
             planned_starts: PlannedStarts::AtMost(1),
             user_extend_max: Self::extend_max(),
+            save_time_max: Self::save_max(),
             user_caps: UserCaps::default(),
             share_between: ShareBetween::Nobody,
             quota_rules: QuotaRules::Fair,
@@ -320,6 +328,10 @@ impl Policy {
 
     fn extend_max() -> Millis {
         Millis::from_hours(4)
+    }
+
+    fn save_max() -> Millis {
+        Millis::from_mins(10)
     }
 }
 

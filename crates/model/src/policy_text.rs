@@ -30,13 +30,14 @@ impl Policy {
         ["fair", "users", "fixed", "priority", "static", "fifo", "valohai", "las", "kai"];
 
     /// The keys of all settings.
-    pub const KEYS: [&'static str; 15] = [
+    pub const KEYS: [&'static str; 16] = [
         "order",
         "escalate_after",
         "device_strategy",
         "user_priority_max",
         "planned_starts",
         "user_extend_max",
+        "save_time_max",
         "share_between",
         "quota_rules",
         "lend",
@@ -175,12 +176,15 @@ impl Policy {
                 self.user_priority_max =
                     most.ok_or_else(|| wrong(format!("{value:?} is not from -1000 to 1000")))?;
             }
-            "user_extend_max" => {
+            "user_extend_max" | "save_time_max" => {
                 let span = parse::span(value).map_err(|error| wrong(error.to_string()))?;
                 if span > Self::ESCALATE_MAX {
                     return Err(wrong(format!("{value} is more than 365d")));
                 }
-                self.user_extend_max = span;
+                match key {
+                    "save_time_max" => self.save_time_max = span,
+                    _ => self.user_extend_max = span,
+                }
             }
             "share_between" => {
                 self.share_between = chosen(value, &ShareBetween::ALL).map_err(wrong)?;
@@ -242,7 +246,7 @@ impl Policy {
 
     /// Every setting as it is written, but those of pools.
     #[must_use]
-    pub fn settings(&self) -> [(&'static str, String); 15] {
+    pub fn settings(&self) -> [(&'static str, String); 16] {
         let yes_or_no = |answer| if answer { "yes" } else { "no" }.to_owned();
         let order: Vec<&str> = self.order.iter().map(|key| key.as_str()).collect();
         let strategy = DeviceStrategy::ALL.into_iter().find(|(_, it)| *it == self.device_strategy);
@@ -260,6 +264,7 @@ impl Policy {
             ("user_priority_max", self.user_priority_max.to_string()),
             ("planned_starts", planned),
             ("user_extend_max", exact_span(self.user_extend_max)),
+            ("save_time_max", exact_span(self.save_time_max)),
             ("share_between", self.share_between.as_str().to_owned()),
             ("quota_rules", self.quota_rules.as_str().to_owned()),
             ("lend", yes_or_no(self.lend)),

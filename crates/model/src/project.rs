@@ -171,6 +171,10 @@ pub struct JobTerms {
     /// The longest time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_time: Option<Millis>,
+    /// How long its jobs have at most to save and to end when they are taken back; the least of a
+    /// project, those above it and the policy holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub save_time_max: Option<Millis>,
     /// Whether jobs that say nothing may be taken back, and so may borrow.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub preemptible: bool,

@@ -85,6 +85,9 @@ pub struct ProjectPatch {
     /// See [`crate::MinRuntime::preempt`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub min_runtime_own: Option<Option<Millis>>,
+    /// See [`crate::JobTerms::save_time_max`].
+    #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
+    pub save_time_max: Option<Option<Millis>>,
     /// See [`Project::members`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub members: Option<Option<Members>>,
@@ -151,6 +154,7 @@ impl ProjectPatch {
         set(&mut new.priority, this.priority);
         set(&mut new.min_runtime.reclaim, this.min_runtime);
         set(&mut new.min_runtime.preempt, this.min_runtime_own);
+        set(&mut new.jobs.save_time_max, this.save_time_max);
         set(&mut new.members, this.members);
         set(&mut new.admins, this.admins);
         set(&mut new.jobs.default_time, this.default_time);

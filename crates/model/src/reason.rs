@@ -106,6 +106,28 @@ pub enum Reason {
         /// Largest memory of a device.
         largest: Bytes,
     },
+    /// A node has task slots left, and keeps them for jobs with GPUs.
+    SlotsKeptForGpus {
+        /// The node.
+        node: NodeName,
+        /// Slots asked.
+        need: u64,
+        /// Slots that are free for tasks without GPUs.
+        free: u64,
+        /// Slots of the node that tasks without GPUs may have.
+        most: u64,
+        /// All slots of the node.
+        slots: u64,
+    },
+    /// The job's user has as many task slots as one user may have.
+    UserSlots {
+        /// Slots that the user has.
+        used: u64,
+        /// Slots that one user may have.
+        most: u64,
+        /// All slots of all nodes.
+        slots: u64,
+    },
     /// The devices are there, but CPU cores, memory or tasks at once are not.
     CpuOrMemShort {
         /// Which kind is short.
@@ -217,6 +239,12 @@ pub enum Reason {
     },
     /// Its place is decided, and others are still leaving it.
     PreemptionGrace {
+        /// The user and the project of the first of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<(Arc<str>, ProjectName)>,
+        /// Devices that they give back, by node and index; the first ones.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        devices: Vec<(NodeName, u32)>,
         /// One of them.
         job: JobId,
         /// How many they are.
@@ -387,6 +415,8 @@ impl Reason {
             Self::GpuShareNotFree { .. } => "gpu_share_not_free",
             Self::GpuModelMissing { .. } => "gpu_model_missing",
             Self::GpuMemoryTooSmall { .. } => "gpu_memory_too_small",
+            Self::SlotsKeptForGpus { .. } => "slots_kept_for_gpus",
+            Self::UserSlots { .. } => "user_slots",
             Self::CpuOrMemShort { .. } => "cpu_or_mem_short",
             Self::AheadInOrder { .. } => "ahead_in_order",
             Self::WouldDelay { .. } => "would_delay",

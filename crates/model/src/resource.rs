@@ -31,6 +31,10 @@ pub enum ResourceKind {
     PauseMemory,
     /// Tasks running at once, whatever they ask for.
     Tasks,
+    /// The part of a node's task slots that tasks without GPUs may have. Only nodes name it.
+    PlainTasks,
+    /// The part of a node's task slots that one user may have. Only nodes name it.
+    UserTasks,
     /// The node itself: a job that wants it alone books [`Resources::WHOLE_NODE`] of it.
     Node,
 }
@@ -66,6 +70,8 @@ impl fmt::Display for ResourceKind {
             Self::Memory => f.pad("memory"),
             Self::PauseMemory => f.pad("memory for paused tasks"),
             Self::Tasks => f.pad("tasks at once"),
+            Self::PlainTasks => f.pad("tasks without GPUs at once"),
+            Self::UserTasks => f.pad("tasks of one user at once"),
             Self::Node => f.pad("whole node"),
         }
     }

@@ -42,11 +42,15 @@ impl Reader {
         let mut instances = Vec::new();
         let (mut cpus, mut memory, mut tasks) =
             (Situation::CPUS, Situation::MEMORY, Situation::TASKS);
+        // Parts of the tasks; nothing is all of them.
+        let (mut plain, mut user) = (0, 0);
         while let Some(word) = words.next() {
             match word {
                 "cpus" => cpus = words.parse("a number of cores", parse::cpus)?,
                 "mem" => memory = words.parse("an amount of memory", parse::bytes)?,
                 "tasks" => tasks = words.parse("a number of tasks", u32::from_str)?,
+                "plain" => plain = words.parse("a number of tasks", u64::from_str)?,
+                "user" => user = words.parse("a number of tasks", u64::from_str)?,
                 "pool" => node.pool = PoolName::new(words.need("a pool")?),
                 "label" => {
                     let word = words.need("a label")?;
@@ -65,8 +69,8 @@ impl Reader {
                     instances.extend(devices(&mut node, count, words)?);
                 }
                 word => {
-                    let known = "devices (2 x h100-80g), cpus, mem, tasks, pool, label, pauses or \
-                         unreachable";
+                    let known = "devices (2 x h100-80g), cpus, mem, tasks, plain, user, pool, \
+                         label, pauses or unreachable";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -77,6 +81,8 @@ impl Reader {
         }
         node.devices.extend(instances);
         node.capacity = Resources::none().with_cpus(cpus).with_memory(memory).with_tasks(tasks);
+        node.capacity.set(ResourceKind::PlainTasks, plain);
+        node.capacity.set(ResourceKind::UserTasks, user);
         node.capacity.set(ResourceKind::PauseMemory, if can_pause { memory.get() } else { 0 });
         self.situation.nodes.push(node);
         Ok(())

@@ -82,6 +82,12 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     if tasks != u64::from(Situation::TASKS) {
         write!(f, "  tasks {tasks}")?;
     }
+    for (word, kind) in [("plain", ResourceKind::PlainTasks), ("user", ResourceKind::UserTasks)] {
+        match capacity(kind) {
+            0 => {}
+            part => write!(f, "  {word} {part}")?,
+        }
+    }
     if node.pool != PoolName::usual() {
         write!(f, "  pool {}", node.pool)?;
     }

@@ -63,6 +63,10 @@ pub fn reason_text(reason: &Reason) -> String {
             let until = until.map(|until| format!(" until {}", until.get())).unwrap_or_default();
             format!("job {job} {theirs} h own {own} h{until}")
         }
+        Reason::SlotsKeptForGpus { node, need, free, most, slots } => {
+            format!("{need} needed {free} free of {most} of {slots} on {node}")
+        }
+        Reason::UserSlots { used, most, slots } => format!("used {used} most {most} of {slots}"),
         Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } => String::new(),
         Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),
         Reason::UnmanagedProcess { node, index, pid, user, .. } => {
@@ -102,8 +106,10 @@ fn amount(kind: &ResourceKind, amount: u64) -> String {
         ResourceKind::Gpu | ResourceKind::GpuModel(_) | ResourceKind::GpuPool(_) => {
             MilliCpu::new(amount).to_string()
         }
-        ResourceKind::MigProfile(_) | ResourceKind::Tasks | ResourceKind::Node => {
-            amount.to_string()
-        }
+        ResourceKind::MigProfile(_)
+        | ResourceKind::Tasks
+        | ResourceKind::PlainTasks
+        | ResourceKind::UserTasks
+        | ResourceKind::Node => amount.to_string(),
     }
 }

@@ -149,7 +149,7 @@ impl<'a> Ahead<'a> {
 
     /// A job is taken back in this cycle.
     pub fn take_back(&mut self, board: &Board<'_>, row: &JobRow, exit: Exit) {
-        let end = World::expected_end_if_taken_back(row, exit, self.snapshot.now);
+        let end = self.snapshot.world.expected_end_if_taken_back(row, exit, self.snapshot.now);
         self.leaving.insert(end.job);
         self.seen.retain(|seen| seen.end.job != end.job);
         let pauses = exit == Exit::Pause;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gpool_model::plan::Fit;
 use gpool_model::policy::{Caps, Held};
 use gpool_model::{MilliGpu, Owner, Policy, Project, ProjectName, Reason, Shape};
 use gpool_world::World;
@@ -13,6 +14,9 @@ pub(crate) struct Users {
     by_uid: BTreeMap<u32, (Caps, Held)>,
     /// The same in projects that cap it, with all below them.
     in_projects: BTreeMap<(ProjectName, u32), Held>,
+    /// Task slots that users have, and those that one may have, of all there are.
+    slots: BTreeMap<u32, u64>,
+    slots_most: Option<Option<(u64, u64)>>,
 }
 
 impl Users {
@@ -25,10 +29,24 @@ impl Users {
         self.in_projects.entry((project.name.clone(), uid)).or_insert_with(held)
     }
 
+    fn slots_most(&mut self, world: &World) -> Option<(u64, u64)> {
+        *self.slots_most.get_or_insert_with(|| world.user_slots())
+    }
+
+    fn slots_of(&mut self, world: &World, uid: u32) -> &mut u64 {
+        self.slots.entry(uid).or_insert_with(|| world.slots_of(uid))
+    }
+
     /// Why a job of that shape may not start, if its user has as much as he may have. What he has
     /// only grows in a plan, so that holds to its end.
     pub fn quota(&mut self, world: &World, policy: &Policy, shape: &Shape) -> Option<Reason> {
         let (uid, more) = (shape.uid?, shape.fit.gpus_together());
+        if let Some(limits) = self.slots_most(world) {
+            let used = *self.slots_of(world, uid);
+            if let Some(reason) = quota_of_slots(limits, used, new_slots(&shape.fit)) {
+                return Some(reason);
+            }
+        }
         if !policy.user_caps.is_none() {
             let (caps, held) = *self.get(world, uid);
             if let Some(reason) = quota(caps, held, more) {
@@ -46,6 +64,9 @@ impl Users {
     pub fn started(&mut self, world: &World, policy: &Policy, shape: &Shape) {
         let Some(uid) = shape.uid else { return };
         let more = shape.fit.gpus_together();
+        if self.slots_most(world).is_some() {
+            *self.slots_of(world, uid) += new_slots(&shape.fit);
+        }
         if !policy.user_caps.is_none() {
             add(&mut self.get(world, uid).1, more);
         }
@@ -62,15 +83,33 @@ pub fn user_quota(
     world: &World,
     owner: &Owner,
     project: &ProjectName,
-    more: MilliGpu,
+    fit: &Fit,
 ) -> Option<Reason> {
     let caps = world.policy().user_caps.of(&owner.user);
+    let more = fit.gpus_together();
+    let slots = world.user_slots().and_then(|limits| {
+        quota_of_slots(limits, world.slots_of(owner.uid), new_slots(fit))
+    });
+    if slots.is_some() {
+        return slots;
+    }
     quota(caps, world.held_by(owner.uid), more).or_else(|| {
         world.capping(project).find_map(|project| {
             let held = world.held_in(owner.uid, &project.name);
             quota_in(project, held, more, || Arc::clone(&owner.user))
         })
     })
+}
+
+/// How many task slots a job takes that it does not have.
+fn new_slots(fit: &Fit) -> u64 {
+    if fit.at.is_empty() { u64::from(fit.gang.n_tasks()) } else { 0 }
+}
+
+/// Why a user may not have so many task slots more.
+fn quota_of_slots((most, slots): (u64, u64), used: u64, more: u64) -> Option<Reason> {
+    let is_above = more > 0 && used.saturating_add(more) > most;
+    is_above.then_some(Reason::UserSlots { used, most, slots })
 }
 
 fn add(held: &mut Held, more: MilliGpu) {

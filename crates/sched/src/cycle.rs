@@ -239,6 +239,7 @@ impl<'a> Cycle<'a, '_> {
                     self.users.started(world, policy, shape);
                     if let (Some(projects), Some(row)) = (&mut self.projects, charged) {
                         projects.add(row, &charge, shape.preemptible);
+                        projects.take_slots(row, &shape.fit);
                     }
                     self.starts_evictable |= shape.preemptible;
                     self.waiting.started(head.shape_ix);

@@ -228,7 +228,7 @@ pub(crate) fn stays_in_the_way(ground: Ground<'_, '_>, it: &Lent) -> bool {
         Exit::Pause => true,
         exit => world
             .job(it.job)
-            .is_none_or(|row| World::expected_end_if_taken_back(row, exit, now).at > first),
+            .is_none_or(|row| world.expected_end_if_taken_back(row, exit, now).at > first),
     }
 }
 
@@ -302,9 +302,9 @@ pub(crate) fn piece(
         _ => return None,
     };
     let exit = best_exit(world, row, may_pause)?;
-    let kept = match exit {
-        Exit::Pause => row.spec.resources_paused(),
-        Exit::Checkpoint | Exit::Requeue | Exit::Kill => Resources::none(),
+    let (kept, kept_room) = match exit {
+        Exit::Pause => (row.spec.resources_paused(), Room::booked_paused(&row.spec)),
+        Exit::Checkpoint | Exit::Requeue | Exit::Kill => (Resources::none(), Room::default()),
     };
     let kept_of = ground.projects.amounts(&kept);
     let n_tasks = row.job.phase.allocations().len() as u64;
@@ -324,7 +324,7 @@ pub(crate) fn piece(
         });
         let here = held.entry(board_ix).or_default();
         here.devices.extend(devices);
-        here.room = here.room.more(Room::booked(allocation)).less(Room::beside_node(&kept));
+        here.room = here.room.more(Room::booked(allocation)).less(kept_room);
         gpus += allocation.resources.get(&ResourceKind::Gpu);
     }
     let order = GoesFirst {

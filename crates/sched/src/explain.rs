@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
-    Allocation, AllocationState, DeviceHealth, JobId, Phase, Policy, Reason, Shape, TakenBack,
+    Allocation, AllocationState, DeviceHealth, JobId, NodeName, Phase, Policy, Reason, Shape, TakenBack,
 };
 use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, NodeRow, Snapshot, fit_of};
@@ -143,7 +143,17 @@ impl<'a> Explainer<'a> {
             })
         });
         let until = ends.max();
-        Some(Reason::PreemptionGrace { job: *jobs.first()?, n_jobs: jobs.len() as u64, until })
+        let held = jobs.iter().filter_map(|id| self.snapshot.world.job(*id)).flat_map(|row| {
+            let all = row.job.phase.allocations().iter();
+            all.flat_map(|it| it.held_slots().iter().map(move |slot| (&it.node, slot)))
+        });
+        let devices: BTreeSet<(NodeName, u32)> =
+            held.map(|(node, slot)| (node.clone(), slot.index)).collect();
+        let devices = devices.into_iter().take(Self::DEVICES_MAX).collect();
+        let (job, n_jobs) = (*jobs.first()?, jobs.len() as u64);
+        let spec = self.snapshot.world.job(job).map(|row| &row.spec);
+        let of = spec.map(|spec| (Arc::clone(&spec.owner.user), spec.project.clone()));
+        Some(Reason::PreemptionGrace { of, devices, job, n_jobs, until })
     }
 
     /// Everything that keeps a job from starting: the decisive reasons, the nodes that have the
@@ -227,12 +237,12 @@ impl<'a> Explainer<'a> {
 
     fn no_place(&self, row: &JobRow) -> Option<Reason> {
         let (spec, world) = (&row.spec, self.snapshot.world);
-        let quota = user_quota(world, &spec.owner, &spec.project, spec.gpus_together());
+        let (shape_ix, _) = self.queued(row)?;
+        let shape = &self.snapshot.world.shape(shape_ix).shape;
+        let quota = user_quota(world, &spec.owner, &spec.project, &shape.fit);
         if quota.is_some() {
             return quota;
         }
-        let (shape_ix, _) = self.queued(row)?;
-        let shape = &self.snapshot.world.shape(shape_ix).shape;
         match self.is_brief {
             true => crate::would_place(&self.snapshot, self.policy, shape).err(),
             false => self.by_shape().get(shape).cloned(),
@@ -296,7 +306,10 @@ impl<'a> Explainer<'a> {
 fn is_quota(reason: &Reason) -> bool {
     matches!(
         reason,
-        Reason::QuotaProject { .. } | Reason::QuotaUser { .. } | Reason::QuotaUserInProject { .. }
+        Reason::QuotaProject { .. }
+            | Reason::QuotaUser { .. }
+            | Reason::QuotaUserInProject { .. }
+            | Reason::UserSlots { .. }
     )
 }
 

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gpool_model::plan::Fit;
 use gpool_model::reason::Bound;
 use gpool_model::{
     Allocation, Amount, GpuTime, Policy, Project, ProjectName, Reason, ResourceKind, Resources,
@@ -42,6 +43,8 @@ pub(crate) struct Projects {
     is_user: Vec<bool>,
     /// By row: GPU-time used lately, where that counts.
     used: Vec<GpuTime>,
+    /// By row, of a user: task slots that jobs without GPUs have.
+    plain: Vec<u64>,
     /// From what they were made, and what came of it.
     agreed: Arc<BTreeMap<ProjectName, Project>>,
     policy: Policy,
@@ -256,6 +259,13 @@ impl Projects {
         self.ledger.add(&self.tree, leaf, amounts, preemptible);
     }
 
+    /// A job of that fit was started.
+    pub fn take_slots(&mut self, leaf: Row, fit: &Fit) {
+        if fit.gpus.is_none() && fit.at.is_empty() {
+            self.plain[leaf.ix()] += u64::from(fit.gang.n_tasks());
+        }
+    }
+
     /// Where a project stands among its siblings, or a user among those of its project; the least
     /// goes first. It ignores the user's next job, because a cycle knows that job only after it has
     /// examined earlier ones. A user with an escalated first job counts with [`ESCALATED_TIMES`]
@@ -274,7 +284,8 @@ impl Projects {
         }
         let priority = Reverse(self.tree.priority(row));
         let used = self.used[row.ix()];
-        Standing { beyond_guarantee, priority, saturation, used, row }
+        let plain = if self.is_user(row) { self.plain[row.ix()] } else { 0 };
+        Standing { beyond_guarantee, priority, saturation, used, plain, row }
     }
 }
 
@@ -298,6 +309,8 @@ pub(crate) struct Standing {
     priority: Reverse<i32>,
     saturation: Saturation,
     used: GpuTime,
+    /// Task slots of jobs without GPUs: between users that are equal in all else, these go round.
+    plain: u64,
     // Rows stand in the order of age.
     pub row: Row,
 }

@@ -12,6 +12,8 @@ pub(crate) struct Room {
     cpus: i64,
     memory: i64,
     tasks: i64,
+    /// Of these, tasks without GPUs.
+    plain: i64,
     /// Of the node itself, in parts of [`Resources::WHOLE_NODE`].
     node: i64,
 }
@@ -26,13 +28,15 @@ impl Room {
             cpus: amount(row.cpu),
             memory: amount(row.memory),
             tasks: amount(row.tasks),
+            plain: amount(row.plain),
             node: amount(row.whole),
         }
     }
 
     /// What there is of it, whoever has it now.
     pub fn of_capacity(row: &NodeRow) -> Self {
-        Self { node: WHOLE_NODE, ..Self::beside_node(&row.node.capacity) }
+        let plain = i64::try_from(row.node.plain_tasks()).unwrap_or(i64::MAX);
+        Self { node: WHOLE_NODE, plain, ..Self::beside_node(&row.node.capacity) }
     }
 
     /// What all tasks of that fit book that one node gets at once.
@@ -41,7 +45,8 @@ impl Room {
         let amount = |of: u64| i64::try_from(of).unwrap_or(i64::MAX).saturating_mul(n_tasks);
         let tasks = i64::from(fit.n_new_tasks());
         let node = if fit.is_exclusive() { WHOLE_NODE } else { n_tasks };
-        Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks, node }
+        let plain = if fit.gpus.is_none() { tasks } else { 0 };
+        Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks, plain, node }
     }
 
     /// The product; one whole node is enough for any number of tasks of one job.
@@ -51,6 +56,7 @@ impl Room {
             cpus: amount(self.cpus),
             memory: amount(self.memory),
             tasks: amount(self.tasks),
+            plain: amount(self.plain),
             node: amount(self.node).min(WHOLE_NODE),
         }
     }
@@ -63,21 +69,25 @@ impl Room {
     /// What an allocation books.
     pub fn booked(allocation: &Allocation) -> Self {
         let node = allocation.of_node().cast_signed();
-        Self { node, ..Self::beside_node(&allocation.resources) }
+        let plain = i64::try_from(allocation.plain_tasks()).unwrap_or(i64::MAX);
+        Self { node, plain, ..Self::beside_node(&allocation.resources) }
     }
 
     /// What a task of a job books while it is paused.
     pub fn booked_paused(spec: &JobSpec) -> Self {
-        Self::beside_node(&spec.resources_paused())
+        let booked = Self::beside_node(&spec.resources_paused());
+        let plain = if spec.gpus.is_none() { booked.tasks } else { 0 };
+        Self { plain, ..booked }
     }
 
-    /// CPU cores and memory.
-    pub fn beside_node(resources: &Resources) -> Self {
+    /// CPU cores, memory and tasks.
+    fn beside_node(resources: &Resources) -> Self {
         let amount = |kind| i64::try_from(resources.get(&kind)).unwrap_or(i64::MAX);
         Self {
             cpus: amount(ResourceKind::Cpu),
             memory: amount(ResourceKind::Memory),
             tasks: amount(ResourceKind::Tasks),
+            plain: 0,
             node: 0,
         }
     }
@@ -90,8 +100,13 @@ impl Room {
 
     /// The same where others are to have `held` as well.
     pub fn first_short_with(self, held: Self, available: Self) -> Option<ResourceKind> {
-        let kinds =
-            [ResourceKind::Node, ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks];
+        let kinds = [
+            ResourceKind::Node,
+            ResourceKind::Cpu,
+            ResourceKind::Memory,
+            ResourceKind::Tasks,
+            ResourceKind::PlainTasks,
+        ];
         kinds.into_iter().find(|kind| {
             let (needed, held) = (self.amount(kind), held.amount(kind));
             needed > 0 && available.amount(kind) < needed.saturating_add(held)
@@ -113,8 +128,10 @@ impl Room {
             ResourceKind::Cpu => self.cpus,
             ResourceKind::Memory => self.memory,
             ResourceKind::Tasks => self.tasks,
+            ResourceKind::PlainTasks => self.plain,
             ResourceKind::Node => self.node,
-            ResourceKind::Gpu
+            ResourceKind::UserTasks
+            | ResourceKind::Gpu
             | ResourceKind::GpuModel(_)
             | ResourceKind::GpuPool(_)
             | ResourceKind::GpuMemory
@@ -128,6 +145,7 @@ impl Room {
             cpus: self.cpus.saturating_add(other.cpus),
             memory: self.memory.saturating_add(other.memory),
             tasks: self.tasks.saturating_add(other.tasks),
+            plain: self.plain.saturating_add(other.plain),
             node: self.node.saturating_add(other.node),
         }
     }
@@ -137,6 +155,7 @@ impl Room {
             cpus: self.cpus.saturating_sub(other.cpus),
             memory: self.memory.saturating_sub(other.memory),
             tasks: self.tasks.saturating_sub(other.tasks),
+            plain: self.plain.saturating_sub(other.plain),
             node: self.node.saturating_sub(other.node),
         }
     }

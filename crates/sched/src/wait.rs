@@ -322,10 +322,15 @@ fn short_beside(nodes: &[&NodeBoard<'_>], fit: &Fit) -> Reason {
     let need_of = |node: &NodeBoard<'_>| needs_of(node, fit).get(&kind);
     let free_of = |node: &NodeBoard<'_>| node.free.get(&kind);
     let short = nodes.iter().rev().filter(|node| free_of(node) < need_of(node));
-    let node = short.max_by_key(|node| free_of(node)).expect("the kind is short on some node");
-    let (need, free, node) = (need_of(node), free_of(node), node.name().clone());
+    let short = short.max_by_key(|node| free_of(node)).expect("the kind is short on some node");
+    let (need, free, node) = (need_of(short), free_of(short), short.name().clone());
     match kind {
         ResourceKind::Node => Reason::NodeOccupied { node, exclusive: fit.is_exclusive() },
+        ResourceKind::PlainTasks => {
+            let short = short.row;
+            let (most, slots) = (short.node.plain_tasks(), short.node.tasks());
+            Reason::SlotsKeptForGpus { node, need, free, most, slots }
+        }
         kind => Reason::CpuOrMemShort { kind, need, free, node },
     }
 }

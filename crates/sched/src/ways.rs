@@ -232,6 +232,8 @@ impl Projects {
                 false => 0,
             },
             ResourceKind::GpuMemory
+            | ResourceKind::PlainTasks
+            | ResourceKind::UserTasks
             | ResourceKind::MigProfile(_)
             | ResourceKind::PauseMemory
             | ResourceKind::Node => 0,

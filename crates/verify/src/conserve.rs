@@ -113,7 +113,8 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
     let own = Whom::Job { id: whole };
     let uid = row.spec.owner.uid;
     let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
-    let is_told = !world.policy().user_caps.is_none()
+    let is_told = world.limits_slots()
+        || !world.policy().user_caps.is_none()
         || world.policy().share_between == ShareBetween::Users
         || is_capping(world, &row.spec.project)
         || world.reservations().values().any(|it| is_for(&it.whom));

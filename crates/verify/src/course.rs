@@ -6,16 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    AllocationState, Bytes, Decision, Device, Exit, GpuRequest, JobId, JobSpec, MilliCpu, Node,
-    NodeName, Phase, Placement, Plan, QuotaRules, ResourceKind, Resources, Shape, Slot, SlotPart,
+    AllocationState, Bytes, Decision, Device, Exit, GpuRequest, JobId, JobSpec, MilliCpu, Millis,
+    Node, NodeName, Phase, Placement, Plan, ProjectName, QuotaRules, ResourceKind, Resources, Shape, Slot, SlotPart,
     Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
 use crate::conserve::ran;
+use crate::projects::upwards;
 use crate::order::taken_by;
-use crate::tally::{add, has_all, has_at, is_at, is_of, unusable};
+use crate::tally::{
+    BESIDE, add, booked, capacity, has_all, has_at, is_at, is_of, unusable, with_plain,
+};
 
 /// A stretch of time; without an end it is for ever.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +113,7 @@ impl<'a> Course<'a> {
             for allocation in row.job.phase.allocations() {
                 if nodes.is_none_or(|nodes| nodes.contains(&allocation.node)) {
                     let (slots, resources) =
-                        (allocation.held_slots().to_vec(), &allocation.resources);
+                        (allocation.held_slots().to_vec(), &booked(allocation));
                     let is_paused = matches!(allocation.state, AllocationState::Paused { .. });
                     let alone = (!is_paused).then(|| resources.get(&ResourceKind::Node) > 0);
                     let (job, resources) = (row.job.id, resources.clone());
@@ -132,7 +135,7 @@ impl<'a> Course<'a> {
             let Some(row) = snapshot.world.job(*job).filter(|_| *whose == beneficiary) else {
                 continue;
             };
-            let last = snapshot.now.after(row.spec.grace_for(*exit));
+            let last = snapshot.now.after(time_to_leave(snapshot.world, row, *exit));
             let until = Some(or_soon(last, snapshot.now));
             let held = self.held.values_mut().flatten().filter(|it| it.job == *job);
             held.for_each(|it| it.when.until = until);
@@ -150,7 +153,7 @@ impl<'a> Course<'a> {
             all.extend(here.map(|_| Held {
                 job: row.job.id,
                 slots: Vec::new(),
-                resources: row.spec.resources_paused(),
+                resources: with_plain(row.spec.resources_paused(), row.spec.gpus.is_none()),
                 alone: None,
                 when,
             }));
@@ -208,14 +211,13 @@ impl<'a> Course<'a> {
 
     /// The first kind of which a node has less than is wanted, at some moment.
     pub fn short_of(&self, node: &Node, wanted: &Resources, when: Stretch) -> Option<ResourceKind> {
-        let kinds = [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks];
         let is_short = |kind: &ResourceKind, at: Timestamp| {
             let mut sum = wanted.clone();
             self.at(&node.name, at).for_each(|held| add(&mut sum, &held.resources));
-            sum.get(kind) > node.capacity.get(kind)
+            sum.get(kind) > capacity(node, kind)
         };
         let moments = self.moments(&node.name, when);
-        kinds
+        BESIDE
             .into_iter()
             .find(|kind| wanted.get(kind) > 0 && moments.iter().any(|at| is_short(kind, *at)))
     }
@@ -321,10 +323,11 @@ fn repeated(amounts: &Resources, times: u64) -> Resources {
 pub(crate) fn on_node(fit: &Fit) -> Resources {
     let n_tasks = u64::from(fit.gang.tasks_per_node);
     let times = |amount: u64| amount.saturating_mul(n_tasks);
-    Resources::none()
+    let asked = Resources::none()
         .with_cpus(MilliCpu::new(times(fit.cpus.get())))
         .with_memory(Bytes::new(times(fit.memory.get())))
-        .with_tasks(if fit.at.is_empty() { fit.gang.tasks_per_node } else { 0 })
+        .with_tasks(if fit.at.is_empty() { fit.gang.tasks_per_node } else { 0 });
+    with_plain(asked, fit.gpus.is_none())
 }
 
 /// How many devices one node is asked for, by all tasks that it gets.
@@ -406,4 +409,11 @@ pub(crate) fn kinds<'w>(world: &'w World, fit: &Fit) -> BTreeSet<(usize, Option<
     let devices = world.nodes().iter().flat_map(|row| &row.node.devices);
     let kind = |device: &'w Device| Some((gpus.rank_of(device)?, Some(device.model.as_str())));
     devices.filter_map(kind).collect()
+}
+
+/// How long a job has to leave that is taken back: no longer than its projects and the policy say.
+fn time_to_leave(world: &World, row: &JobRow, exit: Exit) -> Millis {
+    let of = |name: &ProjectName| world.projects().get(name)?.jobs.save_time_max;
+    let said = upwards(world, &row.spec.project).into_iter().filter_map(|name| of(&name));
+    said.chain([world.policy().save_time_max, row.spec.grace_for(exit)]).min().unwrap_or_default()
 }

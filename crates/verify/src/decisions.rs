@@ -10,7 +10,9 @@ use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::{Running, attempt_of, row_of};
 use crate::order::{is_parked, places_of, taken_by};
-use crate::tally::{Holding, NodeTally, Presence, Tally, add, has_all, is_of, milli_of, unusable};
+use crate::tally::{
+    BESIDE, Holding, NodeTally, Presence, Tally, add, capacity, has_all, is_of, milli_of, unusable,
+};
 use crate::users::{self, Users};
 use crate::violation::Violation;
 
@@ -252,10 +254,10 @@ fn check_placement(
     let resources = taken_by(row, &placement.slots);
     add(&mut node.booked, &resources);
     add(&mut node.kept, &resources);
-    for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
+    for kind in BESIDE {
         // Who claims something waits for all who are leaving it.
         let sum = if is_claim { &node.kept } else { &node.booked };
-        let (capacity, booked) = (node.node.capacity.get(&kind), sum.get(&kind));
+        let (capacity, booked) = (capacity(node.node, &kind), sum.get(&kind));
         // Who asks for none of a kind is not kept out by others who overbooked it.
         if booked > capacity && resources.get(&kind) > 0 {
             let node = placement.node.clone();

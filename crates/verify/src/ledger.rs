@@ -4,7 +4,7 @@
 use gpool_model::{Device, ResourceKind, Resources};
 use gpool_world::{Free, NodeRow, World};
 
-use crate::tally::{Holding, NodeTally, Presence, has_all, milli_of, unusable};
+use crate::tally::{Holding, NodeTally, Presence, capacity, has_all, milli_of, unusable};
 use crate::violation::Violation;
 
 /// The world counts the GPUs that may be given out, each as what it is.
@@ -31,8 +31,9 @@ pub(crate) fn check_ledger(row: &NodeRow, counted: &NodeTally<'_>, found: &mut V
         (ResourceKind::Cpu, row.cpu),
         (ResourceKind::Memory, row.memory),
         (ResourceKind::Tasks, row.tasks),
+        (ResourceKind::PlainTasks, row.plain),
     ] {
-        let capacity = row.node.capacity.get(&kind);
+        let capacity = capacity(&row.node, &kind);
         let expected = Free {
             now: difference(capacity, counted.booked.get(&kind)),
             later: difference(capacity, counted.kept.get(&kind)),

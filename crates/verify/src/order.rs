@@ -16,6 +16,7 @@ use gpool_world::{JobRow, Snapshot, World};
 use crate::State;
 use crate::arrays::{Running, left, row_of};
 use crate::conserve::{ran, shape_of};
+use crate::tally::with_plain;
 use crate::violation::Violation;
 
 /// What a job asks of nodes.
@@ -64,7 +65,7 @@ pub(crate) fn taken_by(row: &JobRow, slots: &[Slot]) -> Resources {
         taken.set(ResourceKind::Memory, 0);
         taken.set(ResourceKind::Tasks, 0);
     }
-    taken
+    with_plain(taken, slots.is_empty())
 }
 
 /// Whether a job has been waiting for so long at `now`; `None` for jobs that are not pending.

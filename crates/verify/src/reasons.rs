@@ -16,7 +16,7 @@ use crate::course::{devices_on_node, is_reserved_for, kinds, most_on, on_node, s
 use crate::order::pending;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
-use crate::tally::{NodeTally, Tally, drain_of, has_at, is_at, is_of};
+use crate::tally::{NodeTally, Tally, capacity, drain_of, has_at, is_at, is_of};
 use crate::users::{self, Users};
 use crate::violation::Violation;
 
@@ -59,6 +59,15 @@ pub(crate) fn check(
                 let quota = UserQuota { project: Some(project), what, used, most };
                 let owner = quota.owner(snapshot, policy, wait, (users_before, users_after));
                 owner.is_some_and(|it| it.spec.owner.user == *user)
+            }
+            Reason::UserSlots { used, most, slots } => {
+                let world = snapshot.world;
+                wait.shape.uid.is_some_and(|uid| {
+                    let n_tasks = u64::from(wait.shape.fit.gang.n_tasks());
+                    users::slots_most(world) == Some((*most, *slots))
+                        && used.saturating_add(n_tasks) > *most
+                        && between(*used, users_before.slots(uid), users_after.slots(uid))
+                })
             }
             Reason::NotReserved { reserved } => {
                 policy.reserved_only && *reserved == n_reserved(snapshot, wait)
@@ -276,6 +285,8 @@ impl Moment<'_> {
                     | ResourceKind::GpuModel(_)
                     | ResourceKind::GpuPool(_)
                     | ResourceKind::GpuMemory
+                    | ResourceKind::PlainTasks
+                    | ResourceKind::UserTasks
                     | ResourceKind::Node
                     | ResourceKind::MigProfile(_)
                     | ResourceKind::PauseMemory => return false,
@@ -284,6 +295,17 @@ impl Moment<'_> {
                     && free < need
                     && self.at(node, |before, after| {
                         between(*free, after.free(kind), before.free(kind))
+                    })
+            }
+            Reason::SlotsKeptForGpus { node, need, free, most, slots } => {
+                let kind = ResourceKind::PlainTasks;
+                let row = self.before.nodes.get(node).map(|tally| tally.node);
+                let there = row.map(|it| (capacity(it, &kind), capacity(it, &ResourceKind::Tasks)));
+                there == Some((*most, *slots))
+                    && *need == on_node(self.fit).get(&kind)
+                    && free < need
+                    && self.at(node, |before, after| {
+                        between(*free, after.free(&kind), before.free(&kind))
                     })
             }
             Reason::NodeOccupied { node, exclusive } => {
@@ -347,6 +369,7 @@ impl Moment<'_> {
             | Reason::BeginTime { .. }
             | Reason::BackoffAfterFailure { .. }
             | Reason::QuotaUser { .. }
+            | Reason::UserSlots { .. }
             | Reason::QuotaUserInProject { .. }
             | Reason::HeldByUser { .. }
             | Reason::HeldByAdmin { .. }

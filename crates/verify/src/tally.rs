@@ -105,13 +105,14 @@ impl NodeTally<'_> {
             let is_alone = allocation.resources.get(&ResourceKind::Node) > 0;
             self.running.insert(allocation.task, Presence { is_alone, is_releasing });
         }
-        add(&mut self.booked, &allocation.resources);
+        let resources = booked(allocation);
+        add(&mut self.booked, &resources);
         if !is_releasing {
-            add(&mut self.kept, &allocation.resources);
+            add(&mut self.kept, &resources);
         }
-        for kind in [ResourceKind::Memory, ResourceKind::Tasks] {
+        for kind in STAYS {
             if is_pausing {
-                let kept = self.kept.get(&kind).saturating_add(allocation.resources.get(&kind));
+                let kept = self.kept.get(&kind).saturating_add(resources.get(&kind));
                 self.kept.set(kind, kept);
             }
         }
@@ -124,10 +125,9 @@ impl NodeTally<'_> {
 
     /// A task that is there is told to leave, or to stop where it is and keep its memory.
     pub fn release(&mut self, allocation: &Allocation, is_paused: bool) {
-        let stays = |kind: &ResourceKind| {
-            is_paused && matches!(kind, ResourceKind::Memory | ResourceKind::Tasks)
-        };
-        let leaves = allocation.resources.iter().filter(|(kind, _)| !stays(kind));
+        let stays = |kind: &ResourceKind| is_paused && STAYS.contains(kind);
+        let resources = booked(allocation);
+        let leaves = resources.iter().filter(|(kind, _)| !stays(kind));
         for (kind, amount) in leaves {
             self.kept.set(kind.clone(), self.kept.get(kind).saturating_sub(amount));
         }
@@ -149,7 +149,7 @@ impl NodeTally<'_> {
 
     /// How much of one kind is free at once.
     pub fn free(&self, kind: &ResourceKind) -> u64 {
-        self.node.capacity.get(kind).saturating_sub(self.booked.get(kind))
+        capacity(self.node, kind).saturating_sub(self.booked.get(kind))
     }
 
     /// Whether a device may be given out whole, now.
@@ -209,6 +209,36 @@ impl NodeTally<'_> {
             && on_node(fit).iter().all(|(kind, amount)| amount <= self.free(kind))
             && need <= u64::from(most)
     }
+}
+
+/// What a paused task keeps of its node.
+pub(crate) const STAYS: [ResourceKind; 3] =
+    [ResourceKind::Memory, ResourceKind::Tasks, ResourceKind::PlainTasks];
+
+/// What a node has less than others may take.
+pub(crate) const BESIDE: [ResourceKind; 4] =
+    [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks, ResourceKind::PlainTasks];
+
+/// How much a node has of a kind; without a part of its task slots, all of them.
+pub(crate) fn capacity(node: &Node, kind: &ResourceKind) -> u64 {
+    let tasks = node.capacity.get(&ResourceKind::Tasks);
+    match (kind, node.capacity.get(kind)) {
+        (ResourceKind::PlainTasks | ResourceKind::UserTasks, 0) => tasks,
+        (ResourceKind::PlainTasks | ResourceKind::UserTasks, part) => part.min(tasks),
+        (_, amount) => amount,
+    }
+}
+
+/// What a task books: without GPUs, also one of the slots for such tasks.
+pub(crate) fn booked(allocation: &Allocation) -> Resources {
+    with_plain(allocation.resources.clone(), allocation.slots.is_empty())
+}
+
+/// The same of what is still to be booked.
+pub(crate) fn with_plain(mut resources: Resources, is_plain: bool) -> Resources {
+    let tasks = resources.get(&ResourceKind::Tasks);
+    resources.set(ResourceKind::PlainTasks, if is_plain { tasks } else { 0 });
+    resources
 }
 
 /// Whether a node is in the pool and among the nodes that were asked for, if any were.

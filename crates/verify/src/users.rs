@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use gpool_model::policy::{Caps, UserCap};
-use gpool_model::{MilliGpu, Plan, Policy, ProjectName};
+use gpool_model::{MilliGpu, Plan, Policy, ProjectName, ResourceKind};
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
 use crate::order::{is_parked, started};
 use crate::projects::upwards;
+use crate::tally::capacity;
 use crate::violation::Violation;
 
 /// What users hold: jobs, and thousandths of GPUs.
@@ -17,6 +18,8 @@ pub(crate) struct Users {
     held: BTreeMap<u32, (u64, u64)>,
     /// The same in each project, with all below it.
     held_in: BTreeMap<(u32, ProjectName), (u64, u64)>,
+    /// Task slots, paused jobs included.
+    slots: BTreeMap<u32, u64>,
 }
 
 impl Users {
@@ -32,9 +35,16 @@ impl Users {
 
     fn count<'a>(world: &World, policy: &Policy, rows: impl Iterator<Item = &'a JobRow>) -> Self {
         let mut users = Self::default();
-        if !is_open(world, policy) {
-            let held = rows.filter(|row| holds(row));
-            held.for_each(|row| users.add_so_much(world, row, gpus_held(row)));
+        if is_open(world, policy) {
+            return users;
+        }
+        for row in rows {
+            if holds(row) {
+                users.add_so_much(world, row, gpus_held(row));
+            }
+            if !row.job.phase.allocations().is_empty() {
+                *users.slots.entry(row.spec.owner.uid).or_default() += slots(row);
+            }
         }
         users
     }
@@ -53,6 +63,12 @@ impl Users {
     /// One more job of its user, with as much of GPUs as it asks for.
     pub fn add(&mut self, world: &World, row: &JobRow) {
         self.add_so_much(world, row, row.spec.gpus_together().get());
+        *self.slots.entry(row.spec.owner.uid).or_default() += new_slots(row);
+    }
+
+    /// How many task slots a user has.
+    pub fn slots(&self, uid: u32) -> u64 {
+        self.slots.get(&uid).copied().unwrap_or(0)
     }
 
     fn add_so_much(&mut self, world: &World, row: &JobRow, gpus: u64) {
@@ -86,6 +102,10 @@ impl Users {
             return false;
         }
         let owner = &row.spec.owner;
+        let (more, slots) = (new_slots(row), self.slots(owner.uid));
+        if more > 0 && slots_most(world).is_some_and(|(most, _)| slots + more > most) {
+            return true;
+        }
         let gpus = row.spec.gpus_together().get();
         let above = upwards(world, &row.spec.project).into_iter().map(Some);
         std::iter::once(None).chain(above).any(|project| {
@@ -127,7 +147,28 @@ pub(crate) fn is_capping(world: &World, project: &ProjectName) -> bool {
 /// Whether nobody is limited in what he holds.
 pub(crate) fn is_open(world: &World, policy: &Policy) -> bool {
     let limits = |caps: &Caps| (caps.running_jobs, caps.gpus) != (None, None);
-    policy.user_caps.is_none() && !world.projects().values().any(|it| limits(&it.user_caps))
+    !world.limits_slots()
+        && policy.user_caps.is_none()
+        && !world.projects().values().any(|it| limits(&it.user_caps))
+}
+
+/// How many task slots a job has.
+fn slots(row: &JobRow) -> u64 {
+    row.job.phase.allocations().iter().map(|it| it.resources.get(&ResourceKind::Tasks)).sum()
+}
+
+/// How many task slots a job takes when it starts; one that goes on has its own.
+pub(crate) fn new_slots(row: &JobRow) -> u64 {
+    if is_parked(row) { 0 } else { u64::from(row.spec.gang.n_tasks()) }
+}
+
+/// How many task slots one user may have, and how many there are, if that is limited.
+pub(crate) fn slots_most(world: &World) -> Option<(u64, u64)> {
+    let sum = |kind: &ResourceKind| -> u64 {
+        world.nodes().iter().map(|row| capacity(&row.node, kind)).fold(0, u64::saturating_add)
+    };
+    let (most, all) = (sum(&ResourceKind::UserTasks), sum(&ResourceKind::Tasks));
+    (most < all).then_some((most, all))
 }
 
 /// What a job that holds something counts as: as it asks, or as the instances that it has.
@@ -148,11 +189,16 @@ fn holds(row: &JobRow) -> bool {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counted {
     all: (u64, u64, u64, u64),
+    slots: (u64, u64),
     in_projects: BTreeMap<ProjectName, (u64, u64)>,
 }
 
 /// What each user has is counted right.
 pub(crate) fn check_index(world: &World, found: &mut Vec<Violation>) {
+    if world.limits_slots() != slots_most(world).is_some() {
+        let about = format!("slots of users: {}", world.limits_slots());
+        found.push(Violation::WrongIndexEntry { index: "users", about });
+    }
     let mut expected = BTreeMap::<u32, Counted>::new();
     for row in world.job_rows() {
         let counted = expected.entry(row.spec.owner.uid).or_default();
@@ -160,6 +206,8 @@ pub(crate) fn check_index(world: &World, found: &mut Vec<Violation>) {
         let n = row.job.array.as_ref().map_or(1, |array| u64::from(array.n_unstarted()));
         *n_jobs += n;
         *n_waiting += if row.job.phase.allocations().is_empty() { n } else { 0 };
+        let plain = if row.spec.gpus.is_none() { slots(row) } else { 0 };
+        counted.slots = (counted.slots.0 + slots(row), counted.slots.1 + plain);
         if holds(row) {
             let own = gpus_held(row);
             let here = counted.in_projects.entry(row.spec.project.clone()).or_default();
@@ -173,7 +221,7 @@ pub(crate) fn check_index(world: &World, found: &mut Vec<Violation>) {
             let held = user.held_in.iter();
             let held = held.map(|(name, it)| (name.clone(), (it.jobs, it.gpus.get())));
             let all = (user.n_jobs, user.n_waiting, user.held.jobs, user.held.gpus.get());
-            Counted { all, in_projects: held.collect() }
+            Counted { all, slots: (user.slots, user.plain), in_projects: held.collect() }
         });
         if indexed.as_ref() != Some(&counted) {
             let about = format!("user {uid}: {indexed:?}, counted {counted:?}");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use gpool_model::job::{EndCause, Holder};
 use gpool_model::unit::Millis;
-use gpool_model::{Checkpoint, Exit, PauseCause, Phase, Refusal};
+use gpool_model::{Checkpoint, Exit, Job, JobSpec, PauseCause, Phase, Refusal};
 
 use crate::amount::Written;
 use crate::check::{invalid, span};
@@ -102,6 +102,19 @@ pub(crate) fn checkpoint_text(checkpoint: &Checkpoint) -> String {
         Some(grace) => format!("{name}@{}", written(grace)),
         None => name,
     }
+}
+
+/// That a job has less time to save, or to end, than it asks for when it is taken back.
+pub(crate) fn capped(spec: &JobSpec, job: &Job, most: Option<Millis>) -> Option<String> {
+    let most = most.filter(|_| !job.phase.is_ended())?;
+    let asked = spec.life.allowed_exits().into_iter().map(|exit| spec.grace_for(exit)).max()?;
+    (asked > most).then(|| {
+        format!(
+            "it asks for {asked} to save and to end when it is taken back, and gets {most}: \
+             save_time_max of project {} or of the policy; an admin can raise it",
+            spec.project
+        )
+    })
 }
 
 /// Why a job is paused: in a word, and for people.

@@ -175,6 +175,9 @@ pub struct Job {
     /// The name of that admin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by_admin: Option<String>,
+    /// What it gets other than it asked for, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Seconds it waited to start, or has waited so far.
     pub waited_s: f64,
     /// Of an array: its elements.
@@ -236,6 +239,8 @@ pub struct Shown {
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
     /// Of a living array: its elements together.
     pub elements: Option<Elements>,
+    /// How long it has at most to save and to end when it is taken back.
+    pub save_time_max: Option<gpool_model::Millis>,
 }
 
 impl Job {
@@ -351,6 +356,7 @@ impl Job {
             pty: spec.pty.is_some(),
             activate: Vec::new(),
             setup: spec.setup.map(|job| job.to_string()),
+            notes: exits::capped(spec, job, shown.save_time_max).into_iter().collect(),
             held_by: exits::holder_word(job),
             held_by_admin: exits::holder_name(job),
             waited_s: seconds(until.since(spec.submitted_at)),

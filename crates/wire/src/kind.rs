@@ -21,9 +21,11 @@ pub fn amount_words(kind: &ResourceKind, amount: u64) -> String {
         ResourceKind::Memory | ResourceKind::PauseMemory | ResourceKind::GpuMemory => {
             format!("{} of {kind}", Bytes::new(amount))
         }
-        ResourceKind::Node | ResourceKind::Tasks | ResourceKind::MigProfile(_) => {
-            format!("{amount} {kind}")
-        }
+        ResourceKind::Node
+        | ResourceKind::Tasks
+        | ResourceKind::PlainTasks
+        | ResourceKind::UserTasks
+        | ResourceKind::MigProfile(_) => format!("{amount} {kind}"),
     }
 }
 
@@ -38,6 +40,8 @@ pub(crate) fn kind_word(kind: &ResourceKind) -> String {
         ResourceKind::Memory => "mem".to_owned(),
         ResourceKind::PauseMemory => "pause_memory".to_owned(),
         ResourceKind::Tasks => "tasks".to_owned(),
+        ResourceKind::PlainTasks => "tasks_without_gpus".to_owned(),
+        ResourceKind::UserTasks => "tasks_of_user".to_owned(),
         ResourceKind::Node => "node".to_owned(),
     }
 }
@@ -53,6 +57,8 @@ pub(crate) fn in_api_unit(kind: &ResourceKind, amount: u64) -> Value {
         | ResourceKind::PauseMemory
         | ResourceKind::GpuMemory
         | ResourceKind::Tasks
+        | ResourceKind::PlainTasks
+        | ResourceKind::UserTasks
         | ResourceKind::Node
         | ResourceKind::MigProfile(_) => json!(amount),
     }

@@ -84,6 +84,9 @@ pub struct ProjectSettings {
     /// priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_runtime_own: Option<Written>,
+    /// How long its jobs have at most to save and to end when they are taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub save_time_max: Option<Written>,
     /// Who may submit to it: users, and groups as `@group`; `["all"]` for whoever may to the
     /// project above, and everybody at the top.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,6 +203,7 @@ impl ProjectSettings {
             priority: self.priority,
             min_runtime: length("min_runtime", &self.min_runtime)?,
             min_runtime_own: length("min_runtime_own", &self.min_runtime_own)?,
+            save_time_max: length("save_time_max", &self.save_time_max)?,
             members: self.members.as_deref().map(members).transpose()?,
             admins: self.admins.as_deref().map(admins).transpose()?,
             default_time: length("time_default", &self.time_default)?,

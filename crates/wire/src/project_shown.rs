@@ -61,6 +61,9 @@ pub struct Project {
     pub min_runtime_s: Option<f64>,
     /// The same for jobs of its own that have a higher priority.
     pub min_runtime_own_s: Option<f64>,
+    /// Seconds that its jobs have at most to save and to end when they are taken back; `null` where
+    /// only the projects above and the policy limit that.
+    pub save_time_max_s: Option<f64>,
     /// Who may submit to it; `null` for whoever may to the project above, or everybody.
     pub members: Option<Vec<String>>,
     /// Users that may act on its jobs and change what is below it.
@@ -137,6 +140,7 @@ impl Project {
             priority: it.priority,
             min_runtime_s: seconds(it.min_runtime.reclaim),
             min_runtime_own_s: seconds(it.min_runtime.preempt),
+            save_time_max_s: seconds(it.jobs.save_time_max),
             members: it.members.as_ref().map(member_words),
             admins: it.admins.iter().map(ToString::to_string).collect(),
             time_default_s: seconds(it.jobs.default_time),
@@ -271,6 +275,7 @@ fn settings(it: &gpool_model::Project) -> Vec<(&'static str, String)> {
         ("priority", it.priority.to_string()),
         ("min_runtime", length(it.min_runtime.reclaim)),
         ("min_runtime_own", length(it.min_runtime.preempt)),
+        ("save_time_max", length(it.jobs.save_time_max)),
         (
             "members",
             it.members.as_ref().map_or_else(|| "all".to_owned(), |it| list(member_words(it))),

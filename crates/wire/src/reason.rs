@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use crate::chosen::only_words;
 use crate::hold;
+use crate::request_words as words;
 use crate::kind::{amount_words, in_api_unit, kind_word};
 pub use crate::request_words::request_words;
 pub(crate) use crate::request_words::{devices, gpus, models_words, share_words};
@@ -94,6 +95,16 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("free", in_api_unit(kind, *free)),
             ("node", json!(node)),
         ],
+        R::SlotsKeptForGpus { node, need, free, most, slots } => vec![
+            ("node", json!(node)),
+            ("need", json!(need)),
+            ("free", json!(free)),
+            ("most", json!(most)),
+            ("slots", json!(slots)),
+        ],
+        R::UserSlots { used, most, slots } => {
+            vec![("used", json!(used)), ("most", json!(most)), ("slots", json!(slots))]
+        }
         R::AheadInOrder { job, n_ahead } => vec![("job", json!(job)), ("n_ahead", json!(n_ahead))],
         R::WouldDelay { job, planned_at } => {
             vec![("job", json!(job)), ("planned_at", json!(Time(*planned_at)))]
@@ -131,8 +142,16 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("asked", in_api_unit(kind, *asked)),
             ("most", in_api_unit(kind, *most)),
         ],
-        R::PreemptionGrace { job, n_jobs, until } => {
-            vec![("job", json!(job)), ("n_jobs", json!(n_jobs)), ("until", json!(until.map(Time)))]
+        R::PreemptionGrace { of, devices, job, n_jobs, until } => {
+            let device = |(node, index): &(_, u32)| json!({"node": node, "gpu": index});
+            vec![
+                ("job", json!(job)),
+                ("n_jobs", json!(n_jobs)),
+                ("user", json!(of.as_ref().map(|(user, _)| user))),
+                ("project", json!(of.as_ref().map(|(_, project)| project))),
+                ("gpus", json!(devices.iter().map(device).collect::<Vec<Value>>())),
+                ("until", json!(until.map(Time))),
+            ]
         }
         R::GpuTimeHad { job, theirs, own, until } => vec![
             ("job", json!(job)),
@@ -247,6 +266,15 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
             amount_words(kind, *need),
             amount_words(kind, *free)
         ),
+        R::SlotsKeptForGpus { node, free, most, slots, .. } => format!(
+            "jobs without GPUs have {} of {slots} task slots of {node}, and {} are kept for jobs \
+             with GPUs",
+            most.saturating_sub(*free),
+            slots.saturating_sub(*most)
+        ),
+        R::UserSlots { used, most, slots } => {
+            format!("its user has {used} of {slots} task slots, and one user may have {most}")
+        }
         R::AheadInOrder { job, n_ahead } => match n_ahead {
             1 => format!("job {job} goes first"),
             _ => format!("{n_ahead} jobs go first, job {job} the last of them"),
@@ -318,13 +346,10 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
                 }
             }
         }
-        R::PreemptionGrace { job, n_jobs, until } => {
-            let who = match n_jobs {
-                0 | 1 => format!("job {job} leaves"),
-                n => format!("{n} jobs, such as job {job}, leave"),
-            };
+        R::PreemptionGrace { of, devices, job, n_jobs, until } => {
+            let leaves = words::leaves((*job, *n_jobs), of.as_ref(), devices);
             let until = until.map(|until| format!(", by {} at the latest", Time(until).short()));
-            format!("its place is decided; {who} it first{}", until.unwrap_or_default())
+            format!("its place is decided; {leaves} first{}", until.unwrap_or_default())
         }
         R::GpuTimeHad { job, theirs, own, until } => {
             let had = format!("job {job} has had {theirs} GPU-hours, this one {own}");

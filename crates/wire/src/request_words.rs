@@ -1,7 +1,10 @@
 //! Words for what a job asks of GPUs.
 
-use gpool_model::Share;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use gpool_model::gpu::{GpuAmount, GpuRequest};
+use gpool_model::{JobId, NodeName, ProjectName, Share};
 
 pub(crate) fn gpus(count: u32) -> &'static str {
     if count == 1 { "GPU" } else { "GPUs" }
@@ -56,4 +59,29 @@ pub(crate) fn models_words(asked: &GpuRequest) -> String {
         false => model.as_str().to_ascii_uppercase(),
     });
     models.collect::<Vec<_>>().join(" or ")
+}
+
+/// Jobs that leave, whose they are, and what they give back: `job 5 of bo (project red) gives back
+/// GPU 0, 1 of lab1`.
+pub(crate) fn leaves(
+    (job, n_jobs): (JobId, u64),
+    of: Option<&(Arc<str>, ProjectName)>,
+    devices: &[(NodeName, u32)],
+) -> String {
+    let owner = of.map(|(user, project)| format!(" of {user} (project {project})"));
+    let owner = owner.unwrap_or_default();
+    let (who, verb) = match n_jobs {
+        0 | 1 => (format!("job {job}{owner}"), ["leaves it", "gives back"]),
+        n => (format!("{n} jobs, such as job {job}{owner},"), ["leave it", "give back"]),
+    };
+    if devices.is_empty() {
+        return format!("{who} {}", verb[0]);
+    }
+    let mut by_node = BTreeMap::<&NodeName, Vec<String>>::new();
+    for (node, index) in devices {
+        by_node.entry(node).or_default().push(index.to_string());
+    }
+    let of_node = |(node, all): (&NodeName, Vec<String>)| format!("GPU {} of {node}", all.join(","));
+    let all: Vec<String> = by_node.into_iter().map(of_node).collect();
+    format!("{who} {} {}", verb[1], all.join(", "))
 }

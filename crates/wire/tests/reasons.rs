@@ -143,11 +143,13 @@ fn reasons() -> Vec<(Reason, &'static str)> {
              an admin can reserve more: gpool reserve create",
         ),
         (
-            Reason::PreemptionGrace { job, n_jobs: 1, until: None },
+            Reason::PreemptionGrace { of: None, devices: vec![], job, n_jobs: 1, until: None },
             "its place is decided; job 7 leaves it first",
         ),
         (
             Reason::PreemptionGrace {
+                of: Some((Arc::from("bo"), red())),
+                devices: vec![(lab7(), 0), (lab7(), 1)],
                 job,
                 n_jobs: 2,
                 until: Some(Timestamp::new(1_795_188_600_123)),

@@ -68,11 +68,11 @@ impl World {
         for row in &charged {
             self.uncount_for_project(row);
         }
+        let before = self.node(&name).map(|row| row.node.clone());
         let mut row = NodeRow::new(node);
         let ix = match self.node_by_name.get(&name).copied() {
             Some(ix) => {
-                let before = self.nodes[ix.0].node.clone();
-                self.uncount_capacity(&before);
+                before.iter().for_each(|before| self.uncount_capacity(before));
                 ix
             }
             None => {
@@ -93,6 +93,8 @@ impl World {
         }
         row.n_changes = self.nodes[ix.0].n_changes + 1;
         self.nodes[ix.0] = row;
+        let after = self.nodes[ix.0].node.clone();
+        self.limit_slots_anew(before.as_ref(), &after);
         for row in &charged {
             self.count_for_project(row);
         }

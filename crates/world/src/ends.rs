@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, btree_map};
 use std::ops::Bound;
 
-use gpool_model::{AllocationState, Exit, JobId, Likeness, Millis, Phase, StartBasis, Timestamp};
+use gpool_model::{AllocationState, JobId, Likeness, Millis, Phase, StartBasis, Timestamp};
 
 use crate::past::Past;
 use crate::world::{JobRow, NodeIx};
@@ -92,8 +92,8 @@ pub(crate) fn expected_end(row: &JobRow, now: Timestamp, past: &Past) -> Option<
 }
 
 /// The same for a job that is taken back now.
-pub(crate) fn of_taken_back(row: &JobRow, exit: Exit, now: Timestamp) -> ExpectedEnd {
-    let at = by_limit(now.after(row.spec.grace_for(exit)), now);
+pub(crate) fn of_taken_back(row: &JobRow, grace: Millis, now: Timestamp) -> ExpectedEnd {
+    let at = by_limit(now.after(grace), now);
     ExpectedEnd { at, job: row.job.id, basis: StartBasis::Limit }
 }
 

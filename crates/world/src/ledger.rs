@@ -48,6 +48,8 @@ pub struct NodeRow {
     pub memory: Free,
     /// Tasks that may run at once.
     pub tasks: Free,
+    /// Those of them that may be without GPUs.
+    pub plain: Free,
     /// The node itself, in parts of [`Resources::WHOLE_NODE`].
     pub whole: Free,
     /// Tasks that hold or claim anything here.
@@ -92,6 +94,7 @@ impl NodeRow {
             cpu: free(ResourceKind::Cpu),
             memory: free(ResourceKind::Memory),
             tasks: free(ResourceKind::Tasks),
+            plain: Free::of(node.plain_tasks()),
             whole: Free::of(Resources::WHOLE_NODE),
             node,
         }
@@ -144,6 +147,7 @@ impl NodeRow {
         };
         self.memory.change(keeps, amount(ResourceKind::Memory), sign);
         self.tasks.change(keeps, amount(ResourceKind::Tasks), sign);
+        self.plain.change(keeps, allocation.plain_tasks(), sign);
         for slot in allocation.held_slots() {
             if let Some(at) = self.position(allocation, slot.device.as_str()) {
                 let memory = slot.part.memory_of(self.node.devices[at].memory);

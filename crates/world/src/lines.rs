@@ -153,6 +153,8 @@ impl Asked {
             ResourceKind::Tasks => self.tasks,
             ResourceKind::GpuModel(_) | ResourceKind::GpuPool(_) => return None,
             ResourceKind::GpuMemory
+            | ResourceKind::PlainTasks
+            | ResourceKind::UserTasks
             | ResourceKind::MigProfile(_)
             | ResourceKind::PauseMemory
             | ResourceKind::Node => 0,

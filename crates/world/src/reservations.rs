@@ -97,6 +97,7 @@ impl World {
     pub(crate) fn told_apart(&self, uid: u32, project: &ProjectName) -> Option<u32> {
         let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
         let is_told = self.policy.tells_users_apart()
+            || self.limits_slots()
             || self.capping(project).next().is_some()
             || self.reservations.values().any(|it| is_for(&it.whom));
         is_told.then_some(uid)

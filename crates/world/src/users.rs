@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use gpool_model::job::JobState;
 use gpool_model::policy::{Caps, Held};
-use gpool_model::{JobId, MilliGpu, Project, ProjectName};
+use gpool_model::{
+    Allocation, Exit, JobId, JobSpec, MilliGpu, Millis, Node, Project, ProjectName, ResourceKind,
+    Timestamp,
+};
 
+use crate::ends::{self, ExpectedEnd};
 use crate::world::{JobRow, World};
 
 /// What one user has that has not ended.
@@ -20,6 +24,10 @@ pub struct UserRow {
     pub n_waiting: u64,
     /// Those by their project.
     pub waiting_in: BTreeMap<ProjectName, u64>,
+    /// Task slots that jobs take; a paused job keeps its own.
+    pub slots: u64,
+    /// Of these, slots of jobs without GPUs.
+    pub plain: u64,
     /// What the others hold.
     pub held: Held,
     /// That by their project, of those in which they hold anything.
@@ -77,6 +85,40 @@ impl World {
         self.user(uid).map(|user| user.held).unwrap_or_default()
     }
 
+    /// How many task slots a user's jobs take.
+    #[must_use]
+    pub fn slots_of(&self, uid: u32) -> u64 {
+        self.user(uid).map_or(0, |user| user.slots)
+    }
+
+    /// How many task slots one user may have, and how many there are; `None` where no node limits
+    /// that. Each node counts, whether or not it takes work: what it runs counts for its user.
+    #[must_use]
+    pub fn user_slots(&self) -> Option<(u64, u64)> {
+        let nodes = || self.nodes.iter().map(|row| &row.node);
+        let most = || nodes().fold(0, |sum: u64, node| sum.saturating_add(node.user_tasks()));
+        let all = || nodes().fold(0, |sum: u64, node| sum.saturating_add(node.tasks()));
+        self.limits_slots().then(|| (most(), all()))
+    }
+
+    /// Whether a node leaves one user less than all of its task slots.
+    #[must_use]
+    pub fn limits_slots(&self) -> bool {
+        self.n_limiting_slots > 0
+    }
+
+    /// A node is another than before: users may be told apart that were not, or the reverse.
+    pub(crate) fn limit_slots_anew(&mut self, before: Option<&Node>, after: &Node) {
+        let limits = |node: &Node| usize::from(node.user_tasks() < node.tasks());
+        let was_limited = self.limits_slots();
+        self.n_limiting_slots += limits(after);
+        self.n_limiting_slots -= before.map_or(0, limits);
+        if self.limits_slots() != was_limited {
+            let pending: Vec<JobId> = self.queue.jobs().collect();
+            self.queue_anew(&pending);
+        }
+    }
+
     /// What a user who has jobs may have at most.
     #[must_use]
     pub fn caps_of(&self, uid: u32) -> Caps {
@@ -108,6 +150,31 @@ impl World {
         })
     }
 
+    /// How long a job has between the first signal and KILL when it is taken back that way: as it
+    /// asks, and no longer than its project, those above it and the policy allow.
+    #[must_use]
+    pub fn grace_for(&self, spec: &JobSpec, exit: Exit) -> Millis {
+        spec.grace_for(exit).min(self.save_time_max(&spec.project))
+    }
+
+    /// When a job that holds something is expected to have left if it is taken back now.
+    #[must_use]
+    pub fn expected_end_if_taken_back(
+        &self,
+        row: &JobRow,
+        exit: Exit,
+        now: Timestamp,
+    ) -> ExpectedEnd {
+        ends::of_taken_back(row, self.grace_for(&row.spec, exit), now)
+    }
+
+    /// How long the jobs of a project have at most to save and to end when they are taken back.
+    #[must_use]
+    pub fn save_time_max(&self, project: &ProjectName) -> Millis {
+        let said = self.upwards(project).filter_map(|it| it.jobs.save_time_max);
+        said.chain([self.policy.save_time_max]).min().unwrap_or(self.policy.save_time_max)
+    }
+
     /// A project and all above it. Ends even where they make no tree.
     fn upwards(&self, name: &ProjectName) -> impl Iterator<Item = &Project> {
         let above = |it: &&Project| self.projects.get(it.parent.as_ref()?);
@@ -137,6 +204,8 @@ impl World {
             n_jobs: 0,
             n_waiting: 0,
             waiting_in: BTreeMap::new(),
+            slots: 0,
+            plain: 0,
             held: Held::default(),
             held_in: BTreeMap::new(),
         });
@@ -164,6 +233,10 @@ impl World {
     }
 
     pub(crate) fn count_held(&mut self, row: &JobRow) {
+        if let Some(user) = self.users.get_mut(&row.spec.owner.uid) {
+            user.slots += slots(row);
+            user.plain += plain(row);
+        }
         let Some(gpus) = held(row) else { return };
         if let Some(user) = self.users.get_mut(&row.spec.owner.uid) {
             let here = user.held_in.entry(row.spec.project.clone()).or_default();
@@ -175,6 +248,10 @@ impl World {
     }
 
     pub(crate) fn uncount_held(&mut self, row: &JobRow) {
+        if let Some(user) = self.users.get_mut(&row.spec.owner.uid) {
+            user.slots -= slots(row);
+            user.plain -= plain(row);
+        }
         let Some(gpus) = held(row) else { return };
         // Gone with the last of the user's jobs.
         if let Some(user) = self.users.get_mut(&row.spec.owner.uid) {
@@ -188,6 +265,15 @@ impl World {
             }
         }
     }
+}
+
+/// How many task slots the tasks of a job take.
+fn slots(row: &JobRow) -> u64 {
+    row.job.phase.allocations().iter().map(|it| it.resources.get(&ResourceKind::Tasks)).sum()
+}
+
+fn plain(row: &JobRow) -> u64 {
+    row.job.phase.allocations().iter().map(Allocation::plain_tasks).sum()
 }
 
 /// What the tasks of a job that hold something asked of devices; of how much of a device the

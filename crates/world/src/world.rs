@@ -7,7 +7,7 @@ use gpool_model::array::ArrayEnds;
 use gpool_model::job::JobState;
 use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordKey};
 use gpool_model::{
-    Exit, Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy, PoolName,
+    Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy, PoolName,
     Prediction, Project, ProjectName, Reservation, ReservationName, Revision, TaskId, Timestamp,
 };
 use thiserror::Error;
@@ -72,6 +72,8 @@ pub struct World {
     pub(crate) projects: Arc<BTreeMap<ProjectName, Project>>,
     /// How many of them limit what one user may hold.
     pub(crate) n_capping: usize,
+    /// How many nodes leave one user less than all of their task slots.
+    pub(crate) n_limiting_slots: usize,
     /// What their jobs hold.
     pub(crate) holdings: Holdings,
     pub(crate) nodes: Vec<NodeRow>,
@@ -147,6 +149,7 @@ impl World {
             clock: Timestamp::ZERO,
             projects: Arc::default(),
             n_capping: 0,
+            n_limiting_slots: 0,
             holdings: Holdings::default(),
             nodes: Vec::new(),
             node_by_name: BTreeMap::new(),
@@ -457,12 +460,6 @@ impl World {
     #[must_use]
     pub fn expected_end_if_started(&self, row: &JobRow, now: Timestamp) -> Option<ExpectedEnd> {
         ends::of_start(row, now, now, &self.past)
-    }
-
-    /// When a job that holds something is expected to have left if it is taken back now.
-    #[must_use]
-    pub fn expected_end_if_taken_back(row: &JobRow, exit: Exit, now: Timestamp) -> ExpectedEnd {
-        ends::of_taken_back(row, exit, now)
     }
 
     /// Waiting and held jobs that wait for that one.

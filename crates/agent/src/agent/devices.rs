@@ -272,7 +272,7 @@ impl Asker {
         self.reported_at = Instant::now();
         self.inputs.send(Input::Inventory(Box::new(Report::Inventory {
             stamp: Stamp::default(),
-            capacity: self.capacity.clone(),
+            capacity: facts::capacity_with(&self.capacity, self.devices.len()),
             devices: self.devices.clone(),
             boot_id: proc::boot_id(),
             facts: facts::node_facts(self.from.clone()),

@@ -7,7 +7,8 @@ use gpool_model::unit::{Bytes, MilliCpu};
 use super::AgentConfig;
 
 /// What can be booked beside devices: what the machine has, where nothing else was said. Whoever is
-/// paused stays in its memory, where anything can be paused.
+/// paused stays in its memory, where anything can be paused. Of its task slots one user may have a
+/// part, and a node that has devices keeps some for jobs with GPUs.
 pub(super) fn capacity(config: &AgentConfig, can_pause: bool) -> Resources {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let cpus = || MilliCpu::from_cores(u32::try_from(cores()).unwrap_or(u32::MAX));
@@ -18,6 +19,20 @@ pub(super) fn capacity(config: &AgentConfig, can_pause: bool) -> Resources {
         .with_memory(memory)
         .with_tasks(config.tasks_max);
     capacity.set(ResourceKind::PauseMemory, if can_pause { memory.get() } else { 0 });
+    let most = config.tasks_max;
+    let kept = config.gpu_tasks_kept.unwrap_or(AgentConfig::gpu_tasks_kept(most));
+    let user = config.user_tasks_max.unwrap_or(AgentConfig::user_tasks_max(most));
+    capacity.set(ResourceKind::PlainTasks, u64::from(most.saturating_sub(kept).max(1)));
+    capacity.set(ResourceKind::UserTasks, u64::from(user));
+    capacity
+}
+
+/// The same of a node with so many devices: without any it keeps nothing for jobs with GPUs.
+pub(super) fn capacity_with(capacity: &Resources, n_devices: usize) -> Resources {
+    let mut capacity = capacity.clone();
+    if n_devices == 0 {
+        capacity.set(ResourceKind::PlainTasks, 0);
+    }
     capacity
 }
 
@@ -67,5 +82,24 @@ mod tests {
         assert_eq!(said.get(&ResourceKind::Cpu), 3000);
         assert_eq!(said.get(&ResourceKind::Memory), Bytes::from_gib(5).get());
         assert_eq!(said.get(&ResourceKind::Tasks), found.get(&ResourceKind::Tasks));
+    }
+
+    #[test]
+    fn a_node_with_devices_keeps_task_slots_for_them() {
+        use gpool_model::id::NodeName;
+
+        let mut config = AgentConfig::new("/nowhere", NodeName::new("n1")).expect("it is known");
+        let parts = |config: &AgentConfig, n_devices| {
+            let found = capacity_with(&capacity(config, true), n_devices);
+            [ResourceKind::PlainTasks, ResourceKind::UserTasks].map(|kind| found.get(&kind))
+        };
+        assert_eq!(parts(&config, 8), [448, 409]);
+        assert_eq!(parts(&config, 0), [0, 409], "without devices all may be without GPUs");
+        for (tasks, expected) in [(1, [1, 1]), (4, [4, 3]), (10, [9, 8]), (100, [88, 80])] {
+            config.tasks_max = tasks;
+            assert_eq!(parts(&config, 8), expected, "{tasks}");
+        }
+        (config.gpu_tasks_kept, config.user_tasks_max) = (Some(30), Some(50));
+        assert_eq!(parts(&config, 8), [70, 50]);
     }
 }

@@ -67,6 +67,11 @@ pub struct AgentConfig {
     pub pids_max: Option<u32>,
     /// Most tasks at once.
     pub tasks_max: u32,
+    /// Task slots that are kept for jobs with GPUs, on a node that has any; `None` is
+    /// [`AgentConfig::gpu_tasks_kept`].
+    pub gpu_tasks_kept: Option<u32>,
+    /// Task slots of the node that one user may have; `None` is [`AgentConfig::user_tasks_max`].
+    pub user_tasks_max: Option<u32>,
     /// CPU cores that can be booked; `None` means those of the machine.
     pub cpus: Option<MilliCpu>,
     /// Host memory that can be booked; `None` means that of the machine.
@@ -85,6 +90,19 @@ impl AgentConfig {
     /// Size at which output is cut by default.
     pub const OUTPUT_LIMIT: Bytes = Bytes::from_gib(1);
 
+    /// How many of a node's task slots are kept for jobs with GPUs by default: 64, and on a small
+    /// node an eighth.
+    #[must_use]
+    pub fn gpu_tasks_kept(tasks_max: u32) -> u32 {
+        (tasks_max / 8).min(64)
+    }
+
+    /// How many of a node's task slots one user may have by default: four fifths.
+    #[must_use]
+    pub fn user_tasks_max(tasks_max: u32) -> u32 {
+        (tasks_max - tasks_max.div_ceil(5)).max(1)
+    }
+
     /// Defaults for a node whose shepherds are this program.
     ///
     /// # Errors
@@ -98,6 +116,8 @@ impl AgentConfig {
             output_limit: Self::OUTPUT_LIMIT,
             pids_max: None,
             tasks_max: Self::TASKS_MAX,
+            gpu_tasks_kept: None,
+            user_tasks_max: None,
             cpus: None,
             memory: None,
             ignore: Ignore::default(),

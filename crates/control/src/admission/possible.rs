@@ -6,7 +6,7 @@ use gpool_model::pattern::short_model;
 use gpool_model::plan::Fit;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Bytes, GpuAmount, GpuRequest, MilliCpu, ModelPattern, Refusal, ResourceKind, Resources, Share,
+    Bytes, GpuAmount, GpuRequest, MilliCpu, ModelPattern, Refusal, Resources, Share,
 };
 use gpool_world::NodeRow;
 
@@ -67,7 +67,7 @@ fn times_on(row: &NodeRow, fit: &Fit, n_devices: u32) -> u32 {
     let by_devices = n_devices.checked_div(fit.n_devices_on_node()).unwrap_or(most).min(most);
     let beside = beside(fit);
     let by_rest = beside.iter().filter_map(|(kind, n)| row.node.capacity.get(kind).checked_div(n));
-    let n_tasks = row.node.capacity.get(&ResourceKind::Tasks);
+    let n_tasks = if fit.gpus.is_none() { row.node.plain_tasks() } else { row.node.tasks() };
     let by_tasks = n_tasks.checked_div(u64::from(fit.gang.tasks_per_node)).filter(|_| n_tasks > 0);
     let by_rest = by_rest.chain(by_tasks).min().unwrap_or(u64::MAX);
     u32::try_from(by_rest).unwrap_or(u32::MAX).min(by_devices)

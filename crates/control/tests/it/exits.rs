@@ -218,3 +218,44 @@ fn who_is_paused_by_hand_goes_on_when_it_is_asked_to() {
     assert!(matches!(refused, Err(Refusal::NotPermitted { .. })));
     assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
 }
+
+#[test]
+fn a_job_that_is_taken_back_has_no_longer_to_save_than_the_policy_and_its_project_allow() {
+    let grace_of = |policy: Policy, project: Option<Millis>| {
+        let mut harness = Harness::with_policy(1, policy);
+        let mut new = gives_way(&[Exit::Checkpoint]);
+        let grace = Some(Millis::from_hours(24));
+        new.life.checkpoint = Some(Checkpoint { signal: 10, grace }).into();
+        if let Some(most) = project {
+            use gpool_model::project_change::{
+                ProjectChange, ProjectChangeHow, ProjectPatch, ProjectsAsk,
+            };
+            let patch = Box::new(ProjectPatch {
+                save_time_max: Some(Some(most)),
+                ..ProjectPatch::default()
+            });
+            let how = ProjectChangeHow::Edit { version: None, patch };
+            let changes = vec![ProjectChange { name: ProjectName::new("default"), how }];
+            let ask = ProjectsAsk { changes, ..ProjectsAsk::default() };
+            harness.command(&root(), Command::ChangeProjects(ask)).expect("root may");
+        }
+        let victim = harness.add(new);
+        harness.started(victim);
+        harness.take_orders();
+        harness.submit(&root(), vec![NewJob { priority: 5, ..job("1") }]).expect("root may");
+        let stop = harness.take_orders().into_iter().find_map(|order| match order {
+            Order::Stop { grace, signal, .. } => Some((grace, signal)),
+            _ => None,
+        });
+        stop.expect("it is told to leave")
+    };
+    let policy = || Policy::from_preset("priority").expect("there is one");
+    assert_eq!(grace_of(policy(), None), (Millis::from_mins(10), Some(10)));
+    let longer = Policy { save_time_max: Millis::from_hours(48), ..policy() };
+    assert_eq!(grace_of(longer.clone(), None), (Millis::from_hours(24), Some(10)));
+    let of_project = grace_of(longer, Some(Millis::from_mins(3)));
+    assert_eq!(of_project, (Millis::from_mins(3), Some(10)));
+    // A project does not allow more than the policy.
+    let more = grace_of(policy(), Some(Millis::from_hours(5)));
+    assert_eq!(more, (Millis::from_mins(10), Some(10)));
+}

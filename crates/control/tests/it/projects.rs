@@ -357,7 +357,7 @@ fn who_borrowed_leaves_for_the_owner_and_claims_live_through_what_happens_meanwh
     // The one that leaves is cancelled meanwhile; the claim stays.
     it.command(&ana(), Command::Cancel { jobs: vec![newest] }).unwrap();
     let reasons = it.why(owner);
-    let [Reason::PreemptionGrace { job, n_jobs: 1, until: Some(_) }] = reasons[..] else {
+    let [Reason::PreemptionGrace { job, n_jobs: 1, until: Some(_), .. }] = reasons[..] else {
         panic!("it waits for one to leave: {reasons:?}");
     };
     assert_eq!(job, newest);

@@ -145,6 +145,9 @@ struct SettingFlags {
     /// The same for jobs of its own that have a higher priority
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     min_runtime_own: Option<String>,
+    /// How long its jobs have at most to save and to end when they are taken back, or none
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    save_time_max: Option<String>,
     /// Who may submit to it: ana,bo,@group; all for whoever may to the project above
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     members: Option<Vec<String>>,
@@ -202,6 +205,7 @@ impl SettingFlags {
             priority: self.priority,
             min_runtime: written(&self.min_runtime),
             min_runtime_own: written(&self.min_runtime_own),
+            save_time_max: written(&self.save_time_max),
             members: names(&self.members),
             admins: names(&self.admins),
             time_default: written(&self.time_default),

@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 
 use super::attach::{self, KeysFlag};
 use super::exec::no_terminal;
-use super::submit::{dry_run, hand_in, say};
+use super::submit::{dry_run, hand_in, note_terms, say};
 use crate::args::job_flags::JobFlags;
 use crate::console::{self, DetachKeys};
 use crate::errors;
@@ -100,6 +100,7 @@ pub fn run(args: RunArgs, is_command: bool, session: &Session) -> Result {
     }
     // Before there is a job, Ctrl-C ends this program; from then on it leaves or cancels the job.
     let job = hand_in(&client, &request)?;
+    note_terms(&job, session);
     if args.detach {
         session.screen.data(&match session.global.json {
             true => json::one(&job),

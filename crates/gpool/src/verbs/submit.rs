@@ -76,6 +76,9 @@ pub fn run(args: SubmitArgs, is_command: bool, session: &Session) -> Result {
         return dry_run(&client, &request.job, session);
     }
     let job = hand_in(&client, &request)?;
+    if !quiet {
+        note_terms(&job, session);
+    }
     if session.global.json {
         session.screen.data(&json::one(&job))?;
     } else {
@@ -95,6 +98,11 @@ pub fn say(request: &Request, session: &Session) {
     for warning in &request.warnings {
         session.screen.warn(warning);
     }
+}
+
+/// Says what a job gets other than it asked for.
+pub fn note_terms(job: &Job, session: &Session) {
+    job.notes.iter().for_each(|note| session.screen.warn(note));
 }
 
 /// Submits it, or refuses it where it may not wait.

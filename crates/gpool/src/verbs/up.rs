@@ -124,6 +124,8 @@ impl UpArgs {
             job_processes_max: config.job_processes_max.map(u32::from),
             job_output_max: config.job_output_max,
             tasks_max: config.node_tasks_max.map(u32::from),
+            gpu_tasks_kept: config.node_gpu_tasks_kept,
+            user_tasks_max: config.node_user_tasks_max.map(u32::from),
         };
         self.limits = Limits {
             connections: config.user_connections_max.map_or(usual.connections, u32::from),

@@ -1,8 +1,8 @@
 //! What one user tries to take a server from the others, or from its admins. The server must be
 //! root's.
 
-use crate::harness::Cluster;
-use crate::users::{NOBODY, as_nobody, as_user, cluster};
+use crate::harness::{Cluster, until_so};
+use crate::users::{NOBODY, SOMEBODY, as_nobody, as_user, cluster};
 
 /// Submits as a user and gives the job's ID.
 fn submit_as(cluster: &Cluster, uid: u32, words: &[&str]) -> String {
@@ -57,4 +57,70 @@ fn an_owner_does_not_start_a_job_that_an_admin_requeued_with_a_hold() {
     assert_eq!(as_nobody(&cluster, &["cancel", &id]).code, 0, "an owner may end it");
     cluster.gpool(["release", &element]).ok();
     cluster.until_is(&element, "running");
+}
+
+/// A server of root's whose node has so many task slots; the rest is as usual.
+fn with_slots(slots: u32) -> Option<Cluster> {
+    let mut cluster = cluster()?;
+    cluster.down(&["--now"]);
+    let config = cluster.path("gpool.toml");
+    std::fs::write(&config, format!("node_tasks_max = {slots}\n")).unwrap();
+    cluster.variables.push(("GPOOL_CONFIG".to_owned(), config.to_str().unwrap().to_owned()));
+    cluster.up();
+    Some(cluster)
+}
+
+fn n_running(cluster: &Cluster, array: &str) -> u64 {
+    cluster.job(array).array.unwrap().n_in(&[gpool_wire::JobState::Running])
+}
+
+#[test]
+fn one_user_fills_neither_the_node_nor_the_slots_of_jobs_with_gpus() {
+    // Five are kept for jobs with GPUs, and one user may have 32.
+    let Some(cluster) = with_slots(40) else { return };
+    let array = submit_as(&cluster, NOBODY, &["--array", "0-99", "--", "sleep", "1000"]);
+    until_so("the user has what one may have", || n_running(&cluster, &array) == 32);
+    let why = as_nobody(&cluster, &["why", &array]);
+    assert!(
+        why.out.contains("its user has 32 of 40 task slots, and one user may have 32"),
+        "{why:?}"
+    );
+    assert!(why.out.lines().count() < 40, "{why:?}");
+    // Another has the rest of those without GPUs, and root runs beside both with GPUs.
+    let other = submit_as(&cluster, SOMEBODY, &["--array", "0-99", "--", "sleep", "1000"]);
+    until_so("another user has the rest", || n_running(&cluster, &other) == 3);
+    let why = as_user(&cluster, SOMEBODY, &["why", &other]);
+    let words = "jobs without GPUs have 35 of 40 task slots of lab1, and 5 are kept for jobs with";
+    assert!(why.out.contains(words), "{why:?}");
+    let first = cluster.submit(["--gpus", "1", "--", "sleep", "1000"]);
+    let second = submit_as(&cluster, SOMEBODY, &["--gpus", "1", "--", "sleep", "1000"]);
+    cluster.until_is(&first, "running");
+    cluster.until_is(&second, "running");
+    assert_eq!((n_running(&cluster, &array), n_running(&cluster, &other)), (32, 3));
+}
+
+#[test]
+fn a_borrower_leaves_in_the_time_that_the_cluster_allows() {
+    let Some(cluster) = cluster() else { return };
+    cluster.gpool(["project", "create", "red", "--gpus", "2"]).ok();
+    cluster.gpool(["project", "create", "blue", "--gpus", "0"]).ok();
+    let line = "trap '' USR1 TERM; while :; do sleep 1; done";
+    let words = ["submit", "--project", "blue", "--gpus", "2", "--checkpointable=USR1@24h"];
+    let words = [&words[..], &["--grace", "1h", "--", "sh", "-c", line]].concat();
+    let ran = as_user(&cluster, SOMEBODY, &words);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.err.contains("gets 10m"), "the cap, and whose it is: {ran:?}");
+    assert!(ran.err.contains("save_time_max of project blue or of the policy"), "{ran:?}");
+    let borrower = ran.out.trim().to_owned();
+    cluster.until_is(&borrower, "running");
+    cluster.gpool(["policy", "set", "save_time_max=1m"]).ok();
+    let owner = ["--project", "red", "--gpus", "2", "--", "sleep", "1000"];
+    let owner = submit_as(&cluster, NOBODY, &owner);
+    cluster.until_is(&borrower, "stopping");
+    let why = as_nobody(&cluster, &["why", &owner]);
+    let words = format!("job {borrower} of 65533 (project blue) gives back GPU 0,1 of lab1 first");
+    assert!(why.out.contains(&words), "{why:?}");
+    let why = as_nobody(&cluster, &["why", &owner, "--json"]).json();
+    let until = why.to_string();
+    assert!(until.contains("preemption_grace"), "{until}");
 }

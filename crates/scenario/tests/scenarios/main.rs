@@ -30,6 +30,7 @@ mod reclaim;
 mod reserved;
 mod room;
 mod shares;
+mod slots;
 mod used;
 mod useful;
 mod user_caps;

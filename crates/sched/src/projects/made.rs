@@ -44,7 +44,7 @@ impl Projects {
         projects.totals = projects.kinds.iter().map(|kind| capacity.counted_as(kind)).collect();
         projects.classes = Classes::of(world, &projects.kinds);
         let holdings = projects.holdings(world);
-        projects.count(&holdings);
+        projects.count(world, &holdings);
         if policy.asks_used() {
             projects.look_back(snapshot);
         }
@@ -118,6 +118,7 @@ impl Projects {
             users,
             is_user,
             used: vec![GpuTime::ZERO; tree.len()],
+            plain: vec![0; tree.len()],
             agreed: Arc::clone(world.agreed()),
             policy: policy.clone(),
             recorded: recorded.collect(),
@@ -203,8 +204,12 @@ impl Projects {
     }
 
     /// What is held, taken over from the world.
-    fn count(&mut self, holdings: &[(Row, &Holding)]) {
+    fn count(&mut self, world: &World, holdings: &[(Row, &Holding)]) {
         self.ledger.clear();
+        self.plain.fill(0);
+        for ((_, uid), row) in &self.users {
+            self.plain[row.ix()] = world.user(*uid).map_or(0, |user| user.plain);
+        }
         for (row, it) in holdings.iter().filter(|(_, it)| it.held != Resources::none()) {
             let for_good = self.amounts(&it.for_good);
             let mut lent = self.amounts(&it.held);

@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
 use gpool_model::record::EndedJob;
-use gpool_model::{Command, Job, JobId, JobSpec, Phase, Reason, Refusal, Timestamp};
+use gpool_model::{Command, Job, JobId, JobSpec, Millis, Phase, Reason, Refusal, Timestamp};
 use gpool_wire::array::Elements;
 use gpool_wire::job::Shown;
 use gpool_wire::{Document, JobPatch, List, LogFiles, Problem, Time};
@@ -39,14 +39,16 @@ pub(crate) struct Found {
     pub planned_at: Option<Timestamp>,
     /// Of a living array: its elements together.
     pub elements: Option<Elements>,
+    /// How long it has at most to save and to end when it is taken back.
+    pub save_time_max: Option<Millis>,
 }
 
 impl Found {
     /// A job, or element of an array, that waits for these reasons and so many more, or runs.
     pub fn waiting(row: &JobRow, (reasons, n_more_reasons): (Vec<Reason>, u64)) -> Self {
         let (spec, job) = (Arc::clone(&row.spec), row.job.clone());
-        let (eta, planned_at, elements) = (None, None, None);
-        Self { spec, job, reasons, n_more_reasons, eta, planned_at, elements }
+        let (eta, planned_at, elements, save_time_max) = (None, None, None, None);
+        Self { spec, job, reasons, n_more_reasons, eta, planned_at, elements, save_time_max }
     }
 
     /// A job that has ended.
@@ -57,13 +59,8 @@ impl Found {
     /// What the one who asks may see of it.
     pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
-        let shown = Shown {
-            elements: self.elements,
-            reasons: self.reasons,
-            n_more_reasons: self.n_more_reasons,
-            private,
-            eta: self.eta,
-        };
+        let Self { elements, reasons, n_more_reasons, eta, save_time_max, .. } = self;
+        let shown = Shown { elements, reasons, n_more_reasons, private, eta, save_time_max };
         let mut job = gpool_wire::Job::new(&self.spec, &self.job, now, &shown);
         if let Some(eta) = &mut job.eta {
             eta.planned_at = self.planned_at.map(Time);
@@ -86,7 +83,8 @@ pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
         let elements = elements::together(view.world, row, view.now).filter(|_| own.is_none());
         let row = own.as_ref().unwrap_or(row);
         let planned_at = view.planned_at(id);
-        Some(Found { planned_at, elements, ..Found::waiting(row, reasons) })
+        let save_time_max = Some(view.world.save_time_max(&row.spec.project));
+        Some(Found { planned_at, elements, save_time_max, ..Found::waiting(row, reasons) })
     };
     if let Some(found) = api.handle.query(living).await? {
         let eta = api.handle.eta_of(&found.job);

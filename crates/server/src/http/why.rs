@@ -107,7 +107,7 @@ pub(crate) async fn get(
 fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
     let (spec, job, reasons) = (found.spec.clone(), found.job.clone(), found.reasons.clone());
     let elements = found.elements.clone();
-    Found { spec, job, reasons, elements, ..*found }.shown(asker, now)
+    Found { spec, job, reasons, elements, save_time_max: None, ..*found }.shown(asker, now)
 }
 
 fn waits(phase: &Phase) -> bool {

@@ -182,6 +182,8 @@ const REASONS: &[(&str, &str)] = &[
     ("gpu_model_missing", "Resources"),
     ("gpu_memory_too_small", "Resources"),
     ("cpu_or_mem_short", "Resources"),
+    ("slots_kept_for_gpus", "Resources"),
+    ("user_slots", "AssocMaxJobsLimit"),
     ("unmanaged_process", "Resources"),
     ("gpu_unhealthy", "Resources"),
     ("gpu_not_allowed", "Resources"),

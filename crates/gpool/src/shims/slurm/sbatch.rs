@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::shims::flag::{Given, Said};
 use crate::shims::translated::Translated;
 use crate::shims::{gpool_line, print, read};
-use crate::verbs::submit::{dry_run, hand_in, say};
+use crate::verbs::submit::{dry_run, hand_in, note_terms, say};
 
 /// Variables that are defaults of flags, after `SBATCH_` and `SALLOC_`.
 ///
@@ -58,6 +58,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         return dry_run(&client, &request.job, session);
     }
     let job = hand_in(&client, &request)?;
+    note_terms(&job, session);
     let text = match said.has("parsable") {
         true => format!("{}\n", job.id),
         false => format!("Submitted batch job {}\n", job.id),
