@@ -1,8 +1,10 @@
 //! What one user's reads cost another: many connections of one list a long queue, or ask why its
 //! last job waits, without a pause, while another submits.
 
+use std::net::Shutdown;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::faults::become_user;
@@ -80,25 +82,33 @@ fn submissions(socket: &Path, n: u32) -> Result<Ranked> {
 /// The same while another user asks on many connections, each again as soon as it was answered.
 fn beside(socket: &Path, ask: Ask, n: u32) -> Result<Ranked> {
     let uid = rustix::process::geteuid().is_root().then_some(READER_UID);
-    let (is_over, n_open) = (AtomicBool::new(false), AtomicU32::new(0));
+    let is_over = AtomicBool::new(false);
+    let lines = Mutex::new(Vec::new());
+    let all_lines = || lines.lock().unwrap_or_else(PoisonError::into_inner);
     let read = || -> Result<()> {
         become_user(uid)?;
         let lost = |error| failed(format!("a read: {error}"));
         let mut connection = Connection::open(socket).map_err(lost)?;
-        n_open.fetch_add(1, Ordering::Relaxed);
-        let mut result = Ok(());
-        while result.is_ok() && !is_over.load(Ordering::Relaxed) {
-            result = connection.ask(ask, "", 0).map_err(lost);
+        all_lines().push(connection.line().map_err(lost)?);
+        loop {
+            let asked = connection.ask(ask, "", 0).map_err(lost);
+            // By then lines are cut, so that no answer is waited for.
+            if is_over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            asked?;
         }
-        // The rest are not waited for.
-        if is_over.load(Ordering::Relaxed) { Ok(()) } else { result }
     };
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read)).collect();
-        let are_open = || (n_open.load(Ordering::Relaxed) == READERS).then_some(());
+        let are_open = || (all_lines().len() == READERS as usize).then_some(());
         let measured = until("the readers do not connect", are_open);
         let measured = measured.and_then(|()| submissions(socket, n));
         is_over.store(true, Ordering::Relaxed);
+        for line in all_lines().iter() {
+            // One that the server has cut is as good.
+            drop(line.shutdown(Shutdown::Both));
+        }
         for reader in readers {
             reader.join().unwrap_or_else(|_| Err(failed("a reader panicked")))?;
         }

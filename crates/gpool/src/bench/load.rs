@@ -98,6 +98,14 @@ impl Connection {
         Ok(Self { stream, request: Vec::new(), answer: Vec::new() })
     }
 
+    /// The line itself, to be cut by another thread.
+    ///
+    /// # Errors
+    /// There are too many open files.
+    pub fn line(&self) -> std::io::Result<UnixStream> {
+        self.stream.get_ref().try_clone()
+    }
+
     /// Asks, and reads the answer whole.
     ///
     /// # Errors
