@@ -66,8 +66,8 @@ fn provide_schemathesis() -> anyhow::Result<()> {
     pip.args(["--retries=2", "--requirement", PINS]);
     if !step::succeeds("a virtual environment", venv)? || !step::succeeds("schemathesis", pip)? {
         bail!(
-            "schemathesis can't be installed; see the output above\n  it needs Python 3.11 to 3.14, \
-             with venv, and Python's package index"
+            "schemathesis can't be installed; see the output above\n  \
+             it needs Python 3.11 to 3.14, with venv, and Python's package index"
         );
     }
     fs::write(&installed, pins).context("writing what was installed")
