@@ -43,6 +43,7 @@ pub const KEYS: &[Key] = &[
         "\"1G\"",
         "Size of environments, scripts and array values stored for one user's jobs.",
     ),
+    usual(
         "user_dependencies_max",
         "100000",
         "Dependencies that the jobs of one user name together.",
