@@ -87,9 +87,9 @@ pub fn user_quota(
 ) -> Option<Reason> {
     let caps = world.policy().user_caps.of(&owner.user);
     let more = fit.gpus_together();
-    let slots = world.user_slots().and_then(|limits| {
-        quota_of_slots(limits, world.slots_of(owner.uid), new_slots(fit))
-    });
+    let slots = world
+        .user_slots()
+        .and_then(|limits| quota_of_slots(limits, world.slots_of(owner.uid), new_slots(fit)));
     if slots.is_some() {
         return slots;
     }

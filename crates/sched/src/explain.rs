@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
-    Allocation, AllocationState, DeviceHealth, JobId, NodeName, Phase, Policy, Reason, Shape, TakenBack,
+    Allocation, AllocationState, DeviceHealth, JobId, NodeName, Phase, Policy, Reason, Shape,
+    TakenBack,
 };
 use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, NodeRow, Snapshot, fit_of};

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{
     AllocationState, Bytes, Decision, Device, Exit, GpuRequest, JobId, JobSpec, MilliCpu, Millis,
-    Node, NodeName, Phase, Placement, Plan, ProjectName, QuotaRules, ResourceKind, Resources, Shape, Slot, SlotPart,
-    Timestamp,
+    Node, NodeName, Phase, Placement, Plan, ProjectName, QuotaRules, ResourceKind, Resources,
+    Shape, Slot, SlotPart, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
 use crate::conserve::ran;
-use crate::projects::upwards;
 use crate::order::taken_by;
+use crate::projects::upwards;
 use crate::tally::{
     BESIDE, add, booked, capacity, has_all, has_at, is_at, is_of, unusable, with_plain,
 };

@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 
 use crate::chosen::only_words;
 use crate::hold;
-use crate::request_words as words;
 use crate::kind::{amount_words, in_api_unit, kind_word};
+use crate::request_words as words;
 pub use crate::request_words::request_words;
 pub(crate) use crate::request_words::{devices, gpus, models_words, share_words};
 use crate::time::Time;

@@ -81,7 +81,8 @@ pub(crate) fn leaves(
     for (node, index) in devices {
         by_node.entry(node).or_default().push(index.to_string());
     }
-    let of_node = |(node, all): (&NodeName, Vec<String>)| format!("GPU {} of {node}", all.join(","));
+    let of_node =
+        |(node, all): (&NodeName, Vec<String>)| format!("GPU {} of {node}", all.join(","));
     let all: Vec<String> = by_node.into_iter().map(of_node).collect();
     format!("{who} {} {}", verb[1], all.join(", "))
 }

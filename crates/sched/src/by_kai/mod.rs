@@ -5,6 +5,7 @@
 //! later cycle; and a claim is made only on what somebody leaves in the same plan.
 
 mod decide;
+mod plain;
 mod sketch;
 
 use gpool_model::{Plan, Policy};
@@ -29,4 +30,15 @@ pub(crate) fn run(snapshot: &Snapshot<'_>, policy: &Policy) -> Plan {
     let settings = kai::Settings { stages, usage_feedback, ..kai::Settings::default() };
     let outcome = kai::cycle(&sketch.situation, &settings);
     Decider::new(snapshot, policy, board, sketch).plan(&outcome)
+}
+
+/// Whether a task is to have a place when others have left it.
+fn claims(world: &gpool_world::World, task: gpool_model::TaskId) -> bool {
+    let row = world.job(task.job);
+    row.is_some_and(|row| {
+        let mut own = row.job.phase.allocations().iter();
+        own.any(|it| {
+            it.task == task && matches!(it.state, gpool_model::AllocationState::Claimed { .. })
+        })
+    })
 }

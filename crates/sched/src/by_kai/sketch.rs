@@ -14,7 +14,8 @@ use gpool_model::{
 use gpool_model::{Device, ResourceKind};
 use gpool_world::{Head, JobRow, ProjectIx, ShapeIx, Snapshot, World};
 
-use super::DEPTH;
+use super::plain::PlainSlots;
+use super::{DEPTH, claims};
 use crate::board::Board;
 use crate::caps::Users;
 use crate::elements::Elements;
@@ -206,6 +207,7 @@ impl<'a, 'b> Maker<'a, 'b> {
             heads.entry(key.project_ix).or_default().add(line);
         }
         let (mut users, mut elements) = (Users::default(), Elements::default());
+        let mut plain = PlainSlots::of(self.board);
         for heads in heads.values_mut() {
             heads.open(|_| false);
             let mut n_taken = 0;
@@ -222,6 +224,10 @@ impl<'a, 'b> Maker<'a, 'b> {
                     self.sketch.waiting.of_shape(head.shape_ix, &reason);
                     continue;
                 }
+                if let Some(reason) = plain.short(self.board, &shape.fit) {
+                    self.sketch.waiting.of_shape(head.shape_ix, &reason);
+                    continue;
+                }
                 if let Some(reason) = elements.full(world, row.job.id) {
                     let n_left = elements.n_left(row);
                     let array = row.job.id.number;
@@ -232,6 +238,7 @@ impl<'a, 'b> Maker<'a, 'b> {
                 let (job, attempt) = elements.next(row);
                 self.waits(row, (job, attempt), head.shape_ix);
                 users.started(world, policy, shape);
+                plain.take(&shape.fit);
                 n_taken += 1;
                 match elements.take(row) {
                     true => heads.push_again(head),
@@ -338,15 +345,6 @@ impl<'a, 'b> Maker<'a, 'b> {
         self.sketch.situation.nodes = nodes;
         self.sketch
     }
-}
-
-/// Whether a task is to have a place when others have left it.
-fn claims(world: &World, task: gpool_model::TaskId) -> bool {
-    let row = world.job(task.job);
-    row.is_some_and(|row| {
-        let mut own = row.job.phase.allocations().iter();
-        own.any(|it| it.task == task && matches!(it.state, AllocationState::Claimed { .. }))
-    })
 }
 
 /// Devices that somebody is to have alone, now or later: by node and device.

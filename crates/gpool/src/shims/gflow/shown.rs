@@ -54,7 +54,10 @@ pub fn reason(job: &Job) -> Option<String> {
         "held_by_user" | "held_by_admin" => "JobHeldUser",
         "begin_time" | "backoff_after_failure" => "BeginTime",
         "waits_for_job" => "Dependency",
-        "quota_user" | "quota_user_in_project" | "quota_project" | "user_slots"
+        "quota_user"
+        | "quota_user_in_project"
+        | "quota_project"
+        | "user_slots"
         | "group_parallel_limit" => "Quota",
         _ => "Resources",
     };
