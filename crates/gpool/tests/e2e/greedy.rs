@@ -71,7 +71,7 @@ fn with_slots(slots: u32) -> Option<Cluster> {
 }
 
 fn n_running(cluster: &Cluster, array: &str) -> u64 {
-    cluster.job(array).array.unwrap().n_in(&[gpool_wire::JobState::Running])
+    cluster.job(array).array.unwrap().n_in(&[gpool_model::job::JobState::Running])
 }
 
 #[test]
