@@ -9,8 +9,8 @@ use crate::case::Case;
 /// No more are kept: a fault that lasts makes the same one again and again.
 const KEPT_MOST: usize = 20;
 
-/// Writes the case of a bad plan, one file a revision, unless there are many already. What it holds is everybody's, and so for
-/// nobody else to read.
+/// Writes the case of a bad plan, one file for each revision, unless there are many already. Only
+/// the server's user can read it: it shows jobs of all users.
 pub(crate) fn dump(folder: &Path, case: &Case) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     if std::fs::read_dir(folder)?.count() >= KEPT_MOST {

@@ -12,7 +12,7 @@ use gpool_model::{
 use gpool_scenario::Situation;
 use gpool_store::{JournalEntry, Reader};
 use gpool_wire::Time;
-use gpool_wire::job::cause_word;
+use gpool_wire::cause::cause_word;
 use gpool_world::Snapshot;
 
 use crate::case::Case;

@@ -8,7 +8,7 @@ use gpool_model::event::Journaled;
 use gpool_model::job::{EndCause, JobState};
 use gpool_model::{Event, JobId, NodeName, Outcome, Phase, Refusal, Seq, Timestamp};
 use gpool_store::Reader;
-use gpool_wire::job::{cause_word, cause_words};
+use gpool_wire::cause::{cause_word, cause_words};
 use gpool_wire::{Became, Before, RecoveredJob, Recovery, Time};
 use gpool_world::World;
 

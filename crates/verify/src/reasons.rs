@@ -401,7 +401,7 @@ impl Moment<'_> {
             let needed = on_node(self.fit);
             let times = needed.iter().filter_map(|(kind, amount)| match is_free {
                 true => node.free(kind).checked_div(amount),
-                false => node.node.capacity.get(kind).checked_div(amount),
+                false => capacity(node.node, kind).checked_div(amount),
             });
             match is_free && node.is_occupied(None, self.fit.is_exclusive(), false) {
                 true => 0,

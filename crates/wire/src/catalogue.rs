@@ -223,7 +223,7 @@ catalogue! {
         "One job may wait for a limited number of other jobs, and so may all jobs of one user \
          together, so that the server has memory and time left for others. Let a job wait for an \
          array (`--after ARRAY`) instead of many jobs, or for one job in between that waits for \
-         some of them. The limits are job_dependencies_max and user_dependencies_max in gpool.toml.";
+         some of them. job_dependencies_max and user_dependencies_max in gpool.toml set limits.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job has that id, neither living nor in the archive. `gpool queue --state all` lists \
          all there are.";

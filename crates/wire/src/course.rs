@@ -13,7 +13,7 @@ use crate::amount::Written;
 use crate::check::{dependencies, invalid, span, time_limit};
 use crate::create::JobCreate;
 use crate::exits::Exits;
-use crate::job::{cause_word, cause_words};
+use crate::cause::{cause_word, cause_words};
 use crate::json::nearest;
 use crate::schema;
 use crate::signal;

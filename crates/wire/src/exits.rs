@@ -11,7 +11,7 @@ use crate::check::{invalid, span};
 use crate::course::written;
 use crate::create::JobCreate;
 use crate::hold;
-use crate::job::{cause_word, cause_words};
+use crate::cause::{cause_word, cause_words};
 use crate::json::nearest;
 use crate::reason::Reason;
 use crate::signal;

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::create::JobCreate;
-use crate::job::cause_word;
+use crate::cause::cause_word;
 use crate::time::Time;
 
 /// The tasks of a job that has several.

@@ -14,6 +14,7 @@ pub mod amount;
 pub mod array;
 pub mod attach;
 pub mod catalogue;
+pub mod cause;
 pub mod check;
 mod check_gpus;
 mod chosen;

@@ -154,8 +154,17 @@ fn reasons() -> Vec<(Reason, &'static str)> {
                 n_jobs: 2,
                 until: Some(Timestamp::new(1_795_188_600_123)),
             },
-            "its place is decided; 2 jobs, such as job 7, leave it first, by Fri 20 Nov 15:30 UTC \
-             at the latest",
+            "its place is decided; 2 jobs, such as job 7 of bo (project red), give back GPU 0,1 of \
+             lab7 first, by Fri 20 Nov 15:30 UTC at the latest",
+        ),
+        (
+            Reason::SlotsKeptForGpus { node: lab7(), need: 1, free: 0, most: 448, slots: 512 },
+            "jobs without GPUs have 448 of 512 task slots of lab7, and 64 are kept for jobs with \
+             GPUs",
+        ),
+        (
+            Reason::UserSlots { used: 409, most: 409, slots: 512 },
+            "its user has 409 of 512 task slots, and one user may have 409",
         ),
         (
             Reason::GpuTimeHad { job, theirs: hours(30), own: hours(2), until: None },

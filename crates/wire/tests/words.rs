@@ -63,7 +63,6 @@ fn refusals() -> Vec<Refusal> {
         Refusal::PriorityTooHigh { asked: 10, most: 0 },
         Refusal::CannotRunAs { user: text("bo"), only: 1000 },
         Refusal::TooManyJobs { n_found: 3, n_asked: 1, most: 3 },
-        Refusal::TooManyDependencies { n_found: None, n_asked: 4, most: 3 },
         Refusal::TooManyDependencies { n_found: Some(3), n_asked: 1, most: 3 },
         Refusal::UserCap { n_found: 3, n_asked: 1, most: 3, project: None },
         Refusal::AboveUserCap { user, project: None, what: UserCap::Gpus, asked: 2500, most: 2000 },

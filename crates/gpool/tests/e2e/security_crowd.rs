@@ -66,8 +66,8 @@ fn many_dependencies_of_one_user_are_refused_and_take_no_memory() {
     assert_eq!(wait_for_held(&http, 1000, 1000), 429);
     assert_eq!(bulk(&http, &waiting(1000).repeat(100)), 201);
     let refused = as_user(&cluster, NOBODY, &["submit", "--after", "1", "--", "true"]);
-    refused.refused(7, &["100000 dependencies", "your jobs name 100000", "GP0511"]);
-    as_user(&cluster, SOMEBODY, &["help", "GP0511"]).ok();
+    refused.refused(7, &["100000 dependencies", "your jobs name 100000", "GP0522"]);
+    as_user(&cluster, SOMEBODY, &["help", "GP0522"]).ok();
     read_and_work(&cluster);
     as_user(&cluster, NOBODY, &["cancel", "all"]).ok();
     as_user(&cluster, NOBODY, &["submit", "--", "true"]).ok();

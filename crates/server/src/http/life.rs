@@ -13,7 +13,8 @@ use gpool_model::{
     LimitChange, Millis, Phase, Placement, Refusal, Timestamp,
 };
 use gpool_store::{ArchiveFilter, JournalSearch};
-use gpool_wire::job::{PRIVATE, cause_words};
+use gpool_wire::cause::cause_words;
+use gpool_wire::job::PRIVATE;
 use gpool_wire::{JobEvent, List, PlacedOn, Problem, Time};
 use serde_json::{Value, json};
 

@@ -177,7 +177,9 @@ fn reads_that_take_for_ever_keep_no_other_user_waiting() {
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
     for _ in 0..100 {
         let wait = std::sync::Arc::clone(&wait);
-        let work = move || drop(wait.lock().unwrap().recv());
+        let work = move || {
+            let _ = wait.lock().unwrap().recv();
+        };
         rig.handle.shared.reads.push(ANA, Box::new(work));
     }
     // Every thread that the first user may have is taken, and a hundred reads wait.
