@@ -83,10 +83,10 @@ limit = 8
 members = [\"ana\", \"@students\"]
 
 Keys: parent gpus limit gpus_of limit_of gpus_in limit_in weight priority cpus cpus_limit mem
-mem_limit jobs_limit min_runtime min_runtime_own save_time_max members admins time_default time_max
-preemptible user_pending user_running user_gpus. 0 is nothing, \"none\" takes a setting away,
-\"unlimited\" is a guarantee of all there is. Of one model, or in one pool: gpus_of = { h100 = 4 }, gpus_in =
-{ batch = 2 }; the same as --gpus-of h100=4 --gpus-in batch=2.",
+mem_limit jobs_limit min_runtime min_runtime_own save_time_max members admins time_default
+time_max preemptible user_pending user_running user_gpus. 0 is nothing, \"none\" takes a setting
+away, \"unlimited\" is a guarantee of all there is. Of one model, or in one pool: gpus_of = { h100
+= 4 }, gpus_in = { batch = 2 }; the same as --gpus-of h100=4 --gpus-in batch=2.",
     },
     Topic {
         name: "scheduling",

@@ -17,6 +17,7 @@ use gpool_model::job::JobState;
 use gpool_model::{Eta, JobId, Notice, Phase, Timestamp};
 use gpool_wire::{Calibration, ForecastState, Time};
 use gpool_world::Snapshot;
+use tokio::sync::Notify;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Instant as Moment, sleep_until};
 
@@ -40,6 +41,7 @@ const FILE: &str = "forecast.json";
 pub(crate) struct Forecaster {
     path: PathBuf,
     kept: Mutex<Kept>,
+    commanded: Notify,
 }
 
 #[derive(Default)]
@@ -58,7 +60,14 @@ impl Forecaster {
         let path = state_dir.join(FILE);
         let learnt = std::fs::read(&path).ok().and_then(|bytes| read(&bytes));
         let learnt = Arc::new(learnt.unwrap_or_default());
-        Self { path, kept: Mutex::new(Kept { learnt, is_saved: true, ..Kept::default() }) }
+        let kept = Mutex::new(Kept { learnt, is_saved: true, ..Kept::default() });
+        Self { path, kept, commanded: Notify::new() }
+    }
+
+    /// Makes a new forecast due. Some commands publish nothing and change starts nevertheless: an
+    /// edit, the resumption of a job whose GPUs are not free.
+    pub fn commanded(&self) {
+        self.commanded.notify_one();
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -215,6 +224,11 @@ pub(crate) async fn keep(handle: CoreHandle) {
                 Err(RecvError::Lagged(_)) => is_due = true,
                 Err(RecvError::Closed) => return,
             },
+            () = forecaster.commanded.notified() => {
+                if !std::mem::replace(&mut is_due, true) {
+                    next = next.max(Moment::now() + SETTLE);
+                }
+            }
             () = sleep_until(next), if is_due => {
                 is_due = false;
                 let began = Instant::now();

@@ -231,7 +231,10 @@ impl CoreHandle {
         self.shared.inputs.send(input).map_err(|_| Refusal::ShuttingDown)?;
         match answer.await {
             Ok(Err(Refusal::NoSuchJob { id })) => Err(self.absent(id).await?),
-            Ok(reply) => reply,
+            Ok(reply) => {
+                self.shared.forecaster.commanded();
+                reply
+            }
             Err(_) => Err(Refusal::ShuttingDown),
         }
     }

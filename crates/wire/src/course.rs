@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
+use crate::cause::{cause_word, cause_words};
 use crate::check::{dependencies, invalid, span, time_limit};
 use crate::create::JobCreate;
 use crate::exits::Exits;
-use crate::cause::{cause_word, cause_words};
 use crate::json::nearest;
 use crate::schema;
 use crate::signal;

@@ -7,11 +7,11 @@ use gpool_model::unit::Millis;
 use gpool_model::{Checkpoint, Exit, Job, JobSpec, PauseCause, Phase, Refusal};
 
 use crate::amount::Written;
+use crate::cause::{cause_word, cause_words};
 use crate::check::{invalid, span};
 use crate::course::written;
 use crate::create::JobCreate;
 use crate::hold;
-use crate::cause::{cause_word, cause_words};
 use crate::json::nearest;
 use crate::reason::Reason;
 use crate::signal;

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
-use crate::create::JobCreate;
 use crate::cause::cause_word;
+use crate::create::JobCreate;
 use crate::time::Time;
 
 /// The tasks of a job that has several.

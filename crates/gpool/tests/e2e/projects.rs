@@ -213,7 +213,8 @@ fn a_claim_waits_through_a_restart_and_what_is_cancelled_meanwhile() {
         cluster.until_is(id, "starting");
     }
     let why = cluster.gpool(["why", &first]).ok();
-    assert!(why.contains("its place is decided; job ") && why.contains("(project red) gives back GPU "), "{why}");
+    let is_decided = why.contains("its place is decided; job ");
+    assert!(is_decided && why.contains("(project red) gives back GPU "), "{why}");
     let reason = &cluster.gpool(["why", &first, "--json"]).json()["items"][0]["reasons"][0];
     assert_eq!(reason["code"], "preemption_grace", "{reason}");
     let is_leaving = |id: &&String| cluster.job(id).state.as_str() == "stopping";

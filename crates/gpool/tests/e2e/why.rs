@@ -109,7 +109,7 @@ fn a_paused_job_is_resumed_and_not_released() {
     let row = until("there is a forecast", || {
         let table = cluster.gpool(["queue"]).ok();
         let row = table.lines().find(|line| line.contains("paused"))?.to_owned();
-        row.contains('–').then_some(row)
+        row.contains("  by ").then_some(row)
     });
     says(&row, &["goes on there"]);
 }
