@@ -250,7 +250,7 @@ impl Client {
         let mut body = WhileHeard { body, hung_up };
         let request = request_of(call, SendBody::from_reader(&mut body))?;
         let request = once.configure_request(request).timeout_global(self.timeout).build();
-        let answered = self.checked(once.run(request)).and_then(|response| read_all(response));
+        let answered = self.checked(once.run(request)).and_then(read_all);
         understand(&answered.map_err(Error::maybe_done)?)
     }
 

@@ -34,6 +34,9 @@ impl KnownEnds<'_> {
     pub const NONE: Self = Self { jobs: &[], arrays: &[] };
 }
 
+/// How jobs ended that others wait for, and arrays.
+type Ends<'e> = (&'e [(JobId, Outcome)], &'e [(JobId, ArrayEnds)]);
+
 impl Control {
     /// More live jobs than this are refused, so that memory stays bounded.
     const LIVE_JOBS_MAX: usize = 2_000_000;
@@ -245,7 +248,7 @@ impl Control {
         now: Timestamp,
         caller: &Caller,
         jobs: &[NewJob],
-        (ends, array_ends): (&[(JobId, Outcome)], &[(JobId, ArrayEnds)]),
+        (ends, array_ends): Ends<'_>,
     ) -> Result<Reply, Refusal> {
         let ends = KnownEnds { jobs: ends, arrays: array_ends };
         Self::imagined(world, now).would_submit(caller, jobs, ends)

@@ -64,7 +64,7 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
     let client = client.with_timeout(Some(timeout.map_or(PATIENCE, |it| it.min(PATIENCE))));
     let status = match status(&client, session)? {
         Asked::Answered(status) => status,
-        Asked::Hangs(server, error) => return kill(&server, error, args, session),
+        Asked::Hangs(server, error) => return kill(&server, &error, args, session),
     };
     let grace = if args.now { longest_grace(&client)? } else { Duration::ZERO };
     client.shutdown(args.now)?;
@@ -175,7 +175,7 @@ impl Process {
 }
 
 /// Kills a server that hangs, which is safe, if the user agrees.
-fn kill(server: &Process, error: Error, args: DownArgs, session: &Session) -> Result {
+fn kill(server: &Process, error: &Error, args: DownArgs, session: &Session) -> Result {
     let pid = server.pid;
     let what = match error {
         Error::Silent { silence, .. } => silence.to_string(),

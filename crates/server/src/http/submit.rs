@@ -42,9 +42,9 @@ pub(crate) struct DryRun {
 #[expect(dead_code, reason = "it is a schema")]
 enum ForecastOrJob {
     /// With `dry_run`.
-    Forecast(Document<Forecast>),
+    Forecast(Box<Document<Forecast>>),
     /// For a repeated request.
-    Job(Document<gpool_wire::Job>),
+    Job(Box<Document<gpool_wire::Job>>),
 }
 
 /// Submits a job. It is durable when the answer comes. With `Idempotency-Key` a repeated request is
