@@ -1,7 +1,7 @@
 //! The process that forks shepherds, and the agent's line to it. To start the program anew for each
 //! task costs more than all that a shepherd does for a short job: this process starts once, has
 //! everything loaded, and is copied. It also takes in the processes of a job when its shepherd is
-//! killed ([`leftovers`]), so it stays until its last shepherd has ended, without an agent if need
+//! killed (`leftovers`), so it stays until its last shepherd has ended, without an agent if need
 //! be. A nursery that is killed ends no task, and the agent starts another.
 
 pub(crate) mod leftovers;
