@@ -28,7 +28,7 @@ pub struct AdminHold {
 }
 
 impl Job {
-    /// Who keeps it from starting or from going on, if anybody does.
+    /// Returns the holder that keeps the job from starting or going on, if any.
     #[must_use]
     pub fn holder(&self) -> Option<Holder> {
         match &self.phase {

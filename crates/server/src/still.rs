@@ -1,5 +1,5 @@
-//! Copies of the state that are looked at beside the core. All that ask at the same time share one,
-//! and making them takes the core a small part of its time, however many ask.
+//! Copies of the state for reads beside the core. Reads at the same time share one copy, and making
+//! copies takes a bounded part of the core's time.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use tokio::sync::oneshot;
 use crate::core::now;
 use crate::handle::{Deliver, View};
 
-/// Between two copies, as often as the last one took: a tenth of the core's time at the most.
+/// Pause before the next copy, in multiples of the time that the last one took.
 const PAUSE_PER_COST: u32 = 10;
-/// While nothing changes, the same copy is good for so long; so long it is kept.
+/// How long a copy is kept, and reused while nothing changes.
 const KEEP: Duration = Duration::from_secs(2);
-/// Reasons are as old as this at the most.
+/// Greatest age of shared reasons.
 const REASONS_KEEP: Duration = Duration::from_secs(1);
 
 /// The state at one moment.
@@ -90,7 +90,7 @@ impl Stills {
         self.last.take_if(is_old).map(|last| last.still)
     }
 
-    /// Answers those that have asked, unless it is too early for another copy.
+    /// Answers the waiting reads, unless it is too early for another copy.
     pub fn take(&mut self, view: &View<'_>) -> Option<Deliver> {
         self.asked.retain(|reply| !reply.is_closed());
         if self.asked.is_empty() {

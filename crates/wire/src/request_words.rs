@@ -61,8 +61,8 @@ pub(crate) fn models_words(asked: &GpuRequest) -> String {
     models.collect::<Vec<_>>().join(" or ")
 }
 
-/// Jobs that leave, whose they are, and what they give back: `job 5 of bo (project red) gives back
-/// GPU 0, 1 of lab1`.
+/// Names the jobs that leave, their user and project, and the GPUs that they give back: `job 5 of
+/// bo (project red) gives back GPU 0,1 of lab1`.
 pub(crate) fn leaves(
     (job, n_jobs): (JobId, u64),
     of: Option<&(Arc<str>, ProjectName)>,

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 const READERS: u32 = 240;
 /// A number that no account has.
 const READER_UID: u32 = 1_900_000_000;
-/// Another user's submission may take so many times what it takes alone.
+/// Limit for another user's submission, as a multiple of its time alone.
 const RATIO_MAX: f64 = 10.0;
 
 /// Fills the queue, times submissions alone and beside each kind of read.

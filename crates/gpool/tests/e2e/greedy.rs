@@ -59,7 +59,7 @@ fn an_owner_does_not_start_a_job_that_an_admin_requeued_with_a_hold() {
     cluster.until_is(&element, "running");
 }
 
-/// A server of root's whose node has so many task slots; the rest is as usual.
+/// A server of root with that number of task slots on its node.
 fn with_slots(slots: u32) -> Option<Cluster> {
     let mut cluster = cluster()?;
     cluster.down(&["--now"]);

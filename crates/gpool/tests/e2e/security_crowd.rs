@@ -23,7 +23,7 @@ fn bulk(http: &Http, lines: &str) -> u16 {
     http.send("POST", "/api/v1/jobs/bulk", &JSONL, lines.as_bytes()).status
 }
 
-/// As many jobs as there are lines with `after`, each of which waits for so many held ones.
+/// Submits `n_held` held jobs, and `n_jobs` jobs that each wait for all of them.
 fn wait_for_held(http: &Http, n_jobs: usize, n_held: usize) -> u16 {
     assert_eq!(bulk(http, &"{\"command\":[\"true\"],\"hold\":true}\n".repeat(n_held)), 201);
     bulk(http, &waiting(n_held).repeat(n_jobs))
