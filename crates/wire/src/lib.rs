@@ -94,7 +94,7 @@ pub use pool::{MoveNodes, Pool};
 pub use problem::Problem;
 pub use project::{ProjectSet, ProjectSettings};
 pub use project_shown::{Project, ProjectChanged, ProjectFacts, ProjectsAnswer, SettingChanged};
-pub use quota::{QuotaLoan, QuotaOverview, QuotaPart, QuotaRow};
+pub use quota::{QuotaLoan, QuotaOverview, QuotaPart, QuotaReturn, QuotaRow, ReturnedGpu};
 pub use reason::Reason;
 pub use recovery::{Became, Before, RecoveredJob, Recovery};
 pub use report::{Hint, Report, Totals};

@@ -80,6 +80,34 @@ pub struct QuotaLoan {
     pub basis: Option<String>,
 }
 
+/// GPUs that a job is giving back to another job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct QuotaReturn {
+    /// The job that leaves.
+    pub job: String,
+    /// Its user.
+    pub user: String,
+    /// Its project.
+    pub project: String,
+    /// What it gives back.
+    pub gpus: Vec<ReturnedGpu>,
+    /// The job that gets them.
+    pub beneficiary: String,
+    /// The project of that job; `null` if that job is gone.
+    pub beneficiary_project: Option<String>,
+    /// When they are free at the latest: the job is killed then.
+    pub until: Time,
+}
+
+/// A GPU that is given back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReturnedGpu {
+    /// The node it is on.
+    pub node: String,
+    /// Its index there.
+    pub gpu: u32,
+}
+
 /// What the projects may have and have at a moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QuotaOverview {
@@ -89,6 +117,8 @@ pub struct QuotaOverview {
     pub gpus: f64,
     /// Whether anything is shared between projects.
     pub shared: bool,
+    /// Jobs that are told to leave, by id, and the GPUs that they give back.
+    pub returns: Vec<QuotaReturn>,
     /// What should be known.
     pub warnings: Vec<String>,
 }

@@ -1,9 +1,10 @@
 //! Projects and quotas for people.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_wire::{
-    Project, ProjectsAnswer, QuotaLoan, QuotaOverview, QuotaPart, QuotaRow, SettingChanged, Written,
+    Project, ProjectsAnswer, QuotaLoan, QuotaOverview, QuotaPart, QuotaReturn, QuotaRow,
+    SettingChanged, Written,
 };
 
 use super::clock;
@@ -351,9 +352,32 @@ fn part_words(it: &QuotaPart) -> String {
     format!("{part}: {}", words.into_iter().chain([holds]).collect::<Vec<_>>().join(" · "))
 }
 
+/// A line for each job that is giving back GPUs: who, which ones, to whom and by when.
+fn return_lines(returns: &[QuotaReturn], view: &View<'_>) -> Vec<String> {
+    let line = |it: &QuotaReturn| {
+        let mut by_node = BTreeMap::<&str, Vec<String>>::new();
+        for gpu in &it.gpus {
+            by_node.entry(&gpu.node).or_default().push(gpu.gpu.to_string());
+        }
+        let gpus = by_node.iter().map(|(node, all)| format!("{}:{}", safe(node), all.join(",")));
+        let gpus = gpus.collect::<Vec<_>>().join(" ");
+        let to = it.beneficiary_project.as_deref().map(|to| format!(" of {}", safe(to)));
+        format!(
+            "job {} of {} ({}) gives back GPU {gpus} to job {}{}, by {} at the latest",
+            it.job,
+            safe(view.user(&it.user)),
+            safe(&it.project),
+            it.beneficiary,
+            to.unwrap_or_default(),
+            view.clock.short(it.until, view.now),
+        )
+    };
+    returns.iter().map(line).collect()
+}
+
 /// What stands below the quotas.
 #[must_use]
-pub fn quota_footer(all: &QuotaOverview) -> String {
+pub fn quota_footer(all: &QuotaOverview, view: &View<'_>) -> String {
     let mut lines = Vec::new();
     let gpus = if (all.gpus - 1.0).abs() < f64::EPSILON { "GPU" } else { "GPUs" };
     let what = match (all.shared, all.projects.iter().any(|it| it.on_loan > 0.0)) {
@@ -362,6 +386,7 @@ pub fn quota_footer(all: &QuotaOverview) -> String {
         (true, false) => "nothing is on loan",
     };
     lines.push(format!("{} {gpus} · {what}", all.gpus));
+    lines.extend(return_lines(&all.returns, view));
     lines.extend(all.warnings.iter().map(|warning| format!("note: {}", safe(warning))));
     lines.join("\n")
 }
@@ -414,6 +439,29 @@ mod tests {
             "red borrows 1 of nobody's: given back when asked, else at no known time\n\
              red borrows 2 from nlp: given back when asked, else by 09:00 (by limit)\n\
              red lends 1 to web: given back by 09:00 (predicted), not all of it when asked"
+        );
+    }
+
+    #[test]
+    fn a_job_that_gives_back_gpus_is_named_with_them_and_its_end() {
+        let clock = clock::Clock::of(Some("UTC".to_owned()));
+        let now = Time(gpool_model::Timestamp::new(1_800_000_000_000));
+        let view = View { clock: &clock, now, me: "ana" };
+        let gpu = |node: &str, gpu| gpool_wire::ReturnedGpu { node: node.to_owned(), gpu };
+        let it = QuotaReturn {
+            job: "4".to_owned(),
+            user: "bo".to_owned(),
+            project: "red".to_owned(),
+            gpus: vec![gpu("lab1", 0), gpu("lab2", 3), gpu("lab1", 1)],
+            beneficiary: "9".to_owned(),
+            beneficiary_project: Some("nlp".to_owned()),
+            until: Time(gpool_model::Timestamp::new(1_800_000_600_000)),
+        };
+        assert_eq!(
+            return_lines(&[it], &view),
+            [
+                "job 4 of bo (red) gives back GPU lab1:0,1 lab2:3 to job 9 of nlp, by 08:10 at the latest"
+            ]
         );
     }
 

@@ -30,7 +30,7 @@ pub fn run(args: &QuotaArgs, session: &Session) -> Result {
     let client = session.client()?;
     show(&QUOTA, &args.list, session, || {
         let all = client.quota()?;
-        let mut footer = quota_footer(&all);
+        let mut footer = quota_footer(&all, &session.view());
         let rows = match &args.of {
             Some(name) => {
                 let rows = near(&all, name)?;

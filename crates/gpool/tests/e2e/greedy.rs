@@ -123,4 +123,9 @@ fn a_borrower_leaves_in_the_time_that_the_cluster_allows() {
     let why = as_nobody(&cluster, &["why", &owner, "--json"]).json();
     let until = why.to_string();
     assert!(until.contains("preemption_grace"), "{until}");
+    let quota = as_nobody(&cluster, &["quota"]);
+    let words = format!(
+        "job {borrower} of 65533 (blue) gives back GPU lab1:0,1 to job {owner} of red, by "
+    );
+    assert!(quota.out.contains(&words), "{quota:?}");
 }

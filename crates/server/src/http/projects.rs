@@ -8,16 +8,18 @@ use axum::http::HeaderMap;
 use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
 use gpool_control::project_tree::{self, Projects};
+use gpool_model::job::StopCause;
 use gpool_model::{
-    Amount, Command, GpuTime, Project, ProjectChange, ProjectChangeHow, ProjectName, ProjectsAsk,
-    Refusal, Reply, ResourceKind, Resources,
+    AllocationState, Amount, Command, GpuTime, JobId, PauseCause, Phase, Project, ProjectChange,
+    ProjectChangeHow, ProjectName, ProjectsAsk, Refusal, Reply, ResourceKind, Resources,
 };
 use gpool_sched::{Lent, ProjectShare};
 use gpool_wire::{
     Document, List, Problem, ProjectFacts, ProjectSet, ProjectSettings, ProjectsAnswer, QuotaLoan,
-    QuotaOverview, QuotaPart, QuotaRow, Time, project_shown, project_words,
+    QuotaOverview, QuotaPart, QuotaReturn, QuotaRow, ReturnedGpu, Time, project_shown,
+    project_words,
 };
-use gpool_world::{ProjectIx, Snapshot, World};
+use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use super::Api;
 use super::asker::Asks;
@@ -283,8 +285,57 @@ pub(crate) fn overview(view: &View<'_>) -> QuotaOverview {
         projects: in_tree(projects).into_iter().map(row).collect(),
         gpus: gpus(world.capacity().get(&ResourceKind::Gpu)),
         shared: !shares.is_empty(),
+        returns: returns(world),
         warnings: warnings.iter().map(project_words::warning).collect(),
     }
+}
+
+/// Jobs that give back GPUs because another job is to have them.
+fn returns(world: &World) -> Vec<QuotaReturn> {
+    // Whoever claims what a job leaves, the first by id; and whom it was taken back for, if
+    // nobody claims it any more.
+    let mut claimed = BTreeMap::<JobId, JobId>::new();
+    for claimant in world.claimants() {
+        let allocations = world.job(claimant).map(|row| row.job.phase.allocations());
+        for allocation in allocations.into_iter().flatten() {
+            if let AllocationState::Claimed { after } = &allocation.state {
+                for task in after {
+                    claimed.entry(task.job).or_insert(claimant);
+                }
+            }
+        }
+    }
+    let row = |row: &JobRow| {
+        let beneficiary = claimed.get(&row.job.id).copied().or(match &row.job.phase {
+            Phase::Stopping { cause: StopCause::TakenBack { beneficiary, .. }, .. }
+            | Phase::Paused { why: PauseCause::TakenBack { beneficiary, .. }, .. } => {
+                Some(*beneficiary)
+            }
+            _ => None,
+        })?;
+        let mut until = None;
+        let mut gpus = Vec::new();
+        for allocation in row.job.phase.allocations() {
+            if let AllocationState::Releasing { deadline } = allocation.state {
+                until = until.max(Some(deadline));
+                gpus.extend(allocation.held_slots().iter().map(|slot| ReturnedGpu {
+                    node: allocation.node.to_string(),
+                    gpu: slot.index,
+                }));
+            }
+        }
+        let project = world.job(beneficiary).map(|row| row.spec.project.to_string());
+        Some(QuotaReturn {
+            job: row.job.id.to_string(),
+            user: row.spec.owner.user.to_string(),
+            project: row.spec.project.to_string(),
+            gpus,
+            beneficiary: beneficiary.to_string(),
+            beneficiary_project: project,
+            until: Time(until?),
+        })
+    };
+    world.leaving().filter_map(row).filter(|it| !it.gpus.is_empty()).collect()
 }
 
 fn gpus(milli: u64) -> f64 {
