@@ -1,17 +1,18 @@
 //! One cycle: snapshot, plan, verify, apply. A plan that breaks an invariant, or a panic while it
-//! is made, changes nothing and raises an alert.
+//! is made, is not applied and raises an alert; the job that it goes wrong for is set aside.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gpool_model::event::Journaled;
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Decision, Effect, JobId, Millis, Phase, Placement, Plan,
+    Alert, Allocation, AllocationState, Attempt, Decision, JobId, Millis, Phase, Placement, Plan,
     PlannedStart, TaskId, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::Snapshot;
 
 use crate::control::Control;
+use crate::set_aside;
 
 /// What is said of a plan that was never finished.
 pub const PANICKED: &str = "the scheduler panicked";
@@ -44,6 +45,9 @@ fn leaving(decisions: &[Decision], after: &[u32]) -> Vec<JobId> {
 impl Control {
     /// So many cycles follow each other in one step at most.
     const ROUNDS_MAX: usize = 8;
+
+    /// So many jobs are set aside in one step at most; the next step goes on.
+    const SET_ASIDE_MAX: usize = 64;
 
     /// Decides what starts now and applies it, until nothing is left to decide. What is lent late
     /// in a cycle can put a project over its share, and then whoever is entitled takes that back:
@@ -108,7 +112,23 @@ impl Control {
         self.planned.iter().map(|planned| planned.at).filter(|at| *at > self.now).min()
     }
 
+    /// A plan that breaks no invariant. The job for which one does is set aside, and the others are
+    /// planned without it. `None` if no such job can be named, or there are very many.
     fn verified_plan(&mut self) -> Option<Plan> {
+        for _ in 0..Self::SET_ASIDE_MAX {
+            let refused = match self.plan() {
+                Ok(plan) => return Some(plan),
+                Err(refused) => refused,
+            };
+            if !self.set_aside(*refused) {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Plans, and verifies.
+    fn plan(&mut self) -> Result<Plan, Box<Alert>> {
         let snapshot = Snapshot { world: &self.world, now: self.now };
         let policy = self.world.policy();
         let workspace = &mut self.workspace;
@@ -117,21 +137,23 @@ impl Control {
             let mut plan = gpool_sched::decide(&snapshot, policy, workspace);
             distort.iter().for_each(|distort| distort(&mut plan));
             let violations = gpool_verify::verify(&snapshot, policy, &plan);
-            if !violations.is_empty() {
-                plan.waits = gpool_sched::plan(&snapshot, policy, workspace).waits;
+            if violations.is_empty() {
+                return Ok(plan);
             }
-            (plan, violations)
+            let set_aside = set_aside::wrong_for(&snapshot, policy, &plan);
+            plan.waits = gpool_sched::plan(&snapshot, policy, workspace).waits;
+            Err((plan, violations, set_aside))
         }));
-        let (plan, violations) = match made {
-            Ok((plan, violations)) if violations.is_empty() => return Some(plan),
-            Ok((plan, violations)) => {
-                (Some(Box::new(plan)), violations.iter().map(ToString::to_string).collect())
+        let (plan, violations, set_aside) = match made {
+            Ok(Ok(plan)) => return Ok(plan),
+            Ok(Err((plan, violations, set_aside))) => {
+                (Some(plan), violations.iter().map(ToString::to_string).collect(), set_aside)
             }
-            Err(_) => (None, vec![PANICKED.to_owned()]),
+            Err(_) => (None, vec![PANICKED.to_owned()], workspace.turn_of()),
         };
         self.workspace = Workspace::default();
-        self.effect(Effect::Alert { now: self.now, plan, violations });
-        None
+        let (basis, records) = (self.world.revision(), self.world.records());
+        Err(Box::new(Alert { now: self.now, basis, records, plan, violations, set_aside }))
     }
 
     /// Whether a job that waits has done so for long; of an element, whether its array has.

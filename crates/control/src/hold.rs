@@ -152,7 +152,7 @@ impl Control {
 /// owner, and that of an admin of the server from admins of its project.
 fn is_stronger(job: &Job, hold: Option<&AdminHold>) -> bool {
     match (job.holder(), hold) {
-        (None, _) | (Some(Holder::User), Some(_)) => true,
+        (None, _) | (Some(Holder::User | Holder::Scheduler), Some(_)) => true,
         (Some(Holder::Admin), Some(hold)) => {
             hold.project.is_none() && !job.is_held_by_server_admin()
         }

@@ -35,6 +35,7 @@ pub mod replay;
 mod reports;
 mod reserve;
 mod sessions;
+mod set_aside;
 mod settle;
 mod submit;
 mod upkeep;

@@ -4,7 +4,7 @@
 use gpool_model::agent::Report;
 use gpool_model::event::Journaled;
 use gpool_model::{
-    Commit, Decision, Effect, Event, JournalEntry, PlannedStart, Policy, Revision, Seq,
+    Commit, Decision, Effect, Event, JournalEntry, Plan, PlannedStart, Policy, Revision, Seq,
 };
 use gpool_world::World;
 
@@ -87,6 +87,11 @@ impl Replay {
         Self { control }
     }
 
+    /// See [`Control::distort_plans`].
+    pub fn distort_plans(&mut self, distort: fn(&mut Plan)) {
+        self.control.distort_plans(distort);
+    }
+
     /// The state as it has become.
     #[must_use]
     pub fn world(&self) -> &World {
@@ -135,7 +140,9 @@ impl Replay {
         let world = self.world();
         let world = World::load(world.revision(), world.records())
             .map_err(|error| Differs::Records { why: error.to_string() })?;
+        let distort = self.control.distort;
         *self = Self::of(Control::new(world));
+        self.control.distort = distort;
         Ok(())
     }
 }

@@ -164,6 +164,11 @@ pub const REASONS: &[About] = &[
         "A process outside gpool uses the GPU.",
         "gpool gpus shows whose it is; it is given out when that has ended",
     ),
+    about(
+        "set_aside",
+        "The scheduler's plan for it broke a rule, so the scheduler holds it and starts others.",
+        "gpool release tries again; an admin sends the case in alerts/ to whoever mends gpool",
+    ),
     about("waits_for_job", "It waits for another job to end (--after).", "gpool show names it"),
     about(
         "waits_for_one_of",

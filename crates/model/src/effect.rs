@@ -13,7 +13,7 @@ use crate::id::{
 use crate::job::JobState;
 use crate::notify::Delivery;
 use crate::plan::Plan;
-use crate::record::{EndedJob, JournalEntry, RecordChange};
+use crate::record::{EndedJob, JournalEntry, Record, RecordChange};
 use crate::refusal::Refusal;
 use crate::unit::Timestamp;
 
@@ -43,14 +43,25 @@ pub enum Effect {
     /// Tell whoever watches.
     Publish(Notice),
     /// A plan broke an invariant and was not applied: keep the case, tell the admins.
-    Alert {
-        /// The moment that it was made for.
-        now: Timestamp,
-        /// The plan; `None` if the scheduler panicked.
-        plan: Option<Box<Plan>>,
-        /// What was violated, a line each.
-        violations: Vec<String>,
-    },
+    Alert(Box<Alert>),
+}
+
+/// A plan that broke an invariant and was not applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alert {
+    /// The moment that it was made for.
+    pub now: Timestamp,
+    /// The revision of the state that it was made from.
+    pub basis: Revision,
+    /// That state.
+    pub records: Vec<Record>,
+    /// The plan; `None` if the scheduler panicked.
+    pub plan: Option<Plan>,
+    /// What was violated, a line each.
+    pub violations: Vec<String>,
+    /// The job that the plan goes wrong for. It is held, and the others are planned without it.
+    /// `None` if no job can be named; nothing is scheduled then.
+    pub set_aside: Option<JobId>,
 }
 
 /// Changes that become durable together or not at all.

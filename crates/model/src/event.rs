@@ -104,6 +104,13 @@ pub enum Kept {
         /// Which joined it.
         job: JobId,
     },
+    /// A job was held because the scheduler's plan for it broke an invariant.
+    SetAside {
+        /// Which.
+        job: JobId,
+        /// What the plan broke, a line each.
+        violations: Vec<String>,
+    },
     /// A job was told to leave.
     Displaced {
         /// Which.

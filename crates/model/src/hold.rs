@@ -1,4 +1,4 @@
-//! Holds: a user or an admin keeps a job from starting, or from going on.
+//! Holds: a user, an admin or the scheduler keeps a job from starting, or from going on.
 
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ pub enum Holder {
     User,
     /// An admin; its owner can't release it.
     Admin,
+    /// The scheduler: its plan for the job broke an invariant. The owner may release it.
+    Scheduler,
 }
 
 /// The admin that stopped a job.

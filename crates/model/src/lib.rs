@@ -67,7 +67,7 @@ pub use array::{ArraySpec, ArrayState, ArrayValues, NewArray};
 pub use command::{Caller, Command, LimitChange, NewJob, Reply};
 pub use compat::Compat;
 pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Instance, Link};
-pub use effect::{Commit, Effect, Notice};
+pub use effect::{Alert, Commit, Effect, Notice};
 pub use eta::{Basis, Eta, WhatIf};
 pub use event::Event;
 pub use exit::{Checkpoint, Exit};

@@ -276,6 +276,11 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<AdminHold>,
     },
+    /// The scheduler holds it, because its plan for the job broke an invariant.
+    SetAside {
+        /// Since when.
+        since: Timestamp,
+    },
     /// It is held because a path that it needs was not there when it should have started.
     PathOrImageMissing {
         /// Since when.
@@ -434,6 +439,7 @@ impl Reason {
             Self::GpuTimeHad { .. } => "gpu_time_had",
             Self::HeldByUser { .. } => "held_by_user",
             Self::HeldByAdmin { .. } => "held_by_admin",
+            Self::SetAside { .. } => "set_aside",
             Self::PathOrImageMissing { .. } => "path_or_image_missing",
             Self::UnmanagedProcess { .. } => "unmanaged_process",
             Self::GpuUnhealthy { .. } => "gpu_unhealthy",

@@ -22,10 +22,11 @@ impl Reader {
     ) -> Result<(Phase, Millis), ScenarioError> {
         let now = self.situation.now;
         let by = match state == "held" && words.take("by") {
-            true => match words.need("user or admin")? {
+            true => match words.need("user, admin or scheduler")? {
                 "user" => Holder::User,
                 "admin" => Holder::Admin,
-                word => return Err(words.unknown(word, "user or admin")),
+                "scheduler" => Holder::Scheduler,
+                word => return Err(words.unknown(word, "user, admin or scheduler")),
             },
             false => Holder::User,
         };

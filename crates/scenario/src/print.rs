@@ -198,6 +198,7 @@ fn job(
             f.write_str(match by {
                 Holder::User => "",
                 Holder::Admin => " by admin",
+                Holder::Scheduler => " by scheduler",
             })?;
             *since
         }

@@ -67,7 +67,9 @@ pub fn reason_text(reason: &Reason) -> String {
             format!("{need} needed {free} free of {most} of {slots} on {node}")
         }
         Reason::UserSlots { used, most, slots } => format!("used {used} most {most} of {slots}"),
-        Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } => String::new(),
+        Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } | Reason::SetAside { .. } => {
+            String::new()
+        }
         Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),
         Reason::UnmanagedProcess { node, index, pid, user, .. } => {
             let user = user.as_deref().unwrap_or("unknown");

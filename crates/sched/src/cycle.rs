@@ -6,8 +6,8 @@ mod start;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
-    Decision, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy, PoolName, Reason, Shape,
-    TakenBack,
+    Decision, JobId, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy, PoolName, Reason,
+    Shape, TakenBack,
 };
 use gpool_world::{Head, JobRow, ShapeIx, Snapshot};
 
@@ -41,6 +41,8 @@ pub struct Workspace {
     /// Whether nobody went in the last cycle, or may in one right after it: then that one would
     /// decide nothing.
     pub(crate) is_settled: bool,
+    /// Whose turn it is.
+    turn_of: Option<JobId>,
 }
 
 impl Workspace {
@@ -48,6 +50,12 @@ impl Workspace {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.is_settled
+    }
+
+    /// The job that the scheduler was about to decide on when it panicked, if it was at one.
+    #[must_use]
+    pub fn turn_of(&self) -> Option<JobId> {
+        self.turn_of
     }
 }
 
@@ -165,6 +173,7 @@ pub(crate) fn run<'a>(
     let Cycle { mut plan, projects, waiting, starts_evictable, .. } = cycle;
     let evicts = plan.decisions.iter().any(|it| matches!(it, Decision::Evict { .. }));
     plan.waits = waiting.into_waits(world);
+    workspace.turn_of = None;
     workspace.projects = projects;
     workspace.is_settled = !evicts && !starts_evictable && !preempt::any_evictable(world);
     plan
@@ -196,6 +205,7 @@ impl<'a> Cycle<'a, '_> {
 
     /// It is the turn of a job: it starts, or waits for a reason.
     fn turn(&mut self, leaf: Leaf, head: Head, turns: &mut Turns<'_>) {
+        self.workspace.turn_of = Some(head.job());
         let (world, policy) = (self.snapshot.world, self.domain.policy);
         if let Some(reason) = self.elements.full(world, head.job()) {
             let n_left = self.elements.n_left(self.row(&head));

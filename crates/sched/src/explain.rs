@@ -98,6 +98,9 @@ impl<'a> Explainer<'a> {
             Phase::Held { by: Holder::Admin, since, .. } => {
                 vec![Reason::HeldByAdmin { since: *since, hold: row.job.course.admin_hold.clone() }]
             }
+            Phase::Held { by: Holder::Scheduler, since, .. } => {
+                vec![Reason::SetAside { since: *since }]
+            }
             Phase::Waiting { .. } => {
                 let waits = self.snapshot.world.waits(&row.spec, &row.job, self.snapshot.now);
                 return Reason::first_of(waits, most);
@@ -110,6 +113,7 @@ impl<'a> Explainer<'a> {
                 let since = *since;
                 vec![match by {
                     Holder::User => Reason::HeldByUser { since },
+                    Holder::Scheduler => Reason::SetAside { since },
                     Holder::Admin => {
                         Reason::HeldByAdmin { since, hold: row.job.course.admin_hold.clone() }
                     }

@@ -36,7 +36,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("there is room");
         let folder = dir.path().join("alerts");
         let world = World::new(Policy::fair());
-        let case = Case::refused(&world, Timestamp::ZERO, None, vec!["bad".to_owned()]);
+        let case = Case::refused(gpool_model::Alert {
+            now: Timestamp::ZERO,
+            basis: world.revision(),
+            records: world.records(),
+            plan: None,
+            violations: vec!["bad".to_owned()],
+            set_aside: None,
+        });
         dump(&folder, &case).expect("there is room");
         let mode = |path: &Path| path.metadata().expect("it was made").mode() & 0o777;
         let file = folder.join(format!("{}.json", Revision(0)));

@@ -9,7 +9,7 @@ use gpool_control::PANICKED;
 use gpool_model::Policy;
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
-    Decision, Job, JobSpec, Node, PastRuns, Plan, Project, Record, Reservation, Revision,
+    Alert, Decision, Job, JobSpec, Node, PastRuns, Plan, Project, Record, Reservation, Revision,
     Timestamp, Used,
 };
 use gpool_sched::Workspace;
@@ -122,14 +122,9 @@ impl Case {
 
     /// The case of a plan that was not applied.
     #[must_use]
-    pub fn refused(
-        world: &World,
-        now: Timestamp,
-        plan: Option<Plan>,
-        violations: Vec<String>,
-    ) -> Self {
-        let revision = plan.as_ref().map_or(world.revision(), |plan| plan.basis);
-        Self { now, revision, violations, plan, records: without_words(world.records()) }
+    pub fn refused(alert: Alert) -> Self {
+        let Alert { now, basis, records, plan, violations, .. } = alert;
+        Self { now, revision: basis, violations, plan, records: without_words(records) }
     }
 
     /// How many records it holds.

@@ -10,7 +10,7 @@ use gpool_control::Control;
 use gpool_model::agent::{Order, Report};
 use gpool_model::notify::{DeliveryId, Sent};
 use gpool_model::{
-    Caller, Command, Effect, Event, NodeName, Plan, Policy, Refusal, Reply, RequestId, Revision,
+    Alert, Caller, Command, Effect, Event, NodeName, Policy, Refusal, Reply, RequestId, Revision,
     Term, Timestamp,
 };
 use gpool_store::{CommitError, Committer, Loaded};
@@ -313,9 +313,7 @@ impl Core {
                     self.shared.feed.keep(notice.clone());
                     drop(self.shared.notices.send(notice));
                 }
-                Effect::Alert { now, plan, violations } => {
-                    self.alert(now, plan.map(|plan| *plan), violations);
-                }
+                Effect::Alert(alert) => self.alert(*alert),
             }
         }
         self.note_unexpected();
@@ -407,12 +405,12 @@ impl Core {
     }
 
     /// Keeps the case of a plan that was not applied, and says so.
-    fn alert(&mut self, now: Timestamp, plan: Option<Plan>, violations: Vec<String>) {
+    fn alert(&mut self, alert: Alert) {
         self.n_alerts += 1;
-        tracing::error!(?violations, "a plan broke an invariant and was not applied");
+        let (violations, held) = (&alert.violations, alert.set_aside.map(|job| job.to_string()));
+        tracing::error!(?violations, held, "a plan broke an invariant and was not applied");
         let folder = self.shared.info.state_dir.join("alerts");
-        let case = Case::refused(self.control.world(), now, plan, violations);
-        if let Err(error) = dump(&folder, &case) {
+        if let Err(error) = dump(&folder, &Case::refused(alert)) {
             tracing::error!(%error, folder = %folder.display(), "the case could not be kept");
         }
     }

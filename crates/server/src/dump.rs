@@ -192,6 +192,9 @@ fn of_kept(kept: &Kept) -> String {
         Kept::Replaced { reservation } => format!("other devices for reservation {reservation}"),
         Kept::Joining { job, joins } => format!("job {job} waits to join job {joins}"),
         Kept::Left { job } => format!("the run is over that job {job} joined"),
+        Kept::SetAside { job, violations } => {
+            format!("job {job} is held, its plan is wrong: {}", violations.join("; "))
+        }
         Kept::Displaced { job, how, by } => format!("job {job} has to go for {by}: {how}"),
     }
 }

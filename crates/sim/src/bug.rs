@@ -2,7 +2,7 @@
 //! anything may not be able to. Each is done to the messages, files and processes around the real
 //! state machine and the real agent, as a wrong implementation of them would.
 
-use gpool_model::{AllocationState, Amount, Phase, PoolName, Record, ResourceKind};
+use gpool_model::{AllocationState, Amount, JobId, Phase, PoolName, Record, ResourceKind};
 
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])* $name:ident;)*) => {
@@ -116,12 +116,24 @@ bugs! {
     TakenForNobody;
     /// Who is to have what others hold is started on it at once, and they stay.
     VictimStays;
+    /// The scheduler's plan is wrong, and it can't be said for which job.
+    PlanWrong;
+    /// The scheduler's plan is wrong for some jobs. The others must not notice.
+    PlanWrongForSome;
 }
 
 impl Bug {
     /// Those that need so many things to meet that no seed can be expected to bring them about:
     /// they are found by exploring the protocol in full.
     pub const FOR_EXPLORING: &'static [Self] = &[Self::LaunchesNotAwaited];
+
+    /// Those that break no promise: what they do is expected.
+    pub const SURVIVED: &'static [Self] = &[Self::PlanWrongForSome];
+
+    /// Whether plans are made wrong for a job.
+    pub(crate) fn is_wrong_for(self, job: JobId) -> bool {
+        self == Self::PlanWrongForSome && job.number.0 % 5 == 3
+    }
 }
 
 impl Bug {

@@ -7,7 +7,7 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::server::{Server, begun};
+use crate::server::{Server, begun, distortion};
 use crate::sim::Sim;
 use crate::swarm;
 
@@ -55,6 +55,9 @@ impl Life {
                 Replay::within(world.expect("these records were loaded before"), [])
             }
         };
+        if let Some(distort) = bug.and_then(distortion) {
+            replay.distort_plans(distort);
+        }
         for effect in self.outputs.iter().flatten() {
             let Effect::Commit(commit) = effect else { continue };
             let made = replay.commit(commit.revision, &commit.journal);

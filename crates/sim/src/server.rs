@@ -7,8 +7,8 @@ use gpool_control::Control;
 use gpool_model::agent::Order;
 use gpool_model::effect::Change;
 use gpool_model::{
-    Decision, Effect, Event, Generation, JobNumber, Phase, Record, Refusal, Reply, RequestId,
-    Revision, Term, Timestamp,
+    Alert, Decision, Effect, Event, Generation, JobNumber, Phase, Plan, Record, Refusal, Reply,
+    RequestId, Revision, Term, Timestamp,
 };
 use gpool_world::World;
 
@@ -244,7 +244,7 @@ impl Sim {
                     Effect::Commit(_)
                     | Effect::Deliver(_)
                     | Effect::Publish(_)
-                    | Effect::Alert { .. } => false,
+                    | Effect::Alert(_) => false,
                 };
                 if is_early {
                     effects.push(effect);
@@ -315,7 +315,17 @@ impl Sim {
                     }
                 }
             }
-            Effect::Alert { violations, .. } => self.blame(Invariant::Alert, violations.join("; ")),
+            Effect::Alert(alert) => self.alerted(&alert),
+        }
+    }
+
+    /// A plan was refused. Where plans are made wrong for some jobs, these are set aside, and
+    /// nothing else.
+    fn alerted(&mut self, alert: &Alert) {
+        let is_expected = |bug: Bug| alert.set_aside.is_some_and(|job| bug.is_wrong_for(job));
+        match self.bug.is_some_and(is_expected) {
+            true => self.totals.set_aside += 1,
+            false => self.blame(Invariant::Alert, alert.violations.join("; ")),
         }
     }
 
@@ -409,21 +419,36 @@ fn request_of(event: &Event) -> Option<RequestId> {
 
 /// A state machine with the bug in its plans that is planted.
 pub(crate) fn begun(mut control: Control, bug: Option<Bug>) -> Control {
-    match bug {
-        Some(Bug::TakenForNobody) => control.distort_plans(|plan| {
+    if let Some(distort) = bug.and_then(distortion) {
+        control.distort_plans(distort);
+    }
+    control
+}
+
+/// What a bug does to each plan.
+pub(crate) fn distortion(bug: Bug) -> Option<fn(&mut Plan)> {
+    Some(match bug {
+        Bug::TakenForNobody => |plan| {
             let claims =
                 |it: &Decision| matches!(it, Decision::Start { after, .. } if !after.is_empty());
             plan.decisions.retain(|it| !claims(it));
-        }),
-        Some(Bug::VictimStays) => control.distort_plans(|plan| {
+        },
+        Bug::VictimStays => |plan| {
             plan.decisions.retain(|it| matches!(it, Decision::Start { .. }));
             for decision in &mut plan.decisions {
                 if let Decision::Start { after, .. } = decision {
                     after.clear();
                 }
             }
-        }),
-        _ => {}
-    }
-    control
+        },
+        Bug::PlanWrong => |plan| plan.basis = Revision(u64::MAX),
+        Bug::PlanWrongForSome => |plan| {
+            let is_wrong = |it: &&Decision| {
+                it.started().is_some_and(|(job, _)| Bug::PlanWrongForSome.is_wrong_for(job))
+            };
+            let twice: Vec<Decision> = plan.decisions.iter().filter(is_wrong).cloned().collect();
+            plan.decisions.extend(twice);
+        },
+        _ => return None,
+    })
 }

@@ -104,6 +104,8 @@ pub struct Totals {
     pub commits_failed: u64,
     /// Attempts that were taken back for others.
     pub taken: u64,
+    /// Jobs for which a plan was wrong.
+    pub set_aside: u64,
 }
 
 impl Totals {
@@ -124,6 +126,7 @@ impl Totals {
             (&mut self.reboots, other.reboots),
             (&mut self.commits_failed, other.commits_failed),
             (&mut self.taken, other.taken),
+            (&mut self.set_aside, other.set_aside),
         ] {
             *sum += more;
         }

@@ -112,7 +112,7 @@ impl Fleet {
                     Reply::Submitted { first, .. } => Some(first),
                     _ => None,
                 })),
-                Effect::Alert { violations, .. } => came.violations.extend(violations),
+                Effect::Alert(alert) => came.violations.extend(alert.violations),
                 Effect::Commit(_)
                 | Effect::Order { .. }
                 | Effect::Deliver(_)

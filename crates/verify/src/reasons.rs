@@ -373,6 +373,7 @@ impl Moment<'_> {
             | Reason::QuotaUserInProject { .. }
             | Reason::HeldByUser { .. }
             | Reason::HeldByAdmin { .. }
+            | Reason::SetAside { .. }
             | Reason::PathOrImageMissing { .. }
             | Reason::UnmanagedProcess { .. }
             | Reason::GpuUnhealthy { .. }

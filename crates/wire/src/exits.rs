@@ -141,6 +141,7 @@ pub(crate) fn holder_word(job: &gpool_model::Job) -> Option<String> {
     job.holder().map(|holder| match holder {
         Holder::User => "user".to_owned(),
         Holder::Admin => "admin".to_owned(),
+        Holder::Scheduler => "scheduler".to_owned(),
     })
 }
 
@@ -157,12 +158,15 @@ impl Reason {
         use gpool_model::Reason as R;
         let mut shown = Self::new(reason, blocking);
         if let Phase::Paused { why, since, .. } = &job.phase
-            && let R::HeldByUser { .. } | R::HeldByAdmin { .. } = reason
+            && let R::HeldByUser { .. } | R::HeldByAdmin { .. } | R::SetAside { .. } = reason
         {
             let why = pause_words(why).1.unwrap_or_else(|| "paused".to_owned());
             let (id, since) = (job.id, Time(*since).short());
             shown.text = match reason {
                 R::HeldByAdmin { hold, .. } => hold::paused(&why, &since, hold.as_ref()),
+                R::SetAside { .. } => {
+                    format!("{why}, {}; try again: gpool resume {id}", hold::SET_ASIDE)
+                }
                 _ => format!("{why}, since {since}; resume it: gpool resume {id}"),
             };
         }

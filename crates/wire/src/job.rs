@@ -170,8 +170,8 @@ pub struct Job {
     pub activate: Vec<Activate>,
     /// The job that prepares it.
     pub setup: Option<String>,
-    /// Who keeps it from starting, or from going on: `user` or `admin`. Only an admin can start
-    /// the job that an admin stopped.
+    /// Who keeps it from starting, or from going on: `user`, `admin` or `scheduler`. Only an admin
+    /// can start the job that an admin stopped.
     pub held_by: Option<String>,
     /// The name of that admin.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -159,7 +159,7 @@ fn facts(reason: &gpool_model::Reason) -> BTreeMap<String, Value> {
             ("gpu_hours", gpu_hours(*own)),
             ("until", json!(until.map(Time))),
         ],
-        R::HeldByUser { since } => vec![("since", json!(Time(*since)))],
+        R::HeldByUser { since } | R::SetAside { since } => vec![("since", json!(Time(*since)))],
         R::HeldByAdmin { since, hold } => vec![
             ("since", json!(Time(*since))),
             ("by", json!(hold.as_ref().map(|hold| &hold.by))),
@@ -361,6 +361,7 @@ pub fn reason_text(reason: &gpool_model::Reason) -> String {
         }
         R::HeldByUser { .. } => "held by its user until released".to_owned(),
         R::HeldByAdmin { hold, .. } => hold::reason(hold.as_ref()),
+        R::SetAside { .. } => format!("{}; released, it is tried again", hold::SET_ASIDE),
         R::PathOrImageMissing { node, path, .. } => {
             format!("held: {path} is not on {node}; released, it looks again")
         }

@@ -186,6 +186,11 @@ fn reasons() -> Vec<(Reason, &'static str)> {
         ),
         (Reason::HeldByUser { since }, "held by its user until released"),
         (
+            Reason::SetAside { since },
+            "held by the scheduler: its plan for this job broke a rule, and an admin finds the \
+             case in alerts/; released, it is tried again",
+        ),
+        (
             Reason::HeldByAdmin { since, hold: None },
             "held by an admin; only an admin can release it",
         ),

@@ -222,7 +222,7 @@ impl<'a> Runner<'a> {
                     change: Change::JobState { job, state: JobState::Running, .. },
                     ..
                 }) => self.resume(job, now),
-                Effect::Alert { .. } => self.course.is_broken = true,
+                Effect::Alert(_) => self.course.is_broken = true,
                 Effect::Commit(_)
                 | Effect::Reply { .. }
                 | Effect::Order { .. }

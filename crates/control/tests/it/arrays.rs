@@ -9,7 +9,7 @@ use gpool_model::{
 
 use crate::harness::*;
 
-fn array(indexes: &str) -> NewJob {
+pub fn array(indexes: &str) -> NewJob {
     let spec = ArraySpec { indexes: indexes.parse().expect("indexes"), values: None };
     NewJob {
         array: Some(Box::new(NewArray { spec, max_parallel: None, max_fails: None })),

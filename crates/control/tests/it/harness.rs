@@ -24,7 +24,9 @@ pub struct Harness {
     pub orders: Vec<Order>,
     /// Messages that left, in order.
     pub sent: Vec<Delivery>,
-    pub alerts: Vec<String>,
+    pub alerts: Vec<Alert>,
+    /// Whether plans are made wrong, so that alerts are expected.
+    pub is_wrong: bool,
     last_request: RequestId,
     last_sequence: u64,
     is_slow: bool,
@@ -59,6 +61,7 @@ impl Harness {
             orders: Vec::new(),
             sent: Vec::new(),
             alerts: Vec::new(),
+            is_wrong: false,
             last_request: RequestId(0),
             last_sequence: 0,
             is_slow: false,
@@ -110,10 +113,10 @@ impl Harness {
                 Effect::Order { order, .. } => self.orders.push(order),
                 Effect::Deliver(delivery) => self.sent.push(*delivery),
                 Effect::Publish(_) => {}
-                Effect::Alert { violations, .. } => self.alerts.extend(violations),
+                Effect::Alert(alert) => self.alerts.push(*alert),
             }
         }
-        assert!(self.alerts.is_empty(), "{:?}", self.alerts);
+        assert!(self.is_wrong || self.alerts.is_empty(), "{:?}", self.alerts);
         if let Some(revision) = committed {
             self.in_flight.push(revision);
             if !self.is_slow {

@@ -14,4 +14,5 @@ mod reserve;
 mod restart;
 mod restore;
 mod sessions;
+mod set_aside;
 mod submit;

@@ -84,7 +84,7 @@ impl Fleet {
                     Effect::Reply { reply: Err(refusal), .. } => {
                         return Err(failed(format!("a submission was refused: {refusal:?}")));
                     }
-                    Effect::Alert { violations, .. } => return Err(failed(violations.join("; "))),
+                    Effect::Alert(alert) => return Err(failed(alert.violations.join("; "))),
                 }
             }
         }

@@ -161,6 +161,7 @@ fn why(job: &Job) -> Cell {
     match (job.state, only.code.as_str()) {
         (JobState::Paused, "held_by_user" | "held_by_admin") => cell.or_shorter("paused"),
         (JobState::Held, "held_by_user") => cell.or_shorter("held by its user"),
+        (JobState::Held | JobState::Paused, "set_aside") => cell.or_shorter("held by scheduler"),
         (JobState::Held, "held_by_admin") => cell.or_shorter("held by admin"),
         (JobState::Waiting, "begin_time") => cell.or_shorter("its begin time"),
         (JobState::Pending, "not_reserved") => cell.or_shorter("only reserved GPUs"),

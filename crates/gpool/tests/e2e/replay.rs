@@ -135,7 +135,7 @@ fn a_journal_makes_every_plan_and_record_again() {
 }
 
 #[test]
-fn a_wrong_plan_changes_nothing_is_told_and_replays_to_what_it_breaks() {
+fn a_job_whose_plan_is_wrong_is_held_and_the_plan_replays_to_what_it_breaks() {
     if !cfg!(feature = "failpoints") {
         return skip("built without failpoints");
     }
@@ -152,7 +152,12 @@ fn a_wrong_plan_changes_nothing_is_told_and_replays_to_what_it_breaks() {
         let mut files = std::fs::read_dir(&alerts).ok()?.flatten();
         files.next().map(|file| file.path())
     });
-    assert_eq!(cluster.job(&waits).state.as_str(), "pending");
+    cluster.until_is(&waits, "held");
+    let why = cluster.gpool(["why", &waits]);
+    assert!(
+        why.out.contains("held by the scheduler: its plan for this job broke a rule"),
+        "{why:?}"
+    );
     assert_eq!(cluster.job(&runs).attempt, before);
     assert!(cluster.log().contains("a plan broke an invariant"), "{}", cluster.log());
     let metrics = cluster.client().metrics().unwrap();
@@ -174,6 +179,7 @@ fn a_wrong_plan_changes_nothing_is_told_and_replays_to_what_it_breaks() {
     cluster.kill();
     cluster.variables.clear();
     cluster.up();
+    cluster.gpool(["release", &waits]).ok();
     cluster.until_is(&waits, "running");
     gate.open();
     cluster.until_ended(&waits);

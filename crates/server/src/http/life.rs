@@ -192,6 +192,10 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
                     let how = how.as_str().replace('_', " ");
                     Some(event(id, entry.time, "displaced", format!("had to go for {by}: {how}")))
                 }
+                Kept::SetAside { job, violations } if *job == id => {
+                    let text = format!("the plan for it was refused: {}", violations.join("; "));
+                    Some(event(id, entry.time, "set_aside", text))
+                }
                 Kept::Joining { job, joins } if *joins == id => {
                     Some(event(id, entry.time, "grows", format!("job {job} may join it")))
                 }

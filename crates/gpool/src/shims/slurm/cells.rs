@@ -204,6 +204,7 @@ const REASONS: &[(&str, &str)] = &[
     ("begin_time", "BeginTime"),
     ("held_by_user", "JobHeldUser"),
     ("held_by_admin", "JobHeldAdmin"),
+    ("set_aside", "JobHeldUser"),
     ("backoff_after_failure", "BeginTime"),
     ("license_or_token", "Licenses"),
 ];
