@@ -67,9 +67,6 @@ pub fn reason_text(reason: &Reason) -> String {
             format!("{need} needed {free} free of {most} of {slots} on {node}")
         }
         Reason::UserSlots { used, most, slots } => format!("used {used} most {most} of {slots}"),
-        Reason::HeldByUser { .. } | Reason::HeldByAdmin { .. } | Reason::SetAside { .. } => {
-            String::new()
-        }
         Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),
         Reason::UnmanagedProcess { node, index, pid, user, .. } => {
             let user = user.as_deref().unwrap_or("unknown");
@@ -95,6 +92,8 @@ pub fn reason_text(reason: &Reason) -> String {
             let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();
             format!("{node}[{}] free {free}", indexes.join(","))
         }
+        // The code says it all.
+        _ => String::new(),
     };
     format!("{} {rest}", reason.code()).trim_end().to_owned()
 }

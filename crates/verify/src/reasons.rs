@@ -356,30 +356,7 @@ impl Moment<'_> {
                 nobody_else && is_so
             }
             // What is said of single jobs, or beside the decisive reason, is no reason of a shape.
-            Reason::QuotaProject { .. }
-            | Reason::NotReserved { .. }
-            | Reason::PreemptionGrace { .. }
-            | Reason::GpuTimeHad { .. }
-            | Reason::AheadInOrder { .. }
-            | Reason::WouldDelay { .. }
-            | Reason::GroupParallelLimit { .. }
-            | Reason::WaitsForJob { .. }
-            | Reason::WaitsForOneOf { .. }
-            | Reason::DependencyFailed { .. }
-            | Reason::BeginTime { .. }
-            | Reason::BackoffAfterFailure { .. }
-            | Reason::QuotaUser { .. }
-            | Reason::UserSlots { .. }
-            | Reason::QuotaUserInProject { .. }
-            | Reason::HeldByUser { .. }
-            | Reason::HeldByAdmin { .. }
-            | Reason::SetAside { .. }
-            | Reason::PathOrImageMissing { .. }
-            | Reason::UnmanagedProcess { .. }
-            | Reason::GpuUnhealthy { .. }
-            | Reason::GpuNotAllowed { .. }
-            | Reason::ReservedForOther { .. }
-            | Reason::MaintenanceSoon { .. } => false,
+            _ => false,
         }
     }
 

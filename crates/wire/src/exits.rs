@@ -165,7 +165,7 @@ impl Reason {
             shown.text = match reason {
                 R::HeldByAdmin { hold, .. } => hold::paused(&why, &since, hold.as_ref()),
                 R::SetAside { .. } => {
-                    format!("{why}, {}; try again: gpool resume {id}", hold::SET_ASIDE)
+                    format!("{why}, {}; try again: gpool resume {id}", crate::reason::SET_ASIDE)
                 }
                 _ => format!("{why}, since {since}; resume it: gpool resume {id}"),
             };

@@ -4,12 +4,6 @@ use gpool_model::{AdminHold, Refusal};
 
 use crate::problem::Problem;
 
-/// Why the scheduler holds a job.
-pub(crate) const SET_ASIDE: &str = concat!(
-    "held by the scheduler: its plan for this job broke a rule, ",
-    "and an admin finds the case in alerts/",
-);
-
 /// Why such a job does not start or go on.
 pub(crate) fn reason(hold: Option<&AdminHold>) -> String {
     format!("held by {}; only {} can release it", admin(hold), starters(hold))
