@@ -7,13 +7,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use gpool::args::list::Format;
-use gpool::failure::Failure;
-use gpool::render::clock::Clock;
 use gpool::render::jobs::JOBS;
-use gpool::render::list::{Look, Row};
-use gpool::render::view::View;
 use gpool::render::{events, job, why};
+use gpool_cli::args::list::Format;
+use gpool_cli::failure::Failure;
+use gpool_cli::render::clock::Clock;
+use gpool_cli::render::list::{Look, Row};
+use gpool_cli::render::view::View;
 use gpool_client::{Client, Error, JobsQuery, LogQuery};
 use gpool_wire::{Event, Job, Time};
 use tempfile::TempDir;

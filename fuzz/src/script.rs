@@ -4,17 +4,17 @@
 use std::io::Write as _;
 
 use clap::Parser as _;
-use gpool::args::values;
-use gpool::caller::Variable;
 use gpool::cli::Cli;
 use gpool::config::Config;
-use gpool::failure::Failure;
-use gpool::flags;
-use gpool::reference::Reference;
-use gpool::render::clock::Clock;
-use gpool::render::safe::{Plain, safe, safe_json};
-use gpool::script::Script;
-use gpool::usage;
+use gpool_cli::args::values;
+use gpool_cli::caller::Variable;
+use gpool_cli::failure::Failure;
+use gpool_cli::flags;
+use gpool_cli::reference::Reference;
+use gpool_cli::render::clock::Clock;
+use gpool_cli::render::safe::{Plain, safe, safe_json};
+use gpool_cli::script::Script;
+use gpool_cli::usage;
 use gpool_wire::Time;
 use gpool_wire::check;
 

@@ -54,6 +54,7 @@ const TABLE: &[(&str, Allowed)] = &[
         ]),
     ),
     ("bridge", Allowed::Only(&["wire", "client"])),
+    ("cli", Allowed::Only(&["model", "wire", "client", "sys"])),
     ("gpool", Allowed::All),
     ("fuzz", Allowed::All),
     ("shim", Allowed::Only(&["ledger"])),

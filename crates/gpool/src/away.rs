@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use gpool_agent::layout::{self, Layout};
 use gpool_agent::survey::{self, Left, LeftIs};
+use gpool_cli::failure::Failure;
+use gpool_cli::render::style::Style;
+use gpool_cli::render::table::{Cell, Table};
+use gpool_cli::render::words::{NOTHING, count};
+use gpool_cli::session::{Session, state_dir};
 use gpool_client::Place;
 use gpool_client::socket::{Surroundings, connect, stranger_on};
 use gpool_model::TaskId;
 use gpool_wire::{Time, catalogue};
 use serde_json::{Value, json};
-
-use crate::failure::Failure;
-use crate::render::style::Style;
-use crate::render::table::{Cell, Table};
-use crate::render::words::{NOTHING, count};
-use crate::session::{Session, state_dir};
 
 mod on_disk;
 

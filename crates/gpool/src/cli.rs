@@ -1,10 +1,10 @@
 //! The whole command line as one type, and the table from verbs to what runs them.
 
 use clap::{Parser, Subcommand};
+use gpool_cli::args::Global;
+use gpool_cli::failure::Result;
+use gpool_cli::session::Session;
 
-use crate::args::Global;
-use crate::failure::Result;
-use crate::session::Session;
 use crate::shims::slurm::step;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,

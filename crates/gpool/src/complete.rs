@@ -11,13 +11,14 @@ use clap::{Command, CommandFactory as _};
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
+use gpool_cli::errors;
 use gpool_client::{Client, JobsQuery};
 use gpool_model::job::JobState;
 use gpool_model::pattern::short_model;
 use gpool_wire::Job;
 
 use crate::cli::Cli;
-use crate::{errors, topics};
+use crate::topics;
 
 /// The variable by which the shell's script asks for words.
 const ASKS: &str = "GPOOL_COMPLETE";
@@ -197,7 +198,7 @@ fn help_on(start: &OsStr) -> Vec<CompletionCandidate> {
 
 fn word_of(word: &str, about: &str) -> CompletionCandidate {
     // Names of jobs are of their users' choosing.
-    let about = crate::render::safe::safe(about).into_owned();
+    let about = gpool_cli::render::safe::safe(about).into_owned();
     let about = Some(about).filter(|about| !about.is_empty()).map(StyledStr::from);
     CompletionCandidate::new(word).help(about)
 }

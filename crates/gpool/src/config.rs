@@ -3,14 +3,14 @@
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
 use gpool_model::said::{repeated, unknown_name};
 use gpool_model::{Bytes, Millis};
 use gpool_server::{Allowed, MailSettings, NotifySettings};
 use gpool_wire::notify::is_mail_address;
 use serde::{Deserialize, Deserializer};
 
-use crate::errors;
-use crate::failure::{Failure, Result};
 use crate::keys;
 use crate::toml_file;
 

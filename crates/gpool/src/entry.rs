@@ -4,17 +4,18 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
+use gpool_cli::args::Global;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::screen::{ColorWhen, Screen};
+use gpool_cli::session::Session;
+use gpool_cli::usage;
 use gpool_wire::catalogue;
 
-use crate::args::Global;
 use crate::away;
 use crate::cli::Cli;
 use crate::complete;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::screen::{ColorWhen, Screen};
-use crate::session::Session;
-use crate::{shims, usage};
+use crate::shims;
 
 /// Runs what the command line says; the first word is the program's own name.
 #[must_use]

@@ -8,43 +8,24 @@
     reason = "a failure carries all that is said about it, and failing is no hot path"
 )]
 
-pub mod args;
-pub mod array_files;
 pub mod away;
 pub mod bench;
-pub mod caller;
 pub mod cli;
 pub mod complete;
 pub mod config;
 pub mod console;
 pub mod demo;
-pub mod directives;
 pub mod entry;
-pub mod errors;
-pub mod exit;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;
-pub mod failure;
-pub mod flags;
-pub mod follow;
 pub mod keys;
-pub mod labelled;
-pub mod moment;
 pub mod outcome;
 pub mod overview;
 pub mod reasons;
-pub mod reference;
 pub mod render;
-pub mod request;
-pub mod resolve;
-pub mod screen;
-pub mod script;
 pub mod serve;
-pub mod session;
 pub mod shims;
-pub mod software;
 pub mod systemd;
 pub mod toml_file;
 pub mod topics;
-pub mod usage;
 pub mod verbs;

@@ -1,9 +1,8 @@
 //! How a job ended, as an exit code for the shell: what `run` and `wait` give back.
 
+use gpool_cli::exit::Exit;
 use gpool_model::job::JobState;
 use gpool_wire::Job;
-
-use crate::exit::Exit;
 
 /// The exit code of a job that has ended so; `None` if it has not ended.
 #[must_use]

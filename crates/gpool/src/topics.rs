@@ -378,7 +378,7 @@ mod tests {
     use gpool_model::job::JobState;
 
     use super::*;
-    use crate::errors;
+    use gpool_cli::errors;
 
     #[test]
     fn every_state_stands_on_the_page_of_states() {

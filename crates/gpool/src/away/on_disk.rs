@@ -8,17 +8,17 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use gpool_agent::layout::Layout;
 use gpool_agent::survey::{self, Left, LeftIs};
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::follow;
+use gpool_cli::render::safe::Plain;
+use gpool_cli::screen::not_written;
+use gpool_cli::session::{BACK, Session};
 use gpool_client::{Client, LogQuery, LogStream};
 use gpool_model::output::{ORDER_FILE, ORDER_MAX, OutputStream, Pieces, last_lines};
 use gpool_model::{Attempt, JobId, TaskId};
 
 use super::{Found, look, state};
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::follow;
-use crate::render::safe::Plain;
-use crate::screen::not_written;
-use crate::session::{BACK, Session};
 
 /// Between two looks at output that is followed.
 const LOOK: Duration = Duration::from_millis(200);

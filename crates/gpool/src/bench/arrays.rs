@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use gpool_cli::failure::{Failure, Result};
 use gpool_model::array::{ArraySpec, NewArray};
 use gpool_model::job::JobState;
 use gpool_model::{Indexes, NewJob};
@@ -14,7 +15,6 @@ use super::process::cpu_ms_of;
 use super::synthetic::{Fleet, job};
 use super::{Options, failed};
 use crate::demo::Cluster;
-use crate::failure::{Failure, Result};
 
 /// How often a step is timed.
 const ROUNDS: usize = 51;

@@ -1,12 +1,12 @@
 //! How many submissions a second are taken, each durable before it is answered.
 
+use gpool_cli::failure::{Failure, Result};
 use gpool_wire::JobCreate;
 
 use super::Options;
 use super::figure::Figure;
 use super::load::{Ask, carry};
 use crate::demo::Cluster;
-use crate::failure::{Failure, Result};
 
 /// One client, then many, while every GPU is taken; then the same load on a route that does
 /// nothing, which tells what clients and connections alone could do.

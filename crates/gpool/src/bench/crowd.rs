@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use gpool_cli::failure::{Failure, Result};
+
 use super::faults::become_user;
 use super::figure::{Figure, Ranked};
 use super::load::{Ask, Connection};
 use super::pending::{hold_all, lines, until};
 use super::{Options, failed};
 use crate::demo::Cluster;
-use crate::failure::{Failure, Result};
 
 /// Connections of the user that reads; one user may have 256.
 const READERS: u32 = 240;

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use gpool_cli::failure::Result;
 use gpool_model::{Event, TaskId};
 
 use super::figure::{Figure, Ranked};
 use super::synthetic::{DEVICES, Fleet, USERS, job};
 use super::{Options, failed};
-use crate::failure::Result;
 
 /// How often each kind of step is timed.
 const ROUNDS: usize = 51;

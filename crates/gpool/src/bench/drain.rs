@@ -3,6 +3,7 @@
 use std::io::Cursor;
 use std::time::Instant;
 
+use gpool_cli::failure::{Failure, Result};
 use gpool_client::{JobsQuery, new_key};
 use gpool_wire::EventKind;
 
@@ -11,7 +12,6 @@ use super::process::cpu_ms_of;
 use super::stamp::now_ns;
 use super::{Options, failed};
 use crate::demo::Cluster;
-use crate::failure::{Failure, Result};
 
 /// Submits many times `true`, one GPU each, and waits until all have ended. CPU time is that of the
 /// server, its agent, the shepherds and the jobs.

@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use gpool_cli::failure::Result;
+
 use super::Options;
 use super::figure::Figure;
 use super::process::memory_of;
 use super::synthetic::{Fleet, USERS, job};
-use crate::failure::Result;
 
 /// Jobs of one submission.
 const BATCH: u32 = 1000;

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use gpool_cli::failure::Result;
+
 use super::Options;
 use super::figure::Figure;
 use super::process::{memory_of, threads_cpu_ms_of};
 use crate::demo::Cluster;
-use crate::failure::Result;
 
 /// Begins to count when start and first inventory are over.
 const SETTLE: Duration = Duration::from_secs(2);

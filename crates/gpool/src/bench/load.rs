@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use gpool_cli::failure::Result;
+
 use super::failed;
 use super::process::threads_cpu_ms_of;
-use crate::failure::Result;
 
 /// What clients ask.
 #[derive(Debug, Clone, Copy)]

@@ -21,12 +21,11 @@ mod start;
 mod synthetic;
 
 use clap::ValueEnum;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::screen::Screen;
 use serde::Serialize;
-
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::screen::Screen;
 
 use figure::Figure;
 pub use stamp::{STAMP_ARGUMENT, write_stamp};

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use gpool_cli::failure::{Failure, Result};
 use gpool_client::new_key;
 use gpool_model::job::JobState;
 use gpool_wire::JobCreate;
@@ -14,7 +15,6 @@ use super::figure::{Figure, Ranked};
 use super::process::memory_of;
 use super::{Options, failed};
 use crate::demo::{Cluster, PATIENCE};
-use crate::failure::{Failure, Result};
 
 /// Fills the queue behind a job that has every GPU, looks, kills the server, ends that job, and
 /// starts the server again.

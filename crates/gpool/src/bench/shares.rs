@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use gpool_cli::failure::Result;
 use gpool_model::{
     Amount, Command, Event, NewJob, ProjectChange, ProjectChangeHow, ProjectName, ProjectPatch,
     ProjectsAsk, QuotaPatch, ResourceKind,
@@ -12,7 +13,6 @@ use super::figure::{Figure, Ranked};
 use super::process::memory_of;
 use super::synthetic::{DEVICES, Fleet, USERS, job};
 use super::{Options, failed};
-use crate::failure::Result;
 
 /// Projects of each department.
 const IN_EACH: u32 = 20;

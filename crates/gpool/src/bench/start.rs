@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use gpool_cli::failure::Result;
+
 use super::figure::{Figure, Ranked};
 use super::stamp::{STAMP_ARGUMENT, now_ns};
 use super::{Options, failed};
 use crate::demo::Cluster;
-use crate::failure::Result;
 
 /// One job at a time on an idle cluster: to its first instruction, and to the end of the command.
 ///

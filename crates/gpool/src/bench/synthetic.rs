@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpool_cli::failure::Result;
 use gpool_control::Control;
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
 use gpool_model::job::{BlobId, ExitStatus, JobState, Owner, Usage};
@@ -14,7 +15,6 @@ use gpool_model::{
 };
 
 use super::failed;
-use crate::failure::Result;
 
 /// Devices of each node.
 pub const DEVICES: u32 = 8;

@@ -1,9 +1,7 @@
-//! The user's terminal as a window to one at a job: typed bytes go there, what it shows comes here;
-//! or filled by a picture. Raw while that lasts, and as it was before however it ends.
+//! The user's terminal as a window to one at a job: typed bytes go there, its output comes here.
+//! Raw meanwhile, and as it was before however it ends.
 
-pub mod full;
 pub mod keys;
-pub mod raw;
 mod stay;
 
 use std::io::Write as _;
@@ -11,6 +9,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use gpool_cli::terminal::window;
 use gpool_wire::Window;
 use gpool_wire::frame::Frame;
 
@@ -96,17 +95,5 @@ impl Outgoing {
     #[must_use]
     pub fn leaving(&self) -> Option<Leaving> {
         self.state().leaving
-    }
-}
-
-/// The size of the terminal that this program is shown on; the usual one where it does not say.
-#[must_use]
-pub fn window() -> Window {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    match size {
-        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => {
-            Window { rows: size.ws_row, columns: size.ws_col }
-        }
-        _ => Window { rows: 24, columns: 80 },
     }
 }

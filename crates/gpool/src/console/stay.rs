@@ -5,6 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::safe::Shown;
+use gpool_cli::screen::Screen;
+use gpool_cli::session::{LISTEN_RETRIES, Session};
+use gpool_cli::terminal::raw::{self, Raw};
+use gpool_cli::terminal::window;
 use gpool_client::{Client, Error, Line, Vigil};
 use gpool_wire::frame::{Frame, Frames};
 use gpool_wire::{AttachJob, Job, Window, catalogue};
@@ -12,13 +19,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
 use super::keys::Watch;
-use super::raw::{self, Raw};
-use super::{DetachKeys, Leaving, Outgoing, window};
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::render::safe::Shown;
-use crate::screen::Screen;
-use crate::session::{LISTEN_RETRIES, Session};
+use super::{DetachKeys, Leaving, Outgoing};
 
 /// Between two tries to reach a job.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -155,10 +156,11 @@ impl Stay<'_> {
         loop {
             while let Ok(Some(frame)) = frames.next_frame() {
                 if let Frame::Output(bytes) = frame {
-                    out.write_all(&bytes).map_err(|error| crate::screen::not_written(&error))?;
+                    out.write_all(&bytes)
+                        .map_err(|error| gpool_cli::screen::not_written(&error))?;
                 }
             }
-            out.flush().map_err(|error| crate::screen::not_written(&error))?;
+            out.flush().map_err(|error| gpool_cli::screen::not_written(&error))?;
             match vigil.read(stream, &mut buffer, None) {
                 Ok(0) => return Ok(()),
                 Ok(n_read) => frames.push(&buffer[..n_read]),

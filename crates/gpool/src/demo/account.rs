@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::clock::span;
+use gpool_cli::render::table::{Cell, Table};
+use gpool_cli::render::words;
+use gpool_cli::screen::Screen;
 use gpool_client::Client;
 use gpool_model::job::JobState;
 use gpool_wire::Job;
 
 use super::load::Submitted;
 use super::watch::{self, Seen};
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::render::clock::span;
-use crate::render::table::{Cell, Table};
-use crate::render::words;
-use crate::screen::Screen;
 
 /// Writes the account.
 ///

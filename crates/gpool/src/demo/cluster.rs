@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
 use gpool_client::Client;
 use gpool_device::{DevicesArg, NodeDevices, Opened};
 use gpool_model::NodeName;
 use tempfile::TempDir;
 
 use super::PATIENCE;
-use crate::errors;
 use gpool_wire::catalogue;
-
-use crate::failure::{Failure, Result};
 
 /// What its node is called, or what the names of several begin with.
 const NAME: &str = "demo";

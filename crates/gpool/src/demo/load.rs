@@ -1,12 +1,11 @@
 //! What the demo submits: real processes that say which devices they were given, work for a few
 //! seconds, and end.
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::screen::Screen;
 use gpool_client::{Client, new_key};
 use gpool_wire::JobCreate;
-
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::screen::Screen;
 
 /// One job of the load.
 struct Part {

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::screen::Screen;
 use gpool_client::Client;
 use gpool_model::DeviceState;
-
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::screen::Screen;
 
 pub use cluster::Cluster;
 

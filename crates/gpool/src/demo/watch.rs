@@ -6,16 +6,16 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::words;
+use gpool_cli::screen::Screen;
 use gpool_client::Client;
 use gpool_wire::Job;
 
 use super::PATIENCE;
 use super::load::Submitted;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::words;
-use crate::screen::Screen;
 
 /// What was seen of a job while it waited.
 #[derive(Debug, Clone, Default)]
@@ -108,7 +108,7 @@ fn redraw(jobs: &[Job], n_drawn: usize, screen: &Screen) -> Result<usize> {
     }
     let room = screen.width.unwrap_or(80).saturating_sub(1);
     for job in jobs {
-        let _ = writeln!(text, "\x1b[2K{}", crate::render::table::cut(&line(job), room));
+        let _ = writeln!(text, "\x1b[2K{}", gpool_cli::render::table::cut(&line(job), room));
     }
     screen.raw(text.as_bytes())?;
     Ok(jobs.len())

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use gpool_cli::render::page::Page;
+use gpool_cli::render::view::View;
+use gpool_cli::render::words;
 use gpool_model::job::JobState;
 use gpool_wire::{ArrayShown, Job};
-
-use super::page::Page;
-use super::view::View;
-use super::words;
 
 /// Columns of the bar that says how far an array is.
 const COLUMNS: u64 = 10;

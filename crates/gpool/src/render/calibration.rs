@@ -1,13 +1,12 @@
 //! How well it was said when jobs start: `gpool doctor eta`.
 
+use gpool_cli::render::clock::span;
+use gpool_cli::render::style::Style;
+use gpool_cli::render::table::{Cell, Table};
+use gpool_cli::render::view::View;
+use gpool_cli::render::words::{NOTHING, count};
 use gpool_model::Millis;
 use gpool_wire::{Calibration, ForecastState};
-
-use super::clock::span;
-use super::style::Style;
-use super::table::{Cell, Table};
-use super::view::View;
-use super::words::{NOTHING, count};
 
 /// Below so many starts nothing can be said.
 const FEW: u64 = 20;

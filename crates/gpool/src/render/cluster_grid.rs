@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::row::{Ink, Row};
-use super::safe::safe;
-use super::style::Style;
-use super::words::{NOTHING, grouped};
+use gpool_cli::render::row::{Ink, Row};
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::style::Style;
+use gpool_cli::render::words::{NOTHING, grouped};
 
 /// Who has GPUs, by numbers; a name has the same number and letter for ever.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use csv::Writer;
 use serde_json::Value;
 
-use super::safe::safe;
+use gpool_cli::render::safe::safe;
 
 /// A line for each object, with the values of these keys: text as it is, nothing for null, the
 /// rest as JSON.

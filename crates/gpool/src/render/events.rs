@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::view::View;
+use gpool_cli::render::words::state;
 use gpool_model::DeviceState;
 use gpool_wire::{Event, EventKind, Gpu};
 
-use super::safe::safe;
-use super::view::View;
 use super::why::device_state;
-use super::words::state;
 
 /// One event as a line; nothing for one of a kind that this version does not know.
 #[must_use]

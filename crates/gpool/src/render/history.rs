@@ -1,10 +1,10 @@
 //! Jobs that have ended as a list: `gpool history`.
 
+use gpool_cli::render::list::Noun;
+use gpool_cli::render::words::{count, grouped};
 use gpool_wire::{Job, Totals};
 
 use super::jobs::COLUMNS;
-use super::list::Noun;
-use super::words::{count, grouped};
 
 /// Ended jobs.
 pub const HISTORY: Noun<Job> = Noun {
@@ -75,7 +75,7 @@ pub fn footer(n_rows: usize, totals: &Totals) -> String {
     }
     if totals.n_started > 0 {
         let seconds = totals.waited_hours * 3600.0 / as_float(totals.n_started);
-        parts.push(format!("waited {} on average", super::clock::span(seconds)));
+        parts.push(format!("waited {} on average", gpool_cli::render::clock::span(seconds)));
     }
     parts.join(" · ")
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use gpool_cli::render::clock::span;
+use gpool_cli::render::list::{Column, Noun};
+use gpool_cli::render::table::Cell;
+use gpool_cli::render::words::NOTHING;
 use gpool_wire::Job;
 use serde::Serialize;
 
-use super::clock::span;
 use super::history::figure;
-use super::list::{Column, Noun};
-use super::table::Cell;
-use super::words::NOTHING;
 
 /// What ended jobs are summed up by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

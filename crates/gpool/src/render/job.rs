@@ -1,13 +1,13 @@
 //! One job as a page: `gpool show`; and the line with which `gpool run` begins.
 
+use gpool_cli::render::clock::span;
+use gpool_cli::render::page::Page;
+use gpool_cli::render::view::View;
+use gpool_cli::render::words::{self, indexes};
 use gpool_model::job::JobState;
 use gpool_wire::{Attempted, Job, PlacedOn, Report, TaskShown};
 
-use super::clock::span;
 use super::jobs::ran;
-use super::page::Page;
-use super::view::View;
-use super::words::{self, indexes};
 
 /// All that is known of a job, and of the elements of an array if they are few.
 #[must_use]
@@ -93,7 +93,7 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     if let Some(since) = job.paused_since {
         let cause = job.cause_text.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
         page.label("paused", &format!("since {}{cause}", view.clock.full(since)));
-        let starts = super::eta::starts(job, view);
+        let starts = gpool_cli::render::eta::starts(job, view);
         page.label_if("goes on", Some(starts.as_str()).filter(|it| *it != words::NOTHING));
     }
     if job.usage.is_some() {
@@ -185,7 +185,7 @@ fn times(page: &mut Page, job: &Job, view: &View<'_>) {
         }
         None if !job.state.is_end() => {
             page.label("waited", &waited.to_string());
-            let starts = super::eta::starts(job, view);
+            let starts = gpool_cli::render::eta::starts(job, view);
             page.label_if("starts", Some(starts.as_str()).filter(|it| *it != words::NOTHING));
         }
         None => {}
@@ -235,7 +235,7 @@ pub fn headline(job: &Job) -> String {
     parts.extend(job.mem.map(|bytes| gpool_model::Bytes::new(bytes).to_string()));
     parts.push(words::limit(job).map_or("no limit".to_owned(), |limit| format!("limit {limit}")));
     parts.push(format!("project {}", job.project));
-    super::safe::safe(&parts.join(" · ")).into_owned()
+    gpool_cli::render::safe::safe(&parts.join(" · ")).into_owned()
 }
 
 fn spoken_place(placed: &PlacedOn) -> String {
@@ -243,22 +243,4 @@ fn spoken_place(placed: &PlacedOn) -> String {
         [] => placed.node.clone(),
         devices => format!("{} (GPU {})", placed.node, indexes(devices)),
     }
-}
-
-/// Why a job does not start at once, and what to do next: `job 1844 waits: 4 GPUs needed together;
-/// lab1 has 2 free. gpool why 1844`.
-#[must_use]
-pub fn waits(job: &Job) -> Option<String> {
-    let id = &job.id;
-    let text = match job.state {
-        JobState::Held => format!("job {id} is held. gpool release {id}"),
-        JobState::Waiting | JobState::Pending => {
-            let why = &job.reasons.first()?.text;
-            // Some reasons say the word themselves.
-            let word = if why.starts_with("waits ") { "" } else { "waits: " };
-            format!("job {id} {word}{why}. gpool why {id}")
-        }
-        _ => return None,
-    };
-    Some(super::safe::safe(&text).into_owned())
 }

@@ -1,9 +1,8 @@
 //! The life of a job as lines: `gpool events JOB`, and below `gpool why` of one that has ended.
 
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::view::View;
 use gpool_wire::{JobEvent, Time};
-
-use super::safe::safe;
-use super::view::View;
 
 /// One event as a line: `14:50:02  job 1844 given lab1:6,7, run 1  (by ana)`.
 #[must_use]

@@ -1,10 +1,9 @@
 //! Messages about jobs as a list: `gpool notify`.
 
+use gpool_cli::render::list::{Column, Noun};
+use gpool_cli::render::style::Style;
+use gpool_cli::render::table::Cell;
 use gpool_wire::Notification;
-
-use super::list::{Column, Noun};
-use super::style::Style;
-use super::table::Cell;
 
 /// Messages that are still to be sent, or were given up.
 pub const NOTIFICATIONS: Noun<Notification> = Noun {

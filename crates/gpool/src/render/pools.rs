@@ -1,9 +1,8 @@
 //! Pools as a list: `gpool pool`.
 
+use gpool_cli::render::list::{Column, Noun};
+use gpool_cli::render::table::Cell;
 use gpool_wire::Pool;
-
-use super::list::{Column, Noun};
-use super::table::Cell;
 
 /// Pools.
 pub const POOLS: Noun<Pool> = Noun {

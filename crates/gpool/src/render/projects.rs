@@ -2,19 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_cli::render::clock;
+use gpool_cli::render::list::{Column, Noun};
+use gpool_cli::render::page::Page;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::style::Style;
+use gpool_cli::render::table::Cell;
+use gpool_cli::render::view::View;
+use gpool_cli::render::words::count;
 use gpool_wire::{
     Project, ProjectsAnswer, QuotaLoan, QuotaOverview, QuotaPart, QuotaReturn, QuotaRow,
     SettingChanged, Written,
 };
-
-use super::clock;
-use super::list::{Column, Noun};
-use super::page::Page;
-use super::safe::safe;
-use super::style::Style;
-use super::table::Cell;
-use super::view::View;
-use super::words::count;
 
 /// Columns of the bar of what is held.
 const BAR: u32 = 8;

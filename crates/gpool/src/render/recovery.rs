@@ -1,10 +1,9 @@
 //! What the last start of a server found: in one line for `up` and `status`, line by line for
 //! `doctor`.
 
+use gpool_cli::render::view::View;
+use gpool_cli::render::words::count;
 use gpool_wire::{Became, Before, RecoveredJob, Recovery};
-
-use super::view::View;
-use super::words::count;
 
 /// Ids that one line names.
 const NAMED_MAX: usize = 20;
@@ -111,7 +110,7 @@ pub fn lines(recovery: &Recovery, view: &View<'_>) -> Vec<Line> {
         lines.push(line("unexpected", true, text));
     }
     if recovery.n_skipped_jobs > 0 {
-        let n = super::words::grouped(recovery.n_skipped_jobs);
+        let n = gpool_cli::render::words::grouped(recovery.n_skipped_jobs);
         let text = format!(
             "{n} are never given out: they may have been, after the backup that was restored"
         );
@@ -160,7 +159,7 @@ fn ids(of: &[&RecoveredJob]) -> String {
     let name = |job: &&RecoveredJob| match (job.became, job.exit_code) {
         (Became::Ended, Some(code)) => format!("{} (exit {code})", job.id),
         (Became::Ended, None) => {
-            format!("{} ({})", job.id, super::words::state(job.state.as_str()))
+            format!("{} ({})", job.id, gpool_cli::render::words::state(job.state.as_str()))
         }
         _ => job.id.clone(),
     };

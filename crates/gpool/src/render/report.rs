@@ -1,13 +1,13 @@
 //! What a job used of what it asked for, as a page: `gpool report`.
 
+use gpool_cli::render::clock::span;
+use gpool_cli::render::page::Page;
+use gpool_cli::render::view::View;
+use gpool_cli::render::words;
 use gpool_model::Bytes;
 use gpool_wire::Report;
 
-use super::clock::span;
 use super::history::figure;
-use super::page::Page;
-use super::view::View;
-use super::words;
 
 /// The whole report.
 #[must_use]

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use gpool_cli::render::page::Page;
+use gpool_cli::render::reserve;
+use gpool_cli::render::view::View;
+use gpool_cli::render::words::{count, grouped, state};
 use gpool_model::Millis;
 use gpool_wire::{NotifyCounts, Recovery, Status};
 
-use super::page::Page;
 use super::recovery::in_short;
-use super::reserve;
-use super::view::View;
-use super::words::{count, grouped, state};
 
 /// More reservations are not listed one by one.
 const RESERVED_MAX: usize = 8;

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_cli::render::page::Page;
+use gpool_cli::render::words::count;
 use gpool_model::device::DeviceState;
 use gpool_wire::{Gpu, Node, Status};
-
-use super::page::Page;
-use super::words::count;
 
 /// A server that was just started.
 #[derive(Debug, Clone)]

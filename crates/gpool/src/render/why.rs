@@ -1,17 +1,17 @@
 //! Why a job waits, as a page: `gpool why`.
 
+use gpool_cli::render::clock::span;
+use gpool_cli::render::eta::interval;
+use gpool_cli::render::page::Page;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::view::View;
+use gpool_cli::render::words::{self, count, indexes};
 use gpool_model::device::DeviceState;
 use gpool_model::job::JobState;
 use gpool_wire::{Attempted, Place, Reason, Time, Why, WhyDevice, WhyNode, WhyReserved};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::clock::span;
-use super::eta::interval;
 use super::life;
-use super::page::Page;
-use super::safe::safe;
-use super::view::View;
-use super::words::{self, count, indexes};
 
 /// How many changes that would help are shown.
 const HELPS_MAX: usize = 6;

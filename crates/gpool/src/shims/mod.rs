@@ -7,23 +7,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Parser as _;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::{Read, Said, Spoken};
+use gpool_cli::session::Session;
+use gpool_cli::usage;
+use gpool_cli::watch;
 use gpool_model::Millis;
 use gpool_wire::json::nearest;
 
 use crate::cli::Cli;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
-use crate::usage;
-use crate::verbs::watch;
-use flag::{Read, Said, Spoken};
 
-pub mod flag;
 pub mod gflow;
-pub mod mail;
 pub mod slurm;
-pub mod translated;
 
 /// Whose commands these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,19 +1,19 @@
 //! `gpool attach`: the terminal of a job that runs, here. Jobs without one are followed.
 
 use clap::Args;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::follow;
+use gpool_cli::reference::Reference;
+use gpool_cli::render::safe::{Shown, safe};
+use gpool_cli::render::words;
+use gpool_cli::resolve;
+use gpool_cli::session::Session;
 use gpool_client::{Client, LogQuery};
 use gpool_wire::Job;
 
 use crate::console::{self, DetachKeys, Leaving, Stayed};
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::follow;
 use crate::outcome::exit_of_job;
-use crate::reference::Reference;
-use crate::render::safe::{Shown, safe};
-use crate::render::words;
-use crate::resolve;
-use crate::session::Session;
 
 /// Show the terminal of a running job here, and type into it
 #[derive(Debug, Clone, Args)]

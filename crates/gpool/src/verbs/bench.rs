@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use gpool_cli::failure::Result;
+use gpool_cli::session::Session;
 
 use crate::bench::faults::{self, Fault};
 use crate::bench::{self, Options, Part};
-use crate::failure::Result;
-use crate::session::Session;
 
 /// Measure what gpool costs on this machine, on clusters of its own
 #[derive(Debug, Clone, Args)]

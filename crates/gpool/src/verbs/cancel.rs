@@ -1,15 +1,14 @@
 //! `gpool cancel`: ends jobs, or takes them off the queue.
 
 use clap::Args;
+use gpool_cli::act::on_jobs_saying;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::failure::Result;
+use gpool_cli::render::words::state;
+use gpool_cli::resolve::Scope;
+use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 use gpool_wire::JobChanged;
-
-use super::act::on_jobs_saying;
-use crate::args::jobs::Jobs;
-use crate::failure::Result;
-use crate::render::words::state;
-use crate::resolve::Scope;
-use crate::session::Session;
 
 /// End jobs, or take them off the queue
 #[derive(Debug, Clone, Args)]

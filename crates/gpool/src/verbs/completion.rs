@@ -1,12 +1,12 @@
 //! `gpool completion`: a script that completes the command line in a shell.
 
 use clap::{Args, ValueEnum};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::session::Session;
 
 use crate::complete;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
 
 /// Print a script that completes the command line in a shell
 ///

@@ -8,6 +8,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use gpool_agent::layout;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::clock;
+use gpool_cli::render::safe::safe_json;
+use gpool_cli::session::{Session, state_dir};
 use gpool_client::{Client, JobsQuery};
 use gpool_server::dump;
 use gpool_store::Reader;
@@ -19,12 +25,6 @@ use super::doctor;
 use super::version::VERSION;
 use crate::away;
 use crate::config::Config;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::clock;
-use crate::render::safe::safe_json;
-use crate::session::{Session, state_dir};
 
 /// Lines of the server's log that are taken.
 const LOG_LINES: usize = 300;

@@ -1,10 +1,10 @@
 //! `gpool demo`: everything at once, in a temporary folder.
 
 use clap::Args;
+use gpool_cli::failure::Result;
+use gpool_cli::session::Session;
 
 use crate::demo;
-use crate::failure::Result;
-use crate::session::Session;
 
 /// Run a mixed load on a cluster of its own, and show who gets what and why
 #[derive(Debug, Clone, Default, Args)]

@@ -5,6 +5,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::Args;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::render::style::Style;
+use gpool_cli::render::table::{Cell, Table};
+use gpool_cli::render::{json, yaml};
+use gpool_cli::session::{Session, own_socket, state_dir};
 use gpool_client::socket::{PATH_MAX, Surroundings, skipped};
 use gpool_client::{Client, Place};
 use gpool_device::{NodeDevices, Opened};
@@ -15,12 +21,7 @@ use serde::Serialize;
 
 use super::{doctor_service, down};
 use crate::away;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::style::Style;
-use crate::render::table::{Cell, Table};
-use crate::render::{calibration, json, recovery, yaml};
-use crate::session::{Session, own_socket, state_dir};
+use crate::render::{calibration, recovery};
 
 /// Below this a full disk is near.
 const SPACE_LOW: Bytes = Bytes::from_gib(1);

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use gpool_cli::render::words::count;
 use gpool_client::Client;
 use gpool_wire::{Notification, Status};
 
 use super::doctor::{Probe, less, ok};
 use super::version::VERSION;
-use crate::render::words::count;
 use crate::systemd::Scope;
 
 /// More addresses are not named.

@@ -5,6 +5,12 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::words::count;
+use gpool_cli::resolve::every_job;
+use gpool_cli::session::{Session, state_dir};
 use gpool_client::silence::{is_stopped, pid_of};
 use gpool_client::socket::connect;
 use gpool_client::{Client, Error, JobsQuery};
@@ -15,12 +21,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::service::{self, ServiceFlags};
 use crate::away;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::words::count;
-use crate::resolve::every_job;
-use crate::session::{Session, state_dir};
 
 /// Between two looks whether the server has gone, where the system can't tell by itself.
 const LOOK: Duration = Duration::from_millis(20);

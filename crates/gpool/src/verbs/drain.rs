@@ -1,14 +1,14 @@
 //! `gpool drain` and `gpool undrain`: nodes and GPUs that get no new work.
 
 use clap::Args;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::render::json;
+use gpool_cli::render::reserve::{affected, drain_headline};
+use gpool_cli::session::Session;
 use gpool_wire::{DrainAnswer, DrainRequest, UndrainRequest};
 
 use super::reserve::{must_choose, read_moment};
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::json;
-use crate::render::reserve::{affected, drain_headline};
-use crate::session::Session;
 
 /// Give nodes or GPUs no new work
 #[derive(Debug, Clone, Args)]

@@ -1,24 +1,24 @@
 //! `gpool edit`: changes what can still change of a job. `prio` and `note` are short for it.
 
 use clap::Args;
+use gpool_cli::act::Each;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::args::values;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::eta::interval;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words::count;
+use gpool_cli::request::{begin, moment, waited_for};
+use gpool_cli::resolve::{self, Scope};
+use gpool_cli::script::Script;
+use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_wire::{Job, JobPatch, Problem, RetryAsked, Time, Why, Written};
 use serde_json::Value;
 
-use super::act::Each;
 use super::edit_text;
-use crate::args::jobs::Jobs;
-use crate::args::values;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::eta::interval;
-use crate::render::safe::safe;
-use crate::render::words::count;
-use crate::request::{begin, moment, waited_for};
-use crate::resolve::{self, Scope};
-use crate::script::Script;
-use crate::session::Session;
 
 /// Change what can still change of a job
 #[derive(Debug, Clone, Args)]
@@ -187,7 +187,7 @@ impl EditArgs {
             Ok(at)
         })?;
         let deadline = or_none(&self.deadline, |text| moment(clock, "--deadline", text).map(Some))?;
-        let cwd = self.cwd.as_deref().map(|cwd| crate::caller::directory(Some(cwd)));
+        let cwd = self.cwd.as_deref().map(|cwd| gpool_cli::caller::directory(Some(cwd)));
         Ok(JobPatch {
             priority: self.priority,
             note: self.note.clone(),

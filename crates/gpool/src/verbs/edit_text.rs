@@ -3,15 +3,14 @@
 use std::io::IsTerminal as _;
 use std::process::Command;
 
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::resolve;
+use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_wire::{Job, JobPatch};
 use serde_json::{Map, Value, json};
-
-use crate::args::jobs::Jobs;
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::resolve;
-use crate::session::Session;
 
 /// What the user made of the job, with its id and the version that was shown; `None` if there is
 /// nobody to ask, or more than one job, or nothing was changed.

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
+use gpool_cli::args::values::{References, references};
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::listing::Between;
+use gpool_cli::render::{json, yaml};
+use gpool_cli::resolve::{self, Scope};
+use gpool_cli::session::Session;
 use gpool_wire::{Event, EventKind};
 
-use super::list::Between;
-use crate::args::values::{References, references};
-use crate::exit::Exit;
-use crate::failure::Result;
 use crate::render::events::{GpusSaid, at, line};
-use crate::render::{json, life, yaml};
-use crate::resolve::{self, Scope};
-use crate::session::Session;
+use crate::render::life;
 
 /// Show what happens, as it happens
 #[derive(Debug, Clone, Default, Args)]

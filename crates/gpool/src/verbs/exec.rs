@@ -6,6 +6,17 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use clap::Args;
+use gpool_cli::caller::Variable;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::reference::Reference;
+use gpool_cli::render::safe::Shown;
+use gpool_cli::resolve;
+use gpool_cli::screen::not_written;
+use gpool_cli::session::Session;
+use gpool_cli::terminal::raw::Raw;
+use gpool_cli::terminal::{no_terminal, window};
 use gpool_client::Vigil;
 use gpool_wire::ExecInJob;
 use gpool_wire::frame::{Frame, Frames};
@@ -13,17 +24,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
 use super::attach::OF_OTHERS;
-use crate::caller::Variable;
-use crate::console::raw::Raw;
-use crate::console::{self, Outgoing, window};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::reference::Reference;
-use crate::render::safe::Shown;
-use crate::resolve;
-use crate::screen::not_written;
-use crate::session::Session;
+use crate::console::{self, Outgoing};
 
 /// Run a further program in a running job: its processes, environment and GPUs
 #[derive(Debug, Clone, Args)]
@@ -84,7 +85,7 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     let client = session.client()?;
     let (id, _) = resolve::one(&client, &args.job, session.me())?;
     let directory =
-        args.cwd.as_deref().map(|cwd| crate::caller::directory(Some(cwd))).transpose()?;
+        args.cwd.as_deref().map(|cwd| gpool_cli::caller::directory(Some(cwd))).transpose()?;
     let window = pty.then(window);
     let (command, rank) = (args.words, args.rank);
     let exec = ExecInJob { command, pty: window, directory, environment, rank };
@@ -128,12 +129,6 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
             .why("the job has ended, or the server; what ran over the line is ended with it")
             .tip(format!("gpool show {id}"))),
     }
-}
-
-/// What a program that needs a terminal is refused with where there is none.
-pub fn no_terminal(flag: &str) -> Failure {
-    Failure::new(errors::NO_TERMINAL_HERE, format!("{flag} needs a terminal, and this is none"))
-        .why("standard input and output are to be one: not a pipe, a file or a batch job")
 }
 
 /// How a program came to its end.

@@ -1,17 +1,16 @@
 //! `gpool extend`: changes the time limits of jobs, running or not.
 
 use clap::Args;
+use gpool_cli::act::on_jobs_saying;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::args::values;
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::reference::Reference;
+use gpool_cli::resolve::Scope;
+use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 use gpool_wire::{ExtendJobs, JobChanged, Problem, Written};
-
-use super::act::on_jobs_saying;
-use crate::args::jobs::Jobs;
-use crate::args::values;
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::reference::Reference;
-use crate::resolve::Scope;
-use crate::session::Session;
 
 /// What ends already has no use for a limit.
 const SCOPE: Scope = Scope::In(&[

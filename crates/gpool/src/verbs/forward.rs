@@ -6,17 +6,16 @@ use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 
 use clap::Args;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::reference::Reference;
+use gpool_cli::render::json;
+use gpool_cli::resolve;
+use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_wire::{EventKind, ForwardToJob};
 use serde_json::json;
-
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::reference::Reference;
-use crate::render::json;
-use crate::resolve;
-use crate::session::Session;
 
 /// Make ports of a running job reachable here
 #[derive(Debug, Clone, Args)]

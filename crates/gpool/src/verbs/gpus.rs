@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
+use gpool_cli::args::list::{Format, ListFlags};
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::listing::{Listing, show};
+use gpool_cli::render::list::select;
+use gpool_cli::render::words;
+use gpool_cli::resolve::{elements, every_job};
+use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
 use gpool_model::Millis;
 use gpool_wire::{AllowDevices, Gpu, Job, catalogue};
 
-use super::list::{Listing, show};
-use crate::args::list::{Format, ListFlags};
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 use crate::render::gpus::{GPUS, folded, footer, page, rows};
 use crate::render::jobs::ran;
-use crate::render::list::select;
-use crate::render::words;
-use crate::resolve::{elements, every_job};
-use crate::session::Session;
 
 /// List GPUs, or show some in full
 #[derive(Debug, Clone, Args)]

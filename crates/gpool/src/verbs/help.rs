@@ -1,14 +1,14 @@
 //! `gpool help`: what an error means, how a command is used, and a few topics; without a server.
 
 use clap::{Args, CommandFactory as _};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::page::Page;
+use gpool_cli::session::Session;
 use gpool_wire::catalogue::CATALOGUE;
 
 use crate::cli::Cli;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::page::Page;
-use crate::session::Session;
 use crate::{overview, topics};
 
 /// Explain an error (GP0412), a command or a topic

@@ -1,19 +1,19 @@
 //! `gpool history`: jobs that have ended, with what they took together.
 
 use clap::Args;
+use gpool_cli::args::list::ListFlags;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::listing::{Between, Listing, show};
+use gpool_cli::render::list::{Row, select};
+use gpool_cli::resolve::{PAGE, every_job};
+use gpool_cli::session::Session;
 use gpool_client::JobsQuery;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, catalogue};
 
-use super::list::{Between, Listing, show};
 use super::queue::states;
-use crate::args::list::ListFlags;
-use crate::failure::{Failure, Result};
 use crate::render::history::{HISTORY, footer};
 use crate::render::history_by::{By, SUMS, sums};
-use crate::render::list::{Row, select};
-use crate::resolve::{PAGE, every_job};
-use crate::session::Session;
 
 /// Rows that are shown unless asked otherwise.
 const ROWS: usize = 50;

@@ -6,13 +6,13 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::session::Session;
 
 use crate::config;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 use crate::keys;
-use crate::session::Session;
 
 /// Write a commented file of settings
 ///

@@ -5,13 +5,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::json;
+use gpool_cli::session::Session;
 use serde_json::json;
 
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::json;
-use crate::session::Session;
 use crate::shims::{Family, SHIMS};
 
 /// Make links by the names of Slurm's and gflow's commands

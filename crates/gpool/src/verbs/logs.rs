@@ -1,20 +1,20 @@
 //! `gpool logs`: what jobs have written.
 
 use clap::Args;
+use gpool_cli::act::Each;
+use gpool_cli::args::values::{References, references};
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::labelled;
+use gpool_cli::reference::Reference;
+use gpool_cli::render::clock;
+use gpool_cli::render::safe::safe;
+use gpool_cli::resolve::{self, Found, Scope};
+use gpool_cli::session::Session;
 use gpool_client::{Client, LogQuery, LogStream};
 use gpool_wire::{Job, Time, catalogue};
 
-use super::act::Each;
-use crate::args::values::{References, references};
 use crate::away;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::labelled;
-use crate::reference::Reference;
-use crate::render::clock;
-use crate::render::safe::safe;
-use crate::resolve::{self, Found, Scope};
-use crate::session::Session;
 
 /// Show what jobs have written
 #[derive(Debug, Clone, Args)]

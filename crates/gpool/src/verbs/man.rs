@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory as _};
 use clap_mangen::roff::{Roff, roman};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::session::Session;
 
 use crate::cli::Cli;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 use crate::keys;
-use crate::session::Session;
 
 /// Write manual pages into a folder
 ///

@@ -1,6 +1,5 @@
 //! A file for each verb. Each has its arguments and one function that runs it.
 
-pub mod act;
 pub mod attach;
 pub mod backup;
 pub mod bench;
@@ -25,7 +24,6 @@ pub mod hold;
 pub mod import;
 pub mod init;
 pub mod install_shims;
-pub mod list;
 pub mod logs;
 pub mod man;
 pub mod nodes;
@@ -70,7 +68,6 @@ pub mod user;
 pub mod verify;
 pub mod version;
 pub mod wait;
-pub mod watch;
 pub mod why;
 
 /// In which form a page is written.

@@ -1,18 +1,17 @@
 //! `gpool nodes`: machines as a list, and their labels.
 
 use clap::{Args, Subcommand};
+use gpool_cli::args::list::ListFlags;
+use gpool_cli::args::values;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::listing::{Listing, show};
+use gpool_cli::render::json;
+use gpool_cli::render::list::select;
+use gpool_cli::render::nodes::NODES;
+use gpool_cli::render::words::count;
+use gpool_cli::session::Session;
 use gpool_wire::LabelNodes;
-
-use super::list::{Listing, show};
-use crate::args::list::ListFlags;
-use crate::args::values;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::json;
-use crate::render::list::select;
-use crate::render::nodes::NODES;
-use crate::render::words::count;
-use crate::session::Session;
 
 /// List nodes, or change their labels
 #[derive(Debug, Clone, Default, Args)]

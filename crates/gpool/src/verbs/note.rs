@@ -1,13 +1,13 @@
 //! `gpool note`: writes something beside a job.
 
 use clap::Args;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::args::values::{References, note_alone, references};
+use gpool_cli::failure::Result;
+use gpool_cli::session::Session;
 use gpool_wire::JobPatch;
 
 use super::edit::apply;
-use crate::args::jobs::Jobs;
-use crate::args::values::{References, note_alone, references};
-use crate::failure::Result;
-use crate::session::Session;
 
 /// Write something beside a job
 #[derive(Debug, Clone, Args)]

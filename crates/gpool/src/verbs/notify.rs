@@ -2,20 +2,20 @@
 //! that it is this server who tells.
 
 use clap::Args;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::args::list::ListFlags;
+use gpool_cli::args::values::{self, References, references};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::listing::{Listing, show};
+use gpool_cli::render::json;
+use gpool_cli::render::list::select;
+use gpool_cli::session::Session;
 use gpool_wire::JobPatch;
 
 use super::edit::apply;
-use super::list::{Listing, show};
-use crate::args::jobs::Jobs;
-use crate::args::list::ListFlags;
-use crate::args::values::{self, References, references};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::json;
-use crate::render::list::select;
 use crate::render::notifications::NOTIFICATIONS;
-use crate::session::Session;
 
 /// Say who is told of jobs, and show what is still to be told
 ///

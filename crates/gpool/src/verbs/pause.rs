@@ -1,15 +1,14 @@
 //! `gpool pause` and `gpool resume`: stops jobs where they are, and lets them go on.
 
 use clap::Args;
+use gpool_cli::act::{on_jobs, on_jobs_saying};
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::failure::Result;
+use gpool_cli::render::words;
+use gpool_cli::resolve::Scope;
+use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 use gpool_wire::JobChanged;
-
-use super::act::{on_jobs, on_jobs_saying};
-use crate::args::jobs::Jobs;
-use crate::failure::Result;
-use crate::render::words;
-use crate::resolve::Scope;
-use crate::session::Session;
 
 /// Only what runs can be stopped where it is; what was paused for others stays so.
 const RUNS: Scope = Scope::In(&[JobState::Running, JobState::Paused]);

@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use gpool_cli::errors::INVALID;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::json;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::view::View;
+use gpool_cli::session::Session;
 use gpool_model::Policy;
 use gpool_wire::{PolicyInfo, PolicyPatch, StartChange, Time};
-
-use crate::errors::INVALID;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::json;
-use crate::render::safe::safe;
-use crate::render::view::View;
-use crate::session::Session;
 
 /// Show or change how the scheduler decides
 #[derive(Debug, Clone, Args)]

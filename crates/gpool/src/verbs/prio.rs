@@ -1,13 +1,13 @@
 //! `gpool prio`: changes the priority of jobs.
 
 use clap::Args;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::args::values;
+use gpool_cli::failure::Result;
+use gpool_cli::session::Session;
 use gpool_wire::JobPatch;
 
 use super::edit::apply;
-use crate::args::jobs::Jobs;
-use crate::args::values;
-use crate::failure::Result;
-use crate::session::Session;
 
 /// Change the priority of jobs
 #[derive(Debug, Clone, Args)]

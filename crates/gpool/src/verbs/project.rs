@@ -5,22 +5,22 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use gpool_cli::args::list::ListFlags;
+use gpool_cli::errors::{INVALID, USAGE};
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::listing::{Listing, show};
+use gpool_cli::render::json;
+use gpool_cli::render::list::select;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words::count;
+use gpool_cli::session::Session;
 use gpool_model::Refusal;
 use gpool_wire::project_parts::Parts;
 use gpool_wire::{ProjectSet, ProjectSettings, ProjectsAnswer, Written};
 use serde::Deserialize;
 
-use super::list::{Listing, show};
-use crate::args::list::ListFlags;
-use crate::errors::{INVALID, USAGE};
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::json;
-use crate::render::list::select;
 use crate::render::projects::{PROJECTS, difference, page};
-use crate::render::safe::safe;
-use crate::render::words::count;
-use crate::session::Session;
 use crate::toml_file;
 
 /// Show or change projects and their quotas

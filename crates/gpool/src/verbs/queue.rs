@@ -1,18 +1,18 @@
 //! `gpool queue`: jobs as a list.
 
 use clap::Args;
+use gpool_cli::args::list::{Format, ListFlags};
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::listing::{Between, Listing, show};
+use gpool_cli::render::list::select;
+use gpool_cli::resolve::{PAGE, each_job, elements};
+use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
 use gpool_model::job::JobState;
 use gpool_wire::{Job, catalogue};
 
-use super::list::{Between, Listing, show};
-use crate::args::list::{Format, ListFlags};
 use crate::away;
-use crate::failure::{Failure, Result};
 use crate::render::jobs::{JOBS, footer};
-use crate::render::list::select;
-use crate::resolve::{PAGE, each_job, elements};
-use crate::session::Session;
 
 /// Rows that are shown unless asked otherwise.
 const ROWS: usize = 200;
@@ -97,7 +97,7 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
     })
 }
 
-type Rows = Vec<crate::render::list::Row<Job>>;
+type Rows = Vec<gpool_cli::render::list::Row<Job>>;
 
 /// Rows with the elements of arrays in place of the arrays, and how many there are in all.
 fn one_by_one(

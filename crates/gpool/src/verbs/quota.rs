@@ -1,16 +1,16 @@
 //! `gpool quota`: what projects may have and have, and who lends to whom.
 
 use clap::Args;
+use gpool_cli::args::list::ListFlags;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::listing::{Listing, show};
+use gpool_cli::render::list::select;
+use gpool_cli::render::safe::safe;
+use gpool_cli::session::Session;
 use gpool_wire::{QuotaOverview, QuotaRow, catalogue};
 
-use super::list::{Listing, show};
-use crate::args::list::ListFlags;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::list::select;
 use crate::render::projects::{QUOTA, loan_lines, quota_footer};
-use crate::render::safe::safe;
-use crate::session::Session;
 
 /// Show what projects may have and have
 #[derive(Debug, Clone, Args)]

@@ -1,14 +1,13 @@
 //! `gpool release`: lets held jobs start.
 
 use clap::Args;
+use gpool_cli::act::on_jobs;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::failure::Result;
+use gpool_cli::request::moment;
+use gpool_cli::resolve::Scope;
+use gpool_cli::session::Session;
 use gpool_model::job::JobState;
-
-use super::act::on_jobs;
-use crate::args::jobs::Jobs;
-use crate::failure::Result;
-use crate::request::moment;
-use crate::resolve::Scope;
-use crate::session::Session;
 
 /// Only what is held can be released, paused or not.
 const SCOPE: Scope = Scope::In(&[JobState::Held, JobState::Paused]);

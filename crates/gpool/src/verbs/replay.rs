@@ -5,19 +5,18 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::json;
+use gpool_cli::render::safe::safe;
+use gpool_cli::session::Session;
+use gpool_cli::store_file::{fault, is_store};
 use gpool_control::replay::Differs;
 use gpool_server::case::{self, Case, CaseError};
 use gpool_server::replay::{ReplayError, Replayed, replay};
 use gpool_store::Reader;
 use serde_json::json;
-
-use super::backup::{fault, is_store};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::json;
-use crate::render::safe::safe;
-use crate::session::Session;
 
 /// Columns of the bar that says how far it is.
 const BAR: u64 = 30;

@@ -1,16 +1,16 @@
 //! `gpool report`: what became of jobs, and what they used of what they asked for.
 
 use clap::Args;
+use gpool_cli::act::Each;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::listing::Between;
+use gpool_cli::render::{json, yaml};
+use gpool_cli::resolve::{self, Scope};
+use gpool_cli::session::Session;
 
-use super::act::Each;
-use super::list::Between;
-use crate::args::jobs::Jobs;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 use crate::render::report::page;
-use crate::render::{json, yaml};
-use crate::resolve::{self, Scope};
-use crate::session::Session;
 
 /// Say what jobs used of what they asked for, and what would have done
 #[derive(Debug, Clone, Args)]

@@ -1,13 +1,12 @@
 //! `gpool requeue`: stops jobs that run and puts them back, to be run again as their next attempt.
 
 use clap::Args;
+use gpool_cli::act::on_jobs;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::failure::Result;
+use gpool_cli::resolve::Scope;
+use gpool_cli::session::Session;
 use gpool_model::job::JobState;
-
-use super::act::on_jobs;
-use crate::args::jobs::Jobs;
-use crate::failure::Result;
-use crate::resolve::Scope;
-use crate::session::Session;
 
 /// Only what runs can be put back.
 const SCOPE: Scope = Scope::In(&[JobState::Starting, JobState::Running, JobState::Paused]);

@@ -1,17 +1,16 @@
 //! `gpool reserve` and `gpool maint`: what is kept for somebody, and for nobody.
 
 use clap::{ArgGroup, Args, Subcommand};
+use gpool_cli::args::list::ListFlags;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::listing::{Listing, show};
+use gpool_cli::render::json;
+use gpool_cli::render::list::select;
+use gpool_cli::render::reserve::{RESERVATIONS, affected, headline, page, timeline};
+use gpool_cli::render::words::count;
+use gpool_cli::session::Session;
 use gpool_wire::{Affected, Reservation, ReserveAnswer, ReserveRequest, Written, catalogue};
-
-use super::list::{Listing, show};
-use crate::args::list::ListFlags;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::json;
-use crate::render::list::select;
-use crate::render::reserve::{RESERVATIONS, affected, headline, page, timeline};
-use crate::render::words::count;
-use crate::session::Session;
 
 /// Keep GPUs or nodes for somebody for a time
 #[derive(Debug, Clone, Args)]

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::session::{Session, state_dir};
+use gpool_cli::store_file::fault;
 use gpool_store::Existing;
-
-use super::backup::fault;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::session::{Session, state_dir};
 
 /// Make a store out of a backup; no server may use it meanwhile
 #[derive(Debug, Clone, Args)]

@@ -1,21 +1,20 @@
 //! `gpool retry`: lets jobs that ended run again.
 
 use clap::Args;
+use gpool_cli::act::Each;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::hand_in::unsure;
+use gpool_cli::render::json as shown;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words::count;
+use gpool_cli::resolve::{self, Scope};
+use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_model::job::JobState;
 use gpool_wire::array::Retried;
 use serde_json::{Value, json};
-
-use super::act::Each;
-use super::submit::unsure;
-use crate::args::jobs::Jobs;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::json as shown;
-use crate::render::safe::safe;
-use crate::render::words::count;
-use crate::resolve::{self, Scope};
-use crate::session::Session;
 
 /// Let jobs that ended run again; of an array, the elements that did not succeed
 #[derive(Debug, Clone, Args)]

@@ -6,6 +6,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use gpool_cli::args::job_flags::JobFlags;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::follow;
+use gpool_cli::hand_in::{dry_run, hand_in, note_terms, say, waits};
+use gpool_cli::labelled::{self, Labelled};
+use gpool_cli::render::json;
+use gpool_cli::render::words;
+use gpool_cli::request::{self, Request};
+use gpool_cli::script::Script;
+use gpool_cli::session::Session;
+use gpool_cli::terminal::{no_terminal, window};
 use gpool_client::{Client, LogQuery, LogStream};
 use gpool_model::job::JobState;
 use gpool_wire::{EventKind, Job};
@@ -13,22 +26,9 @@ use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
 use super::attach::{self, KeysFlag};
-use super::exec::no_terminal;
-use super::submit::{dry_run, hand_in, note_terms, say};
-use crate::args::job_flags::JobFlags;
-use crate::console::{self, DetachKeys};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::follow;
-use crate::labelled::{self, Labelled};
+use crate::console::DetachKeys;
 use crate::outcome::exit_of_job;
-use crate::render::job::{headline, waits};
-use crate::render::json;
-use crate::render::words;
-use crate::request::{self, Request};
-use crate::script::Script;
-use crate::session::Session;
+use crate::render::job::headline;
 
 /// Within this time a second Ctrl-C cancels.
 const TWICE_WITHIN: Duration = Duration::from_secs(2);
@@ -87,7 +87,7 @@ pub fn run(args: RunArgs, is_command: bool, session: &Session) -> Result {
         if !here && !args.detach && !args.dry_run {
             return Err(no_terminal("--pty").tip("gpool run --pty --detach -- COMMAND"));
         }
-        request.job.pty = Some(console::window());
+        request.job.pty = Some(window());
     }
     let client = session.client()?;
     request.resolve(&client, session)?;
@@ -256,12 +256,12 @@ impl Attached<'_> {
     fn change(&mut self, job: Job) {
         if !self.is_place_known && job.started_at.is_some() {
             self.is_place_known = true;
-            let waited = crate::render::clock::span(job.waited_s);
+            let waited = gpool_cli::render::clock::span(job.waited_s);
             let place = words::places(&job.placement);
             let text = format!(
                 "started on {place} after {waited}. Ctrl-C once to detach, twice to cancel."
             );
-            self.session.screen.note(&crate::render::safe::safe(&text));
+            self.session.screen.note(&gpool_cli::render::safe::safe(&text));
         }
         self.job = job;
     }
@@ -275,7 +275,7 @@ impl Attached<'_> {
                 true => format!("job {} {why}", self.job.id),
                 false => format!("job {} {state}: {why}", self.job.id),
             };
-            self.session.screen.note(&crate::render::safe::safe(&text));
+            self.session.screen.note(&gpool_cli::render::safe::safe(&text));
         }
     }
 }
@@ -374,7 +374,7 @@ fn stream_out(
             }
             let mut out = Labelled::new(format!("{rank}: "), out);
             copy_log(&client, &id, (stream, Some(rank)), &mut out)?;
-            out.finish().map_err(|error| crate::screen::not_written(&error))
+            out.finish().map_err(|error| gpool_cli::screen::not_written(&error))
         });
         // Nobody listens any more: the program ends.
         let _ = tell.send(Happening::StreamEnded(ended));

@@ -4,16 +4,15 @@
 use std::io::IsTerminal as _;
 
 use clap::Args;
+use gpool_cli::args::job_flags::JobFlags;
+use gpool_cli::failure::Result;
+use gpool_cli::request;
+use gpool_cli::script::Script;
+use gpool_cli::session::Session;
+use gpool_cli::terminal::{no_terminal, window};
 
 use super::attach::KeysFlag;
-use super::exec::no_terminal;
 use super::run;
-use crate::args::job_flags::JobFlags;
-use crate::console::window;
-use crate::failure::Result;
-use crate::request;
-use crate::script::Script;
-use crate::session::Session;
 
 /// What runs: it writes what the shell reads at its start, and becomes the shell.
 const SCRIPT: &str = include_str!("shell.sh");

@@ -1,10 +1,10 @@
 //! `gpool shim`: runs a command of Slurm or gflow without a link of its name.
 
 use clap::Args;
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::session::Session;
 
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
 use crate::shims::{self, SHIMS};
 
 /// Run a command of Slurm or gflow: gpool shim squeue --me

@@ -1,17 +1,17 @@
 //! `gpool show`: all that is known of jobs.
 
 use clap::Args;
+use gpool_cli::act::Each;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::{json, yaml};
+use gpool_cli::resolve::{self, Scope};
+use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_wire::Job;
 
-use super::act::Each;
-use crate::args::jobs::Jobs;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 use crate::render::job::page;
-use crate::render::{json, yaml};
-use crate::resolve::{self, Scope};
-use crate::session::Session;
 
 /// Arrays of more elements than this are counted and not listed.
 const ELEMENTS_MAX: u64 = 10_000;

@@ -1,14 +1,13 @@
 //! `gpool signal`: sends a signal to the processes of running jobs.
 
 use clap::Args;
+use gpool_cli::act::on_jobs;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::resolve::Scope;
+use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 use gpool_wire::{Problem, Written};
-
-use super::act::on_jobs;
-use crate::args::jobs::Jobs;
-use crate::failure::{Failure, Result};
-use crate::resolve::Scope;
-use crate::session::Session;
 
 /// Only what runs has processes.
 const SCOPE: Scope = Scope::In(&[JobState::Running]);

@@ -7,15 +7,15 @@ use std::path::Path;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::session::Session;
 use gpool_device::{Breakage, ControlError, Query, SimControl, SimProcess};
 use gpool_model::{Bytes, NodeName};
 use gpool_wire::{Gpu, catalogue};
 
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 use crate::serve::{CONTROL_FILE, node_folder};
-use crate::session::Session;
 
 /// Let something happen to simulated GPUs: processes, memory, faults, a driver that hangs
 #[derive(Debug, Clone, Args)]

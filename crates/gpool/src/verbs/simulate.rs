@@ -5,18 +5,18 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::json;
+use gpool_cli::render::safe::safe;
+use gpool_cli::session::Session;
 use gpool_scenario::cycles::{self, Beside, Scenario};
 use serde_json::json;
 
 use super::simulate_if::SupposeArgs;
 use super::simulate_packing::PackingArgs;
 use super::simulate_queue::QueueArgs;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::json;
-use crate::render::safe::safe;
-use crate::session::Session;
 
 /// Differences of one case that are shown to people.
 const SHOWN: usize = 3;

@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::words::count;
+use gpool_cli::session::Session;
+use gpool_cli::store_file::{fault, is_store};
 use gpool_model::{Command, Record, Refusal, Timestamp};
 use gpool_server::history::{History, PastJob};
 use gpool_store::Reader;
@@ -15,13 +20,8 @@ use gpool_trace::{Cluster, Coming, Layout, Nodes, TraceError};
 use gpool_wire::{Problem, Time, catalogue};
 use serde_json::{Value, json};
 
-use super::backup::{fault, is_store};
 use super::simulate_progress::Extent;
 use super::simulate_queue_policy::{AS_IS, NamedPolicy};
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::render::words::count;
-use crate::session::Session;
 
 /// What is asked to be played.
 #[derive(Debug, Clone, Copy)]

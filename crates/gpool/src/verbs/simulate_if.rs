@@ -1,17 +1,17 @@
 //! `gpool simulate --if …`: what would come of changes on the live cluster, none of which is made.
 
 use clap::Args;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::render::table::{Cell, Table};
+use gpool_cli::render::view::View;
+use gpool_cli::render::{json, yaml};
+use gpool_cli::screen::Screen;
+use gpool_cli::session::Session;
 use gpool_wire::amount::Written;
 use gpool_wire::{SimulateAsk, SimulatedFate, SimulatedJob, SimulatedProject, Simulation, Time};
 
 use super::PageFormat;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::table::{Cell, Table};
-use crate::render::view::View;
-use crate::render::{json, yaml};
-use crate::screen::Screen;
-use crate::session::Session;
 
 /// Jobs that are shown to people.
 const SHOWN: usize = 40;

@@ -6,7 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use crate::render::csv;
 use clap::Args;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::json;
+use gpool_cli::render::yaml;
+use gpool_cli::session::Session;
 use gpool_trace::TraceError;
 use gpool_trace::openb::Cluster;
 use gpool_trace::packing::{Churned, Experiment, Filled, Mix};
@@ -14,13 +21,6 @@ use gpool_trace::packing_policy::Policy;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::csv;
-use crate::render::json;
-use crate::render::yaml;
-use crate::session::Session;
 use crate::verbs::ResultFormat;
 use crate::verbs::simulate_page::{Grid, packing};
 use crate::verbs::simulate_progress::{Progress, words};

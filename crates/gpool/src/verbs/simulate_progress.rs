@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use gpool_cli::session::Session;
 use gpool_model::{Millis, Timestamp};
 use gpool_trace::scene::Scene;
-
-use crate::session::Session;
 
 /// Days of a trace begin so often.
 const DAY: Millis = Millis::from_hours(24);

@@ -1,13 +1,13 @@
 //! `gpool status`: the server and its cluster on one page.
 
 use clap::Args;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::render::json;
+use gpool_cli::render::yaml;
+use gpool_cli::session::Session;
 
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::json;
 use crate::render::status::page;
-use crate::render::yaml;
-use crate::session::Session;
 
 /// Show the server and its cluster on one page
 #[derive(Debug, Clone, Default, Args)]

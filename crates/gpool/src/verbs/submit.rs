@@ -5,24 +5,20 @@ use std::io::{BufWriter, Read, Write as _};
 use std::path::Path;
 
 use clap::Args;
-use gpool_client::{Client, Error, new_key};
+use gpool_cli::args::job_flags::JobFlags;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::hand_in::{dry_run, hand_in, note_terms, note_wait, say, unsure};
+use gpool_cli::render::json;
+use gpool_cli::request;
+use gpool_cli::screen::not_written;
+use gpool_cli::script::Script;
+use gpool_cli::session::Session;
+use gpool_client::new_key;
 use gpool_wire::create::BulkDefaults;
-use gpool_wire::{Delayed, Forecast, Job, JobCreate, Problem, catalogue};
+use gpool_wire::{Problem, catalogue};
 use serde_json::json;
-
-use crate::args::job_flags::JobFlags;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::clock::span;
-use crate::render::eta::likely;
-use crate::render::job::waits;
-use crate::render::json;
-use crate::render::words;
-use crate::request::{self, Request};
-use crate::screen::not_written;
-use crate::script::Script;
-use crate::session::Session;
 
 /// Hand in a job and print its id
 #[derive(Debug, Clone, Args)]
@@ -88,119 +84,6 @@ pub fn run(args: SubmitArgs, is_command: bool, session: &Session) -> Result {
         note_wait(&client, &job, session);
     }
     Ok(Exit::OK)
-}
-
-/// Says what may surprise.
-pub fn say(request: &Request, session: &Session) {
-    for remark in &request.remarks {
-        session.screen.note(&format!("note: {remark}"));
-    }
-    for warning in &request.warnings {
-        session.screen.warn(warning);
-    }
-}
-
-/// Says what a job gets other than it asked for.
-pub fn note_terms(job: &Job, session: &Session) {
-    job.notes.iter().for_each(|note| session.screen.warn(note));
-}
-
-/// Submits it, or refuses it where it may not wait.
-///
-/// # Errors
-/// The server refuses, or it would have to wait and may not.
-pub fn hand_in(client: &Client, request: &Request) -> Result<Job> {
-    if request.no_queue {
-        let forecast = client.forecast(&request.job)?;
-        if !forecast.starts {
-            return Err(request::would_wait(&forecast.reasons));
-        }
-    }
-    let job = client.submit(&request.job, Some(&new_key())).map_err(unsure)?;
-    // Somebody may have been faster since the forecast.
-    if request.no_queue && !job.reasons.is_empty() && job.placement.is_empty() {
-        client.cancel(std::slice::from_ref(&job.id))?;
-        return Err(request::would_wait(&job.reasons));
-    }
-    Ok(job)
-}
-
-/// Says that a submission without an answer may have been carried out, and how to find out.
-pub fn unsure(error: Error) -> Failure {
-    let is_unsure = error.is_unsure();
-    let failure = Failure::from(error);
-    if !is_unsure {
-        return failure;
-    }
-    failure
-        .why("the job may have been submitted: the server has not confirmed it")
-        .tip("gpool show @   (your newest job, once a server answers)")
-}
-
-/// Says why a job does not start at once, or when it will.
-pub fn note_wait(client: &Client, job: &Job, session: &Session) {
-    let Some(note) = waits(job) else { return };
-    // Whether it can be said or not, the job was handed in.
-    let why = client.why_briefly(&job.id).ok();
-    let (eta, missing) = why.map(|why| (why.eta, why.eta_missing)).unwrap_or_default();
-    let id = &job.id;
-    let note = match (eta, missing.filter(|_| job.deadline.is_some())) {
-        (Some(eta), _) => {
-            let likely = likely(&eta, &session.view());
-            format!("job {id} waits. {likely}. gpool why {id}")
-        }
-        (None, Some(missing)) => format!("job {id} waits. {missing}. gpool why {id}"),
-        (None, None) => note,
-    };
-    session.screen.note(&format!("note: {note}"));
-}
-
-/// Says what would become of it.
-///
-/// # Errors
-/// The server refuses it.
-pub fn dry_run(client: &Client, job: &JobCreate, session: &Session) -> Result {
-    let forecast = client.forecast(job)?;
-    if session.global.json {
-        session.screen.data(&json::one(&forecast))?;
-        return Ok(Exit::OK);
-    }
-    let text = match forecast.starts {
-        true => format!("would start at once on {}\n", words::places(&forecast.placement)),
-        false => {
-            let reasons = forecast.reasons.iter().map(|reason| format!("  {}\n", reason.text));
-            let more = words::more_reasons(forecast.n_more_reasons);
-            let more = more.map(|more| format!("  {more}\n")).unwrap_or_default();
-            format!("would wait\n{}{more}", reasons.collect::<String>())
-        }
-    };
-    let mut text = text;
-    if let Some(eta) = forecast.eta.as_ref().filter(|_| !forecast.starts) {
-        text.push_str(&format!("{}\n", likely(eta, &session.view())));
-    }
-    text.push_str(&delays(&forecast, session));
-    session.screen.data(&text)?;
-    Ok(Exit::OK)
-}
-
-/// Whom it would delay, the worst first.
-fn delays(forecast: &Forecast, session: &Session) -> String {
-    const NAMED: usize = 5;
-    let view = session.view();
-    let name = |delayed: &Delayed| {
-        let by = span(delayed.by_s);
-        format!("  job {} ({}) by {by}\n", delayed.job, view.user(&delayed.user))
-    };
-    let n = forecast.delays.len();
-    let mut text = match n {
-        0 => return String::new(),
-        n => format!("would delay {}\n", words::count(n as u64, "job")),
-    };
-    text.extend(forecast.delays.iter().take(NAMED).map(name));
-    if n > NAMED {
-        text.push_str(&format!("  and {} more\n", n - NAMED));
-    }
-    text
 }
 
 /// Submits a file of jobs in one transaction. What flags say is what lines leave out.

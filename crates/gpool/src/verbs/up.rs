@@ -10,6 +10,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
+use gpool_cli::args::values;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::safe::safe;
+use gpool_cli::resolve::every_job;
+use gpool_cli::session::{Session, own_socket, state_dir};
 use gpool_client::{Client, JobsQuery};
 use gpool_device::{Ignore, NodeArg, NodesArg};
 use gpool_model::device::DeviceState;
@@ -21,17 +28,10 @@ use rustix::process::{Resource, getrlimit};
 use super::service::{self, InstallFlags, ServiceFlags};
 use super::version::VERSION;
 use super::{up_folders, up_nodes};
-use crate::args::values;
 use crate::config::Config;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 use crate::render::recovery::in_short;
-use crate::render::safe::safe;
 use crate::render::up::{Started, text};
-use crate::resolve::every_job;
 use crate::serve::NodeSettings;
-use crate::session::{Session, own_socket, state_dir};
 
 /// What a server in the background writes to its parent once it answers.
 const READY: &str = "ready\n";

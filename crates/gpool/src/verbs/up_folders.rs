@@ -5,12 +5,11 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
 use gpool_client::socket::stranger_on;
 use gpool_wire::catalogue;
-
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 
 /// Makes them.
 ///

@@ -1,11 +1,10 @@
 //! Which nodes `gpool up` starts agents for, and what they are called.
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
 use gpool_device::{DevicesArg, NodesArg};
 use gpool_model::NodeName;
 use gpool_wire::catalogue;
-
-use crate::errors;
-use crate::failure::{Failure, Result};
 
 /// The nodes that are asked for by `--devices`. `name` is from the settings unless `has_name`.
 ///

@@ -1,13 +1,12 @@
 //! `gpool user limit`: how much one user may have, and has.
 
 use clap::{Args, Subcommand};
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::render::json;
+use gpool_cli::render::safe::safe;
+use gpool_cli::session::Session;
 use gpool_wire::{UserCapsPatch, UserLimits, Written};
-
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::json;
-use crate::render::safe::safe;
-use crate::session::Session;
 
 /// Show or change how much users may have
 #[derive(Debug, Clone, Args)]

@@ -4,16 +4,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::render::json;
+use gpool_cli::render::page::Page;
+use gpool_cli::session::{Session, state_dir};
+use gpool_cli::store_file::fault;
 use gpool_server::inspect::contradictions;
 use gpool_store::Reader;
 use serde_json::json;
-
-use super::backup::fault;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::json;
-use crate::render::page::Page;
-use crate::session::{Session, state_dir};
 
 /// Findings that are shown to people.
 const SHOWN: usize = 20;

@@ -1,12 +1,11 @@
 //! `gpool version`: of this command, and of the server if one answers.
 
 use clap::Args;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::render::json;
+use gpool_cli::session::Session;
 use serde_json::json;
-
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::json;
-use crate::session::Session;
 
 /// The version of this command.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

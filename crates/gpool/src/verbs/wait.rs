@@ -5,22 +5,22 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use gpool_cli::act::Each;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::json;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words::{count, state};
+use gpool_cli::resolve::{self, Scope, each_job};
+use gpool_cli::session::Session;
 use gpool_client::{Client, Events, JobsQuery};
 use gpool_model::{Millis, parse};
 use gpool_wire::{Event, EventKind};
 use serde_json::json;
 
-use super::act::Each;
-use crate::args::jobs::Jobs;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 use crate::outcome::{exit_of, exit_of_job};
-use crate::render::json;
-use crate::render::safe::safe;
-use crate::render::words::{count, state};
-use crate::resolve::{self, Scope, each_job};
-use crate::session::Session;
 
 /// Wait until jobs have ended; the exit code is the largest of theirs
 #[derive(Debug, Clone, Args)]

@@ -1,15 +1,15 @@
 //! `gpool why`: what keeps a job from starting.
 
 use clap::Args;
+use gpool_cli::act::Each;
+use gpool_cli::args::jobs::Jobs;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::{json, yaml};
+use gpool_cli::resolve::{self, Scope};
+use gpool_cli::session::Session;
 
-use super::act::Each;
-use crate::args::jobs::Jobs;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 use crate::render::why::page;
-use crate::render::{json, yaml};
-use crate::resolve::{self, Scope};
-use crate::session::Session;
 
 /// Say why jobs wait
 #[derive(Debug, Clone, Args)]

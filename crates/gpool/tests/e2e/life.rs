@@ -110,7 +110,7 @@ fn elements_are_told_what_changes_all_of_them() {
 
 fn elapsed_s(job: &Job) -> u64 {
     let started = job.started_at.expect("it runs").0.get();
-    let now = gpool::render::clock::now().0.get();
+    let now = gpool_cli::render::clock::now().0.get();
     now.saturating_sub(started).div_ceil(1000)
 }
 

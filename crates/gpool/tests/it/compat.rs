@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gpool::shims::flag::{Spoken, Takes};
 use gpool::shims::{Family, SHIMS};
+use gpool_cli::foreign::flag::{Spoken, Takes};
 
 const HEAD: &str = "# Compatibility with Slurm and gflow
 

@@ -5,7 +5,6 @@
 
 mod binary;
 mod compat;
-mod directives;
 mod flags;
 mod rendering;
 mod simulations;

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use gpool::args::list::{Format, ListFlags};
-use gpool::render::clock::Clock;
 use gpool::render::gpus::GPUS;
 use gpool::render::jobs::JOBS;
-use gpool::render::list::{Look, Noun, select};
-use gpool::render::nodes::NODES;
-use gpool::render::view::View;
 use gpool::render::{events, gpus, job, jobs, recovery, status, up, why};
+use gpool_cli::args::list::{Format, ListFlags};
+use gpool_cli::hand_in::waits;
+use gpool_cli::render::clock::Clock;
+use gpool_cli::render::list::{Look, Noun, select};
+use gpool_cli::render::nodes::NODES;
+use gpool_cli::render::view::View;
 use gpool_model::Millis;
 use gpool_wire::{Before, Event, RecoveredJob, Recovery};
 use insta::assert_snapshot;
@@ -158,7 +159,7 @@ fn what_up_says() {
 #[test]
 fn what_run_says_first() {
     let texts: Vec<String> = things::jobs().iter().map(job::headline).collect();
-    let waits: Vec<String> = things::jobs().iter().filter_map(job::waits).collect();
+    let waits: Vec<String> = things::jobs().iter().filter_map(waits).collect();
     assert_snapshot!(format!("{}\n\n{}", texts.join("\n"), waits.join("\n")));
 }
 
@@ -255,7 +256,7 @@ fn no_name_reaches_a_terminal_raw() {
         vec![
             job::page(&nasty_job(), None, &view),
             job::headline(&nasty_job()),
-            job::waits(&nasty_job()).unwrap(),
+            waits(&nasty_job()).unwrap(),
             why::page(&things::why(&nasty_job()), &view),
             gpus::page(&nasty_gpu(), &view),
             up::text(&started),

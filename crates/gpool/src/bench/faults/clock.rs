@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gpool_cli::failure::{Failure, Result};
 use gpool_model::job::JobState;
 use gpool_wire::{JobCreate, Written};
 
@@ -12,7 +13,6 @@ use super::rig::{Rig, Stop, shell};
 use super::{Options, Outcome};
 use crate::bench::failed;
 use crate::bench::figure::Figure;
-use crate::failure::{Failure, Result};
 
 /// The limit of the jobs that are to meet it, in seconds.
 const LIMIT_S: f64 = 3.0;

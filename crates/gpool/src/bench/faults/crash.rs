@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use gpool_cli::failure::Result;
 use gpool_client::Client;
 use gpool_model::job::JobState;
 
@@ -10,7 +11,6 @@ use super::rig::{Random, Rig, Stop, on_gpus, shell};
 use super::{Options, Outcome};
 use crate::bench::failed;
 use crate::bench::figure::Figure;
-use crate::failure::Result;
 
 const DEVICES: &str = "sim:8xH100-80G";
 const N_SUBMITTERS: usize = 3;

@@ -4,6 +4,7 @@
 use std::io::Cursor;
 use std::time::Instant;
 
+use gpool_cli::failure::{Failure, Result};
 use gpool_client::{Client, new_key};
 use gpool_model::job::JobState;
 
@@ -12,7 +13,6 @@ use super::{Options, Outcome};
 use crate::bench::failed;
 use crate::bench::figure::{Figure, Ranked};
 use crate::bench::process::memory_of;
-use crate::failure::{Failure, Result};
 
 /// Numbers of users that no account has.
 const FIRST_UID: u32 = 1_900_000_000;

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use gpool_cli::failure::{Failure, Result};
 use gpool_model::DeviceState;
 use gpool_model::job::JobState;
 
 use super::rig::{Random, Rig, Stop, on_gpus};
 use super::{Options, Outcome};
 use crate::bench::figure::{Figure, Ranked};
-use crate::failure::{Failure, Result};
 
 /// Until a GPU is shown so; the seconds that it took.
 fn shown(rig: &Rig, gpu: usize, is_so: impl Fn(&gpool_wire::Gpu) -> bool) -> Result<f64> {

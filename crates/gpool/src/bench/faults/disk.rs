@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use gpool_cli::failure::Result;
 use gpool_model::job::JobState;
 use gpool_wire::JobCreate;
 
@@ -9,7 +10,6 @@ use super::rig::{Rig, Stop, shell};
 use super::{Options, Outcome};
 use crate::bench::failed;
 use crate::bench::figure::Figure;
-use crate::failure::Result;
 
 /// Jobs submitted while there is room.
 const N_BEFORE: u32 = 100;

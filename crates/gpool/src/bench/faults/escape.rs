@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use gpool_cli::failure::{Failure, Result};
 use gpool_model::job::JobState;
 use gpool_sys::capability::{Capabilities, Held};
 use gpool_wire::{JobCreate, Written};
@@ -10,7 +11,6 @@ use gpool_wire::{JobCreate, Written};
 use super::rig::{Rig, Stop, shell};
 use super::{Options, Outcome};
 use crate::bench::figure::{Figure, Ranked};
-use crate::failure::{Failure, Result};
 
 /// Lets jobs take more memory than they asked for.
 pub fn memory(options: &Options, stop: &Stop) -> Result<Outcome> {

@@ -17,12 +17,12 @@ mod torn;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::screen::Screen;
 use serde::Serialize;
 
 use super::figure::Figure;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::screen::Screen;
 pub use crowd::become_user;
 use rig::Stop;
 

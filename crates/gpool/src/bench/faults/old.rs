@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use gpool_cli::failure::Result;
+
 use super::rig::{Rig, Stop, shell};
 use super::{Options, Outcome};
 use crate::bench::failed;
 use crate::bench::figure::Figure;
-use crate::failure::Result;
 
 /// Opens a copy of it, and runs a job there.
 pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {

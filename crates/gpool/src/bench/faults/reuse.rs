@@ -4,15 +4,15 @@
 
 use std::process::{Child, Command, Stdio};
 
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::screen::Screen;
 use gpool_model::job::JobState;
 
 use super::Outcome;
 use super::rig::{Rig, Stop, kill, shell};
 use crate::bench::failed;
 use crate::bench::figure::Figure;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::screen::Screen;
 
 /// Set for the program that runs inside.
 const INSIDE: &str = "GPOOL_FEW_PROCESS_IDS";

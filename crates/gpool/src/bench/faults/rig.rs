@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
 use gpool_client::Client;
 use gpool_sys::{pidfd, proc};
 use gpool_wire::{Job, JobCreate};
 use tempfile::TempDir;
 
 use crate::bench::failed;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 
 /// Longer than anything takes on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(120);

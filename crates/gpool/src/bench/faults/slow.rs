@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gpool_cli::failure::{Failure, Result};
 use gpool_wire::JobCreate;
 
 use super::crowd::become_user;
@@ -16,7 +17,6 @@ use super::{Options, Outcome};
 use crate::bench::failed;
 use crate::bench::figure::{Figure, Ranked};
 use crate::bench::process::memory_of;
-use crate::failure::{Failure, Result};
 
 /// Users that no account has; so many that none of them meets the limit on connections.
 const FIRST_UID: u32 = 1_900_000_000;

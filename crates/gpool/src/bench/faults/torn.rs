@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gpool_cli::failure::{Failure, Result};
 use gpool_store::{Options as StoreOptions, Record, Store};
 use tempfile::TempDir;
 
@@ -10,7 +11,6 @@ use super::rig::{Rig, Stop, shell};
 use super::{Options, Outcome};
 use crate::bench::failed;
 use crate::bench::figure::Figure;
-use crate::failure::{Failure, Result};
 
 const LAST: usize = 64 << 10;
 const STEP: usize = 512;

@@ -5,25 +5,25 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use gpool_cli::args::job_flags::JobFlags;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::{Given, Said, Spoken};
+use gpool_cli::foreign::gflow::flags::GBATCH;
+use gpool_cli::foreign::gflow::translate::translate;
+use gpool_cli::hand_in::{dry_run, hand_in, say};
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words;
+use gpool_cli::request::{self, Request};
+use gpool_cli::script::Script;
+use gpool_cli::session::Session;
 use gpool_model::array::{ArrayValues, Axis, Row};
 use gpool_wire::JobCreate;
 use gpool_wire::array::read_array;
 
-use super::flags::GBATCH;
-use super::translate::translate;
 use super::{completion, gjob, gqueue};
-use crate::args::job_flags::JobFlags;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::safe::safe;
-use crate::render::words;
-use crate::request::{self, Request};
-use crate::script::Script;
-use crate::session::Session;
-use crate::shims::flag::{Given, Said, Spoken};
 use crate::shims::{print, read};
-use crate::verbs::submit::{dry_run, hand_in, say};
 
 /// `gbatch new`.
 pub static NEW: Spoken =

@@ -2,23 +2,23 @@
 
 use std::fmt::Write as _;
 
+use gpool_cli::act::Each;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Covered, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Spoken, row};
+use gpool_cli::foreign::gflow::flags::CONFIG;
+use gpool_cli::reference::Reference;
+use gpool_cli::render::safe::safe;
+use gpool_cli::resolve::{self, Scope, every_job};
+use gpool_cli::session::Session;
 use gpool_client::JobsQuery;
 use gpool_wire::Job;
 
 use super::completion;
-use super::flags::CONFIG;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::reference::Reference;
-use crate::render::safe::safe;
-use crate::resolve::{self, Scope, every_job};
-use crate::session::Session;
-use crate::shims::flag::Standing::{Covered, Instead};
-use crate::shims::flag::Takes::{Nothing, Value};
-use crate::shims::flag::{Flag, Spoken, row};
 use crate::shims::{gpool, print, read};
-use crate::verbs::act::Each;
 
 static FLAGS: &[Flag] = &[
     row("cancel", '\0', Nothing, Covered, "gcancel cancels without it too").also(&["kill"]),

@@ -1,13 +1,14 @@
 //! `gctl`: says what the scheduler may do.
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::Value;
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::session::Session;
+
 use super::{completion, flags_behind, gctl_quota, gctl_reserve};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
-use crate::shims::flag::Standing::{Ignored, Instead};
-use crate::shims::flag::Takes::Value;
-use crate::shims::flag::{Flag, Said, Spoken, row};
 use crate::shims::{below, gpool_line, read, say_ignored};
 
 static PROCESS: &[Flag] = &[

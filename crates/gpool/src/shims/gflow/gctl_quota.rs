@@ -1,13 +1,14 @@
 //! `gctl quota`: limits of users and projects.
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::session::Session;
+
 use super::gctl::said;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
-use crate::shims::flag::Standing::{Approximated, Covered, Instead};
-use crate::shims::flag::Takes::{Nothing, Value};
-use crate::shims::flag::{Flag, Said, Spoken, row};
 use crate::shims::{below, gpool, gpool_line};
 
 const EACH_PROJECT: &str = "gpool project edit PROJECT --limit N, for each project";

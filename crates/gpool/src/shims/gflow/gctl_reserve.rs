@@ -1,21 +1,21 @@
 //! `gctl reserve`: GPUs that are kept for a user.
 
+use gpool_cli::args::list::ListFlags;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::Covered;
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::listing::{Listing, show};
+use gpool_cli::render::clock::Clock;
+use gpool_cli::render::list::{Row, select};
+use gpool_cli::render::reserve::{RESERVATIONS, timeline};
+use gpool_cli::session::Session;
 use gpool_wire::{Reservation, Time, catalogue};
 
 use super::gctl::said;
-use crate::args::list::ListFlags;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::clock::Clock;
-use crate::render::list::{Row, select};
-use crate::render::reserve::{RESERVATIONS, timeline};
-use crate::session::Session;
-use crate::shims::flag::Standing::Covered;
-use crate::shims::flag::Takes::{Nothing, Value};
-use crate::shims::flag::{Flag, Said, Spoken, row};
 use crate::shims::{below, gpool, gpool_line, print};
-use crate::verbs::list::{Listing, show};
 
 static OF_CREATE: &[Flag] = &[
     row("duration", '\0', Value, Covered, "--for"),
@@ -103,7 +103,8 @@ fn create(said: &Said, session: &Session) -> Result {
         let from = match said.value("timezone") {
             None | Some("local") => start.to_owned(),
             Some(zone) => {
-                let zone = crate::render::clock::zone_name(zone).map_err(|why| invalid(&why))?;
+                let zone =
+                    gpool_cli::render::clock::zone_name(zone).map_err(|why| invalid(&why))?;
                 let clock = Clock::of(Some(zone));
                 let at = clock.read_ahead(start, session.view().now);
                 at.map_err(|why| invalid(&format!("--start: {why}")))?.to_string()

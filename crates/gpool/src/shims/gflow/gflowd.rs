@@ -1,12 +1,13 @@
 //! `gflowd`: starts and stops the server.
 
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::session::Session;
+
 use super::flags_behind;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::session::Session;
-use crate::shims::flag::Standing::{Covered, Ignored, Instead};
-use crate::shims::flag::Takes::{Nothing, Value};
-use crate::shims::flag::{Flag, Said, Spoken, row};
 use crate::shims::{below, gpool, gpool_line, print, read, say_ignored};
 
 static EVERYWHERE: &[Flag] = &[

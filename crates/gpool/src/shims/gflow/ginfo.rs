@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored};
+use gpool_cli::foreign::flag::Takes::Nothing;
+use gpool_cli::foreign::flag::{Flag, Spoken, row};
+use gpool_cli::foreign::gflow::flags::CONFIG;
+use gpool_cli::render::table::{Cell, Table};
+use gpool_cli::render::words::indexes;
+use gpool_cli::session::Session;
 use gpool_model::device::DeviceState;
 use gpool_wire::Gpu;
 
 use super::completion;
-use super::flags::CONFIG;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::render::table::{Cell, Table};
-use crate::render::words::indexes;
-use crate::session::Session;
-use crate::shims::flag::Standing::{Covered, Ignored};
-use crate::shims::flag::Takes::Nothing;
-use crate::shims::flag::{Flag, Spoken, row};
 use crate::shims::{print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[

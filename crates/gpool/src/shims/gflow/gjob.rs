@@ -2,20 +2,21 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::gflow::flags::CONFIG;
+use gpool_cli::foreign::gflow::translate;
+use gpool_cli::reference::Reference;
+use gpool_cli::resolve;
+use gpool_cli::screen::not_written;
+use gpool_cli::session::Session;
 use gpool_client::{LogQuery, LogStream};
 
-use super::flags::CONFIG;
-use super::{completion, flags_behind, redo, translate};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::reference::Reference;
-use crate::resolve;
-use crate::screen::not_written;
-use crate::session::Session;
-use crate::shims::flag::Standing::{Covered, Ignored, Instead};
-use crate::shims::flag::Takes::{Nothing, Value};
-use crate::shims::flag::{Flag, Said, Spoken, row};
+use super::{completion, flags_behind, redo};
 use crate::shims::{below, gpool, gpool_line, read, say_ignored};
 
 static EVERYWHERE: &[Flag] = &[
@@ -226,7 +227,7 @@ fn log(said: &Said, session: &Session) -> Result {
     let client = session.client()?;
     let job: Reference = said.words[0]
         .parse()
-        .map_err(|error: crate::reference::ReferenceError| invalid(error.to_string()))?;
+        .map_err(|error: gpool_cli::reference::ReferenceError| invalid(error.to_string()))?;
     let (id, attempt) = resolve::one(&client, &job, session.me())?;
     let query = LogQuery { stream: LogStream::Both, attempt, ..LogQuery::default() };
     let mut lines = BufReader::new(client.logs(&id, &query)?);

@@ -2,24 +2,24 @@
 
 use std::fmt::Write as _;
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Covered, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value as Takes};
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::gflow::flags::CONFIG;
+use gpool_cli::reference::Reference;
+use gpool_cli::render::list::natural;
+use gpool_cli::render::table::{Cell, Table};
+use gpool_cli::resolve::{self, Scope, every_job};
+use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
 use gpool_wire::{Job, catalogue};
 use serde_json::{Value, json};
 
 use super::completion;
-use super::flags::CONFIG;
 use super::shown::{self, COLUMNS, STATES};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::reference::Reference;
-use crate::render::list::natural;
-use crate::render::table::{Cell, Table};
-use crate::resolve::{self, Scope, every_job};
-use crate::session::Session;
-use crate::shims::flag::Standing::{Covered, Instead};
-use crate::shims::flag::Takes::{Nothing, Value as Takes};
-use crate::shims::flag::{Flag, Said, Spoken, row};
 use crate::shims::slurm::arrays::{Shape, in_order, is_of, spread};
 use crate::shims::{interval, print_every, read};
 

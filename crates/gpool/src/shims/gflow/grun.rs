@@ -1,13 +1,14 @@
 //! `grun`: runs a command or a script as a job, shows its output, and exits as it does.
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::gflow::flags::GRUN;
+use gpool_cli::foreign::gflow::translate::translate;
+use gpool_cli::session::Session;
+
 use super::completion;
-use super::flags::GRUN;
 use super::gbatch::is_script;
-use super::translate::translate;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
 use crate::shims::{gpool, read, say_ignored};
 
 /// Flags of `gbatch` for several jobs, or for one that starts later.

@@ -2,23 +2,23 @@
 
 use std::fmt::Write as _;
 
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::Covered;
+use gpool_cli::foreign::flag::Takes::{Nothing, Value as Takes};
+use gpool_cli::foreign::flag::{Flag, Spoken, row};
+use gpool_cli::foreign::gflow::flags::CONFIG;
+use gpool_cli::render::clock::span;
+use gpool_cli::render::safe::safe;
+use gpool_cli::resolve::every_job;
+use gpool_cli::session::Session;
 use gpool_client::JobsQuery;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Time, catalogue};
 use serde_json::{Value, json};
 
 use super::completion;
-use super::flags::CONFIG;
 use super::shown::n_gpus;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::clock::span;
-use crate::render::safe::safe;
-use crate::resolve::every_job;
-use crate::session::Session;
-use crate::shims::flag::Standing::Covered;
-use crate::shims::flag::Takes::{Nothing, Value as Takes};
-use crate::shims::flag::{Flag, Spoken, row};
 use crate::shims::slurm::cells::{elapsed, long_time};
 use crate::shims::{print, read};
 

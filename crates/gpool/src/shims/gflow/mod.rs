@@ -1,11 +1,12 @@
 //! gflow: what its commands and the `# GFLOW` lines of scripts are here.
 
-use super::flag::Spoken;
-use super::{Family, Shim, gpool_line, print};
-use crate::failure::Result;
-use crate::session::Session;
+use gpool_cli::failure::Result;
+use gpool_cli::foreign::flag::Spoken;
+use gpool_cli::foreign::gflow::flags;
+use gpool_cli::session::Session;
 
-pub mod flags;
+use super::{Family, Shim, gpool_line, print};
+
 mod gbatch;
 mod gcancel;
 mod gctl;
@@ -17,10 +18,8 @@ mod gjob;
 mod gqueue;
 mod grun;
 mod gstats;
-mod ranges;
 mod redo;
 mod shown;
-pub mod translate;
 
 /// Hands in a script or a command.
 pub const GBATCH: Shim = Shim {

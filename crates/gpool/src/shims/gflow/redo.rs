@@ -3,20 +3,20 @@
 
 use std::collections::BTreeMap;
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Covered, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Said, row};
+use gpool_cli::foreign::gflow::translate;
+use gpool_cli::reference::{Reference, ReferenceError};
+use gpool_cli::resolve::{self, every_job};
+use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
 use gpool_model::JobId;
 use gpool_wire::Job;
 
-use super::translate;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::reference::{Reference, ReferenceError};
-use crate::resolve::{self, every_job};
-use crate::session::Session;
-use crate::shims::flag::Standing::{Covered, Instead};
-use crate::shims::flag::Takes::{Nothing, Value};
-use crate::shims::flag::{Flag, Said, row};
 use crate::shims::{gpool, print};
 
 const ANEW: &str = "submit it anew with this flag";

@@ -1,14 +1,14 @@
 //! What gflow shows of a job.
 
+use gpool_cli::foreign::gflow::translate::PRIORITY_USUAL;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words;
+use gpool_cli::session::Session;
 use gpool_model::JobId;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Time};
 use serde_json::{Map, Value, json};
 
-use super::translate::PRIORITY_USUAL;
-use crate::render::safe::safe;
-use crate::render::words;
-use crate::session::Session;
 use crate::shims::slurm::cells::{elapsed, long_time};
 
 /// The state of a job, in letters and in a word.
@@ -143,7 +143,7 @@ pub fn cell(job: &Job, column: &str, now: Time) -> String {
 }
 
 fn limit(job: &Job) -> Option<String> {
-    let limit = crate::render::clock::span(job.time_limit?);
+    let limit = gpool_cli::render::clock::span(job.time_limit?);
     Some(long_time(limit.get() / 1000))
 }
 

@@ -1,14 +1,13 @@
 //! Rows for the elements of arrays, as Slurm lists them: one for each element that has started, and
 //! one for all that wait, `12_[4-9]`.
 
+use gpool_cli::failure::Result;
+use gpool_cli::resolve::elements;
 use gpool_client::Client;
 use gpool_model::{Indexes, JobId};
 
 use gpool_model::job::JobState;
 use gpool_wire::Job;
-
-use crate::failure::Result;
-use crate::resolve::elements;
 
 /// States of elements that share a row; those that are held have one of their own.
 const TOGETHER: [&[JobState]; 2] = [&[JobState::Waiting, JobState::Pending], &[JobState::Held]];

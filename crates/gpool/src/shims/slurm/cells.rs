@@ -3,16 +3,16 @@
 
 use std::path::Path;
 
+use gpool_cli::render::clock::span;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words;
+use gpool_cli::session::Session;
 use gpool_model::JobId;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Time, Usage};
 
 use super::select::DEFAULT_POOL;
 use super::tres;
-use crate::render::clock::span;
-use crate::render::safe::safe;
-use crate::render::words;
-use crate::session::Session;
 
 /// A thing about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Slurm: what its commands and the `#SBATCH` lines of scripts are here.
 
+use gpool_cli::foreign::slurm::flags;
+
 use super::{Family, Shim};
 
 pub(super) mod arrays;
 pub(super) mod cells;
-mod chosen;
-pub mod flags;
 mod sacct;
 mod salloc;
 mod sbatch;
@@ -15,14 +15,11 @@ mod scontrol_show;
 mod scontrol_update;
 mod seff;
 mod select;
-pub(super) mod shape;
 mod sinfo;
 mod squeue;
 mod srun;
 pub mod step;
-pub mod translate;
 mod tres;
-mod values;
 
 /// Hands in a script.
 pub const SBATCH: Shim =

@@ -5,6 +5,15 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Said;
+use gpool_cli::foreign::slurm::flags::SALLOC;
+use gpool_cli::foreign::slurm::translate::translate_over;
+use gpool_cli::hand_in::{hand_in, say};
+use gpool_cli::request::{self, Request};
+use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_wire::frame::{Frame, Frames};
 use gpool_wire::{EventKind, ExecInJob, Job};
@@ -12,18 +21,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::flags::SALLOC;
 use super::sbatch::variables;
 use super::step;
-use super::translate::translate_over;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::request::{self, Request};
-use crate::session::Session;
-use crate::shims::flag::Said;
 use crate::shims::read;
-use crate::verbs::submit::{hand_in, say};
 
 /// The description of the first task, if there is one.
 const OF_TASK: [&str; 5] =
@@ -76,7 +76,7 @@ fn request(said: &Said) -> Result<Request> {
     let of_variables = translate_over(&variables, &[])?;
     let flags = told.flags()?.or(of_variables.flags()?);
     told.join(of_variables, "SALLOC_ variables");
-    let flags = flags.or(crate::flags::from_variables(request::text_variables())?);
+    let flags = flags.or(gpool_cli::flags::from_variables(request::text_variables())?);
     let mut request = request::of_brought(flags, &told, |_| None)?;
     request.job.name.get_or_insert_with(|| "interactive".to_owned());
     // Without a command its tasks hold their places.

@@ -1,19 +1,20 @@
 //! `sbatch`: hands in a script, with flags from the command line, `SBATCH_…` variables and the
 //! script's own lines.
 
-use super::flags::SBATCH;
-use super::shape::GPUS_PER_PROCESS;
-use super::translate::translate_over;
-use crate::args::job_flags::JobFlags;
-use crate::exit::Exit;
-use crate::failure::Result;
-use crate::request::{self, Request};
-use crate::script::Script;
-use crate::session::Session;
-use crate::shims::flag::{Given, Said};
-use crate::shims::translated::Translated;
+use gpool_cli::args::job_flags::JobFlags;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::foreign::flag::{Given, Said};
+use gpool_cli::foreign::slurm::flags::SBATCH;
+use gpool_cli::foreign::slurm::shape::GPUS_PER_PROCESS;
+use gpool_cli::foreign::slurm::translate::translate_over;
+use gpool_cli::foreign::translated::Translated;
+use gpool_cli::hand_in::{dry_run, hand_in, note_terms, say};
+use gpool_cli::request::{self, Request};
+use gpool_cli::script::Script;
+use gpool_cli::session::Session;
+
 use crate::shims::{gpool_line, print, read};
-use crate::verbs::submit::{dry_run, hand_in, note_terms, say};
 
 /// Variables that are defaults of flags, after `SBATCH_` and `SALLOC_`.
 ///
@@ -73,7 +74,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
 fn request(said: &Said) -> Result<Request> {
     if let Some(line_of_shell) = said.value("wrap") {
         let (line, told) = flags(said, &[])?;
-        let line = line.or(crate::flags::from_variables(request::text_variables())?);
+        let line = line.or(gpool_cli::flags::from_variables(request::text_variables())?);
         let mut request = request::of_brought(line, &told, output)?;
         request.job.command = ["/bin/sh", "-c", line_of_shell].map(str::to_owned).to_vec();
         request.job.name.get_or_insert_with(|| "wrap".to_owned());
@@ -84,7 +85,7 @@ fn request(said: &Said) -> Result<Request> {
         None => ("-", &[][..]),
     };
     let script = Script::read(script)?;
-    let (line, told) = flags(said, &crate::flags::of_sbatch(&script))?;
+    let (line, told) = flags(said, &gpool_cli::flags::of_sbatch(&script))?;
     request::of_brought_script(line, told, output, &script, arguments)
 }
 

@@ -1,16 +1,17 @@
 //! `scancel`: ends jobs, or signals them.
 
+use gpool_cli::act::{Each, try_all};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Spoken, row};
+use gpool_cli::resolve::Found;
+use gpool_cli::session::Session;
+
 use super::select::{self, Filter};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::resolve::Found;
-use crate::session::Session;
-use crate::shims::flag::Standing::{Covered, Ignored, Instead};
-use crate::shims::flag::Takes::{Nothing, Value};
-use crate::shims::flag::{Flag, Spoken, row};
 use crate::shims::{read, say_ignored};
-use crate::verbs::act::{Each, try_all};
 
 static FLAGS: &[Flag] = &[
     row("account", 'A', Value, Covered, "of these projects"),

@@ -1,13 +1,14 @@
 //! `scontrol`: shows jobs, nodes and partitions as `Key=value`, and changes jobs and nodes.
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::session::Session;
+
 use super::{scontrol_show, scontrol_update, select};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
-use crate::shims::flag::Standing::{Covered, Ignored, Instead};
-use crate::shims::flag::Takes::{Nothing, Value};
-use crate::shims::flag::{Flag, Said, Spoken, row};
 use crate::shims::{gpool, print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[

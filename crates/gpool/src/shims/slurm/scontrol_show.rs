@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Said;
+use gpool_cli::render::safe::safe;
+use gpool_cli::session::Session;
 use gpool_wire::{Gpu, Job, Node, catalogue};
 
 use super::cells::Cell;
 use super::select::{self, DEFAULT_POOL, Filter};
 use super::{sinfo, tres};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::safe::safe;
-use crate::session::Session;
-use crate::shims::flag::Said;
 use crate::shims::print;
 
 /// What Slurm shows and gpool has elsewhere.

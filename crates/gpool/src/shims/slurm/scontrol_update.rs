@@ -1,10 +1,11 @@
 //! `scontrol update`: `JobId=17 TimeLimit=2:00:00`, `NodeName=lab1 State=DRAIN Reason=disk`.
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::slurm::values::time;
+use gpool_cli::session::Session;
+
 use super::select;
-use super::values::time;
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
 use crate::shims::gpool;
 
 /// What of a job can change, and as which flag of `gpool edit`.
@@ -79,7 +80,7 @@ fn job_changes(ids: &[String], pairs: &[(&str, &str)], session: &Session) -> Res
             }
             "minmemorynode" | "minmemory" => edit.push(format!("--mem={}", memory(value))),
             "starttime" | "eligibletime" => {
-                edit.push(format!("--begin={}", super::values::moment(value)));
+                edit.push(format!("--begin={}", gpool_cli::foreign::slurm::values::moment(value)));
             }
             known => match EDITS.iter().find(|(names, _)| names.contains(&known)) {
                 Some((_, flag)) => edit.push(format!("--{flag}={value}")),

@@ -2,19 +2,19 @@
 
 use std::fmt::Write as _;
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored};
+use gpool_cli::foreign::flag::Takes::Nothing;
+use gpool_cli::foreign::flag::{Flag, Spoken, row};
+use gpool_cli::render::clock::span;
+use gpool_cli::render::safe::safe;
+use gpool_cli::session::Session;
 use gpool_wire::Report;
 
 use super::cells::{self, cores, elapsed, long_time};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::clock::span;
 use crate::render::report::gpu_hours_asked;
-use crate::render::safe::safe;
-use crate::session::Session;
-use crate::shims::flag::Standing::{Covered, Ignored};
-use crate::shims::flag::Takes::Nothing;
-use crate::shims::flag::{Flag, Spoken, row};
 use crate::shims::slurm::select;
 use crate::shims::{print, read, say_ignored};
 

@@ -1,16 +1,16 @@
 //! Which jobs are meant: by number, user, name, state. Slurm's ids are `7`, `7_4`, `7_[1-3]` and,
 //! of an element of an array, a plain number (`70000000004`).
 
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Said;
+use gpool_cli::resolve::every_job;
+use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
 use gpool_model::JobId;
 use gpool_wire::{Job, catalogue};
 
 use super::arrays::{self, Shape, is_of};
 use super::cells::{STATES, is_in};
-use crate::failure::{Failure, Result};
-use crate::resolve::every_job;
-use crate::session::Session;
-use crate::shims::flag::Said;
 
 /// The pool of nodes that are in no other, and the partition of jobs that name none.
 pub const DEFAULT_POOL: &str = "default";

@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 
 use super::cells::{Cell, is_in};
 use super::select::Filter;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::list::natural;
-use crate::session::Session;
-use crate::shims::flag::Standing::{Approximated, Covered, Ignored, Instead};
-use crate::shims::flag::Takes::{Nothing, Value};
-use crate::shims::flag::{Flag, Said, Spoken, row};
 use crate::shims::{interval, print_every, read, say_ignored};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::render::list::natural;
+use gpool_cli::session::Session;
 use gpool_wire::Job;
 
 static FLAGS: &[Flag] = &[

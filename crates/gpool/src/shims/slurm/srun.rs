@@ -1,16 +1,17 @@
 //! `srun`: inside a job, starts processes in its tasks; outside, submits a job that does so and
 //! stays with it.
 
-use super::flags::SRUN;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::{Given, Said};
+use gpool_cli::foreign::slurm::flags::SRUN;
+use gpool_cli::foreign::slurm::translate::translate;
+use gpool_cli::foreign::translated::Translated;
+use gpool_cli::session::Session;
+
 use super::select;
 use super::step::{self, Job};
-use super::translate::translate;
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
-use crate::shims::flag::{Given, Said};
-use crate::shims::translated::Translated;
 use crate::shims::{gpool, read, say_ignored};
 
 /// Flags that the step reads where a job is made for it.

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
 use gpool_model::said::repeated;
 use toml::{Table, Value};
-
-use crate::errors;
-use crate::failure::{Failure, Result};
 
 /// Where gflow answers if nothing says otherwise.
 const URL: &str = "http://localhost:59000";

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gpool_cli::failure::Result;
+use gpool_cli::foreign::flag::Given;
+use gpool_cli::foreign::gflow::flags::GBATCH;
+use gpool_cli::foreign::gflow::translate::translate;
+use gpool_cli::request::{self, Request};
+use gpool_cli::script::Script;
 use serde::Deserialize;
-
-use crate::failure::Result;
-use crate::request::{self, Request};
-use crate::script::Script;
-use crate::shims::flag::Given;
-use crate::shims::gflow::flags::GBATCH;
-use crate::shims::gflow::translate::translate;
 
 /// A job of gflow. What an import has no use for is left out.
 #[derive(Debug, Clone, Deserialize)]

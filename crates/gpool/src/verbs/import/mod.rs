@@ -10,14 +10,14 @@ mod take;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::json;
+use gpool_cli::render::safe::safe;
+use gpool_cli::session::Session;
 use serde_json::json;
 
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::render::json;
-use crate::render::safe::safe;
-use crate::session::Session;
 use config::Config;
 use queue::Queue;
 

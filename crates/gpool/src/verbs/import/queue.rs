@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
 use ureq::Agent;
 
 use super::job::TheirJob;
-use crate::errors;
-use crate::failure::{Failure, Result};
 
 /// It answers at once, or something is wrong.
 const PATIENCE: Duration = Duration::from_secs(30);

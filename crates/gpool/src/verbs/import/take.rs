@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 
+use gpool_cli::failure::Result;
+use gpool_cli::hand_in::say;
+use gpool_cli::resolve::every_job;
+use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
 use gpool_wire::{JobPatch, catalogue};
 
 use super::job::TheirJob;
 use super::queue::Queue;
-use crate::failure::Result;
-use crate::resolve::every_job;
-use crate::session::Session;
-use crate::verbs::submit::say;
 
 /// What became of a job.
 pub struct Taken {

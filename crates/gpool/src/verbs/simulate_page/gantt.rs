@@ -1,14 +1,14 @@
 //! What ran on which GPU: a day of a few nodes, since all of a month on all of them is more than
 //! anybody can see, or than a page should weigh.
 
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words::count;
 use gpool_trace::queue::Outcome;
 use gpool_trace::{Layout, Place};
 
 use super::owners::{Owners, Window, spread};
 use super::{Figure, Panel, percent};
 use crate::render::plot::{Axis, Block, DAY, HOUR, Plot, Scale, plain};
-use crate::render::safe::safe;
-use crate::render::words::count;
 
 /// GPUs that are shown, if a node has no more.
 const ROWS_MAX: u32 = 64;

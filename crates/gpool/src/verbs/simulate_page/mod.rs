@@ -13,13 +13,13 @@ mod tests;
 mod waits;
 
 use askama::Template;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::table::{Cell, Table};
+use gpool_cli::render::words;
+use gpool_cli::screen::Screen;
 use interval::Mean;
 
 use crate::render::plot::Plot;
-use crate::render::safe::safe;
-use crate::render::table::{Cell, Table};
-use crate::render::words;
-use crate::screen::Screen;
 
 /// A plot of usual size, of which two stand side by side where there is room.
 const USUAL: (f64, f64) = (480.0, 290.0);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gpool_cli::render::safe::safe;
 use gpool_model::Timestamp;
 use gpool_trace::Layout;
 use gpool_trace::queue::{Outcome, Played};
@@ -10,7 +11,6 @@ use gpool_trace::queue::{Outcome, Played};
 use super::waits::{Unit, mean, part_of_time};
 use super::{Figure, Grid, Key, Panel, USUAL, percent};
 use crate::render::plot::{Axis, DAY, HOUR, Plot, plain};
-use crate::render::safe::safe;
 
 /// How many owners have a colour of their own.
 const N_SHOWN: usize = 8;

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words::{count, grouped};
+
 use super::interval::{Mean, Sum};
 use super::{
     Figure, Grid, Key, Page, Panel, USUAL, by_how_much, class_of, command, interval, keys, listed,
     percent, points, signed, verdict,
 };
 use crate::render::plot::{Axis, Block, Plot, Scale};
-use crate::render::safe::safe;
-use crate::render::words::{count, grouped};
 use crate::verbs::version::VERSION;
 
 /// With fewer seeds an interval means little.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words::{count, grouped};
 use gpool_model::Timestamp;
 use gpool_trace::Layout;
 use gpool_trace::queue::{Outcome, Played, Terms};
@@ -14,8 +16,6 @@ use super::{
     verdict, waits,
 };
 use crate::render::plot::DAY;
-use crate::render::safe::safe;
-use crate::render::words::{count, grouped};
 use crate::verbs::simulate_queue::not_as_asked;
 use crate::verbs::version::VERSION;
 

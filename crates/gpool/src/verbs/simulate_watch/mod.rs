@@ -1,7 +1,6 @@
 //! A simulation of a queue on the whole terminal, while it is played: slowed so that it can be
 //! followed, and hurried, held up or ended by keys.
 
-pub(super) mod keys;
 mod pace;
 mod shown;
 #[cfg(test)]
@@ -13,19 +12,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gpool_cli::failure::Result;
+use gpool_cli::session::Session;
+use gpool_cli::terminal::full::FullScreen;
+use gpool_cli::terminal::keys::{Key, keys};
 use gpool_model::{MilliGpu, Millis, Timestamp};
 use gpool_trace::Layout;
 use gpool_trace::scene::Scene;
 
-use self::keys::{Key, keys};
 use self::pace::Pace;
 pub use self::pace::Speed;
 pub use self::shown::{Shown, needs_terminal};
 use self::view::View;
-use crate::console::full::FullScreen;
-use crate::failure::Result;
 use crate::render::cluster_grid::{Grid, Owners};
-use crate::session::Session;
 use crate::verbs::simulate_progress::{Extent, FRAME, Progress, words};
 
 /// Whoever pauses it sees a window that was resized after so long.

@@ -2,15 +2,15 @@
 
 use std::io::IsTerminal as _;
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::screen::is_dumb;
+use gpool_cli::session::Session;
+use gpool_cli::terminal::no_terminal;
 use gpool_model::Timestamp;
 use gpool_trace::scene::Scene;
 
 use super::{Ending, Watch, Watched};
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::screen::is_dumb;
-use crate::session::Session;
-use crate::verbs::exec::no_terminal;
 use crate::verbs::simulate_progress::Line;
 
 /// Where somebody may look.

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use gpool_cli::render::bar::bar;
+use gpool_cli::render::row::{Ink, Row};
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::style::Style;
+use gpool_cli::render::words::grouped;
 use gpool_model::Millis;
 
-use crate::render::bar::bar;
 use crate::render::cluster_grid::Grid;
-use crate::render::row::{Ink, Row};
-use crate::render::safe::safe;
-use crate::render::style::Style;
-use crate::render::words::grouped;
 
 /// A cluster while jobs of a trace are played on it.
 #[derive(Debug, Clone, Copy)]

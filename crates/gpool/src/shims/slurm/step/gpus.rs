@@ -5,12 +5,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::session::Session;
 use rustix::fs::{FlockOperation, flock};
 
 use super::plan::Plan;
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
 
 /// Between two looks whether other steps have ended.
 const LOOK: Duration = Duration::from_millis(200);

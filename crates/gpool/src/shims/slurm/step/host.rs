@@ -13,15 +13,15 @@ use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use clap::Args;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
 use gpool_sys::signal;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::wire::{self, FromHost, Hello, Start, ToHost};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
 
 /// How long processes may take to end once their `srun` is gone.
 const GRACE: Duration = Duration::from_secs(10);

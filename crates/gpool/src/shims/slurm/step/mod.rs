@@ -17,13 +17,13 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Said;
+use gpool_cli::session::Session;
 use gpool_wire::catalogue;
 
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
-use crate::shims::flag::Said;
 use crate::shims::gpool;
 use options::Options;
 use output::Outputs;

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::{Given, Said};
+use gpool_cli::foreign::slurm::shape::GPUS_PER_PROCESS;
+use gpool_cli::foreign::slurm::values;
+
 use super::gpus::Wanted as Gpus;
 use super::output::Wanted as Output;
 use super::plan::Asked;
 use super::watch::Limits;
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::shims::flag::{Given, Said};
-use crate::shims::slurm::shape::GPUS_PER_PROCESS;
-use crate::shims::slurm::values;
 
 /// What the step is to be.
 #[derive(Debug, Clone)]
@@ -71,7 +72,7 @@ impl Options {
             overlap: said.has("overlap"),
             pty: said.has("pty"),
             cpus: last("cpus-per-task").map(values::count).transpose()?,
-            directory: crate::caller::directory(said.value("chdir"))?,
+            directory: gpool_cli::caller::directory(said.value("chdir"))?,
             export: text("export"),
         };
         if options.pty {

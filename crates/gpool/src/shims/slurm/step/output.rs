@@ -7,10 +7,11 @@ use std::io::{self, Read as _, Write};
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::labelled::Labelled;
+
 use super::plan::Plan;
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::labelled::Labelled;
 
 /// The flags for files and labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::errors;
-use crate::failure::{Failure, Result};
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
 
 /// A task of the job that processes can be started in.
 #[derive(Debug, Clone, PartialEq, Eq)]

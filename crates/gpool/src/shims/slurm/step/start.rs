@@ -10,6 +10,9 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::session::Session;
 use gpool_client::{Client, Error};
 use gpool_model::job::JobState;
 use gpool_wire::frame::{Frame, Frames};
@@ -18,9 +21,6 @@ use gpool_wire::{ExecInJob, catalogue};
 use super::plan::Host;
 use super::watch::Happening;
 use super::wire::{self, Hello};
-use crate::errors;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
 
 /// Between two looks whether a task that is being started runs.
 const LOOK: Duration = Duration::from_millis(50);

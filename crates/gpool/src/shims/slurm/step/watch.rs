@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::session::Session;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
 use super::plan::Plan;
 use super::wire::{self, FromHost, Hello, ToHost};
-use crate::errors;
-use crate::exit::Exit;
-use crate::failure::{Failure, Result};
-use crate::session::Session;
 
 /// Between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(30);

@@ -9,12 +9,12 @@ use gpool_client::socket::{Surroundings, stranger_on};
 use gpool_client::{Client, Presence, Silence};
 
 use crate::args::Global;
-use crate::console::raw;
 use crate::failure::{Failure, Result};
 use crate::render::clock;
 use crate::render::list::Look;
 use crate::render::view::View;
 use crate::screen::Screen;
+use crate::terminal::raw;
 
 /// How long a verb that listens waits for a server that went away. Jobs go on meanwhile, and the
 /// user can leave at any time.

@@ -3,9 +3,9 @@
 
 use super::{chosen, shape, values};
 use crate::failure::Result;
-use crate::shims::flag::Given;
-use crate::shims::mail;
-use crate::shims::translated::{Translated, invalid};
+use crate::foreign::flag::Given;
+use crate::foreign::mail;
+use crate::foreign::translated::{Translated, invalid};
 
 /// Translates them.
 ///

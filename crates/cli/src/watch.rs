@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use gpool_model::Millis;
 
-use super::simulate_watch::keys::{Key, keys};
-use crate::console::full::FullScreen;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::clock;
 use crate::render::style::Style;
 use crate::screen::{Screen, is_dumb};
 use crate::session::Session;
+use crate::terminal::full::FullScreen;
+use crate::terminal::keys::{Key, keys};
 
 /// How often keys, the window and the answer are looked at.
 const LOOK: Duration = Duration::from_millis(100);

@@ -1,9 +1,9 @@
 //! The flags of `sbatch` and `srun`, and so those of `#SBATCH` lines. What they become is made in
 //! [`super::translate`].
 
-use crate::shims::flag::Standing::{Approximated, Covered, Ignored, Instead};
-use crate::shims::flag::Takes::{Maybe, Nothing, Value};
-use crate::shims::flag::{Flag, Spoken, row};
+use crate::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use crate::foreign::flag::Takes::{Maybe, Nothing, Value};
+use crate::foreign::flag::{Flag, Spoken, row};
 
 const NO_STEPS: &str = "processes are placed evenly, node by node";
 const ONE_NODE: &str = "nodes are chosen by gpool; leave it out";

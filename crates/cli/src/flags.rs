@@ -8,10 +8,10 @@ use gpool_wire::json;
 use crate::args::job_flags::JobFlags;
 use crate::directives::{self, Found, Kind};
 use crate::failure::{Failure, Result};
+use crate::foreign::flag::Given;
+use crate::foreign::translated::Translated;
+use crate::foreign::{gflow, slurm};
 use crate::script::Script;
-use crate::shims::flag::Given;
-use crate::shims::translated::Translated;
-use crate::shims::{gflow, slurm};
 use crate::{errors, usage};
 
 const PREFIX: &str = "GPOOL_SUBMIT_";

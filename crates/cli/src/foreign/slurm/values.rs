@@ -1,8 +1,8 @@
 //! Values as Slurm reads them.
 
 use crate::failure::Result;
-use crate::shims::flag::Given;
-use crate::shims::translated::invalid;
+use crate::foreign::flag::Given;
+use crate::foreign::translated::invalid;
 
 /// Lowest and highest priority there is.
 const PRIORITY_MAX: i64 = 1000;

@@ -11,12 +11,12 @@ use crate::args::job_flags::JobFlags;
 use crate::args::life_flags::LifeFlags;
 use crate::caller::Variable;
 use crate::failure::{Failure, Result};
+use crate::foreign::translated::Translated;
 use crate::reference::Reference;
 use crate::render::clock::{Clock, now};
 use crate::resolve;
 use crate::script::{self, Script, in_path};
 use crate::session::Session;
-use crate::shims::translated::Translated;
 use crate::software::{self, env_file};
 use crate::{array_files, caller, errors, flags};
 

@@ -3,8 +3,8 @@
 use gpool_model::hostlist;
 
 use crate::failure::Result;
-use crate::shims::flag::Given;
-use crate::shims::translated::{Translated, invalid};
+use crate::foreign::flag::Given;
+use crate::foreign::translated::{Translated, invalid};
 
 /// Translates them; of one that is given twice the later counts.
 ///
@@ -64,9 +64,9 @@ fn constraint(flag: &Given, all: &mut Translated) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::shims::flag::{Given, Read};
-    use crate::shims::slurm::flags::SBATCH;
-    use crate::shims::slurm::translate::translate;
+    use crate::foreign::flag::{Given, Read};
+    use crate::foreign::slurm::flags::SBATCH;
+    use crate::foreign::slurm::translate::translate;
 
     fn given(line: &str) -> Vec<Given> {
         let line: Vec<String> = line.split(' ').map(str::to_owned).collect();

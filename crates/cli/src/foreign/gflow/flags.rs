@@ -1,8 +1,8 @@
 //! The flags of `gbatch`, and so those of `# GFLOW` lines.
 
-use crate::shims::flag::Standing::{Approximated, Covered, Ignored, Instead};
-use crate::shims::flag::Takes::{Nothing, Value};
-use crate::shims::flag::{Flag, Spoken, row};
+use crate::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use crate::foreign::flag::Takes::{Nothing, Value};
+use crate::foreign::flag::{Flag, Spoken, row};
 
 /// What `gbatch` and `# GFLOW` lines have.
 pub static JOB: &[Flag] = &[
@@ -44,7 +44,7 @@ pub static JOB: &[Flag] = &[
 ];
 
 /// The settings of gflow, which every command of it may name.
-pub(super) static CONFIG: &[Flag] = &[row(
+pub static CONFIG: &[Flag] = &[row(
     "config",
     '\0',
     Value,

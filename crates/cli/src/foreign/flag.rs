@@ -64,7 +64,7 @@ impl Standing {
 }
 
 /// A row without other names.
-pub(super) const fn row(
+pub const fn row(
     long: &'static str,
     short: char,
     takes: Takes,
@@ -76,7 +76,7 @@ pub(super) const fn row(
 
 impl Flag {
     /// The same flag, with other names.
-    pub(super) const fn also(self, also: &'static [&'static str]) -> Self {
+    pub const fn also(self, also: &'static [&'static str]) -> Self {
         Self { also, ..self }
     }
 

@@ -1,9 +1,9 @@
 //! What flags of other schedulers become, and what is said where they become nothing.
 
-use gpool::flags::{OfScript, from_directives};
-use gpool::script::Script;
-use gpool::shims::flag::{Read, Spoken};
-use gpool::shims::{gflow, slurm};
+use gpool_cli::flags::{OfScript, from_directives};
+use gpool_cli::foreign::flag::{Read, Spoken};
+use gpool_cli::foreign::{gflow, slurm};
+use gpool_cli::script::Script;
 
 fn of(lines: &str) -> OfScript {
     from_directives(&script(lines)).unwrap_or_else(|failure| panic!("{}", failure.text(false)))

@@ -8,8 +8,8 @@ use super::{Request, request, text_variables, unread_input};
 use crate::args::job_flags::JobFlags;
 use crate::failure::Result;
 use crate::flags;
+use crate::foreign::translated::Translated;
 use crate::script::Script;
-use crate::shims::translated::Translated;
 
 /// As [`super::of_script`], for a command of another scheduler: with what is to be said of its
 /// flags, and where output goes that has no file yet.

@@ -2,8 +2,8 @@
 //! Decimals are counted in whole numbers, so that `0:1:0.1` has exactly eleven values.
 
 use crate::failure::{Failure, Result};
-use crate::shims::flag::Given;
-use crate::shims::translated::invalid;
+use crate::foreign::flag::Given;
+use crate::foreign::translated::invalid;
 
 /// Most values that a range has.
 const VALUES_MAX: i128 = 10_000;
@@ -103,7 +103,7 @@ fn written(digits: i128, n_after: u32, n_shown: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shims::gflow::flags::JOB;
+    use crate::foreign::gflow::flags::JOB;
 
     fn read(text: &str) -> Result<String> {
         let flag = JOB.iter().find(|flag| flag.long == "param").expect("a flag");

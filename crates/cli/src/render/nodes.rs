@@ -80,7 +80,7 @@ fn note(node: &Node, view: &View<'_>) -> String {
 }
 
 /// A reservation in a few words: `r1 for user ana until 18:00`.
-pub(super) fn reserved(it: &ReservedHere, view: &View<'_>) -> String {
+pub fn reserved(it: &ReservedHere, view: &View<'_>) -> String {
     let whom = match &it.beneficiary {
         Some(name) => format!("{} for {} {name}", it.name, it.whom),
         None => format!("maintenance {}", it.name),

@@ -1,0 +1,28 @@
+//! The user's terminal: its size, its keys, and the whole of it as a picture that changes.
+
+pub mod full;
+pub mod keys;
+pub mod raw;
+
+use gpool_wire::Window;
+
+use crate::errors;
+use crate::failure::Failure;
+
+/// The size of the terminal that this program is shown on; the usual one where it does not say.
+#[must_use]
+pub fn window() -> Window {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    match size {
+        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => {
+            Window { rows: size.ws_row, columns: size.ws_col }
+        }
+        _ => Window { rows: 24, columns: 80 },
+    }
+}
+
+/// What a program that needs a terminal is refused with where there is none.
+pub fn no_terminal(flag: &str) -> Failure {
+    Failure::new(errors::NO_TERMINAL_HERE, format!("{flag} needs a terminal, and this is none"))
+        .why("standard input and output are to be one: not a pipe, a file or a batch job")
+}
