@@ -55,6 +55,7 @@ const TABLE: &[(&str, Allowed)] = &[
     ),
     ("bridge", Allowed::Only(&["wire", "client"])),
     ("cli", Allowed::Only(&["model", "wire", "client", "sys"])),
+    ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
     ("gpool", Allowed::All),
     ("fuzz", Allowed::All),
     ("shim", Allowed::Only(&["ledger"])),

@@ -65,6 +65,9 @@ pub fn way_out(silence: &Silence) -> String {
     }
 }
 
+/// Runs a command line of gpool, given the words after the program's name.
+pub type Verbs = fn(&[String], &Session) -> Result;
+
 /// One run of one verb.
 pub struct Session {
     /// Where words go.
@@ -73,6 +76,8 @@ pub struct Session {
     pub global: Global,
     // Looked up when first asked for: it may go through a name service.
     me: OnceLock<String>,
+    // The verbs are above the commands that end in one, so the program brings them along.
+    verbs: Option<Verbs>,
 }
 
 impl From<gpool_client::Error> for Failure {
@@ -85,7 +90,24 @@ impl Session {
     /// A session with those flags.
     #[must_use]
     pub fn new(screen: Screen, global: Global) -> Self {
-        Self { screen, global, me: OnceLock::new() }
+        Self { screen, global, me: OnceLock::new(), verbs: None }
+    }
+
+    /// The same session with the verbs of gpool, for commands that run one.
+    #[must_use]
+    pub fn with_verbs(self, verbs: Verbs) -> Self {
+        Self { verbs: Some(verbs), ..self }
+    }
+
+    /// Runs a command of gpool, as if the user had written it.
+    ///
+    /// # Errors
+    /// As that command; or the program has no verbs.
+    pub fn verb(&self, words: &[String]) -> Result {
+        match self.verbs {
+            Some(verbs) => verbs(words, self),
+            None => Err(Failure::new(crate::errors::INTERNAL, "this program has no verbs")),
+        }
     }
 
     /// A client of the server, if one answers.

@@ -4,14 +4,15 @@ use clap::{Parser, Subcommand};
 use gpool_cli::args::Global;
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
+use gpool_compat::import;
+use gpool_compat::slurm::step;
 
-use crate::shims::slurm::step;
 use crate::verbs::{
     attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,
-    exec, extend, forward, gpus, help, history, hold, import, init, install_shims, logs, man,
-    nodes, note, notify, pause, policy, pool, prio, project, queue, quota, release, replay, report,
-    requeue, reserve, restore, retry, run, shell, shim, show, signal, sim, simulate, status,
-    submit, up, user, verify, version, wait, why,
+    exec, extend, forward, gpus, help, history, hold, init, install_shims, logs, man, nodes, note,
+    notify, pause, policy, pool, prio, project, queue, quota, release, replay, report, requeue,
+    reserve, restore, retry, run, shell, shim, show, signal, sim, simulate, status, submit, up,
+    user, verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs

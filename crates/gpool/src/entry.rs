@@ -15,7 +15,6 @@ use gpool_wire::catalogue;
 use crate::away;
 use crate::cli::Cli;
 use crate::complete;
-use crate::shims;
 
 /// Runs what the command line says; the first word is the program's own name.
 #[must_use]
@@ -30,8 +29,8 @@ pub fn main(words: Vec<OsString>) -> Exit {
         Ok(words) => words,
         Err(failure) => return ended(Err(failure), &early()),
     };
-    if let Some(shim) = words.first().and_then(|word| shims::called_as(word.as_ref())) {
-        let session = Session::new(early(), Global::default());
+    if let Some(shim) = words.first().and_then(|word| gpool_compat::called_as(word.as_ref())) {
+        let session = Session::new(early(), Global::default()).with_verbs(verb_of);
         let result = (shim.run)(&words[1..], &session);
         let result = result.map_err(|failure| away::told(failure, &session));
         return ended(result, &session.screen);
@@ -48,6 +47,14 @@ pub fn main(words: Vec<OsString>) -> Exit {
     let result = cli.verb.run(is_command, &session);
     let result = result.map_err(|failure| away::told(failure, &session));
     ended(result, &session.screen)
+}
+
+/// Runs one command line more, in the same session.
+fn verb_of(words: &[String], session: &Session) -> Result {
+    let all = std::iter::once("gpool").chain(words.iter().map(String::as_str));
+    let cli = Cli::try_parse_from(all).map_err(|error| usage::failure(&error, None))?;
+    let is_command = words.iter().any(|word| word == "--");
+    cli.verb.run(is_command, session)
 }
 
 /// All that is sent is JSON, which is UTF-8.

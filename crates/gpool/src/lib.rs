@@ -24,7 +24,6 @@ pub mod overview;
 pub mod reasons;
 pub mod render;
 pub mod serve;
-pub mod shims;
 pub mod systemd;
 pub mod toml_file;
 pub mod topics;

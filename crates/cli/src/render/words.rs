@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gpool_model::{Bytes, Millis};
-use gpool_wire::{GangShown, Job, PlacedOn};
+use gpool_wire::{GangShown, Job, PlacedOn, Report};
 
 /// What stands where there is nothing to say.
 pub const NOTHING: &str = "–";
@@ -194,6 +194,14 @@ pub fn active(activate: &gpool_wire::Activate) -> String {
         Activate::Modules(modules) => format!("modules {}", modules.names.join(" ")),
     };
     super::safe::safe(&text).into_owned()
+}
+
+/// The GPU-hours that a job may take by its time limit; of an array they are those of each element.
+#[must_use]
+pub fn gpu_hours_asked(report: &Report) -> Option<f64> {
+    let limit = report.job.time_limit.filter(|_| report.job.array.is_none())?;
+    let hours = f64::from(report.n_gpus) * limit / 3600.0;
+    Some(hours).filter(|hours| *hours > 0.0)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use gpool_cli::render::clock::span;
 use gpool_cli::render::page::Page;
 use gpool_cli::render::view::View;
-use gpool_cli::render::words;
+use gpool_cli::render::words::{self, gpu_hours_asked};
 use gpool_model::Bytes;
 use gpool_wire::Report;
 
@@ -67,14 +67,6 @@ fn gpus(report: &Report) -> Option<String> {
     });
     let had = figure(report.gpu_hours);
     Some(format!("{gpus} ({place}) · {had} GPU-hours{}", asked.unwrap_or_default()))
-}
-
-/// The GPU-hours that a job may take by its time limit; of an array they are those of each element.
-#[must_use]
-pub fn gpu_hours_asked(report: &Report) -> Option<f64> {
-    let limit = report.job.time_limit.filter(|_| report.job.array.is_none())?;
-    let hours = f64::from(report.n_gpus) * limit / 3600.0;
-    Some(hours).filter(|hours| *hours > 0.0)
 }
 
 fn cpu(report: &Report) -> Option<String> {

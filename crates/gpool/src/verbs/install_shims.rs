@@ -10,9 +10,8 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::json;
 use gpool_cli::session::Session;
+use gpool_compat::{Family, SHIMS};
 use serde_json::json;
-
-use crate::shims::{Family, SHIMS};
 
 /// Make links by the names of Slurm's and gflow's commands
 #[derive(Debug, Clone, Args)]

@@ -21,7 +21,6 @@ pub mod gpus;
 pub mod help;
 pub mod history;
 pub mod hold;
-pub mod import;
 pub mod init;
 pub mod install_shims;
 pub mod logs;

@@ -4,8 +4,7 @@ use clap::Args;
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
-
-use crate::shims::{self, SHIMS};
+use gpool_compat::SHIMS;
 
 /// Run a command of Slurm or gflow: gpool shim squeue --me
 #[derive(Debug, Clone, Args)]
@@ -23,7 +22,7 @@ pub struct ShimArgs {
 /// There is no such command, or what it meets.
 pub fn run(args: &ShimArgs, session: &Session) -> Result {
     let (name, words) = (&args.words[0], &args.words[1..]);
-    match shims::find(name) {
+    match gpool_compat::find(name) {
         Some(shim) => (shim.run)(words, session),
         None => {
             let names: Vec<&str> = SHIMS.iter().map(|shim| shim.name).collect();

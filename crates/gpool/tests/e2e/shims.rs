@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpool::shims::{Family, SHIMS};
+use gpool_compat::{Family, SHIMS};
 
 use crate::harness::{Cluster, Ran, Running};
 

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod binary;
-mod compat;
 mod flags;
 mod rendering;
 mod simulations;

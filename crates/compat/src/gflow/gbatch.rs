@@ -1,0 +1,238 @@
+//! `gbatch`: submits a script or a command.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use gpool_cli::args::job_flags::JobFlags;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::{Given, Said, Spoken};
+use gpool_cli::foreign::gflow::flags::GBATCH;
+use gpool_cli::foreign::gflow::translate::translate;
+use gpool_cli::hand_in::{dry_run, hand_in, say};
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words;
+use gpool_cli::request::{self, Request};
+use gpool_cli::script::Script;
+use gpool_cli::session::Session;
+use gpool_model::array::{ArrayValues, Axis, Row};
+use gpool_wire::JobCreate;
+use gpool_wire::array::read_array;
+
+use super::{completion, gjob, gqueue};
+use crate::{print, read};
+
+/// `gbatch new`.
+pub static NEW: Spoken =
+    Spoken { name: "gbatch new", about: "Write a script to begin with", flags: &[], words: "NAME" };
+
+/// What a new script holds.
+const TEMPLATE: &str = "#!/bin/bash
+# GFLOW --gpus=1
+# GFLOW --time=1:00:00
+# Others: --priority, --memory, --conda-env, --depends-on, --project, --begin
+
+echo \"Begun on $(hostname) with GPUs $CUDA_VISIBLE_DEVICES\"
+";
+
+/// Elements of an array that a dry run shows one by one.
+const SHOWN_MAX: usize = 1000;
+
+/// How the number of an element is written in the arguments of a command.
+const TASK_IDS: [&str; 2] = ["${GFLOW_ARRAY_TASK_ID}", "$GFLOW_ARRAY_TASK_ID"];
+
+/// Runs it.
+///
+/// # Errors
+/// What was asked is not understood, impossible or refused.
+pub fn run(words: &[String], session: &Session) -> Result {
+    let with = |word: &str, rest: &[String]| {
+        std::iter::once(word.to_owned()).chain(rest.iter().cloned()).collect::<Vec<_>>()
+    };
+    if let Some((word, rest)) = words.split_first() {
+        match word.as_str() {
+            "new" => return new(rest, session),
+            "completion" => return completion(rest, session),
+            // Words of `squeue` and `scontrol` that users bring along.
+            "list" | "queue" => return gqueue::run(rest, session),
+            "status" => return gjob::run(&with("show", rest), session),
+            "log" => return gjob::run(&with("log", rest), session),
+            _ => {}
+        }
+    }
+    let Some(said) = read(&GBATCH, words, session)? else { return Ok(Exit::OK) };
+    let mut request = request(&said)?;
+    request.job.compat.push("gflow".to_owned());
+    let client = session.client()?;
+    request.resolve(&client, session)?;
+    say(&request, session);
+    if said.has("dry-run") {
+        print(&preview(&request.job)?, session)?;
+        return dry_run(&client, &request.job, session);
+    }
+    let job = hand_in(&client, &request)?;
+    print(&format!("Submitted batch job {} ({})\n", job.id, job.name), session)
+}
+
+fn request(said: &Said) -> Result<Request> {
+    let told = translate(&said.flags)?;
+    let line = told.flags()?;
+    let no_file = |_: &_| None;
+    if let Some(command) = said.value("command") {
+        if let Some(word) = said.words.first() {
+            let what = format!("gbatch: --command and {word:?} are two commands");
+            return Err(Failure::new(errors::USAGE, what).tip("gbatch --gpus 1 python train.py"));
+        }
+        return of_command(&said.flags, line, &[command.to_owned()]);
+    }
+    match said.words.split_first() {
+        None => request::of_brought_script(line, told, no_file, &Script::read("-")?, &[]),
+        Some((script, arguments)) if is_script(script) => {
+            request::of_brought_script(line, told, no_file, &Script::read(script)?, arguments)
+        }
+        Some(_) => of_command(&said.flags, line, &said.words),
+    }
+}
+
+fn of_command(given: &[Given], mut line: JobFlags, words: &[String]) -> Result<Request> {
+    let told = translate(given)?;
+    if line.notify.is_empty() {
+        line.notify.extend(told.mail.rule());
+    }
+    if line.strict {
+        told.refuse_unclear()?;
+    }
+    let mut request = match with_task_id(words) {
+        None => request::of_command(line, words)?,
+        Some(command) => {
+            let mut request = request::of_command(line, &command)?;
+            let name = Path::new(&words[0]).file_name().unwrap_or_default().to_string_lossy();
+            request.job.name.get_or_insert_with(|| name.into_owned());
+            request
+        }
+    };
+    told.say(&mut request.remarks, &mut request.warnings);
+    Ok(request)
+}
+
+/// Turns a command with `$GFLOW_ARRAY_TASK_ID` in its arguments into a line for a shell, which
+/// fills in that variable and nothing else. A single word with blanks is such a line already.
+fn with_task_id(words: &[String]) -> Option<Vec<String>> {
+    let has_it = |word: &String| TASK_IDS.iter().any(|id| word.contains(id));
+    if !words.iter().any(has_it) || matches!(words, [line] if line.contains(char::is_whitespace)) {
+        return None;
+    }
+    let quoted = |part: &str| match part {
+        "" => String::new(),
+        part => format!("'{}'", part.replace('\'', "'\\''")),
+    };
+    let word = |word: &String| match word.as_str() {
+        "" => "''".to_owned(),
+        word => {
+            let word = word.replace(TASK_IDS[0], TASK_IDS[1]);
+            let parts: Vec<String> = word.split(TASK_IDS[1]).map(quoted).collect();
+            parts.join(&format!("\"{}\"", TASK_IDS[1]))
+        }
+    };
+    let line = words.iter().map(word).collect::<Vec<_>>().join(" ");
+    Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), format!("exec {line}")])
+}
+
+/// What would be submitted, a line for each element.
+fn preview(job: &JobCreate) -> Result<String> {
+    let gpus = job.gpus.as_deref().unwrap_or("0");
+    let script = job.script.as_ref().map(|script| script.name.clone());
+    let command: Vec<String> = script.into_iter().chain(job.command.iter().cloned()).collect();
+    let line = |n: usize, command: &[String], more: &str| {
+        let command = safe(&words::command(command)).into_owned();
+        format!("  [{n}] {command} (GPUs: {gpus}{more})\n")
+    };
+    let values = values(job);
+    let indexes: Vec<u32> = match (&job.array, &values) {
+        (Some(array), _) => {
+            let (indexes, _) = read_array(array)
+                .map_err(|error| Failure::new(errors::INVALID, format!("--array: {error}")))?;
+            let positions = 0..indexes.len();
+            positions.take(SHOWN_MAX).filter_map(|position| indexes.at(position)).collect()
+        }
+        (None, Some(values)) => (0..values.n_rows().unwrap_or(0)).take(SHOWN_MAX).collect(),
+        (None, None) => {
+            return Ok(format!("Would submit 1 batch job:\n{}", line(1, &command, "")));
+        }
+    };
+    let mut text = format!("Would submit {} batch job(s):\n", indexes.len());
+    for (n, index) in indexes.into_iter().enumerate() {
+        let params = values.as_ref().map(|values| values.params(index)).unwrap_or_default();
+        let filled = command.iter().map(|word| gpool_model::placeholder::fill(word, None, &params));
+        let more = if values.is_some() { String::new() } else { format!(", task_id: {index}") };
+        text.push_str(&line(n + 1, &filled.collect::<Vec<_>>(), &more));
+    }
+    Ok(text)
+}
+
+/// The values of its elements.
+fn values(job: &JobCreate) -> Option<ArrayValues> {
+    if let Some(table) = &job.table {
+        let row = |values: &Vec<String>| Row { item: None, values: values.clone() };
+        let rows = table.rows.iter().map(row).collect();
+        return Some(ArrayValues::Rows { names: table.names.clone(), rows });
+    }
+    let axis =
+        |param: &gpool_wire::Param| Axis { name: param.name.clone(), values: param.values.clone() };
+    (!job.params.is_empty())
+        .then(|| ArrayValues::Product { axes: job.params.iter().map(axis).collect() })
+}
+
+/// Whether a word names a script rather than a command.
+pub(super) fn is_script(word: &str) -> bool {
+    let begins = || {
+        let mut file = std::fs::File::open(word).ok()?;
+        let mut start = [0; 2];
+        std::io::Read::read_exact(&mut file, &mut start).ok()?;
+        Some(&start == b"#!")
+    };
+    Path::new(word).is_file() && begins() == Some(true)
+}
+
+fn new(words: &[String], session: &Session) -> Result {
+    let Some(said) = read(&NEW, words, session)? else { return Ok(Exit::OK) };
+    let [name] = said.words.as_slice() else {
+        return Err(
+            Failure::new(errors::USAGE, "gbatch new: one name is expected").tip("gbatch new train")
+        );
+    };
+    let path = if name.ends_with(".sh") { name.clone() } else { format!("{name}.sh") };
+    let mut open = OpenOptions::new();
+    // Never over a file that is there.
+    let written = open.write(true).create_new(true).mode(0o755).open(&path);
+    let written = written.and_then(|mut file| file.write_all(TEMPLATE.as_bytes()));
+    written.map_err(|error| Failure::new(errors::NOT_WRITTEN, format!("{path}: {error}")))?;
+    session.screen.note(&format!("{path} is written; gbatch {path} submits it"));
+    Ok(Exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_an_element_is_put_into_arguments_by_a_shell() {
+        let line = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            with_task_id(&words).map(|command| command[2].clone())
+        };
+        assert_eq!(
+            line(&["python", "a b.py", "--i", "$GFLOW_ARRAY_TASK_ID"]).as_deref(),
+            Some("exec 'python' 'a b.py' '--i' \"$GFLOW_ARRAY_TASK_ID\"")
+        );
+        assert_eq!(
+            line(&["p", "it's-${GFLOW_ARRAY_TASK_ID}.txt", "$HOME", ""]).as_deref(),
+            Some("exec 'p' 'it'\\''s-'\"$GFLOW_ARRAY_TASK_ID\"'.txt' '$HOME' ''")
+        );
+        assert_eq!(line(&["python", "$HOME"]), None);
+        assert_eq!(line(&["echo $GFLOW_ARRAY_TASK_ID"]), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! `gctl`: says what the scheduler may do.
+
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::Value;
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::session::Session;
+
+use super::{completion, flags_behind, gctl_quota, gctl_reserve};
+use crate::{below, gpool_line, read, say_ignored};
+
+static PROCESS: &[Flag] = &[
+    row("gpu", '\0', Value, Ignored, "a process is ignored on every GPU"),
+    row("pid", '\0', Value, Instead, "gpool down && gpool up --ignore-processes PID; jobs go on"),
+];
+
+macro_rules! spoken {
+    ($name:ident, $text:literal, $about:literal, $flags:expr, $words:literal) => {
+        static $name: Spoken = Spoken { name: $text, about: $about, flags: $flags, words: $words };
+    };
+}
+
+spoken!(SET_GPUS, "gctl set-gpus", "Say which GPUs new jobs may use", &[], "0,2 | 0-2 | all");
+spoken!(SHOW_GPUS, "gctl show-gpus", "List GPUs", &[], "");
+spoken!(
+    OF_PROCESS,
+    "gctl gpu-process",
+    "Use instead: gpool down && gpool up --ignore-processes PID; jobs go on",
+    &[PROCESS],
+    "ignore | unignore | list"
+);
+spoken!(SET_LIMIT, "gctl set-limit", "Say how many elements of an array run at once", &[], "JOB N");
+
+/// What is below `gctl`.
+pub const SPOKEN: &[&Spoken] = &[
+    &SET_GPUS,
+    &SHOW_GPUS,
+    &OF_PROCESS,
+    &SET_LIMIT,
+    &gctl_reserve::CREATE,
+    &gctl_reserve::LIST,
+    &gctl_reserve::GET,
+    &gctl_reserve::CANCEL,
+    &gctl_quota::LIST,
+    &gctl_quota::SET,
+    &gctl_quota::REMOVE,
+];
+
+const BELOW: [&str; 14] = [
+    "up",
+    "down",
+    "status",
+    "info",
+    "set-gpus",
+    "show-gpus",
+    "gpu-process",
+    "set-limit",
+    "reserve",
+    "quota",
+    "completion",
+    "--help",
+    "--version",
+    "-V",
+];
+
+/// Runs it.
+///
+/// # Errors
+/// What the command of gpool meets.
+pub fn run(words: &[String], session: &Session) -> Result {
+    let words = &flags_behind(words, &BELOW, &["--config"]);
+    let (word, rest) = below("gctl", words, &BELOW)?;
+    match word {
+        "set-gpus" => {
+            let Some(said) = said(&SET_GPUS, rest, 1, session)? else { return Ok(Exit::OK) };
+            gpool_line(&["gpus", "allow", &said.words[0]], session)
+        }
+        "show-gpus" => {
+            let Some(_) = said(&SHOW_GPUS, rest, 0, session)? else { return Ok(Exit::OK) };
+            gpool_line(&["gpus"], session)
+        }
+        "set-limit" => {
+            let Some(said) = said(&SET_LIMIT, rest, 2, session)? else { return Ok(Exit::OK) };
+            set_limit(&said.words[0], &said.words[1], session)
+        }
+        "gpu-process" => Err(instead(
+            "gctl gpu-process",
+            "gpool down && gpool up --ignore-processes PID; jobs go on",
+            "ignore_processes = [\"PROGRAM\"] in gpool.toml, to ignore it for good",
+        )),
+        "quota" => gctl_quota::run(rest, session),
+        "reserve" => gctl_reserve::run(rest, session),
+        "up" | "down" | "status" => {
+            Err(instead(&format!("gctl {word}"), &format!("gflowd {word}"), "gpool status"))
+        }
+        "info" => Err(instead("gctl info", "ginfo", "gpool gpus")),
+        "completion" => completion(rest, session),
+        _ => super::below_help("gctl", word, SPOKEN, session),
+    }
+}
+
+/// Limits the elements of an array. Jobs that were submitted one by one have no limit together.
+fn set_limit(jobs: &str, limit: &str, session: &Session) -> Result {
+    let client = session.client()?;
+    for id in jobs.split(',').filter(|id| id.parse::<u64>().is_ok()) {
+        if client.job(id)?.array.is_none() {
+            let what = format!("gctl set-limit: job {id} is no array");
+            return Err(Failure::new(errors::INVALID, what)
+                .tip(format!("gbatch --array 1-10 --max-concurrent {limit} …, as one array"))
+                .tip(format!("gpool project edit PROJECT --jobs-limit {limit}")));
+        }
+    }
+    gpool_line(&["edit", jobs, &format!("--max-parallel={limit}")], session)
+}
+
+fn instead(what: &str, tip: &str, or: &str) -> Failure {
+    Failure::new(errors::NO_SUCH_VERB, format!("{what} has no counterpart here"))
+        .why("docs/compat.md lists what is understood")
+        .tip(tip)
+        .tip(or)
+}
+
+/// Reads a command that takes `n` words.
+pub(super) fn said(
+    spoken: &Spoken,
+    words: &[String],
+    n: usize,
+    session: &Session,
+) -> Result<Option<Said>> {
+    let Some(said) = read(spoken, words, session)? else { return Ok(None) };
+    say_ignored(&said, session);
+    if said.words.len() != n {
+        let what = match n {
+            0 => format!("{} takes no words, only flags", spoken.name),
+            n => format!("{} takes {n} words: {}", spoken.name, spoken.words),
+        };
+        return Err(Failure::new(errors::USAGE, what));
+    }
+    Ok(Some(said))
+}

@@ -1,0 +1,81 @@
+//! `ginfo`: the GPUs, by what goes on on them.
+
+use std::collections::BTreeMap;
+
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored};
+use gpool_cli::foreign::flag::Takes::Nothing;
+use gpool_cli::foreign::flag::{Flag, Spoken, row};
+use gpool_cli::foreign::gflow::flags::CONFIG;
+use gpool_cli::render::table::{Cell, Table};
+use gpool_cli::render::words::indexes;
+use gpool_cli::session::Session;
+use gpool_model::device::DeviceState;
+use gpool_wire::Gpu;
+
+use super::completion;
+use crate::{print, read, say_ignored};
+
+static FLAGS: &[Flag] = &[
+    row("quiet", 'q', Nothing, Ignored, "there is nothing to leave out"),
+    row("verbose", 'v', Nothing, Ignored, "gpool gpus -o wide says more"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+];
+
+/// `ginfo`.
+pub static SPOKEN: Spoken =
+    Spoken { name: "ginfo", about: "List GPUs of gpool", flags: &[FLAGS, CONFIG], words: "" };
+
+/// Runs it.
+///
+/// # Errors
+/// The server can't be asked.
+pub fn run(words: &[String], session: &Session) -> Result {
+    if let [word, rest @ ..] = words
+        && word == "completion"
+    {
+        return completion(rest, session);
+    }
+    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&said, session);
+    let gpus = session.client()?.gpus()?.items;
+    let mut groups: BTreeMap<(&str, String), Vec<u32>> = BTreeMap::new();
+    for gpu in &gpus {
+        groups.entry(state(gpu)).or_default().push(gpu.index);
+    }
+    let head = ["PARTITION", "GPUS", "NODES", "STATE", "JOB(REASON)"].map(str::to_owned);
+    let mut table = Table::new(head.to_vec());
+    for ((state, reason), devices) in groups {
+        let n = devices.len().to_string();
+        table.push(vec![
+            "gpu".into(),
+            n.into(),
+            indexes(&devices).into(),
+            state.into(),
+            Cell::new(&reason),
+        ]);
+    }
+    print(&table.render(session.screen.width, false), session)
+}
+
+/// gflow's word for the state of a GPU, and why.
+fn state(gpu: &Gpu) -> (&'static str, String) {
+    if let Some(job) = &gpu.job {
+        return ("allocated", job.clone());
+    }
+    if let Some(process) = gpu.unmanaged.first() {
+        return ("allocated", format!("(unmanaged(pid={}))", process.pid));
+    }
+    match gpu.state {
+        DeviceState::Free if gpu.allowed => ("idle", String::new()),
+        DeviceState::Free => ("allocated", "(not allowed)".to_owned()),
+        other => {
+            let why = gpu.health_why.clone();
+            (
+                "allocated",
+                format!("({})", why.unwrap_or_else(|| format!("{other:?}").to_lowercase())),
+            )
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `grun`: runs a command or a script as a job, shows its output, and exits as it does.
+
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::gflow::flags::GRUN;
+use gpool_cli::foreign::gflow::translate::translate;
+use gpool_cli::session::Session;
+
+use super::completion;
+use super::gbatch::is_script;
+use crate::{gpool, read, say_ignored};
+
+/// Flags of `gbatch` for several jobs, or for one that starts later.
+const NOT_ATTENDED: [&str; 6] =
+    ["array", "begin", "max-concurrent", "max-retries", "param", "param-file"];
+
+/// Runs it.
+///
+/// # Errors
+/// The request is not understood, impossible or refused.
+pub fn run(words: &[String], session: &Session) -> Result {
+    if let [word, rest @ ..] = words
+        && word == "completion"
+    {
+        return completion(rest, session);
+    }
+    let Some(said) = read(&GRUN, words, session)? else { return Ok(Exit::OK) };
+    if let Some(given) = said.flags.iter().find(|it| NOT_ATTENDED.contains(&it.flag.long)) {
+        let what = format!("grun follows one job, and has no {}", given.flag.written());
+        return Err(Failure::new(errors::NO_SUCH_FLAG, what)
+            .tip(format!("gbatch {} … submits such jobs", given.flag.written())));
+    }
+    let Some(first) = said.words.first() else {
+        return Err(Failure::new(errors::USAGE, "grun: there is nothing to run")
+            .tip("grun --gpus 1 -- python train.py"));
+    };
+    if is_script(first) {
+        // Its directives would not be read.
+        let what = format!("grun runs commands, and {first} is a script");
+        return Err(Failure::new(errors::USAGE, what)
+            .tip(format!("gbatch {first} && gpool wait @"))
+            .tip(format!("grun -- sh {first}, without the flags in it")));
+    }
+    let told = translate(&said.flags)?;
+    say_ignored(&said, session);
+    for text in told.warnings.iter().chain(&told.contradictions) {
+        session.screen.warn(text);
+    }
+    let flags = told.words.into_iter().map(|(word, _)| word);
+    let mut line: Vec<String> = vec!["run".to_owned(), "--compat=gflow".to_owned()];
+    line.extend(flags);
+    line.extend(said.has("dry-run").then(|| "--dry-run".to_owned()));
+    line.extend(said.has("no-export-env").then(|| "--clean-env".to_owned()));
+    line.push("--".to_owned());
+    line.extend(said.words.iter().cloned());
+    gpool(&line, session)
+}

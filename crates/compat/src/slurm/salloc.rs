@@ -1,0 +1,271 @@
+//! `salloc`: gets a place for processes, runs a command or a shell here, in which `srun` uses that
+//! place, and gives it back.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Said;
+use gpool_cli::foreign::slurm::flags::SALLOC;
+use gpool_cli::foreign::slurm::translate::translate_over;
+use gpool_cli::hand_in::{hand_in, say};
+use gpool_cli::request::{self, Request};
+use gpool_cli::session::Session;
+use gpool_client::Client;
+use gpool_wire::frame::{Frame, Frames};
+use gpool_wire::{EventKind, ExecInJob, Job};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::sbatch::variables;
+use super::step;
+use crate::read;
+
+/// The description of the first task, if there is one.
+const OF_TASK: [&str; 5] =
+    ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURMD_NODENAME"];
+
+/// Runs it.
+///
+/// # Errors
+/// The request is not understood, impossible or refused.
+pub fn run(words: &[String], session: &Session) -> Result {
+    let Some(said) = read(&SALLOC, words, session)? else { return Ok(Exit::OK) };
+    let mut request = request(&said)?;
+    let client = session.client()?;
+    request.resolve(&client, session)?;
+    if !said.has("quiet") {
+        say(&request, session);
+    }
+    let (tell, happenings) = channel();
+    catch_signals(tell.clone())?;
+    let job = hand_in(&client, &request)?;
+    let note = |text: &str| {
+        if !said.has("quiet") {
+            session.screen.note(&format!("salloc: {text}"));
+        }
+    };
+    let client = session.patient(client);
+    watch(client.clone(), job.id.clone(), tell.clone());
+    let id = &job.id;
+    if job.started_at.is_none() {
+        note(&format!("Pending job allocation {id}"));
+    }
+    if let Some(exit) = until_granted(&client, id, &happenings)? {
+        return Ok(exit);
+    }
+    note(&format!("Granted job allocation {id}"));
+    if said.has("no-shell") {
+        return Ok(Exit::OK);
+    }
+    let ended = with_command(&client, id, &said, (&tell, &happenings), session);
+    note(&format!("Relinquishing job allocation {id}"));
+    if !client.job(id)?.state.is_end() {
+        client.cancel(std::slice::from_ref(id))?;
+    }
+    ended
+}
+
+fn request(said: &Said) -> Result<Request> {
+    let variables = variables("SALLOC_");
+    let mut told = translate_over(&said.flags, &variables)?;
+    let of_variables = translate_over(&variables, &[])?;
+    let flags = told.flags()?.or(of_variables.flags()?);
+    told.join(of_variables, "SALLOC_ variables");
+    let flags = flags.or(gpool_cli::flags::from_variables(request::text_variables())?);
+    let mut request = request::of_brought(flags, &told, |_| None)?;
+    request.job.name.get_or_insert_with(|| "interactive".to_owned());
+    // Without a command its tasks hold their places.
+    request.job.launcher.get_or_insert(1);
+    request.job.compat.push("slurm".to_owned());
+    Ok(request)
+}
+
+/// What happens to an allocation.
+enum Happening {
+    Changed(Box<Job>),
+    Signal(i32),
+    /// The command has ended with that code.
+    Ended(u8),
+    Lost(Failure),
+}
+
+fn catch_signals(tell: Sender<Happening>) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}")))?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if tell.send(Happening::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Reports the job when it changes, until it has ended.
+fn watch(client: Client, id: String, tell: Sender<Happening>) {
+    let look = {
+        let (client, id, tell) = (client.clone(), id.clone(), tell.clone());
+        move || -> std::result::Result<bool, gpool_client::Error> {
+            let job = client.job(&id)?;
+            let has_ended = job.state.is_end();
+            Ok(tell.send(Happening::Changed(Box::new(job))).is_err() || has_ended)
+        }
+    };
+    let follow = move || -> std::result::Result<(), gpool_client::Error> {
+        // Listened to before the first look, so that no change falls between.
+        let events = client.events(None)?;
+        if look()? {
+            return Ok(());
+        }
+        for event in events {
+            let is_ours = match event?.kind {
+                EventKind::JobState { job, .. } => job == id,
+                kind => matches!(kind, EventKind::Resync),
+            };
+            if is_ours && look()? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    };
+    std::thread::spawn(move || {
+        if let Err(error) = follow() {
+            let _ = tell.send(Happening::Lost(error.into()));
+        }
+    });
+}
+
+/// Waits until the job runs; answers with an exit code if it never will.
+fn until_granted(
+    client: &Client,
+    id: &String,
+    happenings: &Receiver<Happening>,
+) -> Result<Option<Exit>> {
+    loop {
+        match happenings.recv().map_err(|_| nobody())? {
+            Happening::Changed(job) if job.state.is_end() => {
+                let what = format!("salloc: job {id} has ended before it started");
+                let why = job.cause_text.unwrap_or_else(|| job.state.as_str().to_owned());
+                return Err(Failure::new(errors::EXEC_NOT_STARTED, what).why(why));
+            }
+            Happening::Changed(job) if job.started_at.is_some() => return Ok(None),
+            Happening::Signal(number) => {
+                client.cancel(std::slice::from_ref(id))?;
+                return Ok(Some(Exit(u8::try_from(128 + number).unwrap_or(u8::MAX))));
+            }
+            Happening::Lost(failure) => return Err(failure),
+            Happening::Changed(_) | Happening::Ended(_) => {}
+        }
+    }
+}
+
+/// Runs the command, or a shell, and waits until it has ended.
+fn with_command(
+    client: &Client,
+    id: &str,
+    said: &Said,
+    (tell, happenings): (&Sender<Happening>, &Receiver<Happening>),
+    session: &Session,
+) -> Result {
+    let folder = tempfile::tempdir().map_err(|error| {
+        Failure::new(errors::INTERNAL, format!("salloc: can't make a folder: {error}"))
+    })?;
+    let shell = || std::env::var("SHELL").ok().filter(|shell| !shell.is_empty());
+    let words = match &said.words[..] {
+        [] => vec![shell().unwrap_or_else(|| "/bin/sh".to_owned())],
+        words => words.to_vec(),
+    };
+    let mut child = Command::new(&words[0])
+        .args(&words[1..])
+        .envs(variables_of(client, id)?)
+        .env(step::ALLOCATION, id)
+        .env(step::STEPS, folder.path())
+        .spawn()
+        .map_err(|error| {
+            let what = format!("salloc: can't run {}: {error}", words[0]);
+            Failure::new(errors::EXEC_NOT_STARTED, what).exit_with(Exit(127))
+        })?;
+    let pid = Pid::from_child(&child);
+    let tell = tell.clone();
+    std::thread::spawn(move || drop(tell.send(Happening::Ended(code(&mut child)))));
+    let kill = said.has("kill-command").then(|| kill_signal(said));
+    loop {
+        match happenings.recv().map_err(|_| nobody())? {
+            Happening::Ended(code) => return Ok(Exit(code)),
+            Happening::Changed(job) if job.state.is_end() => {
+                session.screen.note(&format!("salloc: Job allocation {id} has been revoked."));
+                if let Some(signal) = kill {
+                    let _ = kill_process(pid, signal);
+                }
+            }
+            // The keys of a terminal reach the command by themselves.
+            Happening::Signal(SIGTERM) => drop(kill_process(pid, Signal::TERM)),
+            Happening::Signal(SIGHUP) => drop(kill_process(pid, Signal::HUP)),
+            Happening::Signal(_) | Happening::Changed(_) => {}
+            Happening::Lost(failure) => session.screen.warn(failure.what()),
+        }
+    }
+}
+
+fn code(child: &mut Child) -> u8 {
+    let status = child.wait();
+    let code = status
+        .map_or(1, |status| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+    u8::try_from(code.clamp(0, 255)).unwrap_or(u8::MAX)
+}
+
+/// The signal that the command gets when the allocation is taken from it.
+fn kill_signal(said: &Said) -> Signal {
+    let named = said.value("kill-command").unwrap_or_default().trim_start_matches("SIG");
+    let number = gpool_wire::signal::number(&named.into()).ok();
+    number.and_then(Signal::from_named_raw).unwrap_or(Signal::HUP)
+}
+
+/// What a job finds in its environment of itself.
+fn variables_of(client: &Client, id: &str) -> Result<Vec<(String, String)>> {
+    let command = ["env", "-0"].map(str::to_owned).to_vec();
+    let exec =
+        ExecInJob { command, pty: None, directory: None, environment: [].into(), rank: None };
+    let line = client.exec(id, &exec)?;
+    let lost = || {
+        Failure::new(errors::CONNECTION_LOST, format!("salloc: job {id} can't be reached"))
+            .tip(format!("gpool show {id}"))
+    };
+    let mut frames = Frames::default();
+    frames.push(&line.early);
+    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 32 * 1024]);
+    'read: loop {
+        while let Ok(Some(frame)) = frames.next_frame() {
+            match frame {
+                Frame::Output(part) => bytes.extend(part),
+                Frame::Exit(0) => break 'read,
+                Frame::Exit(_) | Frame::NotStarted(_) => return Err(lost()),
+                _ => {}
+            }
+        }
+        match line.vigil.read(&line.stream, &mut buffer, None) {
+            Ok(n_read @ 1..) => frames.push(&buffer[..n_read]),
+            Ok(_) | Err(_) => return Err(lost()),
+        }
+    }
+    let entries = bytes.split(|byte| *byte == 0).filter_map(|entry| {
+        let (name, value) = std::str::from_utf8(entry).ok()?.split_once('=')?;
+        let is_wanted = ["SLURM", "SRUN_", "MASTER_", "GPOOL_LAUNCHER", "GPOOL_TASK_NODES"]
+            .iter()
+            .any(|start| name.starts_with(start))
+            || matches!(name, "CUDA_VISIBLE_DEVICES" | "NVIDIA_VISIBLE_DEVICES");
+        let is_it = is_wanted && !OF_TASK.contains(&name);
+        is_it.then(|| (name.to_owned(), value.to_owned()))
+    });
+    Ok(entries.collect())
+}
+
+fn nobody() -> Failure {
+    Failure::new(errors::INTERNAL, "everything that listened ended")
+}

@@ -1,0 +1,87 @@
+//! `scancel`: ends jobs, or signals them.
+
+use gpool_cli::act::{Each, try_all};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Spoken, row};
+use gpool_cli::resolve::Found;
+use gpool_cli::session::Session;
+
+use super::select::{self, Filter};
+use crate::{read, say_ignored};
+
+static FLAGS: &[Flag] = &[
+    row("account", 'A', Value, Covered, "of these projects"),
+    row("batch", 'b', Nothing, Ignored, "all processes of a job get the signal"),
+    row("clusters", 'M', Value, Ignored, "a server has one cluster"),
+    row("ctld", '\0', Nothing, Ignored, "there is no other way"),
+    row("cron", 'c', Nothing, Instead, "crontab -e"),
+    row("full", 'f', Nothing, Covered, "all processes of a job get the signal"),
+    row("hurry", 'H', Nothing, Ignored, "there are no burst buffers"),
+    row("interactive", 'i', Nothing, Instead, "gpool queue, then scancel ID"),
+    row("me", '\0', Nothing, Covered, "only mine"),
+    row("name", 'n', Value, Covered, "of these names").also(&["jobname"]),
+    row("nodelist", 'w', Value, Covered, "on these nodes"),
+    row("partition", 'p', Value, Covered, "in these pools"),
+    row("qos", 'q', Value, Instead, "--account names projects"),
+    row("quiet", 'Q', Nothing, Covered, "says nothing"),
+    row("reservation", 'R', Value, Instead, "scancel ID"),
+    row("sibling", '\0', Value, Ignored, "a server has one cluster"),
+    row("signal", 's', Value, Covered, "sends it, and ends nothing by itself"),
+    row("state", 't', Value, Covered, "in these states"),
+    row("usage", '\0', Nothing, Instead, "--help"),
+    row("user", 'u', Value, Covered, "of this user"),
+    row("verbose", 'v', Nothing, Covered, "says what was done"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+    row("wckey", '\0', Value, Instead, "--name"),
+];
+
+/// `scancel`.
+pub static SPOKEN: Spoken =
+    Spoken { name: "scancel", about: "End jobs of gpool", flags: &[FLAGS], words: "ID" };
+
+/// Runs it.
+///
+/// # Errors
+/// No job is meant, there is no such job, or the server refuses.
+pub fn run(words: &[String], session: &Session) -> Result {
+    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&said, session);
+    let mut filter = Filter::of(&said, "", session)?;
+    let named = select::ids(said.words.iter().cloned())?;
+    if named.is_empty() && filter.is_empty() {
+        return Err(Failure::new(errors::USAGE, "scancel: no job is named")
+            .tip("scancel 17 or scancel --me"));
+    }
+    let client = session.client()?;
+    let ids = if filter.is_empty() {
+        named
+    } else {
+        filter.ids = named;
+        // Of an array that runs in part, those elements are meant that are in such a state.
+        let jobs = match filter.has_states() {
+            true => filter.rows(&client, false, true)?,
+            false => filter.jobs(&client, false)?,
+        };
+        jobs.into_iter().map(|job| job.id).collect()
+    };
+    if ids.is_empty() {
+        return Ok(Exit::OK);
+    }
+    let (verb, tried) = match said.value("signal").map(|signal| signal.trim_start_matches("SIG")) {
+        Some(signal) => ("signal", try_all(&ids, |ids| client.signal(ids, signal))),
+        None => ("cancel", try_all(&ids, |ids| client.cancel(ids))),
+    };
+    if said.has("verbose") && !said.has("quiet") {
+        for job in tried.changed {
+            session.screen.note(&format!("job {} {}", job.id, job.state.as_str()));
+        }
+    }
+    tried.stopped?;
+    let mut each = Each::of(&mut Found { ids, ..Found::default() });
+    each.refused.extend(tried.refused.into_iter().map(|(_, failure)| failure));
+    each.end(verb, Exit::OK)
+}

@@ -1,0 +1,140 @@
+//! `scontrol`: shows jobs, nodes and partitions as `Key=value`, and changes jobs and nodes.
+
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::session::Session;
+
+use super::{scontrol_show, scontrol_update, select};
+use crate::{gpool, print, read, say_ignored};
+
+static FLAGS: &[Flag] = &[
+    row("all", 'a', Nothing, Covered, "there are no hidden partitions"),
+    row("cluster", 'M', Value, Ignored, "a server has one cluster").also(&["clusters"]),
+    row("details", 'd', Nothing, Ignored, "gpool show JOB has all there is"),
+    row("federation", 'F', Nothing, Ignored, "a server has one cluster"),
+    row("future", '\0', Nothing, Ignored, "there are no nodes to come"),
+    row("hide", '\0', Nothing, Covered, "there are no hidden partitions"),
+    row("json", '\0', Nothing, Instead, "gpool show JOB --json, with the keys of gpool"),
+    row("local", '\0', Nothing, Covered, "a server has one cluster"),
+    row("oneliner", 'o', Nothing, Covered, "one line for each"),
+    row("quiet", 'Q', Nothing, Ignored, "gpool -q leaves remarks out"),
+    row("sibling", '\0', Nothing, Ignored, "a server has one cluster"),
+    row("uid", 'u', Value, Instead, "sudo -u USER scontrol …"),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v says more"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+    row("yaml", '\0', Nothing, Instead, "gpool show JOB --json, with the keys of gpool"),
+];
+
+macro_rules! spoken {
+    ($name:ident, $text:literal, $about:literal, $words:literal) => {
+        static $name: Spoken =
+            Spoken { name: $text, about: $about, flags: &[FLAGS], words: $words };
+    };
+}
+
+spoken!(SHOW, "scontrol show", "Show job, node, partition, hostnames or hostlist", "WHAT [NAME]");
+spoken!(UPDATE, "scontrol update", "Change a job or a node", "JobId=ID KEY=VALUE …");
+spoken!(HOLD, "scontrol hold", "Keep jobs from starting (also: uhold)", "IDS");
+spoken!(RELEASE, "scontrol release", "Let held jobs start", "IDS");
+spoken!(REQUEUE, "scontrol requeue", "Stop jobs and run them again later", "IDS");
+spoken!(REQUEUE_HOLD, "scontrol requeuehold", "The same, held until released", "IDS");
+spoken!(SUSPEND, "scontrol suspend", "Stop jobs where they are: gpool pause", "IDS");
+spoken!(RESUME, "scontrol resume", "Let suspended jobs go on", "IDS");
+
+/// The commands below `scontrol`.
+pub const SPOKEN: &[&Spoken] =
+    &[&SHOW, &UPDATE, &HOLD, &RELEASE, &REQUEUE, &REQUEUE_HOLD, &SUSPEND, &RESUME];
+
+/// Commands of Slurm's that gpool has in other words.
+const INSTEAD: [(&str, &str); 13] = [
+    ("cancel_reboot", "gpool undrain NODE"),
+    ("create", "gpool reserve create, gpool maint create, gpool pool move"),
+    ("delete", "gpool reserve cancel NAME"),
+    ("listpids", "gpool show JOB"),
+    ("notify", "gpool note TEXT JOB"),
+    ("ping", "gpool status"),
+    ("reboot", "gpool drain NODE --reason reboot"),
+    ("reconfigure", "gpool down && gpool up; jobs go on"),
+    ("shutdown", "gpool down; jobs go on"),
+    ("token", "gpool help"),
+    ("top", "gpool prio N JOB"),
+    ("wait_job", "gpool wait JOB"),
+    ("write", "gpool show JOB"),
+];
+
+/// Runs it.
+///
+/// # Errors
+/// It is not understood, there is no such thing, or the server refuses.
+pub fn run(words: &[String], session: &Session) -> Result {
+    // Flags may stand before the command below it and behind.
+    let at = words.iter().position(|word| !word.starts_with('-'));
+    let Some((at, verb)) = at.and_then(|at| Some((at, words.get(at)?))) else {
+        return without_verb(words, session);
+    };
+    let rest: Vec<String> = words[..at].iter().chain(&words[at + 1..]).cloned().collect();
+    let verb = verb.to_ascii_lowercase();
+    let spoken = match verb.as_str() {
+        "show" => &SHOW,
+        "update" => &UPDATE,
+        "hold" | "uhold" => &HOLD,
+        "release" => &RELEASE,
+        "requeue" => &REQUEUE,
+        "requeuehold" => &REQUEUE_HOLD,
+        "suspend" => &SUSPEND,
+        "resume" => &RESUME,
+        other => return Err(no_such(other)),
+    };
+    let Some(said) = read(spoken, &rest, session)? else { return Ok(Exit::OK) };
+    say_ignored(&said, session);
+    match verb.as_str() {
+        "show" => scontrol_show::run(&said, session),
+        "update" => scontrol_update::run(&said.words, session),
+        "hold" | "uhold" => on_jobs(&["hold"], &said, spoken, session),
+        "release" => on_jobs(&["release"], &said, spoken, session),
+        "requeue" => on_jobs(&["requeue"], &said, spoken, session),
+        "requeuehold" => on_jobs(&["requeue", "--hold"], &said, spoken, session),
+        "suspend" => on_jobs(&["pause"], &said, spoken, session),
+        _ => on_jobs(&["resume"], &said, spoken, session),
+    }
+}
+
+fn without_verb(words: &[String], session: &Session) -> Result {
+    if words.iter().any(|word| word == "--version" || word == "-V") {
+        let version = env!("CARGO_PKG_VERSION");
+        return print(&format!("gpool {version}, called as scontrol\n"), session);
+    }
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        let lines: String =
+            SPOKEN.iter().map(|it| format!("  {:<22} {}\n", it.name, it.about)).collect();
+        return print(&format!("scontrol, as a command of gpool:\n{lines}"), session);
+    }
+    Err(Failure::new(errors::USAGE, "scontrol: what to do is missing; it has no prompt here")
+        .tip("scontrol show job 17"))
+}
+
+fn no_such(verb: &str) -> Failure {
+    let known = SPOKEN.iter().map(|it| it.name.trim_start_matches("scontrol "));
+    let known: Vec<&str> = known.collect();
+    let failure =
+        Failure::new(errors::NO_SUCH_VERB, format!("scontrol has no command {verb:?} here"))
+            .why(format!("there are {}", known.join(", ")));
+    match INSTEAD.iter().find(|(theirs, _)| *theirs == verb) {
+        Some((_, ours)) => failure.tip(*ours),
+        None => failure.tip("scontrol show job 17"),
+    }
+}
+
+fn on_jobs(verb: &[&str], said: &Said, spoken: &Spoken, session: &Session) -> Result {
+    let ids = select::ids(said.words.iter().cloned())?;
+    if ids.is_empty() {
+        let what = format!("{}: no job is named", spoken.name);
+        return Err(Failure::new(errors::USAGE, what).tip(format!("{} 17", spoken.name)));
+    }
+    let words = verb.iter().map(|word| (*word).to_owned()).chain(ids);
+    gpool(&words.collect::<Vec<_>>(), session)
+}

@@ -1,0 +1,89 @@
+//! `seff`: how well a job used what it had.
+
+use std::fmt::Write as _;
+
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored};
+use gpool_cli::foreign::flag::Takes::Nothing;
+use gpool_cli::foreign::flag::{Flag, Spoken, row};
+use gpool_cli::render::clock::span;
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words::gpu_hours_asked;
+use gpool_cli::session::Session;
+use gpool_wire::Report;
+
+use super::cells::{self, cores, elapsed, long_time};
+use crate::slurm::select;
+use crate::{print, read, say_ignored};
+
+static FLAGS: &[Flag] = &[
+    row("debug", 'd', Nothing, Ignored, "gpool show JOB has all there is"),
+    row("version", 'v', Nothing, Covered, "prints gpool's"),
+];
+
+/// `seff`.
+pub static SPOKEN: Spoken = Spoken {
+    name: "seff",
+    about: "Say how well a job used what it had",
+    flags: &[FLAGS],
+    words: "ID",
+};
+
+/// The GPU time that a job had, and its part of the GPU time that it asked for.
+fn gpu_lines(report: &Report) -> String {
+    let job = &report.job;
+    let long = |of: f64| long_time(span(of * 3600.0).get() / 1000);
+    let mut text = format!("GPUs: {} (gpool report {} says more)\n", safe(&job.gpus), job.id);
+    if report.n_gpus > 0 {
+        let _ = writeln!(text, "GPU Time: {}", long(report.gpu_hours));
+        if let Some(asked) = gpu_hours_asked(report) {
+            let percent = 100.0 * report.gpu_hours / asked;
+            let _ = writeln!(text, "GPU Time Limit: {percent:.0}% of {}", long(asked));
+        }
+    }
+    text
+}
+
+/// Runs it.
+///
+/// # Errors
+/// There is no such job.
+pub fn run(words: &[String], session: &Session) -> Result {
+    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&said, session);
+    let ids = select::ids(said.words.iter().cloned())?;
+    let [id] = ids.as_slice() else {
+        return Err(Failure::new(errors::USAGE, "seff: one job is expected").tip("seff 17"));
+    };
+    let job = session.client()?.job(id)?;
+    let wall = elapsed(&job, session.view().now).unwrap_or(0);
+    let cores = cores(&job);
+    let used = job.usage.map_or(0, |usage| span(usage.cpu_user_s + usage.cpu_system_s).get());
+    let mut text = String::new();
+    let _ = writeln!(text, "Job ID: {}", job.id.replace('.', "_"));
+    let _ = writeln!(text, "Cluster: gpool");
+    let _ = writeln!(text, "User/Group: {0}/{0}", safe(&job.user));
+    let (_, state) = cells::state(&job);
+    let _ = writeln!(text, "State: {state} (exit code {})", job.exit_code.unwrap_or(0));
+    let _ = writeln!(text, "Cores: {cores}");
+    let _ = writeln!(text, "CPU Utilized: {}", long_time(used / 1000));
+    let core_time = wall * cores;
+    let percent = (used / 10).checked_div(core_time).unwrap_or(0);
+    let of = long_time(core_time);
+    let _ = writeln!(text, "CPU Efficiency: {percent}% of {of} core-walltime");
+    let _ = writeln!(text, "Job Wall-clock time: {}", long_time(wall));
+    let peak = job.usage.map_or(0, |usage| usage.memory_peak);
+    let _ = writeln!(text, "Memory Utilized: {} MB (of one process)", peak >> 20);
+    match job.mem {
+        Some(booked) if booked > 0 => {
+            let percent = peak.saturating_mul(100) / booked;
+            let _ = writeln!(text, "Memory Efficiency: {percent}% of {} MB", booked >> 20);
+        }
+        _ => text.push_str("Memory Efficiency: no memory was booked\n"),
+    }
+    let report = Report::new(job, session.view().now);
+    text.push_str(&gpu_lines(&report));
+    print(&text, session)
+}

@@ -1,0 +1,121 @@
+//! `srun`: inside a job, starts processes in its tasks; outside, submits a job that does so and
+//! stays with it.
+
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::{Given, Said};
+use gpool_cli::foreign::slurm::flags::SRUN;
+use gpool_cli::foreign::slurm::translate::translate;
+use gpool_cli::foreign::translated::Translated;
+use gpool_cli::session::Session;
+
+use super::select;
+use super::step::{self, Job};
+use crate::{gpool, read, say_ignored};
+
+/// Flags that the step reads where a job is made for it.
+const OF_STEP: [&str; 12] = [
+    "label",
+    "unbuffered",
+    "kill-on-bad-exit",
+    "wait",
+    "input",
+    "output",
+    "error",
+    "ntasks-per-node",
+    "cpus-per-task",
+    "gpus-per-task",
+    "ntasks",
+    "export",
+];
+
+/// Runs it.
+///
+/// # Errors
+/// What was asked is not understood, impossible or refused.
+pub fn run(words: &[String], session: &Session) -> Result {
+    let Some(said) = read(&SRUN, words, session)? else { return Ok(Exit::OK) };
+    if said.words.is_empty() {
+        return Err(Failure::new(errors::USAGE, "srun: there is nothing to run")
+            .tip("srun --gpus 1 python train.py"));
+    }
+    let here = Job::here();
+    let named = select::ids(said.value("jobid").map(str::to_owned).into_iter())?;
+    match (named.first(), here) {
+        (Some(id), Some(job)) if id == job.id() => step::run(&job, &said, session),
+        (Some(id), _) => step::run(&Job::of(id, session)?, &said, session),
+        (None, Some(job)) => step::run(&job, &said, session),
+        (None, None) => as_job(&said, session),
+    }
+}
+
+/// Submits a job for it.
+fn as_job(said: &Said, session: &Session) -> Result {
+    let mut told = translate(&said.flags)?;
+    let launcher = told.words.iter().find_map(|(word, _)| word.strip_prefix("--launcher="));
+    let (has_launcher, is_single) = (launcher.is_some(), launcher.is_none_or(|n| n == "1"));
+    say_ignored(said, session);
+    for warning in told.warnings.iter().chain(&told.contradictions) {
+        session.screen.warn(warning);
+    }
+    let mut line: Vec<String> = vec!["run".to_owned(), "--compat=slurm".to_owned()];
+    let mut command = said.words.clone();
+    if !has_launcher {
+        line.push("--launcher=1".to_owned());
+    }
+    if !is_single {
+        // The step opens the files that the flags name.
+        let is_file = |word: &str| {
+            ["--stdout=", "--stderr=", "--stdin="].iter().any(|flag| word.starts_with(flag))
+        };
+        told.words.retain(|(word, _)| !is_file(word));
+        if !told.words.iter().any(|(word, _)| word.starts_with("--name=")) {
+            line.push(format!("--name={}", name(&command[0])));
+        }
+        command = inner(said)?;
+    } else {
+        join_output(&mut told, said);
+    }
+    line.extend(told.mail.rule().map(|rule| format!("--notify={rule}")));
+    // The command is the step, and gets the signal that is meant for steps.
+    let words = told.words.into_iter().map(|(word, _)| word);
+    line.extend(words.map(|word| word.replacen("--signal-before=S:", "--signal-before=", 1)));
+    if said.has("pty") {
+        // A flag of run alone, so not among those that are translated.
+        line.push("--pty".to_owned());
+    }
+    line.push("--".to_owned());
+    line.extend(command);
+    gpool(&line, session)
+}
+
+/// The command line of the step that the job's first task starts.
+fn inner(said: &Said) -> Result<Vec<String>> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(errors::INTERNAL, format!("can't tell where gpool is: {error}"))
+    })?;
+    let words = [&*program.to_string_lossy(), "shim", "srun"].map(str::to_owned);
+    let is_of_step = |given: &&Given| OF_STEP.contains(&given.flag.long);
+    let flags = said.flags.iter().filter(is_of_step).map(|given| match &*given.value {
+        "" => given.flag.written(),
+        value => format!("{}={value}", given.flag.written()),
+    });
+    let last = std::iter::once("--".to_owned()).chain(said.words.iter().cloned());
+    Ok(words.into_iter().chain(flags).chain(last).collect())
+}
+
+fn name(program: &str) -> &str {
+    program.rsplit('/').find(|part| !part.is_empty()).unwrap_or(program)
+}
+
+/// Errors go where output goes, unless they have a file of their own.
+fn join_output(told: &mut Translated, said: &Said) {
+    if told.joins_output
+        && !said.has("error")
+        && let Some((path, from)) = told.words.iter().find(|(word, _)| word.starts_with("--stdout"))
+    {
+        let path = path.replacen("--stdout", "--stderr", 1);
+        told.words.push((path, from.clone()));
+    }
+}

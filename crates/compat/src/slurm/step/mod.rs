@@ -1,0 +1,263 @@
+//! Steps of a job: the processes that `srun` starts in its tasks.
+
+mod gpus;
+pub mod host;
+mod options;
+mod output;
+mod plan;
+mod start;
+mod turns;
+mod watch;
+mod wire;
+
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::channel;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Said;
+use gpool_cli::session::Session;
+use gpool_wire::catalogue;
+
+use crate::gpool;
+use options::Options;
+use output::Outputs;
+use plan::{Host, Plan};
+use start::Place;
+use turns::Turn;
+use watch::{Happening, Step};
+use wire::Start;
+
+/// Names the job to the command that `salloc` runs.
+pub const ALLOCATION: &str = "GPOOL_ALLOCATION";
+/// Where the steps of a job that `salloc` has find each other.
+pub const STEPS: &str = "GPOOL_STEPS";
+
+/// The job that `srun` starts processes in.
+pub struct Job {
+    place: Place,
+    hosts: Vec<Host>,
+    /// Where its steps find each other.
+    folder: Option<PathBuf>,
+    /// Its user, where that is another one.
+    other: Option<String>,
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+impl Job {
+    /// The job that this program is part of, or that `salloc` has for it.
+    #[must_use]
+    pub fn here() -> Option<Self> {
+        let allocation = variable(ALLOCATION);
+        let rank = match allocation {
+            Some(_) => None,
+            None => Some(variable("GPOOL_RANK").and_then(|rank| rank.parse().ok()).unwrap_or(0)),
+        };
+        let job = allocation.or_else(|| variable("GPOOL_JOB_ID"))?;
+        let folder = variable(STEPS).or_else(|| variable("GPOOL_DIR")).map(PathBuf::from);
+        let launcher = variable("GPOOL_LAUNCHER").and_then(|n| n.parse().ok());
+        let hosts = match (launcher, variable("GPOOL_TASK_NODES")) {
+            (Some(launcher), Some(nodes)) => hosts(nodes.split(','), launcher),
+            // Every task runs its own `srun`, which is for that task.
+            _ => {
+                let node = variable("GPOOL_NODE").unwrap_or_else(|| "localhost".to_owned());
+                vec![Host { rank: rank.unwrap_or(0), node, usual: 1 }]
+            }
+        };
+        Some(Self { place: Place { job, rank }, hosts, folder, other: None })
+    }
+
+    /// A job that runs.
+    ///
+    /// # Errors
+    /// There is none of that id, or no server answers.
+    pub fn of(id: &str, session: &Session) -> Result<Self> {
+        let id = id.replace('_', ".");
+        let job = session.client()?.job(&id)?;
+        let place = Place { job: job.id.clone(), rank: None };
+        let tasks = job.gang.iter().flat_map(|gang| &gang.tasks);
+        let mut hosts: Vec<Host> =
+            tasks.map(|task| Host { rank: task.rank, node: task.node.clone(), usual: 1 }).collect();
+        if hosts.is_empty() {
+            let node = job.placement.first().map(|place| place.node.clone()).unwrap_or_default();
+            hosts.push(Host { rank: 0, node, usual: 1 });
+        }
+        let other = Some(job.user).filter(|user| user != session.me());
+        Ok(Self { place, hosts, folder: None, other })
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.place.job
+    }
+}
+
+/// The tasks of a job, with the processes that its launcher starts in each by default.
+fn hosts<'n>(nodes: impl Iterator<Item = &'n str>, launcher: u32) -> Vec<Host> {
+    let nodes: Vec<&str> = nodes.collect();
+    let n_tasks = u32::try_from(nodes.len()).unwrap_or(u32::MAX).max(1);
+    let usual = |rank: u32| launcher / n_tasks + u32::from(rank < launcher % n_tasks);
+    let host = |(rank, node): (u32, &str)| Host { rank, node: node.to_owned(), usual: usual(rank) };
+    (0..).zip(nodes).map(host).collect()
+}
+
+/// Runs a command as a step of a job.
+///
+/// # Errors
+/// The job has no room for it as it is asked for, or its processes can't be started.
+pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
+    let mut options = Options::read(said)?;
+    let mut turn = Turn::take(&job.hosts, job.folder.as_deref(), options.overlap || options.pty);
+    let plan = plan::plan(&job.hosts, &turn.order, &options.asked)?;
+    turn.keep(&plan);
+    options.output.step = turn.step;
+    let host = &plan.hosts[0];
+    let is_alone = plan.processes.len() == 1;
+    if options.pty && Some(host.rank) != job.place.rank {
+        let rank = host.rank.to_string();
+        let words = ["exec", "--pty", "--rank", &rank, &job.place.job, "--"].map(str::to_owned);
+        let line: Vec<String> = words.into_iter().chain(said.words.iter().cloned()).collect();
+        return gpool(&line, session);
+    }
+    if let Some(other) = &job.other {
+        // Its processes are that user's, and get the files and the environment of `srun`.
+        let what = format!("srun: job {} is of user {other}", job.place.job);
+        return Err(Failure::new(catalogue::NOT_PERMITTED, what)
+            .why("a step is given your terminal and your environment, which that user could use")
+            .tip(format!("gpool exec {} -- COMMAND", job.place.job)));
+    }
+    if is_alone && Some(host.rank) == job.place.rank && options.is_plain() {
+        turn.hand_on();
+        let error = Command::new(&said.words[0])
+            .args(&said.words[1..])
+            .envs(of_process(&plan, 0, &options, None))
+            .current_dir(&options.directory)
+            .exec();
+        let what = format!("srun: can't run {}: {error}", said.words[0]);
+        return Err(Failure::new(errors::EXEC_NOT_STARTED, what).exit_with(Exit(127)));
+    }
+    start_all(job, &plan, &options, &said.words, session)
+}
+
+fn start_all(
+    job: &Job,
+    plan: &Plan,
+    options: &Options,
+    command: &[String],
+    session: &Session,
+) -> Result {
+    let (tell, happenings) = channel::<Happening>();
+    // Before there are threads: those that come later have it from this one.
+    watch::catch_signals(tell.clone())?;
+    let lines = start::start(&job.place, &plan.hosts, session, &tell)?;
+    let hosts = match watch::gather(plan, &happenings)? {
+        Ok(hosts) => hosts,
+        Err(exit) => return Ok(exit),
+    };
+    lines.close();
+    let (streams, gpus): (Vec<_>, Vec<_>) = hosts.into_iter().unzip();
+    let folder = job.folder.as_deref().filter(|_| !options.overlap);
+    let given = gpus::give(plan, &gpus, options.gpus, folder, session)?;
+    let mut outputs = Outputs::default();
+    for (at, stream) in streams.iter().enumerate() {
+        let here = |rank: &usize| plan.processes[*rank].host == at;
+        let ranks: Vec<usize> = (0..plan.processes.len()).filter(here).collect();
+        let processes = ranks.iter().map(|rank| {
+            let own = given.of_process[*rank].as_deref();
+            let number = u32::try_from(*rank).unwrap_or(u32::MAX);
+            (number, of_process(plan, *rank, options, own))
+        });
+        let start = Start {
+            command: command.to_vec(),
+            directory: options.directory.clone(),
+            environment: BASE64_STANDARD.encode(options.environment()),
+            processes: processes.collect(),
+        };
+        let lost = |error: std::io::Error| {
+            let node = &plan.hosts[at].node;
+            Failure::new(errors::CONNECTION_LOST, format!("srun: {node} is lost: {error}"))
+        };
+        wire::send(stream, &start).map_err(lost)?;
+        for rank in ranks {
+            let three = outputs.three(&options.output, plan, rank)?;
+            wire::send_three(stream, three.each_ref().map(|fd| fd.as_fd())).map_err(lost)?;
+        }
+    }
+    let step = Step::new(plan, session, options.limits, streams, &tell);
+    let exit = step.stay(&happenings)?;
+    outputs.finish();
+    drop(given);
+    Ok(exit)
+}
+
+/// What a process finds in its environment of the step.
+///
+/// Source: the manual of srun, "OUTPUT ENVIRONMENT VARIABLES".
+fn of_process(
+    plan: &Plan,
+    rank: usize,
+    options: &Options,
+    gpus: Option<&[String]>,
+) -> Vec<(String, String)> {
+    let process = &plan.processes[rank];
+    let nodes = plan.nodes();
+    let node = plan.hosts[process.host].node.as_str();
+    let node_rank = nodes.iter().position(|other| *other == node).unwrap_or(0);
+    let n_tasks = plan.processes.len().to_string();
+    let by_node = by_node(&plan.by_node());
+    let on_node: Vec<String> = plan.on_node(node).map(|rank| rank.to_string()).collect();
+    let step = options.output.step.to_string();
+    let mut all = vec![
+        ("SLURM_PROCID", rank.to_string()),
+        ("SLURM_LOCALID", process.local.to_string()),
+        ("SLURM_NODEID", node_rank.to_string()),
+        ("SLURMD_NODENAME", node.to_owned()),
+        ("SLURM_NTASKS", n_tasks.clone()),
+        ("SLURM_NPROCS", n_tasks.clone()),
+        ("SLURM_NNODES", nodes.len().to_string()),
+        ("SLURM_NODELIST", nodes.join(",")),
+        ("SLURM_TASKS_PER_NODE", by_node.clone()),
+        ("SLURM_GTIDS", on_node.join(",")),
+        ("SLURM_STEP_ID", step.clone()),
+        ("SLURM_STEPID", step),
+        ("SLURM_STEP_NUM_TASKS", n_tasks),
+        ("SLURM_STEP_NUM_NODES", nodes.len().to_string()),
+        ("SLURM_STEP_NODELIST", nodes.join(",")),
+        ("SLURM_STEP_TASKS_PER_NODE", by_node),
+    ];
+    if let Some(n) = options.asked.per_node {
+        all.push(("SLURM_NTASKS_PER_NODE", n.to_string()));
+    }
+    if let Some(n) = options.cpus {
+        all.push(("SLURM_CPUS_PER_TASK", n.to_string()));
+    }
+    if let gpus::Wanted::PerProcess(n) = options.gpus {
+        all.push(("SLURM_GPUS_PER_TASK", n.to_string()));
+    }
+    if let Some(gpus) = gpus {
+        let visible = gpus.join(",");
+        let by_nvidia = if gpus.is_empty() { "void".to_owned() } else { visible.clone() };
+        all.push(("CUDA_VISIBLE_DEVICES", visible));
+        all.push(("NVIDIA_VISIBLE_DEVICES", by_nvidia));
+        all.push(("SLURM_GPUS_ON_NODE", gpus.len().to_string()));
+    }
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Numbers of nodes as Slurm writes them: `8(x2),7`.
+fn by_node(numbers: &[u32]) -> String {
+    let alike = numbers.chunk_by(|one, next| one == next).map(|alike| match alike.len() {
+        1 => alike[0].to_string(),
+        n_nodes => format!("{}(x{n_nodes})", alike[0]),
+    });
+    alike.collect::<Vec<_>>().join(",")
+}
