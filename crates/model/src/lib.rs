@@ -57,6 +57,7 @@ pub mod reservation;
 pub mod reserve;
 pub mod resource;
 pub mod said;
+pub mod setting;
 pub mod share;
 pub mod stop;
 pub mod unit;
@@ -110,6 +111,7 @@ pub use reserve::{
     ReserveAsk, ReserveEnd, ReserveOutcome, ReserveWhen,
 };
 pub use resource::{ResourceKind, Resources};
+pub use setting::Setting;
 pub use share::Share;
 pub use unit::{Bytes, GpuTime, MilliCpu, MilliGpu, Millis, Timestamp};
 pub use used::{InUse, Used};

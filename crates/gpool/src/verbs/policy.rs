@@ -11,7 +11,7 @@ use gpool_cli::render::json;
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::view::View;
 use gpool_cli::session::Session;
-use gpool_model::Policy;
+use gpool_model::{Policy, Setting};
 use gpool_wire::{PolicyInfo, PolicyPatch, StartChange, Time};
 
 /// Show or change how the scheduler decides
@@ -106,7 +106,7 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
 fn pools_of(set: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
     let of = |key: &String| {
         let of_pool = key.strip_prefix("pool.")?;
-        let named = of_pool.rsplit_once('.').filter(|(_, last)| Policy::KEYS.contains(last));
+        let named = of_pool.rsplit_once('.').filter(|(_, last)| Setting::find(last).is_some());
         Some(named.map_or(of_pool, |(pool, _)| pool).to_owned())
     };
     let pools: BTreeSet<String> = set.keys().filter_map(of).collect();
@@ -125,13 +125,14 @@ fn show(before: &PolicyInfo, after: &PolicyInfo, session: &Session) -> Result<()
 /// A setting that there is, or a refusal with the nearest.
 fn known(key: &str) -> Result<()> {
     // Of those of pools the server says more.
-    if Policy::KEYS.contains(&key) || key.starts_with("pool.") {
+    if Setting::find(key).is_some() || key.starts_with("pool.") {
         return Ok(());
     }
     let shown: String = key.chars().take(40).collect();
     let failure = usage(format!("there is no setting {shown:?}"));
-    let failure = failure.why(format!("there are {}", Policy::KEYS.join(", ")));
-    Err(match gpool_wire::json::nearest(key, Policy::KEYS) {
+    let failure =
+        failure.why(format!("there are {}", Setting::keys().collect::<Vec<_>>().join(", ")));
+    Err(match gpool_wire::json::nearest(key, Setting::keys()) {
         Some(near) => failure.tip(format!("{near}={}", Policy::example(near).unwrap_or_default())),
         None => failure,
     })
