@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-cargo build --release -p gpool -p gpool-stub-nvml
+cargo build --release -p gpool -p gpool-lab -p gpool-stub-nvml
 export PATH=$PWD/target/release:$PATH
 export NVML_STUB=${NVML_STUB:-$PWD/target/release/libgpool_stub_nvml.so}
 scratch=$(mktemp -d)

@@ -102,6 +102,9 @@ own! {
     NOT_PLAYED = 258, EXIT_OTHER, "the trace could not be played to its end",
         "gpool simulate queue lets the scheduler that runs jobs decide, and checks each of its plans. Either a plan broke one of its promises, which the message names, or jobs wait though nothing will ever happen again. Both are defects of gpool: please report them with the trace and the command.";
     /// See the catalogue.
+    NO_LAB = 259, EXIT_OTHER, "the program gpool-lab is needed",
+        "gpool bench, gpool replay and gpool simulate packing, queue and scenarios are done by a program of their own, gpool-lab. gpool runs the one in its own folder, else one in a folder of PATH. In a checkout of gpool, cargo install --locked --path crates/lab installs it, and cargo build --package gpool-lab puts it beside a gpool that was built there.";
+    /// See the catalogue.
     BAD_CONFIG = 229, EXIT_USAGE, "the settings can't be used",
         "gpool up takes settings from the file that GPOOL_CONFIG names, else from ~/.config/gpool/gpool.toml, or /etc/gpool/gpool.toml as root. gpool help settings lists its keys, and gpool init writes a file with all of them; flags go before them. A key that is none is refused rather than ignored.";
     /// See the catalogue.

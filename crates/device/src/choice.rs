@@ -154,6 +154,15 @@ impl DevicesArg {
         }
     }
 
+    /// Whether the nodes that `text` stands for have names of their own, from a file.
+    #[must_use]
+    pub fn names_nodes(text: &str) -> bool {
+        let choice = Self::parse(text).ok();
+        // Only nodes without names get the one given here.
+        let nodes = choice.and_then(|choice| choice.nodes(&NodeName::new("node")).ok());
+        nodes.is_some_and(|nodes| nodes.are_named)
+    }
+
     /// The nodes that it stands for. `own` is what the only one is called; several alike are called
     /// so too, each with its number.
     ///

@@ -7,12 +7,13 @@ use gpool_cli::session::Session;
 use gpool_compat::import;
 use gpool_compat::slurm::step;
 
+use crate::lab::{self, LabArgs};
 use crate::verbs::{
-    attach, backup, bench, cancel, completion, debug, demo, doctor, down, drain, edit, events,
-    exec, extend, forward, gpus, help, history, hold, init, install_shims, logs, man, nodes, note,
-    notify, pause, policy, pool, prio, project, queue, quota, release, replay, report, requeue,
-    reserve, restore, retry, run, shell, shim, show, signal, sim, simulate, status, submit, up,
-    user, verify, version, wait, why,
+    attach, backup, cancel, completion, debug, demo, doctor, down, drain, edit, events, exec,
+    extend, forward, gpus, help, history, hold, init, install_shims, logs, man, nodes, note,
+    notify, pause, policy, pool, prio, project, queue, quota, release, report, requeue, reserve,
+    restore, retry, run, shell, shim, show, signal, sim, simulate, status, submit, up, user,
+    verify, version, wait, why,
 };
 
 /// Gives GPUs to jobs
@@ -135,11 +136,11 @@ pub enum Verb {
     /// Check a store or a backup
     Verify(verify::VerifyArgs),
     /// Measure what starting jobs costs, on a cluster of its own
-    Bench(bench::BenchArgs),
+    Bench(LabArgs),
     /// Let something happen to simulated GPUs: processes, memory, faults, a driver that hangs
     Sim(sim::SimArgs),
     /// Make decisions again from a dump or a journal, and compare
-    Replay(replay::ReplayArgs),
+    Replay(LabArgs),
     /// Help to find faults of gpool itself
     Debug(debug::DebugArgs),
     /// Explain an error (GP0412), a command or a topic
@@ -171,7 +172,7 @@ impl Verb {
     pub fn run(self, is_command: bool, session: &Session) -> Result {
         match self {
             Self::Demo(args) => demo::run(args, session),
-            Self::Bench(args) => bench::run(args, session),
+            Self::Bench(_) | Self::Replay(_) => lab::run(),
             Self::Sim(args) => sim::run(args, session),
             Self::Up(args) => up::run(&args, session),
             Self::Down(args) => down::run(args, session),
@@ -219,7 +220,6 @@ impl Verb {
             Self::Backup(args) => backup::run(&args, session),
             Self::Restore(args) => restore::run(&args, session),
             Self::Verify(args) => verify::run(&args, session),
-            Self::Replay(args) => replay::run(&args, session),
             Self::Debug(args) => debug::run(args, session),
             Self::Help(args) => help::run(&args, session),
             Self::Init(args) => init::run(args, session),

@@ -9,7 +9,6 @@
 )]
 
 pub mod away;
-pub mod bench;
 pub mod cli;
 pub mod complete;
 pub mod config;
@@ -19,6 +18,7 @@ pub mod entry;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;
 pub mod keys;
+pub mod lab;
 pub mod outcome;
 pub mod overview;
 pub mod reasons;

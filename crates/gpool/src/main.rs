@@ -1,7 +1,6 @@
 //! The one binary. The process that forks shepherds is this program too: it is told apart before
 //! anything else is set up, so that a shepherd has nothing that it does not need.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -10,10 +9,6 @@ fn main() -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
     match words.get(1).and_then(|word| word.to_str()) {
         Some(gpool_agent::nursery::ARGUMENT) => gpool_agent::nursery::main(),
-        Some(gpool::bench::STAMP_ARGUMENT) => match words.get(2).map(Path::new) {
-            Some(path) if gpool::bench::write_stamp(path).is_ok() => ExitCode::SUCCESS,
-            _ => ExitCode::FAILURE,
-        },
         _ => gpool::entry::main(words).into(),
     }
 }

@@ -3,22 +3,21 @@
 //! server as any client does.
 
 mod account;
-mod cluster;
+mod devices;
 mod load;
 mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
+use gpool_cli::cluster::{Cluster, Setup};
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::screen::Screen;
 use gpool_client::Client;
+use gpool_device::DevicesArg;
 use gpool_model::DeviceState;
-
-pub use cluster::Cluster;
 
 /// What the demo was asked.
 #[derive(Debug, Clone, Default)]
@@ -34,10 +33,14 @@ pub struct Options {
 /// # Errors
 /// The cluster can't be started, or a job that should succeed did not.
 pub fn run(options: &Options, screen: &Screen) -> Result {
-    let devices = cluster::choose_devices(options.devices.as_deref())?;
+    let devices = devices::choose_devices(options.devices.as_deref())?;
     screen.data(&format!("gpool demo: {}\n", devices.words))?;
     let interrupted = watch_signals()?;
-    let cluster = Cluster::start(&devices.argument)?;
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(errors::DEMO_FAILED, format!("can't find this program: {error}"))
+    })?;
+    let are_named = DevicesArg::names_nodes(&devices.argument);
+    let cluster = Cluster::start(Setup { program, devices: devices.argument, are_named })?;
     screen.data(&format!(
         "state  {}\nsocket {}\n\n",
         cluster.folder().display(),
@@ -88,6 +91,3 @@ fn play(client: &Client, interrupted: &AtomicBool, screen: &Screen) -> Result<()
     let seen = watch::until_ended(client, &submitted, interrupted, screen)?;
     account::write(client, &submitted, &seen, screen)
 }
-
-/// How long the demo waits for its server and for its jobs before it gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

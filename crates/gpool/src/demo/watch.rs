@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gpool_cli::cluster::PATIENCE;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
@@ -14,7 +15,6 @@ use gpool_cli::screen::Screen;
 use gpool_client::Client;
 use gpool_wire::Job;
 
-use super::PATIENCE;
 use super::load::Submitted;
 
 /// What was seen of a job while it waited.

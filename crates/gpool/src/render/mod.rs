@@ -2,8 +2,6 @@
 
 pub mod arrays;
 pub mod calibration;
-pub mod cluster_grid;
-pub mod csv;
 pub mod events;
 pub mod gpus;
 pub mod history;
@@ -12,7 +10,6 @@ pub mod job;
 pub mod jobs;
 pub mod life;
 pub mod notifications;
-pub mod plot;
 pub mod pools;
 pub mod projects;
 pub mod recovery;

@@ -2,7 +2,6 @@
 
 pub mod attach;
 pub mod backup;
-pub mod bench;
 pub mod cancel;
 pub mod completion;
 pub mod debug;
@@ -36,7 +35,6 @@ pub mod project;
 pub mod queue;
 pub mod quota;
 pub mod release;
-pub mod replay;
 pub mod report;
 pub mod requeue;
 pub mod reserve;
@@ -50,14 +48,7 @@ pub mod show;
 pub mod signal;
 pub mod sim;
 pub mod simulate;
-mod simulate_history;
 mod simulate_if;
-mod simulate_packing;
-mod simulate_page;
-mod simulate_progress;
-mod simulate_queue;
-mod simulate_queue_policy;
-mod simulate_watch;
 pub mod status;
 pub mod submit;
 pub mod up;
@@ -84,32 +75,6 @@ pub enum PageFormat {
 }
 
 impl PageFormat {
-    /// The form, with `--json` meaning `-o json`.
-    #[must_use]
-    pub fn or_json(self, json: bool) -> Self {
-        if json && self == Self::Text { Self::Json } else { self }
-    }
-}
-
-/// In which form what came of a simulation is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum ResultFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON document.
-    Json,
-    /// One JSON object a line.
-    Jsonl,
-    /// The JSON document as YAML.
-    Yaml,
-    /// Values with commas, below a line of names.
-    Csv,
-    /// A page with tables and pictures, in one file.
-    Html,
-}
-
-impl ResultFormat {
     /// The form, with `--json` meaning `-o json`.
     #[must_use]
     pub fn or_json(self, json: bool) -> Self {

@@ -5,6 +5,8 @@
 
 mod binary;
 mod flags;
+mod place;
+#[path = "../e2e/harness/program.rs"]
+mod program;
 mod rendering;
-mod simulations;
 mod things;

@@ -1,0 +1,189 @@
+//! A server of one program's own in a temporary folder, which ends with that program: for showing
+//! and measuring what a real one does.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gpool_client::Client;
+use tempfile::TempDir;
+
+use crate::errors;
+use crate::failure::{Failure, Result};
+
+/// How long a server may take to start, and a short job to end.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What its node is called, or what the names of several begin with.
+pub const NAME: &str = "demo";
+
+/// What a cluster is started with.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The program `gpool`.
+    pub program: PathBuf,
+    /// What its `up --devices` gets.
+    pub devices: String,
+    /// Whether the devices come from a file that names the nodes.
+    pub are_named: bool,
+}
+
+/// A cluster of one node. Dropping it ends the server and what runs, and removes the folder.
+pub struct Cluster {
+    client: Client,
+    server: Option<Child>,
+    folder: Option<TempDir>,
+    socket: PathBuf,
+    setup: Setup,
+}
+
+impl Cluster {
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Errors
+    /// It does not start; its own words are repeated.
+    pub fn start(setup: Setup) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("gpool-demo-").tempdir();
+        let folder = folder.map_err(|error| io("make a temporary folder", &error))?;
+        let socket = folder.path().join("api.sock");
+        let mut cluster =
+            Self { client: Client::at(&socket), server: None, folder: Some(folder), socket, setup };
+        cluster.start_server()?;
+        cluster.wait_until_ready()?;
+        Ok(cluster)
+    }
+
+    /// Starts a server on what is in the folder, and does not wait for it.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub fn start_server(&mut self) -> Result<()> {
+        let log = File::create(self.log_path());
+        let log = log.map_err(|error| io("write the server's log", &error))?;
+        let errors = log.try_clone().map_err(|error| io("write the server's log", &error))?;
+        let server = Command::new(&self.setup.program)
+            .args(["up", "--foreground", "--devices", &self.setup.devices])
+            .args(if self.setup.are_named { &[][..] } else { &["--name", NAME] })
+            .arg("--state-dir")
+            .arg(self.folder().join("state"))
+            .arg("--socket")
+            .arg(&self.socket)
+            // Settings of the machine are not for it.
+            .env("GPOOL_CONFIG", "/dev/null")
+            // Ctrl-C is for the demo, which then ends its server properly.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .map_err(|error| io("start the server", &error))?;
+        self.server = Some(server);
+        Ok(())
+    }
+
+    /// Kills the server as a crash does; what runs goes on.
+    ///
+    /// # Errors
+    /// It can't be killed.
+    pub fn kill_server(&mut self) -> Result<()> {
+        match self.server.take() {
+            Some(mut server) => {
+                server.kill().map_err(|error| io("kill the server", &error))?;
+                server.wait().map(drop).map_err(|error| io("wait for the server", &error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the server takes requests.
+    ///
+    /// # Errors
+    /// It ends before, or does not answer in time; what it said is repeated.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        let client = Client::at(&self.socket).with_retries(Duration::ZERO);
+        let deadline = Instant::now() + PATIENCE;
+        while client.ready().is_err() {
+            let ended = self.server.as_mut().map(Child::try_wait).transpose();
+            let ended = ended.map_err(|error| io("watch the server", &error))?.flatten();
+            if ended.is_some() || Instant::now() > deadline {
+                drop(self.kill_server());
+                let said = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+                let what = "the server of the demo did not start";
+                let failure = Failure::new(errors::DEMO_FAILED, what);
+                return Err(said.lines().take(20).fold(failure, |failure, line| failure.why(line)));
+            }
+            // Nothing tells when a socket begins to answer.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder().join("server.log")
+    }
+
+    /// A client of its server.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where its server listens.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.as_ref().map_or(Path::new(""), TempDir::path)
+    }
+
+    /// The process id of its server.
+    #[must_use]
+    pub fn server_pid(&self) -> u32 {
+        self.server.as_ref().map_or(0, Child::id)
+    }
+
+    /// Leaves everything there and says where.
+    #[must_use]
+    pub fn keep(mut self) -> PathBuf {
+        self.server = None;
+        self.folder.take().map(TempDir::keep).unwrap_or_default()
+    }
+
+    /// Ends what runs and the server, and removes the folder.
+    ///
+    /// # Errors
+    /// The folder can't be removed.
+    pub fn end(mut self) -> Result<()> {
+        self.stop_server();
+        match self.folder.take() {
+            Some(folder) => folder.close().map_err(|error| io("remove the folder", &error)),
+            None => Ok(()),
+        }
+    }
+
+    fn stop_server(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            // One that does not stop when asked is killed.
+            if self.client.shutdown(true).is_err() {
+                drop(server.kill());
+            }
+            drop(server.wait());
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop_server();
+    }
+}
+
+fn io(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(errors::DEMO_FAILED, format!("can't {what}: {error}"))
+}

@@ -1,0 +1,494 @@
+//! A cluster of one node in a folder of its own, and the command line as a user has it. Whatever
+//! was started for it is ended with it.
+
+mod gate;
+mod processes;
+mod program;
+mod tty;
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gpool_client::Client;
+use gpool_wire::{Gpu, Job};
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+
+pub use gate::Gate;
+use processes::within;
+pub use processes::{kill_9, processes_of};
+pub use program::program;
+pub use tty::Tty;
+
+/// Longer than anything takes on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Looks until there is something.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < give_up, "not in time: {what}");
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Looks until something is so.
+pub fn until_so(what: &str, mut look: impl FnMut() -> bool) {
+    until(what, || look().then_some(()));
+}
+
+/// Says that a test can't show anything here; seen in the output although the test passes.
+pub fn skip(why: &str) {
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    // Not by eprintln, which is kept from the reader of a test that passes.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub struct Ran {
+    pub out: String,
+    pub err: String,
+    /// As a shell has it.
+    pub code: i32,
+}
+
+impl Ran {
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    /// It was refused so, in one message that has all of those words and nothing on standard
+    /// output.
+    #[track_caller]
+    pub fn refused(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        assert_eq!(self.out, "", "{self:?}");
+        assert_eq!(self.err.matches("error:").count(), 1, "one message: {self:?}");
+        assert!(!self.err.contains("panicked"), "{self:?}");
+        for word in words {
+            assert!(self.err.contains(word), "{word:?} is not in {self:?}");
+        }
+    }
+
+    pub fn json(self) -> Value {
+        let out = self.ok();
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+    }
+}
+
+/// A process that is not waited for yet, with what it writes.
+pub struct Running {
+    child: Child,
+    out: std::thread::JoinHandle<String>,
+    err: std::thread::JoinHandle<String>,
+    seen: std::sync::Arc<std::sync::Mutex<String>>,
+}
+
+impl Running {
+    pub fn start(command: &mut Command, input: Option<Vec<u8>>) -> Self {
+        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
+            // It may end without reading all; then what it says is what counts.
+            std::thread::spawn(move || drop(pipe.write_all(&input)));
+        }
+        let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let (out, err) = (gather(out, seen.clone()), gather(err, seen.clone()));
+        Self { child, out, err, seen }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// As [`Running::signal`], for one that may have ended.
+    pub fn signal_if_there(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // Not waited for yet, so the id is still its own.
+        let _ = pid.map(|pid| rustix::process::kill_process(pid, signal));
+    }
+
+    pub fn has_said(&self, words: &str) -> bool {
+        self.seen.lock().unwrap().contains(words)
+    }
+
+    /// All that it has written so far, on either stream.
+    pub fn said(&self) -> String {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Waits until it has written that, on either stream.
+    #[track_caller]
+    pub fn until_says(&self, words: &str) {
+        let give_up = Instant::now() + PATIENCE;
+        while !self.has_said(words) {
+            let seen = self.seen.lock().unwrap().clone();
+            assert!(Instant::now() < give_up, "{words:?} was not said, but: {seen}");
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    #[track_caller]
+    pub fn end(mut self) -> Ran {
+        let give_up = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > give_up {
+                let _ = self.child.kill();
+                panic!("it does not end; so far: {}", self.seen.lock().unwrap());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        use std::os::unix::process::ExitStatusExt as _;
+        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap();
+        Ran { out: self.out.join().unwrap(), err: self.err.join().unwrap(), code }
+    }
+}
+
+fn gather(
+    mut from: impl std::io::Read + Send + 'static,
+    seen: std::sync::Arc<std::sync::Mutex<String>>,
+) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        let mut block = [0; 65536];
+        while let Ok(n_read @ 1..) = from.read(&mut block) {
+            all.extend_from_slice(&block[..n_read]);
+            seen.lock().unwrap().push_str(&String::from_utf8_lossy(&block[..n_read]));
+        }
+        String::from_utf8_lossy(&all).into_owned()
+    })
+}
+
+pub struct Cluster {
+    folder: tempfile::TempDir,
+    flags: Vec<String>,
+    /// For the server only.
+    pub variables: Vec<(String, String)>,
+    server: Option<Child>,
+    /// Whether servers of it find no control groups of version 2; only root can.
+    pub is_without_groups: bool,
+}
+
+impl Cluster {
+    /// A cluster with those devices that runs.
+    pub fn new(devices: &str) -> Self {
+        Self::with(&["--devices", devices])
+    }
+
+    /// A cluster that runs with those flags of `up`.
+    pub fn with(flags: &[&str]) -> Self {
+        let mut cluster = Self::unstarted(flags);
+        cluster.up();
+        cluster
+    }
+
+    /// The folders of a cluster that does not run yet.
+    pub fn unstarted(flags: &[&str]) -> Self {
+        let folder = tempfile::Builder::new().prefix("gpool-e2e-").tempdir().unwrap();
+        // Jobs of other users have to get to their own folders.
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o711)).unwrap();
+        for name in ["home", "run", "work"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let variables = Vec::new();
+        Self { folder, flags, variables, server: None, is_without_groups: false }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.path("state")
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path("api.sock")
+    }
+
+    /// The folder in which commands are given.
+    pub fn work(&self) -> PathBuf {
+        self.path("work")
+    }
+
+    pub fn set_flags(&mut self, flags: &[&str]) {
+        self.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    }
+
+    /// The program, with nothing of this process's environment.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(program());
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("HOME", self.path("home"))
+            .env("XDG_RUNTIME_DIR", self.path("run"))
+            .env("XDG_STATE_HOME", self.path("home"))
+            .env("LANG", "C.UTF-8")
+            .env("TERM", "dumb")
+            .env("TZ", "UTC")
+            .env("GPOOL_STATE_DIR", self.state())
+            .env("GPOOL_SOCKET", self.socket())
+            .current_dir(self.work());
+        command
+    }
+
+    pub fn gpool<A: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = A>) -> Ran {
+        self.start(words).end()
+    }
+
+    pub fn start<A: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = A>) -> Running {
+        Running::start(self.command().args(words), None)
+    }
+
+    pub fn gpool_reading<A: AsRef<OsStr>>(
+        &self,
+        words: impl IntoIterator<Item = A>,
+        input: &[u8],
+    ) -> Ran {
+        Running::start(self.command().args(words), Some(input.to_vec())).end()
+    }
+
+    /// Submits with those words and gives the id.
+    #[track_caller]
+    pub fn submit<A: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = A>) -> String {
+        let words = words.into_iter().map(|word| word.as_ref().to_owned());
+        let all: Vec<_> = std::iter::once("submit".into()).chain(words).collect();
+        let out = self.gpool(all).ok();
+        out.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {out:?}")).to_owned()
+    }
+
+    /// Submits a line for a shell.
+    #[track_caller]
+    pub fn sh(&self, flags: &[&str], line: &str) -> String {
+        self.submit(flags.iter().copied().chain(["--", "sh", "-c", line]))
+    }
+
+    pub fn client(&self) -> Client {
+        Client::at(&self.socket())
+    }
+
+    pub fn job(&self, id: &str) -> Job {
+        self.client().job(id).unwrap_or_else(|error| panic!("job {id}: {error}"))
+    }
+
+    #[track_caller]
+    pub fn until_is(&self, id: &str, state: &str) -> Job {
+        until(&format!("job {id} is {state}"), || {
+            let job = self.job(id);
+            let is_so = job.state.as_str() == state;
+            assert!(is_so || !job.state.is_end(), "not {state}: {job:?}");
+            is_so.then_some(job)
+        })
+    }
+
+    pub fn until_ended(&self, id: &str) -> Job {
+        until(&format!("job {id} has ended"), || {
+            Some(self.job(id)).filter(|job| job.state.is_end())
+        })
+    }
+
+    pub fn stdout_of(&self, id: &str) -> String {
+        self.gpool(["logs", "--stdout", id]).ok()
+    }
+
+    pub fn gpu(&self, index: usize) -> Gpu {
+        self.client().gpus().unwrap().items.swap_remove(index)
+    }
+
+    /// The state of a device in one word, as programs read it.
+    pub fn gpu_state(&self, index: usize) -> String {
+        serde_json::json!(self.gpu(index).state).as_str().unwrap().to_owned()
+    }
+
+    pub fn until_gpu_is(&self, index: usize, state: &str) -> Gpu {
+        until(&format!("GPU {index} is {state}"), || {
+            Some(self.gpu(index)).filter(|gpu| serde_json::json!(gpu.state) == state)
+        })
+    }
+
+    /// The device indexes of a job.
+    pub fn devices_of(&self, id: &str) -> Vec<u32> {
+        self.job(id).placement.into_iter().flat_map(|placed| placed.devices).collect()
+    }
+
+    /// The ids of all jobs there are.
+    pub fn all_ids(&self) -> Vec<String> {
+        let out = self.gpool(["queue", "--state", "all", "-n", "0", "-o", "name"]).ok();
+        out.lines().map(str::to_owned).collect()
+    }
+
+    /// Starts a server that is not waited for; it writes to `server.log`.
+    pub fn launch(&mut self) {
+        assert!(self.server.is_none(), "one runs already");
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.path("server.log"))
+            .unwrap();
+        let mut command = self.command();
+        if self.is_without_groups {
+            let line = "umount --all --types cgroup2; exec \"$0\" \"$@\"";
+            command = within(&command, &["unshare", "--mount", "sh", "-c", line]);
+        }
+        // A file of nodes has their names in it.
+        let are_named = self.flags.iter().any(|flag| flag.ends_with("nodes.toml"));
+        command.args(["up", "--foreground"]).args(&self.flags);
+        command.args(if are_named { &[][..] } else { &["--name", "lab1"] });
+        command.envs(self.variables.iter().cloned()).stdin(Stdio::null()).stdout(Stdio::null());
+        self.server = Some(command.stderr(log).spawn().unwrap());
+    }
+
+    pub fn up(&mut self) {
+        self.launch();
+        self.until_ready();
+    }
+
+    #[track_caller]
+    pub fn until_ready(&mut self) {
+        until("the server is ready", || {
+            if let Some(status) = self.server.as_mut().unwrap().try_wait().unwrap() {
+                panic!("the server ended ({status}): {}", self.log());
+            }
+            self.is_ready().then_some(())
+        });
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.path("server.log")).unwrap_or_default()
+    }
+
+    pub fn server_pid(&self) -> u32 {
+        self.server.as_ref().unwrap().id()
+    }
+
+    pub fn signal_server(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.server_pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Sends a signal that it ends well by.
+    pub fn end_by(&mut self, signal: Signal) {
+        self.signal_server(signal);
+        let status = self.server.take().unwrap().wait().unwrap();
+        assert!(status.success(), "{status}: {}", self.log());
+    }
+
+    /// Whether the server has ended by itself; then another one may be launched.
+    pub fn has_died(&mut self) -> bool {
+        let ended = |server: &mut Child| server.try_wait().unwrap().is_some();
+        let has_died = self.server.as_mut().is_some_and(ended);
+        if has_died {
+            self.server = None;
+        }
+        has_died
+    }
+
+    /// Whether there is a server that has not been seen to end.
+    pub fn is_running(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Whether it answers now.
+    pub fn is_ready(&self) -> bool {
+        let connects = std::os::unix::net::UnixStream::connect(self.socket()).is_ok();
+        connects && self.client().with_retries(Duration::ZERO).ready().is_ok()
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        let mut server = self.server.take().unwrap();
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+
+    /// `gpool down` with those flags; the server ends by itself.
+    pub fn down(&mut self, flags: &[&str]) -> Ran {
+        let mut server = self.server.take().unwrap();
+        // Waited for meanwhile: a zombie would look as if it had not gone.
+        let waits = std::thread::spawn(move || server.wait().unwrap());
+        let ran = self.gpool(std::iter::once("down").chain(flags.iter().copied()));
+        assert!(waits.join().unwrap().success(), "{}", self.log());
+        ran
+    }
+
+    /// Every process that was started for this cluster and still lives.
+    pub fn processes(&self) -> Vec<u32> {
+        processes_of(self.folder.path())
+    }
+
+    /// The process of the shepherd of a job.
+    pub fn shepherd(&self, id: &str) -> u32 {
+        let parent = |pid: u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok()
+        };
+        let wanted = format!("GPOOL_JOB_ID={id}");
+        let is_of_job = |pid: &u32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+        };
+        until("the job has a process", || {
+            let own: Vec<u32> = self.processes().into_iter().filter(is_of_job).collect();
+            // The job's first process is the one whose parent is not the job's.
+            own.iter().find_map(|pid| parent(*pid).filter(|parent| !own.contains(parent)))
+        })
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(server) = &mut self.server {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+        if std::thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "server.log: {}", self.log());
+        }
+        // One that is ended may just have started another.
+        for _ in 0..100 {
+            let left = self.processes();
+            if left.is_empty() {
+                break;
+            }
+            left.into_iter().for_each(kill_9);
+            std::thread::sleep(LOOK);
+        }
+        for name in ["state/jobs", "state", "full"] {
+            let mount = self.path(name);
+            // Only the tests of disks mount anything.
+            if is_mounted(&mount) {
+                // What was just ended may have it open for a moment yet.
+                let _ = Command::new("umount").arg("-l").arg(&mount).status();
+            }
+        }
+    }
+}
+
+fn is_mounted(path: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts.lines().any(|line| line.split(' ').nth(1).is_some_and(|at| Path::new(at) == path))
+}

@@ -1,0 +1,146 @@
+//! Process ids that are given out again at once: in a namespace of its own with few of them, where
+//! strangers get the ids of servers, shepherds and jobs that were killed. This program runs itself
+//! there and counts the strangers that a signal reached.
+
+use std::process::{Child, Command, Stdio};
+
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::screen::Screen;
+use gpool_model::job::JobState;
+
+use super::Outcome;
+use super::rig::{Rig, Stop, kill, shell};
+use crate::bench::failed;
+use crate::bench::figure::Figure;
+
+/// Set for the program that runs inside.
+const INSIDE: &str = "GPOOL_FEW_PROCESS_IDS";
+/// Ids below this are given out once only.
+const FIRST_REUSED: u32 = 300;
+const ID_MAX: u32 = 480;
+const N_ROUNDS: u32 = 10;
+
+/// Whether this program runs inside.
+pub fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+/// Runs this program in a namespace and reads what it counted.
+pub fn measure() -> Result<Outcome> {
+    if let Some(why) = missing() {
+        return Ok(Outcome::skipped(why));
+    }
+    let own = std::env::current_exe()
+        .map_err(|error| failed(format!("can't find this program: {error}")))?;
+    // The shell is the first process, which takes in orphans.
+    let done = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+        .args(["sh", "-c", "\"$0\" \"$@\"; exit $?"])
+        .arg(own)
+        .args(["bench", "faults", "pidreuse"])
+        .env(INSIDE, "1")
+        .stdin(Stdio::null())
+        .output();
+    let done = done.map_err(|error| failed(format!("can't run unshare: {error}")))?;
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let said = text(&done.stdout);
+    let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [n_strangers, n_signalled, n_wrong] = numbers[..] else {
+        return Err(failed("the count of strangers failed").why(text(&done.stderr)));
+    };
+    let figures = vec![
+        Figure::new("pidreuse_signalled", "strangers that a signal reached", n_signalled, "")
+            .exactly(0.0),
+        Figure::new("pidreuse_wrong", "jobs not said to be lost", n_wrong, "jobs").exactly(0.0),
+    ];
+    let did = format!(
+        "{n_strangers} strangers with ids of killed servers, shepherds and jobs, of {ID_MAX} ids"
+    );
+    Ok(Outcome::Done { did, figures })
+}
+
+/// Why there can be no such namespace here, if so.
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("only root can make a namespace of process ids".to_owned());
+    }
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) < (Some(6), Some(14)) {
+        // There the number would be changed for the whole machine.
+        return Some(format!("Linux {release} has one highest process id for all namespaces"));
+    }
+    let mut can = Command::new("unshare");
+    can.args(["--pid", "--fork", "--mount-proc", "true"]).stderr(Stdio::null());
+    (!can.status().is_ok_and(|status| status.success()))
+        .then(|| "unshare can't make a namespace here".to_owned())
+}
+
+/// What runs in the namespace: prints how many strangers there were, how many of them a signal
+/// reached, and how many jobs were not said to be lost.
+pub fn inside(screen: &Screen) -> Result {
+    let stop = Stop::watch()?;
+    std::fs::write("/proc/sys/kernel/pid_max", ID_MAX.to_string())
+        .map_err(|error| failed(format!("can't lower the highest process id: {error}")))?;
+    while start()?.0.id() < FIRST_REUSED {}
+    let (mut n_strangers, mut n_signalled, mut n_wrong) = (0, 0, 0);
+    let mut rig = Rig::up("none", &stop)?;
+    for _ in 0..N_ROUNDS {
+        let id = rig.submit(&shell("exec sleep 1000"))?;
+        let main = stop.until("the job has begun", || rig.processes_of(&id).first().copied())?;
+        let shepherd = gpool_sys::proc::stat(main).map_or(0, |stat| stat.parent);
+        let dead = [rig.server_pid(), shepherd, main];
+        rig.kill();
+        kill(shepherd);
+        kill(main);
+        let is_there = |pid: &u32| gpool_sys::proc::stat(*pid).is_some();
+        stop.until_so("they are gone", || !dead.iter().any(is_there))?;
+        let mut strangers = strangers_with(&dead)?;
+        rig.start()?;
+        n_wrong += u32::from(rig.ended(&id)?.state != JobState::Lost);
+        // Refused, and should do nothing.
+        drop(rig.client().cancel(std::slice::from_ref(&id)));
+        drop(rig.client().signal(&[id], "KILL"));
+        let next = rig.submit(&shell("exit 3"))?;
+        rig.ended(&next)?;
+        for stranger in &mut strangers {
+            n_strangers += 1;
+            n_signalled += u32::from(!matches!(stranger.0.try_wait(), Ok(None)));
+        }
+    }
+    rig.end()?;
+    screen.data(&format!("{n_strangers} {n_signalled} {n_wrong}\n"))?;
+    Ok(Exit::OK)
+}
+
+/// A process that has nothing to do with gpool.
+struct Stranger(Child);
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn start() -> Result<Stranger> {
+    let started = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn();
+    started.map(Stranger).map_err(|error| failed(format!("can't start a process: {error}")))
+}
+
+/// Strangers who get an id by trying.
+fn strangers_with(ids: &[u32]) -> Result<Vec<Stranger>> {
+    let mut found = Vec::new();
+    // All ids there are, several times.
+    for _ in 0..4 * ID_MAX {
+        let one = start()?;
+        if ids.contains(&one.0.id()) {
+            found.push(one);
+        }
+        if found.len() == ids.len() {
+            return Ok(found);
+        }
+    }
+    Err(failed("process ids are not given out again"))
+}

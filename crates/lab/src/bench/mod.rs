@@ -1,0 +1,225 @@
+//! `gpool bench`: what gpool costs on this machine, each figure beside what it should be. Parts
+//! that need a server start one of their own with simulated devices in a temporary folder, and
+//! measure from outside: real processes, everything durable. Parts about clusters that no machine
+//! has step the state machine itself.
+
+mod arrays;
+mod burst;
+mod crowd;
+mod cycle;
+mod drain;
+pub mod faults;
+mod figure;
+mod flow;
+mod idle;
+mod load;
+mod pending;
+mod process;
+mod shares;
+mod stamp;
+mod start;
+mod synthetic;
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use gpool_cli::cluster::{Cluster, Setup};
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::program;
+use gpool_cli::screen::Screen;
+use gpool_device::DevicesArg;
+use serde::Serialize;
+
+use figure::Figure;
+pub use stamp::{STAMP_ARGUMENT, write_stamp};
+
+/// A group of figures that are measured together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// From the submit command to the first instruction of the job
+    Start,
+    /// Durable submissions a second, by 1 and by many clients
+    Submit,
+    /// Many short jobs, from the submission to the last end
+    Drain,
+    /// Server and agent with nothing to do but to look at the GPUs
+    Idle,
+    /// Many jobs waiting: bulk submission, memory, queue, why, kill -9 and restart
+    Pending,
+    /// Jobs through the state machine of a large cluster, with agents that answer at once
+    // Before the next, whose freed memory would hide its own.
+    Flow,
+    /// Scheduling cycles of a large cluster, in this process
+    Cycle,
+    /// Cycles of a large cluster that many projects share, and taking back, in this process
+    Shares,
+    /// One array of many elements: taking it, queue, why, a step, and small elements drained
+    Arrays,
+    /// Submissions of one user while another lists a long queue on many connections
+    Crowd,
+}
+
+/// What is measured, and how much of it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which parts.
+    pub parts: Vec<Part>,
+    /// Submissions of which the way to the first instruction is timed.
+    pub starts: u32,
+    /// Jobs of the drain.
+    pub jobs: u32,
+    /// Submissions of each load.
+    pub submissions: u32,
+    /// Clients of the load with many.
+    pub clients: u32,
+    /// Jobs that wait.
+    pub pending: u32,
+    /// How long an idle server is watched.
+    pub idle_s: u32,
+    /// Nodes of the large cluster, with eight GPUs each.
+    pub nodes: u32,
+    /// Devices of clusters that are started, as for `up --devices`.
+    pub devices: String,
+}
+
+impl Options {
+    /// As much as figures need that are to be quoted.
+    #[must_use]
+    pub fn full() -> Self {
+        Self {
+            parts: Part::value_variants().to_vec(),
+            starts: 200,
+            jobs: 1000,
+            submissions: 20_000,
+            clients: 64,
+            pending: 100_000,
+            idle_s: 30,
+            nodes: 10_000,
+            devices: "sim:8xH100-80G".to_owned(),
+        }
+    }
+
+    /// Enough to see the order of magnitude, in seconds.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self {
+            starts: 30,
+            jobs: 200,
+            submissions: 2000,
+            pending: 10_000,
+            idle_s: 3,
+            nodes: 1000,
+            ..Self::full()
+        }
+    }
+}
+
+/// Everything that was measured.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    version: &'static str,
+    parts: &'a [Measured],
+}
+
+/// The figures of one part.
+#[derive(Debug, Serialize)]
+struct Measured {
+    part: Part,
+    figures: Vec<Figure>,
+}
+
+/// Measures and writes figures, as text while they come or as one JSON document.
+///
+/// # Errors
+/// A cluster can't be started, or a job does not succeed. A goal that is missed is no error.
+pub fn run(options: &Options, screen: &Screen) -> Result {
+    let mut parts = Vec::new();
+    for part in options.parts.iter().copied() {
+        let figures = measure(part, options)?;
+        if !screen.json {
+            screen.data(&text(part, &figures))?;
+        }
+        parts.push(Measured { part, figures });
+    }
+    if screen.json {
+        let report = Report { version: env!("CARGO_PKG_VERSION"), parts: &parts };
+        let body = gpool_wire::Document::new(report);
+        let text = serde_json::to_string_pretty(&body).unwrap_or_default();
+        screen.data(&format!("{text}\n"))?;
+    }
+    Ok(Exit::OK)
+}
+
+fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
+    match part {
+        Part::Start => start::measure(options),
+        Part::Submit => burst::measure(options),
+        Part::Drain => drain::measure(options),
+        Part::Idle => idle::measure(options),
+        Part::Pending => pending::measure(options),
+        Part::Flow => flow::measure(options),
+        Part::Cycle => cycle::measure(options),
+        Part::Shares => shares::measure(options),
+        Part::Arrays => arrays::measure(options),
+        Part::Crowd => crowd::measure(options),
+    }
+}
+
+fn text(part: Part, figures: &[Figure]) -> String {
+    let value = part.to_possible_value();
+    let name = value.as_ref().map_or("", |value| value.get_name());
+    let help = value.as_ref().and_then(|value| value.get_help()).map(ToString::to_string);
+    let lines: String = figures.iter().map(Figure::line).collect();
+    format!("{name}: {}\n{lines}\n", help.unwrap_or_default())
+}
+
+/// Starts a cluster with those devices.
+fn cluster(devices: &str) -> Result<Cluster> {
+    Cluster::start(Setup {
+        program: gpool()?,
+        devices: devices.to_owned(),
+        are_named: DevicesArg::names_nodes(devices),
+    })
+}
+
+/// The program that is measured: the one beside this one, else the one that a shell would run.
+fn gpool() -> Result<PathBuf> {
+    program::find("gpool").ok_or_else(|| {
+        failed("there is no program gpool")
+            .why("it lies neither beside gpool-lab nor in a folder of PATH")
+            .tip("cargo build --package gpool   (from a checkout, beside gpool-lab)")
+    })
+}
+
+/// The benchmark itself went wrong.
+fn failed(why: impl Into<String>) -> Failure {
+    Failure::new(errors::DEMO_FAILED, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_shown_with_its_figures() {
+        let figures = [Figure::new("x", "an x", 1.0, "ms"), Figure::new("y", "a y", 2.0, "ms")];
+        let text = text(Part::Drain, &figures);
+        assert!(text.starts_with("drain: Many short jobs"), "{text}");
+        assert_eq!(text.lines().count(), 4, "{text}");
+    }
+
+    #[test]
+    fn the_parts_without_a_server_measure_something() {
+        let options = Options { nodes: 3, pending: 200, ..Options::quick() };
+        for part in [Part::Cycle, Part::Shares, Part::Flow] {
+            let figures = measure(part, &options).expect("it needs nothing of the machine");
+            assert!(!figures.is_empty());
+            for figure in figures {
+                assert!(figure.value.is_finite() && figure.value >= 0.0, "{figure:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! How results look: values with commas, plots, and a cluster as a grid. Pure: data in, text out.
+
+pub mod cluster_grid;
+pub mod csv;
+pub mod plot;

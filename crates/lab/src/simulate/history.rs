@@ -1,0 +1,296 @@
+//! What `gpool simulate queue` plays: the jobs of a file on nodes that are alike, or those that a
+//! store tells of, on its own cluster.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::words::count;
+use gpool_cli::session::Session;
+use gpool_cli::store_file::{fault, is_store};
+use gpool_model::{Command, Record, Refusal, Timestamp};
+use gpool_server::history::{History, PastJob};
+use gpool_store::Reader;
+use gpool_trace::jobs::{Jobs, TraceJob};
+use gpool_trace::queue::{self, Outcome, PlayError, Terms};
+use gpool_trace::scene::Look;
+use gpool_trace::{Cluster, Coming, Layout, Nodes, TraceError};
+use gpool_wire::{Problem, Time, catalogue};
+use serde_json::{Value, json};
+
+use crate::simulate::policy::{AS_IS, NamedPolicy};
+use crate::simulate::progress::Extent;
+
+/// What is asked to be played.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// A file of jobs, a state folder or a backup.
+    pub trace: &'a Path,
+    /// Nodes in the place of those that there were.
+    pub cluster: Option<Nodes>,
+    /// What is supposed to be otherwise, in words.
+    pub supposed: &'a [String],
+    /// Only jobs that came since.
+    pub since: Option<&'a str>,
+    /// By what is decided.
+    pub policies: &'a [NamedPolicy],
+}
+
+/// Jobs, and where they come to.
+pub struct Trace {
+    path: PathBuf,
+    of: Of,
+    /// How many jobs there are, and when.
+    pub extent: Extent,
+    /// The nodes.
+    pub layout: Layout,
+}
+
+enum Of {
+    File(Nodes),
+    Store(Box<Past>),
+}
+
+/// What a store tells, as it is played.
+struct Past {
+    records: Vec<Record>,
+    commands: Vec<Command>,
+    jobs: Vec<Coming>,
+    left_out: LeftOut,
+}
+
+/// How many jobs of a store are not played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LeftOut {
+    never_ran: u64,
+    not_ended: u64,
+    before: u64,
+}
+
+impl Trace {
+    /// Reads what is to be played, to its end: what is wrong with it is said at once, and it can
+    /// be said how far it has come.
+    ///
+    /// # Errors
+    /// It can't be read, has no jobs, or something is asked that can't be asked of it.
+    pub fn open(asked: Asked<'_>, session: &Session) -> Result<Self> {
+        // What is not there is said by who reads a file.
+        match is_store(asked.trace).unwrap_or(false) {
+            true => Self::of_store(asked, session),
+            false => Self::of_file(asked),
+        }
+    }
+
+    fn of_file(asked: Asked<'_>) -> Result<Self> {
+        let only_of_store = |what: &str| {
+            let what = format!("{what} goes with a store, and this is a file of jobs");
+            let tip = "gpool simulate queue --trace STATE-FOLDER";
+            Err(Failure::new(errors::USAGE, what).tip(tip))
+        };
+        if asked.since.is_some() {
+            return only_of_store("--since");
+        }
+        if !asked.supposed.is_empty() {
+            return only_of_store("--if");
+        }
+        if asked.policies.iter().any(NamedPolicy::is_as_is) {
+            return only_of_store(AS_IS);
+        }
+        let mut extent = None;
+        for job in Jobs::open(asked.trace).map_err(|error| refused(&error))? {
+            let job = job.map_err(|error| refused(&error))?;
+            extent = Some(Extent::with(extent, (job.came_at(), job.duration()), TraceJob::ZERO));
+        }
+        let Some(extent) = extent else { return Err(empty(asked.trace, "has no jobs")) };
+        let Some(nodes) = asked.cluster else {
+            let what = "a file of jobs says nothing of a cluster";
+            let tip = "gpool simulate queue --trace jobs.csv --cluster 80x8";
+            return Err(Failure::new(errors::USAGE, what).tip(tip));
+        };
+        let path = asked.trace.to_owned();
+        Ok(Self { path, of: Of::File(nodes), extent, layout: Layout::from(nodes) })
+    }
+
+    fn of_store(asked: Asked<'_>, session: &Session) -> Result<Self> {
+        if let Some(baseline) = asked.policies.iter().find(|policy| policy.is_baseline()) {
+            let what = format!(
+                "baseline {} knows neither projects nor kinds of GPUs, and a store has both",
+                baseline.text
+            );
+            return Err(Failure::new(errors::USAGE, what).tip("--policy as-is --policy fair"));
+        }
+        let reader = Reader::open(asked.trace).map_err(|error| fault(&error))?;
+        let mut history = History::read(&reader)
+            .map_err(|why| Failure::new(errors::STORE_FAULT, why).tip("gpool verify"))?;
+        if let Some(nodes) = asked.cluster {
+            history.replace_nodes(nodes.n, nodes.n_gpus).map_err(|it| not_so(&it))?;
+        }
+        let commands = history.suppose(asked.supposed).map_err(|it| not_so(&it))?;
+        let last = history.jobs.last().map(|job| Time(job.came_at));
+        let Some(last) = last else {
+            let tip = "gpool simulate queue --trace jobs.csv --cluster 80x8";
+            return Err(empty(asked.trace, "has no job that ran and has ended").tip(tip));
+        };
+        // Not back from now: the same store is always the same answer.
+        let since = asked.since.map(|text| session.screen.clock.read(text, last)).transpose();
+        let since = since
+            .map_err(|why| Failure::new(catalogue::INVALID, format!("--since: {why}")))?
+            .map_or(Timestamp::ZERO, |since| since.0);
+        let n_all = history.jobs.len();
+        history.jobs.retain(|job| job.came_at >= since);
+        let left_out = LeftOut {
+            never_ran: history.n_never_ran,
+            not_ended: history.n_not_ended,
+            before: (n_all - history.jobs.len()) as u64,
+        };
+        let History { records, jobs, .. } = history;
+        let jobs = coming(jobs);
+        let extent = jobs.iter().fold(None, |extent, job| {
+            Some(Extent::with(extent, (job.at, job.duration), Timestamp::ZERO))
+        });
+        let Some(extent) = extent else {
+            let what = "has no job that came since then";
+            return Err(empty(asked.trace, what));
+        };
+        let path = asked.trace.to_owned();
+        let past = Box::new(Past { records, commands, jobs, left_out });
+        let layout = past.cluster(None, extent.first)?.layout();
+        let trace = Self { path, of: Of::Store(past), extent, layout };
+        if let Some(words) = left_out.words() {
+            session.screen.warn(&words);
+        }
+        Ok(trace)
+    }
+
+    /// Whether it is a store.
+    #[must_use]
+    pub fn is_store(&self) -> bool {
+        matches!(self.of, Of::Store(_))
+    }
+
+    /// Jobs that are not played, by why; nothing of a file.
+    #[must_use]
+    pub fn left_out(&self) -> Option<Value> {
+        match &self.of {
+            Of::File(_) => None,
+            Of::Store(past) => Some(json!({
+                "never_ran": past.left_out.never_ran,
+                "not_ended": past.left_out.not_ended,
+                "before": past.left_out.before,
+            })),
+        }
+    }
+
+    /// Jobs that are not played, in words; nothing if there are none.
+    #[must_use]
+    pub fn left_out_words(&self) -> Option<String> {
+        match &self.of {
+            Of::File(_) => None,
+            Of::Store(past) => past.left_out.words(),
+        }
+    }
+
+    /// Plays it by a policy; `comes` is asked for each job whether it and those after it come, and
+    /// `look` sees the cluster each time before something happens.
+    ///
+    /// # Errors
+    /// The trace can't be read to its end, or what the scheduler does makes no sense.
+    pub fn play(
+        &self,
+        policy: &NamedPolicy,
+        terms: Terms,
+        comes: &dyn Fn() -> bool,
+        look: &mut Look<'_>,
+    ) -> Result<Outcome> {
+        let outcome = match &self.of {
+            Of::File(nodes) => {
+                let jobs = Jobs::open(&self.path).map_err(|error| refused(&error))?;
+                policy.play(jobs.take_while(|_| comes()), *nodes, terms, look)
+            }
+            Of::Store(past) => {
+                let cluster = past.cluster(policy.to_set().as_ref(), self.extent.first)?;
+                let jobs = past.jobs.iter().take_while(|_| comes()).cloned().map(Ok);
+                queue::play_on(cluster, jobs, terms, look)
+            }
+        };
+        outcome.map_err(|error| match error {
+            PlayError::Trace(error) => refused(&error),
+            error @ (PlayError::Violation(_) | PlayError::Stuck { .. }) => {
+                let what = format!("{}: the trace can't be played", policy.text);
+                Failure::new(errors::NOT_PLAYED, what).why(error.to_string())
+            }
+        })
+    }
+}
+
+impl Past {
+    /// The cluster before the first job comes, with a policy and all that is supposed.
+    fn cluster(&self, policy: Option<&Command>, began: Timestamp) -> Result<Cluster> {
+        let mut cluster = Cluster::of_records(self.records.clone(), began)
+            .map_err(|error| Failure::new(errors::STORE_FAULT, error.to_string()))?;
+        for command in policy.into_iter().chain(&self.commands) {
+            cluster.ask(command.clone()).map_err(|refusal| not_so(&refusal))?;
+        }
+        Ok(cluster)
+    }
+}
+
+impl LeftOut {
+    fn words(self) -> Option<String> {
+        let parts = [
+            (self.never_ran, "ended without having run"),
+            (self.not_ended, "not ended yet"),
+            (self.before, "from before the window"),
+        ];
+        let n_all = parts.iter().map(|(n, _)| n).sum();
+        let said = parts.iter().filter(|(n, _)| *n > 0).map(|(n, why)| format!("{n} {why}"));
+        let said: Vec<String> = said.collect();
+        let are = if n_all == 1 { "is" } else { "are" };
+        (n_all > 0).then(|| format!("{} {are} left out: {}", count(n_all, "job"), said.join(", ")))
+    }
+}
+
+/// Whose a job is: its project's if there are several, else its user's.
+fn coming(jobs: Vec<PastJob>) -> Vec<Coming> {
+    let projects: BTreeSet<&str> = jobs.iter().map(|job| job.job.project.as_str()).collect();
+    let by_project = projects.len() > 1;
+    let coming = |PastJob { owner, came_at, ran, job, .. }: PastJob| {
+        let whose = match by_project {
+            true => Arc::from(job.project.as_str()),
+            false => Arc::clone(&owner.user),
+        };
+        Coming { at: came_at, duration: ran, owner, whose, job }
+    };
+    jobs.into_iter().map(coming).collect()
+}
+
+fn empty(path: &Path, what: &str) -> Failure {
+    Failure::new(errors::BAD_TRACE, format!("{} {what}", path.display()))
+}
+
+fn not_so(refusal: &Refusal) -> Failure {
+    Failure::from(Problem::from(refusal))
+}
+
+fn refused(error: &TraceError) -> Failure {
+    Failure::new(errors::BAD_TRACE, error.to_string()).tip("gpool simulate queue --help")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_left_out_is_counted_by_why() {
+        let none = LeftOut { never_ran: 0, not_ended: 0, before: 0 };
+        assert_eq!(none.words(), None);
+        let one = LeftOut { not_ended: 1, ..none };
+        assert_eq!(one.words().as_deref(), Some("1 job is left out: 1 not ended yet"));
+        let all = LeftOut { never_ran: 2, not_ended: 1, before: 1200 };
+        let said = "1,203 jobs are left out: 2 ended without having run, 1 not ended yet, 1200 \
+                    from before the window";
+        assert_eq!(all.words().as_deref(), Some(said));
+    }
+}

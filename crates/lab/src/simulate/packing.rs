@@ -1,0 +1,357 @@
+//! `gpool simulate packing`: how full a cluster gets, by one policy and by another.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::render::csv;
+use clap::Args;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::json;
+use gpool_cli::render::yaml;
+use gpool_cli::session::Session;
+use gpool_trace::TraceError;
+use gpool_trace::openb::Cluster;
+use gpool_trace::packing::{Churned, Experiment, Filled, Mix};
+use gpool_trace::packing_policy::Policy;
+use serde_json::{Value, json};
+use signal_hook::consts::SIGINT;
+
+use crate::simulate::ResultFormat;
+use crate::simulate::page::{Grid, packing};
+use crate::simulate::progress::{Progress, words};
+
+/// Parts of all GPUs that have been asked for when it is looked how many are given out.
+const AT: [f64; 5] = [0.90, 0.95, 1.00, 1.10, 1.30];
+/// The position of "as much as there is".
+const ALL: usize = 2;
+
+/// Fill a cluster with tasks by one policy and another, and say how full it gets
+///
+/// Tasks come one after the other and stay: those of the file in any order, then any of them again.
+/// Whoever finds no room is turned away. With --churn they come and go.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Policies: the rules random, best-fit, fgd, rollout; with settings: \
+    rollout:margin=8,length=20, fgd:margin=30. Or presets, as fair: then the scheduler that runs \
+    jobs decides.\n\nExamples:\n  \
+    gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --policy fgd --policy rollout\n  \
+    gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --churn 0.95 --moves 8\n  \
+    gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz -o html > result.html")]
+pub struct PackingArgs {
+    /// The cluster: sn,cpu_milli,memory_mib,gpu,model
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    nodes: PathBuf,
+    /// The tasks: cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    tasks: PathBuf,
+    /// By what nodes are chosen; can be repeated
+    #[arg(long = "policy", value_name = "POLICY", default_values = ["fgd", "rollout"])]
+    policies: Vec<Policy>,
+    /// Which orders of tasks: 7, 1,5 or 1..10, which includes both
+    #[arg(long, value_name = "SEEDS", default_value = "1..10")]
+    seeds: Seeds,
+    /// Let tasks come and go, so many that this part of all GPUs would be taken
+    #[arg(long, value_name = "LOAD", value_parser = load)]
+    churn: Option<f64>,
+    /// How many others may move for a task that finds no room
+    #[arg(long, value_name = "N", requires = "churn", default_value_t = 0)]
+    moves: usize,
+    /// How it is written; html is one page with the answer, tables and pictures
+    #[arg(short, long, value_enum, default_value_t)]
+    output: ResultFormat,
+}
+
+/// Numbers, as they are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seeds(Vec<u64>);
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let wrong = || format!("{text:?} are no seeds; write 7, 1,5 or 1..10");
+        let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
+        let mut seeds = Vec::new();
+        for part in text.split(',') {
+            match part.split_once("..") {
+                None => seeds.push(number(part)?),
+                Some((first, last)) => {
+                    let (first, last) = (number(first)?, number(last)?);
+                    if first > last || last - first >= 1_000 {
+                        return Err(format!(
+                            "{part:?}: from the lower to the higher, 1000 at most"
+                        ));
+                    }
+                    seeds.extend(first..=last);
+                }
+            }
+        }
+        Ok(Self(seeds))
+    }
+}
+
+fn load(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(load) if load > 0.0 && load <= 10.0 => Ok(load),
+        _ => Err(format!("{text:?} is no part of all GPUs; write 0.95")),
+    }
+}
+
+/// What came of one policy and one seed.
+enum Measured {
+    Filled(Vec<Filled>),
+    Churned(Churned),
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A file can't be read, or says what makes no sense.
+pub fn run(args: &PackingArgs, session: &Session) -> Result {
+    let cluster = Cluster::read(&args.nodes).map_err(|error| refused(&error))?;
+    let tasks = cluster.read_tasks(&args.tasks).map_err(|error| refused(&error))?;
+    if cluster.gpus() == 0 {
+        return Err(no_use(&args.nodes, "there is no node with GPUs"));
+    }
+    if tasks.iter().all(|ask| ask.gpus() == 0) {
+        return Err(no_use(&args.tasks, "no task asks for GPUs"));
+    }
+    let mix = Mix::of(&tasks, &cluster.gpus_by_model());
+    let stop = Arc::new(AtomicBool::new(false));
+    // The second Ctrl-C does not wait for the seed that is under way.
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
+        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
+    let mut measured: Vec<(&Policy, Vec<(u64, Measured)>)> = Vec::new();
+    let (began, n_seeds) = (Instant::now(), args.seeds.0.len());
+    let mut progress = Progress::new(args.policies.len());
+    'all: for policy in &args.policies {
+        measured.push((policy, Vec::new()));
+        for (ix, seed) in args.seeds.0.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                session.screen.warn("interrupted: this is what was done until then");
+                break 'all;
+            }
+            let (place, nth, part) = (progress.place(), ix + 1, ix as f64 / n_seeds as f64);
+            let so_far = words(progress.part(part), progress.left(began.elapsed(), part));
+            let shown = format!("{policy}{place}: seed {nth} of {n_seeds}; {so_far}");
+            session.screen.progress(&shown);
+            let (by, seed) = (&policy.by, *seed);
+            let it = Experiment { cluster: &cluster, tasks: &tasks, mix: &mix, by, seed };
+            let result = match args.churn {
+                None => it.fill(&AT).map(Measured::Filled),
+                Some(load) => it.churn(load, args.moves).map(Measured::Churned),
+            };
+            let result = result.map_err(|error| {
+                let what = format!("{policy}: the tasks can't be placed");
+                Failure::new(errors::NOT_PLAYED, what).why(error.to_string())
+            })?;
+            if let Some((_, all)) = measured.last_mut() {
+                all.push((seed, result));
+            }
+        }
+        progress.next(began.elapsed());
+    }
+    session.screen.progress("");
+    measured.retain(|(_, all)| !all.is_empty());
+    let document = || document(&measured, &cluster, args.churn);
+    let is_part = stop.load(Ordering::Relaxed);
+    let grid = || if args.churn.is_none() { filled(&measured) } else { churned(&measured) };
+    let text = match args.output.or_json(session.global.json) {
+        ResultFormat::Text => grid().text(&session.screen),
+        ResultFormat::Json => json::one(document()),
+        ResultFormat::Jsonl => json::lines(&items(&measured, args.churn)),
+        ResultFormat::Yaml => yaml::of_json(&json::one(document())),
+        ResultFormat::Csv if args.churn.is_none() => csv::of(&FILLED, &items(&measured, None)),
+        ResultFormat::Csv => csv::of(&CHURNED, &items(&measured, args.churn)),
+        ResultFormat::Html => packing::page(packing::Packing {
+            nodes: &args.nodes,
+            tasks: &args.tasks,
+            n_nodes: cluster.nodes.len(),
+            n_gpus: cluster.gpus() / 1000,
+            n_tasks: tasks.len(),
+            churn: args.churn.map(|load| (load, args.moves)),
+            measured: measured.iter().map(seeds).collect(),
+            is_part,
+            table: grid(),
+        }),
+    };
+    session.screen.data(&text)?;
+    Ok(if is_part { Exit::DETACHED } else { Exit::OK })
+}
+
+fn refused(error: &TraceError) -> Failure {
+    Failure::new(errors::BAD_TRACE, error.to_string()).tip("gpool simulate packing --help")
+}
+
+fn no_use(file: &Path, why: &str) -> Failure {
+    Failure::new(errors::BAD_TRACE, format!("can't use {}", file.display())).why(why)
+}
+
+type All<'a> = [(&'a Policy, Vec<(u64, Measured)>)];
+
+/// What is said of each policy, seed and amount that came, in the order of columns.
+const FILLED: [&str; 5] = ["policy", "seed", "arrived", "allocated", "fragment"];
+/// The same where tasks come and go.
+const CHURNED: [&str; 8] =
+    ["policy", "seed", "load", "allocated", "rejected", "rejected_of_eight", "arrivals", "moves"];
+
+fn document(measured: &All<'_>, cluster: &Cluster, load: Option<f64>) -> Value {
+    let (gpus, nodes) = (cluster.gpus() / 1000, cluster.nodes.len());
+    json!({"gpus": gpus, "nodes": nodes, "items": items(measured, load)})
+}
+
+fn items(measured: &All<'_>, load: Option<f64>) -> Vec<Value> {
+    let mut items = Vec::new();
+    for (policy, all) in measured {
+        for (seed, result) in all {
+            let policy = policy.to_string();
+            match result {
+                Measured::Filled(filled) => items.extend(filled.iter().map(|it| {
+                    json!({
+                        "policy": policy, "seed": seed, "arrived": it.arrived,
+                        "allocated": it.allocated, "fragment": it.fragment,
+                    })
+                })),
+                Measured::Churned(it) => items.push(json!({
+                    "policy": policy, "seed": seed, "load": load, "allocated": it.allocated,
+                    "rejected": it.rejected, "rejected_of_eight": it.rejected_of_eight,
+                    "arrivals": it.n_arrived, "moves": it.n_moves,
+                })),
+            }
+        }
+    }
+    items
+}
+
+/// What the page compares: what is idle when as much was asked as there is, or turned away.
+fn seeds((policy, all): &(&Policy, Vec<(u64, Measured)>)) -> (String, Vec<packing::Seed>) {
+    let seed = |(seed, measured): &(u64, Measured)| match measured {
+        Measured::Filled(filled) => packing::Seed {
+            seed: *seed,
+            loss: filled.get(ALL).map_or(0.0, |it| 1.0 - it.allocated),
+            filled: filled.iter().zip(AT).map(|(it, at)| (at, it.allocated)).collect(),
+            of_eight: None,
+        },
+        Measured::Churned(it) => packing::Seed {
+            seed: *seed,
+            loss: it.rejected,
+            filled: Vec::new(),
+            of_eight: Some(it.rejected_of_eight),
+        },
+    };
+    (policy.to_string(), all.iter().map(seed).collect())
+}
+
+fn filled(measured: &All<'_>) -> Grid {
+    let mut head = vec!["POLICY".to_owned()];
+    head.extend(AT.iter().map(|at| format!("AT {:.0}%", at * 100.0)));
+    head.extend(["FRAGMENT", "IDLE", "RATIO", "SEEDS"].map(str::to_owned));
+    let mut rows = Vec::new();
+    let mut first: Option<f64> = None;
+    for (policy, all) in measured {
+        let of = |at: usize, get: fn(&Filled) -> f64| {
+            let values = all.iter().filter_map(|(_, it)| match it {
+                Measured::Filled(filled) => filled.get(at).map(get),
+                Measured::Churned(_) => None,
+            });
+            Spread::of(values)
+        };
+        let mut row = vec![policy.to_string()];
+        row.extend((0..AT.len()).map(|at| of(at, |it| it.allocated).percent()));
+        let idle = 1.0 - of(ALL, |it| it.allocated).mean;
+        row.push(percent(of(ALL, |it| it.fragment).mean));
+        row.push(percent(idle));
+        row.push(ratio(idle, *first.get_or_insert(idle)));
+        row.push(all.len().to_string());
+        rows.push(row);
+    }
+    let note =
+        "GPUs given out, of all, when so much had been asked; at 100%, what is idle and of no\n\
+         use to the next task (FRAGMENT), and all that is idle, also as a ratio to the first\n\
+         policy.\n"
+            .to_owned();
+    Grid { caption: "How full the cluster got, in per cent".to_owned(), head, rows, note }
+}
+
+fn churned(measured: &All<'_>) -> Grid {
+    let head = ["POLICY", "GIVEN OUT", "TURNED AWAY", "RATIO", "OF EIGHT", "MOVES", "SEEDS"];
+    let mut rows = Vec::new();
+    let mut first: Option<f64> = None;
+    for (policy, all) in measured {
+        let of = |get: fn(&Churned) -> f64| {
+            let values = all.iter().filter_map(|(_, it)| match it {
+                Measured::Churned(churned) => Some(get(churned)),
+                Measured::Filled(_) => None,
+            });
+            Spread::of(values)
+        };
+        let rejected = of(|it| it.rejected);
+        let moves = of(|it| it.n_moves as f64 * 100.0 / it.n_arrived.max(1) as f64).mean;
+        rows.push(vec![
+            policy.to_string(),
+            of(|it| it.allocated).percent(),
+            rejected.percent(),
+            ratio(rejected.mean, *first.get_or_insert(rejected.mean)),
+            of(|it| it.rejected_of_eight).percent(),
+            format!("{moves:.2}"),
+            all.len().to_string(),
+        ]);
+    }
+    let note =
+        "Of all GPUs, over time; what was turned away of what was asked of GPUs, also as a\n\
+         ratio to the first policy; the same of tasks of eight GPUs; moves for each 100 that\n\
+         came.\n"
+            .to_owned();
+    let caption = "What was given out and turned away, in per cent".to_owned();
+    Grid { caption, head: head.map(str::to_owned).to_vec(), rows, note }
+}
+
+/// A mean, and how far values lie from it.
+struct Spread {
+    mean: f64,
+    deviation: Option<f64>,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.collect();
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n.max(1.0);
+        let squares: f64 = values.iter().map(|it| (it - mean).powi(2)).sum();
+        let deviation = (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt());
+        Self { mean, deviation }
+    }
+
+    fn percent(&self) -> String {
+        match self.deviation {
+            Some(deviation) => format!("{:.2}±{:.2}", self.mean * 100.0, deviation * 100.0),
+            None => format!("{:.2}", self.mean * 100.0),
+        }
+    }
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.2}", part * 100.0)
+}
+
+fn ratio(value: f64, first: f64) -> String {
+    if first > 0.0 { format!("{:.2}", value / first) } else { "-".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_read_with_both_ends() {
+        assert_eq!("1..3,7".parse(), Ok(Seeds(vec![1, 2, 3, 7])));
+        for text in ["", "x", "3..1", "1..", "0..1000"] {
+            assert!(text.parse::<Seeds>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The page of `gpool simulate queue`.
+
+use std::path::Path;
+
+use gpool_cli::render::safe::safe;
+use gpool_cli::render::words::{count, grouped};
+use gpool_model::Timestamp;
+use gpool_trace::Layout;
+use gpool_trace::queue::{Outcome, Played, Terms};
+
+use super::interval::{Mean, Sum};
+use super::owners::{Owners, Window};
+use super::waits::{Unit, mean, wait};
+use super::{
+    Figure, Grid, Page, by_how_much, command, fairness, gantt, interval, listed, owners, signed,
+    verdict, waits,
+};
+use crate::render::plot::DAY;
+use crate::simulate::VERSION;
+use crate::simulate::queue::not_as_asked;
+
+/// With fewer blocks an interval means little.
+/// Source: B. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982.
+const BLOCKS_MIN: usize = 10;
+const WORDS: (&str, &str) = ("less", "more");
+
+/// What was played, and what came of it.
+pub struct Queue<'a> {
+    /// The file of the jobs, or the store.
+    pub trace: &'a Path,
+    /// Whether it is a store.
+    pub is_store: bool,
+    /// Which jobs of it are not among them, in words.
+    pub left_out: Option<String>,
+    /// How many it has.
+    pub n_jobs: u64,
+    /// Where they ran.
+    pub cluster: &'a Layout,
+    /// What was known of them.
+    pub terms: Terms,
+    /// Policies, and what came of each.
+    pub played: &'a [(String, Outcome)],
+    /// Whether it was interrupted.
+    pub is_part: bool,
+    /// The table that is printed.
+    pub table: Grid,
+}
+
+/// One policy beside the first, job by job.
+struct Pair<'a> {
+    first: &'a str,
+    other: &'a str,
+    n_jobs: usize,
+    /// What they wait in the mean, in milliseconds.
+    waits: (f64, f64),
+    /// How much longer by the other.
+    difference: Mean,
+}
+
+/// The page as text.
+#[must_use]
+pub fn page(queue: Queue<'_>) -> String {
+    let played = queue.played;
+    let pairs = pairs(played);
+    let names: Vec<&str> = played.iter().map(|(policy, _)| policy.as_str()).collect();
+    let facts = facts(&queue, &names);
+    let each = if names.len() > 1 { "each of " } else { "" };
+    let page = Page {
+        title: format!("How long jobs wait: {}", listed(&names)),
+        lead: format!(
+            "The {} of {} came to {}, in virtual time, and the scheduler that runs jobs decided by \
+             {each}{}.",
+            count(queue.n_jobs, "job"),
+            if queue.is_store { "a cluster's history" } else { "a trace" },
+            nodes(queue.cluster),
+            listed(&names)
+        ),
+        answers: answers(played, &pairs),
+        warnings: warnings(&queue, &pairs),
+        facts,
+        command: command(),
+        figures: figures(played, queue.cluster),
+        grids: std::iter::once(queue.table).chain(differences(&pairs)).collect(),
+        version: VERSION,
+    };
+    page.to_string()
+}
+
+/// `80 nodes of 8 GPUs each`.
+fn nodes(cluster: &Layout) -> String {
+    match cluster.alike() {
+        Some(nodes) => format!(
+            "{} of {} each",
+            count(u64::from(nodes.n), "node"),
+            count(u64::from(nodes.n_gpus), "GPU")
+        ),
+        None => format!(
+            "{} with {}",
+            count(cluster.nodes.len() as u64, "node"),
+            count(cluster.n_usable(), "GPU")
+        ),
+    }
+}
+
+fn figures(played: &[(String, Outcome)], cluster: &Layout) -> Vec<Figure> {
+    let Some((_, first)) = played.first() else { return Vec::new() };
+    let Some(window) = Window::of(played) else { return Vec::new() };
+    let owners = Owners::of(first);
+    let mut figures = vec![waits::distribution(played), waits::by_size(played)];
+    figures.push(waits::over_time(played, window));
+    figures.extend(fairness::over_time(played, window));
+    figures.push(owners::over_time(played, &owners, window, cluster));
+    figures.extend(gantt::figure(played, &owners, window, cluster));
+    figures
+}
+
+fn pairs(played: &[(String, Outcome)]) -> Vec<Pair<'_>> {
+    let Some(((first, before), others)) = played.split_first() else { return Vec::new() };
+    let others = others.iter();
+    others.filter_map(|(other, after)| Pair::of((first, before), (other, after))).collect()
+}
+
+impl<'a> Pair<'a> {
+    /// Jobs that both ran. They have no numbers, but those that came at once from one owner and are
+    /// alike can be exchanged.
+    fn of(first: (&'a str, &'a Outcome), other: (&'a str, &'a Outcome)) -> Option<Self> {
+        let (origin, _) = first.1.came?;
+        let before = sorted(first.1);
+        let mut after = sorted(other.1).into_iter().peekable();
+        let mut blocks = Vec::new();
+        let (mut n_jobs, mut sums) = (0, (0.0, 0.0));
+        for job in before {
+            while after.next_if(|it| key(it) < key(job)).is_some() {}
+            let Some(same) = after.next_if(|it| key(it) == key(job)) else { continue };
+            let ix = day(origin, job.submitted_at);
+            if blocks.len() <= ix {
+                blocks.resize(ix + 1, Sum::default());
+            }
+            blocks[ix].sum += wait(same) - wait(job);
+            blocks[ix].n += 1.0;
+            n_jobs += 1;
+            sums = (sums.0 + wait(job), sums.1 + wait(same));
+        }
+        let n = n_jobs as f64;
+        let waits = (sums.0 / n, sums.1 / n);
+        let difference = Mean::of(&blocks)?;
+        Some(Self { first: first.0, other: other.0, n_jobs, waits, difference })
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::of(self.waits.0.max(self.waits.1))
+    }
+
+    fn answer(&self) -> String {
+        let unit = self.unit();
+        let (before, after) = (unit.text(self.waits.0), unit.text(self.waits.1));
+        if self.waits.0 == self.waits.1 {
+            return format!(
+                "By {} jobs wait as long as by {}: {after} in the mean.",
+                self.other, self.first
+            );
+        }
+        let ratio = match self.waits.0 {
+            before if before > 0.0 => {
+                format!("{:.2} times as long as by {}", self.waits.1 / before, self.first)
+            }
+            _ => format!("and not at all by {}", self.first),
+        };
+        let by = by_how_much(&self.difference, WORDS, |span| unit.text(span));
+        format!("By {} jobs wait {after} in the mean, {ratio} ({before}): {by}.", self.other)
+    }
+}
+
+/// By all that tells jobs apart, then by how long they waited.
+fn sorted(outcome: &Outcome) -> Vec<&Played> {
+    let mut jobs: Vec<&Played> = outcome.jobs.iter().collect();
+    jobs.sort_unstable_by_key(|job| (key(job), job.wait()));
+    jobs
+}
+
+fn key(job: &Played) -> (Timestamp, &str, u64, u64) {
+    (job.submitted_at, &job.owner, job.duration.get(), job.gpus.get())
+}
+
+/// Which day it is, from the first job on.
+#[allow(clippy::cast_possible_truncation, reason = "no trace has so many days")]
+#[allow(clippy::cast_sign_loss, reason = "nothing was before the first job")]
+fn day(origin: Timestamp, at: Timestamp) -> usize {
+    (at.since(origin).get() as f64 / DAY) as usize
+}
+
+fn answers(played: &[(String, Outcome)], pairs: &[Pair<'_>]) -> Vec<String> {
+    if !pairs.is_empty() {
+        return pairs.iter().map(Pair::answer).collect();
+    }
+    let alone = |(policy, outcome): &(String, Outcome)| {
+        let mean = mean(outcome.jobs.iter())?;
+        let n_at_once = outcome.jobs.iter().filter(|job| wait(job) < 1_000.0).count();
+        Some(format!(
+            "By {policy} jobs wait {} in the mean; {:.0} % of them start within a second.",
+            Unit::of(mean).text(mean),
+            n_at_once as f64 * 100.0 / outcome.jobs.len() as f64
+        ))
+    };
+    let answers: Vec<String> = played.iter().filter_map(alone).collect();
+    match answers.is_empty() {
+        true => vec!["No job ran, so nothing can be said.".to_owned()],
+        false => answers,
+    }
+}
+
+fn warnings(queue: &Queue<'_>, pairs: &[Pair<'_>]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if queue.is_part {
+        warnings.push(
+            "This is a part: it was interrupted. The last policy was left with the jobs that had \
+             come until then, and nobody came after them; policies behind it are missing."
+                .to_owned(),
+        );
+    }
+    warnings.extend(queue.left_out.iter().map(|words| format!("{words}.")));
+    for (policy, outcome) in queue.played {
+        let said = not_as_asked(outcome).into_iter();
+        warnings.extend(said.map(|words| format!("By {policy} {words}.")));
+    }
+    if let Some(pair) = pairs.iter().find(|pair| pair.difference.n_blocks < BLOCKS_MIN) {
+        warnings.push(format!(
+            "The window is too small to tell: its jobs came on {}. Jobs that come at one time wait \
+             for each other, so days are what is counted, and with fewer than {BLOCKS_MIN} of them \
+             an interval means little.",
+            count(pair.difference.n_blocks as u64, "day")
+        ));
+    }
+    let are_alike = |pair: &&Pair<'_>| !pair.difference.is_told();
+    let alike: Vec<&str> = pairs.iter().filter(are_alike).map(|pair| pair.other).collect();
+    if let ([_, ..], Some(pair)) = (&alike[..], pairs.first()) {
+        warnings.push(format!(
+            "This window does not tell {} and {} apart: the interval of the difference contains 0, \
+             or there is none.",
+            pair.first,
+            listed(&alike)
+        ));
+    }
+    let follow = |pair: &&Pair<'_>| {
+        pair.difference.n_blocks >= BLOCKS_MIN && pair.difference.is_correlated()
+    };
+    let following: Vec<&str> = pairs.iter().filter(follow).map(|pair| pair.other).collect();
+    if !following.is_empty() {
+        warnings.push(format!(
+            "How {} and {} differ on one day is much like how they do on the next: the interval is \
+             narrower than it should be.",
+            pairs[0].first,
+            listed(&following)
+        ));
+    }
+    warnings
+}
+
+fn facts(queue: &Queue<'_>, names: &[&str]) -> Vec<(&'static str, String)> {
+    let Queue { cluster, terms, .. } = queue;
+    let span = queue.played.iter().filter_map(|(_, outcome)| outcome.came);
+    let days = span.map(|(first, last)| last.since(first).get() as f64 / DAY).fold(0.0, f64::max);
+    let known = match terms.are_ends_known {
+        true => "of each job just how long it will run, as nobody knows but to compare",
+        false if queue.is_store => {
+            "the time limits of jobs that have one, and how long the jobs ran that ended before"
+        }
+        false => "nothing but how long the jobs ran that ended before",
+    };
+    let takes_back = queue.played.iter().filter(|(_, outcome)| outcome.n_taken_back > 0);
+    let takes_back: Vec<&str> = takes_back.map(|(name, _)| name.as_str()).collect();
+    let go_on = format!("they go on later where they were, and do {} of it again", terms.restart);
+    let taken_back = match terms.are_preemptible {
+        true => format!("jobs may be taken back; {go_on}"),
+        false if queue.is_store => {
+            "jobs that may be are taken back; those that save go on where they were".to_owned()
+        }
+        false if takes_back.is_empty() => "no job is taken back".to_owned(),
+        false => format!("jobs may be taken back by {}; {go_on}", takes_back.join(" and ")),
+    };
+    let in_all = match cluster.alike() {
+        Some(_) => format!(", {} in all", count(cluster.n_usable(), "GPU")),
+        None => String::new(),
+    };
+    vec![
+        ("Trace", safe(&queue.trace.display().to_string()).into_owned()),
+        ("Jobs", format!("{}, which came within {days:.1} days", grouped(queue.n_jobs))),
+        ("Cluster", nodes(cluster) + &in_all),
+        ("Policies", names.join(" · ")),
+        ("Known of run times", known.to_owned()),
+        ("Taking back", taken_back),
+    ]
+}
+
+fn differences(pairs: &[Pair<'_>]) -> Option<Grid> {
+    let first = pairs.first()?.first;
+    let head = ["POLICY", "WAIT", "OF", "DIFFERENCE", "95 % INTERVAL", "DAYS", "JOBS", "WAITS"];
+    let row = |pair: &Pair<'_>| {
+        let unit = pair.unit();
+        let text = |span: f64| unit.text(span);
+        vec![
+            pair.other.to_owned(),
+            text(pair.waits.1),
+            text(pair.waits.0),
+            signed(pair.difference.mean, text),
+            interval(&pair.difference, text),
+            pair.difference.n_blocks.to_string(),
+            grouped(pair.n_jobs as u64),
+            verdict(&pair.difference, WORDS),
+        ]
+    };
+    let mut head = head.map(str::to_owned).to_vec();
+    head[2] = format!("BY {first}");
+    Some(Grid {
+        caption: format!("Each beside {first}, job by job"),
+        head,
+        rows: pairs.iter().map(row).collect(),
+        note: "The mean of how much longer the same job waits by the one than by the other. The \
+               interval is from means of days (24 hours, from the first job on), not of jobs, as \
+               jobs of one time wait for each other; it is for each policy by itself, and says \
+               nothing of other clusters or other months."
+            .to_owned(),
+    })
+}

@@ -1,0 +1,415 @@
+//! `gpool simulate queue`: how long the jobs of a trace would wait, by one policy and by another.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::render::csv;
+use clap::Args;
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::render::json;
+use gpool_cli::render::words::count;
+use gpool_cli::render::yaml;
+use gpool_cli::session::Session;
+use gpool_model::{Millis, Timestamp};
+use gpool_trace::queue::{LARGE, Outcome, Played, Terms};
+use gpool_trace::scene::Scene;
+use gpool_trace::{Foretold, Layout, Nodes};
+use gpool_wire::Problem;
+use serde_json::{Value, json};
+use signal_hook::consts::SIGINT;
+
+use crate::simulate::ResultFormat;
+use crate::simulate::history::{Asked, Trace};
+use crate::simulate::page::{Grid, queue};
+use crate::simulate::policy::NamedPolicy;
+use crate::simulate::watch::{Ending, Shown, Speed, Watched, needs_terminal};
+
+/// Let the jobs of a trace come to a cluster, by one policy and another, and say how long they wait
+///
+/// The scheduler that runs jobs decides, in virtual time, unless a baseline does. Nothing of a real
+/// cluster is touched, and no server is needed.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Policies are presets, with settings behind them: valohai:escalate_after=24h, \
+    fifo:planned_starts=0. Of a store there is also as-is, the one that it has.\n\nOr baselines, \
+    to compare, of a file only: idealised rules of others that know how long each job runs, \
+    played by a small simulator of their own and not by gpool's scheduler: \
+    fifo-strict, easy, greedy, small-first, valohai-blocking, sjf; srsf and tiresias, which take \
+    jobs back with --preemptible or without.\n\nExamples:\n  \
+    gpool simulate queue --trace jobs.csv.gz --cluster 80x8 --policy fifo --policy fair\n  \
+    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy las -o json\n  \
+    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy fair \
+    -o html > result.html\n  \
+    gpool simulate queue --trace ~/.local/state/gpool --since 30d\n  \
+    gpool simulate queue --trace monday.backup --policy as-is --if 'add 1 node x 8 h100'"
+)]
+pub struct QueueArgs {
+    /// The jobs, as they came: submit_s,duration_s,gpus[,vc]; or a state folder or a backup of a
+    /// server, with its jobs and its cluster
+    #[arg(long, value_name = "FILE | STORE", value_hint = clap::ValueHint::AnyPath)]
+    trace: PathBuf,
+    /// Nodes and the GPUs of each: 80x8; of a store in place of its own
+    #[arg(long, value_name = "NODESxGPUS", value_parser = nodes)]
+    cluster: Option<Nodes>,
+    /// Suppose that the cluster of a store is otherwise: --if 'add 2 nodes x 8 h100'; can be
+    /// repeated
+    #[arg(long = "if", value_name = "CHANGE")]
+    supposed: Vec<String>,
+    /// Only the jobs of a store that came since: 30d (before the last one), 2026-11-20
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// By what is decided: a preset, a baseline, or as-is; can be repeated. Without: fifo and fair;
+    /// of a store as-is and fair
+    #[arg(long = "policy", value_name = "POLICY")]
+    policies: Vec<NamedPolicy>,
+    /// Give each job a time limit of just what it runs, as nobody does but to compare
+    #[arg(long)]
+    known_times: bool,
+    /// Let jobs be taken back, as they are by las in any case; they go on later where they were
+    #[arg(long)]
+    preemptible: bool,
+    /// What a job has to do again each time that it was taken back
+    #[arg(long, value_name = "TIME", default_value = "60s",
+          value_parser = gpool_model::parse::span)]
+    restart: Millis,
+    /// Forecast so often when those will start that wait, and say how well that held
+    #[arg(long, value_name = "TIME", value_parser = gpool_model::parse::span)]
+    forecast_every: Option<Millis>,
+    /// Show on the whole terminal how the cluster fills, so much virtual time in a second; all in
+    /// about a minute if that is not said, or max
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true)]
+    watch: Option<Option<Speed>>,
+    /// How it is written; html is one page with the answer, tables and pictures
+    #[arg(short, long, value_enum, default_value_t)]
+    output: ResultFormat,
+}
+
+fn nodes(text: &str) -> std::result::Result<Nodes, String> {
+    let parts = text.split_once('x').and_then(|(n, n_gpus)| {
+        let nodes = Nodes { n: n.parse().ok()?, n_gpus: n_gpus.parse().ok()? };
+        let is_some = nodes.n > 0 && nodes.n_gpus > 0;
+        (is_some && nodes.n <= 100_000 && nodes.n_gpus <= 64).then_some(nodes)
+    });
+    parts.ok_or_else(|| format!("{text:?} is no cluster; write nodes x GPUs of each: 80x8"))
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The trace can't be read, or can't be played.
+pub fn run(args: &QueueArgs, session: &Session) -> Result {
+    if args.watch.is_some() {
+        needs_terminal(session, "gpool simulate queue without --watch")?;
+    }
+    let [stop, is_left] = [false, true].map(|is_so| Arc::new(AtomicBool::new(is_so)));
+    // After the first Ctrl-C those jobs end that have come; the second does not wait for that, but
+    // where it is watched until the terminal is as it was.
+    let may_end = if args.watch.is_some() { &is_left } else { &stop };
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(may_end))
+        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
+    let ending = Ending { stop, is_left };
+    let asked = Asked {
+        trace: &args.trace,
+        cluster: args.cluster,
+        supposed: &args.supposed,
+        since: args.since.as_deref(),
+        policies: &args.policies,
+    };
+    let trace = Trace::open(asked, session)?;
+    let policies = match args.policies.is_empty() {
+        true => NamedPolicy::usual(trace.is_store()),
+        false => args.policies.clone(),
+    };
+    let terms = Terms {
+        are_ends_known: args.known_times,
+        are_preemptible: args.preemptible,
+        restart: args.restart,
+        forecast_every: args.forecast_every,
+    };
+    let watched = Watched {
+        extent: trace.extent,
+        layout: trace.layout.clone(),
+        n_policies: policies.len(),
+        speed: args.watch.flatten(),
+    };
+    let shown = Shown::new(session, args.watch.is_some(), watched, &ending)?;
+    let played = play_all(&trace, &policies, terms, (shown, &ending))?;
+    let is_part = ending.stop.load(Ordering::Relaxed);
+    if is_part {
+        session.screen.warn("interrupted: the last line is of the jobs that came until then");
+    }
+    let form = args.output.or_json(session.global.json);
+    for (text, outcome) in played.iter().filter(|_| form == ResultFormat::Text) {
+        for words in not_as_asked(outcome) {
+            session.screen.warn(&format!("{text}: {words}"));
+        }
+    }
+    let layout = &trace.layout;
+    let items: Vec<Value> = played.iter().map(|(text, it)| item(text, it, layout)).collect();
+    let document = |items: Vec<Value>| {
+        let mut document = json!({"jobs": trace.extent.n_jobs, "items": items});
+        if let Some(left_out) = trace.left_out() {
+            document["left_out"] = left_out;
+        }
+        json::one(document)
+    };
+    let text = match form {
+        ResultFormat::Text => grid(&played, layout).text(&session.screen),
+        ResultFormat::Json => document(items),
+        ResultFormat::Jsonl => json::lines(&items),
+        ResultFormat::Yaml => yaml::of_json(&document(items)),
+        ResultFormat::Csv => csv::of(&KEYS, &items),
+        ResultFormat::Html => queue::page(queue::Queue {
+            trace: &args.trace,
+            is_store: trace.is_store(),
+            left_out: trace.left_out_words(),
+            n_jobs: trace.extent.n_jobs,
+            cluster: layout,
+            terms,
+            played: &played,
+            is_part,
+            table: grid(&played, layout),
+        }),
+    };
+    session.screen.data(&text)?;
+    Ok(if is_part { Exit::DETACHED } else { Exit::OK })
+}
+
+/// What came of the trace by each policy, or by those until it was interrupted.
+fn play_all(
+    trace: &Trace,
+    policies: &[NamedPolicy],
+    terms: Terms,
+    (mut shown, ending): (Shown<'_>, &Ending),
+) -> Result<Vec<(String, Outcome)>> {
+    let is_stopped = || ending.stop.load(Ordering::Relaxed);
+    let mut played = Vec::new();
+    for policy in policies {
+        let text = &policy.text;
+        let n_come = Cell::new(0);
+        let comes = || {
+            n_come.set(n_come.get() + 1);
+            !is_stopped()
+        };
+        shown.begin(text);
+        let mut look = |scene: &dyn Scene, until: Timestamp| shown.look(scene, until, n_come.get());
+        let outcome = trace.play(policy, terms, &comes, &mut look);
+        shown.end();
+        let outcome = outcome?;
+        if is_stopped() {
+            played.push((format!("{text} (part)"), outcome));
+            break;
+        }
+        played.push((text.clone(), outcome));
+    }
+    Ok(played)
+}
+
+/// What came of jobs otherwise than they asked for, in words.
+#[must_use]
+pub fn not_as_asked(outcome: &Outcome) -> Vec<String> {
+    let are = |n: u64| format!("{} {}", count(n, "job"), if n == 1 { "is" } else { "are" });
+    let refused = outcome.refusal.as_ref().map(|refusal| {
+        let why = Problem::from(refusal).detail;
+        format!("{} refused, the first: {why}", are(outcome.n_refused))
+    });
+    let stuck = (outcome.n_stuck > 0)
+        .then(|| format!("{} never started, as nothing gives way", count(outcome.n_stuck, "job")));
+    let cut = (outcome.n_cut > 0)
+        .then(|| format!("{} taken back for good before the work is done", are(outcome.n_cut)));
+    refused.into_iter().chain(stuck).chain(cut).collect()
+}
+
+/// Waits in seconds, ascending.
+struct Waits(Vec<u64>);
+
+impl Waits {
+    fn of(outcome: &Outcome, least: u32) -> Self {
+        let is_large = |job: &&Played| job.n_gpus() >= f64::from(least);
+        let jobs = outcome.jobs.iter().filter(is_large);
+        let mut waits: Vec<u64> = jobs.map(|job| job.wait().get() / 1000).collect();
+        waits.sort_unstable();
+        Self(waits)
+    }
+
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<u64>() as f64 / self.0.len().max(1) as f64
+    }
+
+    /// That which so many of a hundred do not exceed.
+    fn percentile(&self, percent: usize) -> Option<u64> {
+        let at = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
+        self.0.get(at).copied()
+    }
+}
+
+/// How long users wait that used less GPU-time than all users did on average, in seconds: the mean
+/// of their means, so that each of them counts once. Nothing unless there are several users.
+fn mean_of_light_users(outcome: &Outcome) -> Option<f64> {
+    let mut users = BTreeMap::<&str, (f64, Vec<u64>)>::new();
+    for job in &outcome.jobs {
+        let (used, waits) = users.entry(&job.owner).or_default();
+        *used += job.n_gpus() * job.duration.get() as f64;
+        waits.push(job.wait().get() / 1000);
+    }
+    let equal = users.values().map(|(used, _)| used).sum::<f64>() / users.len().max(1) as f64;
+    let light = users.into_values().filter(|(used, _)| *used < equal);
+    let means: Vec<f64> = light.map(|(_, waits)| Waits(waits).mean()).collect();
+    (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+}
+
+fn utilization(outcome: &Outcome, cluster: &Layout) -> f64 {
+    let Some((first, last)) = outcome.came else { return 0.0 };
+    let n_gpus = cluster.n_usable().max(1) as f64;
+    outcome.busy as f64 / (last.since(first).get().max(1) as f64 * n_gpus)
+}
+
+/// What is said of each policy, in the order of columns.
+const KEYS: [&str; 19] = [
+    "policy",
+    "jobs",
+    "refused",
+    "stuck",
+    "cut",
+    "wait_mean_s",
+    "wait_p50_s",
+    "wait_p99_s",
+    "wait_max_s",
+    "wait_p99_large_s",
+    "wait_mean_light_s",
+    "jct_mean_s",
+    "utilization",
+    "makespan_s",
+    "preemptions",
+    "forecasts",
+    "forecasts_by_p90",
+    "forecasts_by_p50",
+    "forecasts_wait_to_p50",
+];
+
+fn item(policy: &str, outcome: &Outcome, cluster: &Layout) -> Value {
+    let waits = Waits::of(outcome, 0);
+    let n_jobs = outcome.jobs.len();
+    let ran: u64 = outcome.jobs.iter().map(|job| job.duration.get() / 1000).sum();
+    let first = outcome.came.map_or(Timestamp::ZERO, |(first, _)| first);
+    let last = outcome.jobs.iter().map(|job| job.ended_at).max().unwrap_or(first);
+    let held = Held::of(outcome);
+    json!({
+        "policy": policy,
+        "jobs": n_jobs,
+        "refused": outcome.n_refused,
+        "stuck": outcome.n_stuck,
+        "cut": outcome.n_cut,
+        "wait_mean_s": waits.mean(),
+        "wait_p50_s": waits.percentile(50),
+        "wait_p99_s": waits.percentile(99),
+        "wait_max_s": waits.percentile(100),
+        "wait_p99_large_s": Waits::of(outcome, LARGE).percentile(99),
+        "wait_mean_light_s": mean_of_light_users(outcome),
+        "jct_mean_s": waits.mean() + ran as f64 / n_jobs.max(1) as f64,
+        "utilization": utilization(outcome, cluster),
+        "makespan_s": last.since(first).get() / 1000,
+        "preemptions": outcome.n_taken_back,
+        "forecasts": held.as_ref().map(|it| it.n),
+        "forecasts_by_p90": held.as_ref().map(|it| it.by_p90),
+        "forecasts_by_p50": held.as_ref().map(|it| it.by_p50),
+        "forecasts_wait_to_p50": held.as_ref().map(|it| it.wait_to_p50),
+    })
+}
+
+/// How well held what was forecast of jobs first.
+struct Held {
+    n: usize,
+    /// Which part of them had started at the moment after which they would hardly start.
+    by_p90: f64,
+    /// The same for the middle.
+    by_p50: f64,
+    /// How long all of them waited from the forecast on, as a ratio to what that said in the
+    /// middle.
+    wait_to_p50: f64,
+}
+
+impl Held {
+    fn of(outcome: &Outcome) -> Option<Self> {
+        let all = &outcome.forecasts;
+        let n = all.len();
+        let part = |held: fn(&Foretold) -> bool| {
+            all.iter().filter(|it| held(it)).count() as f64 / n as f64
+        };
+        let sum = |until: fn(&Foretold) -> Timestamp| {
+            all.iter().map(|it| until(it).since(it.at).get()).sum::<u64>() as f64
+        };
+        (n > 0).then(|| Self {
+            n,
+            by_p90: part(|it| it.started_at <= it.p90),
+            by_p50: part(|it| it.started_at <= it.p50),
+            wait_to_p50: sum(|it| it.started_at) / sum(|it| it.p50).max(1.0),
+        })
+    }
+}
+
+const HEAD: [&str; 10] =
+    ["POLICY", "WAIT", "RATIO", "P50", "P99", "MAX", "P99 LARGE", "LIGHT", "USE", "TAKEN BACK"];
+/// Beside these, where starts were forecast.
+const HEAD_OF_FORECASTS: [&str; 4] = ["FORECASTS", "BY P90", "BY P50", "WAIT TO P50"];
+
+/// The table, and what its columns mean.
+fn grid(played: &[(String, Outcome)], cluster: &Layout) -> Grid {
+    let forecasts = played.iter().any(|(_, outcome)| !outcome.forecasts.is_empty());
+    let mut rows = Vec::new();
+    let mut first: Option<f64> = None;
+    let hours = |seconds: f64| format!("{:.3} h", seconds / 3600.0);
+    for (policy, outcome) in played {
+        let waits = Waits::of(outcome, 0);
+        let mean = waits.mean();
+        let before = *first.get_or_insert(mean);
+        let ratio = if before > 0.0 { format!("{:.2}", mean / before) } else { "-".to_owned() };
+        let text = |seconds: u64| Millis::new(seconds.saturating_mul(1000)).to_string();
+        let shown = |seconds: Option<u64>| seconds.map_or("-".to_owned(), text);
+        let mut row = vec![
+            policy.clone(),
+            hours(mean),
+            ratio,
+            shown(waits.percentile(50)),
+            shown(waits.percentile(99)),
+            shown(waits.percentile(100)),
+            shown(Waits::of(outcome, LARGE).percentile(99)),
+            mean_of_light_users(outcome).map_or("-".to_owned(), hours),
+            format!("{:.1}%", utilization(outcome, cluster) * 100.0),
+            outcome.n_taken_back.to_string(),
+        ];
+        if forecasts {
+            row.extend(match Held::of(outcome) {
+                Some(held) => [
+                    held.n.to_string(),
+                    format!("{:.1}%", held.by_p90 * 100.0),
+                    format!("{:.1}%", held.by_p50 * 100.0),
+                    format!("{:.2}", held.wait_to_p50),
+                ],
+                None => [(); 4].map(|()| "-".to_owned()),
+            });
+        }
+        rows.push(row);
+    }
+    let mut note = format!(
+        "How long jobs did not run between coming and ending: the mean, also as a ratio\n\
+         to the first policy, the half and 99 of a hundred that waited least, who waited\n\
+         longest, 99 of a hundred of those of {LARGE} GPUs and more; the mean of users who used\n\
+         less than the average user; how much of the GPUs was used until the last job came;\n\
+         how often a job was taken back.\n"
+    );
+    let mut head = HEAD.map(str::to_owned).to_vec();
+    if forecasts {
+        head.extend(HEAD_OF_FORECASTS.map(str::to_owned));
+        note += "Of how many jobs it was forecast, while they waited, when they would start;\n\
+                 which part of them had started by the late moment and by the middle one that\n\
+                 were told first; how long they waited from then on, as a ratio to the middle.\n";
+    }
+    Grid { caption: "How long jobs waited".to_owned(), head, rows, note }
+}

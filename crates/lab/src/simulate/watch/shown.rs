@@ -1,0 +1,81 @@
+//! How it is shown what becomes of a trace while it is played: in a line, or on the whole terminal.
+
+use std::io::IsTerminal as _;
+
+use gpool_cli::errors;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::screen::is_dumb;
+use gpool_cli::session::Session;
+use gpool_cli::terminal::no_terminal;
+use gpool_model::Timestamp;
+use gpool_trace::scene::Scene;
+
+use super::{Ending, Watch, Watched};
+use crate::simulate::progress::Line;
+
+/// Where somebody may look.
+pub enum Shown<'s> {
+    /// A line.
+    Line(Line<'s>),
+    /// The whole terminal.
+    Full(Box<Watch<'s>>),
+}
+
+impl<'s> Shown<'s> {
+    /// On the whole terminal, if that is asked for.
+    ///
+    /// # Errors
+    /// There is none that can be filled.
+    pub fn new(
+        session: &'s Session,
+        is_full: bool,
+        watched: Watched,
+        ending: &Ending,
+    ) -> Result<Self> {
+        if !is_full {
+            return Ok(Self::Line(Line::new(session, watched.extent, watched.n_policies)));
+        }
+        let watch = Watch::start(session, watched, ending.clone())?;
+        Ok(Self::Full(Box::new(watch)))
+    }
+
+    /// That policy is next.
+    pub fn begin(&mut self, policy: &str) {
+        match self {
+            Self::Line(line) => line.begin(policy),
+            Self::Full(watch) => watch.begin(policy),
+        }
+    }
+
+    /// Something happens then; so many jobs have come.
+    pub fn look(&mut self, scene: &dyn Scene, until: Timestamp, n_come: u64) {
+        match self {
+            Self::Line(line) => line.look(scene, until, n_come),
+            Self::Full(watch) => watch.look(scene, until, n_come),
+        }
+    }
+
+    /// The policy is done.
+    pub fn end(&mut self) {
+        match self {
+            Self::Line(line) => line.end(),
+            Self::Full(watch) => watch.end(),
+        }
+    }
+}
+
+/// Says at once that nothing can be shown on the whole terminal, if so.
+///
+/// # Errors
+/// Standard input or output is no terminal, or one on which no picture can be drawn.
+pub fn needs_terminal(session: &Session, tip: &str) -> Result<()> {
+    if !std::io::stdin().is_terminal() || !session.screen.is_terminal() {
+        return Err(no_terminal("--watch").tip(tip));
+    }
+    if is_dumb() {
+        let what = "--watch needs a terminal that pictures can be drawn on";
+        let failure = Failure::new(errors::NO_TERMINAL_HERE, what);
+        return Err(failure.why("TERM=dumb says that this one can't").tip(tip));
+    }
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! The verbs that are not a simulation.
+
+pub mod bench;
+pub mod replay;

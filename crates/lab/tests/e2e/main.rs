@@ -1,0 +1,28 @@
+//! The laboratory as users run it: by `gpool bench`, `gpool replay` and `gpool simulate`. The
+//! binary `gpool` must be built, and runs the `gpool-lab` beside it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "a test that meets the unexpected ends there"
+)]
+
+#[allow(dead_code, unused_imports, reason = "the tests of gpool use the rest")]
+#[path = "../../../gpool/tests/e2e/harness/mod.rs"]
+mod harness;
+#[allow(dead_code, reason = "the tests of gpool use the rest")]
+#[path = "../../../gpool/tests/it/place.rs"]
+mod place;
+
+/// Where `place` expects it.
+mod program {
+    pub use crate::harness::program;
+}
+
+mod bench;
+mod found;
+mod history;
+mod replay;
+mod results;
+mod simulations;
+mod watch;
