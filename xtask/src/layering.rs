@@ -34,6 +34,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "model", "world", "node", "sched", "verify", "control", "scenario", "wire",
         ]),
     ),
+    ("kai", Allowed::Only(&["model", "world", "sched", "verify", "scenario"])),
     ("trace", Allowed::Only(&["model", "world", "node", "sched", "verify", "control"])),
     ("wire", Allowed::Only(&["model"])),
     ("client", Allowed::Only(&["wire"])),
@@ -59,7 +60,7 @@ const TABLE: &[(&str, Allowed)] = &[
     (
         "lab",
         Allowed::Only(&[
-            "model", "control", "scenario", "trace", "wire", "client", "store", "device", "sys",
+            "model", "control", "kai", "trace", "wire", "client", "store", "device", "sys",
             "server", "cli",
         ]),
     ),

@@ -9,7 +9,7 @@ use gpool_model::policy::{Caps, Held, UserCap};
 use gpool_model::reason::Bound;
 use gpool_model::{
     Amount, Caller, JobSpec, Millis, NewJob, NodeFilter, NodeName, PoolName, Project, ProjectName,
-    Quota, QuotaRules, Refusal, ResourceKind,
+    Quota, Refusal, ResourceKind,
 };
 use gpool_world::{NodeRow, World};
 
@@ -127,12 +127,10 @@ impl<'a> Admission<'a> {
         }
         let policy = self.world.policy();
         let (is_shared, lends) = (policy.shares(), policy.lend);
-        let by_part = policy.quota_rules == QuotaRules::Fair;
         let rule = |it: &Project| {
             let kinds = it.quotas.iter().map(|(kind, _)| kind);
             let kinds = kinds.chain(self.world.promised()).chain([&ResourceKind::Gpu]);
-            let is_counted = |kind: &&ResourceKind| by_part || !kind.is_part_of_gpus();
-            let kinds: BTreeSet<ResourceKind> = kinds.filter(is_counted).cloned().collect();
+            let kinds: BTreeSet<ResourceKind> = kinds.cloned().collect();
             let most = |kind: ResourceKind| {
                 let Quota { guaranteed, limit, .. } = it.quota(&kind);
                 let guaranteed = match self.world.promises(&kind) {

@@ -8,7 +8,7 @@ use gpool_model::agent::Order;
 use gpool_model::job::{JobState, StopCause};
 use gpool_model::{
     Allocation, AllocationState, Bytes, Caller, Exit, Job, JobId, NodeName, PauseCause, Phase,
-    QuotaRules, Refusal, Reply, TaskId,
+    Refusal, Reply, TaskId,
 };
 
 use crate::control::Control;
@@ -73,9 +73,6 @@ impl Control {
 
     fn check_pausable(&self, id: JobId) -> Result<(), Refusal> {
         let refused = |why: String| Err(Refusal::Invalid { field: "jobs".to_owned(), why });
-        if self.world.policy().quota_rules == QuotaRules::Kai {
-            return refused("by the rules of preset kai nobody is paused; requeue it".to_owned());
-        }
         let row = self.world.job(id).expect("checked before");
         if !row.spec.is_of_one_size() {
             return refused(format!("job {id} may grow while it runs, and is not paused"));

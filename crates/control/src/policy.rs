@@ -1,7 +1,7 @@
 //! Changes of the policy by admins.
 
 use gpool_model::policy_text::PolicyError;
-use gpool_model::{Caller, Phase, Policy, QuotaRules, Refusal, Reply};
+use gpool_model::{Caller, Policy, Refusal, Reply};
 
 use crate::control::Control;
 
@@ -39,15 +39,6 @@ impl Control {
             policy.set(key, value).map_err(invalid)?;
         }
         policy.align_pools();
-        let wrong = |why| Refusal::Invalid { field: "preset".to_owned(), why };
-        policy.check_pools().map_err(wrong)?;
-        if policy.quota_rules == QuotaRules::Kai
-            && self.world.job_rows().any(|row| matches!(row.job.phase, Phase::Paused { .. }))
-        {
-            let why = "by these rules no paused job goes on; resume or cancel those first \
-                (gpool queue -s paused)";
-            return Err(Refusal::Invalid { field: "preset".to_owned(), why: why.to_owned() });
-        }
         if !dry_run && policy != *before {
             self.world.put_policy(policy.clone());
         }

@@ -92,7 +92,7 @@ pub use patch::JobPatch;
 pub use pattern::ModelPattern;
 pub use pause::PauseCause;
 pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, TakenBack, Wait};
-pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, QuotaRules, ShareBetween};
+pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
 pub use positions::Positions;
 pub use prediction::{Likeness, PastRuns, Prediction};
 pub use project::{JobTerms, Members, MinRuntime, Project};

@@ -38,9 +38,6 @@ pub struct Policy {
     /// Between whom the cluster is shared.
     #[serde(default = "ShareBetween::projects")]
     pub share_between: ShareBetween,
-    /// By which rules quotas are kept, where projects have any.
-    #[serde(default, skip_serializing_if = "QuotaRules::is_fair")]
-    pub quota_rules: QuotaRules,
     /// Whether projects may have more than they are guaranteed, of what others leave idle.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub lend: bool,
@@ -82,37 +79,6 @@ fn is_yes(answer: &bool) -> bool {
 
 fn is_no(answer: &bool) -> bool {
     !*answer
-}
-
-/// By which rules what is guaranteed, lent and taken back is decided.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum QuotaRules {
-    /// gpool's own: what is within a guarantee is never taken back.
-    #[default]
-    Fair,
-    /// Those of the KAI scheduler, to the letter.
-    Kai,
-}
-
-impl QuotaRules {
-    /// All of them with their words.
-    pub const ALL: [(&'static str, Self); 2] = [("fair", Self::Fair), ("kai", Self::Kai)];
-
-    /// The word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fair => "fair",
-            Self::Kai => "kai",
-        }
-    }
-
-    fn is_fair(&self) -> bool {
-        *self == Self::Fair
-    }
 }
 
 /// Between whom a cluster is shared; each has what he is guaranteed, and his part of the rest.
@@ -258,19 +224,6 @@ impl Policy {
         Self { escalate_after: Millis::from_hours(6), share_between, consolidate: true, ..policy }
     }
 
-    /// Quotas as the KAI scheduler keeps them.
-    #[must_use]
-    pub fn kai() -> Self {
-        let policy = Self::of("kai", vec![OrderKey::Priority, OrderKey::Age]);
-        Self {
-            share_between: ShareBetween::Projects,
-            quota_rules: QuotaRules::Kai,
-            planned_starts: PlannedStarts::AtMost(0),
-            consolidate: true,
-            ..policy
-        }
-    }
-
     fn of(preset: &str, order: Vec<OrderKey>) -> Self {
         Self {
             preset: preset.to_owned(),
@@ -283,7 +236,6 @@ impl Policy {
             save_time_max: Self::save_max(),
             user_caps: UserCaps::default(),
             share_between: ShareBetween::Nobody,
-            quota_rules: QuotaRules::Fair,
             lend: true,
             reserved_only: false,
             use_half_life: Self::usual_half_life(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::id::PoolName;
-use crate::policy::{Policy, QuotaRules};
+use crate::policy::Policy;
 
 impl Policy {
     /// The one that decides about jobs that name a pool, or none.
@@ -45,18 +45,5 @@ impl Policy {
         let pools = std::mem::take(&mut self.pools);
         let aligned = pools.into_iter().map(|(pool, own)| (pool, self.with_order_of(&own)));
         self.pools = aligned.collect();
-    }
-
-    /// Whether pools may have policies of their own.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn check_pools(&self) -> Result<(), String> {
-        match self.pools.keys().next() {
-            Some(pool) if self.quota_rules == QuotaRules::Kai => Err(format!(
-                "by the rules of kai no pool has a policy of its own: set pool.{pool}=none first"
-            )),
-            _ => Ok(()),
-        }
     }
 }

@@ -20,8 +20,13 @@ pub struct PolicyError {
 
 impl Policy {
     /// The names of all presets.
-    pub const PRESETS: [&'static str; 9] =
-        ["fair", "users", "fixed", "priority", "static", "fifo", "valohai", "las", "kai"];
+    pub const PRESETS: [&'static str; 8] =
+        ["fair", "users", "fixed", "priority", "static", "fifo", "valohai", "las"];
+
+    /// Why preset `kai` is refused.
+    const NO_KAI: &str = "gpool has no preset kai; fair guarantees quotas, lends idle GPUs and \
+        reclaims them, and docs/from-runai-and-kai.md names what it does otherwise than Run:ai \
+        and KAI";
 
     /// The preset of that name, with what is set otherwise behind a colon:
     /// `valohai:escalate_after=24h,planned_starts=all`.
@@ -39,7 +44,10 @@ impl Policy {
             "fixed" => Self::fixed(),
             "static" => Self::by_reservation(),
             "las" => Self::las(),
-            "kai" => Self::kai(),
+            "kai" => {
+                let why = Self::NO_KAI.to_owned();
+                return Err(PolicyError { key: "preset".to_owned(), why });
+            }
             _ => {
                 let shown: String = name.chars().take(40).collect();
                 let why = format!("there is no {shown:?}; there are {}", Self::PRESETS.join(", "));
@@ -69,7 +77,6 @@ impl Policy {
             None => changed.set_own(key, value)?,
         }
         changed.align_pools();
-        changed.check_pools().map_err(|why| PolicyError { key: key.to_owned(), why })?;
         *self = changed;
         Ok(())
     }
@@ -101,10 +108,6 @@ impl Policy {
                 return Err(wrong(why));
             }
         };
-        if own.as_ref().is_some_and(|own| own.quota_rules != self.quota_rules) {
-            let why = "kai is a policy of the whole cluster; take another preset";
-            return Err(wrong(why.to_owned()));
-        }
         match own {
             Some(own) => drop(self.pools.insert(pool, own)),
             None => drop(self.pools.remove(&pool)),
@@ -221,7 +224,7 @@ mod tests {
             ("planned_starts", "101"),
             ("planned_starts", "-1"),
             ("share_between", "friends"),
-            ("quota_rules", "mine"),
+            ("quota_rules", "kai"),
             ("lend", "maybe"),
             ("reserved_only", "1"),
             ("attained_levels", ""),
@@ -247,7 +250,7 @@ mod tests {
             let error = policy.set(key, value).expect_err(value);
             assert_eq!((error.key.as_str(), &policy), (key, &Policy::fair()), "{value}");
         }
-        for text in ["best", "lase", "fair:order", "fair:nothing=1", ""] {
+        for text in ["best", "kai", "lase", "fair:order", "fair:nothing=1", ""] {
             assert!(Policy::from_preset(text).is_err(), "{text}");
         }
     }

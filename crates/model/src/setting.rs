@@ -1,7 +1,7 @@
 //! The settings of a policy: one row for each, with how it is read and written.
 
 use crate::parse;
-use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, QuotaRules, ShareBetween};
+use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
 use crate::unit::{GpuTime, MilliCpu, Millis};
 
 /// One setting of a policy. A new one is a field of [`Policy`] and a row of [`Setting::ALL`].
@@ -53,9 +53,6 @@ impl Setting {
             |text| chosen(text, &ShareBetween::ALL),
             |it: &ShareBetween| { it.as_str().to_owned() }
         ),
-        setting!(quota_rules, CLUSTER, |text| chosen(text, &QuotaRules::ALL), |it: &QuotaRules| {
-            it.as_str().to_owned()
-        }),
         setting!(lend, CLUSTER, yes_or_no, yes_or_no_text),
         setting!(reserved_only, CLUSTER, yes_or_no, yes_or_no_text),
         setting!(attained_levels, POOL, levels, levels_text),

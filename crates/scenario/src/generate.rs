@@ -5,7 +5,7 @@ use std::fmt;
 
 use gpool_model::{
     Bytes, DependencyKind, DeviceStrategy, Gang, GpuRequest, MilliCpu, Millis, OrderKey, Outcome,
-    PlannedStarts, Policy, PoolName, QuotaRules,
+    PlannedStarts, Policy, PoolName,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -108,7 +108,6 @@ pub fn situations() -> impl Strategy<Value = Situation> {
         situation.policy.escalate_after = Millis::from_hours(hours);
         situation.policy.device_strategy = strategy;
         situation.policy.planned_starts = planned_starts;
-        let of_pool = of_pool.filter(|_| situation.policy.quota_rules == QuotaRules::Fair);
         if let Some((order, hours, device_strategy, planned_starts)) = of_pool {
             let own = Policy {
                 order,
@@ -271,7 +270,7 @@ fn device_word() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&["unmanaged", "unhealthy", "lost", "unknown", "forbidden", "mig"][..])
 }
 
-/// The usual one mostly; `kai` and `las` promise other things.
+/// The usual one mostly; `las` promises other things.
 fn preset() -> impl Strategy<Value = &'static str> {
     prop_oneof![
         4 => Just("fair"),

@@ -40,7 +40,6 @@ mod answer;
 mod array;
 mod caps;
 mod chosen;
-pub mod cycles;
 mod gang;
 #[cfg(feature = "generate")]
 mod generate;

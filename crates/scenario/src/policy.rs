@@ -4,9 +4,7 @@
 
 use std::fmt;
 
-use gpool_model::{
-    DeviceStrategy, OrderKey, PlannedStarts, Policy, PoolName, QuotaRules, ShareBetween, parse,
-};
+use gpool_model::{DeviceStrategy, OrderKey, PlannedStarts, Policy, PoolName, ShareBetween, parse};
 
 use crate::parse::Reader;
 use crate::print::span;
@@ -14,7 +12,7 @@ use crate::words::{ScenarioError, Words};
 
 const WORDS_OF_ORDER: &str = "preset, order, escalate, strategy, planned, levels, min-run, \
                               consolidate or stay-put";
-const WORDS: &str = "preset, order, escalate, strategy, planned, share, rules, lend-nothing, \
+const WORDS: &str = "preset, order, escalate, strategy, planned, share, lend-nothing, \
                      reserved-only, levels, min-run, consolidate, stay-put, \
                      half-life or use-weight";
 
@@ -28,10 +26,6 @@ impl Reader {
                 "share" => {
                     let between = |word: &str| known(word, &ShareBetween::ALL);
                     policy.share_between = words.parse("who shares", between)?;
-                }
-                "rules" => {
-                    let rules = |word: &str| known(word, &QuotaRules::ALL);
-                    policy.quota_rules = words.parse("rules of quotas", rules)?;
                 }
                 "half-life" => {
                     policy.use_half_life = words.parse("a length of time", parse::span)?;
@@ -128,9 +122,6 @@ pub(crate) fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result
     order(f, policy, &usual)?;
     if policy.share_between != ShareBetween::Projects {
         write!(f, "  share {}", policy.share_between.as_str())?;
-    }
-    if policy.quota_rules != QuotaRules::Fair {
-        write!(f, "  rules {}", policy.quota_rules.as_str())?;
     }
     if policy.use_half_life != usual.use_half_life {
         write!(f, "  half-life {}", span(policy.use_half_life))?;

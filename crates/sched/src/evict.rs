@@ -25,7 +25,7 @@ use crate::preempt::{Lasts, Own};
 use crate::projects::{Amounts, Projects};
 use crate::room::Room;
 use crate::saturation::Saturation;
-use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Rules, Victim, mark_loans};
+use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Victim, mark_loans};
 use crate::site::leaving;
 
 /// A job on loan, which may go.
@@ -100,7 +100,7 @@ impl Default for Evictions {
             waits_its_turn: false,
             left: None,
             movables: Movables::default(),
-            rules: Reclaim::new(Rules::Fair, Multiplier::ONE),
+            rules: Reclaim::new(Multiplier::ONE),
         }
     }
 }
@@ -172,7 +172,7 @@ impl Evictions {
     ) -> Option<(Vec<Found>, Vec<Lent>)> {
         let Projects { tree, ledger, .. } = ground.projects;
         let lent = self.lent.remove(&may_pause).unwrap_or_else(|| lent(&ground, may_pause));
-        let unused = Reclaim::new(Rules::Fair, Multiplier::ONE);
+        let unused = Reclaim::new(Multiplier::ONE);
         let mut rules = std::mem::replace(&mut self.rules, unused);
         let mut judge = |given: &[&Lent]| {
             let pieces = given.iter();

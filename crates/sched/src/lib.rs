@@ -13,7 +13,6 @@
 mod ahead;
 mod anywhere;
 mod board;
-mod by_kai;
 mod caps;
 mod consolidate;
 mod cost;
@@ -23,7 +22,6 @@ mod evict;
 mod explain;
 mod foresight;
 mod holders;
-pub mod kai;
 mod keep;
 mod order;
 mod overview;
@@ -44,7 +42,7 @@ mod wait;
 mod waiting;
 mod ways;
 
-use gpool_model::{JobId, Placement, Plan, Policy, PoolName, QuotaRules, Reason, Shape};
+use gpool_model::{JobId, Placement, Plan, Policy, PoolName, Reason, Shape};
 use gpool_world::Snapshot;
 
 use board::Board;
@@ -61,21 +59,12 @@ use waiting::SaysWhy;
 
 /// Decides what starts now, when those start that have a planned start, and why the rest waits.
 pub fn plan(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
-    match policy.quota_rules {
-        QuotaRules::Fair => cycle::run(snapshot, policy, workspace, SaysWhy::Yes),
-        QuotaRules::Kai => {
-            workspace.is_settled = !preempt::any_evictable(snapshot.world);
-            by_kai::run(snapshot, policy)
-        }
-    }
+    cycle::run(snapshot, policy, workspace, SaysWhy::Yes)
 }
 
 /// The same without the reasons, which takes much less time where much waits.
 pub fn decide(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
-    match policy.quota_rules {
-        QuotaRules::Fair => cycle::run(snapshot, policy, workspace, SaysWhy::No),
-        QuotaRules::Kai => plan(snapshot, policy, workspace),
-    }
+    cycle::run(snapshot, policy, workspace, SaysWhy::No)
 }
 
 /// The pending jobs in the order in which they are considered: first those that name pools with a

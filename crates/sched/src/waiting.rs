@@ -38,11 +38,6 @@ impl Waiting {
         *self.n_aside.entry(shape_ix).or_default() += 1;
     }
 
-    /// Whether anything of a shape needs a place yet.
-    pub fn has_left(&self, world: &World, shape_ix: ShapeIx) -> bool {
-        world.shape(shape_ix).n_jobs() > self.n_aside.get(&shape_ix).copied().unwrap_or(0)
-    }
-
     /// Nothing more of a shape has a place; the reason is that of the first.
     pub fn of_shape(&mut self, shape_ix: ShapeIx, reason: &Reason) {
         if self.is_silent {

@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(
             refused("best"),
             "there is no policy \"best\"; there are random, best-fit, fgd, rollout, and the \
-             presets fair, users, fixed, priority, static, fifo, valohai, las, kai"
+             presets fair, users, fixed, priority, static, fifo, valohai, las"
         );
         let preset = "fifo:planned_starts=0".parse::<Policy>().unwrap();
         assert!(matches!(preset.by, By::Preset(_)));

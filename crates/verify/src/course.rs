@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{
     AllocationState, Bytes, Decision, Device, Exit, GpuRequest, JobId, JobSpec, MilliCpu, Millis,
-    Node, NodeName, Phase, Placement, Plan, ProjectName, QuotaRules, ResourceKind, Resources,
-    Shape, Slot, SlotPart, Timestamp,
+    Node, NodeName, Phase, Placement, Plan, ProjectName, ResourceKind, Resources, Shape, Slot,
+    SlotPart, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -402,8 +402,7 @@ pub(crate) fn started(snapshot: &Snapshot<'_>, id: JobId) -> Option<Stretch> {
 /// a job of several nodes, those of one model.
 pub(crate) fn kinds<'w>(world: &'w World, fit: &Fit) -> BTreeSet<(usize, Option<&'w str>)> {
     let gpus = &fit.gpus;
-    let is_fair = world.policy().quota_rules == QuotaRules::Fair;
-    if fit.gang.nodes < 2 || gpus.is_none() || !fit.at.is_empty() || !is_fair {
+    if fit.gang.nodes < 2 || gpus.is_none() || !fit.at.is_empty() {
         return (0..gpus.models.len().max(1)).map(|rank| (rank, None)).collect();
     }
     let devices = world.nodes().iter().flat_map(|row| &row.node.devices);

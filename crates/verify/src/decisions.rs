@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use gpool_model::{
     Attempt, Bytes, Decision, Device, DeviceUuid, Exit, Gang, GpuRequest, JobId, JobSpec, MilliGpu,
-    NodeName, Phase, Placement, Plan, Policy, QuotaRules, ResourceKind, Share, SlotPart, TaskId,
+    NodeName, Phase, Placement, Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
 };
-use gpool_world::{JobRow, Snapshot, World};
+use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, attempt_of, row_of};
 use crate::order::{is_parked, places_of, taken_by};
@@ -106,7 +106,7 @@ pub(crate) fn check(
             let rank = u32::try_from(rank).unwrap_or(u32::MAX);
             let task = TaskId { job, attempt, rank };
             check_placement(row, (task, is_claim), placement, tally, found);
-            ranks.extend(ranks_of(world, row, placement, tally));
+            ranks.extend(ranks_of(row, placement, tally));
         }
         if ranks.len() > 1 {
             found.push(Violation::MixedKinds { job });
@@ -117,12 +117,11 @@ pub(crate) fn check(
 /// Which models of its request the devices of a place are; of a job of several nodes, which models
 /// by name.
 fn ranks_of<'t>(
-    world: &World,
     row: &JobRow,
     placement: &Placement,
     tally: &Tally<'t>,
 ) -> BTreeSet<(usize, Option<&'t str>)> {
-    let by_name = row.spec.gang.nodes > 1 && world.policy().quota_rules == QuotaRules::Fair;
+    let by_name = row.spec.gang.nodes > 1;
     let node = tally.nodes.get(&placement.node).map(|tally| tally.node);
     let device = |uuid: &DeviceUuid| node?.devices.iter().find(|device| device.uuid == *uuid);
     let devices = placement.slots.iter().filter_map(|slot| device(&slot.device));

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Decision, JobId, Millis, NodeFilter, OrderKey, Phase,
-    Placement, Plan, Policy, PoolName, Project, ProjectName, QuotaRules, ResourceKind, Resources,
-    ShareBetween, Slot, Timestamp,
+    Placement, Plan, Policy, PoolName, Project, ProjectName, ResourceKind, Resources, ShareBetween,
+    Slot, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -182,10 +182,6 @@ pub(crate) fn check_decisions(
     plan: &Plan,
     found: &mut Vec<Violation>,
 ) {
-    // By the rules of `kai` what is free is given out before anything is taken back.
-    if policy.quota_rules == QuotaRules::Kai {
-        return;
-    }
     type Asked<'a> = (
         Fit,
         (bool, Option<&'a PoolName>),

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::reason::Bound;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Decision, Exit, JobId, MilliCpu, Millis, MinRuntime,
-    NodeName, OrderKey, Phase, Placement, Plan, Policy, Project, ProjectName, QuotaRules,
-    ResourceKind, Resources, ShareBetween, Slot, TakenBack, Timestamp,
+    NodeName, OrderKey, Phase, Placement, Plan, Policy, Project, ProjectName, ResourceKind,
+    Resources, ShareBetween, Slot, TakenBack, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -56,7 +56,7 @@ impl Projects {
             (true, true) => (None, Some(Bound::Guaranteed)),
             (true, false) => (Some(Bound::GuaranteedOnly), Some(Bound::GuaranteedOnly)),
         };
-        let mut projects = Self { kinds: kinds(world, policy), bounds, ..Self::default() };
+        let mut projects = Self { kinds: kinds(world), bounds, ..Self::default() };
         if !are_bounded(world, policy) {
             return projects;
         }
@@ -78,7 +78,7 @@ impl Projects {
             (true, true) => (None, Some(Bound::Guaranteed)),
             (true, false) => (Some(Bound::GuaranteedOnly), Some(Bound::GuaranteedOnly)),
         };
-        let mut projects = Self { kinds: kinds(world, policy), bounds, ..Self::default() };
+        let mut projects = Self { kinds: kinds(world), bounds, ..Self::default() };
         if !are_bounded(world, policy) {
             return projects;
         }
@@ -281,29 +281,25 @@ pub(crate) fn check(
             }
             Decision::Evict { job, why, beneficiary, exit, .. } => {
                 let Some(row) = row_of(world, *job) else { continue };
-                if policy.quota_rules == QuotaRules::Fair {
-                    let taker = row_of(world, *beneficiary).map(|it| &it.spec.project);
-                    let (is_own, safe_for): (bool, fn(&MinRuntime) -> Option<Millis>) = match why {
-                        TakenBack::Reclaim => {
-                            let taker = taker.unwrap_or(&row.spec.project);
-                            (!loans.has(&projects, row, taker), |it| it.reclaim)
-                        }
-                        TakenBack::Preempt | TakenBack::Rotate | TakenBack::Shrink => {
-                            (false, |it| it.preempt)
-                        }
-                        TakenBack::Consolidate => (false, |_| None),
-                    };
-                    if is_own {
-                        found.push(Violation::OwnTakenBack { job: *job });
+                let taker = row_of(world, *beneficiary).map(|it| &it.spec.project);
+                let (is_own, safe_for): (bool, fn(&MinRuntime) -> Option<Millis>) = match why {
+                    TakenBack::Reclaim => {
+                        let taker = taker.unwrap_or(&row.spec.project);
+                        (!loans.has(&projects, row, taker), |it| it.reclaim)
                     }
-                    if loans.is_too_new(row, safe_for) {
-                        let what = "it was started too lately";
-                        found.push(Violation::WrongEviction { job: *job, what });
+                    TakenBack::Preempt | TakenBack::Rotate | TakenBack::Shrink => {
+                        (false, |it| it.preempt)
                     }
+                    TakenBack::Consolidate => (false, |_| None),
+                };
+                if is_own {
+                    found.push(Violation::OwnTakenBack { job: *job });
                 }
-                let is_fair = policy.quota_rules == QuotaRules::Fair;
+                if loans.is_too_new(row, safe_for) {
+                    let what = "it was started too lately";
+                    found.push(Violation::WrongEviction { job: *job, what });
+                }
                 if *why == TakenBack::Consolidate
-                    && is_fair
                     && !is_moved(snapshot, policy, (row, *exit), *beneficiary)
                 {
                     let what = "it does not save its work, or it or the other came just now";
@@ -422,16 +418,10 @@ fn is_preemptible(row: &JobRow) -> bool {
     row.spec.life.preemptible == Some(true)
 }
 
-/// What is counted: by the rules of `kai` GPUs, cores and memory.
-fn kinds(world: &World, policy: &Policy) -> BTreeSet<ResourceKind> {
-    let is_counted = |kind: &&ResourceKind| match policy.quota_rules {
-        QuotaRules::Fair => true,
-        QuotaRules::Kai => {
-            matches!(kind, ResourceKind::Gpu | ResourceKind::Cpu | ResourceKind::Memory)
-        }
-    };
+/// The resource kinds of quotas.
+fn kinds(world: &World) -> BTreeSet<ResourceKind> {
     let written = world.projects().values().flat_map(|it| it.quotas.iter().map(|(kind, _)| kind));
-    written.chain([&ResourceKind::Gpu]).filter(is_counted).cloned().collect()
+    written.chain([&ResourceKind::Gpu]).cloned().collect()
 }
 
 /// What an allocation books, its GPUs by model and by pool too.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{
     Allocation, Amount, Device, Gang, GpuRequest, ModelPattern, Node, NodeName, PoolName, Project,
-    ProjectName, Quota, QuotaRules, ResourceKind, Resources, Slot,
+    ProjectName, Quota, ResourceKind, Resources, Slot,
 };
 
 use crate::ledger::NodeRow;
@@ -76,7 +76,7 @@ impl World {
 
     /// Returns the models among which a job of several nodes has to choose, because all of its
     /// tasks get the same one: in the order of its request, then of their names. Empty if each
-    /// alternative of the request is one model, for jobs of one node, and by the rules of `kai`.
+    /// alternative of the request is one model, and for jobs of one node.
     #[must_use]
     pub fn models_to_choose(
         &self,
@@ -84,8 +84,7 @@ impl World {
         pool: Option<&PoolName>,
         gang: Gang,
     ) -> Vec<ModelPattern> {
-        let is_fair = self.policy().quota_rules == QuotaRules::Fair;
-        if gang.nodes < 2 || gpus.is_none() || !is_fair {
+        if gang.nodes < 2 || gpus.is_none() {
             return Vec::new();
         }
         let classes = self.gpu_classes().filter(|class| class.is_of(gpus, pool));

@@ -10,7 +10,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::json;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
-use gpool_scenario::cycles::{self, Beside, Scenario};
+use gpool_kai::cases::{self as cycles, Beside, Scenario};
 use serde_json::json;
 
 /// Differences of one case that are shown to people.

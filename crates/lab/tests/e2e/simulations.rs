@@ -121,11 +121,7 @@ fn a_trace_is_played_by_one_policy_and_another() {
     assert!(stdout(&page).contains("jobs may be taken back by las; they go on"));
     for (trace, words, said) in [
         ("jobs.csv", &["--cluster", "8"][..], "nodes x GPUs of each: 80x8"),
-        (
-            "jobs.csv",
-            &["--cluster", "2x8", "--policy", "best"],
-            "las, kai, and the baselines fifo-",
-        ),
+        ("jobs.csv", &["--cluster", "2x8", "--policy", "best"], "las, and the baselines fifo-"),
         ("jobs.csv", &["--cluster", "2x8", "--policy", "easy:x=1"], "easy has no settings"),
         ("jobs.csv", &["--cluster", "2x8", "--policy", "fair:x=1"], "x"),
         ("wrong.csv", &["--cluster", "2x8"], "wrong.csv:5, column submit_s: \"99\" is not 120"),

@@ -171,21 +171,6 @@ fn paused_tasks_go_on_where_they_are() {
     "), @"resume a lab1[0] lab1[1] lab2[1]");
 }
 
-/// By the rules of KAI: may several of my tasks be on one node?
-#[test]
-fn the_rules_of_kai_know_them_too() {
-    assert_snapshot!(answer("
-        policy preset kai
-        node lab1  2 x h100
-        node lab2  2 x h100
-        job  a  1 tasks 3  pending
-        job  b  1 nodes 2  pending
-    "), @"
-    start a lab1[0] lab1[1] lab2[0]
-    wait  b nodes_not_free need 2 free 1 of 2
-    ");
-}
-
 /// My paused tasks have their GPUs, and the cores of both are not free: what keeps them?
 #[test]
 fn paused_tasks_need_what_all_of_them_have_on_a_node() {
@@ -212,17 +197,6 @@ fn at_the_limit_as_many_go_as_all_tasks_need() {
     evict s preempt for a
     claim a lab1[0] lab1[1]
     ");
-}
-
-/// By the rules of KAI two small shares of one job may be on one GPU: does my job start?
-#[test]
-fn by_the_rules_of_kai_each_task_has_a_gpu_of_its_own_as_well() {
-    assert_snapshot!(answer("
-        policy preset kai
-        node lab1  2 x h100
-        job  r  0.25  running lab1[0] 1h
-        job  a  0.25 tasks 2  pending
-    "), @"start a lab1[0] lab1[1]");
 }
 
 /// Half of a node's GPUs are drained, and my tasks need all: what do I read?

@@ -140,19 +140,3 @@ fn a_quota_of_a_model_counts_only_where_the_job_may_run() {
     wait  b quota_project red limit 0 A100 GPUs held 0 asked 1
     ");
 }
-
-#[test]
-fn the_rounds_of_kai_know_nodes_too() {
-    assert_snapshot!(answer("
-        policy  preset kai
-        node lab1  2 x h100
-        node lab2  1 x h100
-        job  a    1      pending  on lab2
-        job  b    1      pending  on lab2
-        job  c    1      pending  not-on lab2
-    "), @"
-    start a lab2[0]
-    start c lab1[0]
-    wait  b gpus_not_free need 1 free 0
-    ");
-}

@@ -135,21 +135,3 @@ fn why_says_that_it_waits_for_an_empty_node() {
         ahead_in_order 1 ahead, last job 3
     ");
 }
-
-#[test]
-fn the_rounds_of_kai_leave_the_node_to_it_too() {
-    assert_snapshot!(answer("
-        policy  preset kai
-        node lab1  2 x h100
-        node lab2  2 x h100
-        job  r    1  running lab1[0]
-        job  s    1  running lab2[0]  exclusive
-        job  a    1  pending 3h  exclusive
-        job  b    1  pending 2h
-        job  c    1  pending 1h
-    "), @"
-    start b lab1[1]
-    wait  a node_occupied lab2 wanted alone
-    wait  c node_occupied lab2
-    ");
-}

@@ -433,20 +433,6 @@ fn what_makes_a_job_larger_is_on_loan_first_and_goes_back_to_whom_it_belongs() {
     ");
 }
 
-#[test]
-fn by_the_rules_of_kai_it_gives_way_to_its_equals_too() {
-    assert_snapshot!(answer("
-        policy preset kai
-        node n1  2 x h100
-        job  g  1  running n1[0] 1h
-        job  x  1  running n1[1] 30m  joins g
-        job  a  1  pending
-    "), @"
-    evict x shrink for a
-    claim a n1[1]
-    ");
-}
-
 /// My job names no model, and there are nodes of two: does one of its tasks get a slower GPU?
 #[test]
 fn all_tasks_of_a_gang_that_names_no_model_get_one_model() {

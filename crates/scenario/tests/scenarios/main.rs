@@ -3,7 +3,6 @@
 
 mod anywhere;
 mod arrays;
-mod by_kai;
 mod chosen;
 mod cores;
 mod devices;

@@ -273,20 +273,6 @@ fn a_word_about_one_model_changes_nobodys_turn_on_another() {
     ");
 }
 
-/// Are quotas of models counted with preset `kai`?
-#[test]
-fn by_the_rules_of_kai_models_are_not_counted() {
-    assert_snapshot!(answer("
-        policy  preset kai
-        node lab1  4 x h100-80g
-        project red  gpus 4  limit-of h100 1  jobs 1
-        job  r  h100:1 x 2  pending  project red
-    "), @"
-    start r1 lab1[0]
-    start r2 lab1[1]
-    ");
-}
-
 /// A job wants GPUs of two models together, and where they are free first it may not have them:
 /// does it start where it may?
 #[test]

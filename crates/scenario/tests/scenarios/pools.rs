@@ -81,24 +81,6 @@ fn why_names_the_pool() {
     ");
 }
 
-#[test]
-fn the_rounds_of_kai_know_pools_too() {
-    assert_snapshot!(answer("
-        policy  preset kai
-        node lab1  2 x h100
-        node lab2  1 x h100  pool batch
-        job  a    1      pending  pool batch
-        job  b    1      pending  pool batch
-        job  c    2      pending  pool batch
-        job  d    1      pending  pool default
-    "), @"
-    start a lab2[0]
-    start d lab1[0]
-    wait  b gpus_not_free need 1 free 0
-    wait  c gpu_model_missing asked 2 most 1
-    ");
-}
-
 /// A pool is to take jobs as they come, whatever their size: do others keep their order?
 #[test]
 fn a_pool_has_an_order_of_its_own() {

@@ -24,7 +24,7 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "policy sort age",
             "1:8 unknown word \"sort\", expected preset, order, escalate, strategy, planned, \
-             share, rules, lend-nothing, reserved-only, levels, min-run, consolidate, stay-put, \
+             share, lend-nothing, reserved-only, levels, min-run, consolidate, stay-put, \
              half-life or use-weight",
         ),
         (

@@ -94,27 +94,6 @@ fn in_one_order_for_all_a_user_has_no_more_than_one_may() {
     wait  b5 ×16 cpu_or_mem_short tasks at once need 1 free 0 on lab1
     wait  h1 ×3 cpu_or_mem_short tasks at once need 1 free 0 on lab1
     ");
-    assert_snapshot!(answer("
-        policy preset kai
-        node lab1  4 x h100  tasks 10  plain 8  user 6
-        job  a  0 x 20  pending 3h  uid 1001
-        job  b  0 x 20  pending 2h  uid 1002
-        job  h  1 x 3   pending 1h  uid 1003
-    "), @"
-    start a1 lab1
-    start a2 lab1
-    start a3 lab1
-    start a4 lab1
-    start a5 lab1
-    start a6 lab1
-    start b1 lab1
-    start b2 lab1
-    start h1 lab1[0]
-    start h2 lab1[1]
-    wait  a7 ×14 user_slots used 6 most 6 of 10
-    wait  b3 ×18 slots_kept_for_gpus 1 needed 0 free of 8 of 10 on lab1
-    wait  h3 cpu_or_mem_short tasks at once need 1 free 0 on lab1
-    ");
 }
 
 /// Nodes without such limits give out all of their slots.

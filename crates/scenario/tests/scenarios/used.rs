@@ -94,23 +94,3 @@ fn what_is_guaranteed_stays_whatever_was_used() {
     wait  r3 ×2 gpus_not_free need 1 free 0
     ");
 }
-
-/// Does preset kai look at use as well?
-#[test]
-fn by_the_rules_of_kai_use_moves_shares_and_so_who_takes_back() {
-    assert_snapshot!(answer("
-        policy preset kai  use-weight 1  half-life 24h
-        node lab1  4 x h100
-        project red
-        project blue
-        job  r1  1  running lab1[0] 3h  project red   preemptible
-        job  r2  1  running lab1[1] 3h  project red   preemptible
-        job  b1  1  running lab1[2] 1h  project blue  preemptible
-        job  b2  1  running lab1[3] 1h  project blue  preemptible
-        job  c   1  pending 1h  project blue  preemptible
-        used 90  project red
-    "), @"
-    evict r2 reclaim for c
-    claim c lab1[1]
-    ");
-}

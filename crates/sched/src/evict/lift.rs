@@ -5,7 +5,7 @@
 use super::nodes::{each, first};
 use super::{Evictions, Ground, Lent, Search, lent, pauses_any, stays_in_the_way};
 use crate::place::{Found, Seeker};
-use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Rules, Victim};
+use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Victim};
 
 impl Evictions {
     /// Whose work goes so that a job of that leaf may start, and where that is then; `None` if
@@ -42,7 +42,7 @@ impl Evictions {
         let Reclaimer { project, unit, preemptible } = reclaimer;
         let (limited, ..) = ground.projects.bound(leaf, unit, preemptible, &[])?;
         let by_node = self.lent.remove(&may_pause).unwrap_or_else(|| lent(&ground, may_pause));
-        let unused = Reclaim::new(Rules::Fair, Multiplier::ONE);
+        let unused = Reclaim::new(Multiplier::ONE);
         let mut rules = std::mem::replace(&mut self.rules, unused);
         let may_have = |gone: &[&Lent]| {
             let given: Vec<(Row, &[u64])> =

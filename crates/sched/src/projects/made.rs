@@ -14,7 +14,7 @@ use gpool_world::{Holding, ProjectIx, ProjectRow, Snapshot, World};
 use super::{Projects, in_devices};
 use crate::holders::{Holder, tree, users};
 use crate::preempt;
-use crate::shares::{Account, Ask, Buffers, Division, Feedback, Ledger, Method, Row, Rules};
+use crate::shares::{Account, Ask, Buffers, Division, Feedback, Ledger, Method, Row};
 use crate::used::in_millionths;
 use crate::ways::Classes;
 
@@ -160,7 +160,7 @@ impl Projects {
         };
         let quotas: Vec<Quota> = holders.iter().map(quota).collect();
         let step = if in_devices(kind) { MilliGpu::DEVICE.get() } else { 1 };
-        let method = Method { rules: Rules::Fair, step, feedback: self.feedback(kind) };
+        let method = Method { step, feedback: self.feedback(kind) };
         let mut bounds = Vec::new();
         if !is_promised {
             bounds.resize(holders.len(), Amount::UNLIMITED);
@@ -294,7 +294,7 @@ impl Projects {
                 division.ask(&self.tree, row, asks[row.ix() * n_kinds + at]);
             }
             division.divide(&self.tree, &mut buffers);
-            self.ledger.take_over(at, division);
+            self.ledger.take_over(at, division.claimants());
             for (row, limit) in self.tree.rows().zip(&self.bounds[at]) {
                 let account = *self.ledger.account(row, at);
                 self.ledger.set(row, at, Account { limit: *limit, ..account });

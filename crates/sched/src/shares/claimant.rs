@@ -21,26 +21,28 @@ pub struct Claimant {
     /// What it may ask for: what it and all below it hold and wait for, up to its limit.
     pub claim: u64,
     /// The smallest amount that is of use to it: of GPUs, 1000 where all its jobs ask for whole
-    /// ones. Only preset `fair` looks at it.
+    /// ones.
     pub step: u64,
     /// What it may have in this cycle.
     pub share: u64,
     /// The part of what it is guaranteed that can be kept: less where more is promised than there
-    /// is (preset `fair`).
+    /// is.
     pub safe: Amount,
     /// The part of its claim that it gets whatever others ask for: of what is safe, whole steps; of
-    /// a department, what its children have of it together. Only preset `fair` looks at it.
+    /// a department, what its children have of it together.
     pub kept: u64,
 }
 
 impl Claimant {
     /// What it asks for beyond its share.
-    pub(super) const fn want(&self) -> u64 {
+    #[must_use]
+    pub const fn want(&self) -> u64 {
         self.claim.saturating_sub(self.share)
     }
 
     /// True if it is among those to whom what is left over is given.
-    pub(super) const fn is_open(&self) -> bool {
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
         self.want() > 0 && self.weight.thousandths() > 0
     }
 }
@@ -68,7 +70,8 @@ impl Feedback {
     /// SCHEDULING A2: n + k (n - usage), n = weight / total, not below zero. Multiplied by `total`
     /// and by the units of k and usage it is a whole number, so nothing is rounded. Who used
     /// nothing counts n (1 + k), in proportion n where nobody used anything.
-    pub(super) fn part(self, claimant: &Claimant, total: u64) -> u64 {
+    #[must_use]
+    pub fn part(self, claimant: &Claimant, total: u64) -> u64 {
         let weight = i128::from(claimant.weight.thousandths());
         let k = i128::from(self.0);
         let plain = weight * (1000 + k) * MILLIONTHS;
@@ -77,7 +80,8 @@ impl Feedback {
     }
 
     /// True if parts are in proportion to weights alone.
-    pub(super) fn is_idle(self, group: &[Claimant]) -> bool {
+    #[must_use]
+    pub fn is_idle(self, group: &[Claimant]) -> bool {
         self.0 == 0 || group.iter().all(|it| it.usage == 0)
     }
 }
@@ -85,16 +89,17 @@ impl Feedback {
 const MILLIONTHS: i128 = 1_000_000;
 
 /// A part of a pool, `pool x part / of`, cut down to whole steps.
-pub(super) struct Cut {
+#[derive(Debug, Clone, Copy)]
+pub struct Cut {
     /// Whole steps, in the unit of the pool.
-    pub(super) given: u64,
+    pub given: u64,
     /// What was cut off; `None` if nothing was.
-    pub(super) rest: Option<Ratio>,
+    pub rest: Option<Ratio>,
 }
 
 /// `Ok(true)` if the part is larger than `want`, `Ok(false)` if it is exactly that; else as much
 /// of the part as makes whole steps.
-pub(super) fn cut(pool: u64, part: u64, of: u128, want: u64, step: u64) -> Result<bool, Cut> {
+pub fn cut(pool: u64, part: u64, of: u128, want: u64, step: u64) -> Result<bool, Cut> {
     let product = u128::from(pool) * u128::from(part);
     // Where the product can't be written down it is larger than any pool times any part.
     if let Some(needed) = of.checked_mul(u128::from(want))
@@ -109,7 +114,7 @@ pub(super) fn cut(pool: u64, part: u64, of: u128, want: u64, step: u64) -> Resul
 }
 
 /// The ranges of equal priority, from the highest.
-pub(super) fn groups(level: &[Claimant]) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+pub fn groups(level: &[Claimant]) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
     let mut next = 0;
     std::iter::from_fn(move || {
         let first = level.get(next)?;

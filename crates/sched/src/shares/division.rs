@@ -6,13 +6,11 @@ use gpool_model::{Amount, MilliGpu, Quota};
 
 use super::claimant::{Claimant, Feedback};
 use super::tree::{Row, Tree};
-use super::{Buffers, Rules, fair, kai};
+use super::{Buffers, fair};
 
 /// How a kind is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Method {
-    /// Whose rules decide.
-    pub rules: Rules,
     /// What shares are cut to where more is wanted than there is: 1000 for GPUs, 1 for what comes
     /// in any amount. Not zero.
     pub step: u64,
@@ -46,8 +44,8 @@ pub struct Division {
     claimants: Vec<Claimant>,
     // What each is guaranteed as it was written; of a department without, its children's.
     written: Vec<Amount>,
-    // What each asks for. Of a department: by `kai` all that its children ask for, by `fair` what
-    // they may ask for. Wide enough that no sum of what was asked for is cut off.
+    // What each asks for; of a department, what its children may ask for. Wide enough for every
+    // sum.
     asked: Vec<u128>,
     // Its children must be divided anew.
     stale: Vec<bool>,
@@ -103,24 +101,15 @@ impl Division {
     /// Works out what can be kept of each guarantee, and what each may ask for. Neither depends on
     /// what anybody asks for now, except as far as it does ask.
     fn settle(&mut self, tree: &Tree) {
-        match self.method.rules {
-            Rules::Kai => {
-                for (it, written) in self.claimants.iter_mut().zip(&self.written) {
-                    (it.guaranteed, it.safe) = (*written, *written);
-                }
-            }
-            Rules::Fair => {
-                let total = Amount::counted(self.total);
-                self.scale(tree, None, total, true);
-                for row in tree.departments() {
-                    let safe = self.claimants[row.ix()].safe;
-                    let cap = if safe.is_unlimited() { total } else { safe };
-                    self.scale(tree, Some(*row), cap, safe.is_unlimited());
-                }
-            }
+        let total = Amount::counted(self.total);
+        self.scale(tree, None, total, true);
+        for row in tree.departments() {
+            let safe = self.claimants[row.ix()].safe;
+            let cap = if safe.is_unlimited() { total } else { safe };
+            self.scale(tree, Some(*row), cap, safe.is_unlimited());
         }
         for row in tree.rows().rev() {
-            if self.method.rules == Rules::Fair && !tree.is_leaf(row) {
+            if !tree.is_leaf(row) {
                 let children = self.claimants[tree.children(Some(row))].iter();
                 self.asked[row.ix()] = children.map(|it| u128::from(it.claim)).sum();
                 let children = self.claimants[tree.children(Some(row))].iter();
@@ -171,28 +160,23 @@ impl Division {
         }
     }
 
-    /// What a project may ask for: what it asks for up to its limit. By `fair` one without weight
-    /// asks for no more than it is guaranteed, and what it can't claim its department can't either.
+    /// What a project may ask for: its request up to its limit, and without weight up to its
+    /// guarantee. Its department can't claim more for it either.
     fn claim(&self, row: Row) -> u64 {
         let it = &self.claimants[row.ix()];
         let asked = u64::try_from(self.asked[row.ix()]).unwrap_or(u64::MAX).min(Amount::MOST);
         let claim = it.limit.cut(asked);
-        match self.method.rules {
-            Rules::Fair if it.weight.thousandths() == 0 => it.guaranteed.cut(claim),
-            Rules::Fair | Rules::Kai => claim,
+        match it.weight.thousandths() {
+            0 => it.guaranteed.cut(claim),
+            _ => claim,
         }
     }
 
     /// What a leaf gets whatever others ask for.
     fn kept(&self, leaf: Row) -> u64 {
         let it = &self.claimants[leaf.ix()];
-        match self.method.rules {
-            Rules::Kai => 0,
-            Rules::Fair => {
-                let safe = it.safe.finite().unwrap_or(Amount::MOST);
-                it.claim.min(safe - safe % it.step)
-            }
-        }
+        let safe = it.safe.finite().unwrap_or(Amount::MOST);
+        it.claim.min(safe - safe % it.step)
     }
 
     /// Replaces how much there is to divide.
@@ -229,14 +213,11 @@ impl Division {
         let mut row = leaf;
         loop {
             let before = self.claimants[row.ix()];
-            let asked_before = std::mem::replace(&mut self.asked[row.ix()], asked);
+            self.asked[row.ix()] = asked;
             self.claimants[row.ix()].claim = self.claim(row);
             self.claimants[row.ix()].kept = kept.unwrap_or_else(|| self.kept(row));
             let now = self.claimants[row.ix()];
-            let (old, new) = match self.method.rules {
-                Rules::Kai => (asked_before, asked),
-                Rules::Fair => (u128::from(before.claim), u128::from(now.claim)),
-            };
+            let (old, new) = (u128::from(before.claim), u128::from(now.claim));
             let above = tree.parent(row);
             if finer || now != before {
                 self.mark(above);
@@ -287,15 +268,11 @@ impl Division {
         buffers: &mut Buffers,
     ) {
         let rows = tree.children(parent);
-        let Method { rules, step, feedback } = self.method;
         let level = &mut self.claimants[rows.clone()];
         let mut before = std::mem::take(&mut buffers.before);
         before.clear();
         before.extend(level.iter().map(|it| it.share));
-        match rules {
-            Rules::Kai => kai::divide(level, total, step, feedback, buffers),
-            Rules::Fair => fair::divide(level, total, feedback, buffers),
-        };
+        fair::divide(level, total, self.method.feedback, buffers);
         for ((it, before), row) in level.iter().zip(&before).zip(rows) {
             self.stale[row] |= it.share != *before;
         }

@@ -1,5 +1,5 @@
-//! The division of one kind among siblings as preset `fair` does it: SCHEDULING A2 with the
-//! departures of A′, each for a reason.
+//! Divides one resource kind among siblings. The base is KAI's rule; the departures, each for a
+//! reason:
 //!
 //! 1. Where more is guaranteed and asked for than there is, everybody gets a part in proportion to
 //!    what it is guaranteed, and never less than the whole steps of what can be kept of it, instead

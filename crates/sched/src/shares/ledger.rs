@@ -3,7 +3,7 @@
 
 use gpool_model::Amount;
 
-use super::division::Division;
+use super::claimant::Claimant;
 use super::tree::{Row, Tree};
 
 /// One project and one kind.
@@ -96,9 +96,9 @@ impl Ledger {
     }
 
     /// Takes over what came out of the division of one kind.
-    pub fn take_over(&mut self, kind: usize, division: &Division) {
+    pub fn take_over(&mut self, kind: usize, claimants: &[Claimant]) {
         let accounts = self.accounts.iter_mut().skip(kind).step_by(self.n_kinds.max(1));
-        for (it, claimant) in accounts.zip(division.claimants()) {
+        for (it, claimant) in accounts.zip(claimants) {
             it.guaranteed = claimant.safe;
             it.limit = claimant.limit;
             it.share = Amount::counted(claimant.share);

@@ -14,29 +14,18 @@ mod reclaim;
 mod tree;
 
 pub mod fair;
-pub mod kai;
 
-pub use claimant::{Claimant, Feedback};
+pub use claimant::{Claimant, Cut, Feedback, cut, groups};
 pub use division::{Ask, Division, Method};
 pub use ledger::{Account, Ledger};
 pub use loan::mark_loans;
+pub use ratio::Ratio;
 pub use reclaim::{Denied, Multiplier, Reclaim, Reclaimer, Victim};
 pub use tree::{Member, NotATree, Row, Tree};
-
-/// Whose rules decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rules {
-    /// SCHEDULING §A to the letter.
-    Kai,
-    /// With the departures of SCHEDULING A′, each named where it is made.
-    Fair,
-}
 
 /// What a division works in; kept between calls so that none allocates.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    notes: Vec<Option<ratio::Ratio>>,
-    order: Vec<usize>,
     askers: Vec<fair::Asker>,
     before: Vec<u64>,
 }

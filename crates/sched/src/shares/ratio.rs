@@ -4,19 +4,21 @@ use std::cmp::Ordering;
 
 /// A ratio of two counts. Its denominator is not zero.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ratio {
+pub struct Ratio {
     over: u128,
     under: u128,
 }
 
 impl Ratio {
     /// `over / under`; `None` if `under` is zero.
-    pub(super) const fn new(over: u128, under: u128) -> Option<Self> {
+    #[must_use]
+    pub const fn new(over: u128, under: u128) -> Option<Self> {
         if under == 0 { None } else { Some(Self { over, under }) }
     }
 
     /// A part of it; `None` if `divisor` is zero, or the result can't be written down.
-    pub(super) fn per(self, divisor: u64) -> Option<Self> {
+    #[must_use]
+    pub fn per(self, divisor: u64) -> Option<Self> {
         Self::new(self.over, self.under.checked_mul(u128::from(divisor))?)
     }
 }

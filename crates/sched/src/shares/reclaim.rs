@@ -1,19 +1,17 @@
-//! What a project may take back from others (SCHEDULING A10, reclaim): the gate before anybody
-//! looks for victims, and the check of the victims that were found. Who is looked at, in which
-//! order, and where everybody then goes is decided elsewhere.
+//! The rule for reclaiming between projects: the gate that a project must pass before a search for
+//! victims, and the check of the victims that the search found. The search is elsewhere.
 //!
-//! Preset `fair` departs from `kai` in these, each to keep a promise of SCHEDULING §E:
+//! The rule is that of KAI with these departures, each to keep a promise of `fair`:
 //!
-//! 1. Only kinds that the unit asks for are looked at: a project that uses too many cores does not
-//!    lose its claim to a device for it.
-//! 2. A piece may go only if it is on loan at every level up to where the ways part, in one kind
-//!    that it has and that is asked for: else a department's excess would cost a child that is
-//!    within its own guarantee (§E 3).
-//! 3. Between two that are entitled to nothing, nobody takes (§E 4: `kai` lets both take).
-//! 4. Nothing is taken that could be taken back at once (§E 4, 5).
-//! 5. What is guaranteed is what can be kept of it (A′ 4).
+//! 1. Only resource kinds of the unit count: a project with too many cores keeps its claim to a
+//!    device.
+//! 2. A piece may be reclaimed only if it is over quota at every level up to the lowest common
+//!    ancestor, in one kind that it has and that the unit needs. Otherwise the excess of a
+//!    department would cost a child within its own guarantee.
+//! 3. Between two projects without any entitlement, neither reclaims.
+//! 4. A piece is not reclaimed if its project could reclaim it back at once.
+//! 5. Guarantees count as far as the capacity covers them.
 
-use super::Rules;
 use super::ledger::Ledger;
 use super::ratio::Ratio;
 use super::tree::{Row, Tree};
@@ -31,6 +29,12 @@ impl Multiplier {
     #[must_use]
     pub const fn from_thousandths(thousandths: u32) -> Option<Self> {
         if thousandths >= 1000 { Some(Self(thousandths)) } else { None }
+    }
+
+    /// Returns it in thousandths.
+    #[must_use]
+    pub const fn thousandths(self) -> u32 {
+        self.0
     }
 }
 
@@ -93,7 +97,6 @@ pub enum Denied {
 /// The rules, with what checking works in.
 #[derive(Debug, Clone)]
 pub struct Reclaim {
-    rules: Rules,
     multiplier: Multiplier,
     // What is held of each kind after what was taken and given, for the rows in `touched`.
     held: Vec<u64>,
@@ -107,9 +110,8 @@ pub struct Reclaim {
 impl Reclaim {
     /// Rules for one tree and ledger after the other.
     #[must_use]
-    pub fn new(rules: Rules, multiplier: Multiplier) -> Self {
+    pub fn new(multiplier: Multiplier) -> Self {
         Self {
-            rules,
             multiplier,
             held: Vec::new(),
             kinds: Vec::new(),
@@ -161,10 +163,7 @@ impl Reclaim {
             }
             return Ok(());
         }
-        match self.rules {
-            Rules::Kai => Ok(()),
-            Rules::Fair => self.stays(tree, ledger, reclaimer, victims),
-        }
+        self.stays(tree, ledger, reclaimer, victims)
     }
 
     fn begin(&mut self, ledger: &Ledger) {
@@ -213,19 +212,9 @@ impl Reclaim {
         }
     }
 
-    /// The kinds that a unit is judged by.
-    fn judged<'a>(
-        &self,
-        reclaimer: &Reclaimer<'a>,
-    ) -> impl Iterator<Item = (usize, u64)> + use<'a> {
-        let all = self.rules == Rules::Kai;
-        let unit = reclaimer.unit.iter().copied().enumerate();
-        unit.filter(move |(_, amount)| all || *amount > 0)
-    }
-
     fn within_share(&self, ledger: &Ledger, reclaimer: &Reclaimer<'_>) -> Result<(), Denied> {
         let row = reclaimer.project;
-        for (kind, amount) in self.judged(reclaimer) {
+        for (kind, amount) in judged(reclaimer) {
             let share = ledger.account(row, kind).share;
             if !share.allows(self.held(ledger, row, kind) + amount) {
                 return Err(Denied::OverShare { kind });
@@ -240,7 +229,7 @@ impl Reclaim {
         reclaimer: &Reclaimer<'_>,
         project: Row,
     ) -> Result<(), Denied> {
-        for (kind, amount) in self.judged(reclaimer) {
+        for (kind, amount) in judged(reclaimer) {
             let account = ledger.account(project, kind);
             if !account.guaranteed.allows(account.held_for_good + amount) {
                 return Err(Denied::OverGuaranteed { project, kind });
@@ -261,26 +250,18 @@ impl Reclaim {
         let Some((ours, theirs)) = tree.parting(reclaimer.project, victim.project) else {
             return false;
         };
-        let entitled = self.judged(reclaimer).all(|(kind, amount)| {
+        let entitled = judged(reclaimer).all(|(kind, amount)| {
             let account = ledger.account(ours, kind);
-            let held = match self.rules {
-                // As it was when the search began.
-                Rules::Kai => account.held,
-                Rules::Fair => self.held(ledger, ours, kind),
-            };
-            account.guaranteed.allows(held + amount)
+            account.guaranteed.allows(self.held(ledger, ours, kind) + amount)
         });
         let exceeds = |row: Row, kind: usize| {
             let (account, held) = (ledger.account(row, kind), self.held(ledger, row, kind));
             !account.own().allows(held) || (entitled && !account.guaranteed.allows(held))
         };
-        match self.rules {
-            Rules::Kai => (0..ledger.n_kinds()).any(|kind| exceeds(theirs, kind)),
-            Rules::Fair => self.judged(reclaimer).any(|(kind, _)| {
-                victim.piece[kind] > 0
-                    && levels(tree, victim.project, theirs).all(|row| exceeds(row, kind))
-            }),
-        }
+        judged(reclaimer).any(|(kind, _)| {
+            victim.piece[kind] > 0
+                && levels(tree, victim.project, theirs).all(|row| exceeds(row, kind))
+        })
     }
 
     /// Whether on each level whoever goes over its share for the unit stays less saturated than
@@ -328,7 +309,7 @@ impl Reclaim {
             return true;
         };
         match their_share {
-            Some(0) => self.rules == Rules::Kai || our_share > 0,
+            Some(0) => our_share > 0,
             // Without a bound nothing is ever saturated.
             None => false,
             Some(their_share) => {
@@ -374,6 +355,12 @@ impl Reclaim {
             Some(victim) => Err(Denied::TakenBack { victim }),
         }
     }
+}
+
+/// The kinds that a unit is judged by, with its amounts.
+fn judged<'a>(reclaimer: &Reclaimer<'a>) -> impl Iterator<Item = (usize, u64)> + use<'a> {
+    let unit = reclaimer.unit.iter().copied().enumerate();
+    unit.filter(|(_, amount)| *amount > 0)
 }
 
 /// A project and those above it, up to and with one of them.

@@ -1,0 +1,73 @@
+//! Whether a project may have more: limits, and guarantees for what may not be taken back.
+
+use crate::board::Board;
+use crate::entitled::Entitlements;
+use crate::settings::Settings;
+use crate::situation::{Amounts, Kind};
+
+/// A line that a request would pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Passed {
+    pub project: usize,
+    pub kind: Kind,
+    pub held: i64,
+    pub asked: i64,
+    pub bound: i64,
+    /// The line is the guarantee, for what may not be taken back; otherwise it is the limit.
+    pub guarantee: bool,
+}
+
+/// Whether a job may have that much more, for its project and all above it.
+///
+/// # Errors
+/// The first line that it would pass.
+pub(crate) fn admit(
+    board: &Board<'_>,
+    entitled: &Entitlements,
+    settings: &Settings,
+    job: usize,
+    request: Amounts,
+) -> Result<(), Passed> {
+    let job = &board.cluster.jobs[job];
+    let Some(leaf) = job.project else { return Ok(()) };
+    if !settings.quotas {
+        return Ok(());
+    }
+    for project in board.cluster.upward(leaf) {
+        let held = board.allocated[project];
+        for (kind, limit) in Kind::ALL.into_iter().zip(entitled.projects[project].limit) {
+            if let Some(bound) = limit
+                && request[kind] > 0
+                && held[kind].saturating_add(request[kind]) > bound
+            {
+                let (held, asked) = (held[kind], request[kind]);
+                return Err(Passed { project, kind, held, asked, bound, guarantee: false });
+            }
+        }
+    }
+    if job.preemptible { Ok(()) } else { guaranteed(board, entitled, leaf, request) }
+}
+
+/// Whether what may not be taken back stays within what is guaranteed, with that much more.
+///
+/// # Errors
+/// The first guarantee that it would pass.
+pub(crate) fn guaranteed(
+    board: &Board<'_>,
+    entitled: &Entitlements,
+    leaf: usize,
+    request: Amounts,
+) -> Result<(), Passed> {
+    for project in board.cluster.upward(leaf) {
+        let held = board.fixed[project];
+        for (kind, bound) in Kind::ALL.into_iter().zip(entitled.projects[project].guaranteed) {
+            if let Some(bound) = bound
+                && held[kind].saturating_add(request[kind]) > bound
+            {
+                let (held, asked) = (held[kind], request[kind]);
+                return Err(Passed { project, kind, held, asked, bound, guarantee: true });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! Gives out what is free, and what is about to be: one unit of a job at a time, in order.
+
+use crate::cycle::{Cycle, Obstacle};
+use crate::place::{How, Lacks};
+use crate::place_unit::{place_unit, wait_together};
+use crate::settings::Stage;
+use crate::unit;
+
+/// The stage.
+pub(crate) fn run(cycle: &mut Cycle<'_>) {
+    without_a_turn(cycle);
+    let mut turns = cycle.turns(|_| true);
+    // What each request lacked when it was refused with nothing of its own placed: as this stage
+    // only takes, it lacks that until the end.
+    let mut refused: Vec<Option<Lacks>> = vec![None; cycle.rules.cluster.asks.len()];
+    while let Some(job) = turns.pop(cycle.rules, &cycle.board) {
+        match one(cycle, job, &mut refused) {
+            Ok(()) => {
+                let rules = cycle.rules;
+                if let Some(leaf) = rules.cluster.jobs[job].project {
+                    turns.update(rules, &cycle.board, leaf);
+                }
+                if unit::candidate(&cycle.board, job) {
+                    turns.push(rules, &cycle.board, job, None);
+                }
+            }
+            Err(obstacle) => cycle.note(job, Stage::Allocate, obstacle),
+        }
+    }
+}
+
+/// Says why of those that wait and have no turn at all.
+fn without_a_turn(cycle: &mut Cycle<'_>) {
+    for (job, row) in cycle.rules.cluster.jobs.iter().enumerate() {
+        let waits = row.sets.clone().any(|set| cycle.board.sets[set].waiting > 0);
+        if waits && !unit::candidate(&cycle.board, job) {
+            let obstacle =
+                if row.project.is_some() { Obstacle::TooFew } else { Obstacle::NoProject };
+            cycle.note(job, Stage::Allocate, obstacle);
+        }
+    }
+}
+
+fn one(cycle: &mut Cycle<'_>, job: usize, refused: &mut [Option<Lacks>]) -> Result<(), Obstacle> {
+    let rules = cycle.rules;
+    let tasks = unit::unit(&cycle.board, job).ok_or(Obstacle::TooFew)?;
+    let ask = |task: usize| rules.cluster.tasks[task].ask;
+    let first = tasks.first().copied();
+    let lacked = tasks.iter().find_map(|&task| refused[ask(task)].map(|lacks| (task, lacks)));
+    let mark = cycle.board.mark();
+    let how = How { later: false, nodes: None };
+    let tried = match lacked {
+        // Limits come first; they are what is said where both keep it.
+        Some((task, lacks)) => {
+            let asked = unit::charge(&cycle.board, &tasks);
+            super::admit::admit(&cycle.board, rules.entitled, rules.settings, job, asked)
+                .map_err(Obstacle::Passed)
+                .and(Err(Obstacle::NoRoom { task, lacks }))
+        }
+        None => place_unit(rules, &mut cycle.board, job, &tasks, how),
+    };
+    if let Err(obstacle) = tried {
+        cycle.board.undo(mark);
+        if let Obstacle::NoRoom { task, lacks } = obstacle
+            && first == Some(task)
+            && lacks.quota == 0
+            && rules.settings.shortcuts
+        {
+            refused[ask(task)] = Some(lacks);
+        }
+        return Err(obstacle);
+    }
+    wait_together(&mut cycle.board, job, mark);
+    cycle.commit(mark, Stage::Allocate, job);
+    Ok(())
+}

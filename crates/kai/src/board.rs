@@ -1,0 +1,419 @@
+//! The counters of a cycle, and the log that takes changes back.
+//!
+//! Whatever is counted follows from where each task is, so there is one way to change anything:
+//! [`Board::set`] takes away what a task counted and adds what it counts now. To take a change
+//! back is to set the task to what it was; that cannot fail.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cluster::{Cluster, Mode};
+use crate::counters::{At, Free, Hold, NodeFree, PlaceFree, SetNow, Shared, State, TaskNow};
+use crate::situation::{Amounts, GpuAsk, Situation, TaskState};
+
+/// The counters.
+#[derive(Debug)]
+pub(crate) struct Board<'a> {
+    pub cluster: &'a Cluster,
+    pub tasks: Vec<TaskNow>,
+    pub nodes: Vec<NodeFree>,
+    pub places: Vec<PlaceFree>,
+    pub shared: Vec<Shared>,
+    /// Shared devices of tasks, one list after the other.
+    pub lots: Vec<usize>,
+    pub sets: Vec<SetNow>,
+    /// What each project has, those below it included.
+    pub allocated: Vec<Amounts>,
+    /// The part of it that may not be taken back.
+    pub fixed: Vec<Amounts>,
+    /// Places with devices that are given out whole, by how many are or will be free.
+    pub by_free: Vec<BTreeSet<usize>>,
+    /// Places where a device was ever shared in this cycle.
+    pub sharing: BTreeSet<usize>,
+    /// Thousandths of GPUs that are or will be free, parts of shared devices included.
+    pub free_gpu: i64,
+    log: Vec<(usize, TaskNow)>,
+}
+
+impl<'a> Board<'a> {
+    /// The counters of a situation, and what its shared devices are called.
+    pub(crate) fn of(cluster: &'a Cluster, situation: &Situation) -> (Self, Vec<Option<String>>) {
+        let mut board = Self {
+            cluster,
+            tasks: vec![
+                TaskNow {
+                    state: State::Failed,
+                    at: None,
+                    from: None,
+                    charged: false,
+                    was: State::Failed
+                };
+                cluster.tasks.len()
+            ],
+            nodes: cluster.nodes.iter().map(|_| NodeFree::default()).collect(),
+            places: vec![PlaceFree::default(); cluster.places.len()],
+            shared: Vec::new(),
+            lots: Vec::new(),
+            sets: vec![SetNow::default(); cluster.sets.len()],
+            allocated: vec![Amounts::default(); cluster.projects.len()],
+            fixed: vec![Amounts::default(); cluster.projects.len()],
+            by_free: Vec::new(),
+            sharing: BTreeSet::new(),
+            free_gpu: 0,
+            log: Vec::new(),
+        };
+        board.fill_free();
+        let mut labels = BTreeMap::new();
+        for job in &cluster.jobs {
+            for row in job.tasks.clone() {
+                let task = &situation.jobs[job.given].tasks[cluster.tasks[row].given];
+                let at = task.placement.as_ref().and_then(|it| {
+                    let node = cluster.node(situation, &it.node)?;
+                    let places = cluster.nodes[node].places.clone();
+                    let place = (places.start + it.devices).min(places.end - 1);
+                    let lot = board.known_lot(row, place, &it.shared, &mut labels);
+                    Some(At { place, lot })
+                });
+                board.count(row, -1);
+                board.tasks[row] = first(task.state, at);
+                board.count(row, 1);
+            }
+        }
+        let mut names = vec![None; board.shared.len()];
+        for ((_, name), row) in labels {
+            names[row] = Some(name);
+        }
+        (board, names)
+    }
+
+    fn fill_free(&mut self) {
+        for (row, node) in self.cluster.nodes.iter().enumerate() {
+            self.nodes[row].cpu.idle = node.cpu;
+            self.nodes[row].memory.idle = node.memory;
+            self.nodes[row].slots.idle = node.slots;
+        }
+        let most = self.cluster.places.iter().map(|place| place.count).max().unwrap_or(0);
+        let buckets = usize::try_from(most).unwrap_or(0) + 1;
+        self.by_free = vec![BTreeSet::new(); buckets];
+        for (row, place) in self.cluster.places.iter().enumerate() {
+            self.places[row].instances =
+                place.instances.iter().map(|it| Free { idle: it.count, leaving: 0 }).collect();
+            self.places[row].whole.idle = place.count;
+            self.free_gpu += place.count * 1000;
+            self.free_gpu += place.instances.iter().map(|it| it.count * it.charge).sum::<i64>();
+            if place.count > 0 {
+                let bucket = self.bucket(row);
+                self.by_free[bucket].insert(row);
+            }
+        }
+    }
+
+    /// The shared devices that a task is on, by what they are called on its node.
+    fn known_lot(
+        &mut self,
+        task: usize,
+        place: usize,
+        names: &[String],
+        labels: &mut BTreeMap<(usize, String), usize>,
+    ) -> (usize, usize) {
+        let ask = &self.cluster.asks[self.cluster.tasks[task].ask].request.gpu;
+        if !matches!(ask, GpuAsk::Share { .. } | GpuAsk::Memory { .. }) {
+            return (0, 0);
+        }
+        let unnamed = [String::new()];
+        let names = if names.is_empty() { &unnamed[..] } else { names };
+        let mut found = Vec::new();
+        for name in names {
+            let row = *labels.entry((place, name.clone())).or_insert_with(|| self.share(place));
+            found.push(row);
+        }
+        found.sort_unstable();
+        self.lot(&found)
+    }
+
+    /// Writes down a list of shared devices.
+    pub(crate) fn lot(&mut self, shared: &[usize]) -> (usize, usize) {
+        let start = self.lots.len();
+        self.lots.extend_from_slice(shared);
+        (start, self.lots.len())
+    }
+
+    /// A device of a place that nothing is on.
+    pub(crate) fn unused_shared(&mut self, place: usize, but: &[usize]) -> usize {
+        let unused = |row: &&usize| !self.shared[**row].live() && !but.contains(row);
+        if let Some(&row) = self.places[place].shared.iter().find(unused) {
+            return row;
+        }
+        self.share(place)
+    }
+
+    fn share(&mut self, place: usize) -> usize {
+        self.shared.push(Shared { place, ..Shared::default() });
+        let row = self.shared.len() - 1;
+        self.places[place].shared.push(row);
+        self.sharing.insert(place);
+        row
+    }
+
+    /// The point to which changes can be taken back.
+    pub(crate) fn mark(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Takes back what changed since the mark.
+    pub(crate) fn undo(&mut self, mark: usize) {
+        while self.log.len() > mark {
+            let Some((task, old)) = self.log.pop() else { return };
+            self.count(task, -1);
+            self.tasks[task] = old;
+            self.count(task, 1);
+        }
+    }
+
+    /// The tasks that changed since the mark, each once, by row.
+    pub(crate) fn changed(&self, mark: usize) -> Vec<usize> {
+        let mut rows: Vec<usize> = self.log[mark..].iter().map(|&(task, _)| task).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
+
+    /// What changed since the mark stays: those who were ended in a trial leave.
+    pub(crate) fn commit(&mut self, mark: usize) {
+        for task in self.changed(mark) {
+            if self.tasks[task].state == State::Evicted {
+                let now = TaskNow { state: State::Releasing, ..self.tasks[task] };
+                self.set(task, now);
+            }
+        }
+        self.log.truncate(mark);
+    }
+
+    /// Changes what a task does.
+    pub(crate) fn set(&mut self, task: usize, now: TaskNow) {
+        self.log.push((task, self.tasks[task]));
+        self.count(task, -1);
+        self.tasks[task] = now;
+        self.count(task, 1);
+    }
+
+    /// Ends a task in a trial. One that was only promised a place loses the promise.
+    pub(crate) fn evict(&mut self, task: usize) {
+        let old = self.tasks[task];
+        let now = match (old.state, old.from) {
+            (State::Pipelined, Some(_)) => {
+                TaskNow { state: State::Releasing, at: None, charged: false, ..old }
+            }
+            (State::Pipelined, None) => {
+                TaskNow { state: State::Pending, at: None, charged: false, ..old }
+            }
+            _ => TaskNow {
+                state: State::Evicted,
+                at: None,
+                from: old.at,
+                charged: false,
+                was: old.state,
+            },
+        };
+        self.set(task, now);
+    }
+
+    /// Gives a task a place: at once, or when those who are there have left. One that was ended in
+    /// a trial and comes back to where it was was never ended.
+    pub(crate) fn put(&mut self, task: usize, at: At, later: bool) {
+        let old = self.tasks[task];
+        let back = old.state == State::Evicted && old.from.is_some_and(|from| self.same(from, at));
+        let now = if back {
+            TaskNow { state: old.was, at: old.from, from: None, charged: true, was: old.was }
+        } else if later {
+            TaskNow { state: State::Pipelined, at: Some(at), charged: true, ..old }
+        } else {
+            TaskNow { state: State::Bound, at: Some(at), charged: true, ..old }
+        };
+        self.set(task, now);
+    }
+
+    fn same(&self, a: At, b: At) -> bool {
+        a.place == b.place && self.lots[a.lot.0..a.lot.1] == self.lots[b.lot.0..b.lot.1]
+    }
+
+    /// The request of a task.
+    pub(crate) fn gpu_ask(&self, task: usize) -> &'a GpuAsk {
+        let cluster = self.cluster;
+        &cluster.asks[cluster.tasks[task].ask].request.gpu
+    }
+
+    /// What a task is charged as it is.
+    pub(crate) fn charge(&self, task: usize) -> Amounts {
+        let now = self.tasks[task];
+        match now.at.or(now.from) {
+            Some(at) => self.cluster.charge_at(task, at.place),
+            None => self.cluster.asks[self.cluster.tasks[task].ask].charge,
+        }
+    }
+
+    fn count(&mut self, task: usize, sign: i64) {
+        let cluster = self.cluster;
+        let now = self.tasks[task];
+        let row = &cluster.tasks[task];
+        if let Some(counter) = self.sets[row.set].counter(now.state) {
+            *counter += sign;
+        }
+        if let Some(from) = now.from {
+            self.hold(task, from, Hold::Leave, sign);
+        }
+        if let Some(at) = now.at {
+            match now.state {
+                State::Bound | State::Running => self.hold(task, at, Hold::Stay, sign),
+                State::Pipelined => self.hold(task, at, Hold::Claim, sign),
+                _ => {}
+            }
+        }
+        let job = &cluster.jobs[row.job];
+        if now.charged
+            && let Some(project) = job.project
+        {
+            let charge = self.charge(task);
+            let add = |into: &mut Amounts| {
+                if sign > 0 { *into += charge } else { *into -= charge }
+            };
+            for row in cluster.upward(project) {
+                add(&mut self.allocated[row]);
+                if !job.preemptible {
+                    add(&mut self.fixed[row]);
+                }
+            }
+        }
+    }
+
+    fn hold(&mut self, task: usize, at: At, how: Hold, sign: i64) {
+        let cluster = self.cluster;
+        let request = &cluster.asks[cluster.tasks[task].ask].request;
+        let node = &mut self.nodes[cluster.places[at.place].node];
+        node.cpu.count(how, sign * request.cpu);
+        node.memory.count(how, sign * request.memory);
+        node.slots.count(how, sign);
+        match &request.gpu {
+            GpuAsk::None => {}
+            GpuAsk::Whole(count) => self.count_whole(at.place, |it| it.count(how, sign * count)),
+            GpuAsk::Unbooked => {
+                if how != Hold::Claim {
+                    self.places[at.place].unbooked += sign;
+                }
+            }
+            GpuAsk::Share { .. } | GpuAsk::Memory { .. } => {
+                let need = self.need(&request.gpu, at.place);
+                for index in at.lot.0..at.lot.1 {
+                    self.count_shared(self.lots[index], how, sign * need);
+                }
+            }
+            GpuAsk::Mig(asked) => {
+                for it in asked {
+                    let place = &cluster.places[at.place];
+                    let known = place.instances.iter().position(|one| one.profile == it.profile);
+                    if let Some(known) = known {
+                        let free = &mut self.places[at.place].instances[known];
+                        let before = free.later();
+                        free.count(how, sign * it.count);
+                        let more = free.later() - before;
+                        self.free_gpu += more * place.instances[known].charge;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a share takes of a device, also where none would be given now.
+    fn need(&self, ask: &GpuAsk, place: usize) -> i64 {
+        let room = self.cluster.places[place].room;
+        self.cluster.share_of(ask, place).map_or(room, |(need, _)| need.min(room))
+    }
+
+    fn count_shared(&mut self, row: usize, how: Hold, amount: i64) {
+        let old = self.shared[row];
+        let shared = &mut self.shared[row];
+        match how {
+            Hold::Stay => shared.used += amount,
+            Hold::Leave => {
+                shared.used += amount;
+                shared.leaving += amount;
+            }
+            Hold::Claim => shared.claimed += amount,
+        }
+        let new = *shared;
+        let (before, after) = (old.whole(), new.whole());
+        self.count_whole(old.place, |it| {
+            it.idle += after.idle - before.idle;
+            it.leaving += after.leaving - before.leaving;
+        });
+        self.free_gpu += self.part_free(new) - self.part_free(old);
+    }
+
+    /// Thousandths of a shared device that are or will be free.
+    fn part_free(&self, shared: Shared) -> i64 {
+        if !shared.live() || shared.all_leave() {
+            return 0;
+        }
+        let room = i128::from(self.cluster.places[shared.place].room);
+        let free = room - i128::from(shared.used - shared.leaving + shared.claimed);
+        i64::try_from(free.max(0) * 1000 / room).unwrap_or(0)
+    }
+
+    fn count_whole(&mut self, place: usize, change: impl FnOnce(&mut Free)) {
+        let listed = self.cluster.places[place].count > 0;
+        let before = self.bucket(place);
+        let later = self.places[place].whole.later();
+        change(&mut self.places[place].whole);
+        self.free_gpu += (self.places[place].whole.later() - later) * 1000;
+        let after = self.bucket(place);
+        if listed && before != after {
+            self.by_free[before].remove(&place);
+            self.by_free[after].insert(place);
+        }
+    }
+
+    fn bucket(&self, place: usize) -> usize {
+        let free = usize::try_from(self.places[place].whole.later()).unwrap_or(0);
+        free.min(self.by_free.len().saturating_sub(1))
+    }
+
+    /// Whether a share may be taken from a shared device, by whether all who leave count as gone.
+    pub(crate) fn shared_fits(&self, row: usize, need: i64, later: bool) -> bool {
+        let it = self.shared[row];
+        let room = self.cluster.places[it.place].room;
+        if later {
+            it.live() && !it.all_leave() && room - it.used + it.leaving - it.claimed >= need
+        } else {
+            it.used > 0 && room - it.used >= need
+        }
+    }
+
+    /// Whether a job that runs is promised more.
+    pub(crate) fn promised_more(&self, job: usize) -> bool {
+        let sets = || self.cluster.jobs[job].sets.clone().map(|set| self.sets[set]);
+        sets().any(|set| set.claiming > 0) && sets().any(|set| set.holding > 0)
+    }
+
+    /// Whether any GPU, instance or part of a shared device of a place is or will be free.
+    pub(crate) fn any_free(&self, place: usize) -> bool {
+        let free = &self.places[place];
+        let mixed = self.cluster.places[place].mode == Mode::Mixed;
+        (!mixed && (free.whole.idle > 0 || free.whole.later() > 0))
+            || free.instances.iter().any(|it| it.idle > 0 || it.later() > 0)
+            || free.shared.iter().any(|&row| self.part_free(self.shared[row]) > 0)
+    }
+}
+
+/// What a task counts at the start of a cycle.
+fn first(state: TaskState, at: Option<At>) -> TaskNow {
+    let now = |state, at, from, charged| TaskNow { state, at, from, charged, was: state };
+    match state {
+        TaskState::Pending => now(State::Pending, None, None, false),
+        TaskState::Gated => now(State::Gated, None, None, false),
+        TaskState::Bound => now(State::Bound, at, None, true),
+        TaskState::Running => now(State::Running, at, None, true),
+        TaskState::Pipelined => now(State::Pipelined, at, None, false),
+        TaskState::Releasing => now(State::Releasing, None, at, false),
+        TaskState::Succeeded => now(State::Succeeded, None, None, false),
+        TaskState::Failed => now(State::Failed, None, None, false),
+    }
+}

@@ -1,0 +1,420 @@
+//! From a written scenario to a situation of the scheduler.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    self as kai, DeviceMode, Devices, GpuAsk, Instances, MigAsk, Placement, Quota, Request,
+    Settings, Site, Situation, Stage, Strategy, TaskSet, TaskState,
+};
+use serde_json::Number;
+use thiserror::Error;
+
+use super::file::{Group, Job, Node, Plugin, PodSet, Queue, Scenario, Task};
+
+/// Now, in milliseconds: late enough for every age.
+const NOW: i64 = 1_000_000_000_000;
+
+/// How many devices a node has at most, and a task asks for.
+const MOST_DEVICES: i64 = 10_000;
+
+/// How many cycles are played at most.
+const MOST_CYCLES: i64 = 1000;
+
+/// How many tasks anything has at most.
+const MOST_TASKS: i64 = 1_000_000;
+
+/// Seconds, and megabytes of a device: more is nothing that anybody has.
+const MOST: i64 = 1_000_000_000;
+
+/// The largest amount of anything: 64 PiB, as everywhere.
+const LARGEST: i64 = 1 << 56;
+
+/// Why a scenario can't be played.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CaseError {
+    /// A number is no number of the unit that it is in.
+    #[error("{what}: {number} is no amount")]
+    Number {
+        /// Of what.
+        what: String,
+        /// What was written.
+        number: String,
+    },
+    /// A count is less than nothing, or more than anybody can mean.
+    #[error("{what}: {count} is no count; at most {most} are possible")]
+    Count {
+        /// Of what.
+        what: String,
+        /// What was written.
+        count: i64,
+        /// The most that is possible.
+        most: i64,
+    },
+    /// Two things have one name.
+    #[error("{what} {name:?} is there twice")]
+    Twice {
+        /// What they are.
+        what: &'static str,
+        /// Their name.
+        name: String,
+    },
+    /// A word is not known.
+    #[error("{what}: {word:?} is not known")]
+    Word {
+        /// Of what.
+        what: String,
+        /// What was written.
+        word: String,
+    },
+}
+
+/// A scenario, ready to be played.
+#[derive(Debug, Clone)]
+pub struct Ready {
+    /// The cluster.
+    pub situation: Situation,
+    /// What is switched, and the stages of one cycle.
+    pub settings: Settings,
+}
+
+/// Reads a scenario.
+///
+/// # Errors
+/// What of it is not understood.
+pub fn build(scenario: &Scenario) -> Result<Ready, CaseError> {
+    once("node", scenario.nodes.iter().map(|it| &it.name))?;
+    once("queue", scenario.queues.iter().map(|it| &it.name))?;
+    once("job", scenario.jobs.iter().map(|it| &it.name))?;
+    let tasks = scenario.jobs.iter().flat_map(|job| &job.tasks);
+    once("task", tasks.map(|it| &it.name))?;
+    let mut situation = Situation { now: NOW, ..Situation::default() };
+    for queue in &scenario.queues {
+        situation.projects.push(project(queue)?);
+    }
+    for it in &scenario.nodes {
+        situation.nodes.push(node(it)?);
+    }
+    for it in &scenario.jobs {
+        let job = job(it, &mut situation.sites)?;
+        situation.jobs.push(job);
+    }
+    Ok(Ready { situation, settings: settings(scenario)? })
+}
+
+/// Each name is there once.
+fn once<'a>(what: &'static str, names: impl Iterator<Item = &'a String>) -> Result<(), CaseError> {
+    let mut known = BTreeSet::new();
+    for name in names {
+        if !known.insert(name) {
+            return Err(CaseError::Twice { what, name: name.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// A count that somebody can mean.
+fn count(what: &str, count: i64, most: i64) -> Result<i64, CaseError> {
+    if (0..=most).contains(&count) {
+        Ok(count)
+    } else {
+        Err(CaseError::Count { what: what.to_owned(), count, most })
+    }
+}
+
+fn settings(scenario: &Scenario) -> Result<Settings, CaseError> {
+    let stages = match scenario.action.as_str() {
+        "cycle" => Stage::CYCLE.to_vec(),
+        "allocate" => vec![Stage::Allocate],
+        "consolidation" => vec![Stage::Consolidate],
+        "reclaim" => vec![Stage::Reclaim],
+        "preempt" => vec![Stage::Preempt],
+        "stalegangeviction" => vec![Stage::StaleGangs],
+        word => return Err(unknown("action", word)),
+    };
+    let stale_grace = scenario.staleness_grace_seconds.unwrap_or(60).saturating_mul(1000);
+    let cycles = [scenario.rounds_until_match, scenario.rounds_after_match];
+    for cycles in cycles.into_iter().flatten() {
+        count("cycles", i64::try_from(cycles).unwrap_or(i64::MAX), MOST_CYCLES)?;
+    }
+    let mut settings = Settings { stages, stale_grace, ..Settings::default() };
+    if let Some(plugins) = scenario.config.as_ref().and_then(|config| config.plugins.as_ref()) {
+        settings = Settings {
+            quotas: false,
+            job_priority: false,
+            elastic: false,
+            task_priority: false,
+            min_run: false,
+            gpu_nodes: Strategy::Any,
+            cpu_nodes: Strategy::Any,
+            devices: Strategy::Any,
+            prefer_idle: false,
+            prefer_cpu_only: false,
+            prefer_shared: false,
+            prefer_nominated: false,
+            ..settings
+        };
+        for plugin in plugins {
+            switch_on(&mut settings, plugin)?;
+        }
+    }
+    Ok(settings)
+}
+
+fn switch_on(settings: &mut Settings, plugin: &Plugin) -> Result<(), CaseError> {
+    match plugin.name.as_str() {
+        "proportion" => settings.quotas = true,
+        "priority" => settings.job_priority = true,
+        "elastic" => settings.elastic = true,
+        "taskorder" => settings.task_priority = true,
+        "minruntime" => settings.min_run = true,
+        "nodeavailability" => settings.prefer_idle = true,
+        "resourcetype" => settings.prefer_cpu_only = true,
+        "gpusharingorder" => settings.prefer_shared = true,
+        "nominatednode" => settings.prefer_nominated = true,
+        "gpupack" => settings.devices = Strategy::Pack,
+        "gpuspread" => settings.devices = Strategy::Spread,
+        "nodeplacement" => {
+            settings.gpu_nodes = strategy(plugin, "gpu")?;
+            settings.cpu_nodes = strategy(plugin, "cpu")?;
+        }
+        // What is left has no say in anything that these scenarios hold.
+        _ => {}
+    }
+    Ok(())
+}
+
+fn strategy(plugin: &Plugin, what: &str) -> Result<Strategy, CaseError> {
+    match plugin.args.get(what).map(|word| word.as_str().unwrap_or_default()) {
+        None | Some("binpack") => Ok(Strategy::Pack),
+        Some("spread") => Ok(Strategy::Spread),
+        Some(word) => Err(unknown("nodeplacement", word)),
+    }
+}
+
+fn project(queue: &Queue) -> Result<kai::Project, CaseError> {
+    let nothing = Quota { guaranteed: Some(0), limit: Some(0), weight: 0, usage: 0 };
+    let number = |it: &Option<Number>, scale| {
+        it.as_ref().map(|it| scaled(&queue.name, it, scale)).transpose()
+    };
+    let quota = |guaranteed: &Option<Number>, limit: &Option<Number>, weight, scale| {
+        Ok(Quota {
+            guaranteed: number(guaranteed, scale)?,
+            limit: number(limit, scale)?,
+            weight,
+            usage: 0,
+        })
+    };
+    let weight = number(&queue.over_quota_weight, 1000)?.unwrap_or(0);
+    let (gpu, cpu, memory) = if queue.no_resources {
+        (nothing, nothing, nothing)
+    } else {
+        (
+            quota(&queue.deserved_gpus, &queue.limit_gpus, weight, 1000)?,
+            quota(&queue.deserved_cpus_milli, &queue.limit_cpus_milli, 1000, 1)?,
+            quota(&queue.deserved_memory_mb, &queue.limit_memory_mb, 1000, 1_000_000)?,
+        )
+    };
+    Ok(kai::Project {
+        name: queue.name.clone(),
+        parent: queue.parent.clone(),
+        priority: queue.priority,
+        created: queue.order,
+        gpu,
+        cpu,
+        memory,
+        min_run_preempt: None,
+        min_run_reclaim: None,
+    })
+}
+
+fn node(node: &Node) -> Result<kai::Node, CaseError> {
+    let mode = match node.mig_strategy.as_deref() {
+        None => DeviceMode::Whole,
+        Some("single") => DeviceMode::Single,
+        Some("mixed") => {
+            let instances = node.mig_instances.iter().map(|(name, &count)| {
+                let (profile, charge) = profile(name)?;
+                Ok(Instances { profile, count: self::count(name, count, MOST_DEVICES)?, charge })
+            });
+            DeviceMode::Mixed(instances.collect::<Result<_, CaseError>>()?)
+        }
+        Some(word) => return Err(unknown(&node.name, word)),
+    };
+    let memory = count(&node.name, node.gpu_memory_mb, MOST)? * 1_000_000;
+    let devices = Devices {
+        kind: String::new(),
+        count: count(&node.name, node.gpus, MOST_DEVICES)?,
+        memory: (!node.gpu_memory_unknown).then_some(memory),
+        mode,
+    };
+    let none = devices.count == 0 && !matches!(devices.mode, DeviceMode::Mixed(_));
+    Ok(kai::Node {
+        name: node.name.clone(),
+        cpu: scaled(&node.name, &node.cpus, 1000)?,
+        memory: scaled(&node.name, &node.memory_bytes, 1)?,
+        slots: count(&node.name, node.max_pods, MOST_TASKS)?,
+        devices: if none { Vec::new() } else { vec![devices] },
+    })
+}
+
+fn job(job: &Job, sites: &mut Vec<Site>) -> Result<kai::Job, CaseError> {
+    let gang = match &job.sub_groups {
+        Some(group) => parts(group)?,
+        None => {
+            let all = i64::try_from(job.tasks.len()).unwrap_or(MOST_TASKS);
+            let min = count(&job.name, job.min_available.unwrap_or(all), MOST_TASKS)?;
+            let sets = vec![TaskSet { name: String::new(), min }];
+            kai::Group { name: String::new(), sets, groups: Vec::new() }
+        }
+    };
+    let age = job.age_minutes.as_ref().map(|age| scaled(&job.name, age, 60_000)).transpose()?;
+    let mut tasks = Vec::new();
+    for it in &job.tasks {
+        tasks.push(task(job, it, sites)?);
+    }
+    let stale_seconds = job.stale_seconds.map(|it| count(&job.name, it, MOST)).transpose()?;
+    let stale_since = stale_seconds.map(|it| NOW - it * 1000);
+    let runs = tasks.iter().any(|task| task.state == TaskState::Running);
+    Ok(kai::Job {
+        name: job.name.clone(),
+        project: job.queue.clone(),
+        priority: job.priority,
+        preemptible: job.preemptible,
+        created: NOW - age.unwrap_or(0),
+        gang,
+        last_start: runs.then_some(NOW - 60_000),
+        stale_since,
+        tasks,
+    })
+}
+
+fn parts(group: &Group) -> Result<kai::Group, CaseError> {
+    let set = |set: &PodSet| {
+        let min = count(&set.name, set.min, MOST_TASKS)?;
+        Ok(TaskSet { name: set.name.clone(), min })
+    };
+    Ok(kai::Group {
+        name: group.name.clone(),
+        sets: group.pod_sets.iter().map(set).collect::<Result<_, CaseError>>()?,
+        groups: group.groups.iter().map(parts).collect::<Result<_, _>>()?,
+    })
+}
+
+fn task(job: &Job, task: &Task, sites: &mut Vec<Site>) -> Result<kai::Task, CaseError> {
+    let state = state(task)?;
+    let placement = match state {
+        TaskState::Pending | TaskState::Gated | TaskState::Succeeded | TaskState::Failed => None,
+        _ => task.node.as_ref().map(|node| Placement {
+            node: node.clone(),
+            devices: 0,
+            shared: task.gpu_groups.clone(),
+        }),
+    };
+    let site = task.allowed_nodes.as_ref().map(|nodes| {
+        sites.push(Site { nodes: Some(nodes.clone()), kinds: None });
+        sites.len() - 1
+    });
+    Ok(kai::Task {
+        name: task.name.clone(),
+        set: task.pod_set.clone().filter(|_| job.sub_groups.is_some()).unwrap_or_default(),
+        state,
+        placement,
+        request: request(job, task)?,
+        site,
+        priority: task.task_priority,
+        created: 0,
+        nominated: None,
+    })
+}
+
+fn state(task: &Task) -> Result<TaskState, CaseError> {
+    Ok(match task.state.as_str() {
+        "Pending" => TaskState::Pending,
+        "Gated" => TaskState::Gated,
+        "Allocated" | "Binding" | "Bound" => TaskState::Bound,
+        "Running" => TaskState::Running,
+        "Pipelined" => TaskState::Pipelined,
+        "Releasing" => TaskState::Releasing,
+        "Succeeded" => TaskState::Succeeded,
+        "Failed" | "Unknown" | "Deleted" => TaskState::Failed,
+        word => return Err(unknown(&task.name, word)),
+    })
+}
+
+fn request(job: &Job, task: &Task) -> Result<Request, CaseError> {
+    if job.best_effort {
+        return Ok(Request::default());
+    }
+    let or = |number: &Option<Number>, scale: i64, usual: i64| match number {
+        Some(number) => scaled(&job.name, number, scale),
+        None => Ok(usual),
+    };
+    Ok(Request {
+        gpu: gpus(job, task)?,
+        cpu: or(&job.cpus, 1000, 1000)?,
+        memory: or(&job.memory_bytes, 1, 1_000_000_000)?,
+    })
+}
+
+fn gpus(job: &Job, task: &Task) -> Result<GpuAsk, CaseError> {
+    if task.legacy_mig {
+        return Ok(GpuAsk::Unbooked);
+    }
+    if !task.mig.is_empty() {
+        let asked = task.mig.iter().map(|(name, &count)| {
+            let (profile, charge) = profile(name)?;
+            Ok(MigAsk { profile, count: self::count(name, count, MOST_DEVICES)?, charge })
+        });
+        return Ok(GpuAsk::Mig(asked.collect::<Result<_, CaseError>>()?));
+    }
+    let devices = count(&job.name, job.fraction_devices.unwrap_or(1), MOST_DEVICES)?.max(1);
+    if task.gpus.is_none()
+        && let Some(memory) = &job.gpu_memory_mb
+    {
+        let bytes = scaled(&job.name, memory, 1_000_000)?;
+        return Ok(GpuAsk::Memory { bytes, devices });
+    }
+    let milli = match task.gpus.as_ref().or(job.gpus.as_ref()) {
+        Some(number) => scaled(&task.name, number, 1000)?,
+        None => 0,
+    };
+    match milli {
+        0 => Ok(GpuAsk::None),
+        1..1000 => Ok(GpuAsk::Share { milli, devices }),
+        _ if milli % 1000 == 0 => Ok(GpuAsk::Whole(count(&task.name, milli / 1000, MOST_DEVICES)?)),
+        _ => Err(CaseError::Number { what: task.name.clone(), number: milli.to_string() }),
+    }
+}
+
+/// `nvidia.com/mig-3g.40gb` is profile `3g.40gb` and counts as three GPUs.
+fn profile(name: &str) -> Result<(String, i64), CaseError> {
+    let profile = name.rsplit("mig-").next().unwrap_or(name);
+    let slices = profile.split_once('g').and_then(|(slices, _)| slices.parse::<i64>().ok());
+    match slices {
+        Some(slices) => Ok((profile.to_owned(), count(name, slices, MOST_DEVICES)? * 1000)),
+        None => Err(unknown("instances", name)),
+    }
+}
+
+fn unknown(what: &str, word: &str) -> CaseError {
+    CaseError::Word { what: what.to_owned(), word: word.to_owned() }
+}
+
+/// A decimal in so small parts, cut off where it is finer.
+pub(super) fn scaled(what: &str, number: &Number, scale: i64) -> Result<i64, CaseError> {
+    let text = number.to_string();
+    let amount = || {
+        let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+        if whole.starts_with('-') {
+            return None;
+        }
+        let mut amount = whole.parse::<i64>().ok()?.checked_mul(scale)?;
+        let mut unit = scale;
+        for digit in part.chars() {
+            unit /= 10;
+            amount = amount.checked_add(unit.checked_mul(i64::from(digit.to_digit(10)?))?)?;
+        }
+        (amount <= LARGEST).then_some(amount)
+    };
+    amount().ok_or_else(|| CaseError::Number { what: what.to_owned(), number: text.clone() })
+}

@@ -1,0 +1,85 @@
+//! Moves what runs, so that something fits for which enough is free, but not in one piece.
+//! Nothing is lost: a trial holds only if everybody who was ended has a place again.
+
+use crate::admit;
+use crate::counters::State;
+use crate::cycle::{Cycle, Obstacle};
+use crate::failures::Failures;
+use crate::settings::Stage;
+use crate::solver::{Search, Solver};
+use crate::unit;
+use crate::victims::Piece;
+
+/// The stage.
+pub(crate) fn run(cycle: &mut Cycle<'_>) {
+    let rules = cycle.rules;
+    let mut turns = cycle.turns(|job| rules.cluster.jobs[job].preemptible);
+    if turns.leaf().is_none() {
+        return;
+    }
+    let mut solver = Solver::of(cycle, Stage::Consolidate);
+    let mut failures = Failures::default();
+    while let Some(job) = turns.pop(rules, &cycle.board) {
+        match one(cycle, &mut solver, &mut failures, job) {
+            Ok(changed) => {
+                for project in changed {
+                    turns.update(rules, &cycle.board, project);
+                }
+            }
+            Err(obstacle) => cycle.note(job, Stage::Consolidate, obstacle),
+        }
+    }
+}
+
+fn one(
+    cycle: &mut Cycle<'_>,
+    solver: &mut Solver,
+    failures: &mut Failures,
+    job: usize,
+) -> Result<Vec<usize>, Obstacle> {
+    let rules = cycle.rules;
+    let tasks = unit::unit(&cycle.board, job).ok_or(Obstacle::TooFew)?;
+    let asked = unit::charge(&cycle.board, &tasks);
+    let free = cycle.board.free_gpu;
+    if free < asked.gpu {
+        return Err(Obstacle::NotEnough { asked: asked.gpu, free });
+    }
+    let admitted = admit::admit(&cycle.board, rules.entitled, rules.settings, job, asked);
+    let admitted = admitted.map_err(Obstacle::Passed);
+    // In the end everybody has what they have now, and the job its own: unless somebody loses a
+    // promise, or is charged otherwise elsewhere.
+    if rules.settings.shortcuts && !cycle.promised_more && rules.cluster.charges_alike {
+        admitted?;
+    }
+    let project = rules.cluster.jobs[job].project;
+    for project in [None, project] {
+        if let Some(job) = failures.harder(rules.cluster, project, &tasks) {
+            return Err(Obstacle::AsAnother { job });
+        }
+    }
+    let search = Search {
+        job,
+        tasks: &tasks,
+        leafs: (0..rules.cluster.projects.len()).collect(),
+        allowed: &|victim| victim != job,
+        most: rules.settings.consolidation_victims.unwrap_or(usize::MAX),
+        valid: &mut |cycle, _, pieces| all_placed(cycle, pieces),
+    };
+    let solved = solver.solve(cycle, search);
+    if solved.is_err() {
+        // What a line of its own keeps says nothing of jobs of other projects.
+        let project = if admitted.is_err() { project } else { None };
+        failures.remember(rules.cluster, project, job, &tasks);
+        admitted?;
+    }
+    solved
+}
+
+fn all_placed(cycle: &Cycle<'_>, pieces: &[Piece]) -> Result<(), Obstacle> {
+    let ended = |task: &usize| cycle.board.tasks[*task].state == State::Evicted;
+    if pieces.iter().flat_map(|piece| &piece.tasks).any(ended) {
+        Err(Obstacle::NobodyGivesWay)
+    } else {
+        Ok(())
+    }
+}

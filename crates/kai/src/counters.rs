@@ -1,0 +1,170 @@
+//! What is counted in a cycle, each for itself; the board says when.
+
+/// What a task does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Pending,
+    Gated,
+    Bound,
+    Running,
+    Pipelined,
+    Releasing,
+    /// Ended in a trial; it may be placed again.
+    Evicted,
+    Succeeded,
+    Failed,
+}
+
+impl State {
+    /// It waits for a place.
+    pub(crate) fn waits(self) -> bool {
+        matches!(self, Self::Pending | Self::Evicted)
+    }
+
+    /// It has its place.
+    pub(crate) fn holds(self) -> bool {
+        matches!(self, Self::Bound | Self::Running)
+    }
+
+    /// It has its place, or will have it.
+    pub(crate) fn active(self) -> bool {
+        self.holds() || self == Self::Pipelined
+    }
+}
+
+/// A place, and the shared devices there, as rows of [`Board::lots`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct At {
+    pub place: usize,
+    pub lot: (usize, usize),
+}
+
+/// What a task counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TaskNow {
+    pub state: State,
+    /// Where it is or will be.
+    pub at: Option<At>,
+    /// What it is leaving.
+    pub from: Option<At>,
+    /// Whether its project is charged.
+    pub charged: bool,
+    /// What it did before it was ended in a trial.
+    pub was: State,
+}
+
+/// What is free of something, and what more will be when all have left and all claims are met:
+/// that is less than nothing under a claim on what is free.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Free {
+    pub idle: i64,
+    pub leaving: i64,
+}
+
+impl Free {
+    pub(crate) fn later(self) -> i64 {
+        self.idle + self.leaving
+    }
+
+    pub(crate) fn count(&mut self, how: Hold, amount: i64) {
+        match how {
+            Hold::Stay => self.idle -= amount,
+            Hold::Leave => {
+                self.idle -= amount;
+                self.leaving += amount;
+            }
+            Hold::Claim => self.leaving -= amount,
+        }
+    }
+}
+
+/// How a task counts on a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Stay,
+    Leave,
+    Claim,
+}
+
+/// What is free on a node.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct NodeFree {
+    pub cpu: Free,
+    pub memory: Free,
+    pub slots: Free,
+}
+
+/// What is free on a place.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PlaceFree {
+    pub whole: Free,
+    pub instances: Vec<Free>,
+    /// Tasks there that the books do not know.
+    pub unbooked: i64,
+    /// The devices that were ever shared in this cycle, as rows of the board.
+    pub shared: Vec<usize>,
+}
+
+/// A device that is shared, by memory or thousandths.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Shared {
+    pub place: usize,
+    /// What is on it, those who leave included.
+    pub used: i64,
+    pub leaving: i64,
+    pub claimed: i64,
+}
+
+impl Shared {
+    /// Whether there is or will be anything on it.
+    pub(crate) fn live(self) -> bool {
+        self.used > 0 || self.claimed > 0
+    }
+
+    /// Whether all that is on it leaves, and nobody comes: it counts as a whole device.
+    pub(crate) fn all_leave(self) -> bool {
+        self.used > 0 && self.used == self.leaving && self.claimed == 0
+    }
+
+    /// What it takes from the whole devices of its place.
+    pub(crate) fn whole(self) -> Free {
+        Free {
+            idle: if self.used > 0 { -1 } else { 0 },
+            leaving: if self.all_leave() {
+                1
+            } else if self.used == 0 && self.claimed > 0 {
+                -1
+            } else {
+                0
+            },
+        }
+    }
+}
+
+/// How many tasks of a set do what.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SetNow {
+    pub holding: i64,
+    pub claiming: i64,
+    pub waiting: i64,
+    pub leaving: i64,
+    pub succeeded: i64,
+}
+
+impl SetNow {
+    /// Those that have a place or will have it.
+    pub(crate) fn active(self) -> i64 {
+        self.holding + self.claiming
+    }
+
+    pub(crate) fn counter(&mut self, state: State) -> Option<&mut i64> {
+        match state {
+            State::Pending | State::Evicted => Some(&mut self.waiting),
+            State::Bound | State::Running => Some(&mut self.holding),
+            State::Pipelined => Some(&mut self.claiming),
+            State::Releasing => Some(&mut self.leaving),
+            State::Succeeded => Some(&mut self.succeeded),
+            State::Gated | State::Failed => None,
+        }
+    }
+}

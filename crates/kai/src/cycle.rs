@@ -1,0 +1,113 @@
+//! A cycle: the stages one after the other on the same counters.
+
+use crate::admit::Passed;
+use crate::board::Board;
+use crate::books::{Barred, Books};
+use crate::cluster::Cluster;
+use crate::entitled::Entitlements;
+use crate::place::Lacks;
+use crate::settings::{Settings, Stage};
+use crate::turns::Turns;
+use crate::{allocate, consolidate, preempt, reclaim, stale};
+
+/// What does not change during a cycle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub cluster: &'a Cluster,
+    pub entitled: &'a Entitlements,
+    pub settings: &'a Settings,
+}
+
+/// Why a stage did nothing for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// Its project is none that jobs may be in.
+    NoProject,
+    /// Fewer tasks wait than are lacking of what must run at once.
+    TooFew,
+    /// A line would be passed.
+    Passed(Passed),
+    /// A task fits nowhere.
+    NoRoom { task: usize, lacks: Lacks },
+    /// The rule of taking back bars it.
+    Barred(Barred),
+    /// Not even with everything that is free is there enough.
+    NotEnough { asked: i64, free: i64 },
+    /// One that asked for no more found nobody to give way.
+    AsAnother { job: usize },
+    /// Nobody who could give way makes room by giving way.
+    NobodyGivesWay,
+}
+
+/// What is going on.
+pub(crate) struct Cycle<'a> {
+    pub rules: Rules<'a>,
+    pub board: Board<'a>,
+    pub books: Books,
+    /// Some job that runs was promised more: if it gives way, that is free again.
+    pub promised_more: bool,
+    /// Why each stage did nothing for whom, in this order.
+    pub obstacles: Vec<(usize, Stage, Obstacle)>,
+    /// For each task that was ended or moved, by which stage and for which job.
+    pub ended_for: Vec<Option<(Stage, usize)>>,
+}
+
+impl Cycle<'_> {
+    /// Runs the stages.
+    pub(crate) fn run(&mut self) {
+        for stage in &self.rules.settings.stages {
+            match stage {
+                Stage::Allocate => allocate::run(self),
+                Stage::Consolidate => consolidate::run(self),
+                Stage::Reclaim => reclaim::run(self),
+                Stage::Preempt => preempt::run(self),
+                Stage::StaleGangs => stale::run(self),
+            }
+        }
+    }
+
+    /// The jobs that wait, in order.
+    pub(crate) fn turns(&self, pass: impl Fn(usize) -> bool) -> Turns {
+        Turns::of(self.rules, &self.board, pass)
+    }
+
+    /// What changed since the mark stays, for this job. Gives back the projects where something
+    /// changed.
+    pub(crate) fn commit(&mut self, mark: usize, stage: Stage, job: usize) -> Vec<usize> {
+        let changed = self.board.changed(mark);
+        self.board.commit(mark);
+        self.books.changed();
+        let mut projects = Vec::new();
+        for task in changed {
+            let owner = self.rules.cluster.tasks[task].job;
+            let now = self.board.tasks[task];
+            if owner != job && now.from.is_some() {
+                self.ended_for[task] = Some((stage, job));
+            }
+            if owner != job && now.state.waits() {
+                self.inherit(owner, job);
+            }
+            self.promised_more |= self.board.promised_more(owner);
+            projects.extend(self.rules.cluster.jobs[owner].project);
+        }
+        projects.sort_unstable();
+        projects.dedup();
+        projects
+    }
+
+    /// A job whose promises are gone leaves those who were ended for it to the one that it gave
+    /// way to.
+    fn inherit(&mut self, from: usize, to: usize) {
+        let row = &self.rules.cluster.jobs[from];
+        if row.sets.clone().all(|set| self.board.sets[set].claiming == 0) {
+            for (_, job) in self.ended_for.iter_mut().flatten().filter(|(_, job)| *job == from) {
+                *job = to;
+            }
+        }
+    }
+
+    /// Notes why a stage did nothing for a job.
+    pub(crate) fn note(&mut self, job: usize, stage: Stage, obstacle: Obstacle) {
+        self.obstacles.push((job, stage, obstacle));
+    }
+}

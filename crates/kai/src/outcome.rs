@@ -1,0 +1,374 @@
+//! What a cycle decided, in the words of its situation: rows are rows of the situation's lists.
+
+use std::collections::BTreeMap;
+
+use crate::books::Barred;
+use crate::counters::{At, State};
+use crate::cycle::{Cycle, Obstacle};
+use crate::place::Lacks;
+use crate::settings::Stage;
+use crate::situation::{Amounts, Kind, Situation, TaskState};
+
+/// What a cycle decided.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What changes, by name of job, then in the order of its tasks.
+    pub decisions: Vec<Decision>,
+    /// Where every task is afterwards, by job and task.
+    pub tasks: Vec<Vec<TaskAfter>>,
+    /// Why jobs wait that were looked at: by stage, in the order in which they had their turn.
+    pub waits: Vec<Wait>,
+    /// What projects have and may have afterwards.
+    pub projects: Vec<ProjectAfter>,
+    /// Whole devices that are free, or will be when all have left, by node.
+    pub nodes: Vec<NodeAfter>,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The job.
+    pub job: usize,
+    /// Its task.
+    pub task: usize,
+    /// What happens to it.
+    pub what: Change,
+}
+
+/// What happens to a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It starts.
+    Bind(PlacementAfter),
+    /// It is to start there when others have left.
+    Claim(PlacementAfter),
+    /// It leaves, in a stage, for a job.
+    Evict {
+        /// The stage.
+        stage: Stage,
+        /// Who gets its place; itself where it lost a part of what must run at once.
+        for_job: usize,
+    },
+    /// It leaves and is to start there when others have left.
+    Move {
+        /// Where to.
+        to: PlacementAfter,
+        /// The stage.
+        stage: Stage,
+        /// Who gets its place.
+        for_job: usize,
+    },
+}
+
+/// A task afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskAfter {
+    /// What it does.
+    pub state: TaskState,
+    /// Where it is or is to be.
+    pub placement: Option<PlacementAfter>,
+    /// Where it is leaving.
+    pub leaves: Option<PlacementAfter>,
+    /// What its project is charged for it.
+    pub charged: Amounts,
+}
+
+/// Where a task is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacementAfter {
+    /// The node.
+    pub node: String,
+    /// Which of its lists of devices.
+    pub devices: usize,
+    /// The devices that it shares.
+    pub shared: Vec<SharedAfter>,
+}
+
+/// A device that is shared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SharedAfter {
+    /// One that was shared before.
+    Named(String),
+    /// One that was, or will be, free as a whole; the same number is the same device.
+    Fresh(usize),
+}
+
+/// Why a stage did nothing for a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wait {
+    /// The job.
+    pub job: usize,
+    /// The stage.
+    pub stage: Stage,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a stage did nothing for a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// Its project does not exist, or has others below it, or is in no tree.
+    NoProject,
+    /// Fewer of its tasks wait than are lacking of what must run at once.
+    TooFewTasks,
+    /// A project would pass its limit.
+    OverLimit(Line),
+    /// What a project has that may not be taken back would pass what it is guaranteed.
+    OverGuarantee(Line),
+    /// A project would pass its share, so it takes nothing back.
+    OverShare(Line),
+    /// A task fits nowhere.
+    NoRoom {
+        /// The task.
+        task: usize,
+        /// What places lack, by how many.
+        lacks: Lacks,
+    },
+    /// Even all that is free together is too little to move others for it.
+    NotEnoughFree {
+        /// Thousandths of GPUs that it asks for.
+        asked: i64,
+        /// Thousandths of GPUs that are or will be free.
+        free: i64,
+    },
+    /// All who could give way have no more than their part.
+    Own {
+        /// The project of the last that was looked at.
+        project: usize,
+    },
+    /// A project would be closer to its share than the one that it takes from.
+    Saturated {
+        /// The project that would take, or one above it.
+        project: usize,
+        /// The one that would lose.
+        other: usize,
+        /// Of what.
+        kind: Kind,
+    },
+    /// Another job that asks for no more found nobody to give way.
+    AsAnother {
+        /// That job.
+        job: usize,
+    },
+    /// Nobody who could give way makes room by giving way.
+    NobodyGivesWay,
+}
+
+/// A line that would be passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Of which project.
+    pub project: usize,
+    /// Of what.
+    pub kind: Kind,
+    /// What counts already.
+    pub held: i64,
+    /// What would be added.
+    pub asked: i64,
+    /// The line.
+    pub bound: i64,
+}
+
+/// A project afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectAfter {
+    /// What it is entitled to in this cycle.
+    pub fair: Amounts,
+    /// What it has, and will have.
+    pub allocated: Amounts,
+    /// The part of it that may not be taken back.
+    pub fixed: Amounts,
+}
+
+/// A node afterwards, in whole devices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeAfter {
+    /// Free.
+    pub idle: i64,
+    /// Will be, less what is promised; less than nothing where what is free is promised.
+    pub releasing: i64,
+}
+
+impl Outcome {
+    pub(crate) fn of(cycle: &Cycle<'_>, situation: &Situation, names: &[Option<String>]) -> Self {
+        let cluster = cycle.rules.cluster;
+        let reader = Reader { cycle, situation, names: named(cycle, names) };
+        let mut outcome = Self {
+            tasks: situation.jobs.iter().map(|job| untouched(&job.tasks)).collect(),
+            ..Self::default()
+        };
+        for job in &cluster.jobs {
+            for row in job.tasks.clone() {
+                let task = cluster.tasks[row].given;
+                outcome.tasks[job.given][task] = reader.after(row);
+                let before = situation.jobs[job.given].tasks[task].state;
+                if let Some(what) = reader.change(row, before) {
+                    outcome.decisions.push(Decision { job: job.given, task, what });
+                }
+            }
+        }
+        outcome.waits = cycle
+            .obstacles
+            .iter()
+            .map(|(job, stage, obstacle)| Wait {
+                job: cluster.jobs[*job].given,
+                stage: *stage,
+                why: reader.why(*job, obstacle),
+            })
+            .collect();
+        let nothing = || ProjectAfter {
+            fair: Amounts::default(),
+            allocated: Amounts::default(),
+            fixed: Amounts::default(),
+        };
+        outcome.projects.resize_with(situation.projects.len(), nothing);
+        for (row, project) in cluster.projects.iter().enumerate() {
+            outcome.projects[project.given] = ProjectAfter {
+                fair: cycle.rules.entitled.projects[row].fair,
+                allocated: cycle.board.allocated[row],
+                fixed: cycle.board.fixed[row],
+            };
+        }
+        outcome.nodes.resize(situation.nodes.len(), NodeAfter::default());
+        for (row, place) in cluster.places.iter().enumerate() {
+            let node = &mut outcome.nodes[cluster.nodes[place.node].given];
+            node.idle += cycle.board.places[row].whole.idle;
+            node.releasing += cycle.board.places[row].whole.leaving;
+        }
+        outcome
+    }
+}
+
+/// Tasks as they are in the situation.
+fn untouched(tasks: &[super::situation::Task]) -> Vec<TaskAfter> {
+    let after =
+        |state| TaskAfter { state, placement: None, leaves: None, charged: Amounts::default() };
+    tasks.iter().map(|task| after(task.state)).collect()
+}
+
+/// What shared devices are called: as before, or numbered in the order in which tasks are on them.
+fn named(cycle: &Cycle<'_>, names: &[Option<String>]) -> BTreeMap<usize, SharedAfter> {
+    let mut named = BTreeMap::new();
+    let mut fresh = 0;
+    for now in &cycle.board.tasks {
+        for at in [now.at, now.from].into_iter().flatten() {
+            for &row in &cycle.board.lots[at.lot.0..at.lot.1] {
+                named.entry(row).or_insert_with(|| match names.get(row).and_then(Option::as_ref) {
+                    Some(name) => SharedAfter::Named(name.clone()),
+                    None => {
+                        fresh += 1;
+                        SharedAfter::Fresh(fresh)
+                    }
+                });
+            }
+        }
+    }
+    named
+}
+
+struct Reader<'r, 'a> {
+    cycle: &'r Cycle<'a>,
+    situation: &'r Situation,
+    names: BTreeMap<usize, SharedAfter>,
+}
+
+impl Reader<'_, '_> {
+    fn placement(&self, at: At) -> PlacementAfter {
+        let cluster = self.cycle.rules.cluster;
+        let place = &cluster.places[at.place];
+        let lot = &self.cycle.board.lots[at.lot.0..at.lot.1];
+        let shared = lot.iter().filter_map(|row| self.names.get(row).cloned());
+        PlacementAfter {
+            node: self.situation.nodes[cluster.nodes[place.node].given].name.clone(),
+            devices: place.devices,
+            shared: shared.collect(),
+        }
+    }
+
+    fn after(&self, task: usize) -> TaskAfter {
+        let now = self.cycle.board.tasks[task];
+        let state = match now.state {
+            State::Pending => TaskState::Pending,
+            State::Gated => TaskState::Gated,
+            State::Bound => TaskState::Bound,
+            State::Running => TaskState::Running,
+            State::Pipelined => TaskState::Pipelined,
+            State::Releasing | State::Evicted => TaskState::Releasing,
+            State::Succeeded => TaskState::Succeeded,
+            State::Failed => TaskState::Failed,
+        };
+        TaskAfter {
+            state,
+            placement: now.at.map(|at| self.placement(at)),
+            leaves: now.from.map(|at| self.placement(at)),
+            charged: if now.charged { self.cycle.board.charge(task) } else { Amounts::default() },
+        }
+    }
+
+    fn change(&self, task: usize, before: TaskState) -> Option<Change> {
+        let now = self.cycle.board.tasks[task];
+        let ran = matches!(before, TaskState::Bound | TaskState::Running);
+        let (stage, job) = self.cycle.ended_for[task].unwrap_or((Stage::StaleGangs, 0));
+        let for_job = self.cycle.rules.cluster.jobs.get(job).map_or(0, |job| job.given);
+        match (ran, now.state, now.at) {
+            (false, State::Bound, Some(at)) => Some(Change::Bind(self.placement(at))),
+            (false, State::Pipelined, Some(at)) if before != TaskState::Pipelined => {
+                Some(Change::Claim(self.placement(at)))
+            }
+            (true, State::Pipelined, Some(at)) => {
+                Some(Change::Move { to: self.placement(at), stage, for_job })
+            }
+            (true, State::Releasing, _) => Some(Change::Evict { stage, for_job }),
+            _ => None,
+        }
+    }
+
+    fn why(&self, job: usize, obstacle: &Obstacle) -> Why {
+        let cluster = self.cycle.rules.cluster;
+        let given = |project: usize| cluster.projects[project].given;
+        match *obstacle {
+            Obstacle::NoProject => Why::NoProject,
+            Obstacle::TooFew => Why::TooFewTasks,
+            Obstacle::Passed(it) => {
+                let (kind, held, asked, bound) = (it.kind, it.held, it.asked, it.bound);
+                let line = Line { project: given(it.project), kind, held, asked, bound };
+                if it.guarantee { Why::OverGuarantee(line) } else { Why::OverLimit(line) }
+            }
+            Obstacle::NoRoom { task, lacks } => {
+                Why::NoRoom { task: cluster.tasks[task].given, lacks }
+            }
+            Obstacle::NotEnough { asked, free } => Why::NotEnoughFree { asked, free },
+            Obstacle::AsAnother { job } => Why::AsAnother { job: cluster.jobs[job].given },
+            Obstacle::NobodyGivesWay => Why::NobodyGivesWay,
+            Obstacle::Barred(barred) => self.barred(job, barred),
+        }
+    }
+
+    fn barred(&self, job: usize, barred: Barred) -> Why {
+        let cluster = self.cycle.rules.cluster;
+        let given = |project: usize| cluster.projects[project].given;
+        let entitled = &self.cycle.rules.entitled.projects;
+        let unit = super::unit::unit(&self.cycle.board, job).unwrap_or_default();
+        let asked = super::unit::charge(&self.cycle.board, &unit);
+        match barred {
+            Barred::Share { project, kind } => Why::OverShare(Line {
+                project: given(project),
+                kind,
+                held: self.cycle.board.allocated[project][kind],
+                asked: asked[kind],
+                bound: entitled[project].fair[kind],
+            }),
+            Barred::Guarantee { project, kind } => Why::OverGuarantee(Line {
+                project: given(project),
+                kind,
+                held: self.cycle.board.fixed[project][kind],
+                asked: asked[kind],
+                bound: entitled[project].guaranteed(kind).unwrap_or(i64::MAX),
+            }),
+            Barred::Own { project } => Why::Own { project: given(project) },
+            Barred::Saturated { project, other, kind } => {
+                Why::Saturated { project: given(project), other: given(other), kind }
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Places the tasks of a unit, all or none.
+
+use crate::admit::admit;
+use crate::board::Board;
+use crate::counters::{State, TaskNow};
+use crate::cycle::{Obstacle, Rules};
+use crate::place::{How, place};
+use crate::unit;
+
+/// Places tasks of a job one after the other.
+///
+/// # Errors
+/// Why not; those that were placed before are then placed still, and the caller takes them back.
+pub(crate) fn place_unit(
+    rules: Rules<'_>,
+    board: &mut Board<'_>,
+    job: usize,
+    tasks: &[usize],
+    how: How<'_>,
+) -> Result<(), Obstacle> {
+    let asked = unit::charge(board, tasks);
+    admit(board, rules.entitled, rules.settings, job, asked).map_err(Obstacle::Passed)?;
+    for &task in tasks {
+        place(rules, board, task, how).map_err(|lacks| Obstacle::NoRoom { task, lacks })?;
+    }
+    Ok(())
+}
+
+/// Where a part of what must run at once has to wait for others to leave, everybody waits who was
+/// given a place since the mark.
+pub(crate) fn wait_together(board: &mut Board<'_>, job: usize, mark: usize) {
+    let row = &board.cluster.jobs[job];
+    let waits = row.sets.clone().any(|set| {
+        let now = board.sets[set];
+        now.claiming > 0 && now.holding < board.cluster.sets[set].min
+    });
+    if !waits {
+        return;
+    }
+    for task in board.changed(mark) {
+        let now = board.tasks[task];
+        if now.state == State::Bound {
+            board.set(task, TaskNow { state: State::Pipelined, ..now });
+        }
+    }
+}

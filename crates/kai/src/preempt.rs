@@ -1,0 +1,73 @@
+//! Ends jobs of lower priority for one of higher priority, within one project.
+
+use crate::admit;
+use crate::cycle::{Cycle, Obstacle};
+use crate::failures::Failures;
+use crate::runtime;
+use crate::settings::Stage;
+use crate::solver::{Search, Solver};
+use crate::unit;
+use crate::victims::Piece;
+
+/// The stage.
+pub(crate) fn run(cycle: &mut Cycle<'_>) {
+    let rules = cycle.rules;
+    let mut turns = cycle.turns(|_| true);
+    if turns.leaf().is_none() {
+        return;
+    }
+    let mut solver = Solver::of(cycle, Stage::Preempt);
+    let mut failures = Failures::default();
+    while let Some(job) = turns.pop(rules, &cycle.board) {
+        match one(cycle, &mut solver, &mut failures, job) {
+            Ok(changed) => {
+                for project in changed {
+                    turns.update(rules, &cycle.board, project);
+                }
+            }
+            Err(obstacle) => cycle.note(job, Stage::Preempt, obstacle),
+        }
+    }
+}
+
+fn one(
+    cycle: &mut Cycle<'_>,
+    solver: &mut Solver,
+    failures: &mut Failures,
+    job: usize,
+) -> Result<Vec<usize>, Obstacle> {
+    let rules = cycle.rules;
+    let row = &rules.cluster.jobs[job];
+    let leaf = row.project.ok_or(Obstacle::NobodyGivesWay)?;
+    let tasks = unit::unit(&cycle.board, job).ok_or(Obstacle::TooFew)?;
+    if !row.preemptible && rules.settings.quotas {
+        let asked = unit::charge(&cycle.board, &tasks);
+        admit::guaranteed(&cycle.board, rules.entitled, leaf, asked).map_err(Obstacle::Passed)?;
+    }
+    if let Some(job) = failures.harder(rules.cluster, row.project, &tasks) {
+        return Err(Obstacle::AsAnother { job });
+    }
+    let protected =
+        |victim: usize| runtime::from_preempt(rules, victim) && !runtime::elastic(rules, victim);
+    let search = Search {
+        job,
+        tasks: &tasks,
+        leafs: vec![leaf],
+        allowed: &|victim| rules.cluster.jobs[victim].priority < row.priority && !protected(victim),
+        most: usize::MAX,
+        valid: &mut |cycle, _, pieces| gangs_kept(cycle, pieces),
+    };
+    let solved = solver.solve(cycle, search);
+    if solved.is_err() {
+        failures.remember(rules.cluster, row.project, job, &tasks);
+    }
+    solved
+}
+
+fn gangs_kept(cycle: &Cycle<'_>, pieces: &[Piece]) -> Result<(), Obstacle> {
+    let lost = pieces.iter().any(|piece| {
+        runtime::from_preempt(cycle.rules, piece.job)
+            && !runtime::keeps_its_gang(&cycle.board, piece.job)
+    });
+    if lost { Err(Obstacle::NobodyGivesWay) } else { Ok(()) }
+}

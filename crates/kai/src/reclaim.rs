@@ -1,0 +1,176 @@
+//! Takes back what other projects have beyond their part, for a project that is below its own.
+
+use std::collections::BTreeMap;
+
+use crate::counters::State;
+use crate::cycle::{Cycle, Obstacle};
+use crate::failures::Failures;
+use crate::runtime;
+use crate::settings::Stage;
+use crate::situation::{Amounts, GpuAsk};
+use crate::solver::{Search, Solver};
+use crate::unit;
+use crate::victims::Piece;
+
+/// The stage.
+pub(crate) fn run(cycle: &mut Cycle<'_>) {
+    let rules = cycle.rules;
+    let mut turns = cycle.turns(|_| true);
+    if turns.leaf().is_none() {
+        return;
+    }
+    let mut solver = Solver::of(cycle, Stage::Reclaim);
+    let mut failures = Failures::default();
+    while let Some(job) = turns.pop(rules, &cycle.board) {
+        match one(cycle, &mut solver, &mut failures, job) {
+            Ok(changed) => {
+                for project in changed {
+                    turns.update(rules, &cycle.board, project);
+                }
+            }
+            Err(obstacle) => cycle.note(job, Stage::Reclaim, obstacle),
+        }
+    }
+}
+
+fn one(
+    cycle: &mut Cycle<'_>,
+    solver: &mut Solver,
+    failures: &mut Failures,
+    job: usize,
+) -> Result<Vec<usize>, Obstacle> {
+    let rules = cycle.rules;
+    let row = &rules.cluster.jobs[job];
+    let leaf = row.project.ok_or(Obstacle::NobodyGivesWay)?;
+    let tasks = unit::unit(&cycle.board, job).ok_or(Obstacle::TooFew)?;
+    let asked = unit::charge(&cycle.board, &tasks);
+    cycle.books.write_down(&cycle.board);
+    if rules.settings.quotas {
+        cycle.books.gate(leaf, row.preemptible, asked).map_err(Obstacle::Barred)?;
+    }
+    if let Some(job) = failures.harder(rules.cluster, row.project, &tasks) {
+        return Err(Obstacle::AsAnother { job });
+    }
+    if let Some(obstacle) = hopeless(cycle, solver, job, &tasks) {
+        failures.remember(rules.cluster, row.project, job, &tasks);
+        return Err(obstacle);
+    }
+    let projects = 0..rules.cluster.projects.len();
+    let protected = |victim: usize| {
+        runtime::from_reclaim(rules, leaf, victim) && !runtime::elastic(rules, victim)
+    };
+    let search = Search {
+        job,
+        tasks: &tasks,
+        leafs: projects.filter(|&project| project != leaf).collect(),
+        allowed: &|victim| !protected(victim),
+        most: usize::MAX,
+        valid: &mut |cycle, tasks, pieces| holds(cycle, job, leaf, tasks, pieces),
+    };
+    let solved = solver.solve(cycle, search);
+    if solved.is_err() {
+        failures.remember(rules.cluster, row.project, job, &tasks);
+    }
+    solved
+}
+
+/// Why no trial can hold: somebody has to leave, as too little is free even if all are moved, and
+/// of no project may anything be taken. Said before anybody is looked for, as looking is dear.
+///
+/// A project from which nothing at all may be taken can't give a first piece either, in whatever
+/// company: what goes from others only brings its side closer to its part.
+fn hopeless(
+    cycle: &mut Cycle<'_>,
+    solver: &Solver,
+    job: usize,
+    tasks: &[usize],
+) -> Option<Obstacle> {
+    let rules = cycle.rules;
+    let whole = |task: &usize| matches!(cycle.board.gpu_ask(*task), GpuAsk::Whole(_));
+    let first = &tasks[..1];
+    let asked = unit::charge(&cycle.board, first);
+    // Less than a thousandth of each shared device may have been cut off in counting.
+    let cut = i64::try_from(cycle.board.shared.len()).unwrap_or(i64::MAX);
+    if !rules.settings.shortcuts
+        || !rules.settings.quotas
+        || cycle.promised_more
+        || !first.iter().all(whole)
+        || asked.gpu <= cycle.board.free_gpu.saturating_add(cut)
+    {
+        return None;
+    }
+    let row = &rules.cluster.jobs[job];
+    let mut last = Obstacle::NobodyGivesWay;
+    for leaf in solver.projects().filter(|&leaf| Some(leaf) != row.project) {
+        let nothing = [(leaf, Amounts::default())];
+        match cycle.books.check(row.project?, row.preemptible, asked, &nothing) {
+            Ok(()) => return None,
+            Err(barred) => last = Obstacle::Barred(barred),
+        }
+    }
+    Some(last)
+}
+
+/// Whether those who lost something may lose it: by what everybody had when the search began.
+fn holds(
+    cycle: &mut Cycle<'_>,
+    job: usize,
+    leaf: usize,
+    tasks: &[usize],
+    pieces: &[Piece],
+) -> Result<(), Obstacle> {
+    let rules = cycle.rules;
+    let lost = pieces.iter().any(|piece| {
+        runtime::from_reclaim(rules, leaf, piece.job)
+            && !runtime::keeps_its_gang(&cycle.board, piece.job)
+    });
+    if lost {
+        return Err(Obstacle::NobodyGivesWay);
+    }
+    if !rules.settings.quotas {
+        return Ok(());
+    }
+    let mut taken = taken(cycle, pieces);
+    taken.sort_by_key(|(project, _)| *project);
+    let preemptible = rules.cluster.jobs[job].preemptible;
+    let asked = unit::charge(&cycle.board, tasks);
+    cycle.books.check(leaf, preemptible, asked, &taken).map_err(Obstacle::Barred)
+}
+
+/// What leaves, by project and in the order in which it is looked at: of each job first one task
+/// after the other beyond as many of a set as must run at once, then all others together. Those
+/// who have another place do not leave.
+fn taken(cycle: &Cycle<'_>, pieces: &[Piece]) -> Vec<(usize, Amounts)> {
+    let rules = cycle.rules;
+    let mut jobs: Vec<usize> = Vec::new();
+    for piece in pieces {
+        if !jobs.contains(&piece.job) {
+            jobs.push(piece.job);
+        }
+    }
+    let mut taken = Vec::new();
+    for job in jobs {
+        let Some(project) = rules.cluster.jobs[job].project else { continue };
+        let mut counts: BTreeMap<usize, i64> = BTreeMap::new();
+        let mut core = Amounts::default();
+        let own = pieces.iter().filter(|piece| piece.job == job);
+        for &task in own.flat_map(|piece| &piece.tasks) {
+            let set = rules.cluster.tasks[task].set;
+            let count = counts.entry(set).or_default();
+            *count += 1;
+            if cycle.board.tasks[task].state != State::Evicted {
+                continue;
+            }
+            let amount = cycle.board.charge(task);
+            if *count > rules.cluster.sets[set].min {
+                taken.push((project, amount));
+            } else {
+                core += amount;
+            }
+        }
+        if core != Amounts::default() {
+            taken.push((project, core));
+        }
+    }
+    taken
+}

@@ -1,0 +1,51 @@
+//! How long a job runs before it may be ended for others.
+
+use crate::board::Board;
+use crate::cycle::Rules;
+
+/// Whether a job of the same project may not end this one yet.
+pub(crate) fn from_preempt(rules: Rules<'_>, job: usize) -> bool {
+    let cluster = rules.cluster;
+    let least = cluster.jobs[job]
+        .project
+        .and_then(|leaf| cluster.upward(leaf).find_map(|row| cluster.projects[row].min_run_preempt))
+        .unwrap_or(rules.settings.min_run_preempt);
+    protected(rules, job, least)
+}
+
+/// Whether a job of another project may not end this one yet. What counts is what is said from
+/// where the ways of the two projects part, upwards; of two that meet nowhere, at the top.
+pub(crate) fn from_reclaim(rules: Rules<'_>, reclaimer: usize, job: usize) -> bool {
+    let cluster = rules.cluster;
+    let least = cluster.jobs[job]
+        .project
+        .and_then(|leaf| {
+            let common: Vec<usize> = cluster.upward(reclaimer).collect();
+            let path: Vec<usize> = cluster.upward(leaf).collect();
+            let parting = path.iter().take_while(|row| !common.contains(row)).count();
+            let from = parting.saturating_sub(1);
+            path[from..].iter().find_map(|&row| cluster.projects[row].min_run_reclaim)
+        })
+        .unwrap_or(rules.settings.min_run_reclaim);
+    protected(rules, job, least)
+}
+
+fn protected(rules: Rules<'_>, job: usize, least: i64) -> bool {
+    let start = rules.cluster.jobs[job].last_start;
+    rules.settings.min_run
+        && start.is_some_and(|start| rules.cluster.now < start.saturating_add(least))
+}
+
+/// Whether a job has more tasks than must run at once.
+pub(crate) fn elastic(rules: Rules<'_>, job: usize) -> bool {
+    rules.cluster.jobs[job].sets.clone().any(|set| {
+        let set = &rules.cluster.sets[set];
+        i64::try_from(set.tasks.len()).is_ok_and(|count| count > set.min)
+    })
+}
+
+/// Whether what must run at once of a job still runs.
+pub(crate) fn keeps_its_gang(board: &Board<'_>, job: usize) -> bool {
+    let mut sets = board.cluster.jobs[job].sets.clone();
+    sets.all(|set| board.sets[set].active() >= board.cluster.sets[set].min)
+}

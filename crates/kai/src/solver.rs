@@ -1,0 +1,377 @@
+//! Who has to give way so that a job can be placed: more and more of those who could, worst first,
+//! task by task of the job, in trials that are taken back until one holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::board::Board;
+use crate::counters::State;
+use crate::cycle::{Cycle, Obstacle};
+use crate::place::How;
+use crate::place_unit::place_unit;
+use crate::settings::Stage;
+use crate::situation::GpuAsk;
+use crate::turns::Turns;
+use crate::unit;
+use crate::victims::{Piece, Pool, Victims};
+
+/// What the solver of one stage keeps from job to job.
+pub(crate) struct Solver {
+    stage: Stage,
+    /// Who could give way.
+    pool: Pool,
+    trials: Trials,
+}
+
+/// In which order trials give places.
+struct Trials {
+    /// Who waits.
+    turns: Turns,
+    /// The projects where the last trial changed whose turn it is.
+    dirty: Vec<usize>,
+}
+
+/// The job that is to be placed, and who may give way for it.
+pub(crate) struct Search<'s> {
+    pub job: usize,
+    pub tasks: &'s [usize],
+    /// Who could give way, of which projects.
+    pub leafs: Vec<usize>,
+    pub allowed: &'s dyn Fn(usize) -> bool,
+    /// How many jobs that could give way are looked at.
+    pub most: usize,
+    /// Whether a trial in which the job found its place holds.
+    pub valid: &'s mut Valid<'s>,
+}
+
+/// Looks at a trial: the tasks that found their places, and those who were ended.
+type Valid<'s> = dyn FnMut(&mut Cycle<'_>, &[usize], &[Piece]) -> Result<(), Obstacle> + 's;
+
+impl Solver {
+    pub(crate) fn of(cycle: &Cycle<'_>, stage: Stage) -> Self {
+        let pool = Pool::of(cycle.rules, &cycle.board);
+        Self { stage, pool, trials: Trials { turns: cycle.turns(|_| true), dirty: Vec::new() } }
+    }
+
+    /// The projects in which somebody could give way.
+    pub(crate) fn projects(&self) -> impl Iterator<Item = usize> + '_ {
+        self.pool.projects()
+    }
+
+    /// Places a job where others give way. Gives back the projects where something changed.
+    ///
+    /// # Errors
+    /// Why not; nothing has changed then.
+    pub(crate) fn solve(
+        &mut self,
+        cycle: &mut Cycle<'_>,
+        mut search: Search<'_>,
+    ) -> Result<Vec<usize>, Obstacle> {
+        if !cycle.rules.settings.shortcuts {
+            self.pool = Pool::of(cycle.rules, &cycle.board);
+        }
+        let mark = cycle.board.mark();
+        let mut nodes = usable(cycle, search.tasks);
+        let mut recorded: Vec<Piece> = Vec::new();
+        for count in 1..=search.tasks.len() {
+            let found = self.extend(cycle, &mut search, count, &recorded, nodes.as_deref_mut());
+            match found {
+                Ok(pieces) => recorded = pieces,
+                Err(obstacle) => {
+                    cycle.board.undo(mark);
+                    return Err(obstacle);
+                }
+            }
+            if count < search.tasks.len() {
+                cycle.board.undo(mark);
+            }
+        }
+        let changed = cycle.commit(mark, self.stage, search.job);
+        for &project in &changed {
+            self.pool.refill(cycle.rules, &cycle.board, project);
+            self.trials.turns.refill(cycle.rules, &cycle.board, project, &|_| true);
+        }
+        Ok(changed)
+    }
+
+    /// Finds who gives way for the first tasks of the job, beyond those who were found for fewer.
+    /// When it succeeds the trial stands.
+    fn extend(
+        &mut self,
+        cycle: &mut Cycle<'_>,
+        search: &mut Search<'_>,
+        count: usize,
+        recorded: &[Piece],
+        mut nodes: Option<&mut [bool]>,
+    ) -> Result<Vec<Piece>, Obstacle> {
+        let start = cycle.board.mark();
+        let tasks = &search.tasks[..count];
+        let mut last = Obstacle::NobodyGivesWay;
+        if !recorded.is_empty() {
+            let nodes = nodes.as_deref_mut();
+            match self.trials.attempt(cycle, search, tasks, recorded.to_vec(), nodes) {
+                Attempt::Holds(pieces) => return Ok(pieces),
+                Attempt::Invalid(obstacle) => last = obstacle,
+                Attempt::Fails => {}
+            }
+            cycle.board.undo(start);
+        }
+        let given: BTreeSet<usize> =
+            recorded.iter().flat_map(|it| it.tasks.iter().copied()).collect();
+        let mut potential = Potential::default();
+        let leafs = search.leafs.iter().copied();
+        let mut victims = Victims::of(cycle.rules, &cycle.board, &self.pool, leafs, search.allowed);
+        while let Some(piece) = victims.next(&cycle.board, &given) {
+            if piece.tasks.is_empty() {
+                continue;
+            }
+            let of_job = &potential.of_job;
+            if !of_job.contains_key(&piece.job) && of_job.len() >= search.most {
+                break;
+            }
+            let places = potential.add(cycle, piece);
+            for node in places {
+                let pieces: Vec<Piece> =
+                    recorded.iter().cloned().chain(potential.on(node)).collect();
+                match self.trials.attempt(cycle, search, tasks, pieces, nodes.as_deref_mut()) {
+                    Attempt::Holds(pieces) => return Ok(pieces),
+                    Attempt::Invalid(obstacle) => {
+                        last = obstacle;
+                        cycle.board.undo(start);
+                        break;
+                    }
+                    Attempt::Fails => cycle.board.undo(start),
+                }
+            }
+        }
+        Err(last)
+    }
+}
+
+/// Those who could give way and were named so far.
+#[derive(Default)]
+struct Potential {
+    pieces: Vec<Piece>,
+    /// By job, its pieces.
+    of_job: BTreeMap<usize, Vec<usize>>,
+    /// By node, the jobs of which a named task is there, in the order in which they were named.
+    on_node: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Potential {
+    /// One more; gives back the nodes that its tasks are on.
+    fn add(&mut self, cycle: &Cycle<'_>, piece: Piece) -> Vec<usize> {
+        let board = &cycle.board;
+        let on = |task: usize| board.tasks[task].at.map(|at| board.cluster.places[at.place].node);
+        let mut nodes: Vec<usize> = piece.tasks.iter().filter_map(|&task| on(task)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        for &node in &nodes {
+            let jobs = self.on_node.entry(node).or_default();
+            if !jobs.contains(&piece.job) {
+                jobs.push(piece.job);
+            }
+        }
+        self.of_job.entry(piece.job).or_default().push(self.pieces.len());
+        self.pieces.push(piece);
+        nodes
+    }
+
+    /// All pieces of the jobs of which one is on a node.
+    fn on(&self, node: usize) -> impl Iterator<Item = Piece> + '_ {
+        let jobs = self.on_node.get(&node).into_iter().flatten();
+        let mut rows: Vec<usize> =
+            jobs.filter_map(|job| self.of_job.get(job)).flatten().copied().collect();
+        rows.sort_unstable();
+        rows.into_iter().map(|row| self.pieces[row].clone())
+    }
+}
+
+/// What came of a trial.
+enum Attempt {
+    /// It stands; those who gave way, and those who moved.
+    Holds(Vec<Piece>),
+    /// The job found its place, but not by the rules.
+    Invalid(Obstacle),
+    /// The job found no place.
+    Fails,
+}
+
+impl Trials {
+    /// Ends all of these, and gives them and the job their places in order.
+    fn attempt(
+        &mut self,
+        cycle: &mut Cycle<'_>,
+        search: &mut Search<'_>,
+        tasks: &[usize],
+        pieces: Vec<Piece>,
+        mut nodes: Option<&mut [bool]>,
+    ) -> Attempt {
+        for leaf in std::mem::take(&mut self.dirty) {
+            self.turns.restart(cycle.rules, &cycle.board, leaf);
+        }
+        if !cycle.rules.settings.shortcuts {
+            self.turns = cycle.turns(|_| true);
+        }
+        let opened = open(cycle, &pieces, nodes.as_deref_mut());
+        for piece in &pieces {
+            end(&mut cycle.board, piece);
+        }
+        let possible = !cycle.rules.settings.shortcuts || possible(&cycle.board, tasks);
+        let placed = possible && self.replace(cycle, search.job, tasks, &pieces, nodes.as_deref());
+        for node in opened {
+            if let Some(nodes) = nodes.as_deref_mut() {
+                nodes[node] = false;
+            }
+        }
+        if !placed {
+            return Attempt::Fails;
+        }
+        if let Err(obstacle) = (search.valid)(cycle, tasks, &pieces) {
+            return Attempt::Invalid(obstacle);
+        }
+        let gave = |task: &usize| {
+            matches!(cycle.board.tasks[*task].state, State::Evicted | State::Pipelined)
+        };
+        let given = pieces.into_iter().filter_map(|mut piece| {
+            piece.tasks.retain(gave);
+            (!piece.tasks.is_empty()).then_some(piece)
+        });
+        Attempt::Holds(given.collect())
+    }
+
+    /// Gives those who were ended and the job their places, in order; whether the job found one.
+    fn replace(
+        &mut self,
+        cycle: &mut Cycle<'_>,
+        job: usize,
+        tasks: &[usize],
+        pieces: &[Piece],
+        nodes: Option<&[bool]>,
+    ) -> bool {
+        let rules = cycle.rules;
+        let mut involved: Vec<usize> = pieces.iter().map(|piece| piece.job).collect();
+        involved.push(job);
+        involved.sort_unstable();
+        involved.dedup();
+        let leaf_of = |job: usize| rules.cluster.jobs[job].project;
+        self.dirty.extend(involved.iter().filter_map(|&it| leaf_of(it)));
+        for &it in &involved {
+            self.turns.skip[it] = true;
+        }
+        for &it in &involved {
+            let asked = (it == job).then(|| unit::charge(&cycle.board, tasks));
+            if it == job || unit::candidate(&cycle.board, it) {
+                self.turns.push(rules, &cycle.board, it, asked);
+            } else if let Some(leaf) = leaf_of(it) {
+                self.turns.update(rules, &cycle.board, leaf);
+            }
+        }
+        let placed = self.in_turn(cycle, job, tasks, How { later: true, nodes });
+        for &it in &involved {
+            self.turns.skip[it] = false;
+        }
+        self.dirty.sort_unstable();
+        self.dirty.dedup();
+        placed
+    }
+
+    fn in_turn(
+        &mut self,
+        cycle: &mut Cycle<'_>,
+        job: usize,
+        tasks: &[usize],
+        how: How<'_>,
+    ) -> bool {
+        let rules = cycle.rules;
+        let mut placed = false;
+        while let Some(leaf) = self.turns.leaf() {
+            let Some((next, again)) = self.turns.first_of(leaf) else { break };
+            if !again {
+                self.dirty.push(leaf);
+                self.turns.pass(rules, &cycle.board, leaf);
+                continue;
+            }
+            self.turns.pop(rules, &cycle.board);
+            let board = &mut cycle.board;
+            let mark = board.mark();
+            let tasks = if next == job { Some(tasks.to_vec()) } else { unit::unit(board, next) };
+            let found = tasks.is_some_and(|it| place_unit(rules, board, next, &it, how).is_ok());
+            if !found {
+                board.undo(mark);
+                if next == job {
+                    return false;
+                }
+            }
+            placed |= found && next == job;
+            self.turns.update(rules, &cycle.board, leaf);
+        }
+        placed
+    }
+}
+
+/// Opens the nodes of those who are ended to tasks without GPUs; gives back which were closed.
+fn open(cycle: &Cycle<'_>, pieces: &[Piece], nodes: Option<&mut [bool]>) -> Vec<usize> {
+    let mut opened = Vec::new();
+    let Some(nodes) = nodes else { return opened };
+    for &task in pieces.iter().flat_map(|piece| &piece.tasks) {
+        if let Some(at) = cycle.board.tasks[task].at {
+            let node = cycle.rules.cluster.places[at.place].node;
+            if !std::mem::replace(&mut nodes[node], true) {
+                opened.push(node);
+            }
+        }
+    }
+    opened
+}
+
+/// Ends a piece. With what must run at once of a job goes what its other tasks were promised.
+fn end(board: &mut Board<'_>, piece: &Piece) {
+    for &task in &piece.tasks {
+        board.evict(task);
+    }
+    let row = &board.cluster.jobs[piece.job];
+    if row.sets.clone().all(|set| board.sets[set].holding == 0) {
+        for task in row.tasks.clone() {
+            if board.tasks[task].state == State::Pipelined {
+                board.evict(task);
+            }
+        }
+    }
+}
+
+/// Whether enough whole devices are or will be free for the tasks, as far as counting tells: for
+/// each size, as many as are at least that large have to fit side by side.
+fn possible(board: &Board<'_>, tasks: &[usize]) -> bool {
+    let mut asked: Vec<usize> = tasks
+        .iter()
+        .filter_map(|&task| match board.gpu_ask(task) {
+            GpuAsk::Whole(count) => usize::try_from(*count).ok(),
+            _ => None,
+        })
+        .collect();
+    asked.sort_unstable_by(|a, b| b.cmp(a));
+    asked.iter().enumerate().all(|(row, &size)| {
+        asked.get(row + 1) == Some(&size) || size == 0 || fit_beside(board, size, row + 1)
+    })
+}
+
+fn fit_beside(board: &Board<'_>, size: usize, wanted: usize) -> bool {
+    let mut fit = 0;
+    for (free, places) in board.by_free.iter().enumerate().skip(size) {
+        fit += (free / size) * places.len();
+        if fit >= wanted {
+            return true;
+        }
+    }
+    false
+}
+
+/// The nodes where tasks without GPUs may go in a trial, if not all.
+fn usable(cycle: &Cycle<'_>, tasks: &[usize]) -> Option<Vec<bool>> {
+    let board = &cycle.board;
+    if tasks.iter().any(|&task| *board.gpu_ask(task) == GpuAsk::None) {
+        return None;
+    }
+    let nodes = cycle.rules.cluster.nodes.iter();
+    Some(nodes.map(|node| node.places.clone().any(|place| board.any_free(place))).collect())
+}

@@ -1,0 +1,170 @@
+//! Whose turn it is among the jobs that wait: down the tree of projects the first child, then the
+//! first job. Kept while the counters change; whoever changes them for a project says so.
+
+use std::collections::BTreeMap;
+
+use crate::board::Board;
+use crate::bracket::Brackets;
+use crate::cycle::Rules;
+use crate::entitled::Claim;
+use crate::situation::Amounts;
+use crate::unit::{self, JobKey};
+
+/// The jobs that wait, in order.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    brackets: Brackets,
+    leafs: Vec<Leaf>,
+    /// Jobs that are passed over where they stand.
+    pub skip: Vec<bool>,
+}
+
+/// The jobs of one project.
+#[derive(Debug, Default)]
+struct Leaf {
+    /// Those that wait, in order, with what they would place.
+    waiting: Vec<(JobKey, Amounts)>,
+    /// How many of them had their turn.
+    passed: usize,
+    /// Those that were put back.
+    again: BTreeMap<JobKey, Amounts>,
+}
+
+impl Turns {
+    /// All jobs that pass, of the whole tree.
+    pub(crate) fn of(rules: Rules<'_>, board: &Board<'_>, pass: impl Fn(usize) -> bool) -> Self {
+        let mut turns = Self {
+            brackets: Brackets::of(rules.cluster),
+            leafs: Vec::new(),
+            skip: vec![false; rules.cluster.jobs.len()],
+        };
+        turns.leafs.resize_with(rules.cluster.projects.len(), Leaf::default);
+        for leaf in 0..turns.leafs.len() {
+            turns.refill(rules, board, leaf, &pass);
+        }
+        turns
+    }
+
+    /// Looks again at who waits in a project.
+    pub(crate) fn refill(
+        &mut self,
+        rules: Rules<'_>,
+        board: &Board<'_>,
+        leaf: usize,
+        pass: &impl Fn(usize) -> bool,
+    ) {
+        let jobs = rules.cluster.jobs_of[leaf].iter().copied();
+        let jobs = jobs.filter(|&job| pass(job) && unit::candidate(board, job));
+        let mut waiting: Vec<_> = jobs.map(|job| JobKey::now(board, rules.settings, job)).collect();
+        if waiting.is_empty() && self.leafs[leaf].waiting.is_empty() {
+            return;
+        }
+        waiting.sort_unstable();
+        waiting.truncate(rules.settings.depth.unwrap_or(usize::MAX));
+        self.leafs[leaf] = Leaf {
+            waiting: waiting.into_iter().map(|key| (key, request(board, key.job))).collect(),
+            ..Leaf::default()
+        };
+        self.update(rules, board, leaf);
+    }
+
+    /// Everybody of a project who had a turn waits again, and nobody else.
+    pub(crate) fn restart(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
+        self.leafs[leaf].passed = 0;
+        self.leafs[leaf].again.clear();
+        self.update(rules, board, leaf);
+    }
+
+    /// The leaf whose turn it is.
+    pub(crate) fn leaf(&self) -> Option<usize> {
+        self.brackets.first()
+    }
+
+    /// The job whose turn it is; it is gone from here.
+    pub(crate) fn pop(&mut self, rules: Rules<'_>, board: &Board<'_>) -> Option<usize> {
+        let leaf = self.brackets.first()?;
+        let job = self.take(leaf)?;
+        self.update(rules, board, leaf);
+        Some(job)
+    }
+
+    /// Passes over those of a project who stand before everybody that was put back there and ask
+    /// for the same as the first of them.
+    pub(crate) fn pass(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
+        let Leaf { waiting, passed, again } = &mut self.leafs[leaf];
+        let Some(&(_, first)) = waiting.get(*passed) else { return };
+        let until = again.first_key_value().map(|(key, _)| *key);
+        *passed += 1;
+        while rules.settings.shortcuts
+            && let Some((key, asked)) = waiting.get(*passed)
+            && *asked == first
+            && until.is_none_or(|until| *key < until)
+        {
+            *passed += 1;
+        }
+        self.update(rules, board, leaf);
+    }
+
+    /// The first of a project, and whether it was put back.
+    pub(crate) fn first_of(&mut self, leaf: usize) -> Option<(usize, bool)> {
+        let (job, _, again) = self.leafs[leaf].first(&self.skip)?;
+        Some((job, again))
+    }
+
+    /// Puts a job back, by what it is now.
+    pub(crate) fn push(
+        &mut self,
+        rules: Rules<'_>,
+        board: &Board<'_>,
+        job: usize,
+        asked: Option<Amounts>,
+    ) {
+        let Some(leaf) = rules.cluster.jobs[job].project else { return };
+        let asked = asked.unwrap_or_else(|| request(board, job));
+        let key = JobKey::now(board, rules.settings, job);
+        self.leafs[leaf].again.insert(key, asked);
+        self.update(rules, board, leaf);
+    }
+
+    /// Something changed for a project.
+    pub(crate) fn update(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
+        let first = self.leafs[leaf].first(&self.skip);
+        let claim = first.map(|(_, request, _)| Claim { request, losses: Amounts::default() });
+        self.brackets.update(rules.cluster, leaf, claim, |a, b| {
+            rules.entitled.compare(board, rules.settings, a, b).is_lt()
+        });
+    }
+
+    fn take(&mut self, leaf: usize) -> Option<usize> {
+        let (job, _, again) = self.leafs[leaf].first(&self.skip)?;
+        if again {
+            self.leafs[leaf].again.pop_first();
+        } else {
+            self.leafs[leaf].passed += 1;
+        }
+        Some(job)
+    }
+}
+
+impl Leaf {
+    /// The first, what it would place, and whether it was put back.
+    fn first(&mut self, skip: &[bool]) -> Option<(usize, Amounts, bool)> {
+        while self.waiting.get(self.passed).is_some_and(|(key, _)| skip[key.job]) {
+            self.passed += 1;
+        }
+        let waiting = self.waiting.get(self.passed);
+        match (waiting, self.again.first_key_value()) {
+            (Some((key, _)), Some((other, asked))) if other < key => {
+                Some((other.job, *asked, true))
+            }
+            (Some((key, asked)), _) => Some((key.job, *asked, false)),
+            (None, Some((key, asked))) => Some((key.job, *asked, true)),
+            (None, None) => None,
+        }
+    }
+}
+
+/// What a job would place next is charged.
+fn request(board: &Board<'_>, job: usize) -> Amounts {
+    unit::unit(board, job).map_or_else(Amounts::default, |tasks| unit::charge(board, &tasks))
+}

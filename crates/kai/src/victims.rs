@@ -1,0 +1,235 @@
+//! Who could give way, worst first: the worst project by its share, there the worst job, of that
+//! one task above what must run at once, or all of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::board::Board;
+use crate::bracket::Brackets;
+use crate::counters::SetNow;
+use crate::cycle::Rules;
+use crate::entitled::Claim;
+use crate::situation::Amounts;
+use crate::unit::{self, JobKey};
+
+/// Tasks that give way together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub job: usize,
+    pub tasks: Vec<usize>,
+}
+
+/// The jobs that run and may be ended, by project, best first.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    leafs: Vec<Vec<JobKey>>,
+}
+
+impl Pool {
+    pub(crate) fn of(rules: Rules<'_>, board: &Board<'_>) -> Self {
+        let mut pool = Self { leafs: vec![Vec::new(); rules.cluster.projects.len()] };
+        for leaf in 0..pool.leafs.len() {
+            pool.refill(rules, board, leaf);
+        }
+        pool
+    }
+
+    /// Looks again at who runs in a project.
+    pub(crate) fn refill(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
+        let jobs = rules.cluster.jobs_of[leaf].iter().copied().filter(|&job| {
+            let row = &rules.cluster.jobs[job];
+            row.preemptible && row.sets.clone().any(|set| board.sets[set].holding > 0)
+        });
+        let mut keys: Vec<JobKey> =
+            jobs.map(|job| JobKey::now(board, rules.settings, job)).collect();
+        keys.sort_unstable();
+        self.leafs[leaf] = keys;
+    }
+
+    /// The projects in which there is anybody.
+    pub(crate) fn projects(&self) -> impl Iterator<Item = usize> + '_ {
+        let leafs = self.leafs.iter().enumerate();
+        leafs.filter(|(_, keys)| !keys.is_empty()).map(|(leaf, _)| leaf)
+    }
+
+    /// Those of one project.
+    fn of_leaf(&self, leaf: usize) -> &[JobKey] {
+        &self.leafs[leaf]
+    }
+}
+
+/// Victims one after the other.
+pub(crate) struct Victims<'p, F> {
+    rules: Rules<'p>,
+    pool: &'p Pool,
+    allowed: F,
+    brackets: Brackets,
+    leafs: BTreeMap<usize, Leaf>,
+    views: BTreeMap<usize, View>,
+}
+
+/// Where one stands in a project.
+#[derive(Debug)]
+struct Leaf {
+    /// How many of the pool are left.
+    left: usize,
+    /// Jobs of which a part is left.
+    rest: BTreeSet<JobKey>,
+    /// What those who were named so far had.
+    lost: Amounts,
+}
+
+/// What is left of a job of which a part was named, by set.
+#[derive(Debug, Clone)]
+struct View {
+    sets: Vec<(usize, Vec<usize>)>,
+}
+
+impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
+    /// From those of the pool that are allowed, in these projects.
+    pub(crate) fn of(
+        rules: Rules<'p>,
+        board: &Board<'_>,
+        pool: &'p Pool,
+        leafs: impl Iterator<Item = usize>,
+        allowed: F,
+    ) -> Self {
+        let mut victims = Self {
+            rules,
+            pool,
+            allowed,
+            brackets: Brackets::of(rules.cluster),
+            leafs: BTreeMap::new(),
+            views: BTreeMap::new(),
+        };
+        for leaf in leafs {
+            let left = pool.of_leaf(leaf).len();
+            if left > 0 {
+                let rest = BTreeSet::new();
+                victims.leafs.insert(leaf, Leaf { left, rest, lost: Amounts::default() });
+                victims.update(board, leaf);
+            }
+        }
+        victims
+    }
+
+    /// The next who could give way; nobody of those who do already. Where one of them comes up,
+    /// the piece is empty, and what is left of the job gets another turn.
+    pub(crate) fn next(&mut self, board: &Board<'_>, given: &BTreeSet<usize>) -> Option<Piece> {
+        let leaf = self.brackets.first()?;
+        let (job, rest) = self.worst(leaf)?;
+        let lost = self.holding(board, job);
+        let place = self.leafs.get_mut(&leaf)?;
+        place.lost += lost;
+        if rest {
+            place.rest.pop_last();
+        } else {
+            place.left -= 1;
+        }
+        let view = self.views.entry(job).or_insert_with(|| View::of(board, job));
+        let before = view.clone();
+        let mut tasks = view.take(board);
+        if tasks.iter().any(|task| given.contains(task)) {
+            *view = before.without(given);
+            tasks.clear();
+        }
+        if view.any() {
+            let view = &self.views[&job];
+            let before = |set: usize| board.sets[set].holding;
+            let key = JobKey::of(board, self.rules.settings, job, |set| {
+                board.sets[set].active() - (before(set) - view.count(set))
+            });
+            self.leafs.get_mut(&leaf)?.rest.insert(key);
+        }
+        self.update(board, leaf);
+        Some(Piece { job, tasks })
+    }
+
+    /// The worst of a project, and whether a part of it was named.
+    fn worst(&mut self, leaf: usize) -> Option<(usize, bool)> {
+        let place = self.leafs.get_mut(&leaf)?;
+        let pool = self.pool.of_leaf(leaf);
+        while place.left > 0 && !(self.allowed)(pool[place.left - 1].job) {
+            place.left -= 1;
+        }
+        let from_pool = place.left.checked_sub(1).map(|last| pool[last]);
+        match (from_pool, place.rest.last()) {
+            (Some(key), Some(rest)) if *rest > key => Some((rest.job, true)),
+            (Some(key), _) => Some((key.job, false)),
+            (None, Some(rest)) => Some((rest.job, true)),
+            (None, None) => None,
+        }
+    }
+
+    /// What is left of a job has that much.
+    fn holding(&self, board: &Board<'_>, job: usize) -> Amounts {
+        let sum = |tasks: &mut dyn Iterator<Item = usize>| {
+            tasks.fold(Amounts::default(), |sum, task| sum + board.charge(task))
+        };
+        match self.views.get(&job) {
+            Some(view) => sum(&mut view.sets.iter().flat_map(|(_, tasks)| tasks.iter().copied())),
+            None => {
+                let tasks = self.rules.cluster.jobs[job].tasks.clone();
+                sum(&mut tasks.filter(|&task| board.tasks[task].state.holds()))
+            }
+        }
+    }
+
+    fn update(&mut self, board: &Board<'_>, leaf: usize) {
+        let claim = self.worst(leaf).map(|(job, _)| {
+            let lost = self.leafs.get(&leaf).map_or_else(Amounts::default, |it| it.lost);
+            Claim { request: Amounts::default(), losses: lost + self.holding(board, job) }
+        });
+        let rules = self.rules;
+        self.brackets.update(rules.cluster, leaf, claim, |a, b| {
+            rules.entitled.compare(board, rules.settings, a, b).is_gt()
+        });
+    }
+}
+
+impl View {
+    fn of(board: &Board<'_>, job: usize) -> Self {
+        let sets = board.cluster.jobs[job].sets.clone();
+        let holding = |set: usize| {
+            let tasks = board.cluster.sets[set].tasks.iter().copied();
+            tasks.filter(|&task| board.tasks[task].state.holds()).collect()
+        };
+        Self { sets: sets.map(|set| (set, holding(set))).collect() }
+    }
+
+    /// The same without some of the tasks.
+    fn without(mut self, given: &BTreeSet<usize>) -> Self {
+        for (_, tasks) in &mut self.sets {
+            tasks.retain(|task| !given.contains(task));
+        }
+        self
+    }
+
+    /// Whether anything is left.
+    fn any(&self) -> bool {
+        self.sets.iter().any(|(_, tasks)| !tasks.is_empty())
+    }
+
+    /// One task above what must run at once, or all that is left.
+    fn take(&mut self, board: &Board<'_>) -> Vec<usize> {
+        let held = |tasks: &Vec<usize>| i64::try_from(tasks.len()).unwrap_or(i64::MAX);
+        let now = |tasks: &Vec<usize>| SetNow { holding: held(tasks), ..SetNow::default() };
+        let above = self
+            .sets
+            .iter()
+            .enumerate()
+            .filter(|(_, (set, tasks))| held(tasks) > board.cluster.sets[*set].min)
+            .max_by(|(_, (a, in_a)), (_, (b, in_b))| {
+                unit::ratio(board, (*a, now(in_a)), (*b, now(in_b)), |it| it.holding).then(b.cmp(a))
+            })
+            .map(|(row, _)| row);
+        match above {
+            Some(row) => self.sets[row].1.pop().into_iter().collect(),
+            None => self.sets.iter_mut().flat_map(|(_, tasks)| std::mem::take(tasks)).collect(),
+        }
+    }
+
+    fn count(&self, set: usize) -> i64 {
+        let tasks = self.sets.iter().find(|(row, _)| *row == set).map(|(_, tasks)| tasks.len());
+        tasks.and_then(|it| i64::try_from(it).ok()).unwrap_or(0)
+    }
+}

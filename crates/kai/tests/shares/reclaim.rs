@@ -1,0 +1,353 @@
+//! What may be taken back: cases that the public ones do not reach (SCHEDULING A11), and where
+//! preset `fair` departs from `kai`.
+
+use gpool_model::Amount;
+use gpool_sched::shares::{
+    Account, Denied, Ledger, Member, Multiplier, Reclaimer, Row, Tree, Victim,
+};
+
+use crate::both::{self, BOTH, Rules};
+
+/// Projects by letter; each knows its parent, which comes before it.
+struct Cluster {
+    tree: Tree,
+    names: Vec<&'static str>,
+    ledger: Ledger,
+}
+
+pub(crate) fn bound(amount: Option<u64>) -> Amount {
+    amount.map_or(Amount::UNLIMITED, |it| Amount::of(it).unwrap())
+}
+
+/// What a project of one kind is guaranteed, may have, and holds itself.
+fn account(guaranteed: u64, share: u64, held: u64) -> Account {
+    let (guaranteed, share) = (bound(Some(guaranteed)), bound(Some(share)));
+    Account { guaranteed, share, held, ..Account::EMPTY }
+}
+
+/// Each project: its name, its parent's, and an account for each kind. Leaves hold what their
+/// accounts say, departments the sum.
+fn cluster(projects: &[(&'static str, &str, &[Account])]) -> Cluster {
+    let names: Vec<&str> = projects.iter().map(|it| it.0).collect();
+    let members: Vec<Member<usize>> = projects
+        .iter()
+        .enumerate()
+        .map(|(id, it)| Member {
+            parent: names.iter().position(|name| *name == it.1),
+            priority: 0,
+            created: 0,
+            id,
+        })
+        .collect();
+    let tree = Tree::new(&members).unwrap();
+    let mut ledger = Ledger::new(&tree, projects[0].2.len());
+    for (ix, (_, _, accounts)) in projects.iter().enumerate() {
+        for (kind, account) in accounts.iter().enumerate() {
+            ledger.set(tree.row(ix), kind, Account { held: 0, ..*account });
+        }
+    }
+    for (ix, (_, _, accounts)) in projects.iter().enumerate() {
+        if tree.is_leaf(tree.row(ix)) {
+            let held: Vec<u64> = accounts.iter().map(|it| it.held).collect();
+            ledger.add(&tree, tree.row(ix), &held, true);
+        }
+    }
+    Cluster { tree, names, ledger }
+}
+
+impl Cluster {
+    fn row(&self, name: &str) -> Row {
+        self.tree.row(self.names.iter().position(|it| *it == name).unwrap())
+    }
+
+    fn gate(&self, rules: Rules, project: &str, unit: &[u64]) -> Result<(), Denied> {
+        let reclaimer = Reclaimer { project: self.row(project), unit, preemptible: true };
+        both::gate(rules, &self.ledger, &reclaimer)
+    }
+
+    fn check(
+        &self,
+        (rules, multiplier): (Rules, u32),
+        project: &str,
+        unit: &[u64],
+        victims: &[(&str, &[u64])],
+    ) -> Result<(), Denied> {
+        let reclaimer = Reclaimer { project: self.row(project), unit, preemptible: true };
+        let victims: Vec<Victim<'_>> =
+            victims.iter().map(|(name, piece)| Victim { project: self.row(name), piece }).collect();
+        let multiplier = Multiplier::from_thousandths(multiplier).unwrap();
+        both::check((rules, multiplier), (&self.tree, &self.ledger), &reclaimer, &victims)
+    }
+}
+
+const KAI: (Rules, u32) = (Rules::Kai, 1000);
+const FAIR: (Rules, u32) = (Rules::Fair, 1000);
+
+#[test]
+fn what_is_on_loan_goes_and_what_is_its_own_stays() {
+    let it = cluster(&[("a", "", &[account(2, 2, 1)]), ("b", "", &[account(2, 2, 3)])]);
+    for rules in [KAI, FAIR] {
+        assert_eq!(it.check(rules, "a", &[1], &[("b", &[1])]), Ok(()));
+        let two: &[(&str, &[u64])] = &[("b", &[1]), ("b", &[1])];
+        assert_eq!(it.check(rules, "a", &[1], two), Err(Denied::Own { victim: 1 }));
+    }
+}
+
+#[test]
+fn nobody_takes_back_from_itself_or_from_its_department() {
+    let it = cluster(&[
+        ("dept", "", &[account(2, 2, 0)]),
+        ("a", "dept", &[account(0, 9, 2)]),
+        ("b", "", &[account(0, 0, 0)]),
+    ]);
+    for rules in [KAI, FAIR] {
+        assert_eq!(it.check(rules, "a", &[1], &[("a", &[1])]), Err(Denied::Own { victim: 0 }));
+    }
+}
+
+#[test]
+fn the_gate_is_the_projects_share() {
+    let it = cluster(&[("a", "", &[account(0, 2, 1), account(0, 3, 5)])]);
+    for rules in BOTH {
+        assert_eq!(it.gate(rules, "a", &[2, 0]), Err(Denied::OverShare { kind: 0 }), "{rules:?}");
+    }
+    // It uses too many cores; by `fair` it may still claim a device without any.
+    assert_eq!(it.gate(Rules::Kai, "a", &[1, 0]), Err(Denied::OverShare { kind: 1 }));
+    assert_eq!(it.gate(Rules::Fair, "a", &[1, 0]), Ok(()));
+    assert_eq!(it.gate(Rules::Fair, "a", &[1, 1]), Err(Denied::OverShare { kind: 1 }));
+}
+
+#[test]
+fn what_can_never_be_taken_back_stays_within_the_guarantee_of_each_level() {
+    let mut it = cluster(&[
+        ("dept", "", &[account(2, 9, 0)]),
+        ("a", "dept", &[account(3, 9, 0)]),
+        ("b", "", &[account(0, 0, 5)]),
+    ]);
+    let a = it.row("a");
+    it.ledger.add(&it.tree, a, &[1], false);
+    for rules in BOTH {
+        let check = |unit: &Reclaimer<'_>, victims: &[Victim<'_>]| {
+            both::check((rules, Multiplier::ONE), (&it.tree, &it.ledger), unit, victims)
+        };
+        let victim = [Victim { project: it.row("b"), piece: &[3] }];
+        let starts = |unit| Reclaimer { project: it.row("a"), unit, preemptible: false };
+        assert_eq!(both::gate(rules, &it.ledger, &starts(&[2])), Ok(()), "{rules:?}");
+        let over = Err(Denied::OverGuaranteed { project: it.row("a"), kind: 0 });
+        assert_eq!(both::gate(rules, &it.ledger, &starts(&[3])), over, "{rules:?}");
+        assert_eq!(check(&starts(&[1]), &victim), Ok(()));
+        let over = Err(Denied::OverGuaranteed { project: it.row("dept"), kind: 0 });
+        assert_eq!(check(&starts(&[2]), &victim), over);
+    }
+}
+
+#[test]
+fn a_claim_to_the_guarantee_takes_what_others_hold_within_their_share() {
+    let it = cluster(&[("a", "", &[account(2, 2, 1)]), ("b", "", &[account(2, 4, 4)])]);
+    for rules in [KAI, FAIR] {
+        assert_eq!(it.check(rules, "a", &[1], &[("b", &[1])]), Ok(()));
+        // Two would be more than it is guaranteed.
+        let denied = it.check(rules, "a", &[2], &[("b", &[1])]);
+        assert_eq!(denied, Err(Denied::Own { victim: 0 }));
+    }
+}
+
+#[test]
+fn the_core_of_a_gang_goes_as_one_piece_even_below_the_guarantee() {
+    let it = cluster(&[("a", "", &[account(1, 1, 0)]), ("b", "", &[account(3, 3, 4)])]);
+    for rules in [KAI, FAIR] {
+        assert_eq!(
+            it.check(rules, "a", &[1], &[("b", &[4])]),
+            Ok(()),
+            "it holds more than its own"
+        );
+        let denied = it.check(rules, "a", &[1], &[("b", &[1]), ("b", &[3])]);
+        assert_eq!(denied, Err(Denied::Own { victim: 1 }), "the extra task was enough");
+    }
+}
+
+#[test]
+fn departments_settle_it_where_the_ways_part() {
+    // The second department holds no more than its own, whatever its children hold.
+    let it = cluster(&[
+        ("red", "", &[account(4, 4, 0)]),
+        ("blue", "", &[account(4, 4, 0)]),
+        ("red1", "red", &[account(2, 2, 1)]),
+        ("red2", "red", &[account(2, 2, 3)]),
+        ("blue1", "blue", &[account(1, 1, 4)]),
+    ]);
+    for rules in [KAI, FAIR] {
+        let denied = it.check(rules, "red1", &[1], &[("blue1", &[1])]);
+        assert_eq!(denied, Err(Denied::Own { victim: 0 }));
+        assert_eq!(it.check(rules, "red1", &[1], &[("red2", &[1])]), Ok(()));
+    }
+}
+
+#[test]
+fn by_fair_the_excess_of_a_department_costs_no_child_within_its_guarantee() {
+    let it = cluster(&[
+        ("red", "", &[account(4, 4, 0)]),
+        ("blue", "", &[account(4, 4, 0)]),
+        ("red1", "red", &[account(4, 4, 2)]),
+        ("blue1", "blue", &[account(2, 2, 4)]),
+        ("blue2", "blue", &[account(2, 2, 2)]),
+    ]);
+    assert_eq!(it.check(KAI, "red1", &[1], &[("blue2", &[1])]), Ok(()));
+    let denied = it.check(FAIR, "red1", &[1], &[("blue2", &[1])]);
+    assert_eq!(denied, Err(Denied::Own { victim: 0 }));
+    assert_eq!(it.check(FAIR, "red1", &[1], &[("blue1", &[1])]), Ok(()));
+}
+
+#[test]
+fn by_fair_only_a_kind_that_is_asked_for_puts_a_piece_on_loan() {
+    // The victim holds too many cores, and no device too many.
+    let it = cluster(&[
+        ("a", "", &[account(2, 2, 0), account(9, 9, 0)]),
+        ("b", "", &[account(2, 2, 2), account(1, 1, 4)]),
+    ]);
+    assert_eq!(it.check(KAI, "a", &[1, 0], &[("b", &[1, 2])]), Ok(()));
+    let denied = it.check(FAIR, "a", &[1, 0], &[("b", &[1, 2])]);
+    assert_eq!(denied, Err(Denied::Own { victim: 0 }));
+    assert_eq!(it.check(FAIR, "a", &[0, 2], &[("b", &[0, 2])]), Ok(()));
+}
+
+/// A department that holds 4 of 4 already, and one that holds more than its 4.
+fn saturated(held: u64) -> Cluster {
+    cluster(&[
+        ("red", "", &[account(4, 4, 0)]),
+        ("blue", "", &[account(4, 4, 0)]),
+        ("red1", "red", &[account(1, 1, 0)]),
+        ("red2", "red", &[account(3, 3, 4)]),
+        ("blue1", "blue", &[account(4, 4, held)]),
+    ])
+}
+
+#[test]
+fn who_goes_over_its_share_stays_less_saturated_than_whom_it_takes_from() {
+    // 5 of 4 against what is left of the other's: 5 of 4 is a tie, 6 of 4 is not.
+    let (red, blue) = (saturated(6), saturated(7));
+    let at = Denied::MoreSaturated { project: red.row("red"), other: red.row("blue"), kind: 0 };
+    for rules in [KAI, FAIR] {
+        assert_eq!(red.check(rules, "red1", &[1], &[("blue1", &[1])]), Err(at));
+        assert_eq!(blue.check(rules, "red1", &[1], &[("blue1", &[1])]), Ok(()));
+    }
+}
+
+#[test]
+fn the_multiplier_demands_a_distance() {
+    // 5 x 1.2 is 6 of 4: a tie with what is left of 7; 5 x 1.199 is less.
+    let it = saturated(7);
+    let at = Denied::MoreSaturated { project: it.row("red"), other: it.row("blue"), kind: 0 };
+    for rules in BOTH {
+        assert_eq!(it.check((rules, 1200), "red1", &[1], &[("blue1", &[1])]), Err(at));
+        assert_eq!(it.check((rules, 1199), "red1", &[1], &[("blue1", &[1])]), Ok(()));
+    }
+    assert_eq!(Multiplier::from_thousandths(999), None);
+}
+
+#[test]
+fn what_goes_from_the_own_department_counts_before_it_is_judged() {
+    // One of its sibling's makes room in its department, so the other may give one too.
+    let it = saturated(6);
+    let victims: &[(&str, &[u64])] = &[("red2", &[1]), ("blue1", &[1])];
+    for rules in [KAI, FAIR] {
+        assert_eq!(it.check(rules, "red1", &[1], victims), Ok(()));
+    }
+}
+
+#[test]
+fn by_kai_a_department_is_within_its_guarantee_or_not_as_it_was_before() {
+    // The second holds no more than its share. After its sibling gave one, the first would be
+    // within its guarantee again.
+    let it = cluster(&[
+        ("red", "", &[account(4, 4, 0)]),
+        ("blue", "", &[account(2, 4, 0)]),
+        ("red1", "red", &[account(1, 1, 0)]),
+        ("red2", "red", &[account(3, 3, 4)]),
+        ("blue1", "blue", &[account(2, 4, 4)]),
+    ]);
+    let victims: &[(&str, &[u64])] = &[("red2", &[1]), ("blue1", &[1])];
+    assert_eq!(it.check(KAI, "red1", &[1], victims), Err(Denied::Own { victim: 1 }));
+    assert_eq!(it.check(FAIR, "red1", &[1], victims), Ok(()));
+}
+
+#[test]
+fn who_goes_over_its_share_takes_from_nobody_whose_share_has_no_bound() {
+    let boundless = |guaranteed: Option<u64>, held| Account {
+        guaranteed: bound(guaranteed),
+        limit: bound(Some(1)),
+        share: Amount::UNLIMITED,
+        held,
+        ..Account::EMPTY
+    };
+    let it = cluster(&[("a", "", &[account(0, 1, 1)]), ("b", "", &[boundless(Some(0), 3)])]);
+    let at = Denied::MoreSaturated { project: it.row("a"), other: it.row("b"), kind: 0 };
+    for rules in [KAI, FAIR] {
+        assert_eq!(it.check(rules, "a", &[1], &[("b", &[1])]), Err(at));
+    }
+}
+
+/// Two departments of which the first may have nothing in this cycle, and the second so much.
+fn without_share(share: u64) -> Cluster {
+    cluster(&[
+        ("red", "", &[account(0, 0, 0)]),
+        ("blue", "", &[account(0, share, 0)]),
+        ("red1", "red", &[account(0, 1, 0)]),
+        ("blue1", "blue", &[account(0, share, 4)]),
+    ])
+}
+
+#[test]
+fn a_share_of_nothing_is_saturated_by_anything() {
+    let it = without_share(1);
+    let at = Denied::MoreSaturated { project: it.row("red"), other: it.row("blue"), kind: 0 };
+    for rules in [KAI, FAIR] {
+        assert_eq!(it.check(rules, "red1", &[1], &[("blue1", &[1])]), Err(at));
+    }
+    // From one that has no share either: by `kai` each might take from the other for ever.
+    let it = without_share(0);
+    assert_eq!(it.check(KAI, "red1", &[1], &[("blue1", &[1])]), Ok(()));
+    assert_eq!(it.check(FAIR, "red1", &[1], &[("blue1", &[1])]), Err(at));
+}
+
+#[test]
+fn whoever_has_a_share_takes_from_one_that_has_none() {
+    let it = cluster(&[("a", "", &[account(0, 1, 1)]), ("b", "", &[account(0, 0, 3)])]);
+    for rules in [KAI, FAIR] {
+        assert_eq!(it.check(rules, "a", &[1], &[("b", &[1])]), Ok(()), "2 of 1, but of nothing 2");
+    }
+}
+
+#[test]
+fn without_bound_nothing_is_on_loan_and_nothing_is_saturated() {
+    let everything = |held| {
+        let share = Amount::UNLIMITED;
+        Account { guaranteed: Amount::UNLIMITED, share, held, ..Account::EMPTY }
+    };
+    let it = cluster(&[("a", "", &[everything(9)]), ("b", "", &[account(1, 1, 3)])]);
+    for rules in BOTH {
+        assert_eq!(it.gate(rules, "a", &[9]), Ok(()));
+        assert_eq!(it.check((rules, 1000), "a", &[9], &[("b", &[1])]), Ok(()));
+        let denied = it.check((rules, 1000), "b", &[1], &[("a", &[1])]);
+        assert_eq!(denied, Err(Denied::Own { victim: 0 }));
+    }
+    // A limit is where what is its own ends.
+    let limited = Account { limit: bound(Some(4)), ..everything(0) };
+    assert_eq!(limited.own(), bound(Some(4)));
+    assert_eq!(Account { guaranteed: Amount::NOTHING, ..limited }.own(), bound(Some(4)));
+    assert_eq!(account(2, 3, 0).own(), bound(Some(3)));
+    assert_eq!(account(3, 2, 0).own(), bound(Some(3)));
+}
+
+#[test]
+fn by_fair_nothing_is_taken_that_could_be_taken_back_at_once() {
+    // The second piece cuts the victim to 3 of the 4 that it is guaranteed; so it could claim the
+    // first, of 1, from whoever holds more than its guarantee now.
+    let it = cluster(&[("a", "", &[account(1, 7, 0)]), ("b", "", &[account(4, 5, 10)])]);
+    let victims: &[(&str, &[u64])] = &[("b", &[1]), ("b", &[6])];
+    assert_eq!(it.check(KAI, "a", &[7], victims), Ok(()));
+    assert_eq!(it.check(FAIR, "a", &[7], victims), Err(Denied::TakenBack { victim: 0 }));
+    // One that is guaranteed what it takes keeps it.
+    let it = cluster(&[("a", "", &[account(7, 7, 0)]), ("b", "", &[account(4, 5, 10)])]);
+    assert_eq!(it.check(FAIR, "a", &[7], victims), Ok(()));
+}
