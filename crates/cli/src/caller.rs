@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 
 /// Largest environment that is sent, in bytes; a request may have 1 MB in all, and bytes are
 /// written in base64 there.
-pub const ENVIRONMENT_MAX: usize = 600_000;
+const ENVIRONMENT_MAX: usize = 600_000;
 
 /// What `--clean-env` keeps.
 const CLEAN: [&str; 4] = ["HOME", "PATH", "USER", "LANG"];

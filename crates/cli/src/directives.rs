@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Directives are looked for in so many bytes at a script's start.
 ///
 /// Source: HyperQueue has the same bound; a script that is data at its end is never read through.
-pub const LOOKED_AT: usize = 32 * 1024;
+const LOOKED_AT: usize = 32 * 1024;
 
 /// For whom a directive was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

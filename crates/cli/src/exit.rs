@@ -11,8 +11,6 @@ impl Exit {
     pub const FAILED: Self = Self(1);
     /// No server answers.
     pub const UNREACHABLE: Self = Self(3);
-    /// It took longer than was allowed.
-    pub const TIMED_OUT: Self = Self(8);
     /// A job ran out of its time limit, as `timeout` has it.
     pub const JOB_TIMED_OUT: Self = Self(124);
     /// A job with an id could not be started, as `docker run` has it.

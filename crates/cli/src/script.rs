@@ -22,7 +22,7 @@ pub struct Script {
 }
 
 /// Largest script that is taken, in bytes; a request may have 1 MB in all.
-pub const SIZE_MAX: u64 = 512 * 1024;
+const SIZE_MAX: u64 = 512 * 1024;
 
 /// How much of a file is looked at to tell text from data.
 const FIRST_BLOCK: usize = 4096;

@@ -1,5 +1,5 @@
 //! Moments and lengths of time for people: local with the zone unless UTC is asked for. The
-//! moments that people write are read by [`crate::moment`] in the same zone.
+//! moments that people write are read by `moment.rs` in the same zone.
 
 use std::sync::OnceLock;
 

@@ -84,7 +84,7 @@ pub fn end(job: &Job) -> String {
 
 /// A signal as people call it: `KILL`, or its number.
 #[must_use]
-pub fn signal_name(signal: i32) -> String {
+fn signal_name(signal: i32) -> String {
     gpool_wire::signal::name(signal).map_or_else(|| signal.to_string(), str::to_owned)
 }
 

@@ -45,6 +45,7 @@ pub struct PackingArgs {
     /// The cluster: sn,cpu_milli,memory_mib,gpu,model
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     nodes: PathBuf,
+    #[allow(rustdoc::broken_intra_doc_links, reason = "optional columns, in brackets")]
     /// The tasks: cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     tasks: PathBuf,

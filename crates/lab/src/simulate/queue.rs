@@ -49,6 +49,7 @@ use crate::simulate::watch::{Ending, Shown, Speed, Watched, needs_terminal};
     gpool simulate queue --trace monday.backup --policy as-is --if 'add 1 node x 8 h100'"
 )]
 pub struct QueueArgs {
+    #[allow(rustdoc::broken_intra_doc_links, reason = "optional columns, in brackets")]
     /// The jobs, as they came: submit_s,duration_s,gpus[,vc]; or a state folder or a backup of a
     /// server, with its jobs and its cluster
     #[arg(long, value_name = "FILE | STORE", value_hint = clap::ValueHint::AnyPath)]

@@ -68,7 +68,7 @@ pub static JOB: &[Flag] = &[
 ];
 
 /// What has little or no meaning on one machine, in all of them.
-pub static BESIDE: &[Flag] = &[
+static BESIDE: &[Flag] = &[
     row("acctg-freq", '\0', Value, Ignored, "usage is always counted"),
     row("bb", '\0', Value, Ignored, "there are no burst buffers"),
     row("bbf", '\0', Value, Ignored, "there are no burst buffers"),
@@ -140,7 +140,7 @@ pub static BATCH: &[Flag] = &[
 ];
 
 /// What only `salloc` has.
-pub static ALLOC: &[Flag] = &[
+static ALLOC: &[Flag] = &[
     row("bell", '\0', Nothing, Ignored, "the terminal's prompt says it"),
     row("immediate", 'I', Maybe, Approximated, "--no-queue: at once, whatever its number"),
     row("kill-command", 'K', Maybe, Covered, "the signal for the command when the job has ended"),
@@ -150,7 +150,7 @@ pub static ALLOC: &[Flag] = &[
 ];
 
 /// What only `srun` has.
-pub static RUN: &[Flag] = &[
+static RUN: &[Flag] = &[
     row("bcast", '\0', Maybe, Ignored, ONE_NODE),
     row("bcast-exclude", '\0', Value, Ignored, ONE_NODE),
     row("compress", '\0', Maybe, Ignored, ONE_NODE),
