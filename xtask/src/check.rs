@@ -4,6 +4,7 @@
 use std::process::{Command, Stdio};
 
 use crate::step::{announce, cargo, succeeds};
+use crate::test::FEATURES;
 use crate::{document, layering, tidy};
 
 /// Newer releases have changed what their configuration means; raise it together with deny.toml.
@@ -38,12 +39,16 @@ fn reported(title: &str, violations: &[String]) -> bool {
     violations.is_empty()
 }
 
+/// Compiles everything once more, as metadata without machine code, which the documentation shares.
 fn clippy() -> Command {
-    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+    let mut command = cargo(&["clippy", "--workspace", "--all-targets", "--locked"]);
+    command.args(FEATURES).args(["--", "-D", "warnings"]);
+    command
 }
 
 fn rustdoc() -> Command {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+    command.args(FEATURES);
     command.env("RUSTDOCFLAGS", "-D warnings");
     command
 }

@@ -13,7 +13,6 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use cargo_metadata::MetadataCommand;
 
 use crate::{need, step};
 
@@ -48,7 +47,7 @@ const FLAGS: &[&str] = &[
 /// written.
 pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
     let known = targets()?;
-    let Asked { seconds, seed, targets } = asked(arguments, &known)?;
+    let Asked { seconds, until_quiet, seed, targets } = asked(arguments, &known)?;
     need::provide()?;
     if !need::on_path("c++") {
         bail!("the fuzzer's runtime needs a C++ compiler\n  try  apt-get install g++");
@@ -63,7 +62,10 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
         let mut is_clean = true;
         while let Some(target) = next() {
             let program = programs.get(&target).with_context(|| format!("{target} was built"))?;
-            is_clean &= fuzz(&target, program, seconds, seed)?;
+            is_clean &= match until_quiet {
+                true => fuzz_until_quiet(&target, program, seconds, seed)?,
+                false => fuzz(&target, program, seconds, seed)?.0,
+            };
         }
         Ok(is_clean)
     };
@@ -76,11 +78,7 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
 
 /// The names of all targets.
 fn targets() -> anyhow::Result<Vec<String>> {
-    let metadata = MetadataCommand::new()
-        .manifest_path(step::root().join("Cargo.toml"))
-        .no_deps()
-        .exec()
-        .context("reading cargo metadata")?;
+    let metadata = step::metadata()?;
     let package = metadata.packages.iter().find(|package| package.name.as_str() == PACKAGE);
     let package = package.with_context(|| format!("there is no package {PACKAGE}"))?;
     let programs = package.targets.iter().filter(|target| target.is_bin());
@@ -91,6 +89,8 @@ fn targets() -> anyhow::Result<Vec<String>> {
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     seconds: u32,
+    /// Whether a target that still reaches new code gets more time.
+    until_quiet: bool,
     /// The same inputs in the same order each time; `None` draws others.
     seed: Option<u32>,
     targets: Vec<String>,
@@ -98,13 +98,15 @@ struct Asked {
 
 /// For how long to fuzz, and what.
 fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<Asked> {
-    let (mut seconds, mut seed) = (SECONDS, None);
+    let (mut seconds, mut until_quiet, mut seed) = (SECONDS, false, None);
     let mut targets = Vec::new();
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         if *word == "--seconds" {
             let number = words.next().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
             seconds = number.context("--seconds needs a number of at least 1")?;
+        } else if *word == "--until-quiet" {
+            until_quiet = true;
         } else if *word == "--seed" {
             let number = words.next().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
             seed = Some(number.context("--seed needs a number of at least 1")?);
@@ -117,7 +119,7 @@ fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<Asked> {
     if targets.is_empty() {
         targets = known.to_vec();
     }
-    Ok(Asked { seconds, seed, targets })
+    Ok(Asked { seconds, until_quiet, seed, targets })
 }
 
 /// Builds all targets; `None` if that fails. Naming the platform keeps the flags from what runs
@@ -149,8 +151,36 @@ fn folder() -> PathBuf {
     step::root().join("target/fuzz")
 }
 
-/// Runs one target and prints its line; whether nothing was found.
-fn fuzz(target: &str, program: &Path, seconds: u32, seed: Option<u32>) -> anyhow::Result<bool> {
+/// Runs one target in halves of the time, until the last half reached nothing that was new, but for
+/// twice the time at most; whether nothing was found. Each run goes on from the inputs that the one
+/// before it found.
+fn fuzz_until_quiet(
+    target: &str,
+    program: &Path,
+    seconds: u32,
+    seed: Option<u32>,
+) -> anyhow::Result<bool> {
+    let mut before = None;
+    for n_halves in 1..=4 {
+        let (is_clean, edges) = fuzz(target, program, seconds.div_ceil(2), seed)?;
+        if !is_clean {
+            return Ok(false);
+        }
+        if n_halves > 1 && before.as_ref() == Some(&edges) {
+            break;
+        }
+        before = Some(edges);
+    }
+    Ok(true)
+}
+
+/// Runs one target and prints its line; whether nothing was found, and how much code was reached.
+fn fuzz(
+    target: &str,
+    program: &Path,
+    seconds: u32,
+    seed: Option<u32>,
+) -> anyhow::Result<(bool, String)> {
     let folder = folder();
     let found = folder.join("found").join(target);
     let inputs = folder.join("corpus").join(target);
@@ -172,7 +202,7 @@ fn fuzz(target: &str, program: &Path, seconds: u32, seed: Option<u32>) -> anyhow
     if !status.success() {
         println!("{}", report(target, &said, &log));
     }
-    Ok(status.success())
+    Ok((status.success(), row.edges))
 }
 
 /// Where targets make files: in memory where that is possible, since each input may be one.
@@ -278,13 +308,21 @@ mod tests {
     fn there_are_targets_and_others_are_refused() {
         let known = targets().expect("the workspace can be read");
         assert!(known.iter().any(|target| target == "job"), "{known:?}");
-        let all = Asked { seconds: SECONDS, seed: None, targets: known.clone() };
+        let all =
+            Asked { seconds: SECONDS, until_quiet: false, seed: None, targets: known.clone() };
         assert_eq!(asked(&[], &known).ok(), Some(all));
         let some = asked(&["--seconds", "5", "job"], &known).ok();
-        let job = vec!["job".to_owned()];
-        assert_eq!(some, Some(Asked { seconds: 5, seed: None, targets: job.clone() }));
+        let of_job = |seconds, until_quiet, seed| Asked {
+            seconds,
+            until_quiet,
+            seed,
+            targets: vec!["job".to_owned()],
+        };
+        assert_eq!(some, Some(of_job(5, false, None)));
         let same = asked(&["job", "--seed", "7"], &known).ok();
-        assert_eq!(same, Some(Asked { seconds: SECONDS, seed: Some(7), targets: job }));
+        assert_eq!(same, Some(of_job(SECONDS, false, Some(7))));
+        let quiet = asked(&["--until-quiet", "job"], &known).ok();
+        assert_eq!(quiet, Some(of_job(SECONDS, true, None)));
         for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--seed", "x"], &["nothing"]] {
             assert!(asked(wrong, &known).is_err(), "{wrong:?}");
         }

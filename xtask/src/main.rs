@@ -18,12 +18,14 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test    install what the tests need and run all of them
+  test    install what the tests need and run all of them; `test NAME [FILTER]…` those of one
+          crate alone, with what is installed
   check   format, lints, documentation, layering, tidiness, dependencies
   ci      check, fuzz, then test: what must pass before a change is merged
   sim     simulate with faults; `cargo xtask sim --help` lists its options
   kill    kill -9 the real binary under load, [--rounds N] [--seed N] [--release]
-  fuzz    fuzz every parser of what users send, [--seconds N] [--seed N] [TARGET]…
+  fuzz    fuzz every parser of what users send,
+          [--seconds N] [--until-quiet] [--seed N] [TARGET]…
 ";
 
 fn main() -> ExitCode {
@@ -31,7 +33,8 @@ fn main() -> ExitCode {
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["test"] => test().map(|summary| summary.all_passed()),
+        ["test"] => summed_up(test::run()),
+        ["test", name, filters @ ..] => summed_up(test::run_package(name, filters)),
         ["check"] => check().map(|failed| failed.is_empty()),
         ["ci"] => ci(),
         ["sim", rest @ ..] => sim::run(rest),
@@ -55,11 +58,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// All tests; their summary is the last line.
-fn test() -> anyhow::Result<test::Summary> {
-    let summary = test::run()?;
+/// Ends with the summary of the tests, and says whether all passed.
+fn summed_up(summary: anyhow::Result<test::Summary>) -> anyhow::Result<bool> {
+    let summary = summary?;
     println!("\n{summary}");
-    Ok(summary)
+    Ok(summary.all_passed())
 }
 
 /// All checks; the names of those that failed come last.
@@ -75,7 +78,7 @@ fn check() -> anyhow::Result<Vec<&'static str>> {
 fn ci() -> anyhow::Result<bool> {
     let mut failed = check()?;
     // Always the same inputs, so that a failure is due to the change. Others are for `fuzz`.
-    if !fuzz::run(&["--seed", "1"]).unwrap_or_else(|error| {
+    if !fuzz::run(&["--seed", "1", "--seconds", "30", "--until-quiet"]).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         false
     }) {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use cargo_metadata::{Metadata, MetadataCommand};
 
 /// The folder that holds the workspace.
 ///
@@ -16,6 +17,16 @@ pub fn root() -> PathBuf {
         .parent()
         .expect("the package lies inside the workspace")
         .to_owned()
+}
+
+/// The packages of this repository.
+///
+/// # Errors
+/// If cargo cannot read them.
+pub fn metadata() -> anyhow::Result<Metadata> {
+    let mut command = MetadataCommand::new();
+    command.manifest_path(root().join("Cargo.toml")).no_deps();
+    command.exec().context("reading cargo metadata")
 }
 
 /// The cargo that started this program, so that a step never switches the toolchain.

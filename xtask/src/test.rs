@@ -1,18 +1,28 @@
 //! `cargo xtask test`: every test of the workspace, and one line that sums them up.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use cargo_metadata::Package;
 
 use crate::{need, step};
 
 /// How long nothing may come after cargo has ended before its output counts as complete.
 const SILENCE: Duration = Duration::from_secs(2);
+
+/// Test targets that wait for processes, timers and disks rather than compute. They run beside the
+/// others, which would leave the processors to them half of the time.
+const WAITING: &[&str] = &["e2e"];
+
+/// With points at which tests kill the program. Each step that compiles the workspace asks for
+/// them, so that nothing is compiled a second time without.
+pub const FEATURES: [&str; 2] = ["--features", "gpool/failpoints"];
 
 /// Runs all tests and sums up how they went.
 ///
@@ -20,15 +30,85 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// If something that the tests need is missing, or cargo cannot be started.
 pub fn run() -> anyhow::Result<Summary> {
     need::provide()?;
+    // Both runs below begin at once, so neither should have to wait until the other has compiled.
+    if !step::succeeds("build of the tests", all_with(&["--no-run"]))? {
+        return Ok(Tally::default().summary(false));
+    }
     step::announce("tests");
-    let mut child = step::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
-        // With points at which tests kill the program.
-        .args(["--features", "gpool/failpoints"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("starting cargo test")?;
+    let others = other_targets()?;
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let selected: Vec<&str> = WAITING.iter().flat_map(|name| ["--test", name]).collect();
+            let mut output = Vec::new();
+            run_one(all_with(&selected), &mut output).map(|summary| (summary, output))
+        });
+        let mut out = io::stdout().lock();
+        let selected: Vec<&str> = others.iter().map(String::as_str).collect();
+        let others = run_one(politely(&all_with(&selected)), &mut out);
+        let documents = run_one(all_with(&["--doc"]), &mut out);
+        let (waiting, output) = waiting.join().expect("no run panics")?;
+        out.write_all(&output).context("passing on the tests' output")?;
+        Ok(waiting.plus(&others?).plus(&documents?))
+    })
+}
+
+/// Runs the tests of one package, those alone whose names contain one of `filters` if there are
+/// any.
+///
+/// # Errors
+/// If there is no such package, or cargo cannot be started.
+pub fn run_package(name: &str, filters: &[&str]) -> anyhow::Result<Summary> {
+    let metadata = step::metadata()?;
+    let is_called = |package: &&Package| {
+        let folder = package.manifest_path.parent().and_then(|folder| folder.file_name());
+        package.name.as_str() == name || folder == Some(name)
+    };
+    let package = metadata.packages.iter().find(is_called);
+    let package = package.with_context(|| {
+        let folders = metadata.packages.iter().filter_map(|it| it.manifest_path.parent());
+        let names: Vec<&str> = folders.filter_map(|folder| folder.file_name()).collect();
+        format!("there is no package {name:?}; there are {}", names.join(", "))
+    })?;
+    let mut command = step::cargo(&["test", "--locked", "--no-fail-fast"]);
+    command.args(["--package", package.name.as_str()]);
+    if package.features.contains_key("failpoints") {
+        command.args(["--features", "failpoints"]);
+    }
+    command.arg("--").args(filters);
+    run_one(command, &mut io::stdout().lock())
+}
+
+/// `cargo test` for the whole workspace. Selecting packages would select other features of their
+/// dependencies, and compile those once more.
+fn all_with(arguments: &[&str]) -> Command {
+    let mut command = step::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    command.args(FEATURES).args(arguments);
+    command
+}
+
+/// Selects every test target but those that wait.
+fn other_targets() -> anyhow::Result<Vec<String>> {
+    let metadata = step::metadata()?;
+    let targets = metadata.packages.iter().flat_map(|package| &package.targets);
+    let names: BTreeSet<&str> =
+        targets.filter(|target| target.is_test()).map(|target| target.name.as_str()).collect();
+    let names = names.into_iter().filter(|name| !WAITING.contains(name));
+    let tests = names.flat_map(|name| ["--test".to_owned(), name.to_owned()]);
+    Ok(["--lib", "--bins"].map(str::to_owned).into_iter().chain(tests).collect())
+}
+
+/// The same command at a lower priority, so that tests with a deadline do not miss it.
+fn politely(command: &Command) -> Command {
+    let mut polite = step::command("nice", &[]);
+    polite.arg(command.get_program()).args(command.get_args());
+    polite
+}
+
+/// Runs one command to its end, passing on what it prints.
+fn run_one(mut command: Command, out: &mut impl Write) -> anyhow::Result<Summary> {
+    let mut child = command.stdout(Stdio::piped()).spawn().context("starting cargo test")?;
     let output = child.stdout.take().expect("standard output was asked for as a pipe");
-    let tally = pass_on(&mut child, &read_lines(output)?, &mut io::stdout().lock())?;
+    let tally = pass_on(&mut child, &read_lines(output)?, out)?;
     let status = child.wait().context("waiting for cargo test")?;
     Ok(tally.summary(status.success()))
 }
@@ -134,6 +214,14 @@ pub struct Summary {
 }
 
 impl Summary {
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            n_passed: self.n_passed + other.n_passed,
+            n_failed: self.n_failed + other.n_failed,
+            n_skipped: self.n_skipped + other.n_skipped,
+        }
+    }
+
     /// Whether nothing failed, neither a test nor the run itself.
     pub fn all_passed(&self) -> bool {
         self.n_failed == 0
@@ -194,6 +282,34 @@ mod tests {
         let tally = pass_on(&mut child, &lines, &mut passed_on).expect("output");
         assert_eq!(passed_on, b"running 1 test\n");
         assert_eq!(tally.n_open, 1);
+    }
+
+    #[test]
+    fn every_test_target_is_in_one_of_the_two_runs() {
+        let others = other_targets().expect("the workspace can be read");
+        assert_eq!(&others[..2], ["--lib", "--bins"]);
+        assert!(others.iter().any(|word| word == "protocol"), "{others:?}");
+        for waiting in WAITING {
+            assert!(!others.iter().any(|word| word == waiting), "{others:?}");
+        }
+        let metadata = step::metadata().expect("the workspace can be read");
+        let targets: Vec<_> = metadata.packages.iter().flat_map(|it| &it.targets).collect();
+        for waiting in WAITING {
+            assert!(targets.iter().any(|it| it.is_test() && it.name == *waiting), "{waiting}");
+        }
+    }
+
+    #[test]
+    fn a_package_that_is_not_there_is_refused_with_those_that_are() {
+        let refused = run_package("nothing", &[]).err().expect("there is none").to_string();
+        assert!(refused.contains("nothing") && refused.contains("xtask"), "{refused}");
+    }
+
+    #[test]
+    fn runs_are_added_up() {
+        let one = Summary { n_passed: 1, n_failed: 0, n_skipped: 2 };
+        let other = Summary { n_passed: 3, n_failed: 1, n_skipped: 0 };
+        assert_eq!(one.plus(&other).to_string(), "4 passed, 1 failed, 2 skipped");
     }
 
     #[test]
