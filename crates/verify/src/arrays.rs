@@ -8,7 +8,7 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, Snapshot, World};
 
-use crate::order::{is_parked, pending, started};
+use crate::job::{is_parked, pending, started};
 use crate::violation::Violation;
 
 /// The row that says what an element, or another job, is: an array's, for those that it may start.

@@ -2,18 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::{
-    JobId, JobNumber, Millis, NodeName, OrderKey, Phase, Plan, Policy, Shape, ShareBetween,
-    Timestamp, Whom,
-};
-use gpool_world::{JobRow, Snapshot, World};
+use gpool_model::{JobNumber, NodeName, Plan, Policy, Shape};
+use gpool_world::{JobRow, Snapshot};
 
-use crate::State;
 use crate::arrays::{Running, left, row_of};
 use crate::course::{self, Course};
-use crate::order::{self, fit_of, is_parked, started};
+use crate::job::started;
+use crate::plan_state::State;
 use crate::planned::comes_after;
-use crate::users::is_capping;
+use crate::shape::shape_of;
 use crate::violation::Violation;
 
 /// After the plan, no job that it leaves waiting fits any node, but where it would be in the way
@@ -90,57 +87,5 @@ pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<
         if waiting != planned || waiting == 0 {
             found.push(Violation::WrongWait { shape: Box::new(shape), planned, waiting });
         }
-    }
-}
-
-/// For how long a job had run when it was paused.
-pub(crate) fn ran(row: &JobRow) -> Millis {
-    match &row.job.phase {
-        Phase::Paused { started_at, since, .. } if is_parked(row) => {
-            let paused = started_at.get().saturating_add(row.job.course.paused.get());
-            Millis::new(since.get().saturating_sub(paused))
-        }
-        _ => Millis::ZERO,
-    }
-}
-
-/// What a job has in common with others, from its records alone.
-pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
-    let policy = world.policy().of_pool(row.spec.pool.as_ref());
-    let asks = policy.order.contains(&OrderKey::Predicted);
-    let step = Shape::STEP.get();
-    let whole = JobId { element: None, ..row.job.id };
-    let own = Whom::Job { id: whole };
-    let uid = row.spec.owner.uid;
-    let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
-    let is_told = world.limits_slots()
-        || !world.policy().user_caps.is_none()
-        || world.policy().share_between == ShareBetween::Users
-        || is_capping(world, &row.spec.project)
-        || world.reservations().values().any(|it| is_for(&it.whom));
-    let is_reserved = world.reservations().values().any(|it| it.whom == own);
-    Shape {
-        project: row.spec.project.clone(),
-        uid: is_told.then_some(uid),
-        reserved_as: is_reserved.then_some(whole),
-        domain: order::domain(world.policy(), row).1.cloned(),
-        priority: row.job.priority,
-        preemptible: row.spec.life.preemptible == Some(true),
-        joins: row.spec.joins.is_some(),
-        takes: row.spec.time_limit.map(|limit| {
-            let limit = limit.saturating_sub(ran(row));
-            let n_steps = (limit.get().saturating_add(row.spec.grace.get())).div_ceil(step);
-            Millis::new(n_steps.saturating_mul(step))
-        }),
-        predicted: world.prediction(&row.spec).filter(|_| asks).map(|prediction| {
-            let length = prediction.p50.get();
-            let shifts = (0..u64::BITS).find(|shift| 1 << shift >= length);
-            Millis::new(shifts.map_or(u64::MAX, |shift| 1 << shift))
-        }),
-        level: policy.order.contains(&OrderKey::Attained).then(|| {
-            let level = order::level(world.policy(), row, Timestamp::ZERO);
-            u8::try_from(level).unwrap_or(u8::MAX)
-        }),
-        fit: fit_of(row),
     }
 }

@@ -6,18 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    AllocationState, Bytes, Decision, Device, Exit, GpuRequest, JobId, JobSpec, MilliCpu, Millis,
-    Node, NodeName, Phase, Placement, Plan, ProjectName, ResourceKind, Resources, Shape, Slot,
-    SlotPart, Timestamp,
+    AllocationState, Decision, Device, Exit, GpuRequest, JobId, JobSpec, Millis, Node, NodeName,
+    Phase, Placement, Plan, ProjectName, ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
-use crate::conserve::ran;
-use crate::order::taken_by;
+use crate::job::{ran, taken_by};
 use crate::projects::upwards;
 use crate::tally::{
-    BESIDE, add, booked, capacity, has_all, has_at, is_at, is_of, unusable, with_plain,
+    BESIDE, add, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of, on_node,
+    unusable, with_plain,
 };
 
 /// A stretch of time; without an end it is for ever.
@@ -317,22 +316,6 @@ fn repeated(amounts: &Resources, times: u64) -> Resources {
         sum.set(kind.clone(), amount.saturating_mul(times));
     }
     sum
-}
-
-/// What one node is asked for beside devices, by all tasks that it gets.
-pub(crate) fn on_node(fit: &Fit) -> Resources {
-    let n_tasks = u64::from(fit.gang.tasks_per_node);
-    let times = |amount: u64| amount.saturating_mul(n_tasks);
-    let asked = Resources::none()
-        .with_cpus(MilliCpu::new(times(fit.cpus.get())))
-        .with_memory(Bytes::new(times(fit.memory.get())))
-        .with_tasks(if fit.at.is_empty() { fit.gang.tasks_per_node } else { 0 });
-    with_plain(asked, fit.gpus.is_none())
-}
-
-/// How many devices one node is asked for, by all tasks that it gets.
-pub(crate) fn devices_on_node(fit: &Fit) -> u64 {
-    u64::from(fit.gpus.n_devices()) * u64::from(fit.gang.tasks_per_node)
 }
 
 /// Whether a node, or a device of it, is kept from work of a shape at any time of a stretch.

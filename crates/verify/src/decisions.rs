@@ -3,35 +3,18 @@
 use std::collections::BTreeSet;
 
 use gpool_model::{
-    Attempt, Bytes, Decision, Device, DeviceUuid, Exit, Gang, GpuRequest, JobId, JobSpec, MilliGpu,
+    Attempt, Bytes, Decision, Device, DeviceUuid, Exit, GpuRequest, JobId, JobSpec, MilliGpu,
     NodeName, Phase, Placement, Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
 };
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, attempt_of, row_of};
-use crate::order::{is_parked, places_of, taken_by};
+use crate::job::{is_parked, is_spread, n_tasks, places_of, taken_by};
 use crate::tally::{
     BESIDE, Holding, NodeTally, Presence, Tally, add, capacity, has_all, is_of, milli_of, unusable,
 };
 use crate::users::{self, Users};
 use crate::violation::Violation;
-
-/// How many tasks a job has.
-pub(crate) fn n_tasks(spec: &JobSpec) -> usize {
-    let Gang { nodes, tasks_per_node, .. } = spec.gang;
-    usize::try_from(u64::from(nodes) * u64::from(tasks_per_node)).unwrap_or(usize::MAX)
-}
-
-/// Whether tasks are on as many different nodes as they should be, as many on each, unless they may
-/// be anywhere; those of one node one after the other.
-pub(crate) fn is_spread<'a>(gang: Gang, nodes: impl Iterator<Item = &'a NodeName>) -> bool {
-    let nodes: Vec<&NodeName> = nodes.collect();
-    let groups: Vec<&[&NodeName]> = nodes.chunk_by(|one, next| one == next).collect();
-    let distinct: BTreeSet<&NodeName> = nodes.iter().copied().collect();
-    let is_full = |group: &&[&NodeName]| u32::try_from(group.len()) == Ok(gang.tasks_per_node);
-    let is_even = || u32::try_from(distinct.len()) == Ok(gang.nodes) && groups.iter().all(is_full);
-    groups.len() == distinct.len() && (gang.anywhere || is_even())
-}
 
 /// Checks every decision in turn and books it, so that the next one meets what this one took.
 pub(crate) fn check(
@@ -72,26 +55,8 @@ pub(crate) fn check(
             found.push(Violation::NoSuchJob { job });
             continue;
         };
-        let waits = match &row.job.phase {
-            Phase::Pending { .. } => !resumes,
-            Phase::Paused { held: None, .. } => resumes && is_parked(row),
-            _ => false,
-        };
-        if !waits {
-            found.push(Violation::NotPending { job, state: row.job.phase.state() });
-        }
-        if resumes && *placements != places_of(row) {
-            found.push(Violation::GoesOnElsewhere { job });
-        }
-        let next = match &row.job.array {
-            None => row.job.attempt,
-            // It is its elements that start, not the array.
-            Some(_) if job.element.is_none() => {
-                found.push(Violation::WrongArray { job, what: "it is started as a whole" });
-                continue;
-            }
-            Some(array) => attempt_of(row, array, job),
-        };
+        let next = check_turn(row, (job, resumes), placements, found);
+        let Some(next) = next else { continue };
         if attempt != next {
             found.push(Violation::WrongAttempt { job, plan: attempt, next });
         }
@@ -111,6 +76,36 @@ pub(crate) fn check(
         if ranks.len() > 1 {
             found.push(Violation::MixedKinds { job });
         }
+    }
+}
+
+/// Checks that a job waits, to start or to go on where it was, and returns the attempt that it
+/// would start as; `None` for an array as a whole.
+fn check_turn(
+    row: &JobRow,
+    (job, resumes): (JobId, bool),
+    placements: &[Placement],
+    found: &mut Vec<Violation>,
+) -> Option<Attempt> {
+    let waits = match &row.job.phase {
+        Phase::Pending { .. } => !resumes,
+        Phase::Paused { held: None, .. } => resumes && is_parked(row),
+        _ => false,
+    };
+    if !waits {
+        found.push(Violation::NotPending { job, state: row.job.phase.state() });
+    }
+    if resumes && *placements != places_of(row) {
+        found.push(Violation::GoesOnElsewhere { job });
+    }
+    match &row.job.array {
+        None => Some(row.job.attempt),
+        // It is its elements that start, not the array.
+        Some(_) if job.element.is_none() => {
+            found.push(Violation::WrongArray { job, what: "it is started as a whole" });
+            None
+        }
+        Some(array) => Some(attempt_of(row, array, job)),
     }
 }
 

@@ -9,13 +9,15 @@ mod arrays;
 mod conserve;
 mod course;
 mod decisions;
+mod job;
 mod ledger;
-mod loans;
 mod order;
+mod plan_state;
 mod planned;
 mod projects;
 mod reasons;
 mod reserved;
+mod shape;
 mod state;
 mod tally;
 mod users;
@@ -24,32 +26,14 @@ mod violation;
 use std::collections::BTreeSet;
 
 use gpool_model::{Decision, NodeName, Plan, Policy, Reason, Shape};
-use gpool_world::{JobRow, Snapshot};
+use gpool_world::Snapshot;
 
 pub use violation::{Unusable, Violation};
 
+use plan_state::State;
 use projects::Projects;
 use tally::Tally;
 use users::Users;
-
-/// What is held, by whom and where, at one moment of a plan.
-struct State<'a> {
-    tally: Tally<'a>,
-    users: Users,
-    projects: Projects,
-    /// What a plan leaves waiting for its project's quota; whether it is so is asked with the
-    /// reasons.
-    quota_waits: BTreeSet<&'a Shape>,
-}
-
-impl State<'_> {
-    /// Whether a job is kept by what its user or its project may have, whatever is free.
-    fn keeps(&self, snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow) -> bool {
-        self.users.is_capped(snapshot.world, policy, row)
-            || self.projects.exceeded(snapshot.world, row).is_some()
-            || self.quota_waits.contains(&conserve::shape_of(snapshot.world, row))
-    }
-}
 
 /// What a plan breaks, seen from the jobs that it starts and the nodes that it touches: cheap
 /// enough for every cycle. A plan that breaks anything must not be applied.

@@ -10,11 +10,11 @@ use gpool_model::{
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::{Running, left, row_of};
-use crate::conserve::shape_of;
 use crate::course::{Course, reservation_turns, reserved, started, stretch};
-use crate::decisions::{is_spread, n_tasks};
-use crate::order::{compare, domain, is_escalated, pending, taken_by};
+use crate::job::{domain, is_escalated, is_spread, n_tasks, pending, taken_by};
+use crate::order::compare;
 use crate::projects::{are_bounded, are_shared};
+use crate::shape::shape_of;
 use crate::tally::unusable;
 use crate::users::Users;
 use crate::violation::Violation;
@@ -77,7 +77,7 @@ fn add_started<'a>(
     snapshot: &Snapshot<'_>,
     plan: &Plan,
     course: &mut Course<'a>,
-    (job, placements): (JobId, &'a [gpool_model::Placement]),
+    (job, placements): (JobId, &'a [Placement]),
 ) {
     course.take_back_for(snapshot, plan, job);
     let Some(row) = row_of(snapshot.world, job) else { return };
@@ -151,17 +151,13 @@ fn expected(
     mut users: Users,
 ) -> Vec<(JobId, Timestamp)> {
     let world = snapshot.world;
-    let most = |policy: &Policy| match policy.planned_starts {
-        PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
-        PlannedStarts::All => ALL_MAX,
-    };
-    let starts: BTreeMap<JobId, &[gpool_model::Placement]> =
+    let starts: BTreeMap<JobId, &[Placement]> =
         (plan.decisions.iter()).filter_map(Decision::started).collect();
     let reasons: BTreeMap<&Shape, &Reason> =
         plan.waits.iter().map(|wait| (&*wait.shape, &wait.reason)).collect();
     let mut rows: Vec<&JobRow> = pending(snapshot).collect();
     rows.sort_by(|one, other| compare(snapshot, policy, one, other));
-    let started_jobs = crate::order::started(plan);
+    let started_jobs = crate::job::started(plan);
     let left: BTreeSet<JobId> =
         left(snapshot, &started_jobs).into_iter().map(|(row, _)| row.job.id).collect();
     let running = Running::of(world, plan);
@@ -176,32 +172,19 @@ fn expected(
             (tops, unknown, n_planned) = (BTreeSet::new(), BTreeSet::new(), 0);
         }
         let own_policy = policy.of_pool(row.spec.pool.as_ref());
-        let own: Vec<JobId> = match &row.job.array {
-            None => vec![row.job.id],
-            Some(_) => {
-                let of = |element| JobId { element, ..row.job.id };
-                let elements = starts.range(of(Some(0))..=of(Some(u32::MAX)));
-                let elements = elements.map(|(id, _)| *id);
-                elements.filter(|id| world.job(*id).is_none()).collect()
-            }
-        };
-        for id in own {
+        for id in started_of(snapshot, &starts, row) {
             if let Some(placements) = starts.get(&id) {
                 add_started(snapshot, plan, &mut course, (id, placements));
                 users.add(world, row);
             }
         }
-        if !left.contains(&row.job.id)
-            || running.is_full(world, row.job.id.number)
-            || users.is_capped(world, policy, row)
-        {
-            continue;
-        }
+        let is_open = left.contains(&row.job.id)
+            && n_planned < most(own_policy)
+            && unknown.len() < UNKNOWN_MAX
+            && !running.is_full(world, row.job.id.number)
+            && !users.is_capped(world, policy, row);
         let shape = shape_of(world, row);
-        if n_planned >= most(own_policy) || unknown.len() >= UNKNOWN_MAX {
-            continue;
-        }
-        if !reasons.get(&shape).is_some_and(|reason| waits_for_room(reason)) {
+        if !is_open || !reasons.get(&shape).is_some_and(|reason| waits_for_room(reason)) {
             continue;
         }
         let by_priority = own_policy.order.contains(&OrderKey::Priority);
@@ -217,11 +200,7 @@ fn expected(
         };
         // Where exactly is the plan's to choose, and looked at by itself.
         let id = row.job.id;
-        let is_own = |job: JobId| match row.job.array {
-            None => job == id,
-            Some(_) => job.number == id.number && job.element.is_some(),
-        };
-        let own = plan.planned.iter().find(|it| is_own(it.job) && it.at == at);
+        let own = plan.planned.iter().find(|it| is_of(row, it.job) && it.at == at);
         for placement in own.iter().flat_map(|it| &it.placements) {
             course.add(placement, row, stretch(&shape, at));
         }
@@ -233,6 +212,39 @@ fn expected(
         }
     }
     expected
+}
+
+/// How many planned starts a policy asks for at most.
+fn most(policy: &Policy) -> usize {
+    match policy.planned_starts {
+        PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
+        PlannedStarts::All => ALL_MAX,
+    }
+}
+
+/// The jobs of a row that a plan starts: itself, or new elements of an array.
+fn started_of(
+    snapshot: &Snapshot<'_>,
+    starts: &BTreeMap<JobId, &[Placement]>,
+    row: &JobRow,
+) -> Vec<JobId> {
+    match &row.job.array {
+        None => vec![row.job.id],
+        Some(_) => {
+            let of = |element| JobId { element, ..row.job.id };
+            let elements = starts.range(of(Some(0))..=of(Some(u32::MAX)));
+            let elements = elements.map(|(id, _)| *id);
+            elements.filter(|id| snapshot.world.job(*id).is_none()).collect()
+        }
+    }
+}
+
+/// Whether a job is that of a row, or an element of its array.
+fn is_of(row: &JobRow, job: JobId) -> bool {
+    match row.job.array {
+        None => job == row.job.id,
+        Some(_) => job.number == row.job.id.number && job.element.is_some(),
+    }
 }
 
 fn waits_for_room(reason: &Reason) -> bool {

@@ -1,22 +1,25 @@
 //! What projects hold, counted anew from all jobs, and whether they may have more: never above a
 //! limit, and what can't be taken back never above what is guaranteed.
 
+mod loans;
+mod taken_back;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::reason::Bound;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Decision, Exit, JobId, MilliCpu, Millis, MinRuntime,
-    NodeName, OrderKey, Phase, Placement, Plan, Policy, Project, ProjectName, ResourceKind,
-    Resources, ShareBetween, Slot, TakenBack, Timestamp,
+    Allocation, AllocationState, Bytes, Decision, Exit, JobId, MilliCpu, NodeName, Placement, Plan,
+    Policy, Project, ProjectName, ResourceKind, Resources, ShareBetween, Slot,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
-use crate::decisions::n_tasks;
-use crate::loans::{Guarantees, Loans, is_evictable};
-use crate::order::{self, is_parked};
+use crate::job::{is_parked, n_tasks};
 use crate::tally::add;
 use crate::violation::Violation;
+
+use loans::{Guarantees, Loans, is_evictable};
+use taken_back::TakenJob;
 
 /// What projects and those above them hold: all of it, and what can't be taken back.
 #[derive(Debug, Clone, Default)]
@@ -281,43 +284,8 @@ pub(crate) fn check(
             }
             Decision::Evict { job, why, beneficiary, exit, .. } => {
                 let Some(row) = row_of(world, *job) else { continue };
-                let taker = row_of(world, *beneficiary).map(|it| &it.spec.project);
-                let (is_own, safe_for): (bool, fn(&MinRuntime) -> Option<Millis>) = match why {
-                    TakenBack::Reclaim => {
-                        let taker = taker.unwrap_or(&row.spec.project);
-                        (!loans.has(&projects, row, taker), |it| it.reclaim)
-                    }
-                    TakenBack::Preempt | TakenBack::Rotate | TakenBack::Shrink => {
-                        (false, |it| it.preempt)
-                    }
-                    TakenBack::Consolidate => (false, |_| None),
-                };
-                if is_own {
-                    found.push(Violation::OwnTakenBack { job: *job });
-                }
-                if loans.is_too_new(row, safe_for) {
-                    let what = "it was started too lately";
-                    found.push(Violation::WrongEviction { job: *job, what });
-                }
-                if *why == TakenBack::Consolidate
-                    && !is_moved(snapshot, policy, (row, *exit), *beneficiary)
-                {
-                    let what = "it does not save its work, or it or the other came just now";
-                    found.push(Violation::WrongEviction { job: *job, what });
-                }
-                if *why == TakenBack::Preempt && !gives_way(snapshot, policy, row, *beneficiary) {
-                    let what = "it has no lower priority than another of its project";
-                    found.push(Violation::WrongEviction { job: *job, what });
-                }
-                if *why == TakenBack::Rotate && !has_had_more(snapshot, policy, row, *beneficiary) {
-                    let what = "it has not had more GPU-time than another of its project, or was \
-                                started just now";
-                    found.push(Violation::WrongEviction { job: *job, what });
-                }
-                if *why == TakenBack::Shrink && !is_extra(world, policy, row, *beneficiary) {
-                    let what = "it makes no job larger, or room for nobody who goes before that";
-                    found.push(Violation::WrongEviction { job: *job, what });
-                }
+                let taken = TakenJob { row, why: *why, exit: *exit, beneficiary: *beneficiary };
+                taken_back::check(snapshot, policy, (&projects, &mut loans), &taken, found);
                 projects.remove(world, row, *exit);
                 continue;
             }
@@ -329,85 +297,6 @@ pub(crate) fn check(
         }
         projects.add(world, row, &asked);
     }
-}
-
-/// Whether a job gives way to another for its priority, and not before that for the GPU-time that
-/// it has had.
-fn gives_way(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: JobId) -> bool {
-    row_of(snapshot.world, other).is_some_and(|other| {
-        let is_of_one = are_of_one(policy, row, other);
-        let now = snapshot.now;
-        let by_priority = match policy.of_pool(row.spec.pool.as_ref()).order[..] {
-            [OrderKey::Priority, ..] => true,
-            [OrderKey::Attained, OrderKey::Priority, ..] => {
-                level_asked(policy, other, now) == order::level(policy, row, now)
-            }
-            _ => false,
-        };
-        is_of_one && by_priority && row.job.priority < other.job.priority
-    })
-}
-
-/// Whether one of two jobs may go before the other one that runs: they are of one project, and the
-/// same policy decides about them.
-fn are_of_one(policy: &Policy, row: &JobRow, other: &JobRow) -> bool {
-    (row.spec.project == other.spec.project || !policy.shares())
-        && order::domain(policy, row) == order::domain(policy, other)
-}
-
-/// How much GPU-time counts for a job that waits: none once it is escalated.
-fn level_asked(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
-    match order::is_escalated(row, policy, now) {
-        Some(true) => 0,
-        _ => order::level(policy, row, now),
-    }
-}
-
-/// Whether a job has run for long enough and gives way to another that has had less GPU-time.
-fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: JobId) -> bool {
-    let Snapshot { world, now } = *snapshot;
-    let started_at = match &row.job.phase {
-        Phase::Starting { since, .. } => *since,
-        Phase::Running { started_at, .. } => *started_at,
-        _ => return false,
-    };
-    row_of(world, other).is_some_and(|other| {
-        let own_policy = policy.of_pool(row.spec.pool.as_ref());
-        are_of_one(policy, row, other)
-            && own_policy.order.contains(&OrderKey::Attained)
-            && level_asked(policy, other, now) < order::level(policy, row, now)
-            && started_at.after(own_policy.min_run) <= now
-    })
-}
-
-/// Whether a job may be moved for another: where its policy moves any, it has run for a while and
-/// saves its work, and the other has waited for a while.
-fn is_moved(
-    snapshot: &Snapshot<'_>,
-    policy: &Policy,
-    (row, exit): (&JobRow, Exit),
-    other: JobId,
-) -> bool {
-    let own_policy = policy.of_pool(row.spec.pool.as_ref());
-    let Phase::Running { started_at, .. } = &row.job.phase else { return false };
-    own_policy.consolidate
-        && exit == Exit::Checkpoint
-        && started_at.after(row.job.course.paused).after(own_policy.min_run) <= snapshot.now
-        && row_of(snapshot.world, other).is_some_and(|it| {
-            policy.of_pool(it.spec.pool.as_ref()).n_moved_for(&it.job, &it.spec, snapshot.now) > 0
-        })
-}
-
-/// Whether a job makes another one larger, and gives way for that to one of its project.
-fn is_extra(world: &World, policy: &Policy, row: &JobRow, other: JobId) -> bool {
-    row_of(world, other).is_some_and(|other| {
-        let order = &policy.of_pool(row.spec.pool.as_ref()).order;
-        let by_priority = order.first() == Some(&OrderKey::Priority);
-        are_of_one(policy, row, other)
-            && row.spec.joins.is_some()
-            && other.spec.joins.is_none()
-            && (!by_priority || row.job.priority <= other.job.priority)
-    })
 }
 
 fn is_leaving(state: &AllocationState) -> bool {

@@ -1,24 +1,26 @@
 //! Whether what a plan gives as the reason of a wait is so. A reason holds at the moment when its
 //! job was considered, between the state before the plan and the one after it.
 
-use gpool_model::plan::Fit;
+mod room;
+
 use gpool_model::policy::UserCap;
 use gpool_model::{
-    Device, GpuAmount, Node, NodeName, Plan, PlannedStart, Policy, ProjectName, Reason,
-    ReservationName, ResourceKind, Wait,
+    Device, Node, NodeName, Plan, PlannedStart, Policy, ProjectName, Reason, ReservationName, Wait,
 };
-use gpool_world::{JobRow, Snapshot, World};
+use gpool_world::{JobRow, Snapshot};
 
-use crate::State;
 use crate::arrays::Running;
-use crate::conserve::shape_of;
-use crate::course::{devices_on_node, is_reserved_for, kinds, most_on, on_node, stretch};
-use crate::order::pending;
+use crate::course::{is_reserved_for, stretch};
+use crate::job::pending;
+use crate::plan_state::State;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
-use crate::tally::{NodeTally, Tally, capacity, drain_of, has_at, is_at, is_of};
+use crate::shape::shape_of;
+use crate::tally::Tally;
 use crate::users::{self, Users};
 use crate::violation::Violation;
+
+use room::{Moment, between};
 
 /// Checks the reason of each wait.
 pub(crate) fn check(
@@ -168,262 +170,4 @@ fn is_kept(
             && !it.whom.admits(&wait.shape)
             && window.is_some_and(|it| when.until.is_none_or(|until| it.from < until))
     })
-}
-
-/// The states between which a job was considered.
-struct Moment<'a> {
-    world: &'a World,
-    fit: &'a Fit,
-    before: &'a Tally<'a>,
-    after: &'a Tally<'a>,
-}
-
-impl Moment<'_> {
-    fn is_true(&self, reason: &Reason) -> bool {
-        let asked = u32::try_from(devices_on_node(self.fit)).unwrap_or(u32::MAX);
-        let are_instances = matches!(self.fit.gpus.amount, GpuAmount::Instances { .. });
-        let may_use = |node: &&NodeTally<'_>| node.node.connected && self.is_here(node);
-        let mut connected = self.before.nodes.values().filter(may_use);
-        match reason {
-            Reason::GpusNotFree { need, free, of_instances } => {
-                let total = |tally: &Tally<'_>| -> u32 {
-                    let nodes = tally.nodes.values().filter(may_use);
-                    nodes.map(|node| node.n_free(&self.fit.gpus)).sum()
-                };
-                *need == asked
-                    && *of_instances == are_instances
-                    && free < need
-                    && between(*free, total(self.after), total(self.before))
-            }
-            Reason::GpusNotFreeTogether { need, free, node, of_instances } => {
-                let most = |node: &NodeTally<'_>| {
-                    node.most_of_a_kind(&self.fit.gpus, |device| node.is_free(device))
-                };
-                *need == asked
-                    && *of_instances == are_instances
-                    && free < need
-                    && self.at(node, |before, after| between(*free, most(after), most(before)))
-            }
-            Reason::NodesNotFree { need, free, able }
-            | Reason::TasksNotFree { need, free, able } => {
-                let with_room = |tally: &Tally<'_>| {
-                    self.most_nodes(tally, |node, device| node.has(device, &self.fit.gpus), true)
-                };
-                let could = self.most_nodes(
-                    self.before,
-                    |node, device| node.node.drain_of(&device.uuid).is_none(),
-                    false,
-                );
-                let of_tasks = matches!(reason, Reason::TasksNotFree { .. });
-                *need == self.fit.gang.nodes
-                    && of_tasks == self.fit.gang.anywhere
-                    && *need > 1
-                    && free < need
-                    && *able == could
-                    && between(*free, with_room(self.after), with_room(self.before))
-            }
-            Reason::PausedOn { node, indexes, free } => {
-                let own = |node: &NodeTally<'_>| -> Vec<u32> {
-                    let devices = node.node.devices.iter();
-                    let own = devices.filter(|device| has_at(node.node, device, self.fit));
-                    own.map(|device| device.index).collect()
-                };
-                let n_free = |node: &NodeTally<'_>| -> u32 {
-                    let devices = node.node.devices.iter();
-                    let free = devices.filter(|device| {
-                        has_at(node.node, device, self.fit) && node.has(device, &self.fit.gpus)
-                    });
-                    u32::try_from(free.count()).unwrap_or(u32::MAX)
-                };
-                !self.fit.at.is_empty()
-                    && (*free as usize) < indexes.len()
-                    && self.at(node, |before, after| {
-                        own(before) == *indexes && between(*free, n_free(after), n_free(before))
-                    })
-            }
-            Reason::GpuShareNotFree { need, share, free, node, largest } => {
-                let gpus = &self.fit.gpus;
-                let with_room = |node: &NodeTally<'_>| {
-                    node.most_of_a_kind(gpus, |device| node.has(device, gpus))
-                };
-                let room = |tally: &Tally<'_>| {
-                    let nodes = tally.nodes.values().filter(may_use);
-                    let rooms = nodes.flat_map(|node| {
-                        let devices = node.node.devices.iter();
-                        let of_kind = devices.filter(|device| gpus.rank_of(device).is_some());
-                        of_kind.map(|device| node.room(device))
-                    });
-                    rooms.max().unwrap_or_default()
-                };
-                *need == asked
-                    && free < need
-                    && gpus.share() == Some(*share)
-                    && between(*largest, room(self.after), room(self.before))
-                    && self.at(node, |before, after| {
-                        between(*free, with_room(after), with_room(before))
-                    })
-            }
-            Reason::GpuModelMissing { asked: gpus, most } => {
-                let most_there = connected.map(|node| node.most_of_a_kind(gpus, |_| true)).max();
-                *gpus == self.fit.gpus && *most < asked && most_there == Some(*most)
-            }
-            Reason::GpuMemoryTooSmall { need, largest } => {
-                let devices = connected.flat_map(|node| &node.node.devices);
-                self.fit.gpus.memory_needed() == Some(*need)
-                    && largest < need
-                    && devices.map(|device| device.memory).max().unwrap_or_default() == *largest
-            }
-            Reason::CpuOrMemShort { kind, need, free, node } => {
-                let row = self.before.nodes.get(node).map(|tally| tally.node);
-                // A paused job goes on with all that it has there.
-                let times = row.filter(|_| !self.fit.at.is_empty()).map(|it| most_on(it, self.fit));
-                let needed = match kind {
-                    ResourceKind::Cpu | ResourceKind::Memory | ResourceKind::Tasks => {
-                        on_node(self.fit).get(kind).saturating_mul(times.unwrap_or(1))
-                    }
-                    ResourceKind::Gpu
-                    | ResourceKind::GpuModel(_)
-                    | ResourceKind::GpuPool(_)
-                    | ResourceKind::GpuMemory
-                    | ResourceKind::PlainTasks
-                    | ResourceKind::UserTasks
-                    | ResourceKind::Node
-                    | ResourceKind::MigProfile(_)
-                    | ResourceKind::PauseMemory => return false,
-                };
-                *need == needed
-                    && free < need
-                    && self.at(node, |before, after| {
-                        between(*free, after.free(kind), before.free(kind))
-                    })
-            }
-            Reason::SlotsKeptForGpus { node, need, free, most, slots } => {
-                let kind = ResourceKind::PlainTasks;
-                let row = self.before.nodes.get(node).map(|tally| tally.node);
-                let there = row.map(|it| (capacity(it, &kind), capacity(it, &ResourceKind::Tasks)));
-                there == Some((*most, *slots))
-                    && *need == on_node(self.fit).get(&kind)
-                    && free < need
-                    && self.at(node, |before, after| {
-                        between(*free, after.free(&kind), before.free(&kind))
-                    })
-            }
-            Reason::NodeOccupied { node, exclusive } => {
-                *exclusive == self.fit.is_exclusive()
-                    && self.at(node, |_, after| after.is_occupied(None, *exclusive, false))
-            }
-            Reason::AgentUnreachable { node } => {
-                let nobody_answers = connected.next().is_none();
-                let has_kind = self.before.nodes.get(node).is_some_and(|node| {
-                    let most = node.most_of_a_kind(&self.fit.gpus, |_| true);
-                    !node.node.connected && self.is_here(node) && asked <= most
-                });
-                nobody_answers || has_kind
-            }
-            Reason::OnlyInPool { pool, n_nodes } => {
-                let mut nodes = self.before.nodes.values();
-                let nobody = !nodes.any(|node| is_of(node.node, Some(pool), None));
-                self.fit.pool.as_ref() == Some(pool) && *n_nodes == 0 && nobody
-            }
-            Reason::OnlyOnNodes { nodes, n_nodes, n_left_out, .. } => {
-                let pool = self.fit.pool.as_ref();
-                let of_pool = self.before.nodes.values().filter(|it| is_of(it.node, pool, None));
-                let nobody = !self.before.nodes.values().any(|node| self.is_here(node));
-                self.fit.nodes.as_ref() == Some(nodes)
-                    && *n_nodes == 0
-                    && usize::try_from(*n_left_out) == Ok(of_pool.count())
-                    && nobody
-            }
-            Reason::NodeDrained { node, index, by, reason } => {
-                let undrained = |node: &NodeTally<'_>, device: &Device| {
-                    node.node.drain_of(&device.uuid).is_none()
-                };
-                let n_others = self.most_nodes(self.before, undrained, false);
-                let nobody_else = n_others < self.fit.gang.nodes;
-                let is_so = self.before.nodes.get(node).is_some_and(|node| {
-                    let drain = match index {
-                        None => node.node.drain.as_ref(),
-                        Some(index) => {
-                            let mut devices = node.node.devices.iter();
-                            let device = devices.find(|device| device.index == *index);
-                            device.and_then(|it| drain_of(node.node, it))
-                        }
-                    };
-                    drain.is_some_and(|drain| drain.by == *by && drain.reason == *reason)
-                        && may_use(&node)
-                        && asked <= node.most_of_a_kind(&self.fit.gpus, |_| true)
-                });
-                nobody_else && is_so
-            }
-            // What is said of single jobs, or beside the decisive reason, is no reason of a shape.
-            _ => false,
-        }
-    }
-
-    /// How many times so many devices of a node are enough, at most as often as it may be there.
-    fn times_in(&self, node: &Node, n_devices: u64) -> u64 {
-        let most = most_on(node, self.fit);
-        n_devices.checked_div(devices_on_node(self.fit)).unwrap_or(most).min(most)
-    }
-
-    /// How many times nodes that take work have as many devices that pass, of one model of the
-    /// request, and the room beside them: what is free, or all there is.
-    fn most_nodes(
-        &self,
-        tally: &Tally<'_>,
-        passes: impl Fn(&NodeTally<'_>, &Device) -> bool,
-        is_free: bool,
-    ) -> u32 {
-        let gpus = &self.fit.gpus;
-        let with_rest = |node: &NodeTally<'_>| {
-            let needed = on_node(self.fit);
-            let times = needed.iter().filter_map(|(kind, amount)| match is_free {
-                true => node.free(kind).checked_div(amount),
-                false => capacity(node.node, kind).checked_div(amount),
-            });
-            match is_free && node.is_occupied(None, self.fit.is_exclusive(), false) {
-                true => 0,
-                false => times.min().unwrap_or(u64::MAX),
-            }
-        };
-        let counts = kinds(self.world, self.fit).into_iter().map(|(rank, model)| {
-            let with_devices = |node: &NodeTally<'_>| {
-                let of_rank = |device: &&Device| {
-                    gpus.rank_of(device) == Some(rank)
-                        && model.is_none_or(|model| device.model == model)
-                };
-                let devices = node.node.devices.iter().filter(of_rank);
-                let devices = devices.filter(|device| passes(node, device));
-                self.times_in(node.node, devices.count() as u64)
-            };
-            let nodes = tally.nodes.values();
-            let takes = |node: &&NodeTally<'_>| {
-                node.node.connected && node.node.drain.is_none() && self.is_here(node)
-            };
-            let open = nodes.filter(takes);
-            let times = open.map(|node| with_devices(node).min(with_rest(node)));
-            times.fold(0, u64::saturating_add)
-        });
-        u32::try_from(counts.max().unwrap_or(0)).unwrap_or(u32::MAX)
-    }
-
-    /// Whether a node is one of those that it may use.
-    fn is_here(&self, tally: &NodeTally<'_>) -> bool {
-        is_of(tally.node, self.fit.pool.as_ref(), self.fit.nodes.as_deref())
-            && is_at(tally.node, self.fit)
-    }
-
-    /// Whether something holds of a connected node before and after the plan.
-    fn at(&self, name: &NodeName, holds: impl Fn(&NodeTally<'_>, &NodeTally<'_>) -> bool) -> bool {
-        match (self.before.nodes.get(name), self.after.nodes.get(name)) {
-            (Some(before), Some(after)) => {
-                before.node.connected && self.is_here(before) && holds(before, after)
-            }
-            _ => false,
-        }
-    }
-}
-
-fn between<T: Copy + Ord>(value: T, least: T, most: T) -> bool {
-    least <= value && value <= most
 }

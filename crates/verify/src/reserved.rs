@@ -4,8 +4,9 @@ use gpool_model::{Millis, Placement, Plan, Reservation, Timestamp};
 use gpool_world::{JobRow, Snapshot};
 
 use crate::arrays::row_of;
-use crate::conserve::{ran, shape_of};
 use crate::course::is_reserved_for;
+use crate::job::ran;
+use crate::shape::shape_of;
 use crate::violation::Violation;
 
 /// Nobody is started on what a reservation keeps for others while he would run.

@@ -10,11 +10,11 @@ use gpool_model::{
 use gpool_world::{DeviceLedger, Head, JobRow, Line, NodeRow, Snapshot, World};
 
 use crate::arrays::{check_row, weight};
-use crate::conserve::shape_of;
-use crate::decisions::{check_shared, is_spread, n_tasks};
+use crate::decisions::check_shared;
+use crate::job::{is_escalated, is_spread, n_tasks};
 use crate::ledger::{check_capacity, check_ledger};
-use crate::order::is_escalated;
 use crate::projects::check_holdings;
+use crate::shape::shape_of;
 use crate::tally::{NodeTally, Tally};
 use crate::violation::Violation;
 

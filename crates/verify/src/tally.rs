@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Device, DeviceHealth, DeviceUuid, Drain, GpuRequest, JobId,
-    Node, NodeFilter, NodeName, PoolName, ResourceKind, Resources, SlotPart, TaskId,
+    MilliCpu, Node, NodeFilter, NodeName, PoolName, ResourceKind, Resources, SlotPart, TaskId,
 };
 use gpool_world::{JobRow, NodeRow, World};
 
-use crate::course::{devices_on_node, on_node};
 use crate::violation::Unusable;
 
 /// What tasks hold on the nodes that were asked for.
@@ -320,4 +319,20 @@ pub(crate) fn add(sum: &mut Resources, more: &Resources) {
         let total = sum.get(kind).saturating_add(amount);
         sum.set(kind.clone(), total);
     }
+}
+
+/// What one node is asked for beside devices, by all tasks that it gets.
+pub(crate) fn on_node(fit: &Fit) -> Resources {
+    let n_tasks = u64::from(fit.gang.tasks_per_node);
+    let times = |amount: u64| amount.saturating_mul(n_tasks);
+    let asked = Resources::none()
+        .with_cpus(MilliCpu::new(times(fit.cpus.get())))
+        .with_memory(Bytes::new(times(fit.memory.get())))
+        .with_tasks(if fit.at.is_empty() { fit.gang.tasks_per_node } else { 0 });
+    with_plain(asked, fit.gpus.is_none())
+}
+
+/// How many devices one node is asked for, by all tasks that it gets.
+pub(crate) fn devices_on_node(fit: &Fit) -> u64 {
+    u64::from(fit.gpus.n_devices()) * u64::from(fit.gang.tasks_per_node)
 }

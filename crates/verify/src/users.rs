@@ -7,7 +7,7 @@ use gpool_model::{MilliGpu, Plan, Policy, ProjectName, ResourceKind};
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
-use crate::order::{is_parked, started};
+use crate::job::{is_parked, started};
 use crate::projects::upwards;
 use crate::tally::capacity;
 use crate::violation::Violation;

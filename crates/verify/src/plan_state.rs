@@ -1,0 +1,30 @@
+//! What is held, by whom and where, at one moment of a plan.
+
+use std::collections::BTreeSet;
+
+use gpool_model::{Policy, Shape};
+use gpool_world::{JobRow, Snapshot};
+
+use crate::projects::Projects;
+use crate::shape::shape_of;
+use crate::tally::Tally;
+use crate::users::Users;
+
+/// What is held, by whom and where, at one moment of a plan.
+pub(crate) struct State<'a> {
+    pub tally: Tally<'a>,
+    pub users: Users,
+    pub projects: Projects,
+    /// What a plan leaves waiting for its project's quota; whether it is so is asked with the
+    /// reasons.
+    pub quota_waits: BTreeSet<&'a Shape>,
+}
+
+impl State<'_> {
+    /// Whether a job is kept by what its user or its project may have, whatever is free.
+    pub fn keeps(&self, snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow) -> bool {
+        self.users.is_capped(snapshot.world, policy, row)
+            || self.projects.exceeded(snapshot.world, row).is_some()
+            || self.quota_waits.contains(&shape_of(snapshot.world, row))
+    }
+}

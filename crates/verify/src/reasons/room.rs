@@ -1,0 +1,333 @@
+//! Whether what a reason says of nodes and devices is so: what is not free, or not there at all.
+
+use gpool_model::plan::Fit;
+use gpool_model::{Bytes, Device, Drain, GpuAmount, Node, NodeName, Reason, ResourceKind};
+use gpool_world::World;
+
+use crate::course::{kinds, most_on};
+use crate::tally::{
+    NodeTally, Tally, capacity, devices_on_node, drain_of, has_at, is_at, is_of, on_node,
+};
+
+/// The states between which a job was considered.
+pub(super) struct Moment<'a> {
+    pub world: &'a World,
+    pub fit: &'a Fit,
+    pub before: &'a Tally<'a>,
+    pub after: &'a Tally<'a>,
+}
+
+impl Moment<'_> {
+    /// Whether what is not free, or is not there at all, is as the reason says.
+    pub fn is_true(&self, reason: &Reason) -> bool {
+        match reason {
+            Reason::GpusNotFree { need, free, of_instances } => {
+                self.lacks_gpus(*need, *free, *of_instances)
+            }
+            Reason::GpusNotFreeTogether { need, free, node, of_instances } => {
+                self.lacks_gpus_together(*need, *free, node, *of_instances)
+            }
+            Reason::NodesNotFree { need, free, able } => {
+                !self.fit.gang.anywhere && self.lacks_places(*need, *free, *able)
+            }
+            Reason::TasksNotFree { need, free, able } => {
+                self.fit.gang.anywhere && self.lacks_places(*need, *free, *able)
+            }
+            Reason::PausedOn { node, indexes, free } => self.is_paused_on(node, indexes, *free),
+            Reason::GpuShareNotFree { need, share, free, node, largest } => {
+                self.fit.gpus.share() == Some(*share)
+                    && self.lacks_share(*need, *free, node, *largest)
+            }
+            Reason::GpuModelMissing { asked: gpus, most } => {
+                let all = self.usable().map(|node| node.most_of_a_kind(gpus, |_| true));
+                *gpus == self.fit.gpus && *most < self.asked() && all.max() == Some(*most)
+            }
+            Reason::GpuMemoryTooSmall { need, largest } => {
+                let devices = self.usable().flat_map(|node| &node.node.devices);
+                self.fit.gpus.memory_needed() == Some(*need)
+                    && largest < need
+                    && devices.map(|device| device.memory).max().unwrap_or_default() == *largest
+            }
+            Reason::CpuOrMemShort { kind, need, free, node } => {
+                self.lacks_rest(kind, *need, *free, node)
+            }
+            Reason::SlotsKeptForGpus { node, need, free, most, slots } => {
+                self.slots_of_plain_tasks(node) == Some((*most, *slots))
+                    && *need == on_node(self.fit).get(&ResourceKind::PlainTasks)
+                    && self.has_less(&ResourceKind::PlainTasks, *need, *free, node)
+            }
+            Reason::NodeOccupied { node, exclusive } => {
+                *exclusive == self.fit.is_exclusive()
+                    && self.at(node, |_, after| after.is_occupied(None, *exclusive, false))
+            }
+            Reason::AgentUnreachable { node } => self.is_unreachable(node),
+            Reason::OnlyInPool { pool, n_nodes } => {
+                let mut nodes = self.before.nodes.values();
+                let nobody = !nodes.any(|node| is_of(node.node, Some(pool), None));
+                self.fit.pool.as_ref() == Some(pool) && *n_nodes == 0 && nobody
+            }
+            Reason::OnlyOnNodes { nodes, n_nodes, n_left_out, .. } => {
+                self.fit.nodes.as_ref() == Some(nodes)
+                    && *n_nodes == 0
+                    && self.leaves_out_all(*n_left_out)
+            }
+            Reason::NodeDrained { node, index, by, reason } => {
+                let is_so = |drain: &Drain| drain.by == *by && drain.reason == *reason;
+                self.is_drained(node, *index, is_so)
+            }
+            // What is said of single jobs, or beside the decisive reason, is no reason of a shape.
+            _ => false,
+        }
+    }
+
+    /// How many devices work asks of one node.
+    fn asked(&self) -> u32 {
+        u32::try_from(devices_on_node(self.fit)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether work asks for instances of devices.
+    fn asks_instances(&self) -> bool {
+        matches!(self.fit.gpus.amount, GpuAmount::Instances { .. })
+    }
+
+    /// Whether work may use a node that answers.
+    fn may_use(&self, node: &NodeTally<'_>) -> bool {
+        node.node.connected && self.is_here(node)
+    }
+
+    /// The nodes that work may use, before the plan.
+    fn usable(&self) -> impl Iterator<Item = &NodeTally<'_>> {
+        self.before.nodes.values().filter(|node| self.may_use(node))
+    }
+
+    /// Whether fewer devices are free on all nodes than one of them is asked for.
+    fn lacks_gpus(&self, need: u32, free: u32, of_instances: bool) -> bool {
+        let total = |tally: &Tally<'_>| -> u32 {
+            let nodes = tally.nodes.values().filter(|node| self.may_use(node));
+            nodes.map(|node| node.n_free(&self.fit.gpus)).sum()
+        };
+        need == self.asked()
+            && of_instances == self.asks_instances()
+            && free < need
+            && between(free, total(self.after), total(self.before))
+    }
+
+    /// Whether a node has fewer free devices of one kind than it is asked for.
+    fn lacks_gpus_together(
+        &self,
+        need: u32,
+        free: u32,
+        node: &NodeName,
+        of_instances: bool,
+    ) -> bool {
+        let most = |node: &NodeTally<'_>| {
+            node.most_of_a_kind(&self.fit.gpus, |device| node.is_free(device))
+        };
+        need == self.asked()
+            && of_instances == self.asks_instances()
+            && free < need
+            && self.at(node, |before, after| between(free, most(after), most(before)))
+    }
+
+    /// Whether a job of several nodes, or tasks, finds fewer places than it needs.
+    fn lacks_places(&self, need: u32, free: u32, able: u32) -> bool {
+        let with_room = |tally: &Tally<'_>| {
+            self.most_nodes(tally, |node, device| node.has(device, &self.fit.gpus), true)
+        };
+        let is_undrained =
+            |node: &NodeTally<'_>, device: &Device| node.node.drain_of(&device.uuid).is_none();
+        need == self.fit.gang.nodes
+            && need > 1
+            && free < need
+            && able == self.most_nodes(self.before, is_undrained, false)
+            && between(free, with_room(self.after), with_room(self.before))
+    }
+
+    /// Whether paused work waits for devices with these indexes of its node.
+    fn is_paused_on(&self, node: &NodeName, indexes: &[u32], free: u32) -> bool {
+        let own = |node: &NodeTally<'_>| -> Vec<u32> {
+            let devices = node.node.devices.iter();
+            let own = devices.filter(|device| has_at(node.node, device, self.fit));
+            own.map(|device| device.index).collect()
+        };
+        let n_free = |node: &NodeTally<'_>| -> u32 {
+            let devices = node.node.devices.iter();
+            let free = devices.filter(|device| {
+                has_at(node.node, device, self.fit) && node.has(device, &self.fit.gpus)
+            });
+            u32::try_from(free.count()).unwrap_or(u32::MAX)
+        };
+        !self.fit.at.is_empty()
+            && (free as usize) < indexes.len()
+            && self.at(node, |before, after| {
+                own(before) == *indexes && between(free, n_free(after), n_free(before))
+            })
+    }
+
+    /// Whether too few devices of a node have room for a share, and what the largest room is.
+    fn lacks_share(&self, need: u32, free: u32, node: &NodeName, largest: Bytes) -> bool {
+        let gpus = &self.fit.gpus;
+        let with_room =
+            |node: &NodeTally<'_>| node.most_of_a_kind(gpus, |device| node.has(device, gpus));
+        let room = |tally: &Tally<'_>| {
+            let nodes = tally.nodes.values().filter(|node| self.may_use(node));
+            let rooms = nodes.flat_map(|node| {
+                let devices = node.node.devices.iter();
+                let of_kind = devices.filter(|device| gpus.rank_of(device).is_some());
+                of_kind.map(|device| node.room(device))
+            });
+            rooms.max().unwrap_or_default()
+        };
+        need == self.asked()
+            && free < need
+            && between(largest, room(self.after), room(self.before))
+            && self.at(node, |before, after| between(free, with_room(after), with_room(before)))
+    }
+
+    /// Whether a node has less CPU time, memory or task slots than it is asked for.
+    fn lacks_rest(&self, kind: &ResourceKind, need: u64, free: u64, node: &NodeName) -> bool {
+        let row = self.before.nodes.get(node).map(|tally| tally.node);
+        // A paused job goes on with all that it has there.
+        let times = row.filter(|_| !self.fit.at.is_empty()).map(|it| most_on(it, self.fit));
+        let needed = match kind {
+            ResourceKind::Cpu | ResourceKind::Memory | ResourceKind::Tasks => {
+                on_node(self.fit).get(kind).saturating_mul(times.unwrap_or(1))
+            }
+            ResourceKind::Gpu
+            | ResourceKind::GpuModel(_)
+            | ResourceKind::GpuPool(_)
+            | ResourceKind::GpuMemory
+            | ResourceKind::PlainTasks
+            | ResourceKind::UserTasks
+            | ResourceKind::Node
+            | ResourceKind::MigProfile(_)
+            | ResourceKind::PauseMemory => return false,
+        };
+        need == needed && self.has_less(kind, need, free, node)
+    }
+
+    /// Whether less of a kind is free on a node than is needed.
+    fn has_less(&self, kind: &ResourceKind, need: u64, free: u64, node: &NodeName) -> bool {
+        free < need
+            && self.at(node, |before, after| between(free, after.free(kind), before.free(kind)))
+    }
+
+    /// How many slots of a node tasks without GPUs may have, and how many there are.
+    fn slots_of_plain_tasks(&self, node: &NodeName) -> Option<(u64, u64)> {
+        let node = self.before.nodes.get(node)?.node;
+        let of = |kind| capacity(node, &kind);
+        Some((of(ResourceKind::PlainTasks), of(ResourceKind::Tasks)))
+    }
+
+    /// Whether no node that work may use answers, or one does not that has what it asks for.
+    fn is_unreachable(&self, node: &NodeName) -> bool {
+        let nobody_answers = self.usable().next().is_none();
+        let has_kind = self.before.nodes.get(node).is_some_and(|node| {
+            let most = node.most_of_a_kind(&self.fit.gpus, |_| true);
+            !node.node.connected && self.is_here(node) && self.asked() <= most
+        });
+        nobody_answers || has_kind
+    }
+
+    /// Whether the nodes that work names leave out all of its pool, as many as these.
+    fn leaves_out_all(&self, n_left_out: u32) -> bool {
+        let pool = self.fit.pool.as_ref();
+        let of_pool = self.before.nodes.values().filter(|it| is_of(it.node, pool, None));
+        usize::try_from(n_left_out) == Ok(of_pool.count())
+            && !self.before.nodes.values().any(|node| self.is_here(node))
+    }
+
+    /// Whether a node, or a device of it, is drained, and too few others could take the work.
+    fn is_drained(
+        &self,
+        node: &NodeName,
+        index: Option<u32>,
+        is_so: impl Fn(&Drain) -> bool,
+    ) -> bool {
+        let undrained =
+            |node: &NodeTally<'_>, device: &Device| node.node.drain_of(&device.uuid).is_none();
+        let is_drained = |node: &NodeTally<'_>| {
+            let drain = match index {
+                None => node.node.drain.as_ref(),
+                Some(index) => {
+                    let mut devices = node.node.devices.iter();
+                    let device = devices.find(|device| device.index == index);
+                    device.and_then(|it| drain_of(node.node, it))
+                }
+            };
+            drain.is_some_and(&is_so)
+                && self.may_use(node)
+                && self.asked() <= node.most_of_a_kind(&self.fit.gpus, |_| true)
+        };
+        self.most_nodes(self.before, undrained, false) < self.fit.gang.nodes
+            && self.before.nodes.get(node).is_some_and(is_drained)
+    }
+
+    /// How many times so many devices of a node are enough, at most as often as it may be there.
+    fn times_in(&self, node: &Node, n_devices: u64) -> u64 {
+        let most = most_on(node, self.fit);
+        n_devices.checked_div(devices_on_node(self.fit)).unwrap_or(most).min(most)
+    }
+
+    /// How many times nodes that take work have as many devices that pass, of one model of the
+    /// request, and the room beside them: what is free, or all there is.
+    fn most_nodes(
+        &self,
+        tally: &Tally<'_>,
+        passes: impl Fn(&NodeTally<'_>, &Device) -> bool,
+        is_free: bool,
+    ) -> u32 {
+        let gpus = &self.fit.gpus;
+        let with_rest = |node: &NodeTally<'_>| {
+            let needed = on_node(self.fit);
+            let times = needed.iter().filter_map(|(kind, amount)| match is_free {
+                true => node.free(kind).checked_div(amount),
+                false => capacity(node.node, kind).checked_div(amount),
+            });
+            match is_free && node.is_occupied(None, self.fit.is_exclusive(), false) {
+                true => 0,
+                false => times.min().unwrap_or(u64::MAX),
+            }
+        };
+        let counts = kinds(self.world, self.fit).into_iter().map(|(rank, model)| {
+            let with_devices = |node: &NodeTally<'_>| {
+                let of_rank = |device: &&Device| {
+                    gpus.rank_of(device) == Some(rank)
+                        && model.is_none_or(|model| device.model == model)
+                };
+                let devices = node.node.devices.iter().filter(of_rank);
+                let devices = devices.filter(|device| passes(node, device));
+                self.times_in(node.node, devices.count() as u64)
+            };
+            let nodes = tally.nodes.values();
+            let takes = |node: &&NodeTally<'_>| {
+                node.node.connected && node.node.drain.is_none() && self.is_here(node)
+            };
+            let open = nodes.filter(takes);
+            let times = open.map(|node| with_devices(node).min(with_rest(node)));
+            times.fold(0, u64::saturating_add)
+        });
+        u32::try_from(counts.max().unwrap_or(0)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a node is one of those that it may use.
+    fn is_here(&self, tally: &NodeTally<'_>) -> bool {
+        is_of(tally.node, self.fit.pool.as_ref(), self.fit.nodes.as_deref())
+            && is_at(tally.node, self.fit)
+    }
+
+    /// Whether something holds of a connected node before and after the plan.
+    fn at(&self, name: &NodeName, holds: impl Fn(&NodeTally<'_>, &NodeTally<'_>) -> bool) -> bool {
+        match (self.before.nodes.get(name), self.after.nodes.get(name)) {
+            (Some(before), Some(after)) => {
+                before.node.connected && self.is_here(before) && holds(before, after)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether a value lies between two others or is one of them.
+pub(super) fn between<T: Copy + Ord>(value: T, least: T, most: T) -> bool {
+    least <= value && value <= most
+}
