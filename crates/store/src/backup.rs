@@ -10,9 +10,7 @@ use rusqlite::backup::StepResult;
 use crate::blobs::BlobFiles;
 use crate::create::{self, Paths};
 use crate::error::{BackupError, LoadError, OpenError};
-use crate::file;
-use crate::load;
-use crate::reader;
+use crate::{database, file, load};
 
 /// What a backup holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +38,7 @@ pub fn backup(dir: &Path, to: &Path) -> Result<Backup, BackupError> {
         return Err(BackupError::Exists { path: to.to_owned() });
     }
     let paths = Paths::of(dir);
-    let source = reader::connect(&reader::database_of(dir)?)?;
+    let source = database::connect(&database::database_of(dir)?)?;
     let temporary = temporary_name(to);
     let made = copy(&paths, &source, to, &temporary).and_then(|made| {
         create::publish(&temporary, to).map_err(|error| match error.kind() {

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::BlobError;
-
 /// The name of a blob: its owner's user id and 64 hexadecimal digits, `u1000-…`. Blobs of layout 3
 /// and before have no owner: the digits alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,9 +62,3 @@ impl FromStr for BlobId {
 
 /// The secret that names are made with.
 pub type Key = [u8; 32];
-
-/// Says whether bytes are those that a name stands for.
-pub fn check(key: &Key, id: &BlobId, bytes: &[u8]) -> Result<(), BlobError> {
-    let is_it = BlobId::of(key, id.owner(), bytes) == *id;
-    if is_it { Ok(()) } else { Err(BlobError::Damaged(id.clone())) }
-}

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 
-pub use crate::blob_id::{BlobId, Key, check};
+use crate::blob_id::{BlobId, Key};
 use crate::create::Paths;
 use crate::error::BlobError;
 use crate::file;
@@ -456,4 +456,10 @@ fn names(dir: &Path) -> Result<Vec<String>, BlobError> {
         names.extend(entry.map_err(io)?.file_name().into_string());
     }
     Ok(names)
+}
+
+/// Says whether bytes are those that a name stands for.
+pub fn check(key: &Key, id: &BlobId, bytes: &[u8]) -> Result<(), BlobError> {
+    let is_it = BlobId::of(key, id.owner(), bytes) == *id;
+    if is_it { Ok(()) } else { Err(BlobError::Damaged(id.clone())) }
 }

@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::error::ReadError;
 use crate::hash::{Checksum, element_checksum};
 use crate::head::{Head, signed, unsigned};
-use crate::reader::has_table;
 use crate::row::ElementEntry;
+use crate::schema::has_table;
 
 const TABLE: &str = "element";
 const COLUMNS: &str = "job, element, attempt, ended_at, state, checksum, body";

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gpool_model::{Revision, Term};
 use rusqlite::ffi;
 
+use crate::blob_id::BlobId;
 use crate::file;
 
 /// Why a store could not be opened. Nothing was changed.
@@ -346,10 +347,10 @@ pub enum RestoreError {
 pub enum BlobError {
     /// There is no such blob.
     #[error("no blob {0}: `gpool restore` a backup that has it")]
-    Missing(crate::BlobId),
+    Missing(BlobId),
     /// The file is not what was stored.
     #[error("blob {0} is damaged: `gpool restore` a backup that has it")]
-    Damaged(crate::BlobId),
+    Damaged(BlobId),
     /// The key that names are made with is gone or damaged, and there are blobs.
     #[error("{path} is {what}, and blobs named with it are there: put it back from a backup")]
     Key {

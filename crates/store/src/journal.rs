@@ -5,10 +5,10 @@
 use gpool_model::{Seq, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::chain::{JOURNAL_COLUMNS, chain_at, journal_row};
 use crate::error::ReadError;
 use crate::hash;
 use crate::head::signed;
-use crate::load::{JOURNAL_COLUMNS, chain_at, journal_row};
 use crate::row::JournalEntry;
 
 /// What is looked for in the journal.
@@ -71,7 +71,7 @@ pub fn about(
 }
 
 /// The first entry that is kept, and the last.
-fn ends(connection: &Connection) -> rusqlite::Result<Option<(u64, u64)>> {
+pub(crate) fn ends(connection: &Connection) -> rusqlite::Result<Option<(u64, u64)>> {
     let ends: (Option<i64>, Option<i64>) = connection.query_row(
         "SELECT (SELECT seq FROM journal ORDER BY seq LIMIT 1), \
          (SELECT seq FROM journal ORDER BY seq DESC LIMIT 1)",

@@ -9,9 +9,11 @@ mod archive;
 mod backup;
 mod blob_id;
 mod blobs;
+mod chain;
 mod commit;
 mod committer;
 mod create;
+mod database;
 mod elements;
 mod error;
 mod file;
@@ -33,7 +35,8 @@ mod verify;
 
 pub use archive::ArchiveFilter;
 pub use backup::{Backup, backup};
-pub use blobs::{BlobId, Blobs, PinEnd, Sweep};
+pub use blob_id::BlobId;
+pub use blobs::{Blobs, PinEnd, Sweep};
 pub use committer::{Committer, OnDone, Submitter};
 pub use error::{
     BackupError, BlobError, CommitError, LoadError, OpenError, ReadError, RestoreError,

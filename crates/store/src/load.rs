@@ -2,15 +2,15 @@
 //! checksum, all of them by the digest in `meta`, the journal's end by its chain, and the whole by
 //! the mark. The journal before its end is proved by `verify` only, since it is long.
 
-use gpool_model::{Revision, Seq, Term, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row};
+use gpool_model::{Revision, Seq, Term};
+use rusqlite::Connection;
 
+use crate::chain::{JOURNAL_COLUMNS, Walk, chain_at, journal_row};
 use crate::error::LoadError;
-use crate::hash::{self, CHAIN_START, Chain, Checksum, Digest};
+use crate::hash::{self, Checksum, Digest};
 use crate::head::{Head, signed, unsigned};
 use crate::mark::Mark;
-use crate::reader::has_table;
-use crate::row::{JournalEntry, Record};
+use crate::row::Record;
 
 // Enough to see a damaged last page; more is `verify`'s work.
 const TAIL_LEN: u64 = 64;
@@ -96,77 +96,6 @@ pub fn for_each_record(
     Ok(())
 }
 
-/// The columns that [`journal_row`] reads.
-pub const JOURNAL_COLUMNS: &str = "seq, time, chain, body";
-
-/// Reads an entry of the journal and the chain after it.
-pub fn journal_row(row: &Row<'_>) -> rusqlite::Result<(JournalEntry, Chain)> {
-    let entry = JournalEntry {
-        seq: Seq(unsigned(row, 0)?),
-        time: Timestamp::new(unsigned(row, 1)?),
-        body: row.get(3)?,
-    };
-    Ok((entry, row.get(2)?))
-}
-
-/// Follows the journal's chain.
-#[derive(Debug, Clone)]
-pub struct Walk {
-    /// The last entry that was passed.
-    pub seq: Seq,
-    chain: Chain,
-}
-
-impl Walk {
-    /// Begins before the oldest entry that is kept. A start that is wrong shows at that entry,
-    /// since the chain does not lead there.
-    pub fn start(connection: &Connection) -> rusqlite::Result<Self> {
-        let start = match has_table(connection, "journal_start")? {
-            true => connection
-                .prepare_cached("SELECT seq, chain FROM journal_start")?
-                .query_row([], |row| Ok(Self { seq: Seq(unsigned(row, 0)?), chain: row.get(1)? }))
-                .optional()?,
-            // Layout 1 kept all of it.
-            false => None,
-        };
-        Ok(start.unwrap_or(Self { seq: Seq(0), chain: CHAIN_START }))
-    }
-
-    /// Goes on from an entry further along; `None` if it is missing.
-    pub fn at(self, connection: &Connection, seq: Seq) -> rusqlite::Result<Option<Self>> {
-        if seq <= self.seq {
-            return Ok(Some(self));
-        }
-        Ok(chain_at(connection, seq)?.map(|chain| Self { seq, chain }))
-    }
-
-    /// Takes the next entry; says how it does not follow.
-    pub fn step(&mut self, entry: &JournalEntry, chain: Chain) -> Result<(), String> {
-        let expected = self.seq.next();
-        let computed = hash::chain_after(&self.chain, entry);
-        // Goes on from what is there, so that one fault is told once.
-        *self = Self { seq: entry.seq, chain };
-        if entry.seq != expected {
-            return Err(format!("journal {expected}: missing, the next one is {}", entry.seq));
-        }
-        if computed != chain {
-            return Err(format!("journal {}: the chain is broken here", entry.seq));
-        }
-        Ok(())
-    }
-
-    /// Says how the end that was reached is not the one that `meta` tells.
-    pub fn end(&self, head: &Head) -> Result<(), String> {
-        if self.seq != head.seq {
-            return Err(format!("journal: ends at {}, but {} was committed", self.seq, head.seq));
-        }
-        if self.chain != head.chain {
-            return Err(format!("journal {}: the chain does not end as committed", self.seq));
-        }
-        Ok(())
-    }
-}
-
 fn check_tail(connection: &Connection, head: &Head) -> Result<(), LoadError> {
     let before = head.seq.0.saturating_sub(TAIL_LEN);
     let mut walk = Walk::start(connection)?
@@ -180,13 +109,6 @@ fn check_tail(connection: &Connection, head: &Head) -> Result<(), LoadError> {
         walk.step(&entry, chain).map_err(LoadError::Damaged)?;
     }
     walk.end(head).map_err(LoadError::Damaged)
-}
-
-/// The chain after one entry.
-pub fn chain_at(connection: &Connection, seq: Seq) -> rusqlite::Result<Option<Chain>> {
-    connection
-        .query_row("SELECT chain FROM journal WHERE seq = ?1", [signed(seq.0)], |row| row.get(0))
-        .optional()
 }
 
 /// How the store and its mark disagree.

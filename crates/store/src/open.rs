@@ -2,8 +2,8 @@
 //! trust, loads, brings older layouts up to date. Until it is known that all is there nothing is
 //! written, not even a checkpoint, so that what a damaged log still holds can be rescued.
 
-use std::fs::{self, File, Permissions};
-use std::io::{self, Read};
+use std::fs::{self, Permissions};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -13,16 +13,17 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::blobs::Blobs;
+use crate::chain::Walk;
 use crate::create::{self, Paths};
+use crate::database::{check_file, check_schema};
 use crate::error::{BlobError, LoadError, OpenError};
 use crate::head::Head;
-use crate::load::{self, Disagreement, Loaded, Walk};
+use crate::load::{self, Disagreement, Loaded};
 use crate::lock::Lock;
 use crate::mark::{Mark, MarkFile};
 use crate::presence::Presence;
-use crate::prune::Keep;
 use crate::reader::Reader;
-use crate::schema::{APPLICATION_ID, MIGRATIONS, Migration};
+use crate::schema::{MIGRATIONS, Migration};
 use crate::upgrade::upgrade;
 
 /// How a store is opened.
@@ -166,34 +167,6 @@ impl Drop for Store {
     }
 }
 
-/// Refuses a file that is no database of gpool's, by its first bytes, before SQLite sees it.
-pub fn check_file(path: &Path) -> Result<(), OpenError> {
-    let io_error = |error| OpenError::io("read", path, error);
-    let not_a_store =
-        |what: &str| OpenError::NotAStore { path: path.to_owned(), what: what.to_owned() };
-    let damaged = |what: &str| OpenError::Damaged { path: path.to_owned(), what: what.to_owned() };
-    let metadata = fs::symlink_metadata(path).map_err(io_error)?;
-    if !metadata.is_file() {
-        return Err(not_a_store("it is no plain file"));
-    }
-    let mut start = [0; 100];
-    let mut file = File::open(path).map_err(io_error)?;
-    match file.read_exact(&mut start) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            let what = format!("it has {} bytes, less than any database", metadata.len());
-            return Err(damaged(&what));
-        }
-        other => other.map_err(io_error)?,
-    }
-    if !start.starts_with(b"SQLite format 3\0") {
-        return Err(not_a_store("it is no SQLite database, or its beginning was overwritten"));
-    }
-    if start[68..72] != APPLICATION_ID.to_be_bytes() {
-        return Err(not_a_store("it is a SQLite database of another program"));
-    }
-    Ok(())
-}
-
 fn connect(path: &Path) -> Result<Connection, OpenError> {
     let connect = || {
         let connection = Connection::open_with_flags(
@@ -212,24 +185,6 @@ fn connect(path: &Path) -> Result<Connection, OpenError> {
         Ok((connection, false)) => Ok(connection),
         Err(error) => Err(OpenError::sqlite("open", path, &error)),
     }
-}
-
-/// The layout of the tables, if it is not newer than `newest`.
-pub fn check_schema(connection: &Connection, path: &Path, newest: u32) -> Result<u32, OpenError> {
-    let sqlite = |error| OpenError::sqlite("read", path, &error);
-    let version: u32 =
-        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sqlite)?;
-    let (schema, written_by): (u32, String) = connection
-        .query_row("SELECT schema, written_by FROM meta", [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .map_err(sqlite)?;
-    if schema != version || schema == 0 {
-        let what = format!("meta: schema {schema}, but the file says {version}");
-        return Err(OpenError::Damaged { path: path.to_owned(), what });
-    }
-    if schema > newest {
-        return Err(OpenError::Newer { path: path.to_owned(), found: schema, written_by });
-    }
-    Ok(schema)
 }
 
 fn load_all(connection: &Connection, path: &Path) -> Result<(Head, Loaded), OpenError> {
@@ -284,4 +239,15 @@ fn settle(connection: &Connection, path: &Path) -> Result<(), OpenError> {
             connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))
         })
         .map_err(|error| OpenError::sqlite("set up", path, &error))
+}
+
+/// What the journal of an open store is cut back to.
+pub struct Keep {
+    /// Entries that are kept at least.
+    pub n_entries: u64,
+    /// The last entry that is not kept any more.
+    pub start: Seq,
+    /// Nothing is tried before the journal has come to this entry: a disk that failed once is not
+    /// asked again at once.
+    pub rest_until: Seq,
 }

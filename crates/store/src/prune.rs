@@ -4,25 +4,14 @@
 use gpool_model::Seq;
 use rusqlite::{TransactionBehavior, params};
 
+use crate::chain;
 use crate::error::CommitError;
 use crate::head::signed;
-use crate::load;
 use crate::mark::Mark;
 use crate::open::Store;
 
 /// Entries that are dropped at once, so that no commit waits long for it.
 const AT_ONCE: u64 = 8192;
-
-/// What the journal of an open store is cut back to.
-pub struct Keep {
-    /// Entries that are kept at least.
-    pub n_entries: u64,
-    /// The last entry that is not kept any more.
-    pub start: Seq,
-    /// Nothing is tried before the journal has come to this entry: a disk that failed once is not
-    /// asked again at once.
-    pub rest_until: Seq,
-}
 
 impl Store {
     /// Drops the oldest entries of the journal beyond those that are to be kept, a bounded number
@@ -53,7 +42,7 @@ impl Store {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(sqlite)?;
-        let chain = load::chain_at(&transaction, seq).map_err(sqlite)?;
+        let chain = chain::chain_at(&transaction, seq).map_err(sqlite)?;
         let chain = chain.ok_or_else(|| CommitError::Corrupt(format!("journal {seq}: missing")))?;
         let dropped = transaction
             .execute("DELETE FROM journal WHERE seq <= ?1", [signed(seq.0)])

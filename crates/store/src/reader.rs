@@ -2,21 +2,19 @@
 //! is from one moment. A reader is one connection: threads that ask at once open one each.
 
 use std::path::Path;
-use std::time::Duration;
 
 use gpool_model::{JobNumber, Seq};
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::Connection;
 
 use crate::archive::{self, ArchiveFilter};
-use crate::create::Paths;
+use crate::chain::{JOURNAL_COLUMNS, Walk, journal_row};
+use crate::database::{connect, database_of};
 use crate::elements;
 use crate::error::{LoadError, OpenError, ReadError};
 use crate::head::{Head, signed};
 use crate::journal::{self, JournalSearch};
-use crate::load::{self, JOURNAL_COLUMNS, Loaded, Walk, journal_row};
-use crate::open::{check_file, check_schema};
+use crate::load::{self, Loaded};
 use crate::row::{ArchiveEntry, ElementEntry, JournalEntry};
-use crate::schema::SCHEMA;
 
 /// A connection for reading.
 pub struct Reader {
@@ -126,50 +124,4 @@ impl Reader {
     pub fn arrays_of_elements(&self) -> Result<Vec<JobNumber>, ReadError> {
         Ok(elements::arrays(&self.connection)?)
     }
-}
-
-/// The database that `path` means: a file, or the one in a state folder.
-pub fn database_of(path: &Path) -> Result<std::path::PathBuf, OpenError> {
-    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => OpenError::NoStore { path: path.to_owned() },
-        _ => OpenError::io("look at", path, error),
-    })?;
-    if !metadata.is_dir() {
-        return Ok(path.to_owned());
-    }
-    let paths = Paths::of(path);
-    if crate::file::is_there(&paths.database) {
-        return Ok(paths.database);
-    }
-    match paths.sign_of_a_store() {
-        Some(sign) => Err(OpenError::Vanished { sign: sign.to_owned(), path: paths.database }),
-        None => Err(OpenError::NoStore { path: path.to_owned() }),
-    }
-}
-
-/// Opens a database for reading only.
-pub fn connect(path: &Path) -> Result<Connection, OpenError> {
-    check_file(path)?;
-    let connection = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )
-    .and_then(|connection| {
-        connection.busy_timeout(Duration::from_secs(10))?;
-        connection.pragma_update(None, "cell_size_check", true)?;
-        Ok(connection)
-    })
-    .map_err(|error| OpenError::sqlite("open", path, &error))?;
-    check_schema(&connection, path, SCHEMA)?;
-    Ok(connection)
-}
-
-/// True if the database has a table of that name.
-pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
-    connection
-        .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1", [name], |_| {
-            Ok(())
-        })
-        .optional()
-        .map(|row| row.is_some())
 }

@@ -1,23 +1,21 @@
 //! Makes a store out of a backup. What was there before is never deleted: it is in the way, or it
 //! is put aside whole.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use gpool_model::{Revision, Term};
 use rusqlite::Connection;
 
 use crate::backup::copy_database;
-use crate::blobs::{BlobFiles, BlobId, Blobs};
+use crate::blob_id::BlobId;
+use crate::blobs::{BlobFiles, Blobs};
 use crate::create::{self, Paths};
 use crate::error::{OpenError, RestoreError};
-use crate::file;
 use crate::head::Head;
 use crate::lock::Lock;
 use crate::mark::Mark;
-use crate::reader;
-use crate::verify;
+use crate::{database, file, verify};
 
 // Agents refuse terms older than they have seen, and a backup does not know the latest. Far more
 // than any server's number of starts, and nothing next to 2^64.
@@ -63,7 +61,7 @@ pub fn restore(backup: &Path, dir: &Path, existing: Existing) -> Result<Restored
         let what = finding.to_string();
         return Err(RestoreError::Damaged { path: backup.to_owned(), what });
     }
-    let source = reader::connect(backup)?;
+    let source = database::connect(backup)?;
     let _lock = Lock::take(dir, true)?;
     let paths = Paths::of(dir);
     // The newest term that anything here knows of; a damaged mark knows none.

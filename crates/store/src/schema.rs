@@ -6,7 +6,7 @@
 //! What the bodies of records mean is not part of the layout; but a step, if need be an empty one,
 //! keeps a gpool that would drop what it does not know from opening the store.
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use crate::head::Head;
 
@@ -128,4 +128,14 @@ pub fn migrate(
     head.write(&transaction)?;
     transaction.pragma_update(None, "user_version", head.schema)?;
     transaction.commit()
+}
+
+/// True if the database has a table of that name.
+pub fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    connection
+        .query_row("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1", [name], |_| {
+            Ok(())
+        })
+        .optional()
+        .map(|row| row.is_some())
 }

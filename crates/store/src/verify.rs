@@ -2,24 +2,22 @@
 //! structure, all checksums, the digests, the whole chain, the mark, the blobs. Reads only, on a
 //! store in use as well as on a backup. What the content must fulfil is for others to check.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use gpool_model::{Revision, Seq, Term};
 use rusqlite::Connection;
 
-use crate::archive;
-use crate::blobs::{self, BlobFiles, BlobId, Key};
+use crate::blob_id::{BlobId, Key};
+use crate::blobs::{self, BlobFiles};
+use crate::chain::{JOURNAL_COLUMNS, Walk, journal_row};
 use crate::create::Paths;
-use crate::elements;
 use crate::error::OpenError;
-use crate::file;
 use crate::hash::Digest;
 use crate::head::Head;
-use crate::load::{self, Disagreement, JOURNAL_COLUMNS, Walk, journal_row};
+use crate::load::{self, Disagreement};
 use crate::mark::Mark;
-use crate::reader;
+use crate::{archive, database, elements, file, schema};
 
 /// What was looked at, and what is wrong with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,11 +100,11 @@ impl Report {
 /// # Errors
 /// If it can't be opened at all.
 pub fn verify(path: &Path) -> Result<Report, OpenError> {
-    let database = reader::database_of(path)?;
+    let database = database::database_of(path)?;
     // Before the database: commits go on meanwhile, and the mark must not run ahead of it.
     let paths = (database != path).then(|| Paths::of(path));
     let mark = paths.as_ref().map(|paths| Mark::read(&paths.mark));
-    let connection = reader::connect(&database)?;
+    let connection = database::connect(&database)?;
     let mut report = Report { path: database, ..Report::default() };
     let in_transaction = connection.execute_batch("BEGIN");
     if !report.stopped(FindingKind::Database, "database", in_transaction) {
@@ -289,7 +287,7 @@ pub fn for_each_blob(
     connection: &Connection,
     mut each: impl FnMut(&Key, String, Vec<u8>) -> rusqlite::Result<()>,
 ) -> rusqlite::Result<()> {
-    if !reader::has_table(connection, "blob")? {
+    if !schema::has_table(connection, "blob")? {
         return Ok(());
     }
     let key: Key = connection.query_row("SELECT key FROM blob_key", [], |row| row.get(0))?;

@@ -82,7 +82,7 @@ fn layout_with(dir: &Path, n_commits: u64) -> u32 {
     let report = verify(dir).unwrap();
     assert_eq!(report.findings, []);
     assert_eq!(report.n_archive, n_commits);
-    Head::read(&crate::reader::connect(&dir.join("store.db")).unwrap()).unwrap().unwrap().schema
+    Head::read(&crate::database::connect(&dir.join("store.db")).unwrap()).unwrap().unwrap().schema
 }
 
 #[test]
