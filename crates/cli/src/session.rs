@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use gpool_client::silence::Cause;
 use gpool_client::socket::{Surroundings, stranger_on};
-use gpool_client::{Client, Presence, Silence};
+use gpool_client::{Cause, Client, Presence, Silence};
 
 use crate::args::Global;
 use crate::failure::{Failure, Result};

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpool_wire::{API_PREFIX, Problem, catalogue, json, repeated};
+use gpool_wire::{API_PREFIX, Problem, catalogue, json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body, SendBody};
 
 use crate::absence::{Absence, Presence};
-use crate::error::Error;
-use crate::silence::{Vigil, silence_of};
+use crate::error::{Error, bad_answer, of_io, of_ureq};
 use crate::socket::{self, Place, Surroundings};
 use crate::transport::{HungUp, NoResolver, NotConnected, UnixConnector, WhileHeard};
+use crate::vigil::Vigil;
 
 /// How long a lost connection is tried again, unless set otherwise.
 const RETRY_FOR: Duration = Duration::from_secs(10);
@@ -386,34 +386,6 @@ fn understand<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(bytes).map_err(|error| bad_answer(&error))
 }
 
-/// Whatever answered chose the words that the error repeats.
-pub(crate) fn bad_answer(error: &dyn std::fmt::Display) -> Error {
-    Error::BadAnswer { why: repeated(&error.to_string()) }
-}
-
-/// What an error while reading a body means.
-pub(crate) fn of_io(error: std::io::Error) -> Error {
-    if let Some(silence) = silence_of(&error) {
-        return Error::Silent { silence, maybe_done: false };
-    }
-    let kind = error.kind();
-    match error.downcast::<ureq::Error>() {
-        Ok(inner) => of_ureq(inner),
-        Err(_) if kind == std::io::ErrorKind::TimedOut => Error::TimedOut,
-        Err(error) => Error::Lost { why: error.to_string() },
-    }
-}
-
-fn of_ureq(error: ureq::Error) -> Error {
-    if let ureq::Error::Other(inner) = &error
-        && let Some(silence) = silence_of(&**inner)
-    {
-        return Error::Silent { silence, maybe_done: false };
-    }
-    match error {
-        ureq::Error::Timeout(_) => Error::TimedOut,
-        ureq::Error::Io(error) => Error::Lost { why: error.to_string() },
-        ureq::Error::ConnectionFailed => Error::Lost { why: error.to_string() },
-        other => bad_answer(&other),
-    }
+pub(crate) fn of_job(id: &str, rest: &str) -> String {
+    format!("/jobs/{}{rest}", escaped(id))
 }

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use gpool_wire::{Problem, catalogue};
+use gpool_wire::{Problem, catalogue, repeated};
 
-use crate::silence::{Cause, Silence};
+use crate::silence::{Cause, Silence, silence_of};
 
 /// Why a request has no answer, or not the one that was hoped for.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +115,7 @@ impl Error {
     /// What an error while reading a stream means.
     #[must_use]
     pub fn of_read(error: std::io::Error) -> Self {
-        crate::call::of_io(error)
+        of_io(error)
     }
 
     /// The same for a request that changes something and was sent.
@@ -168,5 +168,37 @@ impl Error {
             | Self::SocketNotOurs { .. }
             | Self::Input(_) => false,
         }
+    }
+}
+
+/// Whatever answered chose the words that the error repeats.
+pub(crate) fn bad_answer(error: &dyn std::fmt::Display) -> Error {
+    Error::BadAnswer { why: repeated(&error.to_string()) }
+}
+
+/// What an error while reading a body means.
+pub(crate) fn of_io(error: std::io::Error) -> Error {
+    if let Some(silence) = silence_of(&error) {
+        return Error::Silent { silence, maybe_done: false };
+    }
+    let kind = error.kind();
+    match error.downcast::<ureq::Error>() {
+        Ok(inner) => of_ureq(inner),
+        Err(_) if kind == std::io::ErrorKind::TimedOut => Error::TimedOut,
+        Err(error) => Error::Lost { why: error.to_string() },
+    }
+}
+
+pub(crate) fn of_ureq(error: ureq::Error) -> Error {
+    if let ureq::Error::Other(inner) = &error
+        && let Some(silence) = silence_of(&**inner)
+    {
+        return Error::Silent { silence, maybe_done: false };
+    }
+    match error {
+        ureq::Error::Timeout(_) => Error::TimedOut,
+        ureq::Error::Io(error) => Error::Lost { why: error.to_string() },
+        ureq::Error::ConnectionFailed => Error::Lost { why: error.to_string() },
+        other => bad_answer(&other),
     }
 }

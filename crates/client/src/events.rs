@@ -6,8 +6,8 @@ use gpool_wire::{Event, EventKind};
 use ureq::http::Response;
 use ureq::{Body, BodyReader};
 
-use crate::call::{Call, Client, bad_answer, escaped, of_io};
-use crate::error::Error;
+use crate::call::{Call, Client, escaped};
+use crate::error::{Error, bad_answer, of_io};
 
 /// Longest line of the stream; an event is a fraction of that.
 const LINE_MAX: u64 = 1 << 20;

@@ -11,7 +11,7 @@ use gpool_wire::{
     Written,
 };
 
-use crate::call::{Call, Client, escaped};
+use crate::call::{Call, Client, escaped, of_job};
 use crate::error::Error;
 use crate::logs::{LogQuery, Logs};
 
@@ -333,10 +333,6 @@ fn narrowed(call: Call, query: &JobsQuery) -> Call {
         .query_if("name", query.name.as_ref())
         .query_if("ended_since", query.ended_since)
         .query_if("ended_until", query.ended_until)
-}
-
-pub(crate) fn of_job(id: &str, rest: &str) -> String {
-    format!("/jobs/{}{rest}", escaped(id))
 }
 
 fn bulk() -> Call {

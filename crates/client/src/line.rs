@@ -9,11 +9,11 @@ use gpool_wire::attach::UPGRADE;
 use gpool_wire::{API_PREFIX, AttachJob, ExecInJob, ForwardToJob, Problem, json};
 use serde::Serialize;
 
-use crate::call::Client;
+use crate::call::{Client, of_job};
 use crate::error::Error;
-use crate::jobs::of_job;
-use crate::silence::{Vigil, silence_of};
+use crate::silence::silence_of;
 use crate::socket;
+use crate::vigil::Vigil;
 
 /// Bytes of the head of an answer.
 const HEAD_MAX: usize = 64 * 1024;

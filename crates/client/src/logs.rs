@@ -6,9 +6,8 @@ use gpool_wire::{LOG_OFFSET, Time};
 use ureq::http::Response;
 use ureq::{Body, BodyReader};
 
-use crate::call::{Call, Client};
+use crate::call::{Call, Client, of_job};
 use crate::error::Error;
-use crate::jobs::of_job;
 use crate::silence::silence_of;
 
 /// Which of a job's two streams, or both.

@@ -14,7 +14,8 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 
-use crate::silence::{Silence, Vigil, silence_of};
+use crate::silence::{Silence, silence_of};
+use crate::vigil::Vigil;
 
 /// Connects to one socket, whatever the address says.
 #[derive(Debug)]

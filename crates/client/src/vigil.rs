@@ -1,133 +1,23 @@
 //! Waiting for a server that answers nothing for a while: whether it is slow, or stopped, or hangs.
-//! Its liveness socket tells, on which a thread of its own answers.
 
-use std::fmt;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use gpool_wire::live::{ANSWER_MAX, Liveness};
-use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::absence::Absence;
+use crate::life::{Life, pid_of};
+use crate::silence::Silence;
 use crate::socket;
 
 /// How long a server may answer nothing before its liveness is checked.
 const LOOK: Duration = Duration::from_secs(3);
 /// Longest time between two checks, where a long silence is usual.
 const LOOK_MAX: Duration = Duration::from_secs(15);
-/// How long the liveness check may take.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// After this time without an answer of a server that lives, a note says so.
 const SLOW: Duration = Duration::from_secs(10);
-/// After this time in one step of the core, or one write of the disk, a server counts as hanging.
-const STUCK: Duration = Duration::from_secs(60);
-
-/// Why a server answers nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub struct Silence {
-    /// Its process, where the system tells.
-    pub pid: Option<u32>,
-    /// What keeps it from answering.
-    pub cause: Cause,
-}
-
-/// What keeps a server from answering.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// Its process is stopped: by SIGSTOP, or Ctrl-Z.
-    Stopped,
-    /// Its process is there, and no thread of it answers.
-    Hangs,
-    /// Its core has worked on one step for that many seconds.
-    Core(u64),
-    /// Its disk has not taken a write for that many seconds.
-    Disk(u64),
-}
-
-impl fmt::Display for Silence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = self.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-        match self.cause {
-            Cause::Stopped => write!(f, "the server{of} does not answer: its process is stopped"),
-            Cause::Hangs => write!(f, "the server{of} does not answer: its process hangs"),
-            Cause::Core(s) => write!(f, "the core of the server{of} has not answered for {s} s"),
-            Cause::Disk(s) => {
-                write!(f, "the disk of the server{of} has not taken a write for {s} s")
-            }
-        }
-    }
-}
-
-/// What a liveness check finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
-    /// The server lives.
-    Alive(Liveness),
-    /// It does not.
-    Silent(Silence),
-    /// The server is of a version without a liveness socket, or has ended.
-    Unknown,
-}
-
-impl Life {
-    /// Asks the server with that API socket. Takes about a second at most.
-    #[must_use]
-    pub fn of(api: &Path, pid: Option<u32>) -> Self {
-        match answer(api) {
-            Ok(alive) => Self::Alive(alive),
-            Err(_) if pid.is_some_and(is_stopped) => {
-                Self::Silent(Silence { pid, cause: Cause::Stopped })
-            }
-            // It takes connections, or has no room for more, and does not answer.
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                Self::Silent(Silence { pid, cause: Cause::Hangs })
-            }
-            Err(_) => Self::Unknown,
-        }
-    }
-
-    /// Why the server will not answer soon, if it will not.
-    #[must_use]
-    pub fn silence(self) -> Option<Silence> {
-        let is_long = |ms: u64| u128::from(ms) >= STUCK.as_millis();
-        match self {
-            Self::Silent(silence) => Some(silence),
-            Self::Alive(it) if is_long(it.store_ms) => {
-                Some(Silence { pid: Some(it.pid), cause: Cause::Disk(it.store_ms / 1000) })
-            }
-            Self::Alive(it) if is_long(it.core_ms) => {
-                Some(Silence { pid: Some(it.pid), cause: Cause::Core(it.core_ms / 1000) })
-            }
-            Self::Alive(_) | Self::Unknown => None,
-        }
-    }
-}
-
-fn answer(api: &Path) -> io::Result<Liveness> {
-    let stream = socket::connect(&socket::liveness(api), PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut line = Vec::new();
-    stream.take(ANSWER_MAX).read_to_end(&mut line)?;
-    serde_json::from_slice(&line).map_err(io::Error::other)
-}
-
-/// The process that listens at the other end of a connection.
-pub fn pid_of(stream: impl AsFd) -> Option<u32> {
-    let peer = socket_peercred(stream).ok()?;
-    // Zero where it is not in this namespace of processes.
-    u32::try_from(peer.pid.as_raw_nonzero().get()).ok().filter(|pid| *pid > 0)
-}
-
-/// Whether a process is stopped by a signal.
-#[must_use]
-pub fn is_stopped(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before it may have any characters.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-}
 
 /// Reads from a server and writes to it, and checks that it lives while it answers nothing.
 #[derive(Debug, Clone)]
@@ -231,19 +121,6 @@ impl Vigil {
 
 fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-}
-
-/// The silence that an error is for.
-#[must_use]
-pub fn silence_of(error: &(dyn std::error::Error + 'static)) -> Option<Silence> {
-    std::iter::successors(Some(error), |error| {
-        // An error of input or output hides the error that it was made of.
-        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(inner) => Some(inner as &(dyn std::error::Error + 'static)),
-            None => error.source(),
-        }
-    })
-    .find_map(|error| error.downcast_ref::<Silence>().copied())
 }
 
 /// One wait for a server.

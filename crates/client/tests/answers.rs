@@ -9,8 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gpool_client::silence::Cause;
-use gpool_client::{Client, Error, JobsQuery, LogQuery, Presence, socket};
+use gpool_client::{Cause, Client, Error, JobsQuery, LogQuery, Presence, socket};
 use gpool_wire::JobCreate;
 
 /// What to do with one connection: send these bytes, having read a request; then close.

@@ -11,7 +11,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::words::count;
 use gpool_cli::resolve::every_job;
 use gpool_cli::session::{Session, state_dir};
-use gpool_client::silence::{is_stopped, pid_of};
+use gpool_client::life::{is_stopped, pid_of};
 use gpool_client::socket::connect;
 use gpool_client::{Client, Error, JobsQuery};
 use gpool_model::{Millis, parse};

@@ -1,0 +1,52 @@
+//! Why a server answers nothing, as an error.
+
+use std::{fmt, io};
+
+/// Why a server answers nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub struct Silence {
+    /// Its process, where the system tells.
+    pub pid: Option<u32>,
+    /// What keeps it from answering.
+    pub cause: Cause,
+}
+
+/// What keeps a server from answering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Its process is stopped: by SIGSTOP, or Ctrl-Z.
+    Stopped,
+    /// Its process is there, and no thread of it answers.
+    Hangs,
+    /// Its core has worked on one step for that many seconds.
+    Core(u64),
+    /// Its disk has not taken a write for that many seconds.
+    Disk(u64),
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = self.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        match self.cause {
+            Cause::Stopped => write!(f, "the server{of} does not answer: its process is stopped"),
+            Cause::Hangs => write!(f, "the server{of} does not answer: its process hangs"),
+            Cause::Core(s) => write!(f, "the core of the server{of} has not answered for {s} s"),
+            Cause::Disk(s) => {
+                write!(f, "the disk of the server{of} has not taken a write for {s} s")
+            }
+        }
+    }
+}
+
+/// The silence that an error is for.
+#[must_use]
+pub fn silence_of(error: &(dyn std::error::Error + 'static)) -> Option<Silence> {
+    std::iter::successors(Some(error), |error| {
+        // An error of input or output hides the error that it was made of.
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner as &(dyn std::error::Error + 'static)),
+            None => error.source(),
+        }
+    })
+    .find_map(|error| error.downcast_ref::<Silence>().copied())
+}
