@@ -8,8 +8,8 @@ use std::time::Duration;
 use gpool_model::Labels;
 use gpool_model::id::{NodeName, PoolName};
 use gpool_model::unit::{Bytes, MilliCpu};
-use thiserror::Error;
 
+use crate::choice_error::ChoiceError;
 use crate::nvml::NvmlSource;
 use crate::sim::{self, Said, SimDevice, SimSource};
 use crate::source::DeviceSource;
@@ -74,36 +74,6 @@ pub enum Opened {
     /// Nothing is wrong with the node, it just has no GPUs that can be used.
     Nothing {
         /// For `gpool doctor`, and for jobs that ask for GPUs all the same.
-        why: String,
-    },
-}
-
-/// Why `--devices` makes no sense.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ChoiceError {
-    /// It is none of the words, and no path.
-    #[error(
-        "{value:?} names no devices; write nvml, none, sim:8xH100-80G, 2x(sim:8xH100-80G) or the \
-         path of a .toml file"
-    )]
-    Unknown {
-        /// What was written.
-        value: String,
-    },
-    /// A group of simulated devices can't be read.
-    #[error("{value:?}: {why}, at {word:?}; write, for example, sim:4xA100-40G,4xH100-80G")]
-    Words {
-        /// What was written.
-        value: String,
-        /// The part that is wrong.
-        word: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The file can't be read, or something in it; with its position.
-    #[error("{why}")]
-    File {
-        /// What is wrong, and where.
         why: String,
     },
 }

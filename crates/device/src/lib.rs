@@ -6,6 +6,7 @@
 
 pub mod cadence;
 pub mod choice;
+mod choice_error;
 pub mod monitor;
 mod nvml;
 mod process;
@@ -17,7 +18,8 @@ pub mod unmanaged;
 mod worker;
 
 pub use cadence::{Cadence, Schedule, Wanted};
-pub use choice::{ChoiceError, DevicesArg, NodeArg, NodeDevices, NodesArg, Opened};
+pub use choice::{DevicesArg, NodeArg, NodeDevices, NodesArg, Opened};
+pub use choice_error::ChoiceError;
 pub use monitor::{Monitor, Observation};
 pub use nvml::{NoDriver, NvmlSource};
 pub use share::overshoots;

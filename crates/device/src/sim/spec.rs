@@ -6,14 +6,13 @@ use std::path::Path;
 use gpool_model::device::Link;
 use gpool_model::id::{NodeName, PoolName, is_plain_name};
 use gpool_model::mig::Profile;
-use gpool_model::parse;
 use gpool_model::unit::{Bytes, MilliCpu};
-use gpool_model::{LabelChange, Labels};
+use gpool_model::{LabelChange, Labels, parse};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use crate::choice::ChoiceError;
+use crate::choice_error::ChoiceError;
 use crate::text::{place, toml_problem};
 
 /// The most devices that one node is given.

@@ -1,0 +1,33 @@
+//! Why `--devices` makes no sense.
+
+use thiserror::Error;
+
+/// Why `--devices` makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ChoiceError {
+    /// It is none of the words, and no path.
+    #[error(
+        "{value:?} names no devices; write nvml, none, sim:8xH100-80G, 2x(sim:8xH100-80G) or the \
+         path of a .toml file"
+    )]
+    Unknown {
+        /// What was written.
+        value: String,
+    },
+    /// A group of simulated devices can't be read.
+    #[error("{value:?}: {why}, at {word:?}; write, for example, sim:4xA100-40G,4xH100-80G")]
+    Words {
+        /// What was written.
+        value: String,
+        /// The part that is wrong.
+        word: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file can't be read, or something in it; with its position.
+    #[error("{why}")]
+    File {
+        /// What is wrong, and where.
+        why: String,
+    },
+}
