@@ -12,7 +12,7 @@ use gpool_model::{
 };
 use gpool_world::{LoadError, World};
 
-use crate::coming::EPOCH;
+use crate::jobs::EPOCH;
 
 /// Nodes that are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Place {
     pub n_usable: u32,
 }
 
-/// All nodes, by their numbers in [`crate::queue::Ran::devices`].
+/// All nodes, by their numbers in [`crate::outcome::Ran::devices`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// In the order of their names.
@@ -247,7 +247,7 @@ mod tests {
         let jobs = || vec![job(0, 100, "0.5"), job(10, 100, "0.5"), job(20, 100, "1")];
         let outcome = played(cluster(Policy::fifo(), true), jobs());
         assert_eq!(waits(&outcome), [0, 0, 90]);
-        let gpus: Vec<f64> = outcome.jobs.iter().map(crate::queue::Played::n_gpus).collect();
+        let gpus: Vec<f64> = outcome.jobs.iter().map(crate::outcome::Played::n_gpus).collect();
         assert_eq!((gpus, outcome.busy), (vec![0.5, 0.5, 1.0], 15_000));
         let layout = cluster(Policy::fifo(), true).layout();
         assert_eq!((layout.n_usable(), layout.alike()), (1, None));

@@ -8,10 +8,20 @@ use gpool_model::{Exit, Gang, GpuRequest, Life, MilliGpu, Millis, NewJob, Projec
 
 use crate::cluster::Nodes;
 use crate::jobs::TraceJob;
-use crate::queue::Terms;
 
-/// When a trace begins that knows no dates: not at the very first moment there is.
-pub(crate) const EPOCH: Timestamp = Timestamp::new(1_000_000);
+/// What is known of jobs, and what it costs to take something back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// Whether it is known of each job how long it will run.
+    pub are_ends_known: bool,
+    /// Whether jobs may be taken back, and go on later from where they were.
+    pub are_preemptible: bool,
+    /// How much of what it did a job has to do again each time that it was taken back.
+    pub restart: Millis,
+    /// How often it is forecast when those will start that wait, if at all.
+    pub forecast_every: Option<Millis>,
+}
+
 /// Users have numbers from this one on.
 const FIRST_UID: u32 = 1_000;
 

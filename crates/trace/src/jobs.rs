@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use gpool_model::{Millis, Timestamp};
 
-use crate::coming::EPOCH;
 use crate::table::{Table, TraceError};
+
+/// When a trace begins that knows no dates: not at the very first moment there is.
+pub(crate) const EPOCH: Timestamp = Timestamp::new(1_000_000);
 
 /// A job of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]

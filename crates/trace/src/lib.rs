@@ -10,6 +10,7 @@ mod fleet;
 mod foresight;
 pub mod jobs;
 pub mod openb;
+mod outcome;
 pub mod packing;
 mod packing_live;
 pub mod packing_policy;

@@ -12,8 +12,9 @@ use gpool_model::{
 use gpool_sched::packing::{Ask, Left, Mix, WHOLE};
 
 use crate::cluster::{self, Cluster};
-use crate::coming::{EPOCH, new_job};
+use crate::coming::new_job;
 use crate::fleet::{Came, Fleet, Start, Told, end, says};
+use crate::jobs::EPOCH;
 use crate::queue::PlayError;
 
 /// Between two things that happen.

@@ -6,32 +6,21 @@ use std::sync::Arc;
 
 use gpool_model::agent::TaskIs;
 use gpool_model::{
-    Event, Generation, JobId, MilliGpu, Millis, NodeName, Policy, Refusal, TaskId, Timestamp,
+    Event, Generation, JobId, MilliGpu, Millis, NodeName, Policy, TaskId, Timestamp,
 };
 
 use crate::cluster::{Cluster, Nodes};
+pub use crate::coming::Terms;
 use crate::coming::{Asking, Coming};
 use crate::fleet::{Fleet, Start, Told, end, says};
-use crate::foresight::{Foresight, Foretold};
+use crate::foresight::Foresight;
 use crate::jobs::TraceJob;
+pub use crate::outcome::{Outcome, Played, Ran};
 use crate::scene::{Look, Scene, Seen};
 use crate::table::TraceError;
 
 /// Jobs of so many devices are large.
 pub const LARGE: u32 = 8;
-
-/// What is known of jobs, and what it costs to take something back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
-    /// Whether it is known of each job how long it will run.
-    pub are_ends_known: bool,
-    /// Whether jobs may be taken back, and go on later from where they were.
-    pub are_preemptible: bool,
-    /// How much of what it did a job has to do again each time that it was taken back.
-    pub restart: Millis,
-    /// How often it is forecast when those will start that wait, if at all.
-    pub forecast_every: Option<Millis>,
-}
 
 /// Why a trace could not be played to its end.
 #[derive(Debug, thiserror::Error)]
@@ -48,72 +37,6 @@ pub enum PlayError {
         /// How many.
         n: usize,
     },
-}
-
-/// A run of a job, or the part of it until it was taken back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
-    /// When it started.
-    pub from: Timestamp,
-    /// When it ended.
-    pub until: Timestamp,
-    /// Its devices: number of the node, and index there.
-    pub devices: Vec<(u32, u32)>,
-}
-
-/// What came of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Played {
-    /// Whose it was.
-    pub owner: Arc<str>,
-    /// All of its runs.
-    pub runs: Vec<Ran>,
-    /// When it came.
-    pub submitted_at: Timestamp,
-    /// When it ended.
-    pub ended_at: Timestamp,
-    /// How long it ran, without what it had to do again.
-    pub duration: Millis,
-    /// How much it asked for.
-    pub gpus: MilliGpu,
-}
-
-impl Played {
-    /// The same as a number of devices, which may be a part of one.
-    #[must_use]
-    pub fn n_gpus(&self) -> f64 {
-        self.gpus.get() as f64 / MilliGpu::DEVICE.get() as f64
-    }
-
-    /// How long it did not run since it came.
-    #[must_use]
-    pub fn wait(&self) -> Millis {
-        self.ended_at.since(self.submitted_at).saturating_sub(self.duration)
-    }
-}
-
-/// What came of a trace.
-#[derive(Debug, Clone, Default)]
-pub struct Outcome {
-    /// Of each job, in the order in which they ended.
-    pub jobs: Vec<Played>,
-    /// How many were refused, and why the first one was.
-    pub n_refused: u64,
-    /// Why.
-    pub refusal: Option<Refusal>,
-    /// How many wait for ever: nothing that will happen lets them start.
-    pub n_stuck: u64,
-    /// How many were ended for good when they were taken back, before they had run as long as they
-    /// were to.
-    pub n_cut: u64,
-    /// How often a job was taken back.
-    pub n_taken_back: u64,
-    /// Device-milliseconds given out until the last job came.
-    pub busy: u128,
-    /// When the first and the last job came.
-    pub came: Option<(Timestamp, Timestamp)>,
-    /// What was forecast first of each job that waited then, in the order in which they started.
-    pub forecasts: Vec<Foretold>,
 }
 
 /// A job that has come and not ended.

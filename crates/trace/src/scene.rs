@@ -2,7 +2,7 @@
 
 use gpool_model::{MilliGpu, Timestamp};
 
-use crate::queue::Played;
+use crate::outcome::Played;
 
 /// The cluster as it stands between two moments at which something happens.
 ///

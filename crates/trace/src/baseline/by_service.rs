@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use gpool_model::{GpuTime, MilliGpu, Millis, Timestamp};
 
 use super::course::{Course, Live};
-use crate::coming::EPOCH;
+use crate::jobs::EPOCH;
 
 /// What it goes by; less goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

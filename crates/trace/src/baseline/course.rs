@@ -7,9 +7,8 @@ use gpool_model::{MilliGpu, Millis, Refusal, Timestamp};
 
 use super::places::{Parts, Places};
 use crate::cluster::Nodes;
-use crate::coming::EPOCH;
-use crate::jobs::TraceJob;
-use crate::queue::{Outcome, Played, Ran};
+use crate::jobs::{EPOCH, TraceJob};
+use crate::outcome::{Outcome, Played, Ran};
 use crate::scene::{Scene, Seen};
 
 /// A job that has come and not ended.

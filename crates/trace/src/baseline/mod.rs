@@ -18,7 +18,8 @@ use self::in_turn::{Blocked, InTurn, Order};
 pub use self::rule::Rule;
 use crate::cluster::Nodes;
 use crate::jobs::TraceJob;
-use crate::queue::{Outcome, PlayError};
+use crate::outcome::Outcome;
+use crate::queue::PlayError;
 use crate::scene::Look;
 use crate::table::TraceError;
 
