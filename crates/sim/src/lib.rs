@@ -23,32 +23,20 @@
 
 #![forbid(unsafe_code)]
 
-mod agent;
 mod broken;
 mod bug;
-mod check;
-mod client;
 mod explore;
 mod generate;
 mod happening;
-mod keeping;
 mod machine;
 mod network;
-mod planned;
-mod post;
-mod process;
-mod projects;
-mod replay;
 mod rng;
 mod run;
 mod scenario;
-mod server;
-mod settle;
 mod shrink;
 mod sim;
 mod store;
 mod swarm;
-mod taken;
 
 pub use broken::{Broken, Invariant};
 pub use bug::Bug;

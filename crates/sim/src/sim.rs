@@ -1,19 +1,33 @@
 //! Everything there is in one run, and what happens to it.
 
+mod agent;
+mod check;
+mod client;
+mod keeping;
+mod planned;
+mod post;
+mod process;
+mod projects;
+mod replay;
+mod server;
+mod settle;
+mod taken;
+
 use std::collections::BTreeMap;
 
 use gpool_model::{DeviceUuid, Event, JobId, RequestId, SlotPart, TaskId, Term, Version};
 
 use crate::broken::{Broken, Invariant};
 use crate::bug::Bug;
-use crate::client::Asking;
 use crate::happening::{Happening, Kind};
 use crate::machine::{Machine, Real, Run};
 use crate::network::{Link, Said, take};
-use crate::post::Post;
-use crate::server::Server;
 use crate::store::Store;
 use crate::swarm::Cluster;
+
+use client::Asking;
+use post::Post;
+use server::Server;
 
 /// One run.
 #[derive(Debug, Clone)]
@@ -61,9 +75,9 @@ pub(crate) struct Watch {
     /// Reservations that somebody asked to end.
     pub released: std::collections::BTreeSet<gpool_model::ReservationName>,
     /// What is agreed with projects since that was answered, and to which pool nodes were put.
-    pub agreed: crate::projects::Agreed,
+    pub agreed: projects::Agreed,
     /// Who claims what is taken back, until he has it.
-    pub taken: crate::taken::Taken,
+    pub taken: taken::Taken,
     /// Tasks that could not be launched, or lost their shepherd.
     pub unlaunched: std::collections::BTreeSet<TaskId>,
     /// The term of the last order, and of which server.

@@ -19,8 +19,7 @@ use gpool_world::JobRow;
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::happening::{Happening, Kind};
-use crate::projects;
-use crate::sim::{Sim, picked};
+use crate::sim::{Sim, picked, projects};
 use crate::swarm::MODELS;
 
 /// One thing that a user asked, once or again.
@@ -312,7 +311,7 @@ impl Sim {
     }
 
     /// Those who wait for a server that is gone will not be answered.
-    pub(crate) fn forget_pending(&mut self, server: &crate::server::Server) {
+    pub(crate) fn forget_pending(&mut self, server: &crate::sim::server::Server) {
         for at in server.pending.values() {
             self.askings[*at].is_deaf = false;
         }
@@ -407,7 +406,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         torchrun: false,
         priority: priority(what),
         note: None,
-        notify: crate::post::rules(what.count("user")),
+        notify: crate::sim::post::rules(what.count("user")),
         hold: what.is("hold"),
         life: Life {
             begin: positive("begin").map(|seconds| now.after(Millis::from_secs(seconds))),

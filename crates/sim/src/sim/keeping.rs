@@ -14,8 +14,8 @@ use gpool_world::{JobRow, World};
 
 use crate::broken::Invariant;
 use crate::happening::{Happening, Kind};
+use crate::sim::taken::Claims;
 use crate::sim::{Sim, picked};
-use crate::taken::Claims;
 
 /// A start, however often it is extended before the program runs.
 type Started = (JobId, Attempt, Timestamp);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn who_starts_in_a_step_after_which_the_node_is_emptied_is_an_outsider_and_nobody_else() {
-        let text = include_str!("../scenarios/drained-behind-a-start.txt");
+        let text = include_str!("../../scenarios/drained-behind-a-start.txt");
         let scenario: Scenario = text.parse().expect("a scenario");
         let mut sim = Sim::new(&scenario.cluster, None);
         scenario.happenings.iter().for_each(|what| sim.happen(what));

@@ -6,10 +6,10 @@ use gpool_model::job::{EndCause, ExitStatus};
 use gpool_model::{MilliGpu, Millis, TaskId};
 use gpool_node::converge::Input;
 
-use crate::agent::not_run;
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::machine::{Claim, Run, Why};
+use crate::sim::agent::not_run;
 use crate::sim::{Sim, picked};
 
 impl Sim {

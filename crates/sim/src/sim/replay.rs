@@ -7,8 +7,8 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::server::{Server, begun, distortion};
 use crate::sim::Sim;
+use crate::sim::server::{Server, begun, distortion};
 use crate::swarm;
 
 /// What went in and came out since a state machine was made.

@@ -14,11 +14,10 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::keeping;
 use crate::network::Sent;
-use crate::planned::Before;
-use crate::replay::Life;
-use crate::sim::Sim;
+use crate::sim::planned::Before;
+use crate::sim::replay::Life;
+use crate::sim::{Sim, keeping};
 use crate::store::Told;
 use crate::swarm;
 
@@ -343,7 +342,7 @@ impl Sim {
 
     /// What an order says must be durable, and its term no older than those before.
     fn check_order(&mut self, node: &gpool_model::NodeName, order: &Order) {
-        let term = crate::agent::term_of(order);
+        let term = crate::sim::agent::term_of(order);
         let (last, life) = self.watch.last_term;
         if term < last || (term == last && life != self.n_lives) {
             let what = format!("an order of {term} follows one of {last} from an earlier server");
