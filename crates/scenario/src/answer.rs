@@ -8,7 +8,7 @@ use gpool_sched::{Explainer, Workspace};
 use gpool_verify::Violation;
 use gpool_world::{Snapshot, World};
 
-use crate::print::span;
+use crate::amount::span;
 use crate::reason::reason_text;
 use crate::situation::Situation;
 use crate::stream::Cluster;

@@ -11,8 +11,8 @@ use gpool_model::{
 };
 
 use crate::gang::courses;
-use crate::parse::Reader;
 use crate::phase::held_by;
+use crate::reader::Reader;
 use crate::words::{ScenarioError, Words};
 
 const OUTCOMES: [Outcome; 5] =
@@ -100,7 +100,7 @@ impl Reader {
         let job = Job { id, attempt, array: None, course: course.into(), phase, ..whole.clone() };
         let element = (Arc::clone(spec), job);
         self.situation.jobs.push(element);
-        crate::parse::end(words)
+        words.end()
     }
 }
 

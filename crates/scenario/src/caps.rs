@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gpool_model::policy::{Caps, UserCaps};
 use gpool_model::{MilliCpu, MilliGpu, parse};
 
-use crate::parse::Reader;
+use crate::reader::Reader;
 use crate::words::{ScenarioError, Words};
 
 impl Reader {

@@ -36,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+mod amount;
 mod answer;
 mod array;
 mod caps;
@@ -50,6 +51,7 @@ mod phase;
 mod policy;
 mod print;
 mod project;
+mod reader;
 mod reason;
 mod reserve;
 mod reserve_step;

@@ -11,7 +11,7 @@ use gpool_model::{
     NodeName, PoolName, ResourceKind, Resources, parse,
 };
 
-use crate::parse::{Reader, end};
+use crate::reader::Reader;
 use crate::situation::Situation;
 use crate::words::{ScenarioError, Words};
 
@@ -24,20 +24,7 @@ impl Reader {
         if self.situation.nodes.iter().any(|node| node.name.as_str() == name) {
             return Err(words.error(format!("node {name} stands here twice")));
         }
-        let mut node = Node {
-            name: NodeName::new(name),
-            pool: PoolName::usual(),
-            labels: gpool_model::Labels::new(),
-            capacity: Resources::none(),
-            devices: Vec::new(),
-            allowed: None,
-            drain: None,
-            device_drains: BTreeMap::new(),
-            boot_id: format!("boot-of-{name}"),
-            settled_boot_id: format!("boot-of-{name}"),
-            connected: true,
-            facts: NodeFacts::default(),
-        };
+        let mut node = bare_node(name);
         let mut can_pause = false;
         let mut instances = Vec::new();
         let (mut cpus, mut memory, mut tasks) =
@@ -128,7 +115,7 @@ impl Reader {
                 }
             }
         }
-        end(words)
+        words.end()
     }
 
     pub fn link(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
@@ -147,7 +134,25 @@ impl Reader {
                 devices[*one].links.insert(uuid, link);
             }
         }
-        end(words)
+        words.end()
+    }
+}
+
+/// A node without anything, settled since its boot.
+fn bare_node(name: &str) -> Node {
+    Node {
+        name: NodeName::new(name),
+        pool: PoolName::usual(),
+        labels: gpool_model::Labels::new(),
+        capacity: Resources::none(),
+        devices: Vec::new(),
+        allowed: None,
+        drain: None,
+        device_drains: BTreeMap::new(),
+        boot_id: format!("boot-of-{name}"),
+        settled_boot_id: format!("boot-of-{name}"),
+        connected: true,
+        facts: NodeFacts::default(),
     }
 }
 

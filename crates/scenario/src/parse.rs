@@ -11,12 +11,12 @@ use gpool_model::{
     ProjectName, Timestamp, Version, parse,
 };
 
-use crate::array;
-use crate::chosen;
 use crate::gang::{self, courses, gang};
 use crate::phase::{began, fill_claims, held_by};
+use crate::reader::{Reader, before, owner};
 use crate::situation::{Situation, bare_spec};
 use crate::words::{ScenarioError, Words};
+use crate::{array, chosen};
 
 impl Situation {
     /// Cores of a node that does not say.
@@ -76,13 +76,6 @@ impl Situation {
     }
 }
 
-/// What was read so far.
-pub(crate) struct Reader {
-    pub situation: Situation,
-    pub ids: BTreeMap<String, JobId>,
-    last_id: u64,
-}
-
 /// What a job line says behind the job's state.
 struct Options {
     priority: i32,
@@ -109,6 +102,63 @@ struct Options {
     joins: Option<JobId>,
     array: Option<NewArray>,
     ended: BTreeMap<Outcome, Positions>,
+}
+
+impl Options {
+    fn none() -> Self {
+        Self {
+            priority: 0,
+            cpus: None,
+            memory: None,
+            limit: None,
+            waited: Millis::ZERO,
+            submitted: None,
+            attempt: Attempt::FIRST,
+            after: Vec::new(),
+            owner: None,
+            project: None,
+            pool: None,
+            nodes: NodeFilter::default(),
+            begin: None,
+            deadline: None,
+            like: None,
+            preemptible: None,
+            exits: BTreeSet::new(),
+            had: GpuTime::ZERO,
+            ran: Millis::ZERO,
+            told: Millis::ZERO,
+            joins: None,
+            array: None,
+            ended: BTreeMap::new(),
+        }
+    }
+
+    /// What a job asks for that says this.
+    fn applied_to(&self, spec: JobSpec, now: Timestamp) -> JobSpec {
+        let ahead = |length| now.after(length);
+        let array = self.array.as_ref();
+        JobSpec {
+            cpus: self.cpus,
+            memory: self.memory,
+            time_limit: self.limit,
+            after: self.after.clone().into(),
+            joins: self.joins.map(gang::joins),
+            life: Life {
+                preemptible: self.preemptible,
+                exits: self.exits.clone().into(),
+                begin: self.begin.map(ahead),
+                deadline: self.deadline.map(ahead),
+                ..Life::default()
+            },
+            owner: self.owner.clone().unwrap_or(spec.owner),
+            project: self.project.clone().unwrap_or(spec.project),
+            pool: self.pool.clone(),
+            nodes: self.nodes.clone().kept(),
+            name: self.like.as_deref().map_or(spec.name, Arc::from),
+            array: array.map(|array| Box::new(array.spec.clone())),
+            ..spec
+        }
+    }
 }
 
 impl Reader {
@@ -139,35 +189,12 @@ impl Reader {
                 return Err(words.error(format!("job {name} stands here twice")));
             }
             let submitted = options.submitted.unwrap_or(age.saturating_add(options.waited));
-            let submitted_at = before(self.situation.now, submitted);
-            let spec = JobSpec {
-                cpus: options.cpus,
-                memory: options.memory,
-                gang,
-                time_limit: options.limit,
-                after: options.after.clone().into(),
-                joins: options.joins.map(gang::joins),
-                life: gpool_model::Life {
-                    preemptible: options.preemptible,
-                    exits: options.exits.clone().into(),
-                    ..gpool_model::Life::default()
-                },
-                ..bare_spec(id, &name, &gpus, submitted_at)
-            };
-            let ahead = |length| self.situation.now.after(length);
-            let (begin, deadline) = (options.begin.map(ahead), options.deadline.map(ahead));
-            let spec = JobSpec {
-                life: Life { begin, deadline, ..spec.life },
-                owner: options.owner.clone().unwrap_or(spec.owner),
-                project: options.project.clone().unwrap_or(spec.project),
-                pool: options.pool.clone(),
-                nodes: options.nodes.clone().kept(),
-                name: options.like.as_deref().map_or(spec.name, Arc::from),
-                ..spec
-            };
-            let array = options.array.as_ref();
-            let spec = JobSpec { array: array.map(|array| Box::new(array.spec.clone())), ..spec };
-            let array = array.map(|new| Box::new(self.array_state(new, &spec, &options.ended)));
+            let spec = bare_spec(id, &name, &gpus, before(self.situation.now, submitted));
+            let spec = options.applied_to(JobSpec { gang, ..spec }, self.situation.now);
+            let array = options
+                .array
+                .as_ref()
+                .map(|new| Box::new(self.array_state(new, &spec, &options.ended)));
             let phase = began(phase.clone(), options.ran, options.told);
             let phase = held_by(phase, &spec, options.attempt, &self.situation.nodes);
             let course =
@@ -191,31 +218,7 @@ impl Reader {
     }
 
     fn options(&mut self, words: &mut Words<'_>) -> Result<Options, ScenarioError> {
-        let mut options = Options {
-            priority: 0,
-            cpus: None,
-            memory: None,
-            limit: None,
-            waited: Millis::ZERO,
-            submitted: None,
-            attempt: Attempt::FIRST,
-            after: Vec::new(),
-            owner: None,
-            project: None,
-            pool: None,
-            nodes: NodeFilter::default(),
-            begin: None,
-            deadline: None,
-            like: None,
-            preemptible: None,
-            exits: BTreeSet::new(),
-            had: GpuTime::ZERO,
-            ran: Millis::ZERO,
-            told: Millis::ZERO,
-            joins: None,
-            array: None,
-            ended: BTreeMap::new(),
-        };
+        let mut options = Options::none();
         while let Some(word) = words.next() {
             match word {
                 "priority" => options.priority = words.parse("a priority", i32::from_str)?,
@@ -297,51 +300,6 @@ impl Reader {
             Some(job) => Ok(Dependency { job: *job, kind }),
             None => Err(words.error(format!("no job {name} stands above"))),
         }
-    }
-
-    /// Devices of one node, by position: `lab1[0,2-3]`; `lab1` names none.
-    pub fn devices_of(&self, words: &mut Words<'_>) -> Result<(usize, Vec<usize>), ScenarioError> {
-        let word = words.need("devices of a node, like lab1[0,2-3]")?;
-        let (name, list) = match word.strip_suffix(']').and_then(|word| word.split_once('[')) {
-            Some((name, list)) => (name, Some(list)),
-            None => (word, None),
-        };
-        let nodes = &self.situation.nodes;
-        let Some(node) = nodes.iter().position(|node| node.name.as_str() == name) else {
-            return Err(words.error(format!("no node {name} stands above")));
-        };
-        let mut positions = BTreeSet::new();
-        for part in list.into_iter().flat_map(|list| list.split(',')) {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let bad = || words.error(format!("{part:?} is no device of node {name}"));
-            let first: u32 = first.parse().map_err(|_| bad())?;
-            let last: u32 = last.parse().map_err(|_| bad())?;
-            let devices = nodes[node].devices.iter().enumerate();
-            let meant = devices.filter(|(_, device)| (first..=last).contains(&device.index));
-            let meant: Vec<usize> = meant.map(|(position, _)| position).collect();
-            let n_meant = u64::from(last).checked_sub(first.into()).map(|n| n + 1);
-            if n_meant != Some(meant.len() as u64) {
-                return Err(bad());
-            }
-            positions.extend(meant);
-        }
-        Ok((node, positions.into_iter().collect()))
-    }
-}
-
-/// A user who is not the one of all jobs that do not say.
-pub(crate) fn owner(uid: u32) -> Owner {
-    Owner { uid, gid: uid, user: Arc::from(format!("u{uid}")) }
-}
-
-pub(crate) fn before(now: Timestamp, age: Millis) -> Timestamp {
-    Timestamp::new(now.get().saturating_sub(age.get()))
-}
-
-pub(crate) fn end(words: &mut Words<'_>) -> Result<(), ScenarioError> {
-    match words.next() {
-        None => Ok(()),
-        Some(word) => Err(words.unknown(word, "the end of the line")),
     }
 }
 

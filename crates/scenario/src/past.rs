@@ -6,8 +6,8 @@ use std::str::FromStr as _;
 
 use gpool_model::{Likeness, PastRuns, ProjectName, parse};
 
-use crate::parse::Reader;
-use crate::print::span;
+use crate::amount::span;
+use crate::reader::Reader;
 use crate::situation::{OWN_UID, Situation};
 use crate::words::{ScenarioError, Words};
 

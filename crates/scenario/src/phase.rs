@@ -9,7 +9,7 @@ use gpool_model::{
     PauseCause, Phase, Resources, Slot, SlotPart, TaskId, parse,
 };
 
-use crate::parse::{Reader, before};
+use crate::reader::{Reader, before};
 use crate::words::{ScenarioError, Words};
 
 impl Reader {
@@ -21,31 +21,8 @@ impl Reader {
         words: &mut Words<'_>,
     ) -> Result<(Phase, Millis), ScenarioError> {
         let now = self.situation.now;
-        let by = match state == "held" && words.take("by") {
-            true => match words.need("user, admin or scheduler")? {
-                "user" => Holder::User,
-                "admin" => Holder::Admin,
-                "scheduler" => Holder::Scheduler,
-                word => return Err(words.unknown(word, "user, admin or scheduler")),
-            },
-            false => Holder::User,
-        };
-        let allocations = match state {
-            "starting" | "claiming" | "running" | "pausing" | "paused" | "resuming"
-            | "stopping" | "requeuing" | "stopping-paused" | "requeuing-paused" => {
-                let held = match state {
-                    "claiming" | "resuming" => AllocationState::Claimed { after: Vec::new() },
-                    "pausing" => AllocationState::Pausing,
-                    "stopping-paused" | "requeuing-paused" => {
-                        AllocationState::Paused { host_bytes: Bytes::ZERO }
-                    }
-                    _ => AllocationState::Placed,
-                };
-                let allocations = (0..n_tasks).map(|_| self.allocation(words, &held));
-                allocations.collect::<Result<Vec<_>, _>>()?
-            }
-            _ => Vec::new(),
-        };
+        let by = holder(state, words)?;
+        let allocations = self.allocations(state, n_tasks, words)?;
         let age = match words.peek() {
             Some(word) if word.starts_with(|c: char| c.is_ascii_digit()) => {
                 words.parse("a length of time", parse::span)?
@@ -87,6 +64,31 @@ impl Reader {
         Ok((phase, age))
     }
 
+    /// What the tasks of a job hold in a state.
+    fn allocations(
+        &self,
+        state: &str,
+        n_tasks: u32,
+        words: &mut Words<'_>,
+    ) -> Result<Vec<Allocation>, ScenarioError> {
+        match state {
+            "starting" | "claiming" | "running" | "pausing" | "paused" | "resuming"
+            | "stopping" | "requeuing" | "stopping-paused" | "requeuing-paused" => {
+                let held = match state {
+                    "claiming" | "resuming" => AllocationState::Claimed { after: Vec::new() },
+                    "pausing" => AllocationState::Pausing,
+                    "stopping-paused" | "requeuing-paused" => {
+                        AllocationState::Paused { host_bytes: Bytes::ZERO }
+                    }
+                    _ => AllocationState::Placed,
+                };
+                let allocations = (0..n_tasks).map(|_| self.allocation(words, &held));
+                allocations.collect()
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// `lab1[0,2-3]`, or `lab1` for a task without devices; the task is filled in later.
     fn allocation(
         &self,
@@ -107,6 +109,19 @@ impl Reader {
             resources: Resources::none(),
             state: state.clone(),
         })
+    }
+}
+
+/// By whom a job is held: `held by admin`.
+fn holder(state: &str, words: &mut Words<'_>) -> Result<Holder, ScenarioError> {
+    if state != "held" || !words.take("by") {
+        return Ok(Holder::User);
+    }
+    match words.need("user, admin or scheduler")? {
+        "user" => Ok(Holder::User),
+        "admin" => Ok(Holder::Admin),
+        "scheduler" => Ok(Holder::Scheduler),
+        word => Err(words.unknown(word, "user, admin or scheduler")),
     }
 }
 

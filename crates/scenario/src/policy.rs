@@ -6,8 +6,8 @@ use std::fmt;
 
 use gpool_model::{DeviceStrategy, OrderKey, PlannedStarts, Policy, PoolName, ShareBetween, parse};
 
-use crate::parse::Reader;
-use crate::print::span;
+use crate::amount::span;
+use crate::reader::Reader;
 use crate::words::{ScenarioError, Words};
 
 const WORDS_OF_ORDER: &str = "preset, order, escalate, strategy, planned, levels, min-run, \

@@ -7,21 +7,20 @@ use std::fmt::{self, Write as _};
 use gpool_model::job::Holder;
 use gpool_model::{
     Bytes, DependencyKind, Device, DeviceHealth, DeviceUuid, GpuTime, Job, JobSpec, Likeness, Link,
-    MilliCpu, Millis, Node, Phase, PoolName, ResourceKind, Timestamp,
+    MilliCpu, Node, Phase, PoolName, ResourceKind, Timestamp,
 };
 
-use crate::array;
+use crate::amount::{bytes, span};
 use crate::caps::caps;
-use crate::chosen;
 use crate::gang::gang_text;
 use crate::nodes::{memory_of, numbers, profile_of};
 use crate::past::{like, past};
-use crate::phase;
 use crate::policy::policy;
 use crate::project::project;
 use crate::reserve::{drains, reservation};
 use crate::situation::{Situation, bare_spec};
 use crate::used::used;
+use crate::{array, chosen, phase};
 
 impl fmt::Display for Situation {
     /// Jobs are called `j` and their number, since names need not be unique.
@@ -182,42 +181,7 @@ fn job(
     job: &Job,
 ) -> fmt::Result {
     let age = |since: Timestamp| situation.now.since(since);
-    let state = phase::word(&job.phase, spec);
-    match job.id.element {
-        None => {
-            let gang = gang_text(spec.gang);
-            write!(f, "job j{}  {}{gang}  {state}", spec.id.number, spec.gpus)?;
-        }
-        Some(index) => write!(f, "element j{} {index}  {state}", spec.id.number)?,
-    }
-    for allocation in job.phase.allocations() {
-        write!(f, " {}", place(situation, allocation))?;
-    }
-    let since = match &job.phase {
-        Phase::Held { by, since, .. } => {
-            f.write_str(match by {
-                Holder::User => "",
-                Holder::Admin => " by admin",
-                Holder::Scheduler => " by scheduler",
-            })?;
-            *since
-        }
-        Phase::Waiting { since }
-        | Phase::Pending { since }
-        | Phase::Underway { since }
-        | Phase::Starting { since, .. }
-        | Phase::Paused { since, .. } => *since,
-        // What it stood still for has no word of its own: it ran so much less.
-        Phase::Running { started_at, .. } => started_at.after(job.course.paused),
-        Phase::Stopping { started_at, since, .. } => started_at.unwrap_or(*since),
-        Phase::Ended(end) => end.ended_at,
-    };
-    if !age(since).is_zero() {
-        write!(f, " {}", span(age(since)))?;
-    }
-    if matches!(job.phase, Phase::Paused { .. }) && !job.ran(situation.now).is_zero() {
-        write!(f, "  ran {}", span(job.ran(situation.now)))?;
-    }
+    let since = state(f, situation, spec, job)?;
     if job.id.element.is_some() {
         return Ok(());
     }
@@ -230,15 +194,7 @@ fn job(
     if job.priority != 0 {
         write!(f, "  priority {}", job.priority)?;
     }
-    if let Some(cpus) = spec.cpus {
-        write!(f, "  cpus {cpus}")?;
-    }
-    if let Some(memory) = spec.memory {
-        write!(f, "  mem {}", bytes(memory))?;
-    }
-    if let Some(limit) = spec.time_limit {
-        write!(f, "  limit {}", span(limit))?;
-    }
+    room(f, spec)?;
     if !job.waited.is_zero() {
         write!(f, "  waited {}", span(job.waited))?;
     }
@@ -262,20 +218,7 @@ fn job(
         write!(f, "  pool {pool}")?;
     }
     chosen::write(f, spec.nodes.as_deref())?;
-    let joined = spec.joins.as_ref();
-    let joined =
-        joined.and_then(|joins| situation.jobs.iter().find(|(other, _)| other.id == joins.job));
-    match joined {
-        Some((joined, _)) => write!(f, "  joins {}", joined.name)?,
-        None if spec.life.preemptible == Some(true) => {
-            f.write_str("  preemptible")?;
-            if !spec.life.exits.is_empty() {
-                let exits: Vec<&str> = spec.life.exits.iter().map(|it| it.as_str()).collect();
-                write!(f, "  exits {}", exits.join(","))?;
-            }
-        }
-        None => {}
-    }
+    gives_way(f, situation, spec)?;
     let had = job.course.attained.saturating_sub(job.course.forgiven);
     let thousandths = had.get() / GpuTime::HOUR.div_floor(1000).get();
     if thousandths > 0 {
@@ -285,6 +228,92 @@ fn job(
         write!(f, "  attempt {}", job.attempt)?;
     }
     after(f, situation, spec)
+}
+
+/// What a job is called and asks of devices, where it is in its life and what it holds; returns
+/// since when it is there.
+fn state(
+    f: &mut fmt::Formatter<'_>,
+    situation: &Situation,
+    spec: &JobSpec,
+    job: &Job,
+) -> Result<Timestamp, fmt::Error> {
+    let state = phase::word(&job.phase, spec);
+    match job.id.element {
+        None => {
+            let gang = gang_text(spec.gang);
+            write!(f, "job j{}  {}{gang}  {state}", spec.id.number, spec.gpus)?;
+        }
+        Some(index) => write!(f, "element j{} {index}  {state}", spec.id.number)?,
+    }
+    for allocation in job.phase.allocations() {
+        write!(f, " {}", place(situation, allocation))?;
+    }
+    if let Phase::Held { by, .. } = &job.phase {
+        f.write_str(match by {
+            Holder::User => "",
+            Holder::Admin => " by admin",
+            Holder::Scheduler => " by scheduler",
+        })?;
+    }
+    let since = since(job);
+    let age = situation.now.since(since);
+    if !age.is_zero() {
+        write!(f, " {}", span(age))?;
+    }
+    if matches!(job.phase, Phase::Paused { .. }) && !job.ran(situation.now).is_zero() {
+        write!(f, "  ran {}", span(job.ran(situation.now)))?;
+    }
+    Ok(since)
+}
+
+/// Since when a job is where it is in its life.
+fn since(job: &Job) -> Timestamp {
+    match &job.phase {
+        Phase::Held { since, .. }
+        | Phase::Waiting { since }
+        | Phase::Pending { since }
+        | Phase::Underway { since }
+        | Phase::Starting { since, .. }
+        | Phase::Paused { since, .. } => *since,
+        // What it stood still for has no word of its own: it ran so much less.
+        Phase::Running { started_at, .. } => started_at.after(job.course.paused),
+        Phase::Stopping { started_at, since, .. } => started_at.unwrap_or(*since),
+        Phase::Ended(end) => end.ended_at,
+    }
+}
+
+/// What a job asks for beside devices.
+fn room(f: &mut fmt::Formatter<'_>, spec: &JobSpec) -> fmt::Result {
+    if let Some(cpus) = spec.cpus {
+        write!(f, "  cpus {cpus}")?;
+    }
+    if let Some(memory) = spec.memory {
+        write!(f, "  mem {}", bytes(memory))?;
+    }
+    match spec.time_limit {
+        Some(limit) => write!(f, "  limit {}", span(limit)),
+        None => Ok(()),
+    }
+}
+
+/// Which job it makes larger, or whether and how it may be taken back.
+fn gives_way(f: &mut fmt::Formatter<'_>, situation: &Situation, spec: &JobSpec) -> fmt::Result {
+    let joined = spec.joins.as_ref();
+    let joined =
+        joined.and_then(|joins| situation.jobs.iter().find(|(other, _)| other.id == joins.job));
+    match joined {
+        Some((joined, _)) => write!(f, "  joins {}", joined.name),
+        None if spec.life.preemptible == Some(true) => {
+            f.write_str("  preemptible")?;
+            if spec.life.exits.is_empty() {
+                return Ok(());
+            }
+            let exits: Vec<&str> = spec.life.exits.iter().map(|it| it.as_str()).collect();
+            write!(f, "  exits {}", exits.join(","))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Jobs that have ended are not in a situation, and what waited for them no longer does.
@@ -323,26 +352,4 @@ fn place(situation: &Situation, allocation: &gpool_model::Allocation) -> String 
         let _ = write!(text, "[{}]", positions.join(","));
     }
     text
-}
-
-/// An amount in the largest unit that says it exactly.
-pub(crate) fn bytes(amount: Bytes) -> String {
-    let amount = amount.get();
-    match [(30, "G"), (20, "M"), (10, "K")]
-        .into_iter()
-        .find(|(shift, _)| amount.is_multiple_of(1 << shift))
-    {
-        Some((shift, unit)) => format!("{}{unit}", amount >> shift),
-        None => format!("{amount}B"),
-    }
-}
-
-/// A length of time in the largest unit that says it exactly.
-pub(crate) fn span(length: Millis) -> String {
-    let length = length.get();
-    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-    match units.into_iter().find(|(size, _)| length.is_multiple_of(*size)) {
-        Some((size, unit)) => format!("{}{unit}", length / size),
-        None => format!("{length}ms"),
-    }
 }

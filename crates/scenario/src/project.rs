@@ -9,8 +9,8 @@ use gpool_model::{
     parse,
 };
 
-use crate::parse::{Reader, before};
-use crate::print::{bytes, span};
+use crate::amount::{bytes, span};
+use crate::reader::{Reader, before};
 use crate::situation::Situation;
 use crate::words::{ScenarioError, Words};
 

@@ -7,7 +7,13 @@ use gpool_model::{Bytes, MilliCpu, Reason, ResourceKind};
 /// A reason as scenarios print it.
 #[must_use]
 pub fn reason_text(reason: &Reason) -> String {
-    let rest = match reason {
+    let rest = of_nodes(reason).or_else(|| of_others(reason)).unwrap_or_default();
+    format!("{} {rest}", reason.code()).trim_end().to_owned()
+}
+
+/// What nodes and devices lack, or what keeps them from work.
+fn of_nodes(reason: &Reason) -> Option<String> {
+    Some(match reason {
         Reason::GpusNotFree { need, free, .. } => format!("need {need} free {free}"),
         Reason::GpusNotFreeTogether { need, free, node, .. } => {
             format!("need {need} free {free} on {node}")
@@ -24,6 +30,37 @@ pub fn reason_text(reason: &Reason) -> String {
             let (need, free) = (amount(kind, *need), amount(kind, *free));
             format!("{kind} need {need} free {free} on {node}")
         }
+        Reason::SlotsKeptForGpus { node, need, free, most, slots } => {
+            format!("{need} needed {free} free of {most} of {slots} on {node}")
+        }
+        Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),
+        Reason::UnmanagedProcess { node, index, pid, user, .. } => {
+            let user = user.as_deref().unwrap_or("unknown");
+            format!("{node}[{index}] pid {pid} of {user}")
+        }
+        Reason::GpuUnhealthy { node, index, why, .. } => format!("{node}[{index}] {why}"),
+        Reason::GpuNotAllowed { node, index, .. } => format!("{node}[{index}]"),
+        Reason::NodeDrained { node, index: Some(index), .. } => format!("{node}[{index}]"),
+        Reason::NodeDrained { node, index: None, .. } => node.to_string(),
+        Reason::NodeOccupied { node, exclusive } => {
+            format!("{node}{}", if *exclusive { " wanted alone" } else { "" })
+        }
+        Reason::OnlyInPool { pool, n_nodes } => format!("{pool} nodes {n_nodes}"),
+        Reason::OnlyOnNodes { nodes, n_nodes, n_left_out, .. } => {
+            format!("{nodes} nodes {n_nodes} of {}", n_nodes.saturating_add(*n_left_out))
+        }
+        Reason::AgentUnreachable { node } => node.to_string(),
+        Reason::PausedOn { node, indexes, free } => {
+            let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();
+            format!("{node}[{}] free {free}", indexes.join(","))
+        }
+        _ => return None,
+    })
+}
+
+/// What users and projects may have, and what a job waits for that is no device.
+fn of_others(reason: &Reason) -> Option<String> {
+    Some(match reason {
         Reason::AheadInOrder { job, n_ahead } => format!("{n_ahead} ahead, last job {job}"),
         Reason::WouldDelay { job, .. } => format!("job {job}"),
         Reason::GroupParallelLimit { running, most } => format!("{running} of {most} run"),
@@ -63,39 +100,13 @@ pub fn reason_text(reason: &Reason) -> String {
             let until = until.map(|until| format!(" until {}", until.get())).unwrap_or_default();
             format!("job {job} {theirs} h own {own} h{until}")
         }
-        Reason::SlotsKeptForGpus { node, need, free, most, slots } => {
-            format!("{need} needed {free} free of {most} of {slots} on {node}")
-        }
         Reason::UserSlots { used, most, slots } => format!("used {used} most {most} of {slots}"),
-        Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),
-        Reason::UnmanagedProcess { node, index, pid, user, .. } => {
-            let user = user.as_deref().unwrap_or("unknown");
-            format!("{node}[{index}] pid {pid} of {user}")
-        }
-        Reason::GpuUnhealthy { node, index, why, .. } => format!("{node}[{index}] {why}"),
-        Reason::GpuNotAllowed { node, index, .. } => format!("{node}[{index}]"),
         Reason::ReservedForOther { reservation, node, n_devices, .. } => {
             format!("{reservation} keeps {n_devices} on {node}")
         }
         Reason::MaintenanceSoon { reservation, node, .. } => format!("{reservation} on {node}"),
-        Reason::NodeDrained { node, index: Some(index), .. } => format!("{node}[{index}]"),
-        Reason::NodeDrained { node, index: None, .. } => node.to_string(),
-        Reason::NodeOccupied { node, exclusive } => {
-            format!("{node}{}", if *exclusive { " wanted alone" } else { "" })
-        }
-        Reason::OnlyInPool { pool, n_nodes } => format!("{pool} nodes {n_nodes}"),
-        Reason::OnlyOnNodes { nodes, n_nodes, n_left_out, .. } => {
-            format!("{nodes} nodes {n_nodes} of {}", n_nodes.saturating_add(*n_left_out))
-        }
-        Reason::AgentUnreachable { node } => node.to_string(),
-        Reason::PausedOn { node, indexes, free } => {
-            let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();
-            format!("{node}[{}] free {free}", indexes.join(","))
-        }
-        // The code says it all.
-        _ => String::new(),
-    };
-    format!("{} {rest}", reason.code()).trim_end().to_owned()
+        _ => return None,
+    })
 }
 
 fn amount(kind: &ResourceKind, amount: u64) -> String {

@@ -9,9 +9,9 @@ use gpool_model::{
     Window, parse,
 };
 
+use crate::amount::span;
 use crate::nodes::numbers;
-use crate::parse::{Reader, before, end, owner};
-use crate::print::span;
+use crate::reader::{Reader, before, owner};
 use crate::situation::Situation;
 use crate::words::{ScenarioError, Words};
 
@@ -102,7 +102,7 @@ impl Reader {
                 words.next();
             }
         }
-        end(words)?;
+        words.end()?;
         let drain =
             Drain { by, at_deadline, reason: Arc::from("x"), who: Arc::from("root"), since: now };
         let node = &mut self.situation.nodes[node];

@@ -21,7 +21,7 @@ use gpool_world::{JobRow, Snapshot, World};
 
 use crate::chosen;
 use crate::gang::{courses, gang_text};
-use crate::parse::owner;
+use crate::reader::owner;
 use crate::reserve_step::ReserveSeed;
 use crate::situation::{Situation, bare_spec};
 
@@ -266,6 +266,11 @@ impl Cluster {
             }
             Step::Pass(length) => self.now = self.now.after(*length),
         }
+        self.follow_up();
+    }
+
+    /// What follows by itself: claims are met, and what waited for a moment is due.
+    fn follow_up(&mut self) {
         self.come_into_claims();
         self.world.advance(self.now);
         for id in self.world.take_due(self.now) {

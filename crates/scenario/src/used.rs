@@ -6,7 +6,7 @@ use std::str::FromStr as _;
 
 use gpool_model::{GpuTime, MilliCpu, ProjectName, Used, parse};
 
-use crate::parse::Reader;
+use crate::reader::Reader;
 use crate::situation::OWN_UID;
 use crate::words::{ScenarioError, Words};
 

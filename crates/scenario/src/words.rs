@@ -86,6 +86,14 @@ impl<'a> Words<'a> {
         read(word).map_err(|why| self.error(format!("{word:?} is not {what}: {why}")))
     }
 
+    /// Checks that no word is left.
+    pub fn end(&mut self) -> Result<(), ScenarioError> {
+        match self.next() {
+            None => Ok(()),
+            Some(word) => Err(self.unknown(word, "the end of the line")),
+        }
+    }
+
     /// An error at the word that was read last.
     pub fn error(&self, why: String) -> ScenarioError {
         let column = self.text[..self.last].chars().count() + 1;
