@@ -97,7 +97,7 @@ fn is_valid(checked: CheckedJob, written: &JobCreate) {
     is_shown(&new.name);
     is_shown(new.project.as_str());
     assert_eq!(checked_name(&new.name).as_deref(), Ok(&*new.name));
-    assert_eq!(checked_priority(new.priority), Ok(new.priority));
+    assert_eq!(checked_priority(new.standing.priority), Ok(new.standing.priority));
     assert!(new.memory.is_none_or(|memory| !memory.is_zero()));
     assert!(new.time_limit.is_none_or(|limit| !limit.is_zero()));
     assert_eq!(new.after.len(), written.after.len());

@@ -220,11 +220,12 @@ pub(crate) fn output_file(path: &str, order: &TaskOrder) -> String {
 pub(crate) mod tests {
     use std::sync::Arc;
 
+    use gpool_model::JobRequest;
     use gpool_model::allocation::{Allocation, AllocationState, Slot, SlotPart};
     use gpool_model::gpu::GpuRequest;
-    use gpool_model::id::{DeviceUuid, Generation, NodeName, PoolName, ProjectName, TaskId, Term};
+    use gpool_model::id::{DeviceUuid, Generation, NodeName, PoolName, TaskId, Term};
     use gpool_model::job::{BlobId, JobSpec, Owner};
-    use gpool_model::rare::Rare;
+
     use gpool_model::resource::Resources;
     use gpool_model::unit::{MilliCpu, Millis};
 
@@ -233,38 +234,24 @@ pub(crate) mod tests {
     pub(crate) fn order(task: &str) -> TaskOrder {
         let task: TaskId = task.parse().expect("valid");
         let spec = JobSpec {
-            array: None,
             retry_of: None,
-            gang: gpool_model::Gang::SINGLE,
             joins: None,
-            torchrun: false,
             id: task.job,
             owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
-            name: Arc::from("a/b"),
-            project: ProjectName::new("default"),
-            pool: None,
-            nodes: None,
-            command: vec!["true".to_owned()],
             script: None,
             context: BlobId(Arc::from("c")),
-            directory: "/".to_owned(),
-            stdin: None,
-            stdout: None,
-            stderr: None,
-            pty: None,
-            activate: Rare::default(),
             setup: None,
-            gpus: GpuRequest::whole(1),
-            gpus_written: Arc::from("1"),
-            cpus: Some(MilliCpu::new(1500)),
-            memory: None,
-            time_limit: Some(Millis::from_mins(1)),
-            grace: Millis::from_secs(1),
-            after: Rare::default(),
-            life: gpool_model::Life::default(),
-            allow_unsatisfiable: false,
-            compat: Rare::default(),
             submitted_at: Timestamp::ZERO,
+            request: JobRequest {
+                name: Arc::from("a/b"),
+                command: vec!["true".to_owned()],
+                gpus: GpuRequest::whole(1),
+                gpus_written: Arc::from("1"),
+                cpus: Some(MilliCpu::new(1500)),
+                time_limit: Some(Millis::from_mins(1)),
+                grace: Millis::from_secs(1),
+                ..JobRequest::default()
+            },
         };
         let slot = |index| Slot {
             index,

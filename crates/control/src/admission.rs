@@ -62,13 +62,13 @@ impl<'a> Admission<'a> {
     pub fn admit(&mut self, caller: &Caller, job: &NewJob) -> Result<(), Refusal> {
         let asks = Asks {
             user: Arc::clone(&caller.owner.user),
-            fit: Fit::of_new(job),
+            fit: Fit::of(job),
             time_limit: job.time_limit,
             preemptible: job.life.preemptible == Some(true),
             allow_unsatisfiable: job.allow_unsatisfiable,
         };
         self.check_project(Some(caller), &job.project, &asks)?;
-        priority(self.world, caller, &job.project, job.priority)?;
+        priority(self.world, caller, &job.project, job.standing.priority)?;
         if job.allow_unsatisfiable {
             return Ok(());
         }

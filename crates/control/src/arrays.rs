@@ -194,7 +194,7 @@ impl Control {
             return Ok(());
         }
         let refuse = |why: String| Err(Refusal::Invalid { field: "after".to_owned(), why });
-        let own = job.array.as_ref().map(|array| &array.spec.indexes);
+        let own = job.array.as_ref().map(|array| &array.indexes);
         let other = self.world.array(after.job.number).filter(|_| after.job.element.is_none());
         let other = other.and_then(|row| row.spec.array.as_ref()).map(|array| &array.indexes);
         let ended = || self.ended_elements(after.job, ends).map(|ended| &ended.indexes);

@@ -80,7 +80,8 @@ impl Control {
                 }
             }
             _ => {
-                let spec = JobSpec { time_limit: limit, ..(*row.spec).clone() };
+                let mut spec = JobSpec::clone(&row.spec);
+                spec.time_limit = limit;
                 self.check_deadline(&spec)?;
             }
         }
@@ -118,7 +119,9 @@ impl Control {
         if before == limit {
             return;
         }
-        let spec = Arc::new(JobSpec { time_limit: limit, ..(*row.spec).clone() });
+        let mut spec = JobSpec::clone(&row.spec);
+        spec.time_limit = limit;
+        let spec = Arc::new(spec);
         let elements = self.world.elements(id.number).map(|row| row.job.id);
         let rows: Vec<JobId> = std::iter::once(id).chain(elements).collect();
         self.world.put_spec(&spec);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use gpool_model::event::Kept;
 use gpool_model::job::StopCause;
-use gpool_model::{Gang, GpuRequest, Job, JobId, JobSpec, Joins, Life, ModelPattern, Phase, Rare};
+use gpool_model::{
+    Gang, GpuRequest, Job, JobId, JobRequest, JobSpec, Joins, Life, ModelPattern, Phase, Rare,
+};
 use gpool_world::{JobRow, World};
 
 use crate::control::Control;
@@ -76,22 +78,28 @@ impl Control {
             nodes: job.phase.allocations().iter().map(|it| it.node.clone()).collect(),
             first_rank: n_before.saturating_mul(tasks_per_node),
         };
-        JobSpec {
-            id,
+        let request = JobRequest {
             gpus: self.same_model(row),
             gang: Gang { tasks_per_node, ..Gang::SINGLE },
-            joins: Some(Box::new(joins)),
             after: Rare::default(),
-            setup: None,
-            retry_of: None,
             pty: None,
             life: Life {
                 warning: spec.life.warning.clone(),
                 preemptible: Some(true),
                 ..Life::default()
             },
+            ..spec.request.clone()
+        };
+        JobSpec {
+            id,
+            owner: spec.owner.clone(),
+            request,
+            script: spec.script.clone(),
+            context: spec.context.clone(),
+            setup: None,
+            joins: Some(Box::new(joins)),
+            retry_of: None,
             submitted_at: self.now,
-            ..JobSpec::clone(spec)
         }
     }
 

@@ -100,7 +100,7 @@ impl Control {
         }
         let n_elements = |job: &NewJob| match &job.array {
             None => 1,
-            Some(array) => u64::from(array.spec.indexes.len()),
+            Some(array) => u64::from(array.indexes.len()),
         };
         self.check_user_cap(caller, jobs.iter().map(n_elements).sum())?;
         let mut n_by_project = BTreeMap::<&ProjectName, u64>::new();
@@ -182,54 +182,30 @@ impl Control {
         let who = (id, Attempt::FIRST);
         let waits = self.world.waits_for(who, &new.after, &new.life, &course, since).next();
         let waits = waits.is_some();
-        let phase = match (new.hold, waits) {
+        let phase = match (new.standing.hold, waits) {
             (true, _) => Phase::Held { by: Holder::User, since, missing: None },
             (false, true) => Phase::Waiting { since },
             (false, false) => Phase::Pending { since },
         };
+        let NewJob { mut request, script, context, retry_of, .. } = new;
+        let standing = std::mem::take(&mut request.standing).into_inner();
+        let array = request.array.as_deref();
         let job = Job {
-            note: new.note,
-            notify: as_named_by(caller, new.notify),
-            array: new.array.as_ref().map(|array| Box::new(ArrayState::new(array))),
+            array: array.map(|array| Box::new(ArrayState::new(array, &standing))),
+            note: standing.note,
+            notify: as_named_by(caller, standing.notify),
             course: course.into(),
-            ..Job::new(id, new.priority, phase)
+            ..Job::new(id, standing.priority, phase)
         };
-        // Its name is not kept for each job again.
-        let known = self.world.projects().get(&new.project).map(|it| it.name.clone());
-        let spec = JobSpec {
-            id,
-            owner: caller.owner.clone(),
-            name: new.name,
-            project: known.unwrap_or(new.project),
-            pool: new.pool,
-            nodes: new.nodes,
-            command: new.command,
-            script: new.script,
-            context: new.context,
-            directory: new.directory,
-            stdin: new.stdin.map(Box::from),
-            stdout: new.stdout.map(Box::from),
-            stderr: new.stderr.map(Box::from),
-            pty: new.pty,
-            activate: new.activate.into(),
-            setup,
-            gpus: new.gpus,
-            gpus_written: new.gpus_written,
-            cpus: new.cpus,
-            memory: new.memory,
-            gang: new.gang,
-            joins: None,
-            torchrun: new.torchrun,
-            time_limit: new.time_limit,
-            grace: new.grace,
-            after: new.after.into(),
-            array: new.array.map(|array| Box::new(array.spec)),
-            retry_of: new.retry_of,
-            life: new.life,
-            allow_unsatisfiable: new.allow_unsatisfiable,
-            compat: new.compat.into(),
-            submitted_at: self.now,
-        };
+        // Jobs share the name of their project.
+        if let Some(project) = self.world.projects().get(&request.project) {
+            request.project = project.name.clone();
+        }
+        let retry_of = retry_of.map(Box::new);
+        let (owner, submitted_at) = (caller.owner.clone(), self.now);
+        let joins = None;
+        let spec =
+            JobSpec { id, owner, request, script, context, setup, joins, retry_of, submitted_at };
         self.add_job(Arc::new(spec), job);
     }
 
@@ -268,7 +244,7 @@ impl Control {
         let first = self.world.cluster().last_job.next().0;
         let forecasts = (first..).zip(jobs).zip(waits).map(|((number, job), waits)| {
             let mut reasons: Vec<Reason> = Vec::new();
-            if job.hold {
+            if job.standing.hold {
                 reasons.push(Reason::HeldByUser { since: self.now });
             }
             reasons.extend(job.after_setup.then(|| Reason::WaitsForJob {

@@ -10,6 +10,7 @@ use crate::id::Attempt;
 use crate::indexes::Indexes;
 use crate::job::{BlobId, DependencyKind, EndCause, ExitStatus, JobEnd, Outcome, RunTotals, Usage};
 use crate::positions::Positions;
+use crate::request::job::Standing;
 use crate::unit::Timestamp;
 
 /// What an array was asked to be; never changes.
@@ -127,17 +128,6 @@ impl ArrayValues {
     }
 }
 
-/// An array as it was asked for: each field valid by itself, not yet admitted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewArray {
-    /// See [`ArraySpec`].
-    pub spec: ArraySpec,
-    /// See [`ArrayState::max_parallel`].
-    pub max_parallel: Option<u32>,
-    /// See [`ArrayState::max_fails`].
-    pub max_fails: Option<u32>,
-}
-
 /// What has become of the elements of an array, by position. Each is in exactly one place: among
 /// those that could start, those that wait for their like, those that ended, or it has a record of
 /// its own.
@@ -218,14 +208,14 @@ fn outcome_at(ended: &BTreeMap<Outcome, Positions>, position: u32) -> Option<Out
 impl ArrayState {
     /// Of an array in which nothing has been started.
     #[must_use]
-    pub fn new(array: &NewArray) -> Self {
+    pub fn new(array: &ArraySpec, standing: &Standing) -> Self {
         Self {
-            unstarted: array.spec.indexes.positions(),
+            unstarted: array.indexes.positions(),
             waiting: Positions::default(),
             ended: BTreeMap::new(),
             attempts: BTreeMap::new(),
-            max_parallel: array.max_parallel,
-            max_fails: array.max_fails,
+            max_parallel: standing.max_parallel,
+            max_fails: standing.max_fails,
             stopped: None,
             started_at: None,
             ended_at: None,

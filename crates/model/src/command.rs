@@ -1,29 +1,27 @@
 //! What callers may ask the server to change, and what they get back.
 
 use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::array::{ArrayEnds, NewArray};
-use crate::compat::Compat;
-use crate::filter::NodeFilter;
-use crate::gang::Gang;
-use crate::gpu::GpuRequest;
-use crate::id::{JobId, JobNumber, NodeName, PoolName, ProjectName, ReservationName};
-use crate::job::{BlobId, Dependency, Job, JobSpec, JobState, Outcome, Owner};
+use crate::array::{ArrayEnds, ArraySpec};
+use crate::id::{JobId, JobNumber, NodeName, PoolName, ReservationName};
+use crate::job::{BlobId, Job, JobSpec, JobState, Outcome, Owner};
 use crate::label::LabelChange;
-use crate::launch::{Activation, Missing, WindowSize};
-use crate::life::Life;
-use crate::notify::NotifyRule;
+use crate::launch::Missing;
+use crate::life::is_false;
 use crate::patch::JobPatch;
 use crate::plan::Placement;
 use crate::project_change::{ProjectsAsk, ProjectsOutcome};
+use crate::rare::Rare;
 use crate::reason::Reason;
+use crate::request::job::{JobRequest, Standing};
 use crate::reserve::{
     Consent, DrainOutcome, DrainTarget, NewReservation, ReservationPatch, ReserveOutcome,
 };
-use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
+use crate::unit::{Millis, Timestamp};
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,120 +231,79 @@ pub struct RequestKey {
 }
 
 /// A job as it was asked for: each field valid by itself, not yet admitted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NewJob {
-    /// See [`crate::job::JobSpec::name`].
-    pub name: Arc<str>,
-    /// See [`crate::job::JobSpec::project`].
-    pub project: ProjectName,
-    /// See [`crate::job::JobSpec::pool`].
+    /// What its user asks for.
+    pub request: JobRequest,
+    /// See [`JobSpec::script`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pool: Option<PoolName>,
-    /// See [`crate::job::JobSpec::nodes`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<Arc<NodeFilter>>,
-    /// See [`crate::job::JobSpec::command`].
-    pub command: Vec<String>,
-    /// See [`crate::job::JobSpec::script`].
     pub script: Option<BlobId>,
-    /// See [`crate::job::JobSpec::context`].
+    /// See [`JobSpec::context`].
     pub context: BlobId,
-    /// See [`crate::job::JobSpec::directory`].
-    pub directory: String,
-    /// See [`crate::job::JobSpec::stdin`].
-    pub stdin: Option<String>,
-    /// See [`crate::job::JobSpec::stdout`].
-    pub stdout: Option<String>,
-    /// See [`crate::job::JobSpec::stderr`].
-    pub stderr: Option<String>,
-    /// See [`crate::job::JobSpec::pty`].
-    pub pty: Option<WindowSize>,
-    /// See [`crate::job::JobSpec::activate`].
-    pub activate: Vec<Activation>,
     /// Whether the job before it in the same command prepares it: it waits until that one has
     /// succeeded.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub after_setup: bool,
-    /// See [`crate::job::JobSpec::gpus`].
-    pub gpus: GpuRequest,
-    /// See [`crate::job::JobSpec::gpus_written`].
-    pub gpus_written: Arc<str>,
-    /// See [`crate::job::JobSpec::cpus`].
-    pub cpus: Option<MilliCpu>,
-    /// See [`crate::job::JobSpec::memory`].
-    pub memory: Option<Bytes>,
-    /// See [`crate::job::JobSpec::gang`].
-    #[serde(default, skip_serializing_if = "Gang::is_single")]
-    pub gang: Gang,
-    /// See [`crate::job::JobSpec::torchrun`].
-    #[serde(default)]
-    pub torchrun: bool,
-    /// See [`crate::job::JobSpec::time_limit`].
-    pub time_limit: Option<Millis>,
-    /// See [`crate::job::JobSpec::grace`].
-    pub grace: Millis,
-    /// See [`crate::job::JobSpec::after`].
-    pub after: Vec<Dependency>,
-    /// See [`crate::job::JobSpec::life`].
-    pub life: Life,
-    /// See [`crate::job::Job::priority`].
-    pub priority: i32,
-    /// See [`crate::job::Job::note`].
-    pub note: Option<String>,
-    /// See [`crate::job::Job::notify`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notify: Vec<NotifyRule>,
-    /// Keep it from being considered until released.
-    pub hold: bool,
-    /// See [`crate::job::JobSpec::allow_unsatisfiable`].
-    pub allow_unsatisfiable: bool,
-    /// Set for an array.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub array: Option<Box<NewArray>>,
-    /// See [`crate::job::JobSpec::retry_of`].
+    /// See [`JobSpec::retry_of`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<JobId>,
-    /// See [`crate::job::JobSpec::compat`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub compat: Vec<Compat>,
+}
+
+/// A new job reads as the request that it carries: `job.gpus`.
+impl Deref for NewJob {
+    type Target = JobRequest;
+
+    fn deref(&self) -> &JobRequest {
+        &self.request
+    }
+}
+
+impl DerefMut for NewJob {
+    fn deref_mut(&mut self) -> &mut JobRequest {
+        &mut self.request
+    }
+}
+
+impl From<JobRequest> for NewJob {
+    /// A job with an empty environment.
+    fn from(request: JobRequest) -> Self {
+        Self { request, ..Self::default() }
+    }
 }
 
 impl NewJob {
-    /// A job that ended, once more: all that it asked for, and nothing that it waited for.
+    /// The same with something else asked for.
     #[must_use]
-    pub fn again(spec: &JobSpec, job: &Job, array: Option<Box<NewArray>>) -> Self {
-        Self {
-            name: spec.name.clone(),
-            project: spec.project.clone(),
-            pool: spec.pool.clone(),
-            nodes: spec.nodes.clone(),
-            command: spec.command.clone(),
-            script: spec.script.clone(),
-            context: spec.context.clone(),
-            directory: spec.directory.clone(),
-            stdin: spec.stdin.clone().map(String::from),
-            stdout: spec.stdout.clone().map(String::from),
-            stderr: spec.stderr.clone().map(String::from),
-            pty: spec.pty,
-            activate: spec.activate.to_vec(),
-            after_setup: false,
-            gpus: spec.gpus.clone(),
-            gpus_written: spec.gpus_written.clone(),
-            cpus: spec.cpus,
-            memory: spec.memory,
-            gang: spec.gang,
-            torchrun: spec.torchrun,
-            time_limit: spec.time_limit,
-            grace: spec.grace,
-            after: Vec::new(),
-            life: spec.life.without_waits(),
+    pub fn with(mut self, change: impl FnOnce(&mut JobRequest)) -> Self {
+        change(&mut self.request);
+        self
+    }
+
+    /// A job that ended, once more: all that it asked for, and nothing that it waited for. Of an
+    /// array these elements, with those limits.
+    #[must_use]
+    pub fn again(spec: &JobSpec, job: &Job, array: Option<Box<ArraySpec>>) -> Self {
+        let limits = job.array.as_deref().filter(|_| array.is_some());
+        let standing = Standing {
             priority: job.priority,
             note: job.note.clone(),
-            hold: false,
-            allow_unsatisfiable: spec.allow_unsatisfiable,
-            array,
-            retry_of: Some(job.id),
-            compat: spec.compat.to_vec(),
             notify: job.notify.clone(),
+            hold: false,
+            max_parallel: limits.and_then(|limits| limits.max_parallel),
+            max_fails: limits.and_then(|limits| limits.max_fails),
+        };
+        Self {
+            request: JobRequest {
+                after: Rare::default(),
+                array,
+                life: spec.life.without_waits(),
+                standing: standing.into(),
+                ..spec.request.clone()
+            },
+            script: spec.script.clone(),
+            context: spec.context.clone(),
+            after_setup: false,
+            retry_of: Some(job.id),
         }
     }
 }

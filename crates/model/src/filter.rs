@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::id::NodeName;
-use crate::job::JobSpec;
 use crate::label::NodeRule;
 use crate::life::is_false;
 use crate::node::Node;
@@ -61,14 +60,6 @@ impl NodeFilter {
     /// The nodes that it names.
     pub fn named(&self) -> impl Iterator<Item = &NodeName> {
         self.include.iter().chain(&self.exclude)
-    }
-}
-
-impl JobSpec {
-    /// Whether its nodes are to run nothing else.
-    #[must_use]
-    pub fn is_exclusive(&self) -> bool {
-        self.nodes.as_ref().is_some_and(|nodes| nodes.exclusive)
     }
 }
 

@@ -1,27 +1,26 @@
 //! What a user submits and what has become of it.
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::{Allocation, Slot};
-use crate::array::{ArraySpec, ArrayState};
-use crate::compat::Compat;
+use crate::array::ArrayState;
 pub use crate::end::{EndCause, ExitStatus, JobEnd, Outcome, RunTotals, Usage};
-use crate::filter::NodeFilter;
-use crate::gang::{Gang, Joins};
-use crate::gpu::GpuRequest;
+use crate::gang::Joins;
 pub use crate::hold::{AdminHold, Holder};
-use crate::id::{Attempt, Generation, JobId, PoolName, ProjectName, Version};
-use crate::launch::{Activation, Missing, WindowSize};
-use crate::life::{Course, Life, is_false};
+use crate::id::{Attempt, Generation, JobId, Version};
+use crate::launch::Missing;
+use crate::life::Course;
 use crate::notify::NotifyRule;
 use crate::pause::PauseCause;
 use crate::rare::Rare;
+use crate::request::job::JobRequest;
 use crate::resource::Resources;
 pub use crate::stop::StopCause;
-use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
+use crate::unit::{MilliGpu, Millis, Timestamp};
 
 /// Who a job belongs to and runs as.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,98 +35,51 @@ pub struct Owner {
 
 /// The name of a file of the store's blob folder, which holds what must not be in records: the
 /// environment of a job, its script.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BlobId(pub Arc<str>);
 
-/// A job as it was admitted; changes only if somebody edits it.
+/// A job as it was admitted: the request of its user, and what the system gave it. It changes only
+/// if somebody edits the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// Which job.
     pub id: JobId,
     /// Who it belongs to.
     pub owner: Owner,
-    /// What people call it; need not be unique.
-    pub name: Arc<str>,
-    /// Who is charged.
-    pub project: ProjectName,
-    /// The pool in which it must run; `None` means any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pool: Option<PoolName>,
-    /// Which nodes it may use; `None` means any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<Arc<NodeFilter>>,
-    /// Program and arguments; with a script, what follows the script's name.
-    pub command: Vec<String>,
+    /// What its user asked for.
+    pub request: JobRequest,
     /// The script as it was when submitted, run in place of a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<BlobId>,
     /// Environment, limits and umask of the caller ([`crate::agent::LaunchContext`]).
     pub context: BlobId,
-    /// Where it runs.
-    pub directory: String,
-    /// A file to read instead of nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stdin: Option<Box<str>>,
-    /// A file for its output instead of gpool's own; relative to `directory`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stdout: Option<Box<str>>,
-    /// A file for its errors instead of gpool's own; relative to `directory`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stderr: Option<Box<str>>,
-    /// Runs it on a terminal of its own, at first of this size, and not on pipes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pty: Option<WindowSize>,
-    /// Software that is made active before its program starts, in order.
-    #[serde(default, skip_serializing_if = "Rare::is_usual")]
-    pub activate: Rare<Vec<Activation>>,
-    /// The job that was submitted with it to prepare it; one of [`JobSpec::after`].
+    /// The job that was submitted with it to prepare it; one of [`JobRequest::after`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<JobId>,
-    /// GPUs of each task.
-    pub gpus: GpuRequest,
-    /// The GPU request as the user wrote it.
-    pub gpus_written: Arc<str>,
-    /// CPU cores of each task; `None` books none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<MilliCpu>,
-    /// Host memory of each task; `None` books none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Bytes>,
-    /// How many tasks it has.
-    #[serde(default, skip_serializing_if = "Gang::is_single")]
-    pub gang: Gang,
     /// The job that it joins, if it is one of those that make a job larger while that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joins: Option<Box<Joins>>,
-    /// Whether its tasks find what `torchrun` reads in the environment.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub torchrun: bool,
-    /// After which time it is ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_limit: Option<Millis>,
-    /// Between TERM and KILL.
-    pub grace: Millis,
-    /// What must have happened before it may start, all of it.
-    #[serde(default, skip_serializing_if = "Rare::is_usual")]
-    pub after: Rare<Vec<Dependency>>,
-    /// Set for an array, whose elements share this spec.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub array: Option<Box<ArraySpec>>,
     /// The ended job whose elements, or which, it runs anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_of: Option<JobId>,
-    /// When it may start, how long it may go on, and what follows its end.
-    #[serde(default, skip_serializing_if = "Life::is_plain")]
-    pub life: Life,
-    /// Queue it although no node could ever run it.
-    #[serde(default)]
-    pub allow_unsatisfiable: bool,
-    /// Whose variables it finds beside ours; each once, in their order.
-    #[serde(default, skip_serializing_if = "Rare::is_usual")]
-    pub compat: Rare<Vec<Compat>>,
+    pub retry_of: Option<Box<JobId>>,
     /// When it was submitted.
     pub submitted_at: Timestamp,
+}
+
+/// A spec reads as the request that it embeds: `spec.gpus`.
+impl Deref for JobSpec {
+    type Target = JobRequest;
+
+    fn deref(&self) -> &JobRequest {
+        &self.request
+    }
+}
+
+impl DerefMut for JobSpec {
+    fn deref_mut(&mut self) -> &mut JobRequest {
+        &mut self.request
+    }
 }
 
 impl JobSpec {
@@ -136,12 +88,6 @@ impl JobSpec {
         let values = self.array.as_ref().and_then(|array| array.values.as_ref());
         let values = values.map(|values| &values.blob);
         std::iter::once(&self.context).chain(&self.script).chain(values)
-    }
-
-    /// How many dependencies it names, met or not.
-    #[must_use]
-    pub fn n_dependencies(&self) -> u64 {
-        (self.after.len() + self.life.after_one.len()) as u64
     }
 
     /// What one task books on its node with those parts of devices.
@@ -156,13 +102,6 @@ impl JobSpec {
             .with_whole_node(self.is_exclusive())
     }
 
-    /// How large its GPU requests are together, for the order of jobs and for what users may have.
-    #[must_use]
-    pub fn gpus_together(&self) -> MilliGpu {
-        let n_tasks = u64::from(self.gang.n_tasks());
-        self.gpus.size().checked_mul(n_tasks).unwrap_or(MilliGpu::MAX)
-    }
-
     /// Whether it is of one size: one that others join, or that joins one, is not paused, as its
     /// parts would have to be together.
     #[must_use]
@@ -174,11 +113,6 @@ impl JobSpec {
     #[must_use]
     pub fn resources_paused(&self) -> Resources {
         Resources::none().with_memory(self.memory.unwrap_or_default()).with_tasks(1)
-    }
-
-    /// Every job that it waits for, in whatever way.
-    pub fn dependencies(&self) -> impl Iterator<Item = &Dependency> {
-        self.after.iter().chain(&self.life.after_one)
     }
 }
 

@@ -53,6 +53,7 @@ pub mod rare;
 pub mod reason;
 pub mod record;
 pub mod refusal;
+pub mod request;
 pub mod reservation;
 pub mod reserve;
 pub mod resource;
@@ -64,7 +65,7 @@ pub mod unit;
 pub mod used;
 
 pub use allocation::{Allocation, AllocationState, Slot, SlotPart};
-pub use array::{ArraySpec, ArrayState, ArrayValues, NewArray};
+pub use array::{ArraySpec, ArrayState, ArrayValues};
 pub use command::{Caller, Command, LimitChange, NewJob, Reply};
 pub use compat::Compat;
 pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Instance, Link};
@@ -105,6 +106,7 @@ pub use rare::Rare;
 pub use reason::Reason;
 pub use record::{JournalEntry, Record, RecordChange, RecordKey};
 pub use refusal::{Code, Refusal};
+pub use request::job::{JobRequest, Standing};
 pub use reservation::{Displace, Reservation, Reserved, Whom, Window};
 pub use reserve::{
     Affected, Consent, DeviceRef, DrainOutcome, DrainTarget, NewReservation, ReservationPatch,

@@ -8,16 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::Slot;
 use crate::attained::Level;
-use crate::command::NewJob;
 use crate::exit::Exit;
 use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, DeviceUuid, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
-use crate::job::JobSpec;
 use crate::life::is_false;
 use crate::node::Node;
 use crate::reason::Reason;
+use crate::request::job::JobRequest;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
 
 /// The answer to one snapshot.
@@ -190,30 +189,16 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// What a job asks that is not paused.
+    /// Returns what a job that is not paused asks of nodes.
     #[must_use]
-    pub fn of(spec: &JobSpec) -> Self {
+    pub fn of(request: &JobRequest) -> Self {
         Self {
-            gpus: spec.gpus.clone(),
-            cpus: spec.cpus.unwrap_or_default(),
-            memory: spec.memory.unwrap_or_default(),
-            pool: spec.pool.clone(),
-            nodes: spec.nodes.clone(),
-            gang: spec.gang,
-            at: Vec::new(),
-        }
-    }
-
-    /// What a job will ask once it is admitted.
-    #[must_use]
-    pub fn of_new(job: &NewJob) -> Self {
-        Self {
-            gpus: job.gpus.clone(),
-            cpus: job.cpus.unwrap_or_default(),
-            memory: job.memory.unwrap_or_default(),
-            pool: job.pool.clone(),
-            nodes: job.nodes.clone(),
-            gang: job.gang,
+            gpus: request.gpus.clone(),
+            cpus: request.cpus.unwrap_or_default(),
+            memory: request.memory.unwrap_or_default(),
+            pool: request.pool.clone(),
+            nodes: request.nodes.clone(),
+            gang: request.gang,
             at: Vec::new(),
         }
     }

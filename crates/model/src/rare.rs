@@ -48,6 +48,14 @@ impl<T: Usual> From<T> for Rare<T> {
     }
 }
 
+impl<T: Usual> Rare<T> {
+    /// The value.
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        self.0.map_or_else(T::default, |value| *value)
+    }
+}
+
 impl<T: Usual> Deref for Rare<T> {
     type Target = T;
 

@@ -5,15 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gpool_model::JobRequest;
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::allocation::{Allocation, AllocationState};
 use gpool_model::gpu::GpuRequest;
 use gpool_model::id::{
-    Attempt, DeviceUuid, Generation, JobId, NodeName, PoolName, ProjectName, RequestId, Round,
-    TaskId, Term,
+    Attempt, DeviceUuid, Generation, JobId, NodeName, PoolName, RequestId, Round, TaskId, Term,
 };
 use gpool_model::job::{BlobId, ExitStatus, JobSpec, Owner, Usage};
-use gpool_model::rare::Rare;
+
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Millis, Timestamp};
 use gpool_node::converge::{Action, Converge, Halting, Input};
@@ -28,38 +28,22 @@ fn task(number: u64) -> TaskId {
 fn run(term: u64, number: u64, generation: u64) -> Order {
     let id = JobId::single(number);
     let spec = JobSpec {
-        array: None,
         retry_of: None,
-        gang: gpool_model::Gang::SINGLE,
         joins: None,
-        torchrun: false,
         id,
         owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },
-        name: Arc::from("a"),
-        project: ProjectName::new("default"),
-        pool: None,
-        nodes: None,
-        command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("c")),
-        directory: "/".to_owned(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        pty: None,
-        activate: Rare::default(),
         setup: None,
-        gpus: GpuRequest::whole(0),
-        gpus_written: Arc::from("0"),
-        cpus: None,
-        memory: None,
-        time_limit: None,
-        grace: GRACE,
-        after: Rare::default(),
-        life: gpool_model::Life::default(),
-        allow_unsatisfiable: false,
-        compat: Rare::default(),
         submitted_at: Timestamp::ZERO,
+        request: JobRequest {
+            name: Arc::from("a"),
+            command: vec!["true".to_owned()],
+            gpus: GpuRequest::whole(0),
+            gpus_written: Arc::from("0"),
+            grace: GRACE,
+            ..JobRequest::default()
+        },
     };
     let allocation = Allocation {
         task: task(number),

@@ -5,9 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use gpool_model::array::{ArraySpec, NewArray};
+use gpool_model::array::ArraySpec;
 use gpool_model::{
-    ArrayState, Course, DependencyKind, Indexes, Job, JobId, JobSpec, Outcome, Positions,
+    ArrayState, Course, DependencyKind, Indexes, Job, JobId, JobSpec, Outcome, Positions, Standing,
 };
 
 use crate::gang::courses;
@@ -19,7 +19,7 @@ const OUTCOMES: [Outcome; 5] =
     [Outcome::Succeeded, Outcome::Failed, Outcome::TimedOut, Outcome::Lost, Outcome::Cancelled];
 
 /// `0-9%2`: elements, and how many may run at once.
-pub(crate) fn new(text: &str) -> Result<NewArray, String> {
+pub(crate) fn new(text: &str) -> Result<(ArraySpec, Standing), String> {
     let (indexes, most) = match text.split_once('%') {
         Some((indexes, most)) => (indexes, Some(most)),
         None => (text, None),
@@ -27,7 +27,8 @@ pub(crate) fn new(text: &str) -> Result<NewArray, String> {
     let indexes: Indexes = indexes.parse().map_err(|error| format!("{error}"))?;
     let most = most.map(u32::from_str).transpose().map_err(|error| error.to_string())?;
     let spec = ArraySpec { indexes, values: None };
-    Ok(NewArray { spec, max_parallel: most.filter(|most| *most > 0), max_fails: None })
+    let max_parallel = most.filter(|most| *most > 0);
+    Ok((spec, Standing { max_parallel, ..Standing::default() }))
 }
 
 /// `failed:0-1/succeeded:2`: which have ended how, by position.
@@ -45,11 +46,11 @@ impl Reader {
     /// What has become of an array of which some have ended and others wait for their like.
     pub(crate) fn array_state(
         &self,
-        new: &NewArray,
+        (asked, standing): (&ArraySpec, &Standing),
         spec: &JobSpec,
         ended: &BTreeMap<Outcome, Positions>,
     ) -> ArrayState {
-        let mut array = ArrayState::new(new);
+        let mut array = ArrayState::new(asked, standing);
         for positions in ended.values() {
             array.unstarted.subtract(positions);
         }
@@ -61,7 +62,7 @@ impl Reader {
                     (Some(other), _) => {
                         other.unstarted.iter().chain(other.waiting.iter()).collect()
                     }
-                    (None, Some(index)) => new.spec.indexes.position(index).into_iter().collect(),
+                    (None, Some(index)) => asked.indexes.position(index).into_iter().collect(),
                     (None, None) => Positions::default(),
                 };
                 let live: Positions =

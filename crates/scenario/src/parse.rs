@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use gpool_model::array::NewArray;
+use gpool_model::array::ArraySpec;
 use gpool_model::{
-    Attempt, Bytes, Course, Dependency, DependencyKind, Exit, Generation, GpuRequest, GpuTime, Job,
-    JobId, JobSpec, Life, MilliCpu, Millis, Node, NodeFilter, Outcome, Owner, PoolName, Positions,
-    ProjectName, Timestamp, Version, parse,
+    Attempt, Bytes, Course, Dependency, DependencyKind, Exit, Gang, Generation, GpuRequest,
+    GpuTime, Job, JobId, JobRequest, JobSpec, Life, MilliCpu, Millis, Node, NodeFilter, Outcome,
+    Owner, PoolName, Positions, ProjectName, Standing, Timestamp, Version, parse,
 };
 
 use crate::gang::{self, courses, gang};
@@ -100,7 +100,7 @@ struct Options {
     /// How long ago one that leaves was told.
     told: Millis,
     joins: Option<JobId>,
-    array: Option<NewArray>,
+    array: Option<(ArraySpec, Standing)>,
     ended: BTreeMap<Outcome, Positions>,
 }
 
@@ -134,28 +134,31 @@ impl Options {
     }
 
     /// What a job asks for that says this.
-    fn applied_to(&self, spec: JobSpec, now: Timestamp) -> JobSpec {
+    fn applied_to(&self, spec: JobSpec, gang: Gang, now: Timestamp) -> JobSpec {
         let ahead = |length| now.after(length);
-        let array = self.array.as_ref();
         JobSpec {
-            cpus: self.cpus,
-            memory: self.memory,
-            time_limit: self.limit,
-            after: self.after.clone().into(),
-            joins: self.joins.map(gang::joins),
-            life: Life {
-                preemptible: self.preemptible,
-                exits: self.exits.clone().into(),
-                begin: self.begin.map(ahead),
-                deadline: self.deadline.map(ahead),
-                ..Life::default()
-            },
             owner: self.owner.clone().unwrap_or(spec.owner),
-            project: self.project.clone().unwrap_or(spec.project),
-            pool: self.pool.clone(),
-            nodes: self.nodes.clone().kept(),
-            name: self.like.as_deref().map_or(spec.name, Arc::from),
-            array: array.map(|array| Box::new(array.spec.clone())),
+            joins: self.joins.map(gang::joins),
+            request: JobRequest {
+                name: self.like.as_deref().map_or(spec.request.name, Arc::from),
+                project: self.project.clone().unwrap_or(spec.request.project),
+                pool: self.pool.clone(),
+                nodes: self.nodes.clone().kept(),
+                cpus: self.cpus,
+                memory: self.memory,
+                gang,
+                time_limit: self.limit,
+                after: self.after.clone().into(),
+                array: self.array.as_ref().map(|(array, _)| Box::new(array.clone())),
+                life: Life {
+                    begin: self.begin.map(ahead),
+                    deadline: self.deadline.map(ahead),
+                    preemptible: self.preemptible,
+                    exits: self.exits.clone().into(),
+                    ..Life::default()
+                },
+                ..spec.request
+            },
             ..spec
         }
     }
@@ -190,11 +193,11 @@ impl Reader {
             }
             let submitted = options.submitted.unwrap_or(age.saturating_add(options.waited));
             let spec = bare_spec(id, &name, &gpus, before(self.situation.now, submitted));
-            let spec = options.applied_to(JobSpec { gang, ..spec }, self.situation.now);
-            let array = options
-                .array
-                .as_ref()
-                .map(|new| Box::new(self.array_state(new, &spec, &options.ended)));
+            let spec = options.applied_to(spec, gang, self.situation.now);
+            let array = options.array.as_ref();
+            let array = array.map(|(array, standing)| {
+                Box::new(self.array_state((array, standing), &spec, &options.ended))
+            });
             let phase = began(phase.clone(), options.ran, options.told);
             let phase = held_by(phase, &spec, options.attempt, &self.situation.nodes);
             let course =

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use gpool_model::job::BlobId;
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
-    GpuRequest, Job, JobId, JobNumber, JobSpec, Millis, Node, Owner, PastRuns, Policy, Project,
-    ProjectName, Rare, Reservation, Timestamp, Used,
+    GpuRequest, Job, JobId, JobNumber, JobRequest, JobSpec, Millis, Node, Owner, PastRuns, Policy,
+    Project, Reservation, Timestamp, Used,
 };
 use gpool_world::{ProjectIx, Snapshot, World};
 
@@ -128,35 +128,20 @@ pub(crate) fn bare_spec(
     JobSpec {
         id,
         owner: Owner { uid: OWN_UID, gid: OWN_UID, user: Arc::from("ana") },
-        name: Arc::from(name),
-        project: ProjectName::new("default"),
-        pool: None,
-        nodes: None,
-        command: vec!["true".to_owned()],
         script: None,
         context: BlobId(Arc::from("none")),
-        directory: "/".to_owned(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        pty: None,
-        activate: Rare::default(),
         setup: None,
-        array: None,
         retry_of: None,
-        gang: gpool_model::Gang::SINGLE,
         joins: None,
-        torchrun: false,
-        gpus: gpus.clone(),
-        gpus_written: Arc::from(gpus.to_string()),
-        cpus: None,
-        memory: None,
-        time_limit: None,
-        grace: Millis::from_secs(10),
-        after: Rare::default(),
-        life: gpool_model::Life::default(),
-        allow_unsatisfiable: true,
-        compat: Rare::default(),
         submitted_at,
+        request: JobRequest {
+            name: Arc::from(name),
+            command: vec!["true".to_owned()],
+            gpus: gpus.clone(),
+            gpus_written: Arc::from(gpus.to_string()),
+            grace: Millis::from_secs(10),
+            allow_unsatisfiable: true,
+            ..JobRequest::default()
+        },
     }
 }

@@ -14,7 +14,7 @@ use gpool_model::job::{EndCause, Holder, JobEnd, StopCause, Usage};
 use gpool_model::{
     Allocation, AllocationState, Bytes, Decision, Dependency, DependencyKind, DeviceHealth,
     DeviceProcess, DeviceStrategy, Displace, Drain, Gang, GpuRequest, Job, JobId, JobNumber,
-    JobSpec, MilliCpu, Millis, Node, Outcome, Phase, Plan, ProjectName, TaskId, Timestamp,
+    JobRequest, MilliCpu, Millis, Node, Outcome, Phase, Plan, ProjectName, TaskId, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
@@ -359,29 +359,29 @@ impl Cluster {
             self.pick(number, |_| true).map(|job| Dependency { job: job.id, kind })
         });
         let submitted_at = Timestamp::new(self.now.get().saturating_sub(seed.behind.get()));
-        let spec = JobSpec {
+        let mut spec = bare_spec(id, &format!("j{}", id.number), &seed.gpus, submitted_at);
+        let pool = chosen::random_pool(&self.world, seed.project >> 16);
+        spec.request = JobRequest {
+            gpus: self.world.sized(&seed.gpus, pool.as_ref()),
             cpus: seed.cpus,
             memory: seed.memory,
             gang: seed.gang,
             time_limit: seed.limit,
             after: after.into_iter().collect(),
             project: self.leaf(seed.project),
-            pool: chosen::random_pool(&self.world, seed.project >> 16),
+            pool,
             nodes: chosen::random(&self.world, seed.project),
             life: gpool_model::Life {
                 preemptible: seed.is_preemptible.then_some(true),
                 exits: seed.exits().into(),
                 ..gpool_model::Life::default()
             },
-            ..bare_spec(id, &format!("j{}", id.number), &seed.gpus, submitted_at)
+            ..spec.request
         };
-        // Some are of somebody else, by a part of a number of which others say more.
-        let other = Some(owner(1001)).filter(|_| (seed.project >> 8).is_multiple_of(3));
-        let spec = JobSpec {
-            owner: other.unwrap_or_else(|| spec.owner.clone()),
-            gpus: self.world.sized(&spec.gpus, spec.pool.as_ref()),
-            ..spec
-        };
+        // Some are of another user, by a part of a number that decides more.
+        if (seed.project >> 8).is_multiple_of(3) {
+            spec.owner = owner(1001);
+        }
         let phase = match (seed.is_held, spec.after.is_empty()) {
             (true, _) => Phase::Held { by: Holder::User, since: self.now, missing: None },
             (false, true) => Phase::Pending { since: self.now },

@@ -297,8 +297,8 @@ fn came_at(spec: &JobSpec, id: JobId, ended_at: &BTreeMap<JobId, Timestamp>) -> 
 fn asked(spec: &JobSpec, job: &Job, ran: Millis) -> NewJob {
     let mut new = NewJob::again(spec, job, None);
     new.retry_of = None;
-    new.note = None;
-    new.notify = Vec::new();
+    new.standing.note = None;
+    new.standing.notify = Vec::new();
     new.allow_unsatisfiable = false;
     new.gang = Gang { nodes_most: new.gang.nodes, ..new.gang };
     // A limit is for each run; here they are one.

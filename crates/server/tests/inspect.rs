@@ -3,49 +3,28 @@
 use std::sync::Arc;
 
 use gpool_control::Control;
-use gpool_model::array::{ArraySpec, NewArray};
+use gpool_model::array::ArraySpec;
 use gpool_model::job::{BlobId, Owner};
 use gpool_model::{
-    Caller, Command, Effect, Event, GpuRequest, JobNumber, Millis, NewJob, Policy, ProjectName,
-    RequestId, Term, Timestamp,
+    Caller, Command, Effect, Event, GpuRequest, JobNumber, JobRequest, Millis, NewJob, Policy,
+    RequestId, Standing, Term, Timestamp,
 };
 use gpool_server::{codec, inspect};
 use gpool_store::{Commit, ElementEntry, Options, RecordChange, Store};
 
 fn held_job() -> NewJob {
     NewJob {
-        array: None,
-        retry_of: None,
-        gang: gpool_model::Gang::SINGLE,
-        torchrun: false,
-        name: Arc::from("job"),
-        project: ProjectName::new("default"),
-        pool: None,
-        nodes: None,
-        command: vec!["true".to_owned()],
-        script: None,
         context: BlobId(Arc::from("context")),
-        directory: "/".to_owned(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        pty: None,
-        activate: Vec::new(),
-        after_setup: false,
-        gpus: GpuRequest::whole(0),
-        gpus_written: Arc::from("0"),
-        cpus: None,
-        memory: None,
-        time_limit: None,
-        grace: Millis::ZERO,
-        after: Vec::new(),
-        priority: 0,
-        note: None,
-        notify: Vec::new(),
-        hold: true,
-        life: gpool_model::Life::default(),
-        allow_unsatisfiable: false,
-        compat: Vec::new(),
+        request: JobRequest {
+            name: Arc::from("job"),
+            command: vec!["true".to_owned()],
+            gpus: GpuRequest::whole(0),
+            gpus_written: Arc::from("0"),
+            grace: Millis::ZERO,
+            standing: Standing { hold: true, ..Standing::default() }.into(),
+            ..JobRequest::default()
+        },
+        ..NewJob::default()
     }
 }
 
@@ -110,8 +89,7 @@ fn elements_are_held_against_their_arrays() {
     let dir = folder.path().join("state");
     let (mut store, _) = Store::open(&dir, &Options::default()).expect("a new store");
     let spec = ArraySpec { indexes: "0-9".parse().expect("indexes"), values: None };
-    let array = NewArray { spec, max_parallel: None, max_fails: None };
-    let commit = first_commit(NewJob { array: Some(Box::new(array)), ..held_job() });
+    let commit = first_commit(held_job().with(|it| it.array = Some(Box::new(spec))));
     let (fence, mut next) = (commit.fence, commit.revision.next());
     let is_job = |row: &&RecordChange| row.kind == "job";
     let record = commit.records.iter().find(is_job).expect("an array").clone();

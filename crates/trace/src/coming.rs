@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_model::job::{BlobId, Owner};
-use gpool_model::{Exit, Gang, GpuRequest, Life, MilliGpu, Millis, NewJob, ProjectName, Timestamp};
+use gpool_model::{Exit, Gang, GpuRequest, JobRequest, MilliGpu, Millis, NewJob, Timestamp};
 
 use crate::cluster::Nodes;
 use crate::jobs::TraceJob;
@@ -115,37 +115,16 @@ const SIZE_LETTERS: [char; 10] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', '
 /// A job that asks for so many devices on each of so many nodes.
 pub(crate) fn new_job(n_gpus: u32, n_nodes: u32) -> NewJob {
     NewJob {
-        array: None,
-        retry_of: None,
-        gang: Gang { nodes: n_nodes, nodes_most: n_nodes, ..Gang::SINGLE },
-        torchrun: false,
-        name: Arc::from(name_of_size(n_gpus.saturating_mul(n_nodes))),
-        project: ProjectName::new("default"),
-        pool: None,
-        nodes: None,
-        command: vec!["true".to_owned()],
-        script: None,
         context: BlobId(Arc::from("none")),
-        directory: "/".to_owned(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        pty: None,
-        activate: Vec::new(),
-        after_setup: false,
-        gpus: GpuRequest::whole(n_gpus),
-        gpus_written: Arc::from(n_gpus.to_string()),
-        cpus: None,
-        memory: None,
-        time_limit: None,
-        grace: Millis::ZERO,
-        after: Vec::new(),
-        life: Life::default(),
-        allow_unsatisfiable: false,
-        compat: Vec::new(),
-        priority: 0,
-        note: None,
-        notify: Vec::new(),
-        hold: false,
+        request: JobRequest {
+            gang: Gang { nodes: n_nodes, nodes_most: n_nodes, ..Gang::SINGLE },
+            name: Arc::from(name_of_size(n_gpus.saturating_mul(n_nodes))),
+            command: vec!["true".to_owned()],
+            gpus: GpuRequest::whole(n_gpus),
+            gpus_written: Arc::from(n_gpus.to_string()),
+            grace: Millis::ZERO,
+            ..JobRequest::default()
+        },
+        ..NewJob::default()
     }
 }

@@ -224,12 +224,10 @@ impl<'a> Live<'a> {
         } else if models.is_empty() {
             models.push(pattern(NO_MODEL));
         }
-        let mut job = NewJob {
-            gpus: GpuRequest { amount, models, least_memory: None },
-            cpus: Some(MilliCpu::new(ask.cpus)),
-            memory: Some(Bytes::new(ask.memory)),
-            ..new_job(ask.n_gpus, 1)
-        };
+        let mut job = new_job(ask.n_gpus, 1);
+        job.gpus = GpuRequest { amount, models, least_memory: None };
+        job.cpus = Some(MilliCpu::new(ask.cpus));
+        job.memory = Some(Bytes::new(ask.memory));
         if self.may_move {
             job.life.preemptible = Some(true);
             job.life.exits = BTreeSet::from([Exit::Checkpoint]).into();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::array::{ArraySpec, ArrayValues, Axis, NewArray, Row};
+use gpool_model::array::{ArraySpec, ArrayValues, Axis, Row};
 use gpool_model::job::JobState;
 use gpool_model::{Indexes, Job, JobSpec, ParseError, Refusal, RunTotals, placeholder};
 use serde::{Deserialize, Serialize};
@@ -121,8 +121,15 @@ impl ElementShown {
     }
 }
 
-/// An array that can be taken as it is, and the values that are stored beside it.
-type Checked = (Box<NewArray>, Option<ArrayValues>);
+/// An array that can be taken as it is, if one is asked for, and the values that are stored beside
+/// it.
+#[derive(Debug, Default)]
+pub(crate) struct ArrayAsked {
+    pub array: Option<Box<ArraySpec>>,
+    pub values: Option<ArrayValues>,
+    pub max_parallel: Option<u32>,
+    pub max_fails: Option<u32>,
+}
 
 fn invalid(field: &str, why: String) -> Refusal {
     Refusal::Invalid { field: field.to_owned(), why }
@@ -149,7 +156,7 @@ pub fn read_array(text: &str) -> Result<(Indexes, Option<u32>), ParseError> {
 
 impl JobCreate {
     /// The array that is asked for, if one is.
-    pub(crate) fn checked_array(&self) -> Result<Option<Checked>, Refusal> {
+    pub(crate) fn checked_array(&self) -> Result<ArrayAsked, Refusal> {
         let values = self.checked_values()?;
         let written = self.array.as_deref().map(read_array).transpose();
         let written = written.map_err(|error| invalid("array", error.to_string()))?;
@@ -177,11 +184,11 @@ impl JobCreate {
         }
         self.check_placeholders(values.as_ref().map(|(values, _)| values))?;
         let values = values.map(|(values, _)| values);
-        let spec = ArraySpec { indexes, values: None };
-        Ok(Some((Box::new(NewArray { spec, max_parallel, max_fails: self.max_fails }), values)))
+        let array = Some(Box::new(ArraySpec { indexes, values: None }));
+        Ok(ArrayAsked { array, values, max_parallel, max_fails: self.max_fails })
     }
 
-    fn no_array(&self) -> Result<Option<Checked>, Refusal> {
+    fn no_array(&self) -> Result<ArrayAsked, Refusal> {
         let of_arrays = [
             ("max_parallel", self.max_parallel.is_some()),
             ("max_fails", self.max_fails.is_some()),
@@ -190,7 +197,7 @@ impl JobCreate {
             Some((field, _)) => {
                 Err(invalid(field, "it is for arrays; say which: array 0-99".to_owned()))
             }
-            None => Ok(None),
+            None => Ok(ArrayAsked::default()),
         }
     }
 

@@ -13,9 +13,10 @@ use gpool_model::job::{BlobId, Dependency, DependencyKind};
 use gpool_model::notify::NotifyRule;
 use gpool_model::said::{is_unprintable, repeated};
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
-use gpool_model::{Refusal, parse};
+use gpool_model::{JobRequest, Refusal, Standing, parse};
 
 use crate::amount::Written;
+use crate::array::ArrayAsked;
 use crate::course;
 use crate::create::{JobCreate, ScriptText};
 use crate::gang;
@@ -36,7 +37,6 @@ const AFTER_MAX: usize = 100_000;
 /// Ten years.
 const TIME_MAX: Millis = Millis::from_hours(10 * 365 * 24);
 const GRACE_MAX: Millis = Millis::from_hours(1);
-const GRACE_DEFAULT: Millis = Millis::from_secs(30);
 const PRIORITY_MAX: i32 = 1000;
 
 /// A job whose every field is valid by itself, and what is stored beside its record.
@@ -72,7 +72,7 @@ impl CheckedJob {
         if let (Some(array), Some(n_rows)) =
             (&mut self.job.array, values.and_then(|values| values.n_rows()))
         {
-            array.spec.values = Some(ValuesRef { blob, n_rows });
+            array.values = Some(ValuesRef { blob, n_rows });
         }
     }
 
@@ -99,7 +99,7 @@ impl CheckedJob {
     /// The job, with those who are told of it.
     #[must_use]
     pub fn told_to(mut self, rules: &[NotifyRule]) -> Self {
-        self.job.notify = rules.to_vec();
+        self.job.standing.notify = rules.to_vec();
         self
     }
 }
@@ -147,42 +147,43 @@ impl JobCreate {
             path.as_deref().map_or(Ok(()), |path| check_path(field, path))?;
         }
         let limit = self.time.as_ref().map(time_limit).transpose()?;
-        let (array, values) = self.checked_array()?.unzip();
-        let values = values.flatten();
-        let job = NewJob {
+        let ArrayAsked { array, values, max_parallel, max_fails } = self.checked_array()?;
+        let standing = Standing {
+            priority: checked_priority(self.priority.unwrap_or(0))?,
+            note: self.note.as_deref().map(checked_note).transpose()?.flatten(),
+            notify: notify::rules(&self.notify)?,
+            hold: self.hold,
+            max_parallel,
+            max_fails,
+        };
+        let request = JobRequest {
             name: Arc::from(name),
             project: project(self.project.as_deref())?,
             pool: self.pool.as_deref().map(pool).transpose()?,
             nodes: self.node_filter()?,
             command: self.command.clone(),
-            script: None,
-            context: BlobId(Arc::from("")),
             directory,
-            stdin: self.stdin.clone(),
-            stdout: self.stdout.clone(),
-            stderr: self.stderr.clone(),
+            stdin: self.stdin.as_deref().map(Box::from),
+            stdout: self.stdout.as_deref().map(Box::from),
+            stderr: self.stderr.as_deref().map(Box::from),
             pty: self.pty.map(launch::checked_window).transpose()?,
-            activate: launch::checked(&self.activate)?,
-            after_setup: self.setup.is_some(),
+            activate: launch::checked(&self.activate)?.into(),
             gpus,
             gpus_written,
             cpus: self.cpus.as_ref().map(cpus).transpose()?.filter(|cpus| !cpus.is_zero()),
             memory: self.mem.as_ref().map(memory).transpose()?.filter(|bytes| !bytes.is_zero()),
             time_limit: limit,
-            grace: self.grace.as_ref().map_or(Ok(GRACE_DEFAULT), grace)?,
+            grace: self.grace.as_ref().map_or(Ok(JobRequest::GRACE), grace)?,
             gang: gang::gang(self)?,
             torchrun: self.torchrun,
             array,
-            retry_of: None,
-            after: dependencies("after", &self.after)?,
+            after: dependencies("after", &self.after)?.into(),
             life: course::life(self, limit)?,
-            priority: checked_priority(self.priority.unwrap_or(0))?,
-            note: self.note.as_deref().map(checked_note).transpose()?.flatten(),
-            notify: notify::rules(&self.notify)?,
-            hold: self.hold,
             allow_unsatisfiable: self.allow_unsatisfiable,
-            compat: crate::compat::checked(&self.compat)?,
+            compat: crate::compat::checked(&self.compat)?.into(),
+            standing: standing.into(),
         };
+        let job = NewJob { after_setup: self.setup.is_some(), ..NewJob::from(request) };
         if job.pty.is_some() && [&job.stdin, &job.stdout, &job.stderr].iter().any(|it| it.is_some())
         {
             let why = "a job on a terminal reads and writes there; leave stdin, stdout and stderr \

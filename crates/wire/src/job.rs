@@ -365,7 +365,7 @@ impl Job {
             element: ElementShown::of(spec, job),
             gang: GangShown::of(spec, job),
             joins: spec.joins.as_ref().map(|joins| joins.job.to_string()),
-            retry_of: spec.retry_of.map(|job| job.to_string()),
+            retry_of: spec.retry_of.as_ref().map(ToString::to_string),
             pool: spec.pool.as_ref().map(ToString::to_string),
             node: words(spec.nodes.iter().flat_map(|nodes| &nodes.include)),
             not_node: words(spec.nodes.iter().flat_map(|nodes| &nodes.exclude)),

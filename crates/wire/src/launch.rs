@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use gpool_model::said::is_unprintable;
-use gpool_model::{Activation, GpuRequest, NewJob, NodeFilter, Refusal, WindowSize};
+use gpool_model::{
+    Activation, GpuRequest, JobRequest, NewJob, NodeFilter, Refusal, Standing, WindowSize,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -133,9 +135,9 @@ pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
         return Err(refused("it holds a zero byte, or is longer than the kernel takes"));
     }
     let name: String = job.name.chars().take(crate::check::NAME_MAX - ":setup".len()).collect();
-    let none = GpuRequest::parse("0").map_err(|error| refused(&error.to_string()))?;
     let beside = job.nodes.as_deref().cloned().unwrap_or_default();
-    Ok(NewJob {
+    let priority = job.standing.priority;
+    Ok(NewJob::from(JobRequest {
         // It prepares the job beside others.
         nodes: NodeFilter { exclusive: false, ..beside }.kept(),
         name: Arc::from(format!("{name}:setup")),
@@ -144,22 +146,18 @@ pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
         stdout: None,
         stderr: None,
         pty: None,
-        activate: checked(&setup.activate)?,
-        after_setup: false,
-        gpus: none,
+        activate: checked(&setup.activate)?.into(),
+        gpus: GpuRequest::default(),
         gpus_written: Arc::from("0"),
         cpus: None,
         memory: None,
         time_limit: None,
-        note: None,
         array: None,
-        // It is said of the job itself. A held one is prepared, and waits to be released.
-        notify: Vec::new(),
-        hold: false,
-        retry_of: None,
         gang: gpool_model::Gang::SINGLE,
-        ..job.clone()
-    })
+        // Messages are about the job itself. A held one is prepared, and waits to be released.
+        standing: Standing { priority, ..Standing::default() }.into(),
+        ..job.request.clone()
+    }))
 }
 
 /// Checks the window of a terminal.

@@ -28,7 +28,10 @@ fn the_line_of_the_manual_is_a_job() {
     assert_eq!((&*job.name, job.gpus.n_devices(), &*job.gpus_written), ("a", 1, "1"));
     assert_eq!((job.project.as_str(), job.directory.as_str()), ("default", "/home/ana"));
     assert_eq!((job.cpus, job.memory, job.time_limit), (None, None, None));
-    assert_eq!((job.grace, job.priority, job.hold), (Millis::from_secs(30), 0, false));
+    assert_eq!(
+        (job.grace, job.standing.priority, job.standing.hold),
+        (Millis::from_secs(30), 0, false)
+    );
 }
 
 #[test]
@@ -170,8 +173,13 @@ fn a_setup_has_the_folder_of_its_job_and_none_of_its_gpus() {
     let [setup, main] = &jobs[..] else { panic!("{jobs:?}") };
     assert_eq!((&*setup.name, &*setup.directory), ("train:setup", "/home/ana"));
     assert_eq!(setup.command, ["/bin/sh", "-c", "uv sync"]);
-    assert!(setup.gpus.is_none() && setup.memory.is_none() && !setup.hold && !setup.after_setup);
-    assert!(main.hold && main.after_setup && !main.gpus.is_none());
+    assert!(
+        setup.gpus.is_none()
+            && setup.memory.is_none()
+            && !setup.standing.hold
+            && !setup.after_setup
+    );
+    assert!(main.standing.hold && main.after_setup && !main.gpus.is_none());
     let empty: JobCreate =
         serde_json::from_str(r#"{"command": ["a"], "setup": {"run": " "}}"#).unwrap();
     assert!(empty.check("/").is_err());

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use gpool_model::job::{BlobId, EndCause, ExitStatus, Holder, Usage};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, DeviceUuid, Generation, GpuRequest, Job, JobEnd,
-    JobId, JobSpec, Millis, NodeName, Outcome, Owner, Phase, ProjectName, Rare, Reason, Resources,
-    Slot, SlotPart, TaskId, Timestamp, Version,
+    JobId, JobRequest, JobSpec, Millis, NodeName, Outcome, Owner, Phase, Reason, Resources, Slot,
+    SlotPart, TaskId, Timestamp, Version,
 };
 use gpool_wire::job::Shown;
 use gpool_wire::{Document, List};
@@ -18,38 +18,25 @@ const T0: Timestamp = Timestamp::new(1_795_188_600_000);
 
 fn spec() -> JobSpec {
     JobSpec {
-        array: None,
         retry_of: None,
-        gang: gpool_model::Gang::SINGLE,
         joins: None,
-        torchrun: false,
         id: JobId::single(7),
         owner: Owner { uid: 1000, gid: 1000, user: "ana".into() },
-        name: "train".into(),
-        project: ProjectName::new("default"),
-        pool: None,
-        nodes: None,
-        command: vec!["python".to_owned(), "x.py".to_owned()],
         script: None,
         context: BlobId("c0ffee".into()),
-        directory: "/home/ana".to_owned(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        pty: None,
-        activate: Rare::default(),
         setup: None,
-        gpus: GpuRequest::parse("a100:1").unwrap(),
-        gpus_written: Arc::from("A100"),
-        cpus: None,
-        memory: Some(Bytes::from_gib(2)),
-        time_limit: Some(Millis::from_mins(90)),
-        grace: Millis::from_secs(30),
-        after: Rare::default(),
-        life: gpool_model::Life::default(),
-        allow_unsatisfiable: false,
-        compat: Rare::default(),
         submitted_at: T0,
+        request: JobRequest {
+            name: "train".into(),
+            command: vec!["python".to_owned(), "x.py".to_owned()],
+            directory: "/home/ana".to_owned(),
+            gpus: GpuRequest::parse("a100:1").unwrap(),
+            gpus_written: Arc::from("A100"),
+            memory: Some(Bytes::from_gib(2)),
+            time_limit: Some(Millis::from_mins(90)),
+            grace: Millis::from_secs(30),
+            ..JobRequest::default()
+        },
     }
 }
 

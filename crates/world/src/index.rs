@@ -5,7 +5,7 @@ use gpool_model::attained::Level;
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Dependency, GpuTime, JobId, Likeness, Millis, NewJob,
+    Allocation, AllocationState, Bytes, Dependency, GpuTime, JobId, JobRequest, Likeness, Millis,
     NodeFilter, OrderKey, Phase, Placement, Policy, Shape, Timestamp,
 };
 
@@ -217,19 +217,19 @@ impl World {
 
     /// The shape that a job of a user would have, as far as it decides about its place.
     #[must_use]
-    pub fn shape_of_new(&self, new: &NewJob, uid: u32) -> Shape {
+    pub fn shape_of_new(&self, new: &JobRequest, uid: u32) -> Shape {
         Shape {
             project: new.project.clone(),
             uid: self.told_apart(uid, &new.project),
             reserved_as: None,
             domain: self.policy.domain(new.pool.as_ref()).cloned(),
-            priority: new.priority,
+            priority: new.standing.priority,
             preemptible: new.life.preemptible == Some(true),
             joins: false,
             takes: Shape::takes(new.time_limit, new.grace),
             predicted: None,
             level: level_of(self.policy.of_pool(new.pool.as_ref()), GpuTime::ZERO),
-            fit: Fit::of_new(new),
+            fit: Fit::of(new),
         }
     }
 }

@@ -8,13 +8,14 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use gpool_agent::layout::Layout;
+use gpool_model::JobRequest;
 use gpool_model::agent::{LaunchContext, Order, Report, TaskEnd, TaskIs, TaskOrder};
 use gpool_model::allocation::{Allocation, AllocationState, Slot, SlotPart};
 use gpool_model::device::Device;
 use gpool_model::gpu::GpuRequest;
-use gpool_model::id::{Attempt, Generation, JobId, NodeName, PoolName, ProjectName, TaskId, Term};
+use gpool_model::id::{Attempt, Generation, JobId, NodeName, PoolName, TaskId, Term};
 use gpool_model::job::{BlobId, EndCause, ExitStatus, JobSpec, Owner};
-use gpool_model::rare::Rare;
+
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Millis, Timestamp};
 
@@ -317,42 +318,26 @@ pub fn checksum(bytes: &[u8]) -> u64 {
 /// A job of this process's user.
 pub fn job(number: u64, command: &[&str]) -> JobSpec {
     JobSpec {
-        array: None,
         retry_of: None,
-        gang: gpool_model::Gang::SINGLE,
         joins: None,
-        torchrun: false,
         id: JobId::single(number),
         owner: Owner {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
             user: Arc::from("tester"),
         },
-        name: Arc::from("test"),
-        project: ProjectName::new("default"),
-        pool: None,
-        nodes: None,
-        command: command.iter().map(|word| (*word).to_owned()).collect(),
         script: None,
         context: BlobId(Arc::from("context")),
-        directory: "/".to_owned(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        pty: None,
-        activate: Rare::default(),
         setup: None,
-        gpus: GpuRequest::whole(0),
-        gpus_written: Arc::from("0"),
-        cpus: None,
-        memory: None,
-        time_limit: None,
-        grace: Millis::new(200),
-        after: Rare::default(),
-        life: gpool_model::Life::default(),
-        allow_unsatisfiable: false,
-        compat: Rare::default(),
         submitted_at: Timestamp::ZERO,
+        request: JobRequest {
+            name: Arc::from("test"),
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            gpus: GpuRequest::whole(0),
+            gpus_written: Arc::from("0"),
+            grace: Millis::new(200),
+            ..JobRequest::default()
+        },
     }
 }
 

@@ -1,33 +1,30 @@
 //! Arrays: elements start one after the other, each exactly once unless it is tried again, within
 //! the array's own limits; what is done to an array is done to its elements.
 
-use gpool_model::array::{ArraySpec, NewArray};
+use gpool_model::array::ArraySpec;
 use gpool_model::job::{DependencyKind, EndCause, JobState};
 use gpool_model::{
-    Command, Dependency, JobId, JobNumber, JobPatch, NewJob, Outcome, Phase, Refusal, Reply,
+    Command, Dependency, JobId, JobNumber, JobPatch, NewJob, Outcome, Phase, Rare, Refusal, Reply,
 };
 
 use crate::harness::*;
 
 pub fn array(indexes: &str) -> NewJob {
     let spec = ArraySpec { indexes: indexes.parse().expect("indexes"), values: None };
-    NewJob {
-        array: Some(Box::new(NewArray { spec, max_parallel: None, max_fails: None })),
-        ..job("1")
-    }
+    job("1").with(|it| it.array = Some(Box::new(spec)))
 }
 
 fn limited(indexes: &str, max_parallel: Option<u32>, max_fails: Option<u32>) -> NewJob {
     let mut job = array(indexes);
-    let array = job.array.as_mut().expect("it is an array");
-    (array.max_parallel, array.max_fails) = (max_parallel, max_fails);
+    let standing = &mut *job.standing;
+    (standing.max_parallel, standing.max_fails) = (max_parallel, max_fails);
     job
 }
 
 /// Each element waits for the same one of another array.
 fn alike(of: JobId, indexes: &str) -> NewJob {
     let after = vec![Dependency { job: of, kind: DependencyKind::Each }];
-    NewJob { after, ..array(indexes) }
+    array(indexes).with(|it| it.after = Rare::from(after))
 }
 
 fn element(of: JobId, index: u32) -> JobId {
@@ -155,7 +152,7 @@ fn what_runs_again_waits_for_what_its_array_waits_for() {
     let mut harness = Harness::new(2);
     let first = harness.add(job("1"));
     let after = vec![Dependency { job: first, kind: DependencyKind::Ok }];
-    let id = harness.add(NewJob { after, ..array("0-1") });
+    let id = harness.add(array("0-1").with(|it| it.after = Rare::from(after)));
     // One is cancelled, the other has a row of its own: nothing else of the array is left.
     let (cancel, hold) = (vec![element(id, 0)], vec![element(id, 1)]);
     harness.command(&ana(), Command::Cancel { jobs: cancel.clone() }).expect("it waits");
@@ -173,11 +170,14 @@ fn others_wait_for_all_of_it_for_one_element_or_for_their_like() {
     let mut harness = Harness::new(1);
     let first = harness.add(array("0-2"));
     let after = |job, kind| vec![Dependency { job, kind }];
-    let all = harness.add(NewJob { after: after(first, DependencyKind::Ok), ..job("1") });
+    let all =
+        harness.add(job("1").with(|it| it.after = Rare::from(after(first, DependencyKind::Ok))));
     let one = element(first, 1);
-    let of_one = harness.add(NewJob { after: after(one, DependencyKind::Fail), ..job("0") });
-    let alike = harness.add(NewJob { after: after(first, DependencyKind::Each), ..array("0-2") });
-    let other = NewJob { after: after(first, DependencyKind::Each), ..array("0-3") };
+    let of_one =
+        harness.add(job("0").with(|it| it.after = Rare::from(after(one, DependencyKind::Fail))));
+    let alike = harness
+        .add(array("0-2").with(|it| it.after = Rare::from(after(first, DependencyKind::Each))));
+    let other = array("0-3").with(|it| it.after = Rare::from(after(first, DependencyKind::Each)));
     assert!(matches!(harness.submit(&ana(), vec![other]), Err(Refusal::Invalid { .. })));
     assert_eq!(harness.state(alike), JobState::Waiting);
     harness.started(element(first, 0));
@@ -209,12 +209,12 @@ fn elements_that_ended_decide_at_once_for_their_like_whether_their_array_lives_o
             harness.started(element(first, index));
             harness.exited(element(first, index), code);
         }
-        let mut later = NewJob { hold: true, ..alike(first, "0-3") };
+        let mut later = alike(first, "0-3").with(|it| it.standing.hold = true);
         if has_ended {
             harness.started(element(first, 3));
             harness.exited(element(first, 3), 0);
             assert_eq!(harness.end_of(first).outcome, Outcome::Failed);
-            later.hold = false;
+            later.standing.hold = false;
         }
         let id = harness.add(later);
         harness.command(&ana(), Command::Release { jobs: vec![id], at: None }).ok();
@@ -256,7 +256,7 @@ fn elements_of_an_array_that_left_memory_are_known_by_what_the_caller_looked_up(
     };
     let other = submit(alike(first, "0-2"));
     assert!(matches!(other, Err(Refusal::Invalid { .. })), "{other:?}");
-    let single = submit(NewJob { after: alike(first, "0").after, ..job("1") });
+    let single = submit(job("1").with(|it| it.after = alike(first, "0").request.after));
     assert!(matches!(single, Err(Refusal::Invalid { .. })), "{single:?}");
     assert!(matches!(submit(alike(none, "0-1")), Err(Refusal::DependencyNeverMet { .. })));
     let Ok(Reply::Submitted { first: number, .. }) = submit(alike(first, "0-1")) else { panic!() };

@@ -9,7 +9,7 @@ use crate::harness::*;
 
 /// A job that gives way to a higher priority, in those ways.
 fn gives_way(exits: &[Exit]) -> NewJob {
-    let mut new = NewJob { priority: -1, ..job("1") };
+    let mut new = job("1").with(|it| it.standing.priority = -1);
     new.life.preemptible = Some(true);
     new.life.exits = exits.iter().copied().collect();
     new
@@ -242,7 +242,9 @@ fn a_job_that_is_taken_back_has_no_longer_to_save_than_the_policy_and_its_projec
         let victim = harness.add(new);
         harness.started(victim);
         harness.take_orders();
-        harness.submit(&root(), vec![NewJob { priority: 5, ..job("1") }]).expect("root may");
+        harness
+            .submit(&root(), vec![job("1").with(|it| it.standing.priority = 5)])
+            .expect("root may");
         let stop = harness.take_orders().into_iter().find_map(|order| match order {
             Order::Stop { grace, signal, .. } => Some((grace, signal)),
             _ => None,

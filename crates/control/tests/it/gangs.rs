@@ -9,7 +9,7 @@ use crate::harness::{Harness, ana, end, job, tasks};
 
 /// Two tasks on the node, one device each.
 fn pair() -> NewJob {
-    NewJob { gang: Gang::new(1, 2).expect("two tasks"), ..job("1") }
+    job("1").with(|it| it.gang = Gang::new(1, 2).expect("two tasks"))
 }
 
 fn task(harness: &Harness, id: JobId, rank: u32) -> TaskReport {
@@ -122,7 +122,7 @@ fn a_launcher_ends_the_others_and_its_end_is_that_of_the_job() {
     for (code, outcome) in [(0, Outcome::Succeeded), (3, Outcome::Failed)] {
         let mut harness = Harness::new(2);
         let gang = Gang { launcher: 4, ..Gang::new(1, 2).expect("two tasks") };
-        let id = harness.add(NewJob { gang, ..job("1") });
+        let id = harness.add(job("1").with(|it| it.gang = gang));
         started(&mut harness, id, 0);
         started(&mut harness, id, 1);
         harness.orders.clear();
@@ -141,7 +141,7 @@ fn who_cancels_a_gang_that_fails_has_the_last_word() {
     let mut harness = Harness::new(2);
     let retry = Retry { most: 1, on: [].into(), exits: [].into(), backoff: Millis::ZERO };
     let life = Life { retry: Some(Box::new(retry)), ..Life::default() };
-    let id = harness.add(NewJob { life, ..pair() });
+    let id = harness.add(pair().with(|it| it.life = life));
     started(&mut harness, id, 0);
     exited(&mut harness, id, 1, 3);
     harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("it may");
@@ -154,7 +154,7 @@ fn a_gang_that_fails_is_retried_as_a_whole() {
     let mut harness = Harness::new(2);
     let retry = Retry { most: 1, on: [].into(), exits: [].into(), backoff: Millis::ZERO };
     let life = Life { retry: Some(Box::new(retry)), ..Life::default() };
-    let id = harness.add(NewJob { life, ..pair() });
+    let id = harness.add(pair().with(|it| it.life = life));
     started(&mut harness, id, 0);
     started(&mut harness, id, 1);
     exited(&mut harness, id, 0, 1);
@@ -277,25 +277,25 @@ fn a_task_that_started_is_never_ordered_again_though_its_gang_has_not() {
 #[test]
 fn a_gang_that_no_nodes_could_ever_hold_is_refused_with_what_would_fit() {
     let mut harness = Harness::new(2);
-    let two = NewJob { gang: Gang::new(2, 1).expect("two nodes"), ..job("1") };
+    let two = job("1").with(|it| it.gang = Gang::new(2, 1).expect("two nodes"));
     let refused = harness.submit(&ana(), vec![two.clone()]).expect_err("there is one node");
     let Refusal::TooFewNodes { able, largest, .. } = refused else { panic!("{refused:?}") };
     assert_eq!((able, largest), (1, None));
-    let three = NewJob { gang: Gang::new(1, 3).expect("three tasks"), ..job("1") };
+    let three = job("1").with(|it| it.gang = Gang::new(1, 3).expect("three tasks"));
     let refused = harness.submit(&ana(), vec![three]).expect_err("it has two devices");
     assert!(matches!(refused, Refusal::ImpossibleGpus { .. }), "{refused:?}");
-    harness.add(NewJob { allow_unsatisfiable: true, ..two });
+    harness.add(two.with(|it| it.allow_unsatisfiable = true));
 }
 
 #[test]
 fn tasks_that_may_be_anywhere_are_refused_if_there_could_never_be_room_for_all() {
     let mut harness = Harness::new(2);
-    let tasks = |n| NewJob { gang: Gang::anywhere(n).expect("some tasks"), ..job("1") };
+    let tasks = |n| job("1").with(|it| it.gang = Gang::anywhere(n).expect("some tasks"));
     harness.add(tasks(2));
     let refused = harness.submit(&ana(), vec![tasks(3)]).expect_err("there are two devices");
     let Refusal::TooFewNodes { able, largest, .. } = refused else { panic!("{refused:?}") };
     assert_eq!((able, largest), (2, None));
-    let large = NewJob { gang: Gang::anywhere(2).expect("two tasks"), ..job("2") };
+    let large = job("2").with(|it| it.gang = Gang::anywhere(2).expect("two tasks"));
     let refused = harness.submit(&ana(), vec![large]).expect_err("each needs two of a node");
     let Refusal::TooFewNodes { able, largest, .. } = refused else { panic!("{refused:?}") };
     assert_eq!((able, largest), (1, Some(1)));
@@ -314,7 +314,10 @@ fn last_run(harness: &mut Harness) -> TaskOrder {
 fn tasks_that_may_be_anywhere_are_joined_by_one_task_after_the_other() {
     let mut harness = Harness::new(3);
     let gang = Gang::anywhere(2).and_then(|gang| gang.growing_to(3)).expect("up to three");
-    let id = harness.add(NewJob { gang, time_limit: Some(Millis::from_hours(1)), ..job("1") });
+    let id = harness.add(job("1").with(|it| {
+        it.gang = gang;
+        it.time_limit = Some(Millis::from_hours(1));
+    }));
     started(&mut harness, id, 0);
     started(&mut harness, id, 1);
     assert_eq!(joiners(&harness, id), [(2, JobState::Starting)]);
@@ -327,7 +330,10 @@ fn tasks_that_may_be_anywhere_are_joined_by_one_task_after_the_other() {
 /// One task that may be joined by two more.
 fn growing() -> NewJob {
     let gang = Gang::SINGLE.growing_to(3).expect("three nodes");
-    NewJob { gang, time_limit: Some(Millis::from_hours(1)), ..job("1") }
+    job("1").with(|it| {
+        it.gang = gang;
+        it.time_limit = Some(Millis::from_hours(1));
+    })
 }
 
 fn joiners(harness: &Harness, id: JobId) -> Vec<(u64, JobState)> {

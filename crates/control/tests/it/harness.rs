@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_control::Control;
+use gpool_model::JobRequest;
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
 use gpool_model::job::{BlobId, ExitStatus, JobState, Owner, Usage};
 use gpool_model::node::NodeFacts;
@@ -287,38 +288,16 @@ pub fn root() -> Caller {
 /// A job that asks for so many GPUs.
 pub fn job(gpus: &str) -> NewJob {
     NewJob {
-        array: None,
-        retry_of: None,
-        gang: gpool_model::Gang::SINGLE,
-        torchrun: false,
-        name: Arc::from("job"),
-        project: ProjectName::new("default"),
-        pool: None,
-        nodes: None,
-        command: vec!["true".to_owned()],
-        script: None,
         context: BlobId(Arc::from("context")),
-        directory: "/".to_owned(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        pty: None,
-        activate: Vec::new(),
-        after_setup: false,
-        gpus: GpuRequest::parse(gpus).expect("valid"),
-        gpus_written: Arc::from(gpus),
-        cpus: None,
-        memory: None,
-        time_limit: None,
-        grace: Millis::from_secs(30),
-        after: Vec::new(),
-        priority: 0,
-        note: None,
-        notify: Vec::new(),
-        hold: false,
-        life: gpool_model::Life::default(),
-        allow_unsatisfiable: false,
-        compat: Vec::new(),
+        request: JobRequest {
+            name: Arc::from("job"),
+            command: vec!["true".to_owned()],
+            gpus: GpuRequest::parse(gpus).expect("valid"),
+            gpus_written: Arc::from(gpus),
+            grace: Millis::from_secs(30),
+            ..JobRequest::default()
+        },
+        ..NewJob::default()
     }
 }
 

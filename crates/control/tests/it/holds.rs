@@ -102,7 +102,7 @@ fn a_hold_outlives_the_attempt_that_it_was_made_in() {
         let retry =
             Retry { most: 3, on: BTreeSet::new(), exits: BTreeSet::new(), backoff: Millis::ZERO };
         let life = Life { retry: Some(Box::new(retry)), ..Life::default() };
-        let id = harness.add(NewJob { life, ..job("1") });
+        let id = harness.add(job("1").with(|it| it.life = life));
         harness.started(id);
         harness.command(&who, Command::Pause { jobs: vec![id] }).expect("it may");
         harness.say(id, paused());
@@ -118,8 +118,8 @@ fn a_hold_outlives_the_attempt_that_it_was_made_in() {
 fn elements_of_an_array_that_an_admin_stopped_stay_so() {
     let mut harness = Harness::new(1);
     let spec = ArraySpec { indexes: Indexes::first_n(4).expect("few"), values: None };
-    let array = Some(Box::new(NewArray { spec, max_parallel: None, max_fails: None }));
-    let id = harness.add(NewJob { array, ..job("1") });
+    let array = Some(Box::new(spec));
+    let id = harness.add(job("1").with(|it| it.array = array));
     let element = |index| JobId { number: id.number, element: Some(index) };
     harness.started(element(0));
     harness.command(&root(), Command::Pause { jobs: vec![id] }).expect("root may");
@@ -137,7 +137,7 @@ fn elements_of_an_array_that_an_admin_stopped_stay_so() {
 fn an_admin_of_a_project_is_one_for_its_jobs_and_none_against_the_server() {
     let mut harness = Harness::new(1);
     project(&mut harness, "red", "bo");
-    let red = NewJob { project: ProjectName::new("red"), ..job("0") };
+    let red = job("0").with(|it| it.project = ProjectName::new("red"));
     let id = harness.add(red);
     harness.started(id);
     harness.command(&bo(), Command::Pause { jobs: vec![id] }).expect("an admin of the project");
@@ -159,7 +159,10 @@ fn a_job_does_not_leave_the_project_whose_admin_stopped_it() {
     let mut harness = Harness::new(1);
     project(&mut harness, "red", "bo");
     project(&mut harness, "own", "ana");
-    let id = harness.add(NewJob { project: ProjectName::new("red"), hold: true, ..job("0") });
+    let id = harness.add(job("0").with(|it| {
+        it.project = ProjectName::new("red");
+        it.standing.hold = true;
+    }));
     harness.command(&bo(), Command::Hold { jobs: vec![id] }).expect("an admin of the project");
     let to = |name: &str| {
         let spec = SpecPatch { project: Some(ProjectName::new(name)), ..SpecPatch::default() };

@@ -2,9 +2,7 @@
 
 use gpool_model::agent::{Order, TaskEnd, TaskIs};
 use gpool_model::job::{EndCause, ExitStatus, Holder, JobState, Outcome};
-use gpool_model::{
-    Command, DependencyKind, DeviceUuid, JobId, JobPatch, Millis, NewJob, Phase, Refusal,
-};
+use gpool_model::{Command, DependencyKind, DeviceUuid, JobId, JobPatch, Millis, Phase, Refusal};
 
 use crate::harness::{Harness, NODE, after, ana, bo, end, inventory, job, root};
 
@@ -88,7 +86,7 @@ fn nobody_touches_the_job_of_another_and_root_may() {
 #[test]
 fn a_request_for_several_jobs_is_carried_out_for_all_or_none() {
     let mut harness = Harness::new(0);
-    let held = harness.add(NewJob { hold: true, ..job("0") });
+    let held = harness.add(job("0").with(|it| it.standing.hold = true));
     let absent = JobId::single(77);
     let refused = harness.command(&ana(), Command::Cancel { jobs: vec![held, absent] });
     assert!(matches!(refused, Err(Refusal::NoSuchJob { .. })));
@@ -98,7 +96,7 @@ fn a_request_for_several_jobs_is_carried_out_for_all_or_none() {
 #[test]
 fn held_jobs_are_passed_over_and_their_holder_decides_who_releases() {
     let mut harness = Harness::new(1);
-    let id = harness.add(NewJob { hold: true, ..job("1") });
+    let id = harness.add(job("1").with(|it| it.standing.hold = true));
     assert_eq!(harness.state(id), JobState::Held);
     harness.command(&root(), Command::Hold { jobs: vec![id] }).expect("root may");
     let row = harness.control.world().job(id).expect("it is live");
@@ -152,7 +150,7 @@ fn a_job_starts_after_the_one_it_waits_for_or_ends_with_it() {
 #[test]
 fn a_long_chain_of_dependencies_ends_without_recursion() {
     let mut harness = Harness::new(0);
-    let first = harness.add(NewJob { hold: true, ..job("0") });
+    let first = harness.add(job("0").with(|it| it.standing.hold = true));
     let mut last = first;
     for _ in 0..5_000 {
         last = harness.add(after(job("0"), last, DependencyKind::Ok));
@@ -165,7 +163,7 @@ fn a_long_chain_of_dependencies_ends_without_recursion() {
 #[test]
 fn two_who_edit_at_once_are_told() {
     let mut harness = Harness::new(0);
-    let id = harness.add(NewJob { hold: true, ..job("0") });
+    let id = harness.add(job("0").with(|it| it.standing.hold = true));
     let edit = |version, note: &str| Command::Edit {
         job: id,
         version: Some(version),

@@ -217,7 +217,7 @@ fn one_of_several_is_enough_and_none_is_not() {
 #[test]
 fn cycles_are_refused_however_long() {
     let mut harness = Harness::new(0);
-    let held = NewJob { hold: true, ..job("0") };
+    let held = job("0").with(|it| it.standing.hold = true);
     let first = harness.add(held);
     let mut last = first;
     for _ in 0..5000 {
@@ -244,7 +244,7 @@ fn caps_keep_a_user_s_jobs_and_nobody_else_s() {
     assert_eq!(states, [JobState::Starting, JobState::Starting, JobState::Pending]);
     harness.submit(&bo(), vec![job("1")]).expect("another user");
     assert_eq!(harness.control.world().n_pending(), 1, "the other user's job has started");
-    harness.add(NewJob { hold: true, ..job("1") });
+    harness.add(job("1").with(|it| it.standing.hold = true));
     let refused = harness.submit(&ana(), vec![job("1")]);
     assert!(matches!(refused, Err(Refusal::UserCap { most: 2, .. })), "{refused:?}");
     harness.started(ids[0]);
@@ -255,7 +255,7 @@ fn caps_keep_a_user_s_jobs_and_nobody_else_s() {
 #[test]
 fn a_held_job_is_released_at_its_moment() {
     let mut harness = Harness::new(1);
-    let id = harness.add(NewJob { hold: true, ..job("1") });
+    let id = harness.add(job("1").with(|it| it.standing.hold = true));
     let at = Some(Timestamp::new(harness.now.get() + 60_000));
     harness.command(&ana(), Command::Release { jobs: vec![id], at }).expect("own job");
     assert_eq!(harness.state(id), JobState::Held);

@@ -15,12 +15,15 @@ fn rule(on: &[NotifyOn], url: &str) -> NotifyRule {
 }
 
 fn told(on: &[NotifyOn], url: &str) -> NewJob {
-    NewJob { notify: vec![rule(on, url)], ..job("0") }
+    job("0").with(|it| it.standing.notify = vec![rule(on, url)])
 }
 
 /// A job that never starts.
 fn waits(on: &[NotifyOn], url: &str) -> NewJob {
-    NewJob { notify: vec![rule(on, url)], allow_unsatisfiable: true, ..job("2") }
+    job("2").with(|it| {
+        it.standing.notify = vec![rule(on, url)];
+        it.allow_unsatisfiable = true;
+    })
 }
 
 fn all() -> Vec<NotifyOn> {

@@ -46,7 +46,7 @@ fn delete(project: &str) -> ProjectChange {
 }
 
 fn in_project(project: &str, gpus: &str) -> NewJob {
-    NewJob { project: name(project), ..job(gpus) }
+    job(gpus).with(|it| it.project = name(project))
 }
 
 fn preemptible(mut job: NewJob) -> NewJob {
@@ -273,9 +273,9 @@ fn jobs_are_taken_by_leaves_from_members_within_what_could_ever_be() {
         panic!("above the limit of lab");
     };
     assert_eq!((project, bound), (name("lab"), Bound::Limit));
-    let waits = NewJob { allow_unsatisfiable: true, ..in_project("red", "7") };
+    let waits = in_project("red", "7").with(|it| it.allow_unsatisfiable = true);
     assert!(submit(&bo(), waits).is_ok(), "asked for, it waits");
-    let long = NewJob { time_limit: Some(Millis::from_hours(9)), ..in_project("red", "1") };
+    let long = in_project("red", "1").with(|it| it.time_limit = Some(Millis::from_hours(9)));
     assert_eq!(code(submit(&bo(), long)), 509);
     let Ok(Reply::Submitted { first, .. }) = submit(&bo(), in_project("blue", "3")) else {
         panic!("blue's jobs may be taken back unless they say otherwise");
@@ -303,7 +303,7 @@ fn admins_of_a_project_act_on_its_jobs_and_on_what_is_below_it() {
     let program = Some((vec!["id".to_owned()], None));
     let spec = Box::new(gpool_model::patch::SpecPatch { program, ..Default::default() });
     let patch = JobPatch { spec, ..JobPatch::default() };
-    let held = it.add(NewJob { hold: true, ..in_project("red", "1") });
+    let held = it.add(in_project("red", "1").with(|it| it.standing.hold = true));
     let edit_job = |patch| Command::Edit { job: held, version: None, patch, ends: vec![] };
     assert_eq!(it.command(&bo(), edit_job(patch)).unwrap_err().code().0, 501);
     let patch = JobPatch { priority: Some(7), ..JobPatch::default() };

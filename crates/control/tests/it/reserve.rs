@@ -96,7 +96,7 @@ fn target(device: Option<&str>) -> DrainTarget {
 }
 
 fn limited(gpus: &str, limit: Millis) -> NewJob {
-    NewJob { time_limit: Some(limit), ..job(gpus) }
+    job(gpus).with(|it| it.time_limit = Some(limit))
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn an_edit_moves_what_is_there_and_keeps_the_rest() {
 #[test]
 fn what_is_requeued_goes_back_to_the_queue_unless_it_may_not_run_twice() {
     let mut lab = Harness::new(2);
-    let once = NewJob { life: Life { requeue: Some(false), ..Life::default() }, ..job("1") };
+    let once = job("1").with(|it| it.life = Life { requeue: Some(false), ..Life::default() });
     let (id, once) = (lab.add(job("1")), lab.add(once));
     lab.started(id);
     lab.started(once);

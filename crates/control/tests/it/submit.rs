@@ -60,9 +60,9 @@ fn without_gpus_a_request_for_one_says_why_there_are_none() {
 #[test]
 fn cores_and_memory_beyond_every_node_are_refused() {
     let mut harness = Harness::new(1);
-    let cores = NewJob { cpus: Some(MilliCpu::from_cores(17)), ..job("1") };
+    let cores = job("1").with(|it| it.cpus = Some(MilliCpu::from_cores(17)));
     assert!(matches!(refusal(&mut harness, cores), Refusal::ImpossibleResource { .. }));
-    let memory = NewJob { memory: Some(Bytes::from_gib(65)), ..job("0") };
+    let memory = job("0").with(|it| it.memory = Some(Bytes::from_gib(65)));
     assert!(matches!(refusal(&mut harness, memory), Refusal::ImpossibleResource { .. }));
 }
 
@@ -76,11 +76,9 @@ fn what_no_single_node_has_is_named_on_a_node_that_lacks_it() {
     };
     let report = Report::Inventory { stamp, capacity, devices, boot_id, facts };
     harness.step(vec![Event::Reported { node: NodeName::new("lab2"), report }]);
-    let both = NewJob {
-        cpus: Some(MilliCpu::from_cores(32)),
-        memory: Some(Bytes::from_gib(32)),
-        ..job("1")
-    };
+    let both = job("1").with(|it| {
+        (it.cpus, it.memory) = (Some(MilliCpu::from_cores(32)), Some(Bytes::from_gib(32)));
+    });
     match refusal(&mut harness, both) {
         Refusal::ImpossibleResource { asked, largest, .. } => assert!(largest < asked),
         other => panic!("{other:?}"),
@@ -90,7 +88,7 @@ fn what_no_single_node_has_is_named_on_a_node_that_lacks_it() {
 #[test]
 fn the_impossible_waits_where_that_was_asked_for() {
     let mut harness = Harness::new(2);
-    let id = harness.add(NewJob { allow_unsatisfiable: true, ..job("a100:2") });
+    let id = harness.add(job("a100:2").with(|it| it.allow_unsatisfiable = true));
     assert_eq!(harness.state(id), JobState::Pending);
     let world = harness.control.world();
     let snapshot = gpool_world::Snapshot { world, now: harness.now };
@@ -102,10 +100,10 @@ fn the_impossible_waits_where_that_was_asked_for() {
 #[test]
 fn users_may_not_put_themselves_first_and_admins_may() {
     let mut harness = Harness::new(1);
-    let first = NewJob { priority: 1, ..job("1") };
+    let first = job("1").with(|it| it.standing.priority = 1);
     assert!(matches!(refusal(&mut harness, first.clone()), Refusal::PriorityTooHigh { .. }));
     assert!(harness.submit(&root(), vec![first]).is_ok());
-    assert!(harness.submit(&ana(), vec![NewJob { priority: -5, ..job("1") }]).is_ok());
+    assert!(harness.submit(&ana(), vec![job("1").with(|it| it.standing.priority = -5)]).is_ok());
 }
 
 #[test]
@@ -181,7 +179,7 @@ fn a_dry_run_says_where_or_why_not_and_changes_nothing() {
     let mut harness = Harness::new(2);
     harness.add(job("1"));
     let before = harness.control.revision();
-    let jobs = vec![job("1"), job("2"), NewJob { hold: true, ..job("1") }];
+    let jobs = vec![job("1"), job("2"), job("1").with(|it| it.standing.hold = true)];
     let submit =
         Command::Submit { jobs, key: None, ends: vec![], array_ends: vec![], dry_run: true };
     let Ok(Reply::WouldSubmit { forecasts }) = harness.command(&ana(), submit) else {

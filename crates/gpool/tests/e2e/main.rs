@@ -74,6 +74,5 @@ mod strangers;
 mod submit;
 mod summary;
 mod transcripts;
-mod upgrade;
 mod users;
 mod why;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use gpool_cli::cluster::Cluster;
 use gpool_cli::failure::{Failure, Result};
-use gpool_model::array::{ArraySpec, NewArray};
+use gpool_model::Indexes;
+use gpool_model::array::ArraySpec;
 use gpool_model::job::JobState;
-use gpool_model::{Indexes, NewJob};
 use gpool_wire::JobCreate;
 
 use super::figure::{Figure, Ranked};
@@ -61,9 +61,8 @@ fn step(options: &Options) -> Result<Vec<Figure>> {
     let mut fleet = Fleet::new(1)?;
     let indexes =
         Indexes::first_n(options.pending).ok_or_else(|| failed("no array is so large"))?;
-    let spec = ArraySpec { indexes, values: None };
-    let array = Some(Box::new(NewArray { spec, max_parallel: None, max_fails: None }));
-    let event = fleet.submission(0, vec![NewJob { array, ..job(0) }]);
+    let array = Some(Box::new(ArraySpec { indexes, values: None }));
+    let event = fleet.submission(0, vec![job(0).with(|job| job.array = array)]);
     fleet.step(vec![event])?;
     let mut measured = Vec::new();
     for _ in 0..ROUNDS {

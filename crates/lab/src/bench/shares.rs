@@ -68,7 +68,8 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     fleet.step(answers)?;
     let n_taken_before = fleet.n_leaving();
     let reclaimed = Ranked::of(times(ROUNDS, || {
-        let owner = NewJob { project: name(idle.next().unwrap_or(0)), ..job(0) };
+        let project = name(idle.next().unwrap_or(0));
+        let owner = job(0).with(|job| job.project = project);
         let event = fleet.submission(1, vec![owner]);
         fleet.step(vec![event])
     })?);
@@ -118,7 +119,8 @@ fn name(ix: u32) -> ProjectName {
 fn busy(n_projects: u32, n: u32) -> NewJob {
     let of_busy = n % (n_projects - n_projects.div_ceil(IDLE_OF));
     let ix = of_busy + of_busy / (IDLE_OF - 1) + 1;
-    let mut job = NewJob { project: name(ix), ..job(mixed(n) % KINDS) };
+    let mut job = job(mixed(n) % KINDS);
+    job.project = name(ix);
     job.life.preemptible = (!n.is_multiple_of(5)).then_some(true);
     // Of a few nodes a project is guaranteed less than its largest job asks for.
     job.allow_unsatisfiable = true;

@@ -10,8 +10,9 @@ use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
 use gpool_model::job::{BlobId, ExitStatus, JobState, Owner, Usage};
 use gpool_model::node::NodeFacts;
 use gpool_model::{
-    Bytes, Caller, Command, Device, DeviceHealth, DeviceUuid, Effect, Event, GpuRequest, MilliCpu,
-    Millis, NewJob, NodeName, Policy, ProjectName, RequestId, Resources, TaskId, Timestamp,
+    Bytes, Caller, Command, Device, DeviceHealth, DeviceUuid, Effect, Event, GpuRequest,
+    JobRequest, MilliCpu, Millis, NewJob, NodeName, Policy, RequestId, Resources, TaskId,
+    Timestamp,
 };
 
 use super::failed;
@@ -238,37 +239,19 @@ pub fn job(kind: u32) -> NewJob {
     let memory = [0, 64][pick(32, 2) as usize];
     let hours = [1, 4, 12, 24, 48][pick(64, 5) as usize];
     NewJob {
-        array: None,
-        retry_of: None,
-        gang: gpool_model::Gang::SINGLE,
-        torchrun: false,
-        name: Arc::from("train"),
-        project: ProjectName::new("default"),
-        pool: None,
-        nodes: None,
-        command: vec!["python".to_owned(), "train.py".to_owned(), format!("--run={kind}")],
-        script: None,
         context: BlobId(Arc::from("none")),
-        directory: "/home".to_owned(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        pty: None,
-        activate: Vec::new(),
-        after_setup: false,
-        gpus: GpuRequest::parse(&written).unwrap_or_else(|_| GpuRequest::whole(n_gpus)),
-        gpus_written: Arc::from(written),
-        cpus: (cpus > 0).then(|| MilliCpu::new(cpus)),
-        memory: (memory > 0).then(|| Bytes::from_gib(memory)),
-        time_limit: Some(Millis::from_hours(hours)),
-        grace: Millis::from_secs(10),
-        after: Vec::new(),
-        life: gpool_model::Life::default(),
-        allow_unsatisfiable: false,
-        compat: Vec::new(),
-        priority: 0,
-        note: None,
-        notify: Vec::new(),
-        hold: false,
+        request: JobRequest {
+            name: Arc::from("train"),
+            command: vec!["python".to_owned(), "train.py".to_owned(), format!("--run={kind}")],
+            directory: "/home".to_owned(),
+            gpus: GpuRequest::parse(&written).unwrap_or_else(|_| GpuRequest::whole(n_gpus)),
+            gpus_written: Arc::from(written),
+            cpus: (cpus > 0).then(|| MilliCpu::new(cpus)),
+            memory: (memory > 0).then(|| Bytes::from_gib(memory)),
+            time_limit: Some(Millis::from_hours(hours)),
+            grace: Millis::from_secs(10),
+            ..JobRequest::default()
+        },
+        ..NewJob::default()
     }
 }

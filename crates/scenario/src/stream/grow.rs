@@ -51,16 +51,16 @@ impl Cluster {
         cluster.last_job = cluster.last_job.next();
         let id = JobId { number: cluster.last_job, element: None };
         self.world.put_cluster(cluster);
-        let spec = JobSpec {
+        let mut spec = JobSpec {
             id,
-            name: format!("{}.{}", row.spec.name, n_before + 1).into(),
-            gang: Gang::SINGLE,
             joins: Some(gang::joins(row.job.id)),
-            after: Rare::default(),
-            life: Life { preemptible: Some(true), ..Life::default() },
             submitted_at: self.now,
             ..JobSpec::clone(&row.spec)
         };
+        spec.name = format!("{}.{}", row.spec.name, n_before + 1).into();
+        spec.gang = Gang::SINGLE;
+        spec.after = Rare::default();
+        spec.life = Life { preemptible: Some(true), ..Life::default() };
         let job = Job::new(id, row.job.priority, Phase::Pending { since: self.now });
         self.world.add_job(Arc::new(spec), job);
     }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use gpool_model::array::{ArrayValues, NewArray, ValuesRef};
+use gpool_model::array::{ArrayValues, ValuesRef};
 use gpool_model::job::{BlobId, JobState, Owner};
 use gpool_model::record::EndedJob;
 use gpool_model::{
@@ -329,8 +329,8 @@ pub(crate) async fn retry(
         let why = format!("no element of job {id} has ended without success");
         Refusal::Invalid { field: "id".to_owned(), why }
     })?;
-    new.hold = params.hold;
-    let n_elements = new.array.as_ref().map(|array| u64::from(array.spec.indexes.len()));
+    new.standing.hold = params.hold;
+    let n_elements = new.array.as_ref().map(|array| u64::from(array.indexes.len()));
     let caller = gpool_model::Caller::new(ended.spec.owner.clone(), asker.caller.admin);
     let command = Command::Submit {
         jobs: vec![new],
@@ -384,12 +384,7 @@ fn anew(ended: &EndedJob) -> Option<NewJob> {
             };
             let mut again = asked.clone();
             again.indexes = asked.indexes.of(&positions)?;
-            let state = job.array.as_deref();
-            Some(Box::new(NewArray {
-                spec: *again,
-                max_parallel: state.and_then(|state| state.max_parallel),
-                max_fails: state.and_then(|state| state.max_fails),
-            }))
+            Some(again)
         }
     };
     Some(NewJob::again(spec, job, array))

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpool_model::array::{ArrayEnds, ArraySpec, NewArray};
+use gpool_model::array::{ArrayEnds, ArraySpec};
 use gpool_model::command::RequestKey;
 use gpool_model::job::{BlobId, DependencyKind, Owner};
 use gpool_model::life::{Life, Retry, RetryOn};
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Bytes, Caller, Command, Dependency, DeviceStrategy, Event, Gang, GpuRequest, Indexes, JobId,
-    JobNumber, JobPatch, LimitChange, MilliCpu, MilliGpu, Millis, NewJob, Outcome, Phase,
-    ProjectName, Refusal, Reply, RequestId, Share, Timestamp, Version,
+    JobNumber, JobPatch, JobRequest, LimitChange, MilliCpu, MilliGpu, Millis, NewJob, Outcome,
+    Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
 };
 
 use gpool_world::JobRow;
@@ -183,7 +183,7 @@ impl Sim {
         let nodes = self.chosen(what.count("only"));
         let of_all = |job| {
             let (project, pool, nodes) = (project.clone(), pool.clone(), nodes.clone());
-            NewJob { project, pool, nodes, ..job }
+            NewJob::with(job, |job| (job.project, job.pool, job.nodes) = (project, pool, nodes))
         };
         let jobs = jobs.map(of_all).collect();
         let name = format!("key-{}", self.askings.len());
@@ -350,12 +350,10 @@ fn priority(what: &Happening) -> i32 {
     i32::try_from(what.number("priority").clamp(-1000, 1000)).expect("clamped")
 }
 
-fn new_array(what: &Happening) -> Option<Box<NewArray>> {
+fn new_array(what: &Happening) -> Option<Box<ArraySpec>> {
     let small = |name| u32::try_from(what.count(name) % 100).expect("below 100");
     let spec = ArraySpec { indexes: Indexes::first_n(small("array"))?, values: None };
-    let max_parallel = Some(small("parallel")).filter(|most| *most > 0);
-    let max_fails = small("fails").checked_sub(1);
-    Some(Box::new(NewArray { spec, max_parallel, max_fails }))
+    Some(Box::new(spec))
 }
 
 fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
@@ -375,54 +373,49 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         _ => gpus,
     };
     NewJob {
-        name: Arc::from("job"),
-        project: ProjectName::new("default"),
-        pool: None,
-        nodes: None,
-        command: vec!["true".to_owned()],
-        script: None,
         context: BlobId(Arc::from("none")),
-        directory: "/".to_owned(),
-        stdin: None,
-        stdout: None,
-        stderr: None,
-        pty: None,
-        activate: Vec::new(),
-        after_setup: false,
-        gpus_written: Arc::from(gpus.to_string()),
-        gpus,
-        cpus: positive("cpus").map(MilliCpu::from_cores),
-        memory: positive("memory").map(Bytes::from_gib),
-        time_limit: positive("limit").map(Millis::from_secs),
-        grace: Millis::from_secs(small("grace")),
-        after: after.into_iter().collect(),
-        array: new_array(what),
-        retry_of: None,
-        gang: match (small("nodes"), small("each")) {
-            (nodes, 0) => Gang::anywhere(nodes),
-            (nodes, each) => Gang::new(nodes, each),
-        }
-        .unwrap_or_default(),
-        torchrun: false,
-        priority: priority(what),
-        note: None,
-        notify: crate::sim::post::rules(what.count("user")),
-        hold: what.is("hold"),
-        life: Life {
-            begin: positive("begin").map(|seconds| now.after(Millis::from_secs(seconds))),
-            deadline: positive("deadline").map(|seconds| now.after(Millis::from_secs(seconds))),
-            retry: positive("retry").map(|most| {
-                Box::new(Retry {
-                    most,
-                    on: RetryOn::ALL.map(|(_, on)| on).into_iter().collect(),
-                    exits: BTreeSet::new(),
-                    backoff: Millis::from_secs(most - 1),
-                })
-            }),
-            preemptible: what.is("preemptible").then_some(true),
-            ..Life::default()
+        request: JobRequest {
+            name: Arc::from("job"),
+            command: vec!["true".to_owned()],
+            gpus_written: Arc::from(gpus.to_string()),
+            gpus,
+            cpus: positive("cpus").map(MilliCpu::from_cores),
+            memory: positive("memory").map(Bytes::from_gib),
+            time_limit: positive("limit").map(Millis::from_secs),
+            grace: Millis::from_secs(small("grace")),
+            after: after.into_iter().collect(),
+            array: new_array(what),
+            gang: match (small("nodes"), small("each")) {
+                (nodes, 0) => Gang::anywhere(nodes),
+                (nodes, each) => Gang::new(nodes, each),
+            }
+            .unwrap_or_default(),
+            life: Life {
+                begin: positive("begin").map(|seconds| now.after(Millis::from_secs(seconds))),
+                deadline: positive("deadline").map(|seconds| now.after(Millis::from_secs(seconds))),
+                retry: positive("retry").map(|most| {
+                    Box::new(Retry {
+                        most,
+                        on: RetryOn::ALL.map(|(_, on)| on).into_iter().collect(),
+                        exits: BTreeSet::new(),
+                        backoff: Millis::from_secs(most - 1),
+                    })
+                }),
+                preemptible: what.is("preemptible").then_some(true),
+                ..Life::default()
+            },
+            allow_unsatisfiable: true,
+            standing: Standing {
+                max_parallel: positive("parallel").map(|most| most % 100).filter(|most| *most > 0),
+                max_fails: (small("fails") % 100).checked_sub(1),
+                priority: priority(what),
+                notify: crate::sim::post::rules(what.count("user")),
+                hold: what.is("hold"),
+                ..Standing::default()
+            }
+            .into(),
+            ..JobRequest::default()
         },
-        allow_unsatisfiable: true,
-        compat: Vec::new(),
+        ..NewJob::default()
     }
 }

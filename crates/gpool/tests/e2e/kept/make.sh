@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the kept state folder of one layout of the store, for `upgrade.rs`. Run once, by the gpool
-# that writes that layout, before the next layout is begun; never again afterwards, since an
-# archive that a newer gpool wrote proves nothing.
+# Makes the kept state folder of one layout of the store, for a test that opens it. Run once, by
+# the gpool that writes that layout, before the next layout is begun; never again afterwards, since
+# an archive that a newer gpool wrote proves nothing.
 #
 #   make.sh GPOOL LAYOUT-VERSION.tar.gz
 #

@@ -1,0 +1,222 @@
+//! Everything that a user can ask for a job.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::array::ArraySpec;
+use crate::compat::Compat;
+use crate::filter::NodeFilter;
+use crate::gang::Gang;
+use crate::gpu::GpuRequest;
+use crate::id::{PoolName, ProjectName};
+use crate::job::Dependency;
+use crate::launch::{Activation, WindowSize};
+use crate::life::{Life, is_false};
+use crate::notify::NotifyRule;
+use crate::rare::{Rare, Usual};
+use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis};
+
+/// Everything that a user can ask for a job, each field valid by itself. The default asks for
+/// nothing.
+///
+/// Flags, directives, environment variables, JSON lines, the API, scenarios and other schedulers'
+/// commands all fill this type, and [`crate::JobSpec`] embeds it. Rarely used fields are boxed: a
+/// server keeps a hundred thousand of these in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobRequest {
+    /// What people call the job; need not be unique.
+    pub name: Arc<str>,
+    /// The project that is charged.
+    pub project: ProjectName,
+    /// The pool in which the job must run; `None` means any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolName>,
+    /// Which nodes the job may use; `None` means any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Arc<NodeFilter>>,
+    /// Program and arguments; with a script, the arguments that follow the script's name.
+    pub command: Vec<String>,
+    /// The folder in which the job runs.
+    pub directory: String,
+    /// A file to read instead of nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<Box<str>>,
+    /// A file for its output instead of gpool's own; relative to `directory`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<Box<str>>,
+    /// A file for its errors instead of gpool's own; relative to `directory`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<Box<str>>,
+    /// Run the job on a terminal of its own, at first of this size, and not on pipes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pty: Option<WindowSize>,
+    /// Software that is made active before its program starts, in order.
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub activate: Rare<Vec<Activation>>,
+    /// GPUs of each task.
+    pub gpus: GpuRequest,
+    /// The GPU request as the user wrote it.
+    pub gpus_written: Arc<str>,
+    /// CPU cores of each task; `None` books none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<MilliCpu>,
+    /// Host memory of each task; `None` books none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+    /// How many tasks the job has.
+    #[serde(skip_serializing_if = "Gang::is_single")]
+    pub gang: Gang,
+    /// Whether its tasks find the variables that `torchrun` reads.
+    #[serde(skip_serializing_if = "is_false")]
+    pub torchrun: bool,
+    /// The run time after which the job is ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<Millis>,
+    /// Between TERM and KILL.
+    pub grace: Millis,
+    /// Jobs that must have ended, or started, before this one may start, all of them.
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub after: Rare<Vec<Dependency>>,
+    /// Set for an array, whose elements share this request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array: Option<Box<ArraySpec>>,
+    /// When the job may start, how long it may go on, and what follows its end.
+    #[serde(skip_serializing_if = "Life::is_plain")]
+    pub life: Life,
+    /// Queue the job although no node could ever run it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub allow_unsatisfiable: bool,
+    /// The schedulers whose variables the job finds beside ours; each once, in their order.
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub compat: Rare<Vec<Compat>>,
+    /// Where the job begins. Admission moves it into the job's own record, [`crate::Job`], which
+    /// changes far more often than the request does.
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub standing: Rare<Standing>,
+}
+
+/// The part of a request that [`crate::Job`] and [`crate::ArrayState`] hold once the job is
+/// admitted, because it changes by itself, or for one element of an array alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Standing {
+    /// Higher goes first, -1000…1000.
+    pub priority: i32,
+    /// Text to show beside the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Addresses that are told of changes of its state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notify: Vec<NotifyRule>,
+    /// Keep the job from being considered until it is released.
+    #[serde(skip_serializing_if = "is_false")]
+    pub hold: bool,
+    /// How many elements of an array run at once at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
+    /// After more failures of elements than this the rest of an array is cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_fails: Option<u32>,
+}
+
+impl Usual for Standing {
+    const USUAL: &'static Self = &Self {
+        priority: 0,
+        note: None,
+        notify: Vec::new(),
+        hold: false,
+        max_parallel: None,
+        max_fails: None,
+    };
+}
+
+impl Default for JobRequest {
+    fn default() -> Self {
+        Self {
+            name: Arc::from("job"),
+            project: ProjectName::new("default"),
+            pool: None,
+            nodes: None,
+            command: Vec::new(),
+            directory: "/".to_owned(),
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            pty: None,
+            activate: Rare::default(),
+            gpus: GpuRequest::default(),
+            gpus_written: Arc::from("0"),
+            cpus: None,
+            memory: None,
+            gang: Gang::SINGLE,
+            torchrun: false,
+            time_limit: None,
+            grace: Self::GRACE,
+            after: Rare::default(),
+            array: None,
+            life: Life::default(),
+            allow_unsatisfiable: false,
+            compat: Rare::default(),
+            standing: Rare::default(),
+        }
+    }
+}
+
+impl JobRequest {
+    /// Between TERM and KILL where the user asks for nothing else.
+    pub const GRACE: Millis = Millis::from_secs(30);
+
+    /// Returns a request for these GPUs, written so.
+    #[must_use]
+    pub fn of_gpus(gpus: GpuRequest) -> Self {
+        let gpus_written = Arc::from(gpus.to_string());
+        Self { gpus, gpus_written, ..Self::default() }
+    }
+
+    /// Returns the size of its GPU requests together, for the order of jobs and for the limits of
+    /// users.
+    #[must_use]
+    pub fn gpus_together(&self) -> MilliGpu {
+        let n_tasks = u64::from(self.gang.n_tasks());
+        self.gpus.size().checked_mul(n_tasks).unwrap_or(MilliGpu::MAX)
+    }
+
+    /// Returns how many jobs it names to wait for, ended or not.
+    #[must_use]
+    pub fn n_dependencies(&self) -> u64 {
+        (self.after.len() + self.life.after_one.len()) as u64
+    }
+
+    /// Returns every job that it waits for, in either way.
+    pub fn dependencies(&self) -> impl Iterator<Item = &Dependency> {
+        self.after.iter().chain(&self.life.after_one)
+    }
+
+    /// Whether its nodes are to run nothing else.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        self.nodes.as_ref().is_some_and(|nodes| nodes.exclusive)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_asks_for_nothing() {
+        let request: JobRequest = serde_json::from_str("{}").expect("every field has a default");
+        assert_eq!(request, JobRequest::default());
+        assert_eq!(*Standing::USUAL, Standing::default());
+        assert!(request.gpus.is_none() && request.gang.is_single());
+    }
+
+    #[test]
+    fn a_job_that_waits_takes_little_memory() {
+        let size = size_of::<crate::JobSpec>();
+        // Box what few jobs ask for.
+        assert!(size <= 552, "{size} bytes");
+    }
+}

@@ -1,0 +1,3 @@
+//! What users ask for: a job, and changes to one.
+
+pub mod job;
