@@ -23,7 +23,7 @@ use gpool_wire::JobCreate;
 use gpool_wire::array::read_array;
 
 use super::{completion, gjob, gqueue};
-use crate::{print, read};
+use crate::shim::{print, read};
 
 /// `gbatch new`.
 pub static NEW: Spoken =

@@ -18,7 +18,7 @@ use gpool_client::JobsQuery;
 use gpool_wire::Job;
 
 use super::completion;
-use crate::{gpool, print, read};
+use crate::shim::{gpool, print, read};
 
 static FLAGS: &[Flag] = &[
     row("cancel", '\0', Nothing, Covered, "gcancel cancels without it too").also(&["kill"]),

@@ -9,7 +9,7 @@ use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::session::Session;
 
 use super::{completion, flags_behind, gctl_quota, gctl_reserve};
-use crate::{below, gpool_line, read, say_ignored};
+use crate::shim::{below, gpool_line, read, say_ignored};
 
 static PROCESS: &[Flag] = &[
     row("gpu", '\0', Value, Ignored, "a process is ignored on every GPU"),

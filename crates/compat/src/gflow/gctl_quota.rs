@@ -9,7 +9,7 @@ use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::session::Session;
 
 use super::gctl::said;
-use crate::{below, gpool, gpool_line};
+use crate::shim::{below, gpool, gpool_line};
 
 const EACH_PROJECT: &str = "gpool project edit PROJECT --limit N, for each project";
 

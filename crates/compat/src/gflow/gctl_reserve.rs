@@ -15,7 +15,7 @@ use gpool_cli::session::Session;
 use gpool_wire::{Reservation, Time, catalogue};
 
 use super::gctl::said;
-use crate::{below, gpool, gpool_line, print};
+use crate::shim::{below, gpool, gpool_line, print};
 
 static OF_CREATE: &[Flag] = &[
     row("duration", '\0', Value, Covered, "--for"),

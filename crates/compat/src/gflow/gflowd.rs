@@ -8,7 +8,7 @@ use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::session::Session;
 
 use super::flags_behind;
-use crate::{below, gpool, gpool_line, print, read, say_ignored};
+use crate::shim::{below, gpool, gpool_line, print, read, say_ignored};
 
 static EVERYWHERE: &[Flag] = &[
     row("cleanup", '\0', Nothing, Instead, "rm gpool.toml; gpool writes to it only with init"),

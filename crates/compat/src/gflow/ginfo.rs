@@ -15,7 +15,7 @@ use gpool_model::device::DeviceState;
 use gpool_wire::Gpu;
 
 use super::completion;
-use crate::{print, read, say_ignored};
+use crate::shim::{print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("quiet", 'q', Nothing, Ignored, "there is nothing to leave out"),

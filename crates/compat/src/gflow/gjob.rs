@@ -17,7 +17,7 @@ use gpool_cli::session::Session;
 use gpool_client::{LogQuery, LogStream};
 
 use super::{completion, flags_behind, redo};
-use crate::{below, gpool, gpool_line, read, say_ignored};
+use crate::shim::{below, gpool, gpool_line, read, say_ignored};
 
 static EVERYWHERE: &[Flag] = &[
     row("quiet", 'q', Nothing, Ignored, "gpool -q leaves remarks out"),

@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 
 use super::completion;
 use super::shown::{self, COLUMNS, STATES};
+use crate::shim::{interval, print_every, read};
 use crate::slurm::arrays::{Shape, in_order, is_of, spread};
-use crate::{interval, print_every, read};
 
 static FLAGS: &[Flag] = &[
     row("all", 'a', Nothing, Covered, "those that have ended, too"),

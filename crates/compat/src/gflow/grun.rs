@@ -9,7 +9,7 @@ use gpool_cli::session::Session;
 
 use super::completion;
 use super::gbatch::is_script;
-use crate::{gpool, read, say_ignored};
+use crate::shim::{gpool, read, say_ignored};
 
 /// Flags of `gbatch` for several jobs, or for one that starts later.
 const NOT_ATTENDED: [&str; 6] =

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use super::completion;
 use super::shown::n_gpus;
+use crate::shim::{print, read};
 use crate::slurm::cells::{elapsed, long_time};
-use crate::{print, read};
 
 static FLAGS: &[Flag] = &[
     row("all-users", 'a', Nothing, Covered, "of all users"),

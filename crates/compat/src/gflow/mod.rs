@@ -5,7 +5,7 @@ use gpool_cli::foreign::flag::Spoken;
 use gpool_cli::foreign::gflow::flags;
 use gpool_cli::session::Session;
 
-use super::{Family, Shim, gpool_line, print};
+use crate::shim::{Family, Shim, gpool_line, print};
 
 mod gbatch;
 mod gcancel;

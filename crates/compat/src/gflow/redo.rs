@@ -17,7 +17,7 @@ use gpool_client::{Client, JobsQuery};
 use gpool_model::JobId;
 use gpool_wire::Job;
 
-use crate::{gpool, print};
+use crate::shim::{gpool, print};
 
 const ANEW: &str = "submit it anew with this flag";
 

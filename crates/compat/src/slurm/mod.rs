@@ -2,7 +2,7 @@
 
 use gpool_cli::foreign::slurm::flags;
 
-use super::{Family, Shim};
+use crate::shim::{Family, Shim};
 
 pub(super) mod arrays;
 pub(super) mod cells;

@@ -13,7 +13,7 @@ use gpool_wire::{Job, Time, catalogue};
 
 use super::cells::{Cell, elapsed, long_time};
 use super::select::Filter;
-use crate::{print, read, say_ignored};
+use crate::shim::{print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("account", 'A', Value, Covered, "of these projects").also(&["accounts"]),

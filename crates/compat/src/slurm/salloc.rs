@@ -23,7 +23,7 @@ use signal_hook::iterator::Signals;
 
 use super::sbatch::variables;
 use super::step;
-use crate::read;
+use crate::shim::read;
 
 /// The description of the first task, if there is one.
 const OF_TASK: [&str; 5] =

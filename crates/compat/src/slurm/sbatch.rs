@@ -14,7 +14,7 @@ use gpool_cli::request::{self, Request};
 use gpool_cli::script::Script;
 use gpool_cli::session::Session;
 
-use crate::{gpool_line, print, read};
+use crate::shim::{gpool_line, print, read};
 
 /// Variables that are defaults of flags, after `SBATCH_` and `SALLOC_`.
 ///

@@ -11,7 +11,7 @@ use gpool_cli::resolve::Found;
 use gpool_cli::session::Session;
 
 use super::select::{self, Filter};
-use crate::{read, say_ignored};
+use crate::shim::{read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("account", 'A', Value, Covered, "of these projects"),

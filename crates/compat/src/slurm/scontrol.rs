@@ -9,7 +9,7 @@ use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::session::Session;
 
 use super::{scontrol_show, scontrol_update, select};
-use crate::{gpool, print, read, say_ignored};
+use crate::shim::{gpool, print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("all", 'a', Nothing, Covered, "there are no hidden partitions"),

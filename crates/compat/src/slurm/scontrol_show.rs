@@ -13,7 +13,7 @@ use gpool_wire::{Gpu, Job, Node, catalogue};
 use super::cells::Cell;
 use super::select::{self, DEFAULT_POOL, Filter};
 use super::{sinfo, tres};
-use crate::print;
+use crate::shim::print;
 
 /// What Slurm shows and gpool has elsewhere.
 const INSTEAD: [(&str, &str); 12] = [

@@ -6,7 +6,7 @@ use gpool_cli::foreign::slurm::values::time;
 use gpool_cli::session::Session;
 
 use super::select;
-use crate::gpool;
+use crate::shim::gpool;
 
 /// What of a job can change, and as which flag of `gpool edit`.
 const EDITS: [(&[&str], &str); 14] = [

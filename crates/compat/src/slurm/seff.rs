@@ -15,8 +15,8 @@ use gpool_cli::session::Session;
 use gpool_wire::Report;
 
 use super::cells::{self, cores, elapsed, long_time};
+use crate::shim::{print, read, say_ignored};
 use crate::slurm::select;
-use crate::{print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("debug", 'd', Nothing, Ignored, "gpool show JOB has all there is"),

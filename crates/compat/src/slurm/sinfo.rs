@@ -13,7 +13,7 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_wire::{Gpu, Node};
 
-use crate::{interval, print_every, read, say_ignored};
+use crate::shim::{interval, print_every, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("Node", 'N', Nothing, Covered, "one node a line"),

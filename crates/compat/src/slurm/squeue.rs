@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::cells::{Cell, is_in};
 use super::select::Filter;
-use crate::{interval, print_every, read, say_ignored};
+use crate::shim::{interval, print_every, read, say_ignored};
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};

@@ -12,7 +12,7 @@ use gpool_cli::session::Session;
 
 use super::select;
 use super::step::{self, Job};
-use crate::{gpool, read, say_ignored};
+use crate::shim::{gpool, read, say_ignored};
 
 /// Flags that the step reads where a job is made for it.
 const OF_STEP: [&str; 12] = [

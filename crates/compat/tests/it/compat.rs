@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gpool_cli::foreign::flag::{Spoken, Takes};
-use gpool_compat::{Family, SHIMS};
+use gpool_compat::SHIMS;
+use gpool_compat::shim::Family;
 
 const HEAD: &str = "# Compatibility with Slurm and gflow
 

@@ -10,7 +10,8 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::json;
 use gpool_cli::session::Session;
-use gpool_compat::{Family, SHIMS};
+use gpool_compat::SHIMS;
+use gpool_compat::shim::Family;
 use serde_json::json;
 
 /// Make links by the names of Slurm's and gflow's commands

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpool_compat::{Family, SHIMS};
+use gpool_compat::SHIMS;
+use gpool_compat::shim::Family;
 
 use crate::harness::{Cluster, Ran, Running};
 

@@ -12,19 +12,18 @@ use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::json;
-use gpool_cli::render::words::count;
 use gpool_cli::render::yaml;
 use gpool_cli::session::Session;
 use gpool_model::{Millis, Timestamp};
 use gpool_trace::queue::{LARGE, Outcome, Played, Terms};
 use gpool_trace::scene::Scene;
 use gpool_trace::{Foretold, Layout, Nodes};
-use gpool_wire::Problem;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 
 use crate::simulate::ResultFormat;
 use crate::simulate::history::{Asked, Trace};
+use crate::simulate::page::queue::not_as_asked;
 use crate::simulate::page::{Grid, queue};
 use crate::simulate::policy::NamedPolicy;
 use crate::simulate::watch::{Ending, Shown, Speed, Watched, needs_terminal};
@@ -210,21 +209,6 @@ fn play_all(
         played.push((text.clone(), outcome));
     }
     Ok(played)
-}
-
-/// What came of jobs otherwise than they asked for, in words.
-#[must_use]
-pub fn not_as_asked(outcome: &Outcome) -> Vec<String> {
-    let are = |n: u64| format!("{} {}", count(n, "job"), if n == 1 { "is" } else { "are" });
-    let refused = outcome.refusal.as_ref().map(|refusal| {
-        let why = Problem::from(refusal).detail;
-        format!("{} refused, the first: {why}", are(outcome.n_refused))
-    });
-    let stuck = (outcome.n_stuck > 0)
-        .then(|| format!("{} never started, as nothing gives way", count(outcome.n_stuck, "job")));
-    let cut = (outcome.n_cut > 0)
-        .then(|| format!("{} taken back for good before the work is done", are(outcome.n_cut)));
-    refused.into_iter().chain(stuck).chain(cut).collect()
 }
 
 /// Waits in seconds, ascending.

@@ -24,7 +24,7 @@ use gpool_cli::foreign::flag::Said;
 use gpool_cli::session::Session;
 use gpool_wire::catalogue;
 
-use crate::gpool;
+use crate::shim::gpool;
 use options::Options;
 use output::Outputs;
 use plan::{Host, Plan};

@@ -7,6 +7,7 @@ use gpool_cli::render::words::{count, grouped};
 use gpool_model::Timestamp;
 use gpool_trace::Layout;
 use gpool_trace::queue::{Outcome, Played, Terms};
+use gpool_wire::Problem;
 
 use super::interval::{Mean, Sum};
 use super::owners::{Owners, Window};
@@ -17,7 +18,6 @@ use super::{
 };
 use crate::render::plot::DAY;
 use crate::simulate::VERSION;
-use crate::simulate::queue::not_as_asked;
 
 /// With fewer blocks an interval means little.
 /// Source: B. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982.
@@ -321,4 +321,19 @@ fn differences(pairs: &[Pair<'_>]) -> Option<Grid> {
                nothing of other clusters or other months."
             .to_owned(),
     })
+}
+
+/// Says how many jobs did not run as they asked, and why.
+#[must_use]
+pub fn not_as_asked(outcome: &Outcome) -> Vec<String> {
+    let are = |n: u64| format!("{} {}", count(n, "job"), if n == 1 { "is" } else { "are" });
+    let refused = outcome.refusal.as_ref().map(|refusal| {
+        let why = Problem::from(refusal).detail;
+        format!("{} refused, the first: {why}", are(outcome.n_refused))
+    });
+    let stuck = (outcome.n_stuck > 0)
+        .then(|| format!("{} never started, as nothing gives way", count(outcome.n_stuck, "job")));
+    let cut = (outcome.n_cut > 0)
+        .then(|| format!("{} taken back for good before the work is done", are(outcome.n_cut)));
+    refused.into_iter().chain(stuck).chain(cut).collect()
 }
