@@ -46,8 +46,11 @@ struct Entry {
     taken: u64,
     /// Requests that are about to name it in a commit.
     n_pins: u32,
-    /// Whether a commit may have named it.
+    /// Whether a commit named it.
     is_used: bool,
+    /// Whether a commit may have named it: a request went without an answer. Only a sweep, which
+    /// knows what is in use, removes it then.
+    may_be_used: bool,
 }
 
 /// The result of the command that blobs were pinned for.
@@ -73,7 +76,7 @@ pub struct Sweep {
 impl Known {
     fn add(&mut self, id: &BlobId, taken: u64, n_pins: u32, is_used: bool) {
         *self.taken.entry_of(id) += taken;
-        self.entries.insert(id.clone(), Entry { taken, n_pins, is_used });
+        self.entries.insert(id.clone(), Entry { taken, n_pins, is_used, may_be_used: false });
     }
 
     fn remove(&mut self, id: &BlobId) {
@@ -253,14 +256,15 @@ impl Blobs {
         Ok(())
     }
 
-    /// Lets go of blobs that were pinned. Those that no commit ever named are removed.
+    /// Lets go of blobs that were pinned. Those that no commit can have named are removed.
     pub fn unpin<'a>(&self, ids: impl IntoIterator<Item = &'a BlobId>, end: PinEnd) {
         let mut known = self.known();
         for id in ids {
             let Some(entry) = known.entries.get_mut(id) else { continue };
             entry.n_pins = entry.n_pins.saturating_sub(1);
             entry.is_used |= end == PinEnd::Used;
-            if end != PinEnd::Refused || entry.n_pins > 0 || entry.is_used {
+            entry.may_be_used |= end != PinEnd::Refused;
+            if entry.n_pins > 0 || entry.may_be_used || entry.is_used {
                 continue;
             }
             // One that can't be removed is an orphan, which a later sweep finds.

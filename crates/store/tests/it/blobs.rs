@@ -150,6 +150,20 @@ fn a_refused_request_leaves_nothing_unless_another_needs_it() {
 }
 
 #[test]
+fn what_an_unanswered_request_may_have_named_outlives_its_refused_repetition() {
+    let state = State::new();
+    let blobs = Blobs::open(&state.dir).unwrap();
+    let id = blobs.name(ANA, b"environment");
+    blobs.put(&id, b"environment", NO_LIMIT).unwrap();
+    // The connection is lost; the command is carried out all the same.
+    blobs.unpin([&id], PinEnd::Unknown);
+    // The client asks again under the same key, and is told of the job that there is.
+    blobs.put(&id, b"environment", NO_LIMIT).unwrap();
+    blobs.unpin([&id], PinEnd::Refused);
+    assert!(blobs.has(&id), "the job of the first request needs it");
+}
+
+#[test]
 fn damage_is_seen() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
