@@ -16,9 +16,6 @@ const FILE_MAX: u64 = 15 << 20;
 /// # Errors
 /// A file can't be read, or is not what its flag says.
 pub fn fill(job: &mut JobCreate, flags: ArrayFlags) -> Result<()> {
-    job.array = flags.array;
-    job.max_parallel = flags.max_parallel;
-    job.max_fails = flags.max_fails;
     job.params = flags.param;
     if let Some(path) = &flags.each_line {
         job.items = Some(lines(&read("--each-line", path)?).map(Value::from).collect());

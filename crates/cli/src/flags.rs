@@ -111,7 +111,7 @@ pub fn from_directives(script: &Script) -> Result<OfScript> {
             _ => gflow::translate::translate(&given)?,
         };
         all.foreign = all.foreign.or(told.flags()?);
-        all.foreign.compat.push(compat.as_str().to_owned());
+        all.foreign.asked.0.compat.push(compat.as_str().to_owned());
         all.told.join(told, &format!("{path}: {}", kind.written()));
     }
     Ok(all)
@@ -184,7 +184,10 @@ pub fn at(failure: &Failure, code: Code, place: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use gpool_wire::JobCreate;
+
     use super::*;
+    use crate::args::asked::Asked;
 
     fn variables(set: &[(&str, &str)]) -> Result<JobFlags> {
         from_variables(set.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())))
@@ -205,13 +208,9 @@ mod tests {
             ("GPOOL_JOB_ID", "12"),
         ])
         .expect("all are flags");
-        let expected = JobFlags {
-            gpus: Some("a100:2".to_owned()),
-            clean_env: true,
-            priority: Some(-5),
-            ..JobFlags::default()
-        };
-        assert_eq!(flags, expected);
+        let gpus = Some("a100:2".to_owned());
+        let asked = Asked(JobCreate { gpus, priority: Some(-5), ..JobCreate::default() });
+        assert_eq!(flags, JobFlags { asked, clean_env: true, ..JobFlags::default() });
     }
 
     #[test]
@@ -236,7 +235,7 @@ mod tests {
         ))
         .expect("both are fine")
         .own;
-        assert_eq!(flags.gpus.as_deref(), Some("1"));
+        assert_eq!(flags.asked.0.gpus.as_deref(), Some("1"));
         assert_eq!(flags.after, ["7"]);
         let values: Vec<_> = flags.env.iter().filter_map(|v| v.value.as_deref()).collect();
         assert_eq!(values, ["1", "2"]);
@@ -267,11 +266,11 @@ mod tests {
                 .own;
         let variables =
             variables(&[("GPOOL_SUBMIT_GPUS", "2"), ("GPOOL_SUBMIT_TIME", "2h")]).expect("fine");
-        let line = JobFlags { gpus: Some("3".to_owned()), ..JobFlags::default() };
+        let line = read(&["--gpus=3".to_owned()]).expect("it is a flag");
         let flags = line.or(variables).or(directives);
         assert_eq!(
-            (flags.gpus.as_deref(), flags.time.as_deref(), flags.name.as_deref()),
-            (Some("3"), Some("2h"), Some("a"))
+            (flags.asked.0.gpus.as_deref(), flags.asked.0.time, flags.asked.0.name.as_deref()),
+            (Some("3"), Some("2h".into()), Some("a"))
         );
     }
 }

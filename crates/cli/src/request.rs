@@ -107,46 +107,17 @@ fn request(flags: JobFlags) -> Result<Request> {
     let environment = caller::environment(flags.clean_env, &variables)?;
     let directory = caller::directory(flags.cwd.as_deref())?;
     let software = software::find(&flags.software, Path::new(&directory))?;
-    let written = |text: Option<String>| text.map(Written::Text);
+    let gpus = flags.asked.0.gpus.clone();
     let mut job = JobCreate {
-        name: flags.name,
-        gpus: flags.gpus.map_or_else(|| gpus_of_variable(&flags.env), |gpus| Ok(Some(gpus)))?,
-        gpu_share: flags.gpu_share,
-        gpu_memory: written(flags.gpu_memory),
-        nodes: written(flags.nodes),
-        tasks_per_node: flags.tasks_per_node,
-        tasks: written(flags.tasks),
-        torchrun: flags.torchrun,
-        launcher: flags.launcher,
-        cpus: written(flags.cpus),
-        mem: written(flags.mem),
-        time: written(flags.time),
-        grace: written(flags.grace),
-        priority: flags.priority,
-        project: flags.project,
-        pool: flags.pool,
+        gpus: gpus.map_or_else(|| gpus_of_variable(&flags.env), |gpus| Ok(Some(gpus)))?,
         directory: Some(directory),
         activate: software.activate,
         setup: software.setup,
         environment: environment.text,
         environment_bytes: environment.bytes,
-        stdin: flags.stdin,
-        stdout: flags.stdout,
-        stderr: flags.stderr,
-        notify: flags.notify,
-        on_unmet: flags.life.on_unmet.clone(),
-        signal_before: flags.life.signal_before.clone(),
         retry: retry(&flags.life)?,
-        requeue: flags.life.may_requeue(),
-        preemptible: flags.life.may_be_taken_back(),
-        exits: flags.life.exits.clone(),
-        checkpoint: flags.life.checkpointable.clone(),
-        hold: flags.hold,
-        note: flags.note,
-        allow_unsatisfiable: flags.allow_unsatisfiable,
         umask: caller::umask(),
-        compat: flags.compat,
-        ..flags.chosen.asked()
+        ..flags.asked.0
     };
     array_files::fill(&mut job, flags.array)?;
     let (remarks, mut warnings) = (Vec::new(), unusable_files(&job));
@@ -194,9 +165,10 @@ fn gpus_of_variable(variables: &[Variable]) -> Result<Option<String>> {
 
 /// What is shared says how much it takes; nothing else could be booked.
 fn check_shared(flags: &JobFlags) -> Result<()> {
-    let request = flags.gpus.as_deref().and_then(|gpus| GpuRequest::parse(gpus).ok());
-    let says_how_much = flags.gpu_share.is_some()
-        || flags.gpu_memory.is_some()
+    let job = &flags.asked.0;
+    let request = job.gpus.as_deref().and_then(|gpus| GpuRequest::parse(gpus).ok());
+    let says_how_much = job.gpu_share.is_some()
+        || job.gpu_memory.is_some()
         || request.is_some_and(|request| request.share().is_some());
     if !flags.shared || says_how_much {
         return Ok(());

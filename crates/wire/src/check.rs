@@ -13,15 +13,13 @@ use gpool_model::job::{BlobId, Dependency, DependencyKind};
 use gpool_model::notify::NotifyRule;
 use gpool_model::said::{is_unprintable, repeated};
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
-use gpool_model::{JobRequest, Refusal, Standing, parse};
+use gpool_model::{JobRequest, Refusal, parse};
 
 use crate::amount::Written;
 use crate::array::ArrayAsked;
-use crate::course;
 use crate::create::{JobCreate, ScriptText};
-use crate::gang;
+use crate::field::fields;
 use crate::launch;
-use crate::notify;
 
 /// Characters of a name.
 pub(crate) const NAME_MAX: usize = 128;
@@ -139,57 +137,26 @@ impl JobCreate {
             Some(name) => checked_name(name)?,
             None => derived_name(script.as_ref(), &self.command),
         };
-        let (gpus, gpus_written) = self.gpu_request()?;
         let directory = checked_directory(self.directory.as_deref().unwrap_or(home))?;
-        for (field, path) in
-            [("stdin", &self.stdin), ("stdout", &self.stdout), ("stderr", &self.stderr)]
-        {
-            path.as_deref().map_or(Ok(()), |path| check_path(field, path))?;
+        let (name, command) = (Arc::from(name), self.command.clone());
+        let mut request = JobRequest { name, command, directory, ..JobRequest::default() };
+        for field in fields() {
+            (field.apply)(self, &mut request)?;
         }
-        let limit = self.time.as_ref().map(time_limit).transpose()?;
         let ArrayAsked { array, values, max_parallel, max_fails } = self.checked_array()?;
-        let standing = Standing {
-            priority: checked_priority(self.priority.unwrap_or(0))?,
-            note: self.note.as_deref().map(checked_note).transpose()?.flatten(),
-            notify: notify::rules(&self.notify)?,
-            hold: self.hold,
-            max_parallel,
-            max_fails,
-        };
-        let request = JobRequest {
-            name: Arc::from(name),
-            project: project(self.project.as_deref())?,
-            pool: self.pool.as_deref().map(pool).transpose()?,
-            nodes: self.node_filter()?,
-            command: self.command.clone(),
-            directory,
-            stdin: self.stdin.as_deref().map(Box::from),
-            stdout: self.stdout.as_deref().map(Box::from),
-            stderr: self.stderr.as_deref().map(Box::from),
-            pty: self.pty.map(launch::checked_window).transpose()?,
-            activate: launch::checked(&self.activate)?.into(),
-            gpus,
-            gpus_written,
-            cpus: self.cpus.as_ref().map(cpus).transpose()?.filter(|cpus| !cpus.is_zero()),
-            memory: self.mem.as_ref().map(memory).transpose()?.filter(|bytes| !bytes.is_zero()),
-            time_limit: limit,
-            grace: self.grace.as_ref().map_or(Ok(JobRequest::GRACE), grace)?,
-            gang: gang::gang(self)?,
-            torchrun: self.torchrun,
-            array,
-            after: dependencies("after", &self.after)?.into(),
-            life: course::life(self, limit)?,
-            allow_unsatisfiable: self.allow_unsatisfiable,
-            compat: crate::compat::checked(&self.compat)?.into(),
-            standing: standing.into(),
-        };
-        let job = NewJob { after_setup: self.setup.is_some(), ..NewJob::from(request) };
-        if job.pty.is_some() && [&job.stdin, &job.stdout, &job.stderr].iter().any(|it| it.is_some())
-        {
+        if array.is_some() {
+            let standing = &mut *request.standing;
+            (standing.max_parallel, standing.max_fails) = (max_parallel, max_fails);
+        }
+        request.array = array;
+        let has_file =
+            [&request.stdin, &request.stdout, &request.stderr].iter().any(|it| it.is_some());
+        if request.pty.is_some() && has_file {
             let why = "a job on a terminal reads and writes there; leave stdin, stdout and stderr \
                        out";
             return Err(invalid("pty", why));
         }
+        let job = NewJob { after_setup: self.setup.is_some(), ..NewJob::from(request) };
         let setup = self.setup.as_ref().map(|setup| launch::setup_of(&job, setup)).transpose()?;
         let setup = setup.map(Box::new);
         let umask = self.umask.map(checked_umask).transpose()?;
@@ -329,6 +296,11 @@ pub(crate) fn checked_directory(directory: &str) -> Result<String, Refusal> {
         return Err(invalid("directory", "it must be absolute: /home/ana/project"));
     }
     Ok(directory.to_owned())
+}
+
+/// A path that may be left out.
+pub(crate) fn path(field: &str, path: Option<&str>) -> Result<Option<Box<str>>, Refusal> {
+    path.map(|path| check_path(field, path).map(|()| Box::from(path))).transpose()
 }
 
 pub(crate) fn check_path(field: &str, path: &str) -> Result<(), Refusal> {

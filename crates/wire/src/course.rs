@@ -3,7 +3,7 @@
 
 use gpool_model::command::LimitChange;
 use gpool_model::job::{EndCause, ExitStatus};
-use gpool_model::life::{Again, Life, OnUnmet, PastAttempt, Retry, RetryOn, Warned, Warning};
+use gpool_model::life::{Again, OnUnmet, PastAttempt, Retry, RetryOn, Warned, Warning};
 use gpool_model::unit::Millis;
 use gpool_model::{Exit, Refusal};
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,8 @@ use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::cause::{cause_word, cause_words};
-use crate::check::{dependencies, invalid, span, time_limit};
+use crate::check::{invalid, span, time_limit};
 use crate::create::JobCreate;
-use crate::exits::Exits;
 use crate::json::nearest;
 use crate::schema;
 use crate::signal;
@@ -101,11 +100,14 @@ pub(crate) fn written(span: Millis) -> String {
     }
 }
 
-/// What a job asks of its life.
+/// The signal that a job asks for before its end.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] with the field, what is wrong, and an example of what is right.
-pub(crate) fn life(job: &JobCreate, limit: Option<Millis>) -> Result<Life, Refusal> {
+/// [`Refusal::Invalid`] if it is no signal, or there is no end that it could come before.
+pub(crate) fn checked_warning(
+    job: &JobCreate,
+    limit: Option<Millis>,
+) -> Result<Option<Warning>, Refusal> {
     let warning = job.signal_before.as_deref().map(warning).transpose()?;
     if let Some(Warning { before, .. }) = warning {
         match (limit, job.deadline) {
@@ -120,20 +122,7 @@ pub(crate) fn life(job: &JobCreate, limit: Option<Millis>) -> Result<Life, Refus
             _ => {}
         }
     }
-    let exits = Exits::of(job)?;
-    let retry = job.retry.as_ref().map(RetryAsked::check).transpose()?;
-    Ok(Life {
-        after_one: dependencies("after_one", &job.after_one)?.into(),
-        on_unmet: job.on_unmet.as_deref().map_or(Ok(OnUnmet::Cancel), on_unmet)?,
-        begin: job.begin.map(|at| at.0),
-        deadline: job.deadline.map(|at| at.0),
-        warning: warning.into(),
-        retry: retry.filter(|it| it.most > 0).map(Box::new),
-        requeue: job.requeue,
-        preemptible: exits.preemptible,
-        exits: exits.exits.into(),
-        checkpoint: exits.checkpoint.into(),
-    })
+    Ok(warning)
 }
 
 /// Reads `cancel` or `keep`.

@@ -25,6 +25,7 @@ pub mod envelope;
 pub mod eta;
 pub mod event;
 pub mod exits;
+pub mod field;
 pub mod frame;
 pub mod gang;
 pub mod gpu;

@@ -28,8 +28,9 @@ pub fn of_brought_script(
     told.join(directives.told, "");
     let own = line.or(variables).or(directives.own);
     // Leniency goes with what it was given for.
-    directives.foreign.lenient &=
-        own.priority.is_none() && own.project.is_none() && own.pool.is_none();
+    directives.foreign.lenient &= own.asked.0.priority.is_none()
+        && own.asked.0.project.is_none()
+        && own.asked.0.pool.is_none();
     let flags = own.or(directives.foreign);
     let mut request = of_brought(flags, &told, output)?;
     request.job.script = Some(script.written());
@@ -53,14 +54,15 @@ pub fn of_brought(
         told.refuse_unclear()?;
     }
     let file = output(told);
-    if let (None, Some(file)) = (&flags.stdout, file) {
-        flags.stdout = Some(file.to_owned());
+    let job = &mut flags.asked.0;
+    if let (None, Some(file)) = (&job.stdout, file) {
+        job.stdout = Some(file.to_owned());
     }
-    if told.joins_output && flags.stderr.is_none() {
-        flags.stderr.clone_from(&flags.stdout);
+    if told.joins_output && job.stderr.is_none() {
+        job.stderr.clone_from(&job.stdout);
     }
-    if flags.notify.is_empty() {
-        flags.notify.extend(told.mail.rule());
+    if job.notify.is_empty() {
+        job.notify.extend(told.mail.rule());
     }
     let mut request = request(flags)?;
     told.say(&mut request.remarks, &mut request.warnings);

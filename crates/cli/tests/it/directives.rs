@@ -132,12 +132,12 @@ fn flags_of_gflow_are_ours() {
 #[test]
 fn ours_go_before_gflows_and_those_before_slurms() {
     let all = of("#SBATCH -G 1 -t 10 -J slurm\n# GFLOW --gpus 2 --time 20\n# GPOOL --gpus 3");
-    assert_eq!(all.own.gpus.as_deref(), Some("3"));
-    assert_eq!(all.foreign.gpus.as_deref(), Some("2"));
-    assert_eq!(all.foreign.time.as_deref(), Some("1200s"));
-    assert_eq!(all.foreign.name.as_deref(), Some("slurm"));
-    assert_eq!(all.foreign.compat, ["gflow", "slurm"]);
-    assert!(of("# GPOOL --gpus 1").foreign.compat.is_empty());
+    assert_eq!(all.own.asked.0.gpus.as_deref(), Some("3"));
+    assert_eq!(all.foreign.asked.0.gpus.as_deref(), Some("2"));
+    assert_eq!(all.foreign.asked.0.time, Some("1200s".into()));
+    assert_eq!(all.foreign.asked.0.name.as_deref(), Some("slurm"));
+    assert_eq!(all.foreign.asked.0.compat, ["gflow", "slurm"]);
+    assert!(of("# GPOOL --gpus 1").foreign.asked.0.compat.is_empty());
 }
 
 #[test]

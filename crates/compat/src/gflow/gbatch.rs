@@ -99,8 +99,8 @@ fn request(said: &Said) -> Result<Request> {
 
 fn of_command(given: &[Given], mut line: JobFlags, words: &[String]) -> Result<Request> {
     let told = translate(given)?;
-    if line.notify.is_empty() {
-        line.notify.extend(told.mail.rule());
+    if line.asked.0.notify.is_empty() {
+        line.asked.0.notify.extend(told.mail.rule());
     }
     if line.strict {
         told.refuse_unclear()?;

@@ -1,0 +1,179 @@
+//! What the job runs and what it is called; elements of an array.
+
+use super::super::Values::{Checked, Many};
+use super::super::{Field, Flag, Group, written};
+use super::{field, join};
+use crate::{check, compat, launch, notify};
+
+/// The heading of flags of arrays.
+const ARRAY: &str = "Array";
+
+/// What the job runs and what it is called; elements of an array.
+pub(super) static PROGRAM: &[Field] = &[
+    Field { group: Group::Program, ..field!("command", command) },
+    Field { group: Group::Program, ..field!("script", script) },
+    Field {
+        flag: Some(
+            Flag::value("name", "NAME", Checked(written::name), "What the job is called")
+                .short('J'),
+        ),
+        ..field!("name", name)
+    },
+    Field {
+        flag: Some(
+            Flag::value("project", "PROJECT", Checked(written::filled), "Who is charged")
+                .short('p'),
+        ),
+        apply: |job, request| {
+            request.project = check::project(job.project.as_deref())?;
+            Ok(())
+        },
+        ..field!("project", project)
+    },
+    field!("directory", directory),
+    Field { group: Group::Environment, ..field!("environment", environment) },
+    Field { group: Group::Environment, ..field!("environment_bytes", environment_bytes) },
+    Field {
+        flag: Some(Flag::value(
+            "stdin",
+            "FILE",
+            Checked(written::filled),
+            "File to read as standard input",
+        )),
+        apply: |job, request| {
+            request.stdin = check::path("stdin", job.stdin.as_deref())?;
+            Ok(())
+        },
+        ..field!("stdin", stdin)
+    },
+    Field {
+        flag: Some(Flag::value(
+            "stdout",
+            "FILE",
+            Checked(written::filled),
+            "File for standard output",
+        )),
+        apply: |job, request| {
+            request.stdout = check::path("stdout", job.stdout.as_deref())?;
+            Ok(())
+        },
+        ..field!("stdout", stdout)
+    },
+    Field {
+        flag: Some(Flag::value(
+            "stderr",
+            "FILE",
+            Checked(written::filled),
+            "File for standard error",
+        )),
+        apply: |job, request| {
+            request.stderr = check::path("stderr", job.stderr.as_deref())?;
+            Ok(())
+        },
+        ..field!("stderr", stderr)
+    },
+    Field {
+        apply: |job, request| {
+            request.pty = job.pty.map(launch::checked_window).transpose()?;
+            Ok(())
+        },
+        ..field!("pty", pty)
+    },
+    Field {
+        apply: |job, request| {
+            request.activate = launch::checked(&job.activate)?.into();
+            Ok(())
+        },
+        ..field!("activate", activate)
+    },
+    field!("setup", setup),
+    Field {
+        flag: Some(
+            Flag::value(
+                "array",
+                "INDEXES",
+                Checked(written::array),
+                "Elements by index, and how many run at once: 0-99, 0-99:2%8, 1,3,7-9",
+            )
+            .hyphen()
+            .under(ARRAY),
+        ),
+        group: Group::Array,
+        ..field!("array", array)
+    },
+    Field {
+        flag: Some(Flag {
+            alias: Some("max-concurrent"),
+            ..Flag::value(
+                "max-parallel",
+                "N",
+                Checked(written::max_parallel),
+                "Most elements that run at once",
+            )
+            .hyphen()
+            .under(ARRAY)
+        }),
+        ..field!("max_parallel", max_parallel)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "max-fails",
+                "N",
+                Checked(written::count),
+                "Cancel the rest after more failures than this",
+            )
+            .under(ARRAY),
+        ),
+        ..field!("max_fails", max_fails)
+    },
+    Field { group: Group::Array, ..field!("params", params) },
+    Field { group: Group::Array, ..field!("items", items) },
+    Field { group: Group::Array, ..field!("table", table) },
+    Field {
+        flag: Some(Flag::value(
+            "notify",
+            "EVENTS@URL",
+            Many(written::notify),
+            "Tell a web or mail address: done,fail@https://host/path, \
+             fail@mailto:ana@example.org",
+        )),
+        apply: |job, request| {
+            let rules = notify::rules(&job.notify)?;
+            if !rules.is_empty() {
+                request.standing.notify = rules;
+            }
+            Ok(())
+        },
+        ..field!("notify", notify)
+    },
+    Field {
+        flag: Some(Flag::value("note", "TEXT", Checked(written::note), "Text to show beside it")),
+        apply: |job, request| {
+            if let Some(note) = job.note.as_deref().map(check::checked_note).transpose()?.flatten()
+            {
+                request.standing.note = Some(note);
+            }
+            Ok(())
+        },
+        ..field!("note", note)
+    },
+    field!("umask", umask),
+    Field {
+        flag: Some(Flag {
+            commas: true,
+            ..Flag::value(
+                "compat",
+                "WHICH",
+                Many(written::compat),
+                "Give it the variables of slurm, gflow or valohai too",
+            )
+        }),
+        join: join!(compat),
+        apply: |job, request| {
+            request.compat = compat::checked(&job.compat)?.into();
+            Ok(())
+        },
+        ..field!("compat", compat)
+    },
+];

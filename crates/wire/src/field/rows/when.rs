@@ -1,0 +1,217 @@
+//! When the job starts, how long it may go on, and what follows its end.
+
+use super::super::Values::{Checked, Many, OneOf};
+use super::super::{Field, Flag, written};
+use super::field;
+use crate::exits::Exits;
+use crate::{check, course};
+
+/// The heading of their flags.
+const HEADING: &str = "When, and what follows";
+
+/// When the job starts, how long it may go on, and what follows its end.
+pub(super) static WHEN: &[Field] = &[
+    Field {
+        flag: Some(
+            Flag::value(
+                "time",
+                "TIME",
+                Checked(written::time_limit),
+                "Time limit: 1h30m, 45s, HH:MM:SS; a bare number is minutes",
+            )
+            .short('t')
+            .hyphen(),
+        ),
+        apply: |job, request| {
+            request.time_limit = job.time.as_ref().map(check::time_limit).transpose()?;
+            Ok(())
+        },
+        ..field!("time", time)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "grace",
+                "TIME",
+                Checked(written::span_written),
+                "Between TERM and KILL when it is ended",
+            )
+            .hyphen(),
+        ),
+        apply: |job, request| {
+            if let Some(grace) = &job.grace {
+                request.grace = check::grace(grace)?;
+            }
+            Ok(())
+        },
+        ..field!("grace", grace)
+    },
+    Field {
+        apply: |job, request| {
+            request.after = check::dependencies("after", &job.after)?.into();
+            Ok(())
+        },
+        ..field!("after", after)
+    },
+    Field {
+        apply: |job, request| {
+            request.life.after_one = check::dependencies("after_one", &job.after_one)?.into();
+            Ok(())
+        },
+        ..field!("after_one", after_one)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "on-unmet",
+                "WHAT",
+                OneOf(&["cancel", "keep"]),
+                "If what it waits for can never be: cancel or keep it",
+            )
+            .under(HEADING),
+        ),
+        apply: |job, request| {
+            if let Some(word) = &job.on_unmet {
+                request.life.on_unmet = course::on_unmet(word)?;
+            }
+            Ok(())
+        },
+        ..field!("on_unmet", on_unmet)
+    },
+    Field {
+        apply: |job, request| {
+            request.life.begin = job.begin.map(|at| at.0);
+            Ok(())
+        },
+        ..field!("begin", begin)
+    },
+    Field {
+        apply: |job, request| {
+            request.life.deadline = job.deadline.map(|at| at.0);
+            Ok(())
+        },
+        ..field!("deadline", deadline)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "signal-before",
+                "[B:|S:][SIGNAL@]TIME",
+                Checked(written::warning),
+                "Signal that long before its time is over: 90s (USR1), TERM@5m; B:TERM@5m to its \
+                 command alone, S:TERM@5m to all but that",
+            )
+            .under(HEADING),
+        ),
+        apply: |job, request| {
+            request.life.warning = course::checked_warning(job, request.time_limit)?.into();
+            Ok(())
+        },
+        ..field!("signal_before", signal_before)
+    },
+    Field {
+        apply: |job, request| {
+            let retry = job.retry.as_ref().map(course::RetryAsked::check).transpose()?;
+            request.life.retry = retry.filter(|it| it.most > 0).map(Box::new);
+            Ok(())
+        },
+        ..field!("retry", retry)
+    },
+    Field {
+        flag: Some(Flag {
+            opposite: Some(("no-requeue", "Never run it again, even if somebody asks for it")),
+            ..Flag::switch("requeue", "Run it again after its node has failed").under(HEADING)
+        }),
+        apply: |job, request| {
+            request.life.requeue = job.requeue;
+            Ok(())
+        },
+        ..field!("requeue", requeue)
+    },
+    Field {
+        flag: Some(Flag {
+            opposite: Some(("no-preemptible", "Never take it back, whatever its project says")),
+            ..Flag::switch(
+                "preemptible",
+                "Let it be taken back for others and run again: so it may use GPUs that its \
+                 project borrows",
+            )
+            .under(HEADING)
+        }),
+        ..field!("preemptible", preemptible)
+    },
+    Field {
+        flag: Some(Flag {
+            commas: true,
+            ..Flag::value(
+                "exits",
+                "EXITS",
+                Many(written::exit),
+                "How it may be taken back, the best that is possible: pause, checkpoint, requeue, \
+                 kill",
+            )
+            .under(HEADING)
+        }),
+        apply: |job, request| {
+            let Exits { preemptible, exits, checkpoint } = Exits::of(job)?;
+            request.life.preemptible = preemptible;
+            request.life.exits = exits.into();
+            request.life.checkpoint = checkpoint.into();
+            Ok(())
+        },
+        ..field!("exits", exits)
+    },
+    Field {
+        flag: Some(Flag {
+            bare: Some("TERM"),
+            ..Flag::value(
+                "checkpointable",
+                "SIGNAL[@TIME]",
+                Checked(written::checkpoint),
+                "Before it is taken back, signal it to save what it has: TERM, USR1, USR1@2m",
+            )
+            .under(HEADING)
+        }),
+        ..field!("checkpoint", checkpoint)
+    },
+    Field {
+        flag: Some(Flag::switch("hold", "Keep it from starting until released")),
+        apply: |job, request| {
+            if job.hold {
+                request.standing.hold = true;
+            }
+            Ok(())
+        },
+        ..field!("hold", hold)
+    },
+    Field {
+        flag: Some(Flag {
+            alias: Some("prio"),
+            ..Flag::value(
+                "priority",
+                "N",
+                Checked(written::priority),
+                "Higher goes first, -1000 to 1000",
+            )
+            .hyphen()
+        }),
+        apply: |job, request| {
+            if let Some(priority) = job.priority {
+                request.standing.priority = check::checked_priority(priority)?;
+            }
+            Ok(())
+        },
+        ..field!("priority", priority)
+    },
+    Field {
+        flag: Some(Flag::switch(
+            "allow-unsatisfiable",
+            "Queue it although no node could ever run it",
+        )),
+        apply: |job, request| {
+            request.allow_unsatisfiable = job.allow_unsatisfiable;
+            Ok(())
+        },
+        ..field!("allow_unsatisfiable", allow_unsatisfiable)
+    },
+];
