@@ -35,7 +35,7 @@ pub struct ValuesRef {
 
 /// What elements are given beside their index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum ArrayValues {
     /// Every combination of the values of some parameters; the last one changes fastest.
     Product {

@@ -46,7 +46,7 @@ impl Caller {
 
 /// A change that somebody asks for. It is done whole or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Take jobs.
     Submit {
@@ -310,7 +310,7 @@ impl NewJob {
 
 /// How a time limit is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum LimitChange {
     /// Longer by that much.
     Longer {

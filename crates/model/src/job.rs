@@ -207,7 +207,7 @@ impl Job {
 
 /// Where a job is in its life; each variant holds what is only true there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Kept from being considered until released.
     Held {

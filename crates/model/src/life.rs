@@ -363,7 +363,7 @@ pub struct PastAttempt {
 
 /// Why a job is run again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Again {
     /// Its user asked for retries.
     Retry,
