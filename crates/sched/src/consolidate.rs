@@ -11,15 +11,15 @@ use gpool_model::plan::Fit;
 use gpool_model::{Device, Exit, JobId, Phase, Share};
 use gpool_world::JobRow;
 
-use crate::anywhere::most_times;
-use crate::board::Board;
+use crate::capacity::{
+    Capacity, Demand, HostResources, Placed, most_times, n_devices_on_node, n_missing, put,
+    times_on,
+};
 use crate::evict::{Evictions, Ground, Lent, amounts_of, best_exit, piece, stays_in_the_way};
-use crate::place::{self, Found, Seeker, n_devices_on_node};
 use crate::preempt::MayHave;
-use crate::room::Room;
 use crate::saturation::Saturation;
 use crate::shares::Row;
-use crate::site::Site;
+use crate::victim_node::VictimNode;
 
 /// So many searches of a cycle may find nothing: each looks at many nodes.
 const FAILURES_MAX: usize = 8;
@@ -47,7 +47,7 @@ struct OnNode {
 /// What may be moved in a cycle, worked out of a node when it is first asked for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Movables {
-    /// By position of the node on the board, of nodes that somebody looked at.
+    /// By position of the node in the capacity, of nodes that somebody looked at.
     by_node: BTreeMap<usize, OnNode>,
     /// Of searches among those who move, and of those in which others go for good.
     n_failures: [usize; 2],
@@ -55,7 +55,7 @@ pub(crate) struct Movables {
 
 /// How nodes may be cleared for one job.
 pub(crate) struct Clear<'c> {
-    /// By position of the node on the board, those who may go for good.
+    /// By position of the node in the capacity, those who may go for good.
     pub giving: BTreeMap<usize, Vec<&'c Lent>>,
     /// How many may go at most, wherever to.
     pub n_most: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Clear<'c> {
 struct Clearing {
     /// How many leave, and thousandths of a device times milliseconds that have to be run again.
     cost: (usize, u64),
-    found: Found,
+    found: Placed,
     victims: Vec<Lent>,
     holes: Holes,
 }
@@ -82,7 +82,7 @@ struct Leaver<'l> {
 /// Those who may leave, for one job that waits.
 struct Leavers<'l> {
     movable: &'l mut BTreeMap<usize, OnNode>,
-    /// By position of the node on the board, those who may go for good.
+    /// By position of the node in the capacity, those who may go for good.
     giving: BTreeMap<usize, Vec<&'l Lent>>,
     /// How many may go at most.
     n_most: u64,
@@ -91,50 +91,50 @@ struct Leavers<'l> {
 impl Leavers<'_> {
     /// How many devices of a node may be free at most once some of it have left: told without a
     /// look at where they would go.
-    fn n_at_most(&mut self, ground: Ground<'_, '_>, board_ix: usize) -> usize {
-        let giving = self.giving.get(&board_ix).into_iter().flatten();
-        let giving = giving.map(|lent| (Reverse(n_held(lent, board_ix)), lent.job, lent.leaf));
-        let moving = self.movable.entry(board_ix).or_insert_with(|| OnNode::of(ground, board_ix));
+    fn n_at_most(&mut self, ground: Ground<'_, '_>, node_pos: usize) -> usize {
+        let giving = self.giving.get(&node_pos).into_iter().flatten();
+        let giving = giving.map(|lent| (Reverse(n_held(lent, node_pos)), lent.job, lent.leaf));
+        let moving = self.movable.entry(node_pos).or_insert_with(|| OnNode::of(ground, node_pos));
         let mut sizes: Vec<Size> = giving.chain(moving.sizes.iter().copied()).collect();
         sizes.sort_unstable();
         sizes.dedup();
         let n_most = usize::try_from(self.n_most).unwrap_or(usize::MAX);
         let n_left: usize = sizes.iter().take(n_most).map(|(Reverse(n), ..)| n).sum();
-        ground.board.nodes[board_ix].n_free + n_left
+        ground.capacity.nodes[node_pos].n_free + n_left
     }
 
     /// Finds out what those of a node need elsewhere.
-    fn look_at(&mut self, ground: Ground<'_, '_>, board_ix: usize) {
-        if let Some(OnNode { sizes, known }) = self.movable.get_mut(&board_ix) {
+    fn look_at(&mut self, ground: Ground<'_, '_>, node_pos: usize) {
+        if let Some(OnNode { sizes, known }) = self.movable.get_mut(&node_pos) {
             known.get_or_insert_with(|| movable(ground, sizes));
         }
     }
 
     /// On one node that was looked at; those who go for good come first.
-    fn on(&self, board_ix: usize) -> Vec<Leaver<'_>> {
-        let giving = self.giving.get(&board_ix).map_or(&[][..], Vec::as_slice);
+    fn on(&self, node_pos: usize) -> Vec<Leaver<'_>> {
+        let giving = self.giving.get(&node_pos).map_or(&[][..], Vec::as_slice);
         let gives = |job| giving.iter().any(|lent| lent.job == job);
-        let moving = self.movable.get(&board_ix).and_then(|here| here.known.as_ref());
+        let moving = self.movable.get(&node_pos).and_then(|here| here.known.as_ref());
         let moving = moving.into_iter().flatten().filter(|it| !gives(it.lent.job));
         let giving = giving.iter().map(|lent| Leaver { lent, moves: None });
         giving.chain(moving.map(|it| Leaver { lent: &it.lent, moves: Some(&it.fit) })).collect()
     }
 
     /// How many devices those have of a node who may go for good.
-    fn n_given(&self, board_ix: usize) -> usize {
-        let giving = self.giving.get(&board_ix).into_iter().flatten();
-        giving.map(|lent| n_held(lent, board_ix)).sum()
+    fn n_given(&self, node_pos: usize) -> usize {
+        let giving = self.giving.get(&node_pos).into_iter().flatten();
+        giving.map(|lent| n_held(lent, node_pos)).sum()
     }
 }
 
-fn n_held(lent: &Lent, board_ix: usize) -> usize {
-    lent.held.get(&board_ix).map_or(0, |held| held.devices.len())
+fn n_held(lent: &Lent, node_pos: usize) -> usize {
+    lent.held.get(&node_pos).map_or(0, |held| held.devices.len())
 }
 
-/// What those have taken of nodes who are moved, by position of the node on the board.
+/// What those have taken of nodes who are moved, by position of the node in the capacity.
 #[derive(Debug, Clone, Default)]
 struct Holes {
-    taken: BTreeMap<usize, (usize, Room)>,
+    taken: BTreeMap<usize, (usize, HostResources)>,
     /// Positions of nodes and of devices there of which somebody takes a share: one of each.
     shared: BTreeSet<(usize, usize)>,
 }
@@ -152,27 +152,27 @@ impl Holes {
         if let Some(share) = fit.gpus.share() {
             return self.take_share(ground, fit, share, closed);
         }
-        let board = ground.board;
-        let (n_devices, needs) = (n_devices_on_node(fit), Room::needed(fit));
-        let answers = board.answers(&fit.gpus);
-        let is_open = |board_ix: &usize, n_given: usize| {
-            let node = &board.nodes[*board_ix];
-            let (n_taken, room) = self.taken.get(board_ix).copied().unwrap_or_default();
+        let capacity = ground.capacity;
+        let (n_devices, needs) = (n_devices_on_node(fit), HostResources::needed(fit));
+        let ranks = capacity.ranks(&fit.gpus);
+        let is_open = |node_pos: &usize, n_given: usize| {
+            let node = &capacity.nodes[*node_pos];
+            let (n_taken, room) = self.taken.get(node_pos).copied().unwrap_or_default();
             let has_devices =
-                |rank| node.n_free_of(&answers, Some(rank)) + n_given >= n_devices + n_taken;
-            !closed.contains(board_ix)
-                && !ground.keeps.has(*board_ix)
+                |rank| node.n_free_of(&ranks, Some(rank)) + n_given >= n_devices + n_taken;
+            !closed.contains(node_pos)
+                && !ground.holds.has(*node_pos)
                 && node.takes(fit)
                 && needs.first_short_with(room, node.free).is_none()
-                && (0..answers.n_ranks).any(has_devices)
+                && (0..ranks.n_ranks).any(has_devices)
         };
-        let free = board.with_free(n_devices).find(|ix| is_open(ix, 0));
+        let free = capacity.with_free(n_devices).find(|ix| is_open(ix, 0));
         let given = || {
             let mut giving = leavers.giving.keys().copied();
             giving.find(|ix| is_open(ix, leavers.n_given(*ix)))
         };
-        let Some(board_ix) = free.or_else(given) else { return false };
-        let (n_taken, room) = self.taken.entry(board_ix).or_default();
+        let Some(node_pos) = free.or_else(given) else { return false };
+        let (n_taken, room) = self.taken.entry(node_pos).or_default();
         *n_taken += n_devices;
         *room = room.more(needs);
         true
@@ -186,12 +186,12 @@ impl Holes {
         share: Share,
         closed: &BTreeSet<usize>,
     ) -> bool {
-        let (board, needs) = (ground.board, Room::needed(fit));
-        let device = |board_ix: usize, opens: bool| {
-            let node = &board.nodes[board_ix];
-            let (n_taken, room) = self.taken.get(&board_ix).copied().unwrap_or_default();
-            if closed.contains(&board_ix)
-                || ground.keeps.has(board_ix)
+        let (capacity, needs) = (ground.capacity, HostResources::needed(fit));
+        let device = |node_pos: usize, opens: bool| {
+            let node = &capacity.nodes[node_pos];
+            let (n_taken, room) = self.taken.get(&node_pos).copied().unwrap_or_default();
+            if closed.contains(&node_pos)
+                || ground.holds.has(node_pos)
                 || !node.takes(fit)
                 || !node.takes_shares()
                 || needs.first_short_with(room, node.free).is_some()
@@ -203,15 +203,15 @@ impl Holes {
                 node.is_free(*ix) == opens
                     && fit.gpus.rank_of(device).is_some()
                     && share.memory_of(device.memory) <= node.room(*ix)
-                    && !self.shared.contains(&(board_ix, *ix))
+                    && !self.shared.contains(&(node_pos, *ix))
             };
-            node.row.node.devices.iter().enumerate().find(has_room).map(|(ix, _)| (board_ix, ix))
+            node.row.node.devices.iter().enumerate().find(has_room).map(|(ix, _)| (node_pos, ix))
         };
-        let first = |opens| board.with_free(0).find_map(|board_ix| device(board_ix, opens));
+        let first = |opens| capacity.with_free(0).find_map(|node_pos| device(node_pos, opens));
         let place = first(false).map(|place| (place, 0)).or_else(|| Some((first(true)?, 1)));
-        let Some(((board_ix, device_ix), n_opened)) = place else { return false };
-        self.shared.insert((board_ix, device_ix));
-        let (n_taken, room) = self.taken.entry(board_ix).or_default();
+        let Some(((node_pos, device_ix), n_opened)) = place else { return false };
+        self.shared.insert((node_pos, device_ix));
+        let (n_taken, room) = self.taken.entry(node_pos).or_default();
         *n_taken += n_opened;
         *room = room.more(needs);
         true
@@ -225,24 +225,24 @@ impl Evictions {
     pub fn consolidate(
         &mut self,
         ground: Ground<'_, '_>,
-        seeker: &Seeker<'_>,
+        demand: &Demand<'_>,
         n_most: u64,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        if self.leaves_room(ground, seeker).is_some() {
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
+        if self.leaves_room(ground, demand).is_some() {
             return None;
         }
-        self.clear(ground, seeker, Clear { giving: BTreeMap::new(), n_most, may_have: &|_| true })
+        self.clear(ground, demand, Clear { giving: BTreeMap::new(), n_most, may_have: &|_| true })
     }
 
     /// The same where some go for good, for it or for those who are moved.
     pub fn clear(
         &mut self,
         ground: Ground<'_, '_>,
-        seeker: &Seeker<'_>,
+        demand: &Demand<'_>,
         Clear { giving, n_most, may_have }: Clear<'_>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let fit = &seeker.shape.fit;
-        let n_asked = seeker.n_devices(seeker.n_times());
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
+        let fit = &demand.shape.fit;
+        let n_asked = demand.times(demand.n_units()).n_devices();
         let is_whole = fit.gpus.share().is_none() && fit.at.is_empty() && n_asked > 0;
         let which = usize::from(!giving.is_empty());
         if !is_whole || self.movables.n_failures[which] >= FAILURES_MAX {
@@ -250,17 +250,14 @@ impl Evictions {
         }
         let n_given: usize =
             giving.iter().flat_map(|(ix, all)| all.iter().map(|it| n_held(it, *ix))).sum();
-        if ground.board.n_free_at_most() + n_given < n_asked {
+        if ground.capacity.n_free_at_most() + n_given < n_asked {
             return None;
         }
         let mut movable = std::mem::take(&mut self.movables.by_node);
         let mut leavers = Leavers { movable: &mut movable, giving, n_most };
-        let ranks = match place::n_nodes(fit) {
-            1 => vec![None],
-            _ => (0..fit.gpus.models.len().max(1)).map(Some).collect(),
-        };
-        let mut all = ranks.into_iter();
-        let found = all.find_map(|rank| self.cleared(ground, seeker, rank, &mut leavers));
+        let mut models = demand.models().into_iter();
+        let found =
+            models.find_map(|model| self.cleared(ground, &demand.of_model(model), &mut leavers));
         self.movables.by_node = movable;
         let found = found.filter(|(_, victims)| {
             let gone: Vec<&Lent> = victims.iter().filter(|it| !it.moves).collect();
@@ -277,36 +274,36 @@ impl Evictions {
     fn cleared(
         &self,
         ground: Ground<'_, '_>,
-        seeker: &Seeker<'_>,
-        rank: Option<usize>,
+        demand: &Demand<'_>,
         leavers: &mut Leavers<'_>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let fit = &seeker.shape.fit;
-        let board = ground.board;
-        let n_open = |ix: usize| board.nodes[ix].n_free + leavers.n_given(ix);
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
+        let fit = &demand.shape.fit;
+        let capacity = ground.capacity;
+        let n_open = |ix: usize| capacity.nodes[ix].n_free + leavers.n_given(ix);
         let mut nodes: Vec<(Reverse<usize>, usize)> =
-            board.with_free(0).map(|ix| (Reverse(n_open(ix)), ix)).collect();
+            capacity.with_free(0).map(|ix| (Reverse(n_open(ix)), ix)).collect();
         nodes.sort_unstable();
-        let (mut found, mut victims) = (Vec::<Found>::new(), Vec::<Lent>::new());
+        let (mut found, mut victims) = (Vec::<Placed>::new(), Vec::<Lent>::new());
         let mut holes = Holes::default();
         loop {
             // What is free already comes first, for those who need more than one place.
-            let several = nodes.iter().filter(|_| seeker.n_times() > 1);
+            let several = nodes.iter().filter(|_| demand.n_units() > 1);
             for (_, ix) in several.filter(|(_, ix)| !holes.taken.contains_key(ix)) {
-                let missing = place::n_missing(&found, fit);
-                let has = place::times_on(&found, *ix);
-                if board.nodes[*ix].n_free < seeker.n_devices(has + 1) {
+                let missing = n_missing(&found, fit);
+                let has = times_on(&found, *ix);
+                if capacity.nodes[*ix].n_free < demand.times(has + 1).n_devices() {
                     continue;
                 }
-                let most = fit.most_on(&board.nodes[*ix].row.node).saturating_sub(has).min(missing);
+                let most =
+                    fit.most_on(&capacity.nodes[*ix].row.node).saturating_sub(has).min(missing);
                 let gone: Vec<&Lent> = victims.iter().collect();
-                let site = |more| Site::new(ground, (*ix, has + more), seeker, rank, self);
+                let site = |more| VictimNode::new(ground, *ix, demand.times(has + more), self);
                 let more =
                     most_times(most, |more| site(more).is_some_and(|site| site.has_room(&gone)));
                 let more = site(more).filter(|_| more > 0).and_then(|site| site.found(&gone));
-                more.into_iter().for_each(|more| place::put(&mut found, more));
+                more.into_iter().for_each(|more| put(&mut found, more));
             }
-            if place::n_missing(&found, fit) == 0 {
+            if n_missing(&found, fit) == 0 {
                 break;
             }
             let mut best: Option<(Reverse<usize>, Clearing)> = None;
@@ -314,19 +311,19 @@ impl Evictions {
                 if best.as_ref().is_some_and(|(than, _)| n_open > than) {
                     break;
                 }
-                let times = place::times_on(&found, *ix) + 1;
-                let is_too_often = times > fit.most_on(&board.nodes[*ix].row.node);
+                let times = times_on(&found, *ix) + 1;
+                let is_too_often = times > fit.most_on(&capacity.nodes[*ix].row.node);
                 if is_too_often
                     || holes.taken.contains_key(ix)
-                    || leavers.n_at_most(ground, *ix) < seeker.n_devices(times)
+                    || leavers.n_at_most(ground, *ix) < demand.times(times).n_devices()
                 {
                     continue;
                 }
                 leavers.look_at(ground, *ix);
-                let Some(site) = Site::new(ground, (*ix, times), seeker, rank, self) else {
+                let Some(site) = VictimNode::new(ground, *ix, demand.times(times), self) else {
                     continue;
                 };
-                let closed = found.iter().map(|found| found.board_ix).chain([*ix]).collect();
+                let closed = found.iter().map(|found| found.node_pos).chain([*ix]).collect();
                 let option = self.clearing(ground, &site, leavers, &victims, (&holes, &closed));
                 let is_better =
                     |it: &Clearing| best.as_ref().is_none_or(|(_, best)| it.cost < best.cost);
@@ -335,11 +332,11 @@ impl Evictions {
                 }
             }
             let (_, best) = best?;
-            place::put(&mut found, best.found);
+            put(&mut found, best.found);
             victims.extend(best.victims);
             holes = best.holes;
         }
-        found.sort_by_key(|found| found.board_ix);
+        found.sort_by_key(|found| found.node_pos);
         (!victims.is_empty()).then_some((found, victims))
     }
 
@@ -347,7 +344,7 @@ impl Evictions {
     fn clearing(
         &self,
         ground: Ground<'_, '_>,
-        site: &Site<'_, '_>,
+        site: &VictimNode<'_, '_>,
         leavers: &Leavers<'_>,
         victims: &[Lent],
         (holes, closed): (&Holes, &BTreeSet<usize>),
@@ -357,7 +354,7 @@ impl Evictions {
             let holes = holes.clone();
             return Some(Clearing { cost: (0, 0), found, victims: Vec::new(), holes });
         }
-        let mut all = leavers.on(site.board_ix);
+        let mut all = leavers.on(site.node_pos);
         all.retain(|it| {
             let goes = victims.iter().any(|victim| victim.job == it.lent.job);
             !goes && !self.gone.contains(&it.lent.job) && !stays_in_the_way(ground, it.lent)
@@ -391,9 +388,9 @@ impl Evictions {
 impl OnNode {
     /// Jobs on that node alone, with whole devices or a share of one, that have run for a while and
     /// save their work before they leave.
-    fn of(ground: Ground<'_, '_>, board_ix: usize) -> Self {
+    fn of(ground: Ground<'_, '_>, node_pos: usize) -> Self {
         let (world, projects) = (ground.snapshot.world, ground.projects);
-        let here = &ground.board.nodes[board_ix].row.here;
+        let here = &ground.capacity.nodes[node_pos].row.here;
         let mut jobs: Vec<JobId> = here.iter().map(|task| task.job).collect();
         jobs.dedup();
         let size = |id: JobId| {
@@ -441,7 +438,7 @@ fn is_movable(ground: Ground<'_, '_>, row: &JobRow) -> bool {
         && best_exit(snapshot.world, row, false) == Some(Exit::Checkpoint)
 }
 
-impl Board<'_> {
+impl Capacity<'_> {
     /// How many devices of all nodes that take work are free, or would be if shares went elsewhere.
     fn n_free_at_most(&self) -> usize {
         self.with_free(0).map(|ix| self.nodes[ix].n_free + self.nodes[ix].n_shared()).sum()

@@ -43,7 +43,7 @@ pub(crate) struct Cost {
     priority: i32,
     lost: u64,
     n_jobs: usize,
-    board_ix: usize,
+    node_pos: usize,
 }
 
 impl Cost {
@@ -54,7 +54,7 @@ impl Cost {
 }
 
 /// What it costs that these go so that something is there which counts for `unit`, by kind.
-pub(crate) fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_ix: usize) -> Cost {
+pub(crate) fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], node_pos: usize) -> Cost {
     let gpus_at = projects.position(&ResourceKind::Gpu);
     let gpus: u64 = victims.iter().map(|it| it.amounts[gpus_at]).sum();
     let orders = || victims.iter().map(|it| it.order);
@@ -67,6 +67,6 @@ pub(crate) fn cost(projects: &Projects, victims: &[&Lent], unit: &[u64], board_i
         priority: orders().map(|it| it.priority).max().unwrap_or(0),
         lost: orders().map(|it| it.lost).fold(0, u64::saturating_add),
         n_jobs: victims.len(),
-        board_ix,
+        node_pos,
     }
 }

@@ -11,18 +11,15 @@ use gpool_model::{
 };
 use gpool_world::{Head, JobRow, ShapeIx, Snapshot};
 
-use crate::ahead::Ahead;
-use crate::board::Board;
+use crate::capacity::{Capacity, Demand, Holds, Placed, Timeline, placements};
 use crate::caps::Users;
 use crate::domains;
 use crate::elements::Elements;
 use crate::evict::{Evictions, Ground, Lent};
+use crate::find_placement::waits_for_capacity;
 use crate::foresight::Foresight;
-use crate::keep::Keeps;
-use crate::place::{self, Found, Seeker};
 use crate::preempt::{self, Asking, Lasts};
 use crate::projects::Projects;
-use crate::seek::waits_for_room;
 use crate::shares::Row;
 use crate::turns::{Leaf, Turns};
 use crate::waiting::{SaysWhy, Waiting};
@@ -91,9 +88,9 @@ type Why<'w> = &'w dyn Fn(&Lent) -> TakenBack;
 struct Cycle<'a, 'w> {
     snapshot: Snapshot<'a>,
     domain: Domain<'a>,
-    board: Board<'a>,
-    keeps: Keeps<'a>,
-    ahead: Ahead<'a>,
+    capacity: Capacity<'a>,
+    holds: Holds<'a>,
+    timeline: Timeline<'a>,
     workspace: &'w mut Workspace,
     plan: Plan,
     /// Set where projects have shares, or bounds.
@@ -132,7 +129,7 @@ pub(crate) fn run<'a>(
     says_why: SaysWhy,
 ) -> Plan {
     let world = snapshot.world;
-    let board = Board::new(world);
+    let capacity = Capacity::new(world);
     workspace.foresight.begin();
     workspace.failed.clear();
     workspace.failed.resize(world.n_fit_rows(), None);
@@ -142,9 +139,9 @@ pub(crate) fn run<'a>(
     let mut cycle = Cycle {
         snapshot: *snapshot,
         domain: Domain::new((None, policy)),
-        keeps: Keeps::of(snapshot, policy, &board),
-        board,
-        ahead: Ahead::new(snapshot),
+        holds: Holds::of(snapshot, policy, &capacity),
+        capacity,
+        timeline: Timeline::new(snapshot),
         workspace,
         plan: Plan { basis: world.revision(), ..Plan::default() },
         projects,
@@ -285,8 +282,8 @@ impl<'a> Cycle<'a, '_> {
             return false;
         }
         let free = self.find(head, way).ok();
-        let found = self.among_evictions(head, way, |evictions, ground, seeker| {
-            evictions.lift(ground, seeker, (leaf, &way.charge), free.as_deref())
+        let found = self.among_evictions(head, way, |evictions, ground, demand| {
+            evictions.lift(ground, demand, (leaf, &way.charge), free.as_deref())
         });
         let Some((found, lent)) = found.flatten() else { return false };
         let row = self.row(head);
@@ -304,26 +301,25 @@ impl<'a> Cycle<'a, '_> {
         &mut self,
         head: &Head,
         way: &Way<'_>,
-        look: impl FnOnce(&mut Evictions, Ground<'_, '_>, &Seeker<'_>) -> T,
+        look: impl FnOnce(&mut Evictions, Ground<'_, '_>, &Demand<'_>) -> T,
     ) -> Option<T> {
         let projects = self.projects.as_ref()?;
-        let seeker =
-            Seeker { shape: &way.shape, policy: self.domain.policy, seed: self.seed(head) };
-        let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
+        let demand = Demand::new(&way.shape, self.domain.policy, self.seed(head));
+        let departures = |node_pos| self.timeline.on_node(&self.capacity, node_pos);
         let ground = Ground {
             snapshot: &self.snapshot,
-            board: &self.board,
-            keeps: &self.keeps,
+            capacity: &self.capacity,
+            holds: &self.holds,
             projects,
-            endings: &endings,
+            departures: &departures,
         };
-        Some(look(&mut self.evictions, ground, &seeker))
+        Some(look(&mut self.evictions, ground, &demand))
     }
 
     /// Takes back what is on loan so that a job can start; says whether that helped.
     fn take_back(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns<'_>) -> bool {
-        let found = self.among_evictions(head, way, |evictions, ground, seeker| {
-            evictions.search(ground, seeker, (leaf, &way.charge))
+        let found = self.among_evictions(head, way, |evictions, ground, demand| {
+            evictions.search(ground, demand, (leaf, &way.charge))
         });
         let Some((found, lent)) = found.flatten() else { return false };
         let row = self.row(head);
@@ -343,8 +339,8 @@ impl<'a> Cycle<'a, '_> {
         if n_most == 0 {
             return false;
         }
-        let found = self.among_evictions(head, way, |evictions, ground, seeker| {
-            evictions.consolidate(ground, seeker, n_most)
+        let found = self.among_evictions(head, way, |evictions, ground, demand| {
+            evictions.consolidate(ground, demand, n_most)
         });
         let Some((found, moved)) = found.flatten() else { return false };
         let row = self.row(head);
@@ -361,7 +357,7 @@ impl<'a> Cycle<'a, '_> {
         let (shape, charge) = (&*way.shape, &way.charge[..]);
         let n_moved_most = self.n_moved_for(head);
         let is_lending = turns.is_lending;
-        let found = self.among_evictions(head, way, |evictions, ground, seeker| {
+        let found = self.among_evictions(head, way, |evictions, ground, demand| {
             let projects = ground.projects;
             let is_lent = !projects.are_shared || is_lending;
             let may_have = |gone: &[&Lent]| {
@@ -372,7 +368,7 @@ impl<'a> Cycle<'a, '_> {
             };
             let is_escalated = head.is_escalated;
             let who = Asking { leaf, unit: charge, is_escalated, n_moved_most };
-            evictions.preempt(ground, seeker, who, &may_have)
+            evictions.preempt(ground, demand, who, &may_have)
         });
         let Some((found, victims)) = found.flatten() else { return false };
         let policy = self.domain.policy;
@@ -386,7 +382,7 @@ impl<'a> Cycle<'a, '_> {
         &mut self,
         row: &JobRow,
         shape: &Shape,
-        found: &[Found],
+        found: &[Placed],
         (why, victims): (Why<'_>, Vec<Lent>),
         turns: &mut Turns<'_>,
     ) {
@@ -394,7 +390,7 @@ impl<'a> Cycle<'a, '_> {
         let mut after = Vec::new();
         for it in victims {
             let victim = self.snapshot.world.job(it.job).expect("only jobs hold something");
-            self.ahead.take_back(&self.board, victim, it.exit);
+            self.timeline.take_back(&self.capacity, victim, it.exit);
             let attempt = victim.job.attempt;
             after.push(u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX));
             let (job, exit, why) = (it.job, it.exit, why(&it));
@@ -405,16 +401,16 @@ impl<'a> Cycle<'a, '_> {
             turns.settle(shared(&self.projects), Some(it.leaf));
         }
         if after.is_empty() {
-            after = self.board.frees(&self.plan.decisions, found);
+            after = self.capacity.frees(&self.plan.decisions, found);
         }
         self.start(row, shape, found, after);
     }
 
-    fn start(&mut self, row: &JobRow, shape: &Shape, found: &[Found], after: Vec<u32>) {
+    fn start(&mut self, row: &JobRow, shape: &Shape, found: &[Placed], after: Vec<u32>) {
         let (job, attempt) = self.elements.next(row);
         self.plan.decisions.push(match shape.fit.at.is_empty() {
             true => {
-                let placements = place::placements(found, &shape.fit, self.snapshot.world);
+                let placements = placements(found, &shape.fit, self.snapshot.world);
                 Decision::Start { job, attempt, placements, after }
             }
             false => {
@@ -423,8 +419,8 @@ impl<'a> Cycle<'a, '_> {
             }
         });
         for found in found {
-            self.board.book(found, &shape.fit);
-            self.ahead.start(&self.board, (job, row), &shape.fit, found);
+            self.capacity.book(found, &shape.fit);
+            self.timeline.start(&self.capacity, (job, row), &shape.fit, found);
         }
     }
 
@@ -436,12 +432,12 @@ impl<'a> Cycle<'a, '_> {
         }
     }
 
-    /// Keeps the earliest time and place for a job that waits, if it is its turn to have them kept.
+    /// Holds the earliest time and place for a job that waits, if it is its turn to have them kept.
     /// Answers whether the next of its shape could have that turn too.
     fn look_ahead(&mut self, head: &Head, ways: &[Way<'_>], reason: &Reason) -> bool {
         if self.domain.n_planned >= self.n_planned_max()
             || self.domain.unknown.len() >= UNKNOWN_MAX
-            || !waits_for_room(reason)
+            || !waits_for_capacity(reason)
         {
             return false;
         }
@@ -459,8 +455,13 @@ impl<'a> Cycle<'a, '_> {
         let next = self.elements.next(self.row(head));
         let mut earliest = None;
         for way in ways {
-            let planned =
-                self.ahead.plan(&self.board, &self.keeps, &way.shape, next, self.domain.policy);
+            let planned = self.timeline.plan(
+                &self.capacity,
+                &self.holds,
+                &way.shape,
+                next,
+                self.domain.policy,
+            );
             let Some((planned, kept)) = planned else { continue };
             let is_earlier = |(than, ..): &(PlannedStart, Vec<_>, &Way<'_>)| planned.at < than.at;
             if earliest.as_ref().is_none_or(is_earlier) {
@@ -477,7 +478,7 @@ impl<'a> Cycle<'a, '_> {
                     let row = projects.leaf(queue);
                     projects.add(row, &way.charge, shape.preemptible);
                 }
-                kept.into_iter().for_each(|(board_ix, keep)| self.keeps.add(board_ix, keep));
+                kept.into_iter().for_each(|(node_pos, keep)| self.holds.add(node_pos, keep));
                 by_right
             }
             None => {

@@ -16,17 +16,14 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
-use crate::board::Board;
+use crate::capacity::{Capacity, Demand, Departure, Holds, HostResources, Placed};
 use crate::consolidate::Movables;
 use crate::cost::GoesFirst;
-use crate::keep::{Ending, Keeps};
-use crate::place::{Found, Seeker};
 use crate::preempt::{Lasts, Own};
 use crate::projects::{Amounts, Projects};
-use crate::room::Room;
 use crate::saturation::Saturation;
 use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Victim, mark_loans};
-use crate::site::leaving;
+use crate::victim_node::leaving;
 
 /// A job on loan, which may go.
 #[derive(Debug, Clone)]
@@ -38,7 +35,7 @@ pub(crate) struct Lent {
     project: Row,
     /// What it counts for.
     pub amounts: Amounts,
-    /// What it holds of each node, by position on the board.
+    /// What it holds of each node, by position in the capacity.
     pub held: BTreeMap<usize, HeldOn>,
     /// How it goes.
     pub exit: Exit,
@@ -52,7 +49,7 @@ pub(crate) struct Lent {
 pub(crate) struct HeldOn {
     /// Parts of devices, by position, with how much of their memory.
     pub devices: Vec<(usize, Bytes)>,
-    pub room: Room,
+    pub room: HostResources,
 }
 
 /// What may be taken back in a cycle, worked out when it is first asked for.
@@ -65,13 +62,13 @@ pub(crate) struct Evictions {
     pub(crate) gone: BTreeSet<JobId>,
     /// Devices that are claimed already: node and position.
     pub(crate) claimed: BTreeSet<(usize, usize)>,
-    /// By position of the node on the board, what those hold there that go already.
+    /// By position of the node in the capacity, what those hold there that go already.
     pub(crate) freed: BTreeMap<usize, Vec<HeldOn>>,
     /// Of whom one waits for what comes by itself, and the shortest time for which one asks it.
     patient: BTreeMap<patience::Alike, u64>,
     /// Whether the turn of the job that was looked at last has not come yet.
     pub(crate) waits_its_turn: bool,
-    /// Nodes that somebody left before this cycle, by position on the board.
+    /// Nodes that somebody left before this cycle, by position in the capacity.
     pub(crate) left: Option<BTreeSet<usize>>,
     pub(crate) movables: Movables,
     rules: Reclaim,
@@ -81,10 +78,11 @@ pub(crate) struct Evictions {
 #[derive(Clone, Copy)]
 pub(crate) struct Ground<'a, 'b> {
     pub snapshot: &'b Snapshot<'a>,
-    pub board: &'b Board<'a>,
-    pub keeps: &'b Keeps<'a>,
+    pub capacity: &'b Capacity<'a>,
+    pub holds: &'b Holds<'a>,
     pub projects: &'b Projects,
-    pub endings: &'b dyn Fn(usize) -> Vec<Ending>,
+    /// Expected departures from a node, the earliest first.
+    pub departures: &'b dyn Fn(usize) -> Vec<Departure>,
 }
 
 impl Default for Evictions {
@@ -122,10 +120,10 @@ pub(crate) type Judge<'j> = dyn FnMut(&[&Lent]) -> Result<(), Option<JobId>> + '
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'s, 'a, 'b> {
     pub ground: Ground<'a, 'b>,
-    pub seeker: &'b Seeker<'b>,
+    pub demand: &'b Demand<'b>,
     /// What it would be charged, by kind.
     pub unit: &'s [u64],
-    /// By position of the node on the board, who goes first first.
+    /// By position of the node in the capacity, who goes first first.
     pub all: &'s BTreeMap<usize, Vec<Lent>>,
     pub may_go: &'s dyn Fn(&Lent) -> bool,
 }
@@ -137,39 +135,39 @@ impl Evictions {
     pub fn search(
         &mut self,
         ground: Ground<'_, '_>,
-        seeker: &Seeker<'_>,
+        demand: &Demand<'_>,
         unit: (Row, &[u64]),
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
         // What users of one project have is theirs; projects take back.
         let (leaf, amounts) = unit;
         let project = ground.projects.project(leaf);
-        let preemptible = seeker.shape.preemptible;
+        let preemptible = demand.shape.preemptible;
         let reclaimer = Reclaimer { project, unit: amounts, preemptible };
         self.rules.gate(&ground.projects.ledger, &reclaimer).ok()?;
-        if self.is_patient(seeker) {
+        if self.is_patient(demand) {
             return None;
         }
-        if let Some(found) = self.leaves_room(ground, seeker) {
+        if let Some(found) = self.leaves_room(ground, demand) {
             if self.is_taken_back(ground, &found) {
                 return Some(self.go((vec![found], Vec::new())));
             }
-            self.wait_for(seeker, &found);
+            self.wait_for(demand, &found);
             return None;
         }
-        let found = self.search_with(ground, seeker, reclaimer, true);
+        let found = self.search_with(ground, demand, reclaimer, true);
         if found.is_some() || !self.lent.get(&true).is_some_and(pauses_any) {
             return found;
         }
-        self.search_with(ground, seeker, reclaimer, false)
+        self.search_with(ground, demand, reclaimer, false)
     }
 
     fn search_with(
         &mut self,
         ground: Ground<'_, '_>,
-        seeker: &Seeker<'_>,
+        demand: &Demand<'_>,
         reclaimer: Reclaimer<'_>,
         may_pause: bool,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
         let Projects { tree, ledger, .. } = ground.projects;
         let lent = self.lent.remove(&may_pause).unwrap_or_else(|| lent(&ground, may_pause));
         let unused = Reclaim::new(Multiplier::ONE);
@@ -185,7 +183,7 @@ impl Evictions {
         };
         let Reclaimer { project, unit, .. } = reclaimer;
         let may_go = |it: &Lent| it.project != project && !stays_in_the_way(ground, it);
-        let search = Search { ground, seeker, unit, all: &lent, may_go: &may_go };
+        let search = Search { ground, demand, unit, all: &lent, may_go: &may_go };
         let found = self.nodes(search, &[], &mut judge);
         self.lent.insert(may_pause, lent);
         self.rules = rules;
@@ -193,24 +191,24 @@ impl Evictions {
     }
 
     /// Whether those who leave the devices of a place go by this plan, all of them.
-    fn is_taken_back(&self, ground: Ground<'_, '_>, found: &Found) -> bool {
-        let leaving = leaving(ground.snapshot, &ground.board.nodes[found.board_ix]);
-        !found.devices.is_empty() && found.devices.iter().all(|ix| !leaving.contains_key(ix))
+    fn is_taken_back(&self, ground: Ground<'_, '_>, found: &Placed) -> bool {
+        let leaving = leaving(ground.snapshot, &ground.capacity.nodes[found.node_pos]);
+        !found.devices.is_empty() && found.devices.iter().all(|ix| !leaving.has_device(*ix))
     }
 
     /// Nobody after it may have these devices.
-    pub(crate) fn claim(&mut self, found: &Found) {
-        self.claimed.extend(found.devices.iter().map(|ix| (found.board_ix, *ix)));
+    pub(crate) fn claim(&mut self, found: &Placed) {
+        self.claimed.extend(found.devices.iter().map(|ix| (found.node_pos, *ix)));
     }
 
     /// Those go, and their devices are claimed.
     pub(crate) fn go(
         &mut self,
-        (found, victims): (Vec<Found>, Vec<Lent>),
-    ) -> (Vec<Found>, Vec<Lent>) {
+        (found, victims): (Vec<Placed>, Vec<Lent>),
+    ) -> (Vec<Placed>, Vec<Lent>) {
         self.gone.extend(victims.iter().map(|it| it.job));
-        for (board_ix, held) in victims.iter().flat_map(|it| &it.held) {
-            self.freed.entry(*board_ix).or_default().push(held.clone());
+        for (node_pos, held) in victims.iter().flat_map(|it| &it.held) {
+            self.freed.entry(*node_pos).or_default().push(held.clone());
         }
         found.iter().for_each(|found| self.claim(found));
         (found, victims)
@@ -221,7 +219,7 @@ impl Evictions {
 /// expected to leave before.
 pub(crate) fn stays_in_the_way(ground: Ground<'_, '_>, it: &Lent) -> bool {
     let Snapshot { world, now } = *ground.snapshot;
-    let starts = it.held.keys().flat_map(|board_ix| ground.keeps.starts(*board_ix));
+    let starts = it.held.keys().flat_map(|node_pos| ground.holds.starts(*node_pos));
     let Some(first) = starts.min() else { return false };
     match it.exit {
         // His memory is still his.
@@ -232,7 +230,7 @@ pub(crate) fn stays_in_the_way(ground: Ground<'_, '_>, it: &Lent) -> bool {
     }
 }
 
-/// All that is on loan and may go, by position of its node on the board, who goes first first.
+/// All that is on loan and may go, by position of its node in the capacity, who goes first first.
 fn lent(ground: &Ground<'_, '_>, may_pause: bool) -> BTreeMap<usize, Vec<Lent>> {
     let Snapshot { world, now } = *ground.snapshot;
     let projects = ground.projects;
@@ -270,8 +268,8 @@ fn lent(ground: &Ground<'_, '_>, may_pause: bool) -> BTreeMap<usize, Vec<Lent>> 
 pub(crate) fn put(by_node: &mut BTreeMap<usize, Vec<Lent>>, lent: Lent) {
     let mut nodes = lent.held.keys();
     let Some(first) = nodes.next().copied() else { return };
-    for board_ix in nodes {
-        by_node.entry(*board_ix).or_default().push(lent.clone());
+    for node_pos in nodes {
+        by_node.entry(*node_pos).or_default().push(lent.clone());
     }
     by_node.entry(first).or_default().push(lent);
 }
@@ -303,8 +301,10 @@ pub(crate) fn piece(
     };
     let exit = best_exit(world, row, may_pause)?;
     let (kept, kept_room) = match exit {
-        Exit::Pause => (row.spec.resources_paused(), Room::booked_paused(&row.spec)),
-        Exit::Checkpoint | Exit::Requeue | Exit::Kill => (Resources::none(), Room::default()),
+        Exit::Pause => (row.spec.resources_paused(), HostResources::booked_paused(&row.spec)),
+        Exit::Checkpoint | Exit::Requeue | Exit::Kill => {
+            (Resources::none(), HostResources::default())
+        }
     };
     let kept_of = ground.projects.amounts(&kept);
     let n_tasks = row.job.phase.allocations().len() as u64;
@@ -316,15 +316,15 @@ pub(crate) fn piece(
         if matches!(allocation.state, AllocationState::Claimed { .. }) {
             return None;
         }
-        let board_ix = ground.board.position(world, &allocation.node)?;
-        let all = &ground.board.nodes[board_ix].row.node.devices;
+        let node_pos = ground.capacity.position(world, &allocation.node)?;
+        let all = &ground.capacity.nodes[node_pos].row.node.devices;
         let devices = allocation.slots.iter().filter_map(|slot| {
             let ix = all.iter().position(|device| device.uuid == slot.device)?;
             Some((ix, slot.part.memory_of(all[ix].memory)))
         });
-        let here = held.entry(board_ix).or_default();
+        let here = held.entry(node_pos).or_default();
         here.devices.extend(devices);
-        here.room = here.room.more(Room::booked(allocation)).less(kept_room);
+        here.room = here.room.more(HostResources::booked(allocation)).less(kept_room);
         gpus += allocation.resources.get(&ResourceKind::Gpu);
     }
     let order = GoesFirst {

@@ -14,14 +14,10 @@ use gpool_model::{
 use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, NodeRow, Snapshot, fit_of};
 
-use crate::ahead::Ahead;
-use crate::board::Board;
+use crate::capacity::{Capacity, Demand, Holds, Timeline, Unusable, View, seed, unusable};
 use crate::caps::user_quota;
 use crate::elements::Elements;
-use crate::keep::Keeps;
-use crate::place::{self, Seeker};
-use crate::seek::{self, place_among};
-use crate::usable::{Unusable, unusable};
+use crate::find_placement::{self, find_placement};
 use crate::ways::of_one_model;
 use crate::{Workspace, wait};
 pub use reserved::KeptBy;
@@ -259,15 +255,17 @@ impl<'a> Explainer<'a> {
         let Self { snapshot, policy, .. } = self;
         let (shape_ix, _) = self.queued(row)?;
         let shape = &*of_one_model(snapshot.world, &snapshot.world.shape(shape_ix).shape);
-        let board = Board::new(snapshot.world);
-        let keeps = Keeps::of(snapshot, policy, &board);
-        let ahead = Ahead::new(snapshot);
-        let seed = place::seed(row.job.id, row.job.attempt);
-        let seeker = Seeker { shape, policy: snapshot.world.policy_of(row), seed };
-        let endings = |board_ix| ahead.on_node(&board, board_ix);
-        match place_among(snapshot, &board, &keeps, (&seeker, None), &endings) {
+        let capacity = Capacity::new(snapshot.world);
+        let holds = Holds::of(snapshot, policy, &capacity);
+        let timeline = Timeline::new(snapshot);
+        let seed = seed(row.job.id, row.job.attempt);
+        let Snapshot { world, now } = *snapshot;
+        let demand = Demand::new(shape, world.policy_of(row), seed);
+        let departures = |node_pos| timeline.on_node(&capacity, node_pos);
+        let view = View { now, capacity: &capacity, holds: &holds, departures: &departures };
+        match find_placement(view, demand, None) {
             Some(_) => None,
-            None => Some(seek::reason(snapshot, &board, &keeps, &seeker)),
+            None => Some(find_placement::reason(view, demand)),
         }
     }
 
@@ -280,8 +278,8 @@ impl<'a> Explainer<'a> {
     fn unreachable_nodes(&self, row: &JobRow) -> Vec<Reason> {
         let (gpus, fit) = (&row.spec.gpus, fit_of(row));
         let n_devices = gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
-        let board = Board::new(self.snapshot.world);
-        let nodes = board.nodes.iter().filter(|node| !node.row.node.connected);
+        let capacity = Capacity::new(self.snapshot.world);
+        let nodes = capacity.nodes.iter().filter(|node| !node.row.node.connected);
         nodes
             .filter(|node| fit.may_be_on(&node.row.node))
             .filter(|node| wait::most_of_a_kind(node, gpus) >= n_devices)

@@ -10,10 +10,8 @@ use gpool_model::plan::Fit;
 use gpool_model::{Bytes, GpuRequest, Millis, Shape, Share, StartBasis, Timestamp};
 use gpool_world::{GpuClass, NodeIx, Snapshot, World};
 
-use crate::board::{Board, NodeBoard};
-use crate::keep::length;
+use crate::capacity::{Capacity, NodeCapacity, n_devices_on_node};
 use crate::packing::{Ask, Left, Mix, Reserve, Rollout, RolloutRule, WHOLE};
-use crate::place::n_devices_on_node;
 
 /// So many different nodes are compared for one job: of more, the next are hardly better.
 const NODES_MAX: usize = 512;
@@ -109,7 +107,7 @@ impl Foresight {
     pub fn look<'a>(
         &'a mut self,
         snapshot: &Snapshot<'a>,
-        board: &Board<'_>,
+        capacity: &Capacity<'_>,
         shape: &Shape,
     ) -> Option<Look<'a>> {
         let fit = &shape.fit;
@@ -120,14 +118,14 @@ impl Foresight {
         if self.rollout.is_blank() {
             return None;
         }
-        let scarce = self.scarce.unwrap_or_else(|| self.count(board));
+        let scarce = self.scarce.unwrap_or_else(|| self.count(capacity));
         self.scarce = Some(scarce);
         let ask = self.ask(fit);
         let worths = self.worths.remove(&ask).unwrap_or_default();
         Some(Look {
             foresight: self,
             snapshot: *snapshot,
-            ends_at: length(shape).map(|length| snapshot.now.after(length)),
+            ends_at: shape.takes.map(|length| snapshot.now.after(length)),
             ask,
             worths,
             scarce,
@@ -186,11 +184,11 @@ impl Foresight {
     }
 
     /// Which tasks of several devices can go to so few nodes that none should be lost.
-    fn count(&mut self, board: &Board<'_>) -> u64 {
+    fn count(&mut self, capacity: &Capacity<'_>) -> u64 {
         self.reserve.clear();
         let mut idle = 0;
-        for board_ix in board.with_free(0) {
-            if let Some(number) = self.number_of(&board.nodes[board_ix]) {
+        for node_pos in capacity.with_free(0) {
+            if let Some(number) = self.number_of(&capacity.nodes[node_pos]) {
                 idle += self.lefts[number].gpus();
                 self.reserve.change(0, self.hosts[number]);
             }
@@ -199,7 +197,7 @@ impl Foresight {
     }
 
     /// The number of what is left of a node; `None` if its GPUs are not all of one class.
-    fn number_of(&mut self, node: &NodeBoard<'_>) -> Option<usize> {
+    fn number_of(&mut self, node: &NodeCapacity<'_>) -> Option<usize> {
         let NodeIx(ix) = node.ix;
         if node.is_booked() {
             return self.left(node).map(|left| self.number(left));
@@ -216,7 +214,7 @@ impl Foresight {
         self.on_nodes[ix].number.map(|number| number as usize)
     }
 
-    fn left(&self, node: &NodeBoard<'_>) -> Option<Left> {
+    fn left(&self, node: &NodeCapacity<'_>) -> Option<Left> {
         let (pool, devices) = (&node.row.node.pool, &node.row.node.devices);
         let model = match devices.split_first() {
             None => 0,
@@ -266,7 +264,7 @@ impl Foresight {
 
 impl Look<'_> {
     /// What a node is worth; `None` if another was compared of which as much is left.
-    pub fn at(&mut self, node: &NodeBoard<'_>) -> Option<i64> {
+    pub fn at(&mut self, node: &NodeCapacity<'_>) -> Option<i64> {
         self.foresight.n_looks += 1;
         // What differs in itself differs from all others.
         let Some(number) = self.foresight.number_of(node) else { return Some(0) };
@@ -290,7 +288,7 @@ impl Look<'_> {
     }
 
     /// What a node is worth, if by this look one was compared of which as much is left.
-    pub fn known(&mut self, node: &NodeBoard<'_>) -> Option<i64> {
+    pub fn known(&mut self, node: &NodeCapacity<'_>) -> Option<i64> {
         let Some(number) = self.foresight.number_of(node) else { return Some(0) };
         let is_compared = self.is_compared.get(number).copied().unwrap_or(false);
         let worth = self.worths.get(number).copied().flatten().filter(|_| is_compared);
@@ -307,7 +305,7 @@ impl Look<'_> {
     ///
     /// Source: that long work goes beside long work, so that whole machines come free, is Barbalho
     /// et al., "Virtual Machine Allocation with Lifetime Predictions", MLSys 2023.
-    pub fn lengthens(&mut self, node: &NodeBoard<'_>) -> Millis {
+    pub fn lengthens(&mut self, node: &NodeCapacity<'_>) -> Millis {
         self.foresight.n_looks += 1;
         let Some(ends_at) = self.ends_at else { return Millis::ZERO };
         let Snapshot { world, now } = self.snapshot;
@@ -324,7 +322,7 @@ impl Look<'_> {
     }
 
     /// A node has room, or is worth no more than one that has.
-    pub fn compared(&mut self, node: &NodeBoard<'_>) {
+    pub fn compared(&mut self, node: &NodeCapacity<'_>) {
         self.n_compared += 1;
         if let Some(number) = self.foresight.number_of(node) {
             self.is_compared.resize(self.is_compared.len().max(number + 1), false);
@@ -333,7 +331,7 @@ impl Look<'_> {
     }
 
     /// Of which device of a node a task has its share: one of which so many thousandths are left.
-    pub fn device_for_share(&mut self, node: &NodeBoard<'_>) -> Option<u32> {
+    pub fn device_for_share(&mut self, node: &NodeCapacity<'_>) -> Option<u32> {
         // Several go where they fit best.
         let is_one = self.ask.is_share() && self.ask.n_gpus == 1;
         let number = self.foresight.number_of(node).filter(|_| is_one)?;

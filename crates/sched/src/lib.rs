@@ -10,9 +10,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
-mod ahead;
-mod anywhere;
-mod board;
+mod capacity;
 mod caps;
 mod consolidate;
 mod cost;
@@ -20,24 +18,19 @@ mod cycle;
 mod elements;
 mod evict;
 mod explain;
+mod find_placement;
 mod foresight;
 mod holders;
-mod keep;
 mod order;
 mod overview;
 pub mod packing;
-mod place;
 mod preempt;
 mod projects;
-mod room;
 mod saturation;
-mod seek;
 pub mod shares;
-mod site;
-mod together;
 mod turns;
-mod usable;
 mod used;
+mod victim_node;
 mod wait;
 mod waiting;
 mod ways;
@@ -45,16 +38,15 @@ mod ways;
 use gpool_model::{JobId, Placement, Plan, Policy, PoolName, Reason, Shape};
 use gpool_world::Snapshot;
 
-use board::Board;
+use capacity::{Capacity, Demand, Holds, View, placements};
+pub use capacity::{Unusable, unusable};
 pub use caps::user_quota;
 pub use cycle::Workspace;
 pub use explain::{Explainer, KeptBy, ReasonsByShape, Rivals};
+use find_placement::find_placement;
 use foresight::Foresight;
-use keep::Keeps;
 use order::Heads;
 pub use overview::{Lent, LoanEnd, ProjectShare, project_shares};
-use place::Seeker;
-pub use usable::{Unusable, unusable};
 use waiting::SaysWhy;
 
 /// Decides what starts now, when those start that have a planned start, and why the rest waits.
@@ -103,16 +95,18 @@ pub fn would_place(
     policy: &Policy,
     shape: &Shape,
 ) -> Result<Vec<Placement>, Reason> {
-    let board = Board::new(snapshot.world);
-    let keeps = Keeps::of(snapshot, policy, &board);
+    let capacity = Capacity::new(snapshot.world);
+    let holds = Holds::of(snapshot, policy, &capacity);
     let policy = policy.of_pool(shape.domain.as_ref());
     let shape = &*ways::of_one_model(snapshot.world, shape);
-    let seeker = Seeker { shape, policy, seed: 0 };
+    let demand = Demand::new(shape, policy, 0);
     let mut foresight = Foresight::default();
-    let mut look = foresight.look(snapshot, &board, shape);
-    let who = (&seeker, look.as_mut());
-    match seek::place_among(snapshot, &board, &keeps, who, &|_| Vec::new()) {
-        Some(found) => Ok(place::placements(&found, &shape.fit, snapshot.world)),
-        None => Err(seek::reason(snapshot, &board, &keeps, &seeker)),
+    let mut look = foresight.look(snapshot, &capacity, shape);
+    let (world, now) = (snapshot.world, snapshot.now);
+    let none = |_| Vec::new();
+    let view = View { now, capacity: &capacity, holds: &holds, departures: &none };
+    match find_placement(view, demand, look.as_mut()) {
+        Some(placed) => Ok(placements(&placed, &shape.fit, world)),
+        None => Err(find_placement::reason(view, demand)),
     }
 }

@@ -10,17 +10,17 @@ use gpool_model::{Millis, OrderKey, Policy, PoolName, Project, Shape, TakenBack}
 use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
+use crate::capacity::{Demand, Placed};
 use crate::consolidate::Clear;
 use crate::cost::{Cost, cost};
 use crate::evict::nodes::{each, first};
 use crate::evict::{
     Evictions, Ground, Lent, Search, amounts_of, pauses_any, piece, put, stays_in_the_way,
 };
-use crate::place::{self, Found, Seeker};
 use crate::projects::Projects;
 use crate::saturation::Saturation;
 use crate::shares::Row;
-use crate::site::Site;
+use crate::victim_node::VictimNode;
 
 /// Whether jobs go before others that run: because of their priority or of what they have had,
 /// where one of these is what the order asks first; or because others make jobs larger.
@@ -114,7 +114,7 @@ pub(crate) type MayHave<'m> = &'m dyn Fn(&[&Lent]) -> bool;
 pub(crate) struct Own {
     /// Only those are here who come after that in the order.
     after: Precedence,
-    /// By position of its node on the board, who goes first first.
+    /// By position of its node in the capacity, who goes first first.
     by_node: BTreeMap<usize, Vec<Lent>>,
     /// Of whom that comes last in the order: nobody goes for whoever is not before that one.
     last: Precedence,
@@ -127,21 +127,21 @@ impl Evictions {
     pub fn preempt(
         &mut self,
         ground: Ground<'_, '_>,
-        seeker: &Seeker<'_>,
+        demand: &Demand<'_>,
         who: Asking<'_>,
         may_have: MayHave<'_>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
         self.waits_its_turn = false;
-        let mut found = self.preempt_with(ground, seeker, who, (may_have, true));
+        let mut found = self.preempt_with(ground, demand, who, (may_have, true));
         let projects = ground.projects;
         let project = projects.are_shared.then(|| projects.project(who.leaf));
         let paused = self.own.get(&(project, true));
         if found.is_none() && paused.is_some_and(|own| pauses_any(&own.by_node)) {
-            found = self.preempt_with(ground, seeker, who, (may_have, false));
+            found = self.preempt_with(ground, demand, who, (may_have, false));
         }
         if found.is_none() && self.waits_its_turn {
             // For one after it, to whom they may matter less, nobody goes before its turn comes.
-            self.be_patient(seeker);
+            self.be_patient(demand);
         }
         found
     }
@@ -152,8 +152,8 @@ impl Evictions {
         &self,
         search: Search<'_, '_, '_>,
         may_have: MayHave<'_>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        if search.seeker.n_times() == 1 {
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
+        if search.demand.n_units() == 1 {
             return self.on_one_node(search, may_have);
         }
         // Where somebody has to go for the room it is best if that is enough.
@@ -169,13 +169,13 @@ impl Evictions {
     fn preempt_with(
         &mut self,
         ground: Ground<'_, '_>,
-        seeker: &Seeker<'_>,
+        demand: &Demand<'_>,
         Asking { leaf, unit, is_escalated, n_moved_most }: Asking<'_>,
         (may_have, may_pause): (MayHave<'_>, bool),
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let (projects, policy) = (ground.projects, seeker.policy);
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
+        let (projects, policy) = (ground.projects, demand.policy);
         let project = projects.are_shared.then(|| projects.project(leaf));
-        let shape = seeker.shape;
+        let shape = demand.shape;
         let asks = precedence_asked(policy, shape, is_escalated);
         // Mostly nobody comes after it: where nothing but priorities decides, that is told without
         // a look at the jobs.
@@ -187,12 +187,12 @@ impl Evictions {
         let known = self.own.remove(&which).filter(|own| own.after <= asks);
         let of = || of_project(ground, (policy, shape.domain.as_ref()), which, asks);
         let own = known.unwrap_or_else(of);
-        if asks >= own.last || self.is_patient(seeker) {
+        if asks >= own.last || self.is_patient(demand) {
             self.own.insert(which, own);
             return None;
         }
-        if let Some(found) = self.leaves_room(ground, seeker).filter(|_| may_have(&[])) {
-            self.wait_for(seeker, &found);
+        if let Some(found) = self.leaves_room(ground, demand).filter(|_| may_have(&[])) {
+            self.wait_for(demand, &found);
             self.own.insert(which, own);
             return None;
         }
@@ -209,7 +209,7 @@ impl Evictions {
                 && !stays_in_the_way(ground, it)
         };
         let may_go = |it: &Lent| comes_after(it) && !is_too_soon(it);
-        let search = Search { ground, seeker, unit, all: &own.by_node, may_go: &may_go };
+        let search = Search { ground, demand, unit, all: &own.by_node, may_go: &may_go };
         let found = self.among(search, may_have);
         let waits = |it: &Lent| comes_after(it) && is_too_soon(it);
         let waits_its_turn = found.is_none()
@@ -226,7 +226,7 @@ impl Evictions {
                 // That nobody gives anything was tried before.
                 let any = !giving.is_empty();
                 let who = Clear { giving, n_most: n_moved_most, may_have };
-                any.then(|| self.clear(ground, seeker, who)).flatten()
+                any.then(|| self.clear(ground, demand, who)).flatten()
             }
             None => None,
         };
@@ -242,14 +242,14 @@ impl Evictions {
     pub(crate) fn leaves_room(
         &mut self,
         ground: Ground<'_, '_>,
-        seeker: &Seeker<'_>,
-    ) -> Option<Found> {
+        demand: &Demand<'_>,
+    ) -> Option<Placed> {
         self.left.get_or_insert_with(|| left(ground));
-        if place::n_nodes(&seeker.shape.fit) != 1 {
+        if !demand.is_of_one_node() {
             return None;
         }
         let left = self.left.iter().flatten().chain(self.freed.keys());
-        let mut sites = left.filter_map(|ix| Site::new(ground, (*ix, 1), seeker, None, self));
+        let mut sites = left.filter_map(|ix| VictimNode::new(ground, *ix, *demand, self));
         sites.find_map(|site| site.found(&[]).filter(|found| site.is_left(found)))
     }
 
@@ -258,19 +258,19 @@ impl Evictions {
         &self,
         search: Search<'_, '_, '_>,
         may_have: MayHave<'_>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let Search { ground, seeker, unit, all, may_go } = search;
-        let mut best: Option<(Cost, Found, Vec<Lent>)> = None;
-        for (board_ix, all) in all {
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
+        let Search { ground, demand, unit, all, may_go } = search;
+        let mut best: Option<(Cost, Placed, Vec<Lent>)> = None;
+        for (node_pos, all) in all {
             let all: Vec<&Lent> = all.iter().filter(|it| may_go(it)).collect();
-            let site = Site::new(ground, (*board_ix, 1), seeker, None, self);
+            let site = VictimNode::new(ground, *node_pos, *demand, self);
             let Some(site) = site.filter(|_| !all.is_empty()) else { continue };
             let found = |gone: &[&Lent]| {
                 let found = site.found(gone)?;
                 may_have(gone).then_some(found)
             };
             let Some((victims, found)) = least(&all, &found) else { continue };
-            let cost = cost(ground.projects, &victims, unit, *board_ix);
+            let cost = cost(ground.projects, &victims, unit, *node_pos);
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
                 best = Some((cost, found, victims.into_iter().cloned().collect()));
             }
@@ -375,11 +375,11 @@ fn of_project(
     own
 }
 
-/// The nodes that somebody leaves, by position on the board.
+/// The nodes that somebody leaves, by position in the capacity.
 fn left(ground: Ground<'_, '_>) -> BTreeSet<usize> {
     let world = ground.snapshot.world;
     let held = world.leaving().flat_map(|row| row.job.phase.allocations());
-    held.filter_map(|it| ground.board.position(world, &it.node)).collect()
+    held.filter_map(|it| ground.capacity.position(world, &it.node)).collect()
 }
 
 /// For how long what a project started is safe from others of it: as it or the first above it

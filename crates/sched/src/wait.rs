@@ -6,53 +6,53 @@ use std::sync::Arc;
 use gpool_model::plan::Fit;
 use gpool_model::{Device, Drain, GpuRequest, Node, NodeName, Reason, ResourceKind, Share};
 
-use crate::board::{Board, NodeBoard};
-use crate::room::Room;
+use crate::capacity::{Capacity, HostResources, NodeCapacity};
 
 /// Of the nodes that are left out no more than this are named.
 const LEFT_OUT_MAX: usize = 16;
 
-/// Why the tasks of that fit can't be placed on the board as it is.
-pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
+/// Why the tasks of that fit can't be placed in the capacity as it is.
+pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     if !fit.at.is_empty() {
-        return paused_on(board, fit);
+        return paused_on(capacity, fit);
     }
     if fit.gang.nodes > 1 {
-        return nodes_not_free(board, fit);
+        return nodes_not_free(capacity, fit);
     }
-    if let Some(reason) = nowhere(board, fit) {
+    if let Some(reason) = nowhere(capacity, fit) {
         return reason;
     }
     if let Some(share) = fit.gpus.share() {
-        return share_not_free(board, fit, share);
+        return share_not_free(capacity, fit, share);
     }
     let need = fit.n_devices_on_node();
-    let answers = board.answers(&fit.gpus);
+    let ranks = capacity.ranks(&fit.gpus);
     let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
-    let most_free = |board_ix: usize| {
-        let node = &board.nodes[board_ix];
-        (0..answers.n_ranks).map(|rank| node.n_free_of(&answers, Some(rank))).max().unwrap_or(0)
+    let most_free = |node_pos: usize| {
+        let node = &capacity.nodes[node_pos];
+        (0..ranks.n_ranks).map(|rank| node.n_free_of(&ranks, Some(rank))).max().unwrap_or(0)
     };
-    let is_here = |board_ix: &usize| fit.may_be_on(&board.nodes[*board_ix].row.node);
-    let here = |n_least| board.with_free(n_least).filter(is_here);
+    let is_here = |node_pos: &usize| fit.may_be_on(&capacity.nodes[*node_pos].row.node);
+    let here = |n_least| capacity.with_free(n_least).filter(is_here);
     let mut with_gpus: Vec<usize> =
-        here(n_devices).filter(|board_ix| most_free(*board_ix) >= n_devices).collect();
+        here(n_devices).filter(|node_pos| most_free(*node_pos) >= n_devices).collect();
     if !with_gpus.is_empty() {
         with_gpus.sort_unstable();
-        let nodes: Vec<&NodeBoard<'_>> = with_gpus.into_iter().map(|ix| &board.nodes[ix]).collect();
+        let nodes: Vec<&NodeCapacity<'_>> =
+            with_gpus.into_iter().map(|ix| &capacity.nodes[ix]).collect();
         return short_beside(&nodes, fit);
     }
     // Elsewhere nothing is free. The first of equals in the order of names.
     let some_free = || here(1);
-    let total: usize = some_free().map(|ix| board.nodes[ix].n_free_of(&answers, None)).sum();
+    let total: usize = some_free().map(|ix| capacity.nodes[ix].n_free_of(&ranks, None)).sum();
     let most = some_free().map(|ix| (most_free(ix), Reverse(ix))).max();
-    let first = board.nodes.iter().position(|node| node.takes(fit));
+    let first = capacity.nodes.iter().position(|node| node.takes(fit));
     let none = (0, Reverse(first.unwrap_or(0)));
     let (most, Reverse(at)) = most.filter(|(most, _)| *most > 0).unwrap_or(none);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let of_instances = fit.gpus.is_of_instances();
     if count(total) >= need {
-        let node = board.nodes[at].name().clone();
+        let node = capacity.nodes[at].name().clone();
         Reason::GpusNotFreeTogether { need, free: count(most), node, of_instances }
     } else {
         Reason::GpusNotFree { need, free: count(total), of_instances }
@@ -60,9 +60,9 @@ pub(crate) fn reason(board: &Board<'_>, fit: &Fit) -> Reason {
 }
 
 /// Why a paused job can't go on where it is.
-fn paused_on(board: &Board<'_>, fit: &Fit) -> Reason {
-    let is_there = |node: &&NodeBoard<'_>| fit.may_be_on(&node.row.node);
-    let nodes: Vec<&NodeBoard<'_>> = board.nodes.iter().filter(is_there).collect();
+fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
+    let is_there = |node: &&NodeCapacity<'_>| fit.may_be_on(&node.row.node);
+    let nodes: Vec<&NodeCapacity<'_>> = capacity.nodes.iter().filter(is_there).collect();
     if let Some(away) = nodes.iter().find(|node| !node.row.node.connected) {
         return Reason::AgentUnreachable { node: away.name().clone() };
     }
@@ -95,7 +95,7 @@ fn paused_on(board: &Board<'_>, fit: &Fit) -> Reason {
         let (node, indexes) = (node.name().clone(), indexes.clone());
         return Reason::PausedOn { node, indexes, free: *free };
     }
-    let is_short = |node: &&NodeBoard<'_>| needs_of(node, fit).first_short(node.free).is_some();
+    let is_short = |node: &&NodeCapacity<'_>| needs_of(node, fit).first_short(node.free).is_some();
     match nodes.iter().any(is_short) {
         true => short_beside(&nodes, fit),
         false => {
@@ -107,40 +107,40 @@ fn paused_on(board: &Board<'_>, fit: &Fit) -> Reason {
 
 /// Why a job finds no room on as many nodes as it needs, or for as many tasks: what keeps nodes
 /// that could hold a part of it, where the others are too few, or for how many there is room now.
-fn nodes_not_free(board: &Board<'_>, fit: &Fit) -> Reason {
+fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     let need = fit.n_devices_on_node();
     let n_ranks = fit.gpus.models.len().max(1);
-    let sum = |times: &dyn Fn(&NodeBoard<'_>) -> u32| {
-        let open = board.nodes.iter().filter(|node| node.takes(fit));
+    let sum = |times: &dyn Fn(&NodeCapacity<'_>) -> u32| {
+        let open = capacity.nodes.iter().filter(|node| node.takes(fit));
         open.map(times).fold(0, u32::saturating_add)
     };
-    let most = |times: &dyn Fn(&NodeBoard<'_>, usize) -> u32| {
+    let most = |times: &dyn Fn(&NodeCapacity<'_>, usize) -> u32| {
         (0..n_ranks).map(|rank| sum(&|node| times(node, rank))).max().unwrap_or(0)
     };
     // As many times as it has the devices.
-    let with_devices = |node: &NodeBoard<'_>, n_devices: u32| {
+    let with_devices = |node: &NodeCapacity<'_>, n_devices: u32| {
         let most = fit.most_on(&node.row.node);
         n_devices.checked_div(need).unwrap_or(most).min(most)
     };
     let able = most(&|node, rank| {
         let undrained = |device: &Device| node.row.node.drain_of(&device.uuid).is_none();
         let times = with_devices(node, counts_that(node, &fit.gpus, undrained)[rank]);
-        Room::needed(fit).times_in(Room::of_capacity(node.row), times)
+        HostResources::needed(fit).times_in(HostResources::of_capacity(node.row), times)
     });
     let need_times = fit.gang.nodes;
     if able < need_times
-        && let Some(reason) = kept_from_gang(board, fit, with_devices)
+        && let Some(reason) = kept_from_gang(capacity, fit, with_devices)
     {
         return reason;
     }
-    let answers = board.answers(&fit.gpus);
+    let ranks = capacity.ranks(&fit.gpus);
     let free = most(&|node, rank| {
         let n_devices = match fit.gpus.share() {
-            None => node.n_free_of(&answers, Some(rank)),
+            None => node.n_free_of(&ranks, Some(rank)),
             Some(share) => node.n_with_room(&fit.gpus, share, Some(rank), &[]),
         };
         let times = with_devices(node, u32::try_from(n_devices).unwrap_or(u32::MAX));
-        Room::needed(fit).times_in(node.free, times)
+        HostResources::needed(fit).times_in(node.free, times)
     });
     match fit.gang.anywhere {
         true => Reason::TasksNotFree { need: need_times, free, able },
@@ -151,15 +151,15 @@ fn nodes_not_free(board: &Board<'_>, fit: &Fit) -> Reason {
 /// A node that has the devices for a part of a gang and takes no work: one that is drained, or one
 /// whose agent does not answer.
 fn kept_from_gang(
-    board: &Board<'_>,
+    capacity: &Capacity<'_>,
     fit: &Fit,
-    times: impl Fn(&NodeBoard<'_>, u32) -> u32,
+    times: impl Fn(&NodeCapacity<'_>, u32) -> u32,
 ) -> Option<Reason> {
     let need = fit.n_devices_on_node();
-    let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, &fit.gpus) >= need;
-    let in_pool = board.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
+    let has_kind = |node: &&NodeCapacity<'_>| most_of_a_kind(node, &fit.gpus) >= need;
+    let in_pool = capacity.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
     let (here, away): (Vec<_>, Vec<_>) = in_pool.partition(|node| node.row.node.connected);
-    let is_drained = |node: &&NodeBoard<'_>| {
+    let is_drained = |node: &&NodeCapacity<'_>| {
         let has = |n_devices| times(node, n_devices);
         !node.row.node.takes_work()
             || has(most_undrained(node, &fit.gpus)) < has(most_of_a_kind(node, &fit.gpus))
@@ -174,16 +174,17 @@ fn kept_from_gang(
 
 /// Why a share finds no room: on the node where most devices have room for it, the first of equals
 /// in the order of names.
-fn share_not_free(board: &Board<'_>, fit: &Fit, share: Share) -> Reason {
+fn share_not_free(capacity: &Capacity<'_>, fit: &Fit, share: Share) -> Reason {
     let n_ranks = fit.gpus.models.len().max(1);
-    let with_room = |node: &NodeBoard<'_>| {
+    let with_room = |node: &NodeCapacity<'_>| {
         let counts = (0..n_ranks).map(|rank| node.n_with_room(&fit.gpus, share, Some(rank), &[]));
         counts.max().unwrap_or(0)
     };
-    let open = || board.nodes.iter().filter(|node| node.takes(fit));
+    let open = || capacity.nodes.iter().filter(|node| node.takes(fit));
     let need = fit.n_devices_on_node();
     let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
-    let enough: Vec<&NodeBoard<'_>> = open().filter(|node| with_room(node) >= n_devices).collect();
+    let enough: Vec<&NodeCapacity<'_>> =
+        open().filter(|node| with_room(node) >= n_devices).collect();
     if !enough.is_empty() {
         return short_beside(&enough, fit);
     }
@@ -205,24 +206,24 @@ fn share_not_free(board: &Board<'_>, fit: &Fit, share: Share) -> Reason {
 
 /// Set where no node that takes work has as many devices of one kind, whoever holds them: what
 /// keeps those that have them, or that there are none.
-fn nowhere(board: &Board<'_>, fit: &Fit) -> Option<Reason> {
+fn nowhere(capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
     let need = fit.n_devices_on_node();
-    let all = || board.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
-    let open = |node: &&NodeBoard<'_>| node.row.node.takes_work();
+    let all = || capacity.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
+    let open = |node: &&NodeCapacity<'_>| node.row.node.takes_work();
     if all().filter(open).any(|node| most_undrained(node, &fit.gpus) >= need) {
         return None;
     }
     if all().next().is_none()
-        && let Some(reason) = left_out(board.nodes.iter().map(|node| &node.row.node), fit)
+        && let Some(reason) = left_out(capacity.nodes.iter().map(|node| &node.row.node), fit)
     {
         return Some(reason);
     }
-    let has_kind = |node: &&NodeBoard<'_>| most_of_a_kind(node, &fit.gpus) >= need;
+    let has_kind = |node: &&NodeCapacity<'_>| most_of_a_kind(node, &fit.gpus) >= need;
     let (here, away): (Vec<_>, Vec<_>) = all().partition(|node| node.row.node.connected);
     if let Some(node) = here.iter().find(|node| has_kind(node)) {
         return drained(node, &fit.gpus);
     }
-    // Where nobody answers, nothing is known of what there is.
+    // If no agent answers, the devices are unknown.
     let away = away.iter().find(|node| here.is_empty() || has_kind(node));
     match away {
         Some(node) => Some(Reason::AgentUnreachable { node: node.name().clone() }),
@@ -252,7 +253,7 @@ pub(crate) fn left_out<'n>(nodes: impl Iterator<Item = &'n Node>, fit: &Fit) -> 
 }
 
 /// What drains a node that would have enough.
-fn drained(node: &NodeBoard<'_>, gpus: &GpuRequest) -> Option<Reason> {
+fn drained(node: &NodeCapacity<'_>, gpus: &GpuRequest) -> Option<Reason> {
     let name = || node.name().clone();
     let row = &node.row.node;
     if let Some(Drain { by, reason, .. }) = &row.drain {
@@ -267,8 +268,8 @@ fn drained(node: &NodeBoard<'_>, gpus: &GpuRequest) -> Option<Reason> {
     })
 }
 
-/// That no node that answers has as many devices of one kind.
-fn kind_missing(here: &[&NodeBoard<'_>], fit: &Fit) -> Reason {
+/// That no connected node has as many devices of one kind.
+fn kind_missing(here: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
     let counts = here.iter().map(|node| most_of_a_kind(node, &fit.gpus));
     let most = counts.max().unwrap_or(0);
     if let (0, Some(need)) = (most, fit.gpus.memory_needed()) {
@@ -281,22 +282,22 @@ fn kind_missing(here: &[&NodeBoard<'_>], fit: &Fit) -> Reason {
 
 /// How many devices a node has, whoever holds them, for the model of the request of which it has
 /// most: a task's devices all answer to one model of its request.
-pub(crate) fn most_of_a_kind(node: &NodeBoard<'_>, gpus: &GpuRequest) -> u32 {
+pub(crate) fn most_of_a_kind(node: &NodeCapacity<'_>, gpus: &GpuRequest) -> u32 {
     most_that(node, gpus, |_| true)
 }
 
 /// The same of devices that nobody drains.
-fn most_undrained(node: &NodeBoard<'_>, gpus: &GpuRequest) -> u32 {
+fn most_undrained(node: &NodeCapacity<'_>, gpus: &GpuRequest) -> u32 {
     most_that(node, gpus, |device| node.row.node.drain_of(&device.uuid).is_none())
 }
 
-fn most_that(node: &NodeBoard<'_>, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
+fn most_that(node: &NodeCapacity<'_>, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
     counts_that(node, gpus, test).into_iter().max().unwrap_or(0)
 }
 
 /// How many devices of a node pass, by model of the request.
 fn counts_that(
-    node: &NodeBoard<'_>,
+    node: &NodeCapacity<'_>,
     gpus: &GpuRequest,
     test: impl Fn(&Device) -> bool,
 ) -> Vec<u32> {
@@ -309,18 +310,18 @@ fn counts_that(
 }
 
 /// What work of that fit needs of a node beside devices: all that it has there if it is paused.
-fn needs_of(node: &NodeBoard<'_>, fit: &Fit) -> Room {
+fn needs_of(node: &NodeCapacity<'_>, fit: &Fit) -> HostResources {
     let times = if fit.at.is_empty() { 1 } else { fit.most_on(&node.row.node) };
-    Room::needed(fit).times(times)
+    HostResources::needed(fit).times(times)
 }
 
 /// What is short on nodes that have the devices free: the first kind that is short on one of
 /// them, on the node where it is short by least.
-fn short_beside(nodes: &[&NodeBoard<'_>], fit: &Fit) -> Reason {
+fn short_beside(nodes: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
     let kind = nodes.iter().find_map(|node| needs_of(node, fit).first_short(node.free));
     let kind = kind.expect("a node with devices and all else has a place");
-    let need_of = |node: &NodeBoard<'_>| needs_of(node, fit).get(&kind);
-    let free_of = |node: &NodeBoard<'_>| node.free.get(&kind);
+    let need_of = |node: &NodeCapacity<'_>| needs_of(node, fit).get(&kind);
+    let free_of = |node: &NodeCapacity<'_>| node.free.get(&kind);
     let short = nodes.iter().rev().filter(|node| free_of(node) < need_of(node));
     let short = short.max_by_key(|node| free_of(node)).expect("the kind is short on some node");
     let (need, free, node) = (need_of(short), free_of(short), short.name().clone());

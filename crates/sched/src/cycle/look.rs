@@ -34,7 +34,7 @@ impl Cycle<'_, '_> {
         if self.looks_at_all() || n_whole == 0 || preempts() {
             return Look::Now;
         }
-        let finds_nothing = n_whole > self.board.most_free() && !self.may_plan();
+        let finds_nothing = n_whole > self.capacity.most_free() && !self.may_plan();
         if finds_nothing && (is_lending || leaf.is_none()) {
             return Look::Never;
         }
@@ -88,7 +88,7 @@ impl Cycle<'_, '_> {
     /// Whether it takes a look at a job to know what comes of it.
     fn looks_at_all(&self) -> bool {
         self.domain.policy.asks_attained()
-            || self.keeps.are_reserved()
+            || self.holds.are_reserved()
             || self.projects.as_ref().is_some_and(|projects| projects.classes.are_counted())
     }
 
@@ -96,7 +96,7 @@ impl Cycle<'_, '_> {
     fn finds_no_room(&self, head: &Head) -> bool {
         let FitIx(fit_ix) = head.fit_ix;
         let failed = self.workspace.failed[fit_ix].as_ref();
-        head.n_whole > self.board.most_free()
+        head.n_whole > self.capacity.most_free()
             || failed.is_some_and(|failed| failed.covers(head.takes))
     }
 

@@ -4,32 +4,31 @@ use gpool_model::{DeviceStrategy, Reason, Shape};
 use gpool_world::{FitIx, Head};
 
 use super::{Cycle, Failed};
+use crate::capacity::{Demand, Departure, Placed, View, placements, seed};
+use crate::find_placement::{self, find_placement, waits_for_capacity};
 use crate::foresight::Look;
-use crate::keep::length;
-use crate::place::{self, Found, Seeker};
 use crate::projects::Amounts;
-use crate::seek::{self, waits_for_room};
 use crate::shares::Row;
 use crate::turns::{Leaf, Turns};
 use crate::ways::Way;
 
-impl Cycle<'_, '_> {
+impl<'a> Cycle<'a, '_> {
     /// Chance for the next start of a job, where devices are chosen by it.
     pub(super) fn seed(&self, head: &Head) -> u64 {
         match self.domain.policy.device_strategy {
             DeviceStrategy::Random => {
                 let (job, attempt) = self.elements.next(self.row(head));
-                place::seed(job, attempt)
+                seed(job, attempt)
             }
             DeviceStrategy::Sequential | DeviceStrategy::Pack | DeviceStrategy::Spread => 0,
         }
     }
 
     /// Where a job can start at once, or why it waits.
-    pub(super) fn find(&mut self, head: &Head, way: &Way<'_>) -> Result<Vec<Found>, Reason> {
+    pub(super) fn find(&mut self, head: &Head, way: &Way<'_>) -> Result<Vec<Placed>, Reason> {
         let FitIx(fit_ix) = self.snapshot.world.shape(head.shape_ix).fit_ix;
         let shape = &*way.shape;
-        let (length, access) = (length(shape), self.keeps.access(shape));
+        let (length, access) = (shape.takes, self.holds.access(shape));
         let is_usual = access.is_empty() && way.class.is_none();
         let key = (fit_ix, way.class, access);
         let failed = match is_usual {
@@ -39,11 +38,12 @@ impl Cycle<'_, '_> {
         if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
             return Err(failed.reason.clone());
         }
-        let seeker = Seeker { shape, policy: self.domain.policy, seed: self.seed(head) };
-        if let Some(found) = self.place(&seeker) {
+        let demand = Demand::new(shape, self.domain.policy, self.seed(head));
+        if let Some(found) = self.place(demand) {
             return Ok(found);
         }
-        let reason = seek::reason(&self.snapshot, &self.board, &self.keeps, &seeker);
+        let departures = |node_pos| self.timeline.on_node(&self.capacity, node_pos);
+        let reason = find_placement::reason(self.view(&departures), demand);
         let failed = Failed { length, reason: reason.clone() };
         match is_usual {
             true => self.workspace.failed[fit_ix] = Some(failed),
@@ -52,13 +52,19 @@ impl Cycle<'_, '_> {
         Err(reason)
     }
 
-    fn place(&mut self, seeker: &Seeker<'_>) -> Option<Vec<Found>> {
-        let endings = |board_ix| self.ahead.on_node(&self.board, board_ix);
-        let (snapshot, board) = (&self.snapshot, &self.board);
-        let mut look = self.workspace.foresight.look(snapshot, board, seeker.shape);
-        let who = (seeker, look.as_mut());
-        let found = seek::place_among(snapshot, board, &self.keeps, who, &endings);
+    /// The present capacity and holds.
+    fn view<'b>(&'b self, departures: &'b dyn Fn(usize) -> Vec<Departure>) -> View<'a, 'b> {
+        let now = self.snapshot.now;
+        View { now, capacity: &self.capacity, holds: &self.holds, departures }
+    }
+
+    fn place(&mut self, demand: Demand<'_>) -> Option<Vec<Placed>> {
+        let mut foresight = std::mem::take(&mut self.workspace.foresight);
+        let mut look = foresight.look(&self.snapshot, &self.capacity, demand.shape);
+        let departures = |node_pos| self.timeline.on_node(&self.capacity, node_pos);
+        let found = find_placement(self.view(&departures), demand, look.as_mut());
         look.into_iter().for_each(Look::end);
+        self.workspace.foresight = foresight;
         found
     }
 
@@ -91,7 +97,8 @@ impl Cycle<'_, '_> {
             return Ok(charge);
         }
         let is_patient = open.len() > 1 && waits.iter().any(|(way, _)| self.leaves_room(head, way));
-        let may_move = |(_, reason): &&(&Way<'_>, Reason)| !is_patient && waits_for_room(reason);
+        let may_move =
+            |(_, reason): &&(&Way<'_>, Reason)| !is_patient && waits_for_capacity(reason);
         if let Some((way, _)) =
             waits.iter().filter(may_move).find(|(way, _)| self.consolidate(head, way, turns))
         {
@@ -101,7 +108,7 @@ impl Cycle<'_, '_> {
         let open = waits.iter().map(|(way, reason)| (*way, reason, (by_right, false)));
         let all = open.chain(shut);
         for (way, reason, (by_right, may_lift)) in all.clone() {
-            let may_take = !is_patient && waits_for_room(reason);
+            let may_take = !is_patient && waits_for_capacity(reason);
             let Some(row) = charged.filter(|_| may_take) else { continue };
             if (by_right && self.take_back(head, way, row, turns))
                 || (may_lift && self.lift(head, way, row, turns))
@@ -137,8 +144,8 @@ impl Cycle<'_, '_> {
         let narrower = self.projects.as_ref()?.narrower(world, shape, leaf);
         narrower.into_iter().find_map(|narrower| {
             let seed = self.seed(head);
-            let seeker = Seeker { shape: &narrower, policy: self.domain.policy, seed };
-            let found = self.place(&seeker)?;
+            let demand = Demand::new(&narrower, self.domain.policy, seed);
+            let found = self.place(demand)?;
             self.start_at(head, &narrower, &found, (leaf, by_right))
         })
     }
@@ -148,11 +155,11 @@ impl Cycle<'_, '_> {
         &mut self,
         head: &Head,
         shape: &Shape,
-        found: &[Found],
+        found: &[Placed],
         (leaf, by_right): (Row, bool),
     ) -> Option<Amounts> {
         let (world, projects) = (self.snapshot.world, self.projects.as_ref()?);
-        let placements = place::placements(found, &shape.fit, world);
+        let placements = placements(found, &shape.fit, world);
         let charge = projects.charge_at(world, shape, &placements);
         let may = projects.refuses(leaf, &charge, shape.preemptible).is_none()
             && (!by_right || projects.is_entitled(leaf, &charge));
@@ -165,8 +172,8 @@ impl Cycle<'_, '_> {
     /// Whether a job has room in a way once those have left who leave already: it waits for that,
     /// and nobody goes for it in another way.
     fn leaves_room(&mut self, head: &Head, way: &Way<'_>) -> bool {
-        let found = self.among_evictions(head, way, |evictions, ground, seeker| {
-            let found = evictions.leaves_room(ground, seeker);
+        let found = self.among_evictions(head, way, |evictions, ground, demand| {
+            let found = evictions.leaves_room(ground, demand);
             // Nobody after it may have that.
             found.inspect(|found| evictions.claim(found))
         });

@@ -4,7 +4,7 @@
 
 use super::nodes::{each, first};
 use super::{Evictions, Ground, Lent, Search, lent, pauses_any, stays_in_the_way};
-use crate::place::{Found, Seeker};
+use crate::capacity::{Demand, Placed};
 use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Victim};
 
 impl Evictions {
@@ -13,32 +13,32 @@ impl Evictions {
     pub fn lift(
         &mut self,
         ground: Ground<'_, '_>,
-        seeker: &Seeker<'_>,
+        demand: &Demand<'_>,
         unit: (Row, &[u64]),
-        free: Option<&[Found]>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+        free: Option<&[Placed]>,
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
         let (leaf, amounts) = unit;
         let project = ground.projects.project(leaf);
-        let preemptible = seeker.shape.preemptible;
+        let preemptible = demand.shape.preemptible;
         let reclaimer = Reclaimer { project, unit: amounts, preemptible };
         self.rules.gate(&ground.projects.ledger, &reclaimer).ok()?;
-        if self.is_patient(seeker) {
+        if self.is_patient(demand) {
             return None;
         }
-        let found = self.lift_with((ground, seeker), (leaf, reclaimer), free, true);
+        let found = self.lift_with((ground, demand), (leaf, reclaimer), free, true);
         if found.is_some() || !self.lent.get(&true).is_some_and(pauses_any) {
             return found;
         }
-        self.lift_with((ground, seeker), (leaf, reclaimer), free, false)
+        self.lift_with((ground, demand), (leaf, reclaimer), free, false)
     }
 
     fn lift_with(
         &mut self,
-        (ground, seeker): (Ground<'_, '_>, &Seeker<'_>),
+        (ground, demand): (Ground<'_, '_>, &Demand<'_>),
         (leaf, reclaimer): (Row, Reclaimer<'_>),
-        free: Option<&[Found]>,
+        free: Option<&[Placed]>,
         may_pause: bool,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
         let Reclaimer { project, unit, preemptible } = reclaimer;
         let (limited, ..) = ground.projects.bound(leaf, unit, preemptible, &[])?;
         let by_node = self.lent.remove(&may_pause).unwrap_or_else(|| lent(&ground, may_pause));
@@ -66,7 +66,7 @@ impl Evictions {
             it.project != project && !self.gone.contains(&it.job) && !stays_in_the_way(ground, it)
         };
         let below = |it: &Lent| ground.projects.tree.upwards(it.project).any(|row| row == limited);
-        let search = Search { ground, seeker, unit, all: &by_node, may_go: &may_go };
+        let search = Search { ground, demand, unit, all: &by_node, may_go: &may_go };
         let all = each(&by_node, &|it| may_go(it) && below(it));
         let found = match (may_have(&all), free) {
             (false, _) => None,

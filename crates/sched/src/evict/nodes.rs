@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::JobId;
 
-use crate::anywhere::{most_times, share_out};
+use crate::capacity::{Placed, most_times, n_missing, put, share_out, times_on};
 use crate::cost::{Cost, cost};
-use crate::place::{self, Found};
 use crate::preempt::least;
-use crate::site::Site;
+use crate::victim_node::VictimNode;
 
 use super::{Evictions, Judge, Lent, Search};
 
@@ -20,26 +19,24 @@ impl Evictions {
         search: Search<'_, '_, '_>,
         gone: &[Lent],
         judge: &mut Judge<'_>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
         if search.all.is_empty() {
             return None;
         }
-        let fit = &search.seeker.shape.fit;
-        let ranks = match place::n_nodes(fit) {
-            1 => vec![None],
-            _ => (0..fit.gpus.models.len().max(1)).map(Some).collect(),
-        };
-        ranks.into_iter().find_map(|rank| {
-            let spread = self.nodes_of(search, rank, gone.to_vec(), judge);
+        let fit = &search.demand.shape.fit;
+        search.demand.models().into_iter().find_map(|model| {
+            let demand = search.demand.of_model(model);
+            let search = Search { demand: &demand, ..search };
+            let spread = self.nodes_of(search, gone.to_vec(), judge);
             let needs_nobody = spread.as_ref().is_some_and(|(_, all)| all.len() == gone.len());
             if !fit.gang.anywhere || needs_nobody {
                 return spread;
             }
             // Who leaves one node for all tasks may be fewer than those who leave it for each.
-            let together = self.on_one(search, rank, gone, judge);
-            let price = |(found, victims): &(Vec<Found>, Vec<Lent>)| {
+            let together = self.on_one(search, gone, judge);
+            let price = |(found, victims): &(Vec<Placed>, Vec<Lent>)| {
                 let more: Vec<&Lent> = victims.iter().skip(gone.len()).collect();
-                cost(search.ground.projects, &more, search.unit, found[0].board_ix)
+                cost(search.ground.projects, &more, search.unit, found[0].node_pos)
             };
             together.into_iter().chain(spread).min_by(|one, other| price(one).cmp(&price(other)))
         })
@@ -49,20 +46,19 @@ impl Evictions {
     fn on_one(
         &self,
         search: Search<'_, '_, '_>,
-        rank: Option<usize>,
         gone: &[Lent],
         judge: &mut Judge<'_>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let times = search.seeker.n_times();
-        let mut best: Option<(Cost, Found, Vec<Lent>)> = None;
-        for (board_ix, all) in search.all {
-            let node = &search.ground.board.nodes[*board_ix].row.node;
-            if times > search.seeker.shape.fit.most_on(node)
-                || !self.may_be_enough(search, (*board_ix, times), all)
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
+        let times = search.demand.n_units();
+        let mut best: Option<(Cost, Placed, Vec<Lent>)> = None;
+        for (node_pos, all) in search.all {
+            let node = &search.ground.capacity.nodes[*node_pos].row.node;
+            if times > search.demand.shape.fit.most_on(node)
+                || !self.may_be_enough(search, (*node_pos, times), all)
             {
                 continue;
             }
-            let site = Site::new(search.ground, (*board_ix, times), search.seeker, rank, self);
+            let site = VictimNode::new(search.ground, *node_pos, search.demand.times(times), self);
             let option = site.and_then(|site| self.option(search, &site, all, gone, judge));
             let options = best.into_iter().chain(option);
             best = options.min_by(|one, other| one.0.cmp(&other.0));
@@ -76,38 +72,37 @@ impl Evictions {
     fn nodes_of(
         &self,
         search: Search<'_, '_, '_>,
-        rank: Option<usize>,
         mut victims: Vec<Lent>,
         judge: &mut Judge<'_>,
-    ) -> Option<(Vec<Found>, Vec<Lent>)> {
-        let (seeker, fit) = (search.seeker, &search.seeker.shape.fit);
-        let mut found: Vec<Found> = Vec::new();
-        if seeker.n_times() > 1 || !victims.is_empty() {
-            let all = 0..search.ground.board.nodes.len();
-            self.without_more(search, rank, &victims, (all, &mut found));
+    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
+        let (demand, fit) = (search.demand, &search.demand.shape.fit);
+        let mut found: Vec<Placed> = Vec::new();
+        if demand.n_units() > 1 || !victims.is_empty() {
+            let all = 0..search.ground.capacity.nodes.len();
+            self.without_more(search, &victims, (all, &mut found));
             // It waits for those who leave by themselves.
-            if place::n_missing(&found, fit) == 0 {
-                found.sort_by_key(|found| found.board_ix);
+            if n_missing(&found, fit) == 0 {
+                found.sort_by_key(|found| found.node_pos);
                 return (!victims.is_empty()).then_some((found, victims));
             }
         }
         // Where somebody may go who is furthest over its share comes first: what it costs elsewhere
         // is known to be more without a look.
-        let nodes = search.all.iter().filter_map(|(board_ix, all)| {
+        let nodes = search.all.iter().filter_map(|(node_pos, all)| {
             let first = all.iter().find(|it| (search.may_go)(it))?;
-            Some((first.order.saturation, *board_ix, &all[..]))
+            Some((first.order.saturation, *node_pos, &all[..]))
         });
         let mut nodes: Vec<_> = nodes.collect();
-        nodes.sort_by_key(|(saturation, board_ix, _)| (*saturation, *board_ix));
-        while place::n_missing(&found, fit) > 0 {
-            let mut best: Option<(Cost, Found, Vec<Lent>)> = None;
-            for (saturation, board_ix, all) in &nodes {
+        nodes.sort_by_key(|(saturation, node_pos, _)| (*saturation, *node_pos));
+        while n_missing(&found, fit) > 0 {
+            let mut best: Option<(Cost, Placed, Vec<Lent>)> = None;
+            for (saturation, node_pos, all) in &nodes {
                 if best.as_ref().is_some_and(|(cost, ..)| cost.is_below(*saturation)) {
                     break;
                 }
-                let Some(times) = once_more(search, &found, *board_ix) else { continue };
-                if self.may_be_enough(search, (*board_ix, times), all) {
-                    let site = Site::new(search.ground, (*board_ix, times), seeker, rank, self);
+                let Some(times) = once_more(search, &found, *node_pos) else { continue };
+                if self.may_be_enough(search, (*node_pos, times), all) {
+                    let site = VictimNode::new(search.ground, *node_pos, demand.times(times), self);
                     let option =
                         site.and_then(|site| self.option(search, &site, all, &victims, judge));
                     let options = best.into_iter().chain(option);
@@ -115,14 +110,14 @@ impl Evictions {
                 }
             }
             let (_, next, more) = best?;
-            place::put(&mut found, next);
+            put(&mut found, next);
             // Elsewhere there is no more room than there was.
             let left: BTreeSet<usize> =
                 more.iter().flat_map(|it| it.held.keys().copied()).collect();
             victims.extend(more);
-            self.without_more(search, rank, &victims, (left.into_iter(), &mut found));
+            self.without_more(search, &victims, (left.into_iter(), &mut found));
         }
-        found.sort_by_key(|found| found.board_ix);
+        found.sort_by_key(|found| found.node_pos);
         Some((found, victims))
     }
 
@@ -131,16 +126,18 @@ impl Evictions {
     fn may_be_enough(
         &self,
         search: Search<'_, '_, '_>,
-        (board_ix, times): (usize, u32),
+        (node_pos, times): (usize, u32),
         all: &[Lent],
     ) -> bool {
-        let fit = &search.seeker.shape.fit;
-        let here = all.iter().filter_map(|it| it.held.get(&board_ix));
+        let fit = &search.demand.shape.fit;
+        let here = all.iter().filter_map(|it| it.held.get(&node_pos));
         let n_held: usize = here.map(|it| it.devices.len()).sum();
-        let leaves = self.left.as_ref().is_none_or(|left| left.contains(&board_ix))
-            || self.freed.contains_key(&board_ix);
-        let n_free = search.ground.board.nodes[board_ix].n_free;
-        leaves || fit.gpus.share().is_some() || n_free + n_held >= search.seeker.n_devices(times)
+        let leaves = self.left.as_ref().is_none_or(|left| left.contains(&node_pos))
+            || self.freed.contains_key(&node_pos);
+        let n_free = search.ground.capacity.nodes[node_pos].n_free;
+        leaves
+            || fit.gpus.share().is_some()
+            || n_free + n_held >= search.demand.times(times).n_devices()
     }
 
     /// Adds what some nodes have room for where nobody has to go but those who go already, or leave
@@ -148,33 +145,33 @@ impl Evictions {
     fn without_more(
         &self,
         search: Search<'_, '_, '_>,
-        rank: Option<usize>,
         victims: &[Lent],
-        (nodes, found): (impl Iterator<Item = usize>, &mut Vec<Found>),
+        (nodes, found): (impl Iterator<Item = usize>, &mut Vec<Placed>),
     ) {
-        let Search { ground, seeker, .. } = search;
-        let fit = &seeker.shape.fit;
+        let Search { ground, demand, .. } = search;
+        let fit = &demand.shape.fit;
         let gone: Vec<&Lent> = victims.iter().collect();
-        let site =
-            |board_ix: usize, times: u32| Site::new(ground, (board_ix, times), seeker, rank, self);
-        let missing = place::n_missing(found, fit);
-        let room = |board_ix: usize| {
-            let has = place::times_on(found, board_ix);
-            let most = fit.most_on(&ground.board.nodes[board_ix].row.node).saturating_sub(has);
+        let site = |node_pos: usize, times: u32| {
+            VictimNode::new(ground, node_pos, demand.times(times), self)
+        };
+        let missing = n_missing(found, fit);
+        let room = |node_pos: usize| {
+            let has = times_on(found, node_pos);
+            let most = fit.most_on(&ground.capacity.nodes[node_pos].row.node).saturating_sub(has);
             let more = most_times(most.min(missing), |more| {
-                site(board_ix, has + more).is_some_and(|site| site.has_room(&gone))
+                site(node_pos, has + more).is_some_and(|site| site.has_room(&gone))
             });
-            (more > 0).then_some((board_ix, more))
+            (more > 0).then_some((node_pos, more))
         };
         let rooms = nodes.filter_map(room);
         let rooms: Vec<(usize, u32)> = match fit.gang.anywhere {
             true => rooms.collect(),
             false => rooms.take(usize::try_from(missing).unwrap_or(usize::MAX)).collect(),
         };
-        for (board_ix, more) in share_out(missing, &rooms).unwrap_or(rooms) {
-            let times = place::times_on(found, board_ix) + more;
-            let more = site(board_ix, times).and_then(|site| site.found(&gone));
-            more.into_iter().for_each(|more| place::put(found, more));
+        for (node_pos, more) in share_out(missing, &rooms).unwrap_or(rooms) {
+            let times = times_on(found, node_pos) + more;
+            let more = site(node_pos, times).and_then(|site| site.found(&gone));
+            more.into_iter().for_each(|more| put(found, more));
         }
     }
 
@@ -182,11 +179,11 @@ impl Evictions {
     fn option(
         &self,
         search: Search<'_, '_, '_>,
-        site: &Site<'_, '_>,
+        site: &VictimNode<'_, '_>,
         all: &[Lent],
         victims: &[Lent],
         judge: &mut Judge<'_>,
-    ) -> Option<(Cost, Found, Vec<Lent>)> {
+    ) -> Option<(Cost, Placed, Vec<Lent>)> {
         let goes = |it: &Lent| victims.iter().any(|victim| victim.job == it.job);
         let may_go = |it: &&Lent| (search.may_go)(it) && !self.gone.contains(&it.job) && !goes(it);
         let mut all: Vec<&Lent> = all.iter().filter(may_go).collect();
@@ -196,7 +193,7 @@ impl Evictions {
             match judge(&gone) {
                 Ok(()) => {
                     let found = site.found(&gone)?;
-                    let cost = cost(search.ground.projects, &more, search.unit, found.board_ix);
+                    let cost = cost(search.ground.projects, &more, search.unit, found.node_pos);
                     return Some((cost, found, more.into_iter().cloned().collect()));
                 }
                 Err(Some(job)) if more.iter().any(|it| it.job == job) => {
@@ -213,11 +210,11 @@ impl Evictions {
 /// more than it may have.
 pub(crate) fn once_more(
     search: Search<'_, '_, '_>,
-    found: &[Found],
-    board_ix: usize,
+    found: &[Placed],
+    node_pos: usize,
 ) -> Option<u32> {
-    let times = place::times_on(found, board_ix) + 1;
-    let most = search.seeker.shape.fit.most_on(&search.ground.board.nodes[board_ix].row.node);
+    let times = times_on(found, node_pos) + 1;
+    let most = search.demand.shape.fit.most_on(&search.ground.capacity.nodes[node_pos].row.node);
     (times <= most).then_some(times)
 }
 

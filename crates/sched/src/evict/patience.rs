@@ -4,9 +4,8 @@
 use gpool_model::plan::Fit;
 use gpool_model::{JobId, PoolName, ProjectName, Shape};
 
-use crate::place::{Found, Seeker};
-
 use super::Evictions;
+use crate::capacity::{Demand, Placed};
 
 /// Whose jobs, about whom which policy decides, and what they ask.
 pub(crate) type Alike = (ProjectName, Option<u32>, Option<JobId>, Option<PoolName>, Fit);
@@ -20,24 +19,24 @@ fn alike(shape: &Shape) -> (Alike, u64) {
 
 impl Evictions {
     /// Whether one that asks the same, for no longer, and comes first, waits.
-    pub(crate) fn is_patient(&self, seeker: &Seeker<'_>) -> bool {
+    pub(crate) fn is_patient(&self, demand: &Demand<'_>) -> bool {
         if self.patient.is_empty() {
             return false;
         }
-        let (who, takes) = alike(seeker.shape);
+        let (who, takes) = alike(demand.shape);
         self.patient.get(&who).is_some_and(|shortest| takes >= *shortest)
     }
 
     /// It waits.
-    pub(crate) fn be_patient(&mut self, seeker: &Seeker<'_>) {
-        let (who, takes) = alike(seeker.shape);
+    pub(crate) fn be_patient(&mut self, demand: &Demand<'_>) {
+        let (who, takes) = alike(demand.shape);
         let shortest = self.patient.entry(who).or_insert(takes);
         *shortest = takes.min(*shortest);
     }
 
     /// It waits for those to leave who are where it finds room then: nobody after it may have that.
-    pub(crate) fn wait_for(&mut self, seeker: &Seeker<'_>, found: &Found) {
+    pub(crate) fn wait_for(&mut self, demand: &Demand<'_>, found: &Placed) {
         self.claim(found);
-        self.be_patient(seeker);
+        self.be_patient(demand);
     }
 }

@@ -1,14 +1,14 @@
-//! What a node has, or a task needs, beside devices.
+//! Host resources: CPU cores, memory and task slots.
 
 use gpool_model::plan::Fit;
 use gpool_model::{Allocation, JobSpec, ResourceKind, Resources};
 use gpool_world::{Free, NodeRow};
 
-use crate::anywhere::most_times;
+use super::task_spread::most_times;
 
-/// What a node has, or a task needs, beside devices.
+/// Amounts of CPU cores, memory and task slots.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Room {
+pub(crate) struct HostResources {
     cpus: i64,
     memory: i64,
     tasks: i64,
@@ -20,8 +20,8 @@ pub(crate) struct Room {
 
 const WHOLE_NODE: i64 = Resources::WHOLE_NODE.cast_signed();
 
-impl Room {
-    /// What is free of it at once; below zero where more is booked than there is.
+impl HostResources {
+    /// What is free on a node now; negative if more is booked than the node has.
     pub fn of(row: &NodeRow) -> Self {
         let amount = |free: Free| free.now.min(free.later);
         Self {
@@ -33,13 +33,13 @@ impl Room {
         }
     }
 
-    /// What there is of it, whoever has it now.
+    /// The whole capacity of a node.
     pub fn of_capacity(row: &NodeRow) -> Self {
         let plain = i64::try_from(row.node.plain_tasks()).unwrap_or(i64::MAX);
         Self { node: WHOLE_NODE, plain, ..Self::beside_node(&row.node.capacity) }
     }
 
-    /// What all tasks of that fit book that one node gets at once.
+    /// What one unit of a fit books on a node: all its tasks there.
     pub fn needed(fit: &Fit) -> Self {
         let n_tasks = i64::from(fit.gang.tasks_per_node);
         let amount = |of: u64| i64::try_from(of).unwrap_or(i64::MAX).saturating_mul(n_tasks);
@@ -49,7 +49,7 @@ impl Room {
         Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks, plain, node }
     }
 
-    /// The product; one whole node is enough for any number of tasks of one job.
+    /// The product. One whole node is enough for any number of units of one job.
     pub fn times(self, times: u32) -> Self {
         let amount = |of: i64| of.saturating_mul(i64::from(times));
         Self {
@@ -61,7 +61,7 @@ impl Room {
         }
     }
 
-    /// How many times this is there of what is available, at most `most`.
+    /// How many times this fits into `available`, at most `most`.
     pub fn times_in(self, available: Self, most: u32) -> u32 {
         most_times(most, |times| self.times(times).first_short(available).is_none())
     }
@@ -73,7 +73,7 @@ impl Room {
         Self { node, plain, ..Self::beside_node(&allocation.resources) }
     }
 
-    /// What a task of a job books while it is paused.
+    /// What a task of a paused job books.
     pub fn booked_paused(spec: &JobSpec) -> Self {
         let booked = Self::beside_node(&spec.resources_paused());
         let plain = if spec.gpus.is_none() { booked.tasks } else { 0 };
@@ -92,13 +92,13 @@ impl Room {
         }
     }
 
-    /// The first kind of which `available` has less than this. Who needs nothing of a kind is not
-    /// kept out by others who took too much.
+    /// The first kind of which `available` has less than this. A demand that needs nothing of a
+    /// kind fits even where that kind is overbooked.
     pub fn first_short(self, available: Self) -> Option<ResourceKind> {
         self.first_short_with(Self::default(), available)
     }
 
-    /// The same where others are to have `held` as well.
+    /// The same beside an amount that is held for others.
     pub fn first_short_with(self, held: Self, available: Self) -> Option<ResourceKind> {
         let kinds = [
             ResourceKind::Node,
@@ -113,12 +113,12 @@ impl Room {
         })
     }
 
-    /// Thousandths of cores; nothing where it is below zero.
+    /// Thousandths of cores; 0 if negative.
     pub fn cpus(self) -> u64 {
         u64::try_from(self.cpus).unwrap_or(0)
     }
 
-    /// How much of one kind; nothing where it is below zero.
+    /// The amount of one kind; 0 if negative.
     pub fn get(self, kind: &ResourceKind) -> u64 {
         u64::try_from(self.amount(kind)).unwrap_or(0)
     }

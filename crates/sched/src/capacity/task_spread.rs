@@ -1,9 +1,8 @@
-//! Tasks that may be on any nodes: how many of them each node gets.
+//! The spread of tasks that may share nodes: how many units each node gets.
 
-/// Which nodes get what a job asks for `n` times in all, and how often each; `None` if there is too
-/// little room. `rooms` are nodes, the preferred ones first, and how many times each has room. As
-/// few nodes as it can be: those with the most room are filled, and the last one is the one with
-/// the least room that is enough for the rest.
+/// Spreads `n` units over as few nodes as possible; `None` if there is too little room. `rooms` are
+/// nodes, the preferred ones first, with the number of units that fit. The nodes with the most room
+/// are filled; the last one is the node with the least room that is enough for the rest.
 pub(crate) fn share_out(n: u32, rooms: &[(usize, u32)]) -> Option<Vec<(usize, u32)>> {
     let mut rooms: Vec<(usize, u32)> =
         rooms.iter().copied().filter(|(_, room)| *room > 0).collect();
@@ -23,7 +22,7 @@ pub(crate) fn share_out(n: u32, rooms: &[(usize, u32)]) -> Option<Vec<(usize, u3
     None
 }
 
-/// How many times something fits, at most `most`: where it does not fit so many times it does not
+/// Returns how many times something fits, at most `most`. If it does not fit n times, it must not
 /// fit more often.
 pub(crate) fn most_times(most: u32, fits: impl Fn(u32) -> bool) -> u32 {
     if most == 0 || !fits(1) {

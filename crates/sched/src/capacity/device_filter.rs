@@ -1,24 +1,24 @@
-//! Whether a device may be given to new work at all, free or not.
+//! The filter of devices that new work must not have, free or not.
 
 use gpool_model::{DeviceHealth, DeviceProcess, Drain};
 use gpool_world::NodeRow;
 
-/// What keeps a device from new work.
+/// Why a device is not available for new work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unusable<'a> {
     /// It is faulty, lost or does not answer.
     Unhealthy(&'a DeviceHealth),
     /// A process that gpool did not start uses it.
     Unmanaged(&'a DeviceProcess),
-    /// An admin keeps it from new work.
+    /// An admin excludes it from new work.
     NotAllowed,
-    /// An admin empties it, or its node.
+    /// An admin drains it or its node.
     Drained(&'a Drain),
     /// It is divided into MIG instances, so there is no whole device to give.
     Divided,
 }
 
-/// What keeps a device of a node from new work; `None` if nothing does.
+/// Returns why a device of a node is not available for new work; `None` if it is.
 #[must_use]
 pub fn unusable(row: &NodeRow, device_ix: usize) -> Option<Unusable<'_>> {
     let device = &row.node.devices[device_ix];

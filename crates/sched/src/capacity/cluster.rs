@@ -1,0 +1,124 @@
+//! The free capacity of all nodes while a plan is made: flat counters, taken from the world and
+//! updated by each decision. A full node costs next to nothing: its devices are not read.
+
+use std::collections::BTreeSet;
+
+use gpool_model::plan::Fit;
+use gpool_model::{Decision, Device, GpuRequest, JobId, NodeName};
+use gpool_world::{FreedOn, NodeIx, NodeRow, World};
+
+use super::node::{ModelRanks, NodeCapacity};
+use super::placed::Placed;
+
+/// The free capacity of all nodes, in the order of their names.
+pub(crate) struct Capacity<'a> {
+    pub nodes: Vec<NodeCapacity<'a>>,
+    /// Positions of the nodes that take work by how many devices are free there, ascending.
+    by_free: Vec<Vec<usize>>,
+    /// One device of each kind that is free somewhere. All of a kind have the same rank in a
+    /// request.
+    kinds: Vec<&'a Device>,
+    /// Positions by [`NodeIx`].
+    by_ix: Vec<usize>,
+}
+
+impl<'a> Capacity<'a> {
+    pub fn new(world: &'a World) -> Self {
+        let mut capacity = Self {
+            nodes: Vec::with_capacity(world.nodes().len()),
+            by_free: vec![Vec::new()],
+            kinds: Vec::new(),
+            by_ix: vec![0; world.nodes().len()],
+        };
+        for (node_pos, (ix, row)) in world.nodes_by_name().enumerate() {
+            let node = capacity.node(ix, row);
+            if row.node.takes_work() {
+                capacity.list(node.n_free).push(node_pos);
+            }
+            capacity.by_ix[ix.0] = node_pos;
+            capacity.nodes.push(node);
+        }
+        capacity
+    }
+
+    /// Returns the position of a node.
+    pub fn position(&self, world: &World, node: &NodeName) -> Option<usize> {
+        world.node_ix(node).map(|NodeIx(ix)| self.by_ix[ix])
+    }
+
+    /// Returns the position of a node where a job ends, and the number of devices that it frees.
+    pub fn freed(&self, FreedOn { node: NodeIx(ix), n_devices }: FreedOn) -> (usize, usize) {
+        (self.by_ix[ix], n_devices)
+    }
+
+    fn node(&mut self, ix: NodeIx, row: &'a NodeRow) -> NodeCapacity<'a> {
+        let mut node = NodeCapacity::new(ix, row);
+        if row.n_whole > 0 {
+            let kinds = row.node.devices.iter().map(|device| self.kind_of(device)).collect();
+            node.open(kinds);
+        }
+        node
+    }
+
+    fn kind_of(&mut self, device: &'a Device) -> usize {
+        let alike = |it: &&Device| {
+            (&it.model, it.memory, it.instance.is_some())
+                == (&device.model, device.memory, device.instance.is_some())
+        };
+        self.kinds.iter().position(alike).unwrap_or_else(|| {
+            self.kinds.push(device);
+            self.kinds.len() - 1
+        })
+    }
+
+    fn list(&mut self, n_free: usize) -> &mut Vec<usize> {
+        if self.by_free.len() <= n_free {
+            self.by_free.resize(n_free + 1, Vec::new());
+        }
+        &mut self.by_free[n_free]
+    }
+
+    /// Positions of nodes that take work and have at least `n_least` free devices: the nodes with
+    /// the fewest first, then by name.
+    pub fn with_free(&self, n_least: usize) -> impl Iterator<Item = usize> {
+        self.by_free.iter().skip(n_least).flatten().copied()
+    }
+
+    /// The largest number of free devices of one node that takes work.
+    pub fn most_free(&self) -> usize {
+        self.by_free.iter().rposition(|nodes| !nodes.is_empty()).unwrap_or(0)
+    }
+
+    /// The rank of each kind of device in a request.
+    pub fn ranks(&self, gpus: &GpuRequest) -> ModelRanks {
+        ModelRanks::new(self.kinds.iter().map(|device| gpus.rank_of(device)), gpus)
+    }
+
+    /// Positions of the evictions among these decisions that free a device of a place.
+    pub fn frees(&self, decisions: &[Decision], found: &[Placed]) -> Vec<u32> {
+        let holders = found.iter().flat_map(|found| {
+            let devices = &self.nodes[found.node_pos].row.devices;
+            found.devices.iter().flat_map(|ix| &devices[*ix].holders).map(|task| task.job)
+        });
+        let holders: BTreeSet<JobId> = holders.collect();
+        let frees = (0u32..).zip(decisions).filter_map(|(at, decision)| match decision {
+            Decision::Evict { job, .. } if holders.contains(job) => Some(at),
+            _ => None,
+        });
+        frees.collect()
+    }
+
+    /// Books what a job gets of a node.
+    pub fn book(&mut self, placed: &Placed, fit: &Fit) {
+        let node = &mut self.nodes[placed.node_pos];
+        let before = node.n_free;
+        node.book(placed, fit);
+        let after = node.n_free;
+        if after < before {
+            let at = |list: &[usize]| list.partition_point(|pos| *pos < placed.node_pos);
+            let (from, to) = (at(&self.by_free[before]), at(self.list(after)));
+            self.by_free[before].remove(from);
+            self.by_free[after].insert(to, placed.node_pos);
+        }
+    }
+}

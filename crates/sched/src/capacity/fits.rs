@@ -1,0 +1,250 @@
+//! Whether a demand fits on a node, and on which devices.
+
+use gpool_model::{Bytes, Timestamp};
+use gpool_node::seating::{Seat, fits, seat};
+
+use super::cluster::Capacity;
+use super::demand::Demand;
+use super::device_filter::unusable;
+use super::holds::{Departure, DeviceUse, Holds};
+use super::host_resources::HostResources;
+use super::node::{ModelRanks, NodeCapacity};
+use super::placed::Placed;
+
+/// Capacity beside what is held, at the time of a plan.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a, 'b> {
+    pub now: Timestamp,
+    pub capacity: &'b Capacity<'a>,
+    pub holds: &'b Holds<'a>,
+    /// Expected departures from a node, the earliest first.
+    pub departures: &'b dyn Fn(usize) -> Vec<Departure>,
+}
+
+impl<'a, 'b> View<'a, 'b> {
+    /// Returns a node as a candidate for a demand that starts now.
+    pub fn candidate(&self, demand: Demand<'b>, node_pos: usize) -> Option<Candidate<'a, 'b>> {
+        let departures = || (self.departures)(node_pos);
+        Candidate::new(demand, (node_pos, self.capacity), self.now, self.holds, &departures)
+    }
+}
+
+/// Host resources and parts of devices that jobs give back on a node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Freed {
+    pub host: HostResources,
+    /// Positions of devices, with the number of holders that leave and their bytes of its memory.
+    /// Nodes have few devices: a search in a list is faster than a map.
+    devices: Vec<(usize, (usize, i128))>,
+    n_uses: usize,
+}
+
+impl Freed {
+    /// One holder leaves a device, with that much of its memory.
+    pub fn add_device(&mut self, device_ix: usize, memory: Bytes) {
+        let memory = i128::from(memory.get());
+        match self.devices.iter_mut().find(|(ix, _)| *ix == device_ix) {
+            Some((_, (n, sum))) => (*n, *sum) = (*n + 1, *sum + memory),
+            None => self.devices.push((device_ix, (1, memory))),
+        }
+        self.n_uses += 1;
+    }
+
+    /// Adds what a departure gives back.
+    pub fn add(&mut self, departure: &Departure) {
+        departure.uses.iter().for_each(|it| self.add_device(it.device_ix, it.memory));
+        self.host = self.host.more(departure.room);
+    }
+
+    /// Whether a holder leaves that device.
+    pub fn has_device(&self, device_ix: usize) -> bool {
+        self.devices.iter().any(|(ix, _)| *ix == device_ix)
+    }
+
+    /// Number of device parts that are given back.
+    pub fn n_uses(&self) -> usize {
+        self.n_uses
+    }
+
+    fn of(&self, device_ix: usize) -> (usize, i128) {
+        let found = self.devices.iter().find(|(ix, _)| *ix == device_ix);
+        found.map(|(_, freed)| *freed).unwrap_or_default()
+    }
+}
+
+/// Which jobs have left a node when the demand starts there.
+#[derive(Clone, Copy)]
+pub(crate) enum Departures<'d> {
+    /// These, which leave now or are made to leave for the demand.
+    Leaving(&'d Freed),
+    /// These, which are expected to end by a time in the future. How full devices will be then is
+    /// unknown, so all devices that have room count alike.
+    Expected(&'d Freed),
+}
+
+impl Departures<'_> {
+    fn freed(&self) -> &Freed {
+        match self {
+            Self::Leaving(freed) | Self::Expected(freed) => freed,
+        }
+    }
+}
+
+/// One node for one demand at one time, beside what is held there.
+pub(crate) struct Candidate<'a, 'b> {
+    /// Position of the node in the capacity.
+    pub node_pos: usize,
+    node: &'b NodeCapacity<'a>,
+    pub demand: Demand<'b>,
+    /// Devices that the demand may not have, by position, ascending.
+    closed: Vec<usize>,
+}
+
+impl<'a, 'b> Candidate<'a, 'b> {
+    /// Returns the candidate unless the node's state, the demand's filters or holds exclude the
+    /// node. `departures` are all that are expected on it.
+    pub fn new(
+        demand: Demand<'b>,
+        (node_pos, capacity): (usize, &'b Capacity<'a>),
+        at: Timestamp,
+        holds: &Holds<'a>,
+        departures: &dyn Fn() -> Vec<Departure>,
+    ) -> Option<Self> {
+        let node = &capacity.nodes[node_pos];
+        if !node.takes(demand.fit()) {
+            return None;
+        }
+        let mut closed = match holds.has(node_pos) {
+            false => Vec::new(),
+            true => holds.closed((node_pos, node), &demand, at, departures)?,
+        };
+        node.close_others(demand.fit(), &mut closed);
+        Some(Self { node_pos, node, demand, closed })
+    }
+
+    /// Excludes more devices, such as those that other jobs claim.
+    pub fn close(&mut self, devices: impl Iterator<Item = usize>) {
+        self.closed.extend(devices);
+        self.closed.sort_unstable();
+    }
+
+    /// Whether the demand fits once these jobs have left.
+    pub fn fits(&self, departures: Departures<'_>) -> bool {
+        self.has_host(departures) && fits(&self.seats(departures), &self.demand.gpus())
+    }
+
+    /// What the demand gets of the node once these jobs have left; `None` if it does not fit.
+    pub fn place(&self, departures: Departures<'_>) -> Option<Placed> {
+        self.place_where(departures, &|_| true)
+    }
+
+    /// The same on devices, by position, that pass a test.
+    pub fn place_where(
+        &self,
+        departures: Departures<'_>,
+        test: &dyn Fn(usize) -> bool,
+    ) -> Option<Placed> {
+        if !self.has_host(departures) {
+            return None;
+        }
+        let mut seats = self.seats(departures);
+        seats.iter_mut().enumerate().filter(|(ix, _)| !test(*ix)).for_each(|(_, it)| close(it));
+        let Demand { policy, seed, .. } = self.demand;
+        let devices = seat(&seats, &self.demand.gpus(), policy.device_strategy, seed)?;
+        Some(Placed::new((self.node_pos, self.node), devices, &self.demand))
+    }
+
+    /// The number of devices that a demand on free capacity opens: devices that nobody uses yet and
+    /// of which it takes a part. `None` if it does not fit there; told from counters.
+    pub fn n_opened(&self, ranks: &ModelRanks) -> Option<usize> {
+        let model = self.demand.model?;
+        let n_devices = self.demand.n_devices();
+        let n_free = self.node.n_free_beside(ranks, model, &self.closed);
+        let gpus = &self.demand.fit().gpus;
+        let (n_with_room, n_opened) = match self.demand.share() {
+            None => (n_free, 0),
+            Some(share) => {
+                let n = self.node.n_with_room(gpus, share, Some(model), &self.closed);
+                (n, n_devices.saturating_sub(n - n_free))
+            }
+        };
+        (n_with_room >= n_devices).then_some(n_opened)
+    }
+
+    fn has_host(&self, departures: Departures<'_>) -> bool {
+        let free = self.node.free.more(departures.freed().host);
+        self.demand.host().first_short(free).is_none()
+    }
+
+    /// The node's devices once these jobs have left.
+    fn seats(&self, departures: Departures<'_>) -> Vec<Seat<'a>> {
+        let Demand { model, .. } = self.demand;
+        let gpus = &self.demand.fit().gpus;
+        let of_model =
+            |device| model.is_none() || gpus.models.len() < 2 || gpus.rank_of(device) == model;
+        let devices = self.node.row.node.devices.iter().enumerate();
+        let seats = devices.map(|(ix, device)| {
+            let mut seat = self.device(ix, departures);
+            if !of_model(device) {
+                close(&mut seat);
+            }
+            seat
+        });
+        seats.collect()
+    }
+
+    fn device(&self, ix: usize, departures: Departures<'_>) -> Seat<'a> {
+        let (node, row) = (self.node, self.node.row);
+        let device = &row.node.devices[ix];
+        let is_open = self.closed.binary_search(&ix).is_err() && unusable(row, ix).is_none();
+        let (n_holders, memory) = left_on(node, ix, departures.freed());
+        let is_free = is_open && n_holders == 0;
+        let room = Bytes::new(u64::try_from(memory.max(0)).unwrap_or(0));
+        match departures {
+            Departures::Leaving(_) => {
+                // A device that a job has as a whole is shared only once that job has left.
+                let takes_shares = row.is_whole(ix) || row.is_shared(ix) || is_free;
+                let room = if is_open && takes_shares { room } else { Bytes::ZERO };
+                Seat { device, is_free, is_busy: !is_free && node.is_busy(ix), room }
+            }
+            Departures::Expected(_) => {
+                let has_room = match self.demand.share() {
+                    None => is_free,
+                    Some(share) => is_open && share.memory_of(device.memory) <= room,
+                };
+                let room = if has_room { device.memory } else { Bytes::ZERO };
+                Seat { device, is_free: has_room, is_busy: false, room }
+            }
+        }
+    }
+}
+
+/// Holders that stay on a device, and bytes of its memory that nobody has then.
+fn left_on(node: &NodeCapacity<'_>, device_ix: usize, freed: &Freed) -> (usize, i128) {
+    let (n_freed, memory) = freed.of(device_ix);
+    let n_holders = node.n_holders(device_ix).saturating_sub(n_freed);
+    (n_holders, node.memory_left(device_ix) + memory)
+}
+
+/// Whether a device has room for a use once `freed` was given back, beside what is held of it.
+pub(super) fn device_fits(
+    node: &NodeCapacity<'_>,
+    wanted: DeviceUse,
+    freed: &Freed,
+    held: &[DeviceUse],
+) -> bool {
+    let mut held = held.iter().filter(|it| it.device_ix == wanted.device_ix);
+    let (n_holders, memory) = left_on(node, wanted.device_ix, freed);
+    if wanted.is_whole {
+        return held.next().is_none() && n_holders == 0;
+    }
+    let of_shares = held
+        .try_fold(0_i128, |sum, it| (!it.is_whole).then_some(sum + i128::from(it.memory.get())));
+    of_shares.is_some_and(|sum| i128::from(wanted.memory.get()) <= memory - sum)
+}
+
+/// Takes a device for one that is not there.
+fn close(seat: &mut Seat<'_>) {
+    seat.is_free = false;
+    seat.room = Bytes::ZERO;
+}

@@ -1,0 +1,347 @@
+//! Capacity that is held from some time on: planned starts, reservations, maintenance windows. One
+//! mechanism for all three: a job that a hold does not admit may use held capacity only before the
+//! hold begins or after it ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::{
+    Bytes, GpuRequest, JobId, Millis, Policy, Reason, Reservation, Shape, Timestamp,
+};
+use gpool_world::{ExpectedEnd, Snapshot};
+
+use super::cluster::Capacity;
+use super::demand::Demand;
+use super::fits::{Freed, device_fits};
+use super::host_resources::HostResources;
+use super::node::NodeCapacity;
+
+/// A stretch of time; without an end it lasts forever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub from: Timestamp,
+    pub until: Option<Timestamp>,
+}
+
+impl Span {
+    pub fn new(from: Timestamp, length: Option<Millis>) -> Self {
+        Self { from, until: length.map(|length| from.after(length)) }
+    }
+
+    fn meets(self, other: Self) -> bool {
+        let before = |one: Self, other: Self| one.until.is_some_and(|until| until <= other.from);
+        !before(self, other) && !before(other, self)
+    }
+}
+
+/// Capacity that is held on one node.
+#[derive(Debug, Clone)]
+pub(crate) enum Hold<'a> {
+    /// For the planned start of a job.
+    Start { job: JobId, uses: Vec<DeviceUse>, room: HostResources, span: Span },
+    /// For jobs that a reservation admits; without devices, the whole node.
+    Reserved { by: &'a Reservation, devices: Option<Vec<usize>> },
+}
+
+impl Hold<'_> {
+    /// The time in which it holds capacity from a job that runs in `span`, if the two meet. No
+    /// start is planned on a reservation for others, even after its end: that would assume its jobs
+    /// to be gone by then, and jobs without a time limit could never use it.
+    fn conflict(&self, span: Span, now: Timestamp) -> Option<Span> {
+        let kept = match self {
+            Self::Start { span, .. } => *span,
+            Self::Reserved { by, .. } if span.from > now && !by.is_maintenance() => {
+                Span { from: by.occurrence(now)?.from, until: None }
+            }
+            Self::Reserved { by, .. } => {
+                let window = by.occurrence(span.from)?;
+                Span { from: window.from, until: window.until }
+            }
+        };
+        kept.meets(span).then_some(kept)
+    }
+
+    fn admits(&self, shape: &Shape) -> bool {
+        match self {
+            Self::Start { .. } => false,
+            Self::Reserved { by, .. } => by.whom.admits(shape),
+        }
+    }
+
+    /// When it ends, at or after a time.
+    fn until(&self, at: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Start { span, .. } => span.until,
+            Self::Reserved { by, .. } => by.occurrence(at)?.until,
+        }
+    }
+
+    /// Why a job waits that it keeps out.
+    fn reason(&self, node: &NodeCapacity<'_>, shape: &Shape, now: Timestamp) -> Reason {
+        match self {
+            Self::Start { job, span, .. } => {
+                Reason::WouldDelay { job: *job, planned_at: span.from }
+            }
+            Self::Reserved { by, devices } => {
+                let (reservation, node_name) = (by.name.clone(), node.name().clone());
+                let window = by.occurrence(now).unwrap_or(by.window);
+                let (from, until) = (window.from, window.until);
+                if by.is_maintenance() {
+                    return Reason::MaintenanceSoon { reservation, node: node_name, from, until };
+                }
+                let gpus = &shape.fit.gpus;
+                let asked = |ix: &usize| gpus.rank_of(&node.row.node.devices[*ix]).is_some();
+                let all = 0..node.row.node.devices.len();
+                let n_devices = match devices {
+                    _ if gpus.n_devices() == 0 => 0,
+                    Some(devices) => devices.iter().filter(|ix| asked(ix)).count(),
+                    None => all.filter(asked).count(),
+                };
+                let n_devices = u32::try_from(n_devices).unwrap_or(u32::MAX);
+                let node = node_name;
+                Reason::ReservedForOther { reservation, node, n_devices, from, until }
+            }
+        }
+    }
+}
+
+/// What a job has of one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeviceUse {
+    pub device_ix: usize,
+    /// Bytes of its memory; all of it if the device is used as a whole.
+    pub memory: Bytes,
+    pub is_whole: bool,
+}
+
+impl DeviceUse {
+    /// What a task with that request has of a device.
+    pub fn of(gpus: &GpuRequest, node: &NodeCapacity<'_>, device_ix: usize) -> Self {
+        let memory = node.row.node.devices[device_ix].memory;
+        match gpus.share() {
+            None => Self { device_ix, memory, is_whole: true },
+            Some(share) => Self { device_ix, memory: share.memory_of(memory), is_whole: false },
+        }
+    }
+}
+
+/// What a job gives back on a node, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Departure {
+    pub end: ExpectedEnd,
+    pub node_pos: usize,
+    pub uses: Vec<DeviceUse>,
+    pub room: HostResources,
+}
+
+/// All holds, by position of the node in the capacity.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Holds<'a> {
+    by_node: BTreeMap<usize, Vec<Hold<'a>>>,
+    /// The reservations that are not over.
+    reservations: Vec<&'a Reservation>,
+    /// Whether only reserved devices are given out.
+    reserved_only: bool,
+    now: Timestamp,
+}
+
+impl<'a> Holds<'a> {
+    /// Holds the reservations that are not over.
+    pub fn of(snapshot: &Snapshot<'a>, policy: &Policy, capacity: &Capacity<'a>) -> Self {
+        let reserved_only = policy.reserved_only;
+        let mut holds = Self { now: snapshot.now, reserved_only, ..Self::default() };
+        for by in snapshot.world.reservations().values() {
+            if by.is_over(snapshot.now) {
+                continue;
+            }
+            holds.reservations.push(by);
+            for node in by.what.nodes.iter().chain(by.what.devices.keys()) {
+                let Some(node_pos) = capacity.position(snapshot.world, node) else { continue };
+                let devices = (!by.what.has_node(node)).then(|| {
+                    let all = capacity.nodes[node_pos].row.node.devices.iter().enumerate();
+                    let reserved = all.filter(|(_, device)| by.what.has_device(node, &device.uuid));
+                    reserved.map(|(ix, _)| ix).collect()
+                });
+                holds.add(node_pos, Hold::Reserved { by, devices });
+            }
+        }
+        holds
+    }
+
+    pub fn add(&mut self, node_pos: usize, hold: Hold<'a>) {
+        self.by_node.entry(node_pos).or_default().push(hold);
+    }
+
+    /// Nodes with holds, of `n_nodes`.
+    pub fn nodes(&self, n_nodes: usize) -> impl Iterator<Item = usize> + '_ {
+        let all = if self.reserved_only { 0..n_nodes } else { 0..0 };
+        let some = self.by_node.keys().copied().filter(|_| !self.reserved_only);
+        all.chain(some)
+    }
+
+    /// Whether there are reservations.
+    pub fn are_reserved(&self) -> bool {
+        self.reserved_only || !self.reservations.is_empty()
+    }
+
+    pub fn has(&self, node_pos: usize) -> bool {
+        self.reserved_only || self.by_node.contains_key(&node_pos)
+    }
+
+    /// Times of planned starts on a node.
+    pub fn starts(&self, node_pos: usize) -> impl Iterator<Item = Timestamp> {
+        let here = self.by_node.get(&node_pos).into_iter().flatten();
+        here.filter_map(|hold| match hold {
+            Hold::Start { span, .. } => Some(span.from),
+            Hold::Reserved { .. } => None,
+        })
+    }
+
+    /// The devices of a node, by position, that are reserved for work of a shape at a moment.
+    fn own(
+        &self,
+        (node_pos, node): (usize, &NodeCapacity<'_>),
+        shape: &Shape,
+        at: Timestamp,
+    ) -> BTreeSet<usize> {
+        let here = self.by_node.get(&node_pos).into_iter().flatten();
+        let own = here.filter_map(|hold| match hold {
+            Hold::Reserved { by, devices } => {
+                let window = by.occurrence(at)?;
+                let is_own = !by.is_maintenance() && window.from <= at && by.whom.admits(shape);
+                let all = || (0..node.row.node.devices.len()).collect();
+                is_own.then(|| devices.clone().unwrap_or_else(all))
+            }
+            Hold::Start { .. } => None,
+        });
+        own.flatten().collect()
+    }
+
+    /// Why a job waits where only reserved devices are given out.
+    pub fn not_reserved(&self, capacity: &Capacity<'_>, shape: &Shape) -> Option<Reason> {
+        if !self.reserved_only || shape.fit.gpus.is_none() {
+            return None;
+        }
+        let asked = |node: &NodeCapacity<'_>, ix: &usize| {
+            shape.fit.gpus.rank_of(&node.row.node.devices[*ix]).is_some()
+        };
+        let nodes = capacity.nodes.iter().enumerate().map(|(node_pos, node)| {
+            let own = self.own((node_pos, node), shape, self.now);
+            own.into_iter().filter(|ix| asked(node, ix)).count()
+        });
+        let reserved = u64::try_from(nodes.sum::<usize>()).unwrap_or(u64::MAX);
+        Some(Reason::NotReserved { reserved })
+    }
+
+    /// Positions of the reservations that admit a shape. Shapes with the same list can use the same
+    /// capacity.
+    pub fn access(&self, shape: &Shape) -> Vec<usize> {
+        let all = self.reservations.iter().enumerate();
+        all.filter(|(_, by)| by.whom.admits(shape)).map(|(at, _)| at).collect()
+    }
+
+    /// Times after `from` at which a hold ends, or begins for the jobs that it admits.
+    pub fn releases(&self, node_pos: usize, from: Timestamp) -> Vec<Timestamp> {
+        let here = self.by_node.get(&node_pos).into_iter().flatten();
+        let given = |hold: &Hold<'_>| match hold {
+            Hold::Reserved { by, .. } if self.reserved_only => Some(by.occurrence(from)?.from),
+            Hold::Reserved { .. } | Hold::Start { .. } => None,
+        };
+        let all = here.flat_map(|hold| hold.until(from).into_iter().chain(given(hold)));
+        all.filter(|at| *at > from).collect()
+    }
+
+    /// Returns the devices of a node, by position, that are held from a demand that starts at `at`;
+    /// `None` if the node has too few other resources beside holds. `departures` are all that are
+    /// expected on the node.
+    pub fn closed(
+        &self,
+        (node_pos, node): (usize, &NodeCapacity<'_>),
+        demand: &Demand<'_>,
+        at: Timestamp,
+        departures: &dyn Fn() -> Vec<Departure>,
+    ) -> Option<Vec<usize>> {
+        let span = demand.span(at);
+        let mut closed = Vec::new();
+        let mut starts = Vec::new();
+        for hold in self.by_node.get(&node_pos).into_iter().flatten() {
+            let Some(conflict) =
+                hold.conflict(span, self.now).filter(|_| !hold.admits(demand.shape))
+            else {
+                continue;
+            };
+            match hold {
+                Hold::Reserved { devices: None, .. } => return None,
+                Hold::Reserved { devices: Some(devices), .. } => closed.extend(devices),
+                Hold::Start { uses, room, .. } => starts.push(Start { uses, room, of: conflict }),
+            }
+        }
+        if self.reserved_only {
+            let own = self.own((node_pos, node), demand.shape, span.from);
+            closed.extend((0..node.row.node.devices.len()).filter(|ix| !own.contains(ix)));
+        }
+        if !starts.is_empty() {
+            closed.extend(held_by_starts(node, demand, span, &starts, &departures())?);
+        }
+        closed.sort_unstable();
+        closed.dedup();
+        Some(closed)
+    }
+
+    /// Why a job waits that would fit on a node without its holds: the hold that begins first of
+    /// those that keep the job out.
+    pub fn reason(
+        &self,
+        node: (usize, &NodeCapacity<'_>),
+        shape: &Shape,
+        now: Timestamp,
+    ) -> Option<Reason> {
+        let (node_pos, node) = node;
+        let span = Span::new(now, shape.takes);
+        let here = self.by_node.get(&node_pos).into_iter().flatten();
+        let conflicts = here.filter(|hold| !hold.admits(shape));
+        let conflicts = conflicts.filter_map(|hold| Some((hold.conflict(span, now)?.from, hold)));
+        let (_, first) = conflicts.min_by_key(|(from, _)| *from)?;
+        Some(first.reason(node, shape, now))
+    }
+}
+
+/// What one planned start holds on a node.
+struct Start<'a> {
+    uses: &'a [DeviceUse],
+    room: &'a HostResources,
+    of: Span,
+}
+
+/// Returns the devices that planned starts hold from a demand; `None` if they hold its host
+/// resources.
+fn held_by_starts(
+    node: &NodeCapacity<'_>,
+    demand: &Demand<'_>,
+    span: Span,
+    starts: &[Start<'_>],
+    departures: &[Departure],
+) -> Option<Vec<usize>> {
+    let mut closed = Vec::new();
+    // Free capacity falls only where a hold begins.
+    let begins = starts.iter().map(|start| start.of.from.max(span.from));
+    for at in begins.chain([span.from]) {
+        let mut freed = Freed::default();
+        let ended = departures.iter().filter(|departure| departure.end.at <= at);
+        ended.for_each(|departure| freed.add(departure));
+        let is_held = |start: &&Start<'_>| {
+            start.of.from <= at && start.of.until.is_none_or(|until| at < until)
+        };
+        let held = || starts.iter().filter(is_held);
+        let host = held().fold(HostResources::default(), |sum, start| sum.more(*start.room));
+        if demand.host().first_short_with(host, node.free.more(freed.host)).is_some() {
+            return None;
+        }
+        let held: Vec<DeviceUse> = held().flat_map(|start| start.uses.iter().copied()).collect();
+        let of_starts: BTreeSet<usize> = held.iter().map(|it| it.device_ix).collect();
+        let gpus = &demand.fit().gpus;
+        let is_closed =
+            |ix: &usize| !device_fits(node, DeviceUse::of(gpus, node, *ix), &freed, &held);
+        closed.extend(of_starts.into_iter().filter(is_closed));
+    }
+    Some(closed)
+}

@@ -1,0 +1,219 @@
+//! The free capacity of one node while a plan is made.
+
+use std::collections::BTreeMap;
+
+use gpool_model::plan::Fit;
+use gpool_model::{Bytes, Device, GpuRequest, NodeName, Share};
+use gpool_world::{NodeIx, NodeRow};
+
+use super::demand::Demand;
+use super::device_filter::unusable;
+use super::fits::Freed;
+use super::host_resources::HostResources;
+use super::placed::Placed;
+use crate::packing::WHOLE;
+
+/// The free capacity of one node.
+pub(crate) struct NodeCapacity<'a> {
+    pub ix: NodeIx,
+    pub row: &'a NodeRow,
+    /// Free CPU cores, memory and task slots.
+    pub free: HostResources,
+    /// Number of devices that are free as a whole.
+    pub n_free: usize,
+    /// By device position: free as a whole. Empty if none was at first.
+    is_free: Vec<bool>,
+    /// By device position: its kind in the capacity. Empty if none was free at first.
+    kinds: Vec<usize>,
+    /// Booked by this plan, by device position: number of jobs, and bytes of its memory.
+    booked: BTreeMap<usize, (usize, Bytes)>,
+    /// Number of devices with shares on them.
+    n_shared: usize,
+    /// Whether this plan booked anything here.
+    is_booked: bool,
+}
+
+/// The rank of each kind of device in a request: the position of the model that it matches.
+pub(crate) struct ModelRanks {
+    rank_by_kind: Vec<Option<usize>>,
+    pub n_ranks: usize,
+}
+
+impl ModelRanks {
+    /// Takes the rank of each kind, in the order of the capacity's kinds.
+    pub fn new(ranks: impl Iterator<Item = Option<usize>>, gpus: &GpuRequest) -> Self {
+        Self { rank_by_kind: ranks.collect(), n_ranks: gpus.models.len().max(1) }
+    }
+}
+
+impl<'a> NodeCapacity<'a> {
+    pub fn new(ix: NodeIx, row: &'a NodeRow) -> Self {
+        Self {
+            ix,
+            row,
+            free: HostResources::of(row),
+            n_free: 0,
+            is_free: Vec::new(),
+            kinds: Vec::new(),
+            booked: BTreeMap::new(),
+            n_shared: row.n_shared,
+            is_booked: false,
+        }
+    }
+
+    /// Counts the devices that are free as a whole. `kinds` are by device position.
+    pub fn open(&mut self, kinds: Vec<usize>) {
+        let row = self.row;
+        let is_free = |at| row.is_whole(at) && unusable(row, at).is_none();
+        self.is_free = (0..row.node.devices.len()).map(is_free).collect();
+        self.n_free = self.is_free.iter().filter(|free| **free).count();
+        self.kinds = kinds;
+    }
+
+    pub fn name(&self) -> &NodeName {
+        &self.row.node.name
+    }
+
+    /// Whether the node takes work and passes the filters of a fit, whatever is free.
+    pub fn takes(&self, fit: &Fit) -> bool {
+        self.row.node.takes_work() && fit.may_be_on(&self.row.node)
+    }
+
+    /// Whether a demand may fit now: told from counters, before holds and devices are looked at.
+    pub fn may_fit_now(&self, demand: &Demand<'_>, ranks: &ModelRanks) -> bool {
+        let has_devices = match demand.share() {
+            None => self.n_free_of(ranks, demand.model) >= demand.n_devices(),
+            Some(_) => self.takes_shares(),
+        };
+        has_devices && demand.host().first_short(self.free).is_none()
+    }
+
+    /// Whether a demand may fit once that was freed: told from counters, before its devices are
+    /// looked at.
+    pub fn may_fit(&self, demand: &Demand<'_>, freed: &Freed) -> bool {
+        (demand.share().is_some() || self.n_free + freed.n_uses() >= demand.n_devices())
+            && demand.host().first_short(self.free.more(freed.host)).is_none()
+    }
+
+    /// Adds the devices that a paused job does not have to `closed`, which is ascending: it resumes
+    /// on its own.
+    pub fn close_others(&self, fit: &Fit, closed: &mut Vec<usize>) {
+        if fit.at.is_empty() {
+            return;
+        }
+        let node = &self.row.node;
+        let devices = node.devices.iter().enumerate();
+        let others = devices.filter(|(_, device)| !fit.may_have(node, &device.uuid));
+        closed.extend(others.map(|(ix, _)| ix));
+        closed.sort_unstable();
+        closed.dedup();
+    }
+
+    /// Whether a device is free as a whole.
+    pub fn is_free(&self, device_ix: usize) -> bool {
+        self.is_free.get(device_ix).copied().unwrap_or(false)
+    }
+
+    /// Whether a job has a device or a part of it.
+    pub fn is_busy(&self, device_ix: usize) -> bool {
+        !self.row.devices[device_ix].holders.is_empty() || self.booked.contains_key(&device_ix)
+    }
+
+    /// Number of devices with shares on them.
+    pub fn n_shared(&self) -> usize {
+        self.n_shared
+    }
+
+    /// Whether some device may have room for a share.
+    pub fn takes_shares(&self) -> bool {
+        self.n_free + self.n_shared > 0
+    }
+
+    /// Bytes of a device's memory that a share may have now.
+    pub fn room(&self, device_ix: usize) -> Bytes {
+        if unusable(self.row, device_ix).is_some() {
+            return Bytes::ZERO;
+        }
+        let (_, booked) = self.booked.get(&device_ix).copied().unwrap_or_default();
+        self.row.free_memory(device_ix).saturating_sub(booked)
+    }
+
+    /// The same in thousandths of the device.
+    pub fn thousandths(&self, device_ix: usize) -> u32 {
+        let memory = u128::from(self.row.node.devices[device_ix].memory.get().max(1));
+        let part = u128::from(self.room(device_ix).get()) * u128::from(WHOLE) / memory;
+        u32::try_from(part).unwrap_or(WHOLE)
+    }
+
+    /// Whether this plan booked anything here.
+    pub fn is_booked(&self) -> bool {
+        self.is_booked
+    }
+
+    /// Number of jobs that hold or claim a device or a part of it.
+    pub fn n_holders(&self, device_ix: usize) -> usize {
+        let (n_booked, _) = self.booked.get(&device_ix).copied().unwrap_or_default();
+        self.row.devices[device_ix].holders.len() + n_booked
+    }
+
+    /// Bytes of a device's memory that no job has; negative if more is booked than it has.
+    pub fn memory_left(&self, device_ix: usize) -> i128 {
+        let left = self.row.devices[device_ix].memory;
+        let (_, booked) = self.booked.get(&device_ix).copied().unwrap_or_default();
+        i128::from(left.now.min(left.later)) - i128::from(booked.get())
+    }
+
+    /// Number of devices that have room for a share, of one model of the request or of any, without
+    /// the closed ones.
+    pub fn n_with_room(
+        &self,
+        gpus: &GpuRequest,
+        share: Share,
+        rank: Option<usize>,
+        closed: &[usize],
+    ) -> usize {
+        let devices = self.row.node.devices.iter().enumerate();
+        let has_room = |(device_ix, device): &(usize, &Device)| {
+            gpus.rank_of(device).is_some_and(|it| rank.is_none_or(|rank| rank == it))
+                && share.memory_of(device.memory) <= self.room(*device_ix)
+                && closed.binary_search(device_ix).is_err()
+        };
+        devices.filter(has_room).count()
+    }
+
+    /// Books what a job gets.
+    pub fn book(&mut self, placed: &Placed, fit: &Fit) {
+        let share = fit.gpus.share();
+        for device_ix in placed.devices.iter().copied() {
+            let memory = self.row.node.devices[device_ix].memory;
+            let (n_holders, booked) = self.booked.entry(device_ix).or_default();
+            *n_holders += 1;
+            *booked = booked.saturating_add(share.map_or(memory, |it| it.memory_of(memory)));
+            if self.is_free(device_ix) {
+                self.is_free[device_ix] = false;
+                self.n_free -= 1;
+                self.n_shared += usize::from(share.is_some());
+            }
+        }
+        self.free = self.free.less(placed.host(fit));
+        self.is_booked = true;
+    }
+
+    /// Number of free devices of one model of the request, without the closed ones.
+    pub fn n_free_beside(&self, ranks: &ModelRanks, rank: usize, closed: &[usize]) -> usize {
+        let is_of = |ix: &usize| {
+            let kind = self.kinds.get(*ix).copied();
+            self.is_free(*ix) && kind.and_then(|kind| ranks.rank_by_kind[kind]) == Some(rank)
+        };
+        let n_closed = closed.iter().copied().filter(is_of).count();
+        self.n_free_of(ranks, Some(rank)).saturating_sub(n_closed)
+    }
+
+    /// Number of free devices of one model of the request, or of any.
+    pub fn n_free_of(&self, ranks: &ModelRanks, rank: Option<usize>) -> usize {
+        let devices = self.kinds.iter().zip(&self.is_free);
+        let rank_of = |kind: &usize| ranks.rank_by_kind[*kind];
+        let counts = |kind| rank_of(kind).is_some_and(|it| rank.is_none_or(|rank| rank == it));
+        devices.filter(|(kind, free)| **free && counts(kind)).count()
+    }
+}

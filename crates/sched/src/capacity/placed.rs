@@ -1,0 +1,79 @@
+//! What a job gets of a node.
+
+use gpool_model::plan::Fit;
+use gpool_model::{Placement, Share, Slot, SlotPart};
+use gpool_world::{NodeIx, World};
+
+use super::demand::Demand;
+use super::host_resources::HostResources;
+use super::node::NodeCapacity;
+
+/// What a job gets of one node.
+#[derive(Clone)]
+pub(crate) struct Placed {
+    /// Position of the node in the capacity.
+    pub node_pos: usize,
+    node_ix: NodeIx,
+    /// Positions of devices of the node, ascending: those of all tasks there.
+    pub devices: Vec<usize>,
+    /// The part of each device; `None` is the whole device.
+    share: Option<Share>,
+    /// Units of the demand on the node.
+    pub times: u32,
+}
+
+impl Placed {
+    /// Gives a demand these devices of a node, by position, ascending.
+    pub fn new(
+        (node_pos, node): (usize, &NodeCapacity<'_>),
+        devices: Vec<usize>,
+        demand: &Demand<'_>,
+    ) -> Self {
+        let (share, times) = (demand.share(), demand.times);
+        Self { node_pos, node_ix: node.ix, devices, share, times }
+    }
+
+    /// The host resources that all tasks there book.
+    pub fn host(&self, fit: &Fit) -> HostResources {
+        HostResources::needed(fit).times(self.times)
+    }
+
+    /// One placement for each task there.
+    fn placements<'a>(&'a self, fit: &Fit, world: &'a World) -> impl Iterator<Item = Placement> {
+        let node = &world.nodes()[self.node_ix.0].node;
+        let n_each = usize::try_from(fit.gpus.n_devices()).unwrap_or(usize::MAX);
+        let slot = |ix: &usize| {
+            let device = &node.devices[*ix];
+            let whole = || SlotPart::all_of(device);
+            let part = self.share.map_or_else(whole, |share| share.slot_of(device.memory));
+            Slot { index: device.index, device: device.uuid.clone(), part }
+        };
+        let mut left = &self.devices[..];
+        (0..fit.gang.tasks_per_node.saturating_mul(self.times)).map(move |_| {
+            let (own, rest) = left.split_at(n_each.min(left.len()));
+            left = rest;
+            Placement { node: node.name.clone(), slots: own.iter().map(slot).collect() }
+        })
+    }
+}
+
+/// One placement for each task, by rank: the tasks of the first node come first.
+pub(crate) fn placements(placed: &[Placed], fit: &Fit, world: &World) -> Vec<Placement> {
+    placed.iter().flat_map(|placed| placed.placements(fit, world)).collect()
+}
+
+/// Units that a node has already.
+pub(crate) fn times_on(placed: &[Placed], node_pos: usize) -> u32 {
+    placed.iter().find(|it| it.node_pos == node_pos).map_or(0, |it| it.times)
+}
+
+/// Units that have no place yet.
+pub(crate) fn n_missing(placed: &[Placed], fit: &Fit) -> u32 {
+    fit.gang.nodes.saturating_sub(placed.iter().map(|it| it.times).sum())
+}
+
+/// Adds what the job gets of a node, in place of what it got there before.
+pub(crate) fn put(placed: &mut Vec<Placed>, next: Placed) {
+    placed.retain(|it| it.node_pos != next.node_pos);
+    placed.push(next);
+}

@@ -1,0 +1,221 @@
+//! Finds the placement of a job that starts now: filters the nodes, scores them, and assigns
+//! devices; or names the reason why there is none.
+
+use std::cmp::Reverse;
+
+use gpool_model::{Millis, Reason};
+
+use crate::capacity::{
+    Candidate, Demand, Departures, Freed, Holds, ModelRanks, Placed, View, most_times, share_out,
+};
+use crate::foresight::Look;
+use crate::wait;
+
+/// Nodes of equal score that are compared by expected ends.
+const ALIKE_MAX: usize = 512;
+
+/// Returns the best placement of all tasks of a job that starts now, in the order of nodes.
+///
+/// The earliest model of the request that all tasks can have comes first. A job of one node goes
+/// where, by `look`, the remaining capacity fits most expected jobs, and of such nodes where it
+/// delays the node's last end least. Shares go where they open the fewest devices. Then the nodes
+/// with the fewest free devices come first, so that large jobs find whole nodes, then the lower
+/// names. Tasks that may share nodes get as few nodes as possible.
+pub(crate) fn find_placement(
+    view: View<'_, '_>,
+    demand: Demand<'_>,
+    mut look: Option<&mut Look<'_>>,
+) -> Option<Vec<Placed>> {
+    let ranks = view.capacity.ranks(&demand.fit().gpus);
+    let mut on_nodes = |model| {
+        let search = Search { view, demand: demand.of_model(Some(model)), ranks: &ranks };
+        match &mut look {
+            Some(look) => Some(vec![search.most_useful(look)?]),
+            None if demand.fit().gang.anywhere => search.fewest_nodes(),
+            None => search.fewest_opened(),
+        }
+    };
+    let mut nodes = (0..ranks.n_ranks).find_map(&mut on_nodes)?;
+    nodes.sort_unstable_by_key(|it| it.node_pos);
+    let free = Freed::default();
+    let now = Departures::Leaving(&free);
+    let placed = nodes.into_iter().map(|candidate| {
+        let node = &view.capacity.nodes[candidate.node_pos];
+        let best_device = look.as_mut().and_then(|look| look.device_for_share(node));
+        let on_best = best_device.and_then(|most| {
+            candidate.place_where(now, &|device_ix| node.thousandths(device_ix) == most)
+        });
+        on_best.or_else(|| candidate.place(now))
+    });
+    placed.collect()
+}
+
+/// Returns the reason why a job has no placement now: a hold on the place that it would have
+/// otherwise, or the resource that is short.
+pub(crate) fn reason(view: View<'_, '_>, demand: Demand<'_>) -> Reason {
+    let without_holds = Holds::default();
+    let otherwise = find_placement(View { holds: &without_holds, ..view }, demand, None);
+    let View { capacity, holds, now, .. } = view;
+    let short = || wait::reason(capacity, demand.fit());
+    let not_reserved = holds.not_reserved(capacity, demand.shape);
+    let Some(placed) = otherwise else {
+        let short = short();
+        // Where only reserved devices are given out, a device that becomes free does not help.
+        return not_reserved.filter(|_| is_of_devices(&short)).unwrap_or(short);
+    };
+    let held = || {
+        placed.iter().find_map(|placed| {
+            let node = (placed.node_pos, &capacity.nodes[placed.node_pos]);
+            holds.reason(node, demand.shape, now)
+        })
+    };
+    not_reserved.or_else(held).unwrap_or_else(short)
+}
+
+/// Whether capacity that a job waits for may become free by itself, when other jobs end.
+pub(crate) fn waits_for_capacity(reason: &Reason) -> bool {
+    if let Reason::NodesNotFree { need, able, .. } | Reason::TasksNotFree { need, able, .. } =
+        reason
+    {
+        return able >= need;
+    }
+    !matches!(
+        reason,
+        Reason::GpuModelMissing { .. }
+            | Reason::GpuMemoryTooSmall { .. }
+            | Reason::AgentUnreachable { .. }
+            | Reason::NodeDrained { .. }
+            | Reason::OnlyInPool { .. }
+            | Reason::OnlyOnNodes { .. }
+    )
+}
+
+/// Whether too few devices are free now.
+fn is_of_devices(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::GpusNotFree { .. }
+            | Reason::GpusNotFreeTogether { .. }
+            | Reason::GpuShareNotFree { .. }
+            | Reason::NodesNotFree { .. }
+            | Reason::TasksNotFree { .. }
+    ) && waits_for_capacity(reason)
+}
+
+/// The search for nodes with devices of one model of the request.
+struct Search<'a, 'b, 's> {
+    view: View<'a, 'b>,
+    demand: Demand<'b>,
+    ranks: &'s ModelRanks,
+}
+
+impl<'a, 'b> Search<'a, 'b, '_> {
+    /// A node that has room for that many units, with the number of devices that they open.
+    fn room(&self, node_pos: usize, times: u32) -> Option<(usize, Candidate<'a, 'b>)> {
+        let demand = self.demand.times(times);
+        let node = &self.view.capacity.nodes[node_pos];
+        if !node.may_fit_now(&demand, self.ranks) {
+            return None;
+        }
+        let candidate = self.view.candidate(demand, node_pos)?;
+        let n_opened = candidate.n_opened(self.ranks)?;
+        Some((n_opened, candidate))
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = usize> + use<'_, 'a, 'b> {
+        self.view.capacity.with_free(self.demand.n_free_least())
+    }
+
+    /// The node on which the remaining capacity is most useful for expected jobs.
+    fn most_useful(&self, look: &mut Look<'_>) -> Option<Candidate<'a, 'b>> {
+        let mut best: Option<((i64, Reverse<usize>), Candidate<'a, 'b>)> = None;
+        for node_pos in self.nodes() {
+            let node = &self.view.capacity.nodes[node_pos];
+            let Some(worth) = look.at(node) else { continue };
+            let is_better = |key| best.as_ref().is_none_or(|(than, _)| key > *than);
+            if is_better((worth, Reverse(0))) {
+                let Some((n_opened, candidate)) = self.room(node_pos, 1) else { continue };
+                let key = (worth, Reverse(n_opened));
+                if is_better(key) {
+                    best = Some((key, candidate));
+                }
+            }
+            look.compared(node);
+            if look.is_enough() {
+                break;
+            }
+        }
+        let (key, candidate) = best?;
+        Some(self.least_lengthened(look, key, candidate))
+    }
+
+    /// Of the nodes with an equal score, the first whose last end the job delays least: large jobs
+    /// need nodes that become empty. `found` is one of them.
+    fn least_lengthened(
+        &self,
+        look: &mut Look<'_>,
+        (worth, n_opened): (i64, Reverse<usize>),
+        found: Candidate<'a, 'b>,
+    ) -> Candidate<'a, 'b> {
+        if !look.has_end() {
+            return found;
+        }
+        let nodes = &self.view.capacity.nodes;
+        let mut best = (look.lengthens(&nodes[found.node_pos]), found);
+        let mut n_looks = 0;
+        for node_pos in self.nodes() {
+            let node = &nodes[node_pos];
+            if best.0 == Millis::ZERO || n_looks == ALIKE_MAX {
+                break;
+            }
+            if node_pos == best.1.node_pos || look.known(node) != Some(worth) {
+                continue;
+            }
+            n_looks += 1;
+            let lengthens = look.lengthens(node);
+            if lengthens < best.0
+                && let Some((_, candidate)) =
+                    self.room(node_pos, 1).filter(|(n, _)| *n == n_opened.0)
+            {
+                best = (lengthens, candidate);
+            }
+        }
+        best.1
+    }
+
+    /// The first of the nodes on which the fewest devices are opened.
+    fn fewest_opened(&self) -> Option<Vec<Candidate<'a, 'b>>> {
+        let n_nodes = usize::try_from(self.demand.n_units()).unwrap_or(usize::MAX);
+        let rooms = self.nodes().filter_map(|node_pos| self.room(node_pos, 1));
+        let mut rooms: Vec<(usize, Candidate<'a, 'b>)> = match self.demand.share() {
+            None => rooms.take(n_nodes).collect(),
+            // One task needs no list of all nodes.
+            Some(_) if n_nodes == 1 => {
+                rooms.min_by_key(|(n_opened, _)| *n_opened).into_iter().collect()
+            }
+            Some(_) => rooms.collect(),
+        };
+        if rooms.len() < n_nodes {
+            return None;
+        }
+        rooms.sort_by_key(|(n_opened, _)| *n_opened);
+        rooms.truncate(n_nodes);
+        Some(rooms.into_iter().map(|(_, candidate)| candidate).collect())
+    }
+
+    /// Nodes for tasks that may share nodes: the nodes with most room, of these the nodes on which
+    /// the fewest devices are opened, then the first.
+    fn fewest_nodes(&self) -> Option<Vec<Candidate<'a, 'b>>> {
+        let rooms = self.nodes().filter_map(|node_pos| {
+            let most = self.demand.fit().most_on(&self.view.capacity.nodes[node_pos].row.node);
+            let times = most_times(most, |times| self.room(node_pos, times).is_some());
+            let (n_opened, _) = self.room(node_pos, times).filter(|_| times > 0)?;
+            Some((n_opened, (node_pos, times)))
+        });
+        let mut rooms: Vec<(usize, (usize, u32))> = rooms.collect();
+        rooms.sort_by_key(|(n_opened, _)| *n_opened);
+        let rooms: Vec<(usize, u32)> = rooms.into_iter().map(|(_, room)| room).collect();
+        let chosen = share_out(self.demand.n_units(), &rooms)?.into_iter();
+        chosen.map(|(node_pos, times)| Some(self.room(node_pos, times)?.1)).collect()
+    }
+}
