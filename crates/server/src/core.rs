@@ -4,14 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError, mpsc};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use gpool_control::Control;
-use gpool_model::agent::{Order, Report};
-use gpool_model::notify::{DeliveryId, Sent};
+use gpool_model::agent::Order;
 use gpool_model::{
-    Alert, Caller, Command, Effect, Event, NodeName, Policy, Refusal, Reply, RequestId, Revision,
-    Term, Timestamp,
+    Alert, Caller, Effect, Event, NodeName, Policy, Refusal, Reply, RequestId, Revision, Term,
 };
 use gpool_store::{CommitError, Committer, Loaded};
 use gpool_world::World;
@@ -19,40 +17,16 @@ use tokio::sync::oneshot;
 
 use crate::alert::dump;
 use crate::case::Case;
+use crate::clock::now;
 use crate::encoder::Encoder;
 use crate::fault::{Watch, refusal_of};
-use crate::handle::{Ask, Deliver, Shared, View};
+use crate::handle::Shared;
+use crate::input::Input;
 use crate::inspect::world_of;
 use crate::post::Post;
 use crate::room;
-use crate::still::{self, Stills};
-
-/// What the core is sent.
-pub(crate) enum Input {
-    /// Somebody asks for a change.
-    Command {
-        /// Who.
-        caller: Caller,
-        /// What.
-        command: Command,
-        /// Where the answer goes.
-        reply: oneshot::Sender<Result<Reply, Refusal>>,
-    },
-    /// Somebody asks the state.
-    Query(Ask),
-    /// A copy of the state is asked for, to be looked at beside this thread.
-    Still(still::Reply),
-    /// The agent of a node reported.
-    Report(NodeName, Report),
-    /// What became of a message of the outbox that was sent.
-    Delivered(DeliveryId, Sent),
-    /// A commit is durable, or failed.
-    Committed(Result<Revision, CommitError>),
-    /// Start nothing more.
-    Stopping,
-    /// Stop, once all commits are answered.
-    Stop,
-}
+use crate::still::Stills;
+use crate::view::{Ask, Deliver, View};
 
 /// Sends an order to the agent of a node.
 pub(crate) type SendOrder = Box<dyn Fn(&NodeName, Order) + Send>;
@@ -424,10 +398,4 @@ fn make_plans_wrong(control: &mut Control) {
     fail::fail_point!(point, |_| {
         control.distort_plans(|plan| plan.decisions.extend(plan.decisions.first().cloned()));
     });
-}
-
-/// The wall clock.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -7,7 +7,7 @@ use gpool_model::event::{Journaled, Kept};
 use gpool_model::job::ExitStatus;
 use gpool_model::{
     Command, Decision, DrainTarget, Event, JobId, PlannedStart, ProjectChange, ProjectChangeHow,
-    Seq,
+    ProjectsAsk, Seq,
 };
 use gpool_scenario::Situation;
 use gpool_store::{JournalEntry, Reader};
@@ -16,8 +16,8 @@ use gpool_wire::cause::cause_word;
 use gpool_world::Snapshot;
 
 use crate::case::Case;
+use crate::clock::now;
 use crate::codec;
-use crate::core::now;
 use crate::inspect::world_of;
 
 /// Ids that one line names.
@@ -128,13 +128,7 @@ fn of_command(command: &Command) -> String {
             None => format!("allow all devices of {node}"),
             Some(devices) => format!("allow {} devices of {node}", devices.len()),
         },
-        Command::SetPolicy { preset, set, dry_run } => {
-            let set: Vec<String> =
-                set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            let preset = preset.as_deref().unwrap_or("as it is");
-            let dry = if *dry_run { ", tried" } else { "" };
-            format!("policy {preset}: {}{dry}", some(&set))
-        }
+        Command::SetPolicy { preset, set, dry_run } => of_policy(preset.as_deref(), set, *dry_run),
         Command::Reserve { reservation, .. } => {
             let name = reservation.name.as_ref().map_or("a new one", |name| name.as_str());
             format!("reserve {name} for {:?}", reservation.whom)
@@ -149,20 +143,7 @@ fn of_command(command: &Command) -> String {
         Command::SetUserCaps { user, caps } => {
             format!("caps of {}: {caps:?}", user.as_deref().unwrap_or("all users"))
         }
-        Command::ChangeProjects(ask) => {
-            let word = |change: &ProjectChange| {
-                let verb = match change.how {
-                    ProjectChangeHow::Create { .. } => "create",
-                    ProjectChangeHow::Declare { .. } => "declare",
-                    ProjectChangeHow::Edit { .. } => "edit",
-                    ProjectChangeHow::Delete { .. } => "delete",
-                };
-                format!("{verb} {}", change.name)
-            };
-            let words: Vec<String> = ask.changes.iter().map(word).collect();
-            let dry = if ask.dry_run { ", tried" } else { "" };
-            format!("projects: {}{dry}", some(&words))
-        }
+        Command::ChangeProjects(ask) => of_projects(ask),
         Command::MoveNodes { nodes, pool } => {
             let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
             format!("{} into pool {pool}", some(&names))
@@ -176,6 +157,30 @@ fn of_command(command: &Command) -> String {
         }
         Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
     }
+}
+
+/// A change of the policy: the preset, and what is set.
+fn of_policy(preset: Option<&str>, set: &[(String, String)], dry_run: bool) -> String {
+    let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let preset = preset.unwrap_or("as it is");
+    let dry = if dry_run { ", tried" } else { "" };
+    format!("policy {preset}: {}{dry}", some(&set))
+}
+
+/// Changes of projects: the verb and the name of each.
+fn of_projects(ask: &ProjectsAsk) -> String {
+    let word = |change: &ProjectChange| {
+        let verb = match change.how {
+            ProjectChangeHow::Create { .. } => "create",
+            ProjectChangeHow::Declare { .. } => "declare",
+            ProjectChangeHow::Edit { .. } => "edit",
+            ProjectChangeHow::Delete { .. } => "delete",
+        };
+        format!("{verb} {}", change.name)
+    };
+    let words: Vec<String> = ask.changes.iter().map(word).collect();
+    let dry = if ask.dry_run { ", tried" } else { "" };
+    format!("projects: {}{dry}", some(&words))
 }
 
 fn targets_of(targets: &[DrainTarget]) -> Vec<String> {

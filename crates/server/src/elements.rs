@@ -15,7 +15,7 @@ use gpool_wire::array::Elements;
 use gpool_world::{JobRow, World};
 
 use crate::codec;
-use crate::handle::internal;
+use crate::fault::internal;
 
 /// An element that has no row of its own, as if it had one.
 pub(crate) fn alone(row: &JobRow, id: JobId) -> JobRow {

@@ -6,7 +6,7 @@ use gpool_model::Commit;
 use gpool_store::Submitter;
 
 use crate::codec;
-use crate::core::Input;
+use crate::input::Input;
 
 /// The thread that does: a bulk submission has megabytes of rows.
 pub(crate) struct Encoder {

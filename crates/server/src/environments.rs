@@ -11,8 +11,9 @@ use gpool_model::job::{JobSpec, JobState};
 use gpool_model::{Command, JobId, Millis, Missing, Phase, Refusal, Timestamp};
 use gpool_store::BlobId;
 
-use crate::handle::{CoreHandle, View, internal};
-use crate::run::server_itself;
+use crate::fault::internal;
+use crate::handle::{CoreHandle, server_itself};
+use crate::view::View;
 
 /// How long they are kept after the end of a job, unless `gpool.toml` says otherwise.
 pub const KEPT_USUALLY: Millis = Millis::from_hours(7 * 24);

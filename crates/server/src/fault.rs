@@ -1,10 +1,8 @@
-//! Why nothing can be stored: the refusals for callers, and the look at the store's files while
-//! nothing is committed.
+//! Failures of the server itself: the refusals for callers, and the look at the store's files
+//! while nothing is committed.
 
 use gpool_model::Refusal;
 use gpool_store::{CommitError, Presence};
-
-use crate::handle::internal;
 
 /// Watches the store's files.
 pub(crate) struct Watch {
@@ -40,5 +38,20 @@ pub(crate) fn refusal_of(error: &CommitError) -> Refusal {
         | CommitError::Fenced { .. }
         | CommitError::OutOfOrder(_)
         | CommitError::Closed => internal(error),
+    }
+}
+
+/// Returns the refusal for a failure that is no caller's.
+pub(crate) fn internal(error: impl std::fmt::Display) -> Refusal {
+    Refusal::Internal { why: error.to_string() }
+}
+
+/// Returns a refusal as the error of a command.
+pub(crate) fn refused(refusal: &Refusal) -> anyhow::Error {
+    let problem = gpool_wire::Problem::from(refusal);
+    let what = format!("{} ({})", problem.detail, problem.code);
+    match problem.why.is_empty() {
+        true => anyhow::Error::msg(what),
+        false => anyhow::Error::msg(problem.why.join("; ")).context(what),
     }
 }

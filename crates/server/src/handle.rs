@@ -8,64 +8,28 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc};
 use gpool_control::Control;
 use gpool_model::array::ArrayEnds;
 use gpool_model::device::DeviceSample;
-use gpool_model::job::DependencyKind;
+use gpool_model::job::{DependencyKind, Owner};
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Caller, Command, Dependency, DeviceUuid, JobId, Millis, NodeName, Notice, NotifyRule, Outcome,
-    Phase, PlannedStart, Refusal, Reply, TaskId, Timestamp,
+    Phase, Refusal, Reply, TaskId, Timestamp,
 };
-use gpool_sched::{Explainer, ReasonsByShape};
-use gpool_store::{BlobId, Blobs, CommitError, Presence, Reader};
-use gpool_world::{Snapshot, World};
+use gpool_store::{BlobId, Blobs, Presence, Reader};
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::core::Input;
-use crate::forecast::Forecaster;
-use crate::http::feed::Feed;
+use crate::fault::internal;
+use crate::feed::Feed;
+use crate::forecast::kept::Forecaster;
+use crate::input::Input;
 use crate::limits::Limits;
+use crate::link::AskAgent;
 use crate::live::Pulse;
 use crate::post::{Keys, MailSettings};
 use crate::reads::Reads;
-use crate::recovery::Account;
+use crate::recovery::account::Account;
 use crate::room;
-use crate::run::OpenLine;
 use crate::still::Still;
-
-/// The state at one moment, as queries see it.
-pub struct View<'a> {
-    /// The state.
-    pub world: &'a World,
-    /// The moment.
-    pub now: Timestamp,
-    /// The planned starts of the last cycle.
-    pub planned: &'a [PlannedStart],
-    /// Plans that broke an invariant since the server started.
-    pub n_alerts: u64,
-    /// Why nothing can be stored just now; it is tried again every second.
-    pub store_fault: Option<&'a CommitError>,
-    /// Why jobs wait, shared by all that look at the same state; `None` on the core's own thread,
-    /// where nothing is explained that takes long.
-    pub reasons: Option<&'a OnceLock<ReasonsByShape>>,
-}
-
-impl<'a> View<'a> {
-    /// The planned start of a job, if it has one.
-    #[must_use]
-    pub fn planned_at(&self, job: JobId) -> Option<Timestamp> {
-        self.planned.iter().find(|planned| planned.job == job).map(|planned| planned.at)
-    }
-
-    /// What explains why jobs wait.
-    #[must_use]
-    pub fn explainer(&self) -> Explainer<'a> {
-        let snapshot = Snapshot { world: self.world, now: self.now };
-        let explainer = Explainer::new(snapshot, self.world.policy());
-        match self.reasons {
-            Some(reasons) => explainer.sharing(reasons),
-            None => explainer.in_brief(),
-        }
-    }
-}
+use crate::view::{Deliver, View};
 
 /// What a server says of itself.
 #[derive(Debug, Clone)]
@@ -100,20 +64,6 @@ pub enum StopRequest {
     LeaveJobs,
     /// End what runs first.
     EndJobs,
-}
-
-/// Answers a query later: when its state is durable, or with the reason why it is not.
-pub(crate) type Deliver = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
-/// Looks at the state and prepares an answer.
-pub(crate) type Ask = Box<dyn FnOnce(&View<'_>) -> Deliver + Send>;
-
-/// Asks an agent what each device did when it was last looked at.
-pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>;
-
-/// What is asked of an agent beside the state machine.
-pub(crate) struct AskAgent {
-    pub open: OpenLine,
-    pub samples: Samples,
 }
 
 pub(crate) struct Shared {
@@ -447,6 +397,10 @@ fn waited_for<'a>(after: impl Iterator<Item = &'a Dependency>) -> BTreeMap<JobId
     jobs
 }
 
-pub(crate) fn internal(error: impl std::fmt::Display) -> Refusal {
-    Refusal::Internal { why: error.to_string() }
+/// The server's own doings are an admin's.
+pub(crate) fn server_itself(handle: &CoreHandle) -> Caller {
+    let user = Arc::from("gpool");
+    let uid = handle.info().uid;
+    let gid = rustix::process::getegid().as_raw();
+    Caller::new(Owner { uid, gid, user }, true)
 }

@@ -8,8 +8,8 @@ use gpool_model::{Job, JobNumber, JobSpec, Outcome, Phase};
 use gpool_store::{ArchiveFilter, Loaded, Reader};
 use gpool_world::{Snapshot, World};
 
+use crate::clock::now;
 use crate::codec;
-use crate::core::now;
 
 /// Ended jobs that are read at once.
 const PAGE: u32 = 1000;

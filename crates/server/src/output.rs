@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use gpool_model::{JobId, Millis, Phase, Refusal, Timestamp};
 
-use crate::core::now;
+use crate::clock::now;
 use crate::handle::CoreHandle;
 
 /// Between two looks for output that is due.

@@ -2,6 +2,8 @@
 //! had started. Taken from what was loaded, then held against what the agents said. Kept in memory;
 //! it changes nothing.
 
+pub(crate) mod account;
+
 use std::path::Path;
 
 use gpool_model::event::Journaled;
@@ -12,7 +14,9 @@ use gpool_wire::cause::{cause_word, cause_words};
 use gpool_wire::{Became, Before, RecoveredJob, Recovery, Time};
 use gpool_world::World;
 
-use crate::handle::{CoreHandle, View};
+use crate::handle::CoreHandle;
+use crate::recovery::account::Account;
+use crate::view::View;
 
 /// What there was before this server did anything.
 #[derive(Debug, Default)]
@@ -37,14 +41,6 @@ struct LastEntry {
 struct Owner {
     uid: u32,
     user: String,
-}
-
-/// The account, with whose each job is.
-#[derive(Debug)]
-pub(crate) struct Account {
-    recovery: Recovery,
-    /// In the order of the jobs.
-    uids: Vec<u32>,
 }
 
 impl Found {
@@ -91,7 +87,7 @@ impl Found {
             n_skipped_jobs: 0,
             unexpected: Vec::new(),
         };
-        Account { recovery, uids: Vec::new() }
+        Account::new(recovery, Vec::new())
     }
 
     /// The account, once the agents have said what they have.
@@ -134,32 +130,7 @@ impl Found {
             n_skipped_jobs,
             unexpected: Vec::new(),
         };
-        Ok(Account { recovery, uids })
-    }
-}
-
-impl Account {
-    /// Says it in the log.
-    pub fn log(&self) {
-        let n = |became| self.recovery.that(became).count();
-        tracing::info!(
-            before = ?self.recovery.before,
-            went_on = n(Became::WentOn),
-            again = n(Became::Again),
-            ended = n(Became::Ended),
-            lost = n(Became::Lost),
-            waiting = self.recovery.n_waiting,
-            "recovered"
-        );
-    }
-
-    /// What somebody may see of it. What stands behind the end of a job may name its files.
-    pub fn shown(&self, unexpected: Vec<String>, may_see: impl Fn(u32) -> bool) -> Recovery {
-        let mut recovery = Recovery { unexpected, ..self.recovery.clone() };
-        for (job, uid) in recovery.jobs.iter_mut().zip(&self.uids) {
-            job.cause_text = job.cause_text.take().filter(|_| may_see(*uid));
-        }
-        recovery
+        Ok(Account::new(recovery, uids))
     }
 }
 

@@ -3,99 +3,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use gpool_model::agent::{Order, Report};
-use gpool_model::attach::Opening;
-use gpool_model::device::DeviceSample;
-use gpool_model::job::{BlobId, Owner};
-use gpool_model::{
-    Caller, Command, DeviceStrategy, DeviceUuid, JobId, Labels, Millis, NodeName, Policy, PoolName,
-    Refusal, TaskId,
-};
+use gpool_model::{Caller, Command, JobId, Millis, NodeName, Policy, Refusal};
 use gpool_store::{BlobError, Committer, Options, Store};
 use gpool_world::World;
 use tokio::net::UnixListener;
 use tokio::sync::{broadcast, watch};
 
-use crate::core::{Core, Input, now};
-use crate::forecast::{self, Forecaster};
-use crate::handle::{AskAgent, CoreHandle, FindUser, ServerInfo, Shared, StopRequest};
-use crate::http::{self, feed::Feed};
-use crate::limits::Limits;
+use crate::clock::now;
+use crate::config::ServerConfig;
+use crate::core::Core;
+use crate::fault::refused;
+use crate::feed::Feed;
+use crate::forecast::kept::Forecaster;
+use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest, server_itself};
+use crate::input::Input;
+use crate::link::{AgentLink, AgentPorts, AskAgent};
 use crate::live::{self, Live};
-use crate::older::{FindLaunched, refuse_older};
-use crate::post::{Keys, NotifySettings, Post};
+use crate::older::refuse_older;
+use crate::post::{Keys, Post};
 use crate::reads::Reads;
 use crate::recovery::Found;
-use crate::settle;
-
-/// What a server is started with.
-#[derive(Debug, Clone)]
-pub struct ServerConfig {
-    /// Where the state is kept; made if it is not there.
-    pub state_dir: PathBuf,
-    /// Where the API listens.
-    pub socket: PathBuf,
-    /// The nodes that have their agents in this process, at least one, each once.
-    pub nodes: Vec<NodeName>,
-    /// The pools in which some of them are from now on; the others stay where they are.
-    pub pools: Vec<(NodeName, PoolName)>,
-    /// Labels that some of them have from now on, beside those that they have.
-    pub labels: Vec<(NodeName, Labels)>,
-    /// Devices of each node that new allocations may use from now on, by index or UUID; `None`
-    /// leaves it as it was.
-    pub allowed: Option<Vec<String>>,
-    /// How whole devices are chosen from now on; `None` leaves it as it was.
-    pub strategy: Option<DeviceStrategy>,
-    /// What one user may take of the server.
-    pub limits: Limits,
-    /// Entries of the journal that are kept at least; `None` keeps the usual number.
-    pub journal_entries: Option<u64>,
-    /// How long the output of a job is kept after its end; `None` is forever.
-    pub keep_output: Option<Millis>,
-    /// How long what an ended job needs to be run again is kept: its environment, its script.
-    pub keep_environment: Millis,
-    /// How messages about jobs are sent.
-    pub notify: NotifySettings,
-    /// Looks users up.
-    pub find_account: http::FindAccount,
-    /// Finds users by name or number.
-    pub find_user: FindUser,
-    /// Finds the tasks that were launched from the state folder.
-    pub find_launched: FindLaunched,
-    /// Gives free memory back to the system; called after much was freed at once.
-    pub give_back_memory: fn(),
-}
-
-/// What an agent of this process is given to speak to its server.
-pub struct AgentPorts {
-    /// Takes a report.
-    pub report: Box<dyn Fn(Report) + Send + Sync>,
-    /// Gives the bytes of a blob.
-    pub blob: ReadBlob,
-}
-
-/// Reads a blob whole.
-pub type ReadBlob = Box<dyn Fn(&BlobId) -> std::io::Result<Vec<u8>> + Send + Sync>;
-
-/// What the server holds of an agent of its process.
-pub struct AgentLink {
-    /// Tells it an order.
-    pub order: Box<dyn Fn(Order) + Send>,
-    /// Opens something towards a task; the answer may come later, or not at all.
-    pub open: OpenLine,
-    /// What each device did when it was last looked at.
-    pub samples: Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>,
-    /// Stops it; what runs goes on.
-    pub stop: Box<dyn FnOnce() + Send>,
-}
-
-/// Opens something towards a task.
-pub type OpenLine = Box<dyn Fn(TaskId, Opening, http::LineAnswer) + Send + Sync>;
+use crate::{forecast, http, settle};
 
 /// How long a job that is ended may take beyond its grace period before it is left.
 const END_MARGIN: Millis = Millis::from_secs(10);
@@ -111,81 +44,24 @@ const NOTICES_MAX: usize = 4096;
 /// If it can't start: the store, the socket, the agent; each says what to do.
 pub fn run(
     config: &ServerConfig,
-    mut start_agent: impl FnMut(&NodeName, AgentPorts) -> anyhow::Result<AgentLink>,
+    start_agent: impl FnMut(&NodeName, AgentPorts) -> anyhow::Result<AgentLink>,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     let usual = Options::default();
     let journal_keep = config.journal_entries.unwrap_or(usual.journal_keep);
     let (store, loaded) = Store::open(&config.state_dir, &Options { journal_keep, ..usual })?;
-    let (blobs, presence) = (store.blobs()?, store.presence());
     let (inputs, inbox) = mpsc::channel();
+    let shared = share(config, &store, inputs.clone())?;
     let told = inputs.clone();
     let on_done = Box::new(move |result| drop(told.send(Input::Committed(result))));
     let committer = Committer::spawn(store, on_done).context("can't start a thread")?;
-    let info = ServerInfo {
-        version: env!("CARGO_PKG_VERSION"),
-        nodes: config.nodes.clone(),
-        state_dir: config.state_dir.clone(),
-        socket: config.socket.clone(),
-        uid: rustix::process::geteuid().as_raw(),
-        started_at: now(),
-        find_user: config.find_user,
-        mail: config.notify.mail.clone(),
-    };
-    let forecaster = Arc::new(Forecaster::new(&config.state_dir));
-    let shared = Arc::new(Shared {
-        info,
-        limits: config.limits,
-        inputs: inputs.clone(),
-        notices: broadcast::Sender::new(NOTICES_MAX),
-        feed: Arc::new(Feed::new(now())),
-        blobs,
-        presence,
-        agents: OnceLock::new(),
-        early: OnceLock::new(),
-        account: OnceLock::new(),
-        keys: Arc::new(Keys::open(&config.state_dir)?),
-        usual_notify: config.notify.usual.clone(),
-        unexpected: Mutex::new(BTreeSet::new()),
-        keep_output: config.keep_output,
-        keep_environment: config.keep_environment,
-        lacking: Mutex::default(),
-        stop: watch::Sender::new(StopRequest::None),
-        forecaster: Arc::clone(&forecaster),
-        pulse: Arc::default(),
-        reads: Reads::start().context("can't start a thread")?,
-        still: Mutex::default(),
-    });
     let post = Post::new(Arc::clone(&shared.keys), &config.notify, inputs.clone());
     let (policy, give_back) = (Policy::of_new_server(), config.give_back_memory);
     let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
     fail::fail_point!("server-start-loaded");
     drop(loaded);
-    check_names(core.world(), &config.nodes)?;
-    // A restored store is older, and leaves out the numbers that may have been given out since.
-    if !core.is_restored() {
-        refuse_older(core.world(), &config.state_dir, config.find_launched)?;
-    }
-    let mut found = Found::of(core.world(), &config.state_dir);
-    found.is_restored = core.is_restored();
-    let term = core.begin();
-    fail::fail_point!("server-start-begun");
-    tracing::info!(%term, state = %config.state_dir.display(), "took over");
-    let (mut orders, mut asks, mut stops) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-    for node in &config.nodes {
-        let AgentLink { order, open, samples, stop } = start_agent(node, ports(&shared, node))?;
-        fail::fail_point!("server-start-agent");
-        orders.insert(node.clone(), order);
-        asks.insert(node.clone(), AskAgent { open, samples });
-        stops.push(stop);
-    }
-    // A node that was here once has nobody who could be told anything.
-    core.set_agents(Box::new(move |node, order| {
-        if let Some(send) = orders.get(node) {
-            send(order);
-        }
-    }));
-    assert!(shared.agents.set(asks).is_ok(), "agents are started once");
+    let found = take_over(config, &mut core)?;
+    let stops = start_agents(config, &shared, &mut core, start_agent)?;
     let core = std::thread::Builder::new()
         .name("core".to_owned())
         .spawn(move || core.run(&inbox))
@@ -200,7 +76,7 @@ pub fn run(
         .context("can't start the threads of the API")?;
     let served = runtime.block_on(serve(config, &handle, found, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
-    forecaster.save();
+    shared.forecaster.save();
     within(STOP_PATIENCE, "the agents", || stops.into_iter().for_each(|stop| stop()));
     fail::fail_point!("server-stop-agent");
     // The last that is written down: by it the next server knows that this one was not killed.
@@ -211,6 +87,87 @@ pub fn run(
     }
     fail::fail_point!("server-stop-done");
     served
+}
+
+/// What the core and the API have in common.
+fn share(
+    config: &ServerConfig,
+    store: &Store,
+    inputs: mpsc::Sender<Input>,
+) -> anyhow::Result<Arc<Shared>> {
+    let info = ServerInfo {
+        version: env!("CARGO_PKG_VERSION"),
+        nodes: config.nodes.clone(),
+        state_dir: config.state_dir.clone(),
+        socket: config.socket.clone(),
+        uid: rustix::process::geteuid().as_raw(),
+        started_at: now(),
+        find_user: config.find_user,
+        mail: config.notify.mail.clone(),
+    };
+    Ok(Arc::new(Shared {
+        info,
+        limits: config.limits,
+        inputs,
+        notices: broadcast::Sender::new(NOTICES_MAX),
+        feed: Arc::new(Feed::new(now())),
+        blobs: store.blobs()?,
+        presence: store.presence(),
+        agents: OnceLock::new(),
+        early: OnceLock::new(),
+        account: OnceLock::new(),
+        keys: Arc::new(Keys::open(&config.state_dir)?),
+        usual_notify: config.notify.usual.clone(),
+        unexpected: Mutex::new(BTreeSet::new()),
+        keep_output: config.keep_output,
+        keep_environment: config.keep_environment,
+        lacking: Mutex::default(),
+        stop: watch::Sender::new(StopRequest::None),
+        forecaster: Arc::new(Forecaster::new(&config.state_dir)),
+        pulse: Arc::default(),
+        reads: Reads::start().context("can't start a thread")?,
+        still: Mutex::default(),
+    }))
+}
+
+/// Begins a term over what was loaded, if this server may; returns what it found.
+fn take_over(config: &ServerConfig, core: &mut Core) -> anyhow::Result<Found> {
+    check_names(core.world(), &config.nodes)?;
+    // A restored store is older, and leaves out the numbers that may have been given out since.
+    if !core.is_restored() {
+        refuse_older(core.world(), &config.state_dir, config.find_launched)?;
+    }
+    let mut found = Found::of(core.world(), &config.state_dir);
+    found.is_restored = core.is_restored();
+    let term = core.begin();
+    fail::fail_point!("server-start-begun");
+    tracing::info!(%term, state = %config.state_dir.display(), "took over");
+    Ok(found)
+}
+
+/// Starts the agents of this process, one for each node; returns how each is stopped.
+fn start_agents(
+    config: &ServerConfig,
+    shared: &Arc<Shared>,
+    core: &mut Core,
+    mut start_agent: impl FnMut(&NodeName, AgentPorts) -> anyhow::Result<AgentLink>,
+) -> anyhow::Result<Vec<Box<dyn FnOnce() + Send>>> {
+    let (mut orders, mut asks, mut stops) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    for node in &config.nodes {
+        let AgentLink { order, open, samples, stop } = start_agent(node, ports(shared, node))?;
+        fail::fail_point!("server-start-agent");
+        orders.insert(node.clone(), order);
+        asks.insert(node.clone(), AskAgent { open, samples });
+        stops.push(stop);
+    }
+    // A node that was here once has nobody who could be told anything.
+    core.set_agents(Box::new(move |node, order| {
+        if let Some(send) = orders.get(node) {
+            send(order);
+        }
+    }));
+    assert!(shared.agents.set(asks).is_ok(), "agents are started once");
+    Ok(stops)
 }
 
 /// Does work that may be stuck; `None` if it is not done in time. It goes on in a thread of its own
@@ -321,23 +278,6 @@ async fn serve(
     drop(std::fs::remove_file(&config.socket));
     drop(live);
     Ok(())
-}
-
-/// The server's own doings are an admin's.
-pub(crate) fn server_itself(handle: &CoreHandle) -> Caller {
-    let user = Arc::from("gpool");
-    let uid = handle.info().uid;
-    let gid = rustix::process::getegid().as_raw();
-    Caller::new(Owner { uid, gid, user }, true)
-}
-
-pub(crate) fn refused(refusal: &Refusal) -> anyhow::Error {
-    let problem = gpool_wire::Problem::from(refusal);
-    let what = format!("{} ({})", problem.detail, problem.code);
-    match problem.why.is_empty() {
-        true => anyhow::Error::msg(what),
-        false => anyhow::Error::msg(problem.why.join("; ")).context(what),
-    }
 }
 
 /// Makes the socket. One that somebody listens on is left alone; one that a killed server left

@@ -8,9 +8,10 @@ use gpool_model::{Caller, Command, LabelChange, Refusal};
 use gpool_store::CommitError;
 use tokio::task::JoinHandle;
 
+use crate::config::ServerConfig;
+use crate::fault::refused;
 use crate::handle::CoreHandle;
 use crate::recovery::Found;
-use crate::run::{ServerConfig, refused};
 
 /// How long the agents may take to say what there is and what runs; a driver may hang.
 const AGENT_PATIENCE: Duration = Duration::from_secs(60);

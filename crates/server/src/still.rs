@@ -10,8 +10,8 @@ use gpool_store::CommitError;
 use gpool_world::World;
 use tokio::sync::oneshot;
 
-use crate::core::now;
-use crate::handle::{Deliver, View};
+use crate::clock::now;
+use crate::view::{Deliver, View};
 
 /// Pause before the next copy, in multiples of the time that the last one took: copies take at most
 /// a fifth of the core's time. A read that needs the newest change waits for this pause.

@@ -2,7 +2,6 @@
 //! carried both ways. What they mean is between the caller and the job's shepherd, or the job.
 
 use std::convert::Infallible;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
@@ -21,27 +20,15 @@ use tokio::io::{AsyncWriteExt, copy, split};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-use super::Api;
 use super::accept::Seated;
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, JsonBody, Segment, job_id};
-use super::jobs;
-use crate::handle::internal;
+use super::{Api, jobs};
+use crate::fault::internal;
+use crate::link::TaskLine;
 
 /// How long a job's shepherd may take to open a line.
 const OPENING: Duration = Duration::from_secs(10);
-
-/// A line to a task, for a caller's bytes.
-#[derive(Debug)]
-pub struct TaskLine {
-    /// The line.
-    pub socket: OwnedFd,
-    /// What has come over it already.
-    pub early: Vec<u8>,
-}
-
-/// Who is told what came of opening a line.
-pub type LineAnswer = Box<dyn FnOnce(Result<TaskLine, NotOpened>) + Send>;
 
 /// A connection, which can become a line if that was asked for.
 pub(crate) struct Upgrading(Option<(OnUpgrade, Seated)>);

@@ -26,7 +26,7 @@ use super::asker::{Asker, Asks};
 use super::context::{self, Files};
 use super::extract::{ApiError, Params, check_type, lost, too_slow};
 use super::submit::{self, DryRun};
-use crate::handle::internal;
+use crate::fault::internal;
 
 /// Different environments in one submission; each is a file.
 const CONTEXTS_MAX: usize = 1000;

@@ -16,12 +16,12 @@ use gpool_wire::{
 };
 use gpool_world::{NodeRow, World};
 
-use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, JsonBody, Segment, accepted};
 use super::listing::n_ended;
-use super::reservations;
-use crate::handle::{Age, StopRequest, View};
+use super::{Api, reservations};
+use crate::handle::{Age, StopRequest};
+use crate::view::View;
 
 /// More devices than this no node has.
 const DEVICES_MAX: u32 = 4096;

@@ -11,8 +11,8 @@ use gpool_store::{BlobError, PinEnd};
 use gpool_wire::CheckedJob;
 
 use super::asker::Limit;
-use crate::fault::refusal_of;
-use crate::handle::{CoreHandle, internal};
+use crate::fault::{internal, refusal_of};
+use crate::handle::CoreHandle;
 
 /// Files that a request is about to name in a command. None of them is removed before the answer;
 /// after a refusal, those that no job names are.

@@ -8,7 +8,7 @@ use gpool_wire::Problem;
 use super::Api;
 use super::extract::ApiError;
 use crate::case::Case;
-use crate::handle::internal;
+use crate::fault::internal;
 
 /// The present state with the plan that is made from it, as `gpool replay` takes it. Without what
 /// users wrote: commands, names, notes, paths.

@@ -20,16 +20,17 @@ use gpool_world::JobRow;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::Api;
 use super::asker::{Asker, Asks};
 use super::context::Files;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::Found;
-use super::listing;
 use super::page::{self, Making, Piece, Room};
 use super::submit::{key, key_name, unexpected};
+use super::{Api, listing};
 use crate::elements;
-use crate::handle::{Age, View, internal};
+use crate::fault::internal;
+use crate::handle::Age;
+use crate::view::View;
 
 /// Elements that are looked at for one piece of a page.
 const AT_ONCE: usize = 256;
@@ -113,7 +114,7 @@ async fn piece(
         }
     };
     let archived = archived(api, uid, id.number, &chosen).await?;
-    let now = crate::core::now();
+    let now = crate::clock::now();
     let values = spec.array.as_ref().and_then(|it| it.values.as_ref());
     let values = match values.filter(|_| asker.may_see(spec.owner.uid)) {
         Some(values) => values_of(api, values).await?,

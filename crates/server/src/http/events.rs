@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::Api;
 use super::extract::header;
-use super::feed::{After, Feed};
+use crate::feed::{After, Feed};
 
 /// How often a silent stream shows that it is alive.
 const ALIVE: Duration = Duration::from_secs(15);

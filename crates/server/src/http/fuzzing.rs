@@ -11,11 +11,11 @@ use gpool_wire::{AllowDevices, Problem, Selection, json};
 use super::asker::{Asker, parse_limits};
 use super::bulk::Lines;
 use super::extract::{ApiError, check_type, job_id, params};
-use super::feed::place_of;
 use super::listing::{self, ListParams};
 use super::logs::{LogParams, since_of};
 use super::submit::{self, DryRun};
 use super::{actions, cluster, jobs};
+use crate::feed::place_of;
 
 /// The epoch of the events whose ids are read.
 pub const EPOCH: u64 = 17;

@@ -7,13 +7,12 @@ use gpool_model::{Millis, Outcome, Phase, Refusal};
 use gpool_store::{ArchiveFilter, Reader};
 use gpool_wire::{Document, ForecastState, Problem, Report, Time, Totals};
 
-use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
-use super::jobs;
 use super::listing::{self, ListParams};
+use super::{Api, jobs};
 use crate::codec;
-use crate::handle::internal;
+use crate::fault::internal;
 
 /// Jobs that are summed up, at the most.
 const SUMMED_MAX: u64 = 200_000;
@@ -120,7 +119,7 @@ pub(crate) async fn report(
     Asks(asker): Asks,
     Segment(id): Segment,
 ) -> Result<Json<Document<Report>>, ApiError> {
-    let now = crate::core::now();
+    let now = crate::clock::now();
     let job = jobs::find(&api, job_id(&id)?).await?.shown(&asker, now);
     Ok(Json(Document::new(Report::new(job, Time(now)))))
 }

@@ -15,16 +15,15 @@ use gpool_wire::{Document, JobPatch, List, LogFiles, Problem, Time};
 
 use gpool_world::JobRow;
 
-use super::Api;
 use super::asker::{Asker, Asks};
 use super::context::Files;
 use super::extract::{ApiError, JsonBody, Params, Segment, header, job_id};
 use super::listing::{self, ListParams};
-use super::logs;
-use crate::elements;
-use crate::environments;
-use crate::handle::{View, internal};
+use super::{Api, logs};
+use crate::fault::internal;
 use crate::output::kept_until;
+use crate::view::View;
+use crate::{elements, environments};
 
 /// A job with its reasons for waiting.
 pub(crate) struct Found {
@@ -106,7 +105,7 @@ pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Respon
         true => Some(logs::paths(api, &found).await?).filter(|it| *it != LogFiles::default()),
         false => None,
     };
-    let mut job = found.shown(asker, crate::core::now());
+    let mut job = found.shown(asker, crate::clock::now());
     job.logs = logs;
     job.output_kept_until = kept_until.map(gpool_wire::Time);
     (job.can_retry, job.retry_until) = retry;

@@ -23,7 +23,7 @@ use super::asker::Asks;
 use super::extract::{ApiError, Segment, job_id};
 use super::jobs::{self, Found};
 use crate::codec;
-use crate::handle::internal;
+use crate::fault::internal;
 
 /// So many entries of the journal are told of one job.
 const ENTRIES_MAX: u32 = 2_000;
@@ -92,7 +92,7 @@ async fn all_of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
     let until = match &found.job.phase {
         // The entry that says so is of when that was heard.
         Phase::Ended(end) => end.ended_at.after(Millis::from_hours(1)),
-        _ => crate::core::now(),
+        _ => crate::clock::now(),
     };
     let entries = api.handle.read(move |reader| {
         let (alone, run) = (format!("\"{id}\""), format!("\"{id}#"));

@@ -19,7 +19,9 @@ use super::asker::Asker;
 use super::extract::ApiError;
 use super::jobs::Found;
 use super::page::{self, Making, Piece, Room};
-use crate::handle::{Age, CoreHandle, View, internal};
+use crate::fault::internal;
+use crate::handle::{Age, CoreHandle};
+use crate::view::View;
 use crate::{codec, elements};
 
 const LIMIT_DEFAULT: u32 = 200;
@@ -291,7 +293,7 @@ fn ended(
     let limit = u32::try_from(piece.n_left().min(READ_AT_ONCE) + 1).unwrap_or(u32::MAX);
     let archive = ArchiveFilter { before, limit, bytes_max: Some(READ_BYTES), ..archive };
     let rows = handle.open_reader()?.archive(&archive).map_err(internal)?;
-    let now = crate::core::now();
+    let now = crate::clock::now();
     let mut last = before;
     for row in &rows {
         let ended = codec::decode_ended(row).map_err(internal)?;

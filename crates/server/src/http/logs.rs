@@ -28,7 +28,7 @@ use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::{self, Found};
 use super::output::{Opened, Output, Place};
-use crate::handle::internal;
+use crate::fault::internal;
 use crate::output::kept_until;
 
 /// Bytes that are read at once.
@@ -115,7 +115,7 @@ pub(crate) async fn get(
             let problem = Problem::new(catalogue::NO_SUCH_LOG, what);
             let keep = api.handle.shared.keep_output;
             return Err(match (keep, kept_until(&found.job.phase, keep)) {
-                (Some(keep), Some(until)) if until <= crate::core::now() => problem
+                (Some(keep), Some(until)) if until <= crate::clock::now() => problem
                     .because(format!("it was kept until {}, {keep} after its end", Time(until))),
                 _ => problem,
             }

@@ -24,7 +24,9 @@ use super::cluster::{all_gpus, all_nodes, notify_counts};
 use super::extract::ApiError;
 use super::process::Process;
 use super::projects::overview;
-use crate::handle::{Age, View, internal};
+use crate::fault::internal;
+use crate::handle::Age;
+use crate::view::View;
 
 /// Shapes of waiting jobs that are looked at for their reason.
 const SHAPES_MAX: usize = 1000;

@@ -14,7 +14,6 @@ mod dump;
 mod elements;
 mod events;
 mod extract;
-pub(crate) mod feed;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod guard;
@@ -55,13 +54,14 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::feed::Feed;
 use crate::handle::CoreHandle;
 
+pub use crate::link::{LineAnswer, TaskLine};
 use accept::Patience;
 pub use accept::serve;
 pub use asker::{Account, FindAccount};
-pub use attach::{LineAnswer, TaskLine};
-use feed::Feed;
+
 use guard::Rates;
 use metrics::Meters;
 

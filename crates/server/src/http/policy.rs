@@ -10,7 +10,7 @@ use gpool_world::Snapshot;
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, JsonBody};
-use crate::handle::internal;
+use crate::fault::internal;
 
 /// So many of the jobs that wait for room are looked at for whose start a change would move.
 const LOOKED_AT_MAX: usize = 500;

@@ -26,7 +26,8 @@ use super::asker::Asks;
 use super::extract::{ApiError, JsonBody, Segment, header};
 use super::jobs::version_of;
 use super::submit::unexpected;
-use crate::handle::{Age, View};
+use crate::handle::Age;
+use crate::view::View;
 
 /// Every project, departments before what is below them.
 #[utoipa::path(

@@ -12,13 +12,12 @@ use gpool_wire::{
 };
 use gpool_world::World;
 
-use super::Api;
 use super::asker::Asks;
 use super::cluster::devices_of;
 use super::extract::{ApiError, JsonBody, Segment};
-use super::later;
 use super::submit::unexpected;
-use crate::handle::View;
+use super::{Api, later};
+use crate::view::View;
 
 /// More targets than this in one request are refused.
 const TARGETS_MAX: usize = 10_000;
@@ -203,7 +202,7 @@ async fn drain_these(
         at_deadline: gpool_model::Displace::LetFinish,
         reason: asked.reason.as_str().into(),
         who: caller.owner.user.clone(),
-        since: crate::core::now(),
+        since: crate::clock::now(),
     };
     let (by, reason) = (drain.by, drain.reason.clone());
     let command = Command::Drain { targets, by, reason, consent: asked.consent()? };

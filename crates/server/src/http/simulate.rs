@@ -17,12 +17,12 @@ use gpool_wire::{
 };
 use gpool_world::{Snapshot, World};
 
-use super::Api;
 use super::asker::{Asker, Asks};
-use super::context;
 use super::extract::{ApiError, JsonBody};
 use super::submit::checked;
-use crate::handle::{Age, internal};
+use super::{Api, context};
+use crate::fault::internal;
+use crate::handle::Age;
 use crate::otherwise;
 
 /// So many of the jobs that are touched are named.

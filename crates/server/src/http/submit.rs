@@ -14,12 +14,12 @@ use gpool_world::Snapshot;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::Api;
 use super::asker::{Asker, Asks};
 use super::context::{self, Files};
 use super::extract::{ApiError, JsonBytes, Params, header};
-use super::jobs;
-use crate::handle::{Age, CoreHandle, internal};
+use super::{Api, jobs};
+use crate::fault::internal;
+use crate::handle::{Age, CoreHandle};
 
 /// So many of the jobs that wait for room are looked at for whom a new one would delay.
 const IMAGINED_MAX: usize = 500;

@@ -10,7 +10,7 @@ use gpool_wire::{Document, Problem, UserCapsPatch, UserLimits};
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, JsonBody, Segment};
-use crate::handle::View;
+use crate::view::View;
 
 /// Users that have no caps of their own.
 const ALL: &str = "all";

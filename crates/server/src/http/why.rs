@@ -12,13 +12,13 @@ use gpool_world::{JobRow, Snapshot};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::{self, Found};
-use super::{life, why_nodes};
+use super::{Api, life, why_nodes};
 use crate::elements;
-use crate::handle::{Age, View};
+use crate::handle::Age;
+use crate::view::View;
 
 /// Among so many jobs that go first, alternatives are tried; a longer queue is not run through
 /// again and again.
@@ -62,7 +62,7 @@ pub(crate) async fn get(
     Params(WhyParams { alternatives }): Params<WhyParams>,
 ) -> Result<Json<Document<Why>>, ApiError> {
     let id = job_id(&id)?;
-    let now = crate::core::now();
+    let now = crate::clock::now();
     let whose = Whose { uid: asker.caller.owner.uid, admin: asker.caller.admin };
     let uid = asker.caller.owner.uid;
     let learnt = api.handle.learnt();

@@ -8,7 +8,7 @@ use gpool_wire::gpu::state_of;
 use gpool_wire::{Time, WhyDevice, WhyNode, WhyReserved};
 use gpool_world::{JobRow, NodeRow};
 
-use crate::handle::View;
+use crate::view::View;
 
 /// Every node, in the order of names.
 pub(crate) fn of(view: &View<'_>, explainer: &Explainer<'_>, waiting: &JobRow) -> Vec<WhyNode> {

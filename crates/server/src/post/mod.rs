@@ -19,7 +19,8 @@ use ureq::config::Config;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
 
-use crate::core::{Input, now};
+use crate::clock::now;
+use crate::input::Input;
 
 pub use address::{Allowed, BadAllowed};
 pub use mail::MailSettings;

@@ -21,13 +21,16 @@ use gpool_store::{Committer, Options, Store};
 use tokio::net::UnixListener;
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::core::{Core, Input, SendOrder, now};
-use crate::forecast::Forecaster;
-use crate::handle::{AskAgent, CoreHandle, ServerInfo, Shared, StopRequest};
+use crate::clock::now;
+use crate::core::{Core, SendOrder};
+use crate::feed::Feed;
+use crate::forecast::kept::Forecaster;
+use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::http::accept::{Patience, serve_as};
 use crate::http::asker::{Asker, Peer};
-use crate::http::feed::Feed;
+use crate::input::Input;
 use crate::limits::Limits;
+use crate::link::AskAgent;
 use crate::post::{Keys, NotifySettings, Post};
 use crate::reads::Reads;
 use crate::recovery::Found;
@@ -111,17 +114,22 @@ impl Rig {
             .unwrap();
         let handle = CoreHandle { shared };
         let rig = Self { folder, handle, inputs, core: Some(core), runtime, ends: Vec::new() };
-        rig.until("the node is connected", || {
-            let name = NodeName::new("lab1");
-            let connected = move |view: &crate::View<'_>| {
-                view.world.node(&name).is_some_and(|row| row.node.connected)
-            };
-            rig.runtime.block_on(rig.handle.query(connected)).unwrap()
-        });
+        rig.until_connected();
         rig.runtime.spawn(crate::forecast::keep(rig.handle.clone()));
         let account = rig.runtime.block_on(found.account(&rig.handle)).unwrap();
         assert!(rig.handle.shared.account.set(account).is_ok());
         rig
+    }
+
+    /// Waits until the agent has said what its node is.
+    fn until_connected(&self) {
+        self.until("the node is connected", || {
+            let name = NodeName::new("lab1");
+            let connected = move |view: &crate::View<'_>| {
+                view.world.node(&name).is_some_and(|row| row.node.connected)
+            };
+            self.runtime.block_on(self.handle.query(connected)).unwrap()
+        });
     }
 
     /// A socket on which everybody is that user.

@@ -97,7 +97,7 @@ impl Feed {
         let Some(place) = place else {
             let (seq, time) = match ring.notices.back() {
                 Some(notice) => (notice.seq.0, notice.time),
-                None => (0, crate::core::now()),
+                None => (0, crate::clock::now()),
             };
             let kind = EventKind::Resync;
             return After::Gap(Event { id: self.id(ring.last), seq, time: Time(time), kind });

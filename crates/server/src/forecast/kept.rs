@@ -1,0 +1,187 @@
+//! The last forecast, and what was learnt; the latter is kept in a file of the state folder.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gpool_control::forecast;
+use gpool_control::forecast::{Bucket, Forecast, Learnt, Part};
+use gpool_model::effect::Change;
+use gpool_model::job::JobState;
+use gpool_model::{JobId, Notice, Phase, Timestamp};
+use gpool_wire::{Calibration, ForecastState, Time};
+use tokio::sync::Notify;
+
+/// Where it is kept, in the state folder.
+const FILE: &str = "forecast.json";
+
+/// The last forecast, and what was learnt.
+pub(crate) struct Forecaster {
+    path: PathBuf,
+    kept: Mutex<Kept>,
+    /// Woken by each command.
+    pub commanded: Notify,
+}
+
+#[derive(Default)]
+struct Kept {
+    last: Arc<Forecast>,
+    version: u64,
+    took: Duration,
+    n_failed: u64,
+    learnt: Arc<Learnt>,
+    is_saved: bool,
+}
+
+impl Forecaster {
+    /// Nothing was forecast yet; what was learnt before is read from the state folder.
+    pub fn new(state_dir: &Path) -> Self {
+        let path = state_dir.join(FILE);
+        let learnt = std::fs::read(&path).ok().and_then(|bytes| read(&bytes));
+        let learnt = Arc::new(learnt.unwrap_or_default());
+        let kept = Mutex::new(Kept { learnt, is_saved: true, ..Kept::default() });
+        Self { path, kept, commanded: Notify::new() }
+    }
+
+    /// Makes a new forecast due. Some commands publish nothing and change starts nevertheless: an
+    /// edit, the resumption of a job whose GPUs are not free.
+    pub fn commanded(&self) {
+        self.commanded.notify_one();
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // Each change of it is whole, whatever a panic elsewhere.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was learnt so far.
+    pub fn learnt(&self) -> Arc<Learnt> {
+        Arc::clone(&self.kept().learnt)
+    }
+
+    /// The last forecast.
+    pub fn last(&self) -> Arc<Forecast> {
+        Arc::clone(&self.kept().last)
+    }
+
+    /// What can be said of it.
+    pub fn state(&self) -> ForecastState {
+        let kept = self.kept();
+        let is_made = kept.version > 0;
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        ForecastState {
+            version: kept.version,
+            as_of: is_made.then_some(Time(kept.last.as_of)),
+            horizon: is_made.then_some(Time(kept.last.horizon)),
+            n_jobs: count(kept.last.etas.len()),
+            n_beyond: kept.last.n_beyond,
+            took_s: kept.took.as_secs_f64(),
+            n_failed: kept.n_failed,
+            n_told: count(kept.learnt.told.len()),
+            calibration: calibration(&kept.learnt.buckets),
+        }
+    }
+
+    pub fn started(&self, notice: &Notice) {
+        if let Change::JobState { job, state: JobState::Starting, .. } = notice.change {
+            let mut kept = self.kept();
+            // Of an array the first start was told.
+            for id in [job, JobId { element: None, ..job }] {
+                if kept.learnt.told.contains_key(&id) {
+                    Arc::make_mut(&mut kept.learnt).started(id, notice.time);
+                    kept.is_saved = false;
+                }
+            }
+        }
+    }
+
+    /// Takes over what was made.
+    pub fn made(&self, part: &Part, forecast: Forecast, took: Duration) {
+        let mut kept = self.kept();
+        let learnt = Arc::make_mut(&mut kept.learnt);
+        let before = learnt.told.len();
+        let waits = |id: JobId| {
+            part.excerpt.jobs.get(&id).map_or(part.n_beyond > 0, |row| {
+                matches!(row.job.phase, Phase::Waiting { .. })
+                    || row.job.phase.waits_for_room_since().is_some()
+            })
+        };
+        learnt.keep_told(waits);
+        for (id, eta) in &forecast.etas {
+            if let (Some(row), Some(lead)) = (part.excerpt.jobs.get(id), forecast.leads.get(id)) {
+                learnt.tell((*id, row.job.version), (eta, *lead), forecast.as_of);
+            }
+        }
+        let is_other = learnt.told.len() != before;
+        kept.is_saved &= !is_other;
+        kept.last = Arc::new(forecast);
+        kept.version += 1;
+        kept.took = took;
+    }
+
+    pub fn nothing_waits(&self, now: Timestamp) {
+        let mut kept = self.kept();
+        if !kept.learnt.told.is_empty() {
+            Arc::make_mut(&mut kept.learnt).keep_told(|_| false);
+            kept.is_saved = false;
+        }
+        kept.last = Arc::new(Forecast {
+            as_of: now,
+            horizon: now.after(forecast::HORIZON),
+            ..Forecast::default()
+        });
+        kept.version += 1;
+        kept.took = Duration::ZERO;
+    }
+
+    pub fn failed(&self, why: &str) {
+        tracing::error!(why, "no forecast was made; the last one stays");
+        self.kept().n_failed += 1;
+    }
+
+    /// Writes down what was learnt, if anything was.
+    pub fn save(&self) {
+        let learnt = {
+            let mut kept = self.kept();
+            if std::mem::replace(&mut kept.is_saved, true) {
+                return;
+            }
+            Arc::clone(&kept.learnt)
+        };
+        if let Err(error) = write(&self.path, &learnt) {
+            tracing::warn!(%error, path = %self.path.display(), "can't keep what was learnt");
+        }
+    }
+}
+
+fn read(bytes: &[u8]) -> Option<Learnt> {
+    serde_json::from_slice(bytes).ok().filter(Learnt::is_known)
+}
+
+fn write(path: &Path, learnt: &Learnt) -> std::io::Result<()> {
+    let new = path.with_extension("json.new");
+    let mut options = std::fs::File::options();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(&serde_json::to_vec(learnt)?)?;
+    std::fs::rename(new, path)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn calibration(buckets: &[Bucket]) -> Vec<Calibration> {
+    let next = buckets.iter().skip(1).map(|bucket| Some(bucket.lead_from));
+    let seconds = |span: gpool_model::Millis| span.get() as f64 / 1000.0;
+    let of_bucket = |(bucket, below): (&Bucket, Option<gpool_model::Millis>)| Calibration {
+        lead_from_s: seconds(bucket.lead_from),
+        lead_below_s: below.map(seconds),
+        n: bucket.n,
+        n_by_p90: bucket.n_by_p90,
+        n_before_p10: bucket.n_before_p10,
+        n_by_p50: bucket.n_by_p50,
+        bias_s: bucket.late_ms as f64 / 1000.0 / bucket.n.max(1) as f64,
+        factor: bucket.factor as f64 / Learnt::ONE as f64,
+        factor_p50: bucket.factor_p50 as f64 / Learnt::ONE as f64,
+    };
+    buckets.iter().zip(next.chain([None])).map(of_bucket).collect()
+}

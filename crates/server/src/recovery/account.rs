@@ -1,0 +1,41 @@
+//! The account of the last start, as it is shown.
+
+use gpool_wire::{Became, Recovery};
+
+/// The account, with whose each job is.
+#[derive(Debug)]
+pub(crate) struct Account {
+    recovery: Recovery,
+    /// In the order of the jobs.
+    uids: Vec<u32>,
+}
+
+impl Account {
+    /// One of jobs of these users, in the order of the jobs.
+    pub fn new(recovery: Recovery, uids: Vec<u32>) -> Self {
+        Self { recovery, uids }
+    }
+
+    /// Says it in the log.
+    pub fn log(&self) {
+        let n = |became| self.recovery.that(became).count();
+        tracing::info!(
+            before = ?self.recovery.before,
+            went_on = n(Became::WentOn),
+            again = n(Became::Again),
+            ended = n(Became::Ended),
+            lost = n(Became::Lost),
+            waiting = self.recovery.n_waiting,
+            "recovered"
+        );
+    }
+
+    /// What somebody may see of it. What stands behind the end of a job may name its files.
+    pub fn shown(&self, unexpected: Vec<String>, may_see: impl Fn(u32) -> bool) -> Recovery {
+        let mut recovery = Recovery { unexpected, ..self.recovery.clone() };
+        for (job, uid) in recovery.jobs.iter_mut().zip(&self.uids) {
+            job.cause_text = job.cause_text.take().filter(|_| may_see(*uid));
+        }
+        recovery
+    }
+}

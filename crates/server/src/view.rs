@@ -1,0 +1,50 @@
+//! The state as queries see it, and how they are answered.
+
+use std::sync::OnceLock;
+
+use gpool_model::{JobId, PlannedStart, Refusal, Timestamp};
+use gpool_sched::{Explainer, ReasonsByShape};
+use gpool_store::CommitError;
+use gpool_world::{Snapshot, World};
+
+/// The state at one moment, as queries see it.
+pub struct View<'a> {
+    /// The state.
+    pub world: &'a World,
+    /// The moment.
+    pub now: Timestamp,
+    /// The planned starts of the last cycle.
+    pub planned: &'a [PlannedStart],
+    /// Plans that broke an invariant since the server started.
+    pub n_alerts: u64,
+    /// Why nothing can be stored just now; it is tried again every second.
+    pub store_fault: Option<&'a CommitError>,
+    /// Why jobs wait, shared by all that look at the same state; `None` on the core's own thread,
+    /// where nothing is explained that takes long.
+    pub reasons: Option<&'a OnceLock<ReasonsByShape>>,
+}
+
+impl<'a> View<'a> {
+    /// The planned start of a job, if it has one.
+    #[must_use]
+    pub fn planned_at(&self, job: JobId) -> Option<Timestamp> {
+        self.planned.iter().find(|planned| planned.job == job).map(|planned| planned.at)
+    }
+
+    /// What explains why jobs wait.
+    #[must_use]
+    pub fn explainer(&self) -> Explainer<'a> {
+        let snapshot = Snapshot { world: self.world, now: self.now };
+        let explainer = Explainer::new(snapshot, self.world.policy());
+        match self.reasons {
+            Some(reasons) => explainer.sharing(reasons),
+            None => explainer.in_brief(),
+        }
+    }
+}
+
+/// Answers a query later: when its state is durable, or with the reason why it is not.
+pub(crate) type Deliver = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
+
+/// Looks at the state and prepares an answer.
+pub(crate) type Ask = Box<dyn FnOnce(&View<'_>) -> Deliver + Send>;
