@@ -3,21 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gpool_model::label;
 use gpool_model::plan::Fit;
 use gpool_model::policy::{Caps, Held, UserCap};
 use gpool_model::reason::Bound;
 use gpool_model::{
     Amount, Caller, JobSpec, Millis, NewJob, NodeFilter, NodeName, PoolName, Project, ProjectName,
-    Quota, Refusal, ResourceKind,
+    Quota, Refusal, ResourceKind, label,
 };
 use gpool_world::{NodeRow, World};
 
-use crate::parts;
-use crate::project_tree;
-use crate::projects::absent;
+use crate::project_tree::{self, absent};
 use possible::satisfiable_on;
 
+mod parts;
 mod possible;
 
 /// A refusal names no more nodes than this.

@@ -127,7 +127,9 @@ pub(crate) fn drained(world: &World, targets: &[DrainTarget]) -> Reserved {
             continue;
         };
         let row = world.node(node);
-        if let Some(uuid) = row.and_then(|row| crate::nodes::find_device(&row.node, device)) {
+        if let Some(uuid) =
+            row.and_then(|row| crate::control::nodes::find_device(&row.node, device))
+        {
             what.devices.entry(node.clone()).or_default().insert(uuid);
         }
     }

@@ -1,5 +1,32 @@
 //! One step of the state machine, and what waits for which commit.
 
+mod again;
+mod arrays;
+pub(crate) mod claims;
+pub(crate) mod cycle;
+mod drain;
+mod edit;
+mod extend;
+mod gang;
+mod grow;
+mod hold;
+mod hold_missing;
+mod jobs;
+mod judge;
+mod moments;
+pub(crate) mod nodes;
+mod outbox;
+mod pause;
+mod policy;
+mod projects;
+mod reports;
+mod reserve;
+mod sessions;
+mod set_aside;
+mod settle;
+pub(crate) mod submit;
+mod upkeep;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -13,10 +40,10 @@ use gpool_model::{
 use gpool_sched::Workspace;
 use gpool_world::{World, has_begun};
 
-use crate::outbox::Couriers;
-use crate::sessions::Sessions;
-use crate::settle::Gone;
-use crate::submit::KnownEnds;
+use crate::control::outbox::Couriers;
+use crate::control::sessions::Sessions;
+use crate::control::settle::Gone;
+use crate::control::submit::KnownEnds;
 
 /// The state machine of one server.
 #[derive(Debug, Clone)]

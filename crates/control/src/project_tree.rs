@@ -183,3 +183,7 @@ fn never_taken_back(projects: &Projects) -> impl Iterator<Item = ProjectWarning>
         projects.values().filter(unbounded).map(|it| it.name.clone()).collect();
     names.into_iter().map(|project| ProjectWarning::NeverTakenBack { project })
 }
+
+pub(crate) fn absent(projects: &Projects, name: &ProjectName) -> Refusal {
+    Refusal::NoSuchProject { name: name.clone(), projects: projects.keys().cloned().collect() }
+}

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use gpool_model::{AllocationState, JobId, Likeness, Millis, Phase, StartBasis, Timestamp};
 
 use crate::past::Past;
-use crate::world::{JobRow, NodeIx};
+use crate::row::{JobRow, NodeIx};
 
 /// When one job is expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,41 +5,30 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
-mod arrays;
-mod asks;
-mod change;
 mod ends;
-mod excerpt;
-mod gangs;
-mod index;
 mod ledger;
 mod lines;
 pub mod order;
 mod outbox;
-mod parts;
 mod past;
-mod projects;
 mod queue;
-mod requests;
-mod reservations;
-mod rotations;
+mod row;
 mod snapshot;
-mod still;
-mod used;
-mod users;
-mod waiting;
 mod world;
 
 pub use ends::{ExpectedEnd, ExpectedEnds, FreedOn};
-pub use excerpt::Excerpt;
-pub use index::fit_of;
 pub use ledger::{DeviceLedger, Free, NodeRow};
 pub use lines::{Asked, Head, Line, LineKey};
 pub use outbox::Outbox;
-pub use parts::GpuClass;
-pub use projects::{Holding, ProjectIx, ProjectRow};
-pub use queue::{FitIx, ShapeIx, ShapeQueue};
+pub use queue::ShapeQueue;
+pub use row::ProjectIx;
+pub use row::{FitIx, ShapeIx};
+pub use row::{JobRow, NodeIx};
 pub use snapshot::Snapshot;
-pub use users::UserRow;
-pub use waiting::{has_begun, latest_start};
-pub use world::{JobRow, LoadError, NodeIx, World};
+pub use world::excerpt::Excerpt;
+pub use world::index::fit_of;
+pub use world::parts::GpuClass;
+pub use world::projects::{Holding, ProjectRow};
+pub use world::users::UserRow;
+pub use world::waiting::{has_begun, latest_start};
+pub use world::{LoadError, World};

@@ -10,8 +10,7 @@ use gpool_model::{
 };
 
 use crate::order::Rank;
-use crate::projects::ProjectIx;
-use crate::queue::{FitIx, ShapeIx};
+use crate::row::{FitIx, ProjectIx, ShapeIx};
 
 /// Whose line it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

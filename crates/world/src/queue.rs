@@ -8,15 +8,7 @@ use gpool_model::plan::Fit;
 use gpool_model::{JobId, Policy, PoolName, Shape, Timestamp};
 
 use crate::lines::{self, Line, LineKey, Lines};
-use crate::projects::ProjectIx;
-
-/// A row of the table of shapes; recycled when the last job of the shape leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ShapeIx(pub usize);
-
-/// A row of the table of fits; recycled with its last shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FitIx(pub usize);
+use crate::row::{FitIx, ProjectIx, ShapeIx};
 
 /// The first that are not escalated and that are.
 type Firsts = [Option<(Timestamp, JobId)>; 2];

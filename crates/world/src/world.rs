@@ -1,5 +1,21 @@
 //! The tables and the doors through which they change.
 
+mod arrays;
+mod asks;
+mod change;
+pub(crate) mod excerpt;
+mod gangs;
+pub(crate) mod index;
+pub(crate) mod parts;
+pub(crate) mod projects;
+mod requests;
+mod reservations;
+mod rotations;
+mod still;
+mod used;
+pub(crate) mod users;
+pub(crate) mod waiting;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -7,37 +23,25 @@ use gpool_model::array::ArrayEnds;
 use gpool_model::job::JobState;
 use gpool_model::record::{ClusterRecord, EndedJob, IdempotencyRecord, Record, RecordKey};
 use gpool_model::{
-    Job, JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy, PoolName,
-    Prediction, Project, ProjectName, Reservation, ReservationName, Revision, TaskId, Timestamp,
+    JobId, JobNumber, JobSpec, Likeness, NodeName, Outcome, PastRuns, Policy, PoolName, Prediction,
+    Project, ProjectName, Reservation, ReservationName, Revision, TaskId, Timestamp,
 };
 use thiserror::Error;
 
-use crate::arrays::Elements;
-use crate::asks::Asks;
 use crate::ends::{self, Ends, ExpectedEnd, ExpectedEnds};
-use crate::gangs::Gangs;
 use crate::ledger::NodeRow;
 use crate::lines::{Line, LineKey};
 use crate::outbox::Outbox;
 use crate::past::Past;
-use crate::projects::Holdings;
-use crate::queue::{Queue, ShapeIx, ShapeQueue};
-use crate::reservations::Alarms;
-use crate::users::UserRow;
-use crate::waiting::Dependencies;
-
-/// A row of the table of nodes. Nodes are never removed while the server runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeIx(pub usize);
-
-/// A job that has not ended.
-#[derive(Debug, Clone)]
-pub struct JobRow {
-    /// What was asked.
-    pub spec: Arc<JobSpec>,
-    /// What has become of it.
-    pub job: Job,
-}
+use crate::queue::{Queue, ShapeQueue};
+use crate::row::{JobRow, NodeIx, ShapeIx};
+use crate::world::arrays::Elements;
+use crate::world::asks::Asks;
+use crate::world::gangs::Gangs;
+use crate::world::projects::Holdings;
+use crate::world::reservations::Alarms;
+use crate::world::users::UserRow;
+use crate::world::waiting::Dependencies;
 
 /// Why records do not make a world. The store is damaged or from another version.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -14,9 +14,9 @@ use gpool_model::{
 use super::HORIZON;
 use super::length::{Length, Pace, Source};
 use super::part::{Part, whole};
-use crate::claims::is_claim;
 use crate::control::Control;
-use crate::submit::KnownEnds;
+use crate::control::claims::is_claim;
+use crate::control::submit::KnownEnds;
 
 /// How far things are followed.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use gpool_model::{
 };
 
 use crate::control::Control;
-use crate::reports::judge;
+use crate::control::judge::judge;
 
 /// What came of one task, where that is kept beside the phase of its job.
 pub(crate) fn course_of(job: &Job, task: TaskId) -> Option<&TaskCourse> {

@@ -12,8 +12,9 @@ use gpool_model::{
 };
 
 use crate::ledger::NodeRow;
-use crate::used::in_use;
-use crate::world::{JobRow, NodeIx, World};
+use crate::row::{JobRow, NodeIx};
+use crate::world::World;
+use crate::world::used::in_use;
 
 impl World {
     /// Lets time pass: escalates jobs that have waited long enough by `now`, and waits for what

@@ -14,9 +14,9 @@ use gpool_model::{
 
 use crate::admission::{self, Admission};
 use crate::control::Control;
-use crate::extend::check_exits;
-use crate::outbox::as_named_by;
-use crate::submit::KnownEnds;
+use crate::control::extend::check_exits;
+use crate::control::outbox::as_named_by;
+use crate::control::submit::KnownEnds;
 
 impl Control {
     /// Longest note, in bytes.

@@ -17,9 +17,9 @@ use gpool_world::{Snapshot, World};
 
 use crate::admission::Admission;
 use crate::control::Control;
-use crate::edit::Waits;
-use crate::extend::check_exits;
-use crate::outbox::as_named_by;
+use crate::control::edit::Waits;
+use crate::control::extend::check_exits;
+use crate::control::outbox::as_named_by;
 use crate::project_tree;
 
 /// How jobs ended that have left memory, as the caller looked them up.

@@ -11,8 +11,7 @@ use gpool_model::{
 use gpool_sched::Workspace;
 use gpool_world::Snapshot;
 
-use crate::control::Control;
-use crate::set_aside;
+use crate::control::{Control, set_aside};
 
 /// What is said of a plan that was never finished.
 pub const PANICKED: &str = "the scheduler panicked";

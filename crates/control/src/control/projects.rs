@@ -11,7 +11,7 @@ use gpool_model::{
 };
 
 use crate::control::Control;
-use crate::project_tree::{self, Children, Projects};
+use crate::project_tree::{self, Children, Projects, absent};
 
 /// What jobs belong to that name no project.
 const DEFAULT: &str = "default";
@@ -200,10 +200,6 @@ impl Control {
 
 fn invalid(field: &str, why: String) -> Refusal {
     Refusal::Invalid { field: field.to_owned(), why }
-}
-
-pub(crate) fn absent(projects: &Projects, name: &ProjectName) -> Refusal {
-    Refusal::NoSuchProject { name: name.clone(), projects: projects.keys().cloned().collect() }
 }
 
 /// What is said of a project fits together.

@@ -10,7 +10,8 @@ use gpool_model::{
     ReservationName, Timestamp, Used,
 };
 
-use crate::world::{JobRow, World};
+use crate::row::JobRow;
+use crate::world::World;
 
 /// A part of a world.
 #[derive(Debug, Clone)]

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{JobId, Phase};
 
-use crate::world::{JobRow, World};
+use crate::row::JobRow;
+use crate::world::World;
 
 /// The index.
 #[derive(Debug, Clone, Default)]

@@ -11,7 +11,8 @@ use gpool_model::{
 };
 
 use crate::ends::{self, ExpectedEnd};
-use crate::world::{JobRow, World};
+use crate::row::JobRow;
+use crate::world::World;
 
 /// What one user has that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use gpool_model::{
     Timestamp,
 };
 
-use crate::world::{JobRow, World};
+use crate::row::JobRow;
+use crate::world::World;
 
 /// What an array has rows of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,7 +10,8 @@ use gpool_model::{
 };
 
 use crate::ends::FreedOn;
-use crate::world::{JobRow, World};
+use crate::row::JobRow;
+use crate::world::World;
 
 impl World {
     pub(crate) fn index(&mut self, row: &JobRow) {

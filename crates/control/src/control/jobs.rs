@@ -8,11 +8,11 @@ use gpool_model::{
 };
 use gpool_world::World;
 
-use crate::claims::is_claim;
 use crate::control::Control;
-use crate::gang::has_ended;
+use crate::control::claims::is_claim;
+use crate::control::gang::has_ended;
+use crate::control::settle::Gone;
 use crate::project_tree;
-use crate::settle::Gone;
 
 impl Control {
     pub(crate) fn cancel(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use gpool_model::plan::Fit;
 use gpool_model::{Bytes, JobSpec};
 
-use crate::parts::GpuClass;
 use crate::world::World;
+use crate::world::parts::GpuClass;
 
 /// What is asked of nodes, without host memory, and of how many of them.
 #[derive(Debug, Clone, Default)]

@@ -12,7 +12,7 @@ use gpool_model::{
 };
 
 use crate::control::Control;
-use crate::gang::has_ended;
+use crate::control::gang::has_ended;
 
 impl Control {
     /// Somebody stops jobs that run where they are.

@@ -14,7 +14,7 @@ use gpool_world::Snapshot;
 use crate::affected;
 use crate::choose::{Chosen, choose};
 use crate::control::Control;
-use crate::nodes::{admin, find_device, no_such_device};
+use crate::control::nodes::{admin, find_device, no_such_device};
 
 impl Control {
     /// More reservations than this are refused, so that a cycle stays cheap.

@@ -7,7 +7,7 @@ use gpool_model::{
     AllocationState, GpuTime, InUse, JobSpec, MilliGpu, ProjectName, ResourceKind, Timestamp, Used,
 };
 
-use crate::projects::ProjectIx;
+use crate::row::ProjectIx;
 use crate::world::World;
 
 /// What a job keeps from others now, whether it is coming, running or leaving.

@@ -8,8 +8,8 @@ use gpool_model::{
 };
 
 use crate::control::Control;
-use crate::settle::Gone;
-use crate::submit::KnownEnds;
+use crate::control::settle::Gone;
+use crate::control::submit::KnownEnds;
 
 impl Control {
     /// A row for an element that has none yet, as it would be if it had had one from the start.

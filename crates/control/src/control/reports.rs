@@ -4,16 +4,17 @@
 use std::collections::BTreeMap;
 
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
-use gpool_model::job::{EndCause, ExitStatus, Holder, Usage};
+use gpool_model::job::{EndCause, Holder, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Generation, JobEnd, Millis, Missing, NodeName, Outcome, Phase,
-    TaskId, Timestamp,
+    Allocation, AllocationState, Generation, JobEnd, Millis, Missing, NodeName, Phase, TaskId,
+    Timestamp,
 };
 
-use crate::claims::{is_claim, is_claimed};
 use crate::control::Control;
-use crate::gang::{has_ended, is_gang, started_at};
-use crate::jobs::terms_of;
+use crate::control::claims::{is_claim, is_claimed};
+use crate::control::gang::{has_ended, is_gang, started_at};
+use crate::control::jobs::terms_of;
+use crate::control::judge::judge;
 
 impl Control {
     /// Grace of tasks that nobody knows.
@@ -392,41 +393,5 @@ impl Control {
             }
             _ => {}
         }
-    }
-}
-
-/// What a job's end is called, and what stands behind it.
-pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
-    if let Some(cause) = &end.cause {
-        let outcome = match cause {
-            EndCause::TimeLimit | EndCause::Deadline => Some(Outcome::TimedOut),
-            EndCause::Rebooted
-            | EndCause::ShepherdLost
-            | EndCause::ProcessesMayBeLeft
-            | EndCause::Vanished => Some(Outcome::Lost),
-            EndCause::LaunchFailed { .. } | EndCause::Oom | EndCause::PathMissing { .. } => {
-                Some(Outcome::Failed)
-            }
-            EndCause::Cancelled { .. }
-            | EndCause::DependencyFailed { .. }
-            | EndCause::TooManyFailed { .. }
-            | EndCause::TakenBack { .. }
-            | EndCause::TaskFailed { .. }
-            | EndCause::TaskRefused { .. }
-            | EndCause::GangEnded { .. } => None,
-        };
-        if let Some(outcome) = outcome {
-            return (outcome, Some(cause.clone()));
-        }
-    }
-    if let Phase::Stopping { cause, .. } = phase
-        && end.stopped
-    {
-        return (Outcome::Cancelled, Some(cause.end_cause()));
-    }
-    match end.exit {
-        Some(ExitStatus::Code(0)) => (Outcome::Succeeded, None),
-        Some(_) => (Outcome::Failed, None),
-        None => (Outcome::Lost, Some(EndCause::Vanished)),
     }
 }

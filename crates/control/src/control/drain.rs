@@ -12,8 +12,8 @@ use gpool_world::Snapshot;
 
 use crate::affected::{Clearing, drained};
 use crate::control::Control;
-use crate::nodes::{admin, find_device};
-use crate::reserve::checked_reason;
+use crate::control::nodes::{admin, find_device};
+use crate::control::reserve::checked_reason;
 
 impl Control {
     pub(crate) fn drain(
@@ -113,7 +113,7 @@ impl Control {
             if let Some(device) = device
                 && find_device(&row.node, device).is_none()
             {
-                return Err(crate::nodes::no_such_device(&row.node, device));
+                return Err(crate::control::nodes::no_such_device(&row.node, device));
             }
         }
         Ok(())

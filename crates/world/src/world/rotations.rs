@@ -7,7 +7,8 @@ use std::ops::Bound;
 
 use gpool_model::{JobId, Policy, Timestamp};
 
-use crate::world::{JobRow, World};
+use crate::row::JobRow;
+use crate::world::World;
 
 impl World {
     pub(crate) fn set_rotations(&mut self, row: &JobRow) {

@@ -9,12 +9,9 @@ use gpool_model::{
     Record, ResourceKind, Resources,
 };
 
-use crate::parts::{GpuClass, classes, promised};
-use crate::world::{JobRow, World};
-
-/// A row of the table of projects that have, or had, jobs or a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProjectIx(pub usize);
+use crate::row::{JobRow, ProjectIx};
+use crate::world::World;
+use crate::world::parts::{GpuClass, classes, promised};
 
 /// One project with what its jobs hold.
 #[derive(Debug, Clone, PartialEq, Eq)]

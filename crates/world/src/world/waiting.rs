@@ -8,7 +8,8 @@ use gpool_model::{
     Timestamp,
 };
 
-use crate::world::{JobRow, World};
+use crate::row::JobRow;
+use crate::world::World;
 
 /// What is counted of dependencies.
 #[derive(Debug, Clone, Default)]

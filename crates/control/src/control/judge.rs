@@ -1,0 +1,41 @@
+//! What the end of a task means for its job.
+
+use gpool_model::agent::TaskEnd;
+use gpool_model::job::{EndCause, ExitStatus};
+use gpool_model::{Outcome, Phase};
+
+/// What a job's end is called, and what stands behind it.
+pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
+    if let Some(cause) = &end.cause {
+        let outcome = match cause {
+            EndCause::TimeLimit | EndCause::Deadline => Some(Outcome::TimedOut),
+            EndCause::Rebooted
+            | EndCause::ShepherdLost
+            | EndCause::ProcessesMayBeLeft
+            | EndCause::Vanished => Some(Outcome::Lost),
+            EndCause::LaunchFailed { .. } | EndCause::Oom | EndCause::PathMissing { .. } => {
+                Some(Outcome::Failed)
+            }
+            EndCause::Cancelled { .. }
+            | EndCause::DependencyFailed { .. }
+            | EndCause::TooManyFailed { .. }
+            | EndCause::TakenBack { .. }
+            | EndCause::TaskFailed { .. }
+            | EndCause::TaskRefused { .. }
+            | EndCause::GangEnded { .. } => None,
+        };
+        if let Some(outcome) = outcome {
+            return (outcome, Some(cause.clone()));
+        }
+    }
+    if let Phase::Stopping { cause, .. } = phase
+        && end.stopped
+    {
+        return (Outcome::Cancelled, Some(cause.end_cause()));
+    }
+    match end.exit {
+        Some(ExitStatus::Code(0)) => (Outcome::Succeeded, None),
+        Some(_) => (Outcome::Failed, None),
+        None => (Outcome::Lost, Some(EndCause::Vanished)),
+    }
+}
