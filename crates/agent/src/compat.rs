@@ -32,7 +32,6 @@ pub(crate) fn is_of_job(name: &[u8]) -> bool {
 fn slurm(order: &TaskOrder) -> Vec<Variable> {
     let (spec, allocation) = (&order.spec, &order.allocation);
     let own = allocation.task.job;
-    let number = own.number.to_string();
     let id = own.plain().to_string();
     let node = allocation.node.as_str();
     let place = Place::of(order);
@@ -75,6 +74,15 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
     if spec.gang.has_launcher() && processes.iter().all(|n| *n == processes[0]) {
         all.push(("SLURM_NTASKS_PER_NODE", processes[0].to_string().into()));
     }
+    all.extend(room(order, &place, &indexes));
+    all.extend(array(order));
+    all
+}
+
+/// What a task has of its node: GPUs, cores, memory.
+fn room(order: &TaskOrder, place: &Place<'_>, indexes: &[String]) -> Vec<Variable> {
+    let spec = &order.spec;
+    let mut all = Vec::<Variable>::new();
     if !indexes.is_empty() {
         all.push(("SLURM_JOB_GPUS", indexes.join(",").into()));
         all.push(("SLURM_GPUS", (indexes.len() * place.n_tasks).to_string().into()));
@@ -95,6 +103,13 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         // In mebibytes, as Slurm counts.
         all.push(("SLURM_MEM_PER_NODE", (memory.get() >> 20).to_string().into()));
     }
+    all
+}
+
+/// Which array a task belongs to, and as which of its elements.
+fn array(order: &TaskOrder) -> Vec<Variable> {
+    let (spec, own) = (&order.spec, order.allocation.task.job);
+    let mut all = Vec::<Variable>::new();
     if let Some(array) = &spec.array {
         for (name, value) in [
             ("SLURM_ARRAY_TASK_COUNT", array.indexes.len()),
@@ -106,7 +121,7 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         }
     }
     if let Some(element) = own.element {
-        all.push(("SLURM_ARRAY_JOB_ID", number.into()));
+        all.push(("SLURM_ARRAY_JOB_ID", own.number.to_string().into()));
         all.push(("SLURM_ARRAY_TASK_ID", element.to_string().into()));
     }
     all

@@ -123,8 +123,22 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
         ours.push(("GPOOL_LAUNCHER", spec.gang.launcher.to_string().into()));
         ours.push(("GPOOL_TASK_NODES", nodes.join(",").into()));
     }
-    if let Some(element) = allocation.task.job.element {
-        ours.push(("GPOOL_ARRAY_ID", allocation.task.job.number.to_string().into()));
+    ours.extend(of_array(order));
+    ours.extend(of_limits(order, surroundings));
+    if let Some(api) = surroundings.api {
+        ours.push(("GPOOL_API", api.into()));
+        // So that gpool and its shims in a job ask the server that runs it.
+        ours.push(("GPOOL_SOCKET", api.into()));
+    }
+    ours
+}
+
+/// Which array a task belongs to, and as which of its elements.
+fn of_array(order: &TaskOrder) -> Vec<(&'static str, Vec<u8>)> {
+    let (spec, job) = (&order.spec, order.allocation.task.job);
+    let mut ours = Vec::new();
+    if let Some(element) = job.element {
+        ours.push(("GPOOL_ARRAY_ID", job.number.to_string().into()));
         ours.push(("GPOOL_ARRAY_INDEX", element.to_string().into()));
     }
     if let Some(array) = &spec.array {
@@ -137,6 +151,13 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
             ours.push((name, value.to_string().into()));
         }
     }
+    ours
+}
+
+/// How much a task may have and for how long.
+fn of_limits(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str, Vec<u8>)> {
+    let spec = &order.spec;
+    let mut ours = Vec::new();
     if let Some(memory) = surroundings.gpu_memory {
         ours.push(("GPOOL_GPU_MEM", memory.get().to_string().into()));
     }
@@ -152,11 +173,6 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     let by_limit = spec.time_limit.map(|limit| surroundings.now.after(limit));
     let over = by_limit.into_iter().chain(spec.life.deadline).min();
     ours.extend(over.and_then(rfc3339).map(|at| ("GPOOL_DEADLINE", at.into())));
-    if let Some(api) = surroundings.api {
-        ours.push(("GPOOL_API", api.into()));
-        // So that gpool and its shims in a job ask the server that runs it.
-        ours.push(("GPOOL_SOCKET", api.into()));
-    }
     ours
 }
 

@@ -137,7 +137,16 @@ impl Generator {
     }
 
     fn draw(&mut self, sim: &Sim, kind: Kind) -> Happening {
-        let numbers: Vec<i64> = match kind {
+        let mut numbers = self.of_askings(sim, kind);
+        numbers = numbers.or_else(|| self.of_messages(sim, kind));
+        numbers = numbers.or_else(|| self.of_nodes(sim, kind));
+        numbers = numbers.or_else(|| self.of_server(kind));
+        Happening::new(kind, &numbers.expect("each kind is one of these"))
+    }
+
+    /// What users and admins ask.
+    fn of_askings(&mut self, sim: &Sim, kind: Kind) -> Option<Vec<i64>> {
+        Some(match kind {
             Kind::Submit => self.submission(),
             Kind::Cancel => {
                 let orphan = orphan(sim).filter(|_| self.rng.percent(70));
@@ -174,6 +183,14 @@ impl Generator {
                 let hours = if self.rng.percent(50) { signed(self.rng.between(1, 5)) } else { 0 };
                 vec![self.any(), self.any(), hours, signed(self.rng.below(4))]
             }
+            Kind::Look => vec![self.any()],
+            _ => return None,
+        })
+    }
+
+    /// What becomes of what is sent between server, agents and users.
+    fn of_messages(&mut self, sim: &Sim, kind: Kind) -> Option<Vec<i64>> {
+        Some(match kind {
             Kind::Order | Kind::RepeatOrder | Kind::LoseOrder => {
                 vec![self.node(sim, |m| !sim.links[m].orders.is_empty()), self.pick()]
             }
@@ -188,6 +205,15 @@ impl Generator {
                 let node = self.node(sim, |m| !sim.links[m].reports.is_empty());
                 vec![node, self.pick(), signed(self.rng.between(1, 3_600_000))]
             }
+            Kind::CutOrders | Kind::CutReports => vec![self.any(), self.yes(40)],
+            Kind::Send => vec![self.pick(), signed(self.rng.below(4))],
+            _ => return None,
+        })
+    }
+
+    /// What happens on a machine: to its agent, its shepherds, its devices.
+    fn of_nodes(&mut self, sim: &Sim, kind: Kind) -> Option<Vec<i64>> {
+        Some(match kind {
             Kind::Check => vec![self.node(sim, |m| can_check(sim, m)), self.pick()],
             Kind::Claim => {
                 vec![self.node(sim, |m| !sim.machines[m].forked.is_empty()), self.pick()]
@@ -216,16 +242,20 @@ impl Generator {
                 let node = self.node(sim, |m| can_check(sim, m));
                 vec![node, self.pick(), signed(self.rng.between(1, 4))]
             }
-            Kind::CutOrders | Kind::CutReports => vec![self.any(), self.yes(40)],
-            Kind::Disk => vec![self.yes(50)],
-            Kind::KillServer => vec![signed(self.rng.below(4))],
-            Kind::DoomServer => vec![signed(self.rng.below(6))],
             Kind::Reboot => {
                 let lost = if self.rng.percent(50) { 0 } else { signed(self.rng.number() >> 4) };
                 vec![self.any(), lost, signed(self.rng.below(4))]
             }
-            Kind::Look => vec![self.any()],
-            Kind::Send => vec![self.pick(), signed(self.rng.below(4))],
+            _ => return None,
+        })
+    }
+
+    /// What happens to the server and its disk, and to time.
+    fn of_server(&mut self, kind: Kind) -> Option<Vec<i64>> {
+        Some(match kind {
+            Kind::Disk => vec![self.yes(50)],
+            Kind::KillServer => vec![signed(self.rng.below(4))],
+            Kind::DoomServer => vec![signed(self.rng.below(6))],
             Kind::Jump => {
                 let ms = signed(self.rng.below(7_200_000)) - 3_600_000;
                 vec![self.any(), ms]
@@ -240,8 +270,8 @@ impl Generator {
             | Kind::FailCommit
             | Kind::StartServer
             | Kind::StopServer => Vec::new(),
-        };
-        Happening::new(kind, &numbers)
+            _ => return None,
+        })
     }
 
     /// On how many nodes, and how many tasks on each, or none where they may be anywhere; nothing

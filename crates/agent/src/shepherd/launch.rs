@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use gpool_model::JobSpec;
 use gpool_model::agent::LaunchContext;
 use gpool_model::unit::Bytes;
 use gpool_sys::cgroup::{Group, Limits};
@@ -29,6 +30,13 @@ pub(super) struct Fds<'a> {
     pub terminal: Option<&'a OwnedFd>,
 }
 
+/// The ends that a program gets of what is open for its output.
+struct Ends {
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    terminal: Option<OwnedFd>,
+}
+
 impl Shepherd {
     /// Makes everything ready and forks.
     pub(super) fn start(&mut self, context: &[u8], script: Option<&[u8]>) -> Result<(), String> {
@@ -49,24 +57,7 @@ impl Shepherd {
         self.owner = owner;
         self.order = Order::new(Target::new(self.layout.order(task), owner));
         let holds = self.holds();
-        let terminal = spec.pty.filter(|_| !holds);
-        let terminal = terminal.map(|size| terminal::open(size, owner)).transpose()?;
-        if let Some((terminal, _)) = &terminal {
-            let target = Target::new(self.layout.stdout(task), owner);
-            self.outputs[0] =
-                Some(Stream::new(0, terminal.reader()?, target, self.launch.output_limit));
-        }
-        let (terminal, slave) = terminal.unzip();
-        let is_piped = terminal.is_none();
-        self.beside.terminal = terminal;
-        let stdout = match spec.stdout {
-            None if is_piped => Some(self.pipe_to(0, self.layout.stdout(task), owner)?),
-            _ => None,
-        };
-        let stderr = match spec.stderr {
-            None if is_piped => Some(self.pipe_to(1, self.layout.stderr(task), owner)?),
-            _ => None,
-        };
+        let Ends { stdout, stderr, terminal } = self.open_ends(&spec, holds)?;
         let script = match script {
             None => None,
             Some(bytes) => {
@@ -97,14 +88,9 @@ impl Shepherd {
             stdin: None,
             stdout: stdout.as_ref(),
             stderr: stderr.as_ref(),
-            terminal: slave.as_ref(),
+            terminal: terminal.as_ref(),
         };
-        let limits = Limits {
-            memory: spec.memory.map(Bytes::get),
-            pids: self.launch.pids_max,
-            cpu_milli: spec.cpus.map(|cpus| cpus.get()),
-        };
-        let group = self.launch.site.group(&claim_name(task), limits);
+        let group = self.group();
         let (pid, told) = self.fork(group.as_ref(), &fds, |setting| match holds {
             true => program.hold(setting),
             false => program.run(setting),
@@ -114,6 +100,41 @@ impl Shepherd {
         self.setup = Some((told, pid, Vec::new()));
         self.program = Some(program);
         Ok(())
+    }
+
+    /// Opens what a program writes to: files, or a terminal where it asks for one.
+    fn open_ends(&mut self, spec: &JobSpec, holds: bool) -> Result<Ends, String> {
+        let (task, owner) = (self.task(), self.owner);
+        let terminal = spec.pty.filter(|_| !holds);
+        let terminal = terminal.map(|size| terminal::open(size, owner)).transpose()?;
+        if let Some((terminal, _)) = &terminal {
+            let target = Target::new(self.layout.stdout(task), owner);
+            self.outputs[0] =
+                Some(Stream::new(0, terminal.reader()?, target, self.launch.output_limit));
+        }
+        let (terminal, slave) = terminal.unzip();
+        let is_piped = terminal.is_none();
+        self.beside.terminal = terminal;
+        let stdout = match spec.stdout {
+            None if is_piped => Some(self.pipe_to(0, self.layout.stdout(task), owner)?),
+            _ => None,
+        };
+        let stderr = match spec.stderr {
+            None if is_piped => Some(self.pipe_to(1, self.layout.stderr(task), owner)?),
+            _ => None,
+        };
+        Ok(Ends { stdout, stderr, terminal: slave })
+    }
+
+    /// The group of processes that a program runs in, with what it may have.
+    fn group(&self) -> Option<Group> {
+        let spec = &self.launch.order.spec;
+        let limits = Limits {
+            memory: spec.memory.map(Bytes::get),
+            pids: self.launch.pids_max,
+            cpu_milli: spec.cpus.map(|cpus| cpus.get()),
+        };
+        self.launch.site.group(&claim_name(self.task()), limits)
     }
 
     /// Forks a further process of the task.
