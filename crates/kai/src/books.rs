@@ -2,7 +2,7 @@
 //! the numbers of a cycle.
 
 use gpool_model::{Amount, Quota, Weight};
-use gpool_sched::shares::{
+use gpool_sched::fairshare::{
     Account, Denied, Feedback, Ledger, Member, Multiplier, Reclaimer, Row, Tree, Victim,
 };
 

@@ -1,39 +1,30 @@
 //! The scheduling core: a snapshot and a policy make a plan. Infallible and pure; what does not
 //! fit is a wait with a reason, never an error.
 //!
-//! A cycle walks the pending jobs in the policy's order, shape by shape, and gives each the best
-//! place that is free at once and that it leaves before anybody is to have it for whom it is kept.
-//! The first that find none have the earliest time and place kept at which they can run. Where a
-//! cluster is shared, projects take turns: first each has what it is entitled to, from what others
-//! have on loan if need be, and only then is anything lent.
+//! Read `pipeline` first: the stages of a cycle in order. Then `capacity` (does a demand fit, and
+//! on which devices), `victims` (which jobs leave for it), `quota_state` and [`fairshare`] (what
+//! each project may have), `fragmentation` (which node to take), `fit_reason` (why a job waits).
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
+mod array_cursor;
 mod capacity;
 mod caps;
-mod consolidate;
-mod cost;
-mod cycle;
-mod elements;
-mod evict;
-mod explain;
-mod find_placement;
-mod foresight;
-mod holders;
+mod dominant_share;
+pub mod fairshare;
+mod fit_reason;
+mod fragmentation;
 mod order;
-mod overview;
 pub mod packing;
-mod preempt;
-mod projects;
-mod saturation;
-pub mod shares;
-mod turns;
-mod used;
-mod victim_node;
-mod wait;
-mod waiting;
-mod ways;
+mod pending_report;
+mod pipeline;
+mod quota_state;
+mod resource_flavors;
+mod share_report;
+mod share_tree;
+mod usage;
+mod victims;
 
 use gpool_model::{JobId, Placement, Plan, Policy, PoolName, Reason, Shape};
 use gpool_world::Snapshot;
@@ -41,22 +32,21 @@ use gpool_world::Snapshot;
 use capacity::{Capacity, Demand, Holds, View, placements};
 pub use capacity::{Unusable, unusable};
 pub use caps::user_quota;
-pub use cycle::Workspace;
-pub use explain::{Explainer, KeptBy, ReasonsByShape, Rivals};
-use find_placement::find_placement;
-use foresight::Foresight;
+use fragmentation::Fragmentation;
 use order::Heads;
-pub use overview::{Lent, LoanEnd, ProjectShare, project_shares};
-use waiting::SaysWhy;
+use pending_report::SaysWhy;
+use pipeline::find_placement::{self, find_placement};
+pub use pipeline::{Explainer, KeptBy, ReasonsByShape, Rivals, Workspace};
+pub use share_report::{Lent, LoanEnd, ProjectShare, project_shares};
 
 /// Decides what starts now, when those start that have a planned start, and why the rest waits.
 pub fn plan(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
-    cycle::run(snapshot, policy, workspace, SaysWhy::Yes)
+    pipeline::run(snapshot, policy, workspace, SaysWhy::Yes)
 }
 
 /// The same without the reasons, which takes much less time where much waits.
 pub fn decide(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
-    cycle::run(snapshot, policy, workspace, SaysWhy::No)
+    pipeline::run(snapshot, policy, workspace, SaysWhy::No)
 }
 
 /// The pending jobs in the order in which they are considered: first those that name pools with a
@@ -98,10 +88,10 @@ pub fn would_place(
     let capacity = Capacity::new(snapshot.world);
     let holds = Holds::of(snapshot, policy, &capacity);
     let policy = policy.of_pool(shape.domain.as_ref());
-    let shape = &*ways::of_one_model(snapshot.world, shape);
+    let shape = &*resource_flavors::of_one_model(snapshot.world, shape);
     let demand = Demand::new(shape, policy, 0);
-    let mut foresight = Foresight::default();
-    let mut look = foresight.look(snapshot, &capacity, shape);
+    let mut fragmentation = Fragmentation::default();
+    let mut look = fragmentation.look(snapshot, &capacity, shape);
     let (world, now) = (snapshot.world, snapshot.now);
     let none = |_| Vec::new();
     let view = View { now, capacity: &capacity, holds: &holds, departures: &none };

@@ -8,7 +8,7 @@ use crate::{self as kai, Stage, TaskState};
 use gpool_model::job::JobState;
 use gpool_model::{JobId, Phase, ResourceKind};
 use gpool_sched::ProjectShare;
-use gpool_sched::shares::Account;
+use gpool_sched::fairshare::Account;
 use gpool_world::Snapshot;
 
 use super::build::{CaseError, build};

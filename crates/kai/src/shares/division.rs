@@ -1,7 +1,7 @@
 //! Divides one resource kind over the tree of projects by KAI's rules.
 
 use gpool_model::{Amount, Quota};
-use gpool_sched::shares::{Claimant, Feedback, Row, Tree};
+use gpool_sched::fairshare::{Claimant, Feedback, Row, Tree};
 
 use super::level::{Buffers, divide};
 

@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use gpool_sched::shares::{Claimant, Feedback, Ratio, cut, groups};
+use gpool_sched::fairshare::{Claimant, Feedback, Ratio, cut, groups};
 
 /// Memory of a division, reused between calls.
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ pub struct Buffers {
     order: Vec<usize>,
 }
 
-/// Divides `total` among siblings in the order of [`Tree`](gpool_sched::shares::Tree). Returns the
-/// rest; 0 where guarantees exceed the total, because no guarantee is cut.
+/// Divides `total` among siblings in the order of [`Tree`](gpool_sched::fairshare::Tree). Returns
+/// the rest; 0 where guarantees exceed the total, because no guarantee is cut.
 pub fn divide(
     level: &mut [Claimant],
     total: u64,

@@ -1,7 +1,7 @@
 //! KAI's rule for reclaiming between projects: the gate that a project must pass before a search
 //! for victims, and the check of the victims that the search found.
 
-use gpool_sched::shares::{
+use gpool_sched::fairshare::{
     Account, Denied, Ledger, Multiplier, Ratio, Reclaimer, Row, Tree, Victim,
 };
 

@@ -2,7 +2,7 @@
 
 use gpool_kai::shares as kai;
 use gpool_model::Quota;
-use gpool_sched::shares::{
+use gpool_sched::fairshare::{
     Ask, Buffers, Claimant, Denied, Division, Feedback, Ledger, Method, Multiplier, Reclaim,
     Reclaimer, Tree, Victim, fair,
 };

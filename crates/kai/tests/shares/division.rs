@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use gpool_model::{Amount, Quota, Weight};
-use gpool_sched::shares::{Ask, Buffers, Claimant, Division, Feedback, Member, Method, Tree};
+use gpool_sched::fairshare::{Ask, Buffers, Claimant, Division, Feedback, Member, Method, Tree};
 
 use crate::both::{Rules, claimants, divide};
 

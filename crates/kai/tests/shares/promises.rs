@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use gpool_kai::shares as kai;
 use gpool_model::{Amount, Quota, Weight};
 use gpool_scenario::config;
-use gpool_sched::shares::{Ask, Buffers, Claimant, Division, Feedback, Member, Method, Tree};
+use gpool_sched::fairshare::{Ask, Buffers, Claimant, Division, Feedback, Member, Method, Tree};
 use proptest::prelude::*;
 
 use crate::both::{self, BOTH, Rules};

@@ -2,7 +2,7 @@
 //! preset `fair` departs from `kai`.
 
 use gpool_model::Amount;
-use gpool_sched::shares::{
+use gpool_sched::fairshare::{
     Account, Denied, Ledger, Member, Multiplier, Reclaimer, Row, Tree, Victim,
 };
 

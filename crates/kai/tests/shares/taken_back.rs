@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use gpool_scenario::config;
-use gpool_sched::shares::{Account, Ledger, Member, Multiplier, Reclaimer, Row, Tree, Victim};
+use gpool_sched::fairshare::{Account, Ledger, Member, Multiplier, Reclaimer, Row, Tree, Victim};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 

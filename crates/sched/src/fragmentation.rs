@@ -25,7 +25,7 @@ const CLASSES_MAX: usize = 64;
 
 /// What comes, and what is known of nodes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Foresight {
+pub(crate) struct Fragmentation {
     classes: Vec<Class>,
     /// Which jobs it was made of.
     n_changes_of_asks: Option<u64>,
@@ -80,7 +80,7 @@ struct Worth {
 
 /// A look for the best node for one job.
 pub(crate) struct Look<'a> {
-    foresight: &'a mut Foresight,
+    fragmentation: &'a mut Fragmentation,
     snapshot: Snapshot<'a>,
     /// When the job will have ended, if it has a time limit.
     ends_at: Option<Timestamp>,
@@ -92,7 +92,7 @@ pub(crate) struct Look<'a> {
     n_compared: usize,
 }
 
-impl Foresight {
+impl Fragmentation {
     /// Another cycle begins.
     pub fn begin(&mut self) {
         self.scarce = None;
@@ -123,7 +123,7 @@ impl Foresight {
         let ask = self.ask(fit);
         let worths = self.worths.remove(&ask).unwrap_or_default();
         Some(Look {
-            foresight: self,
+            fragmentation: self,
             snapshot: *snapshot,
             ends_at: shape.takes.map(|length| snapshot.now.after(length)),
             ask,
@@ -265,31 +265,31 @@ impl Foresight {
 impl Look<'_> {
     /// What a node is worth; `None` if another was compared of which as much is left.
     pub fn at(&mut self, node: &NodeCapacity<'_>) -> Option<i64> {
-        self.foresight.n_looks += 1;
+        self.fragmentation.n_looks += 1;
         // What differs in itself differs from all others.
-        let Some(number) = self.foresight.number_of(node) else { return Some(0) };
+        let Some(number) = self.fragmentation.number_of(node) else { return Some(0) };
         if self.is_compared.get(number).copied().unwrap_or(false) {
             return None;
         }
         if self.worths.len() <= number {
-            self.worths.resize(self.foresight.lefts.len(), None);
+            self.worths.resize(self.fragmentation.lefts.len(), None);
         }
         let known = self.worths[number];
-        let worth = known.unwrap_or_else(|| self.foresight.worth(number, &self.ask));
+        let worth = known.unwrap_or_else(|| self.fragmentation.worth(number, &self.ask));
         self.worths[number] = Some(worth);
         Some(self.balance(worth))
     }
 
     /// What it gains less what it costs that tasks are lost for which few nodes are left.
     fn balance(&self, worth: Worth) -> i64 {
-        let penalty = self.foresight.reserve.penalty(worth.lost & self.scarce);
-        let penalty = penalty.saturating_mul(self.foresight.rollout.n_sequences());
+        let penalty = self.fragmentation.reserve.penalty(worth.lost & self.scarce);
+        let penalty = penalty.saturating_mul(self.fragmentation.rollout.n_sequences());
         worth.gain.saturating_sub(i64::try_from(penalty).unwrap_or(i64::MAX))
     }
 
     /// What a node is worth, if by this look one was compared of which as much is left.
     pub fn known(&mut self, node: &NodeCapacity<'_>) -> Option<i64> {
-        let Some(number) = self.foresight.number_of(node) else { return Some(0) };
+        let Some(number) = self.fragmentation.number_of(node) else { return Some(0) };
         let is_compared = self.is_compared.get(number).copied().unwrap_or(false);
         let worth = self.worths.get(number).copied().flatten().filter(|_| is_compared);
         worth.map(|worth| self.balance(worth))
@@ -306,7 +306,7 @@ impl Look<'_> {
     /// Source: that long work goes beside long work, so that whole machines come free, is Barbalho
     /// et al., "Virtual Machine Allocation with Lifetime Predictions", MLSys 2023.
     pub fn lengthens(&mut self, node: &NodeCapacity<'_>) -> Millis {
-        self.foresight.n_looks += 1;
+        self.fragmentation.n_looks += 1;
         let Some(ends_at) = self.ends_at else { return Millis::ZERO };
         let Snapshot { world, now } = self.snapshot;
         let mut last = now;
@@ -324,7 +324,7 @@ impl Look<'_> {
     /// A node has room, or is worth no more than one that has.
     pub fn compared(&mut self, node: &NodeCapacity<'_>) {
         self.n_compared += 1;
-        if let Some(number) = self.foresight.number_of(node) {
+        if let Some(number) = self.fragmentation.number_of(node) {
             self.is_compared.resize(self.is_compared.len().max(number + 1), false);
             self.is_compared[number] = true;
         }
@@ -334,7 +334,7 @@ impl Look<'_> {
     pub fn device_for_share(&mut self, node: &NodeCapacity<'_>) -> Option<u32> {
         // Several go where they fit best.
         let is_one = self.ask.is_share() && self.ask.n_gpus == 1;
-        let number = self.foresight.number_of(node).filter(|_| is_one)?;
+        let number = self.fragmentation.number_of(node).filter(|_| is_one)?;
         self.worths.get(number).copied().flatten().map(|worth| worth.of_device)
     }
 
@@ -345,7 +345,7 @@ impl Look<'_> {
 
     /// Keeps what was worked out.
     pub fn end(self) {
-        self.foresight.worths.insert(self.ask, self.worths);
+        self.fragmentation.worths.insert(self.ask, self.worths);
     }
 }
 

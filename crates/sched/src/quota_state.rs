@@ -1,7 +1,7 @@
 //! What each project holds and may have while a plan is made: shares are divided when a cycle
 //! begins (SCHEDULING A2, preset `fair` as A′ has it), and what the plan starts counts at once.
 
-mod made;
+mod build;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use gpool_model::{
 };
 use gpool_world::{LineKey, ProjectIx, ShapeQueue, World};
 
-use crate::saturation::Saturation;
-use crate::shares::{Account, Division, Ledger, Row, Tree};
-use crate::ways::Classes;
+use crate::dominant_share::DominantShare;
+use crate::fairshare::{Account, Division, Ledger, Row, Tree};
+use crate::resource_flavors::Classes;
 
 /// The projects of a cluster that shares between them, or limits what they may have.
 #[derive(Debug, Clone)]
@@ -213,19 +213,19 @@ impl Projects {
     }
 
     /// How far a project is over what is its own, if it is.
-    pub fn over_own(&self, row: Row) -> Option<Saturation> {
+    pub fn over_own(&self, row: Row) -> Option<DominantShare> {
         let accounts = self.ledger.accounts(row);
         let is_over = accounts.iter().any(|account| !account.own().allows(account.held));
         is_over.then(|| self.saturation(row))
     }
 
-    fn saturation(&self, row: Row) -> Saturation {
-        let of = |(account, total): (&Account, &u64)| Saturation {
+    fn saturation(&self, row: Row) -> DominantShare {
+        let of = |(account, total): (&Account, &u64)| DominantShare {
             held: account.held,
             own: account.own().finite().unwrap_or(*total),
         };
         let all = self.ledger.accounts(row).iter().zip(&self.totals).map(of);
-        all.max().unwrap_or(Saturation { held: 0, own: 1 })
+        all.max().unwrap_or(DominantShare { held: 0, own: 1 })
     }
 
     /// Something is given up, for others.
@@ -307,7 +307,7 @@ pub(crate) fn in_devices(kind: &ResourceKind) -> bool {
 pub(crate) struct Standing {
     beyond_guarantee: bool,
     priority: Reverse<i32>,
-    saturation: Saturation,
+    saturation: DominantShare,
     used: GpuTime,
     /// Task slots of jobs without GPUs: between users that are equal in all else, these go round.
     plain: u64,

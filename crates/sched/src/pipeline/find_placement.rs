@@ -8,8 +8,8 @@ use gpool_model::{Millis, Reason};
 use crate::capacity::{
     Candidate, Demand, Departures, Freed, Holds, ModelRanks, Placed, View, most_times, share_out,
 };
-use crate::foresight::Look;
-use crate::wait;
+use crate::fit_reason;
+use crate::fragmentation::Look;
 
 /// Nodes of equal score that are compared by expected ends.
 const ALIKE_MAX: usize = 512;
@@ -56,7 +56,7 @@ pub(crate) fn reason(view: View<'_, '_>, demand: Demand<'_>) -> Reason {
     let without_holds = Holds::default();
     let otherwise = find_placement(View { holds: &without_holds, ..view }, demand, None);
     let View { capacity, holds, now, .. } = view;
-    let short = || wait::reason(capacity, demand.fit());
+    let short = || fit_reason::reason(capacity, demand.fit());
     let not_reserved = holds.not_reserved(capacity, demand.shape);
     let Some(placed) = otherwise else {
         let short = short();

@@ -15,11 +15,13 @@ use crate::capacity::{
     Capacity, Demand, HostResources, Placed, most_times, n_devices_on_node, n_missing, put,
     times_on,
 };
-use crate::evict::{Evictions, Ground, Lent, amounts_of, best_exit, piece, stays_in_the_way};
-use crate::preempt::MayHave;
-use crate::saturation::Saturation;
-use crate::shares::Row;
-use crate::victim_node::VictimNode;
+use crate::dominant_share::DominantShare;
+use crate::fairshare::Row;
+use crate::pipeline::preempt::MayHave;
+use crate::pipeline::reclaim::{
+    Evictions, Ground, Lent, amounts_of, best_exit, piece, stays_in_the_way,
+};
+use crate::victims::node::VictimNode;
 
 /// So many searches of a cycle may find nothing: each looks at many nodes.
 const FAILURES_MAX: usize = 8;
@@ -413,7 +415,7 @@ fn movable(ground: Ground<'_, '_>, jobs: &[Size]) -> Vec<Movable> {
     let known = jobs.iter().filter_map(|(_, id, leaf)| {
         let job = world.job(*id)?;
         let amounts = amounts_of(world, projects, job);
-        let mut lent = piece(&ground, (job, false), *leaf, &amounts, Saturation::EQUAL)?;
+        let mut lent = piece(&ground, (job, false), *leaf, &amounts, DominantShare::EQUAL)?;
         lent.moves = true;
         Some(Movable { lent, fit: gpool_world::fit_of(job) })
     });

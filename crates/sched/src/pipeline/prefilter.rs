@@ -3,9 +3,10 @@
 use gpool_model::{MilliGpu, OrderKey, PlannedStarts};
 use gpool_world::{FitIx, Head, Line};
 
-use super::{Cycle, UNKNOWN_MAX};
-use crate::preempt;
-use crate::turns::{Glance, Leaf, Look};
+use super::Cycle;
+use super::backfill::UNKNOWN_MAX;
+use crate::pipeline::preempt;
+use crate::pipeline::queue_order::{Glance, Leaf, Look};
 
 impl Glance for Cycle<'_, '_> {
     fn at_line(&self, leaf: Leaf, line: &Line, is_lending: bool) -> Look {

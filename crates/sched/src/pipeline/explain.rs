@@ -14,12 +14,12 @@ use gpool_model::{
 use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, NodeRow, Snapshot, fit_of};
 
+use crate::array_cursor::ArrayCursor;
 use crate::capacity::{Capacity, Demand, Holds, Timeline, Unusable, View, seed, unusable};
 use crate::caps::user_quota;
-use crate::elements::Elements;
-use crate::find_placement::{self, find_placement};
-use crate::ways::of_one_model;
-use crate::{Workspace, wait};
+use crate::pipeline::find_placement::{self, find_placement};
+use crate::resource_flavors::of_one_model;
+use crate::{Workspace, fit_reason};
 pub use reserved::KeptBy;
 pub use rivals::Rivals;
 
@@ -102,7 +102,7 @@ impl<'a> Explainer<'a> {
                 return Reason::first_of(waits, most);
             }
             Phase::Pending { .. } => {
-                let own_limit = Elements::default().full(self.snapshot.world, row.job.id);
+                let own_limit = ArrayCursor::default().full(self.snapshot.world, row.job.id);
                 own_limit.or_else(|| self.no_place(row)).into_iter().collect()
             }
             Phase::Paused { held: Some(by), since, .. } => {
@@ -116,7 +116,7 @@ impl<'a> Explainer<'a> {
                 }]
             }
             phase @ Phase::Paused { .. } if phase.is_parked() => {
-                let own_limit = Elements::default().full(self.snapshot.world, row.job.id);
+                let own_limit = ArrayCursor::default().full(self.snapshot.world, row.job.id);
                 own_limit.or_else(|| self.no_place(row)).into_iter().collect()
             }
             Phase::Starting { allocations, .. } | Phase::Paused { allocations, .. } => {
@@ -272,7 +272,7 @@ impl<'a> Explainer<'a> {
     /// That nodes are left out which it might otherwise use.
     fn left_out(&self, row: &JobRow) -> Option<Reason> {
         let nodes = self.snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
-        wait::left_out(nodes, &fit_of(row))
+        fit_reason::left_out(nodes, &fit_of(row))
     }
 
     fn unreachable_nodes(&self, row: &JobRow) -> Vec<Reason> {
@@ -282,7 +282,7 @@ impl<'a> Explainer<'a> {
         let nodes = capacity.nodes.iter().filter(|node| !node.row.node.connected);
         nodes
             .filter(|node| fit.may_be_on(&node.row.node))
-            .filter(|node| wait::most_of_a_kind(node, gpus) >= n_devices)
+            .filter(|node| fit_reason::most_of_a_kind(node, gpus) >= n_devices)
             .map(|node| Reason::AgentUnreachable { node: node.name().clone() })
             .take(Self::DEVICES_MAX)
             .collect()

@@ -8,8 +8,8 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, Snapshot};
 
-use crate::projects::{Projects, in_devices};
-use crate::shares::{Account, Row};
+use crate::fairshare::{Account, Row};
+use crate::quota_state::{Projects, in_devices};
 
 /// One project at a moment; amounts are thousandths of GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]

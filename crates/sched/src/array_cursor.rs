@@ -1,4 +1,4 @@
-//! Elements of arrays while a plan is made: an array stands in the queue once, and gives one
+//! ArrayCursor of arrays while a plan is made: an array stands in the queue once, and gives one
 //! element after the other, as many as its own limit lets run.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use gpool_world::{JobRow, World};
 
 /// What a plan has taken of each array so far.
 #[derive(Debug, Default)]
-pub(crate) struct Elements {
+pub(crate) struct ArrayCursor {
     by_array: BTreeMap<JobNumber, Taken>,
 }
 
@@ -21,7 +21,7 @@ struct Taken {
     n_started: u32,
 }
 
-impl Elements {
+impl ArrayCursor {
     /// Why nothing more of the array that a job belongs to may start; `None` if it may, or belongs
     /// to none.
     pub fn full(&self, world: &World, job: JobId) -> Option<Reason> {

@@ -3,9 +3,8 @@
 //! many as the work needs, from who is furthest over its share. What is freed is claimed at once by
 //! whom it is freed for.
 
-mod lift;
-pub(crate) mod nodes;
-mod patience;
+pub(crate) mod at_limit;
+mod backoff;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,13 +16,13 @@ use gpool_model::{
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::capacity::{Capacity, Demand, Departure, Holds, HostResources, Placed};
-use crate::consolidate::Movables;
-use crate::cost::GoesFirst;
-use crate::preempt::{Lasts, Own};
-use crate::projects::{Amounts, Projects};
-use crate::saturation::Saturation;
-use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Victim, mark_loans};
-use crate::victim_node::leaving;
+use crate::dominant_share::DominantShare;
+use crate::fairshare::{Denied, Multiplier, Reclaim, Reclaimer, Row, Victim, mark_loans};
+use crate::pipeline::consolidate::Movables;
+use crate::pipeline::preempt::{Lasts, Own};
+use crate::quota_state::{Amounts, Projects};
+use crate::victims::node::leaving;
+use crate::victims::order::GoesFirst;
 
 /// A job on loan, which may go.
 #[derive(Debug, Clone)]
@@ -65,7 +64,7 @@ pub(crate) struct Evictions {
     /// By position of the node in the capacity, what those hold there that go already.
     pub(crate) freed: BTreeMap<usize, Vec<HeldOn>>,
     /// Of whom one waits for what comes by itself, and the shortest time for which one asks it.
-    patient: BTreeMap<patience::Alike, u64>,
+    patient: BTreeMap<backoff::Alike, u64>,
     /// Whether the turn of the job that was looked at last has not come yet.
     pub(crate) waits_its_turn: bool,
     /// Nodes that somebody left before this cycle, by position in the capacity.
@@ -132,7 +131,7 @@ impl Evictions {
     /// Whose work goes so that a job of that leaf can start, and where that is then; `None` if
     /// nothing may be taken back that would help. Who is paused keeps its host memory: where that
     /// is what is needed, nobody is.
-    pub fn search(
+    pub fn reclaim(
         &mut self,
         ground: Ground<'_, '_>,
         demand: &Demand<'_>,
@@ -154,14 +153,14 @@ impl Evictions {
             self.wait_for(demand, &found);
             return None;
         }
-        let found = self.search_with(ground, demand, reclaimer, true);
+        let found = self.reclaim_with(ground, demand, reclaimer, true);
         if found.is_some() || !self.lent.get(&true).is_some_and(pauses_any) {
             return found;
         }
-        self.search_with(ground, demand, reclaimer, false)
+        self.reclaim_with(ground, demand, reclaimer, false)
     }
 
-    fn search_with(
+    fn reclaim_with(
         &mut self,
         ground: Ground<'_, '_>,
         demand: &Demand<'_>,
@@ -291,7 +290,7 @@ pub(crate) fn piece(
     (row, may_pause): (&JobRow, bool),
     leaf: Row,
     amounts: &[u64],
-    saturation: Saturation,
+    saturation: DominantShare,
 ) -> Option<Lent> {
     let Snapshot { world, now } = *ground.snapshot;
     let started_at = match &row.job.phase {

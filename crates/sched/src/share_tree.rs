@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use gpool_model::{Project, ProjectName, Quotas};
 use gpool_world::{ProjectIx, World};
 
-use crate::shares::{Member, Tree};
+use crate::fairshare::{Member, Tree};
 
 /// Who has a row of the tree.
 pub(crate) struct Holder<'a> {

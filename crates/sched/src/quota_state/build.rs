@@ -12,11 +12,11 @@ use gpool_model::{
 use gpool_world::{Holding, ProjectIx, ProjectRow, Snapshot, World};
 
 use super::{Projects, in_devices};
-use crate::holders::{Holder, tree, users};
-use crate::preempt;
-use crate::shares::{Account, Ask, Buffers, Division, Feedback, Ledger, Method, Row};
-use crate::used::in_millionths;
-use crate::ways::Classes;
+use crate::fairshare::{Account, Ask, Buffers, Division, Feedback, Ledger, Method, Row};
+use crate::pipeline::preempt;
+use crate::resource_flavors::Classes;
+use crate::share_tree::{Holder, tree, users};
+use crate::usage::in_millionths;
 
 impl Projects {
     /// What the projects hold and may have. `None` where nobody has shares or bounds: the policy

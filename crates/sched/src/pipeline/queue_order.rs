@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use gpool_model::PoolName;
 use gpool_world::{Head, Line, ShapeIx, World};
 
+use crate::fairshare::Row;
 use crate::order::Heads;
-use crate::projects::{Projects, Standing};
-use crate::shares::Row;
+use crate::quota_state::{Projects, Standing};
 
 /// The jobs that were not considered yet.
-pub(crate) struct Turns<'w> {
+pub(crate) struct QueueOrder<'w> {
     world: &'w World,
     domain: Option<&'w PoolName>,
     /// By row of the tree of projects; one where nothing is shared between projects.
@@ -56,7 +56,7 @@ fn ix(leaf: Leaf) -> usize {
     leaf.map_or(0, Row::ix)
 }
 
-impl<'w> Turns<'w> {
+impl<'w> QueueOrder<'w> {
     /// The first job of every shape of a domain, but those of which a glance says that nothing can
     /// come: of the jobs that name that pool, which has a policy of its own, or of all others.
     /// `projects` are those that have shares.

@@ -4,17 +4,17 @@ use std::cmp::Ordering;
 
 /// What is held in proportion to what is one's own; the largest of all kinds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Saturation {
+pub(crate) struct DominantShare {
     pub held: u64,
     pub own: u64,
 }
 
-impl Saturation {
+impl DominantShare {
     /// Where it makes no difference.
     pub const EQUAL: Self = Self { held: 0, own: 1 };
 }
 
-impl Ord for Saturation {
+impl Ord for DominantShare {
     fn cmp(&self, other: &Self) -> Ordering {
         // Who holds of what it may have nothing of comes last, and who holds nothing first.
         let product = |held: u64, own: u64| u128::from(held) * u128::from(own);
@@ -29,16 +29,16 @@ impl Ord for Saturation {
     }
 }
 
-impl PartialOrd for Saturation {
+impl PartialOrd for DominantShare {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Saturation {
+impl PartialEq for DominantShare {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Saturation {}
+impl Eq for DominantShare {}

@@ -7,7 +7,7 @@ use gpool_world::{JobRow, Snapshot};
 use crate::capacity::{
     Candidate, Demand, Departure, Departures, Freed, HostResources, NodeCapacity, Placed,
 };
-use crate::evict::{Evictions, Ground, Lent, best_exit};
+use crate::pipeline::reclaim::{Evictions, Ground, Lent, best_exit};
 
 /// One node on which victims make room.
 pub(crate) struct VictimNode<'a, 'b> {

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::JobId;
 
 use crate::capacity::{Placed, most_times, n_missing, put, share_out, times_on};
-use crate::cost::{Cost, cost};
-use crate::preempt::least;
-use crate::victim_node::VictimNode;
+use crate::pipeline::preempt::least;
+use crate::victims::node::VictimNode;
+use crate::victims::order::{Cost, cost};
 
-use super::{Evictions, Judge, Lent, Search};
+use crate::pipeline::reclaim::{Evictions, Judge, Lent, Search};
 
 impl Evictions {
     /// The nodes that a job gets, and whose work goes for it there beside those who go in any case;

@@ -1,23 +1,39 @@
-//! The start of one job, in one of the ways in which it can start.
+//! Starts one job: the stages place, consolidate, reclaim and preempt, in this order, each over the
+//! flavors of GPUs that quotas allow.
 
 use gpool_model::{DeviceStrategy, Reason, Shape};
 use gpool_world::{FitIx, Head};
 
 use super::{Cycle, Failed};
 use crate::capacity::{Demand, Departure, Placed, View, placements, seed};
-use crate::find_placement::{self, find_placement, waits_for_capacity};
-use crate::foresight::Look;
-use crate::projects::Amounts;
-use crate::shares::Row;
-use crate::turns::{Leaf, Turns};
-use crate::ways::Way;
+use crate::fairshare::Row;
+use crate::fragmentation::Look;
+use crate::pipeline::find_placement::{self, find_placement, waits_for_capacity};
+use crate::pipeline::queue_order::QueueOrder;
+use crate::quota_state::Amounts;
+use crate::resource_flavors::Way;
+
+/// A job that is to start, and the flavors of GPUs in which quotas let it.
+pub(super) struct Request<'x, 'w> {
+    pub head: &'x Head,
+    /// Flavors in which it may start.
+    pub open: &'x [Way<'w>],
+    /// Flavors that a quota refuses unless other jobs leave, with the reason.
+    pub shut: &'x [(Way<'w>, Reason)],
+    /// Whether it may have GPUs of several flavors at once.
+    pub is_mixed: bool,
+    /// The project or user that is charged, if quotas count.
+    pub charged: Option<Row>,
+    /// Whether only what projects are entitled to is given out.
+    pub by_right: bool,
+}
 
 impl<'a> Cycle<'a, '_> {
     /// Chance for the next start of a job, where devices are chosen by it.
     pub(super) fn seed(&self, head: &Head) -> u64 {
         match self.domain.policy.device_strategy {
             DeviceStrategy::Random => {
-                let (job, attempt) = self.elements.next(self.row(head));
+                let (job, attempt) = self.cursor.next(self.row(head));
                 seed(job, attempt)
             }
             DeviceStrategy::Sequential | DeviceStrategy::Pack | DeviceStrategy::Spread => 0,
@@ -59,76 +75,103 @@ impl<'a> Cycle<'a, '_> {
     }
 
     fn place(&mut self, demand: Demand<'_>) -> Option<Vec<Placed>> {
-        let mut foresight = std::mem::take(&mut self.workspace.foresight);
-        let mut look = foresight.look(&self.snapshot, &self.capacity, demand.shape);
+        let mut fragmentation = std::mem::take(&mut self.workspace.fragmentation);
+        let mut look = fragmentation.look(&self.snapshot, &self.capacity, demand.shape);
         let departures = |node_pos| self.timeline.on_node(&self.capacity, node_pos);
         let found = find_placement(self.view(&departures), demand, look.as_mut());
         look.into_iter().for_each(Look::end);
-        self.workspace.foresight = foresight;
+        self.workspace.fragmentation = fragmentation;
         found
     }
 
-    /// Starts a job in the first way in which there is room, or else in which others make it; says
-    /// what it is charged for, or why it waits, if it may start in some way. `shut` are ways in
-    /// which it may not start unless others of its project give way; with `is_mixed` it may have
-    /// GPUs of several classes.
-    pub(super) fn start_in(
+    /// Takes a job through the stages place, consolidate, reclaim and preempt. Returns its charge
+    /// if it starts, else why it waits, if it may start in some flavor.
+    pub(super) fn start_job(
         &mut self,
-        head: &Head,
-        (open, shut, is_mixed): (&[Way<'_>], &[(Way<'_>, Reason)], bool),
-        (leaf, charged): (Leaf, Option<Row>),
-        turns: &mut Turns<'_>,
+        it: &Request<'_, '_>,
+        order: &mut QueueOrder<'_>,
     ) -> Result<Amounts, Option<Reason>> {
+        let waits = match self.place_first(it) {
+            Ok(charge) => return Ok(charge),
+            Err(waits) => waits,
+        };
+        if let Some(leaf) = it.charged.filter(|_| it.is_mixed)
+            && let Some(charge) = self.start_mixed(it.head, leaf, it.by_right)
+        {
+            return Ok(charge);
+        }
+        let is_patient =
+            it.open.len() > 1 && waits.iter().any(|(way, _)| self.leaves_room(it.head, way));
+        if !is_patient && let Some(charge) = self.make_room(it, &waits, order) {
+            return Ok(charge);
+        }
+        Err(self.reason_of(it, &waits))
+    }
+
+    /// Stage place: starts the job in the first flavor that is free; else returns why each is not.
+    fn place_first<'x, 'w>(
+        &mut self,
+        it: &Request<'x, 'w>,
+    ) -> Result<Amounts, Vec<(&'x Way<'w>, Reason)>> {
         let mut waits = Vec::new();
-        for way in open {
-            match self.find(head, way) {
+        for way in it.open {
+            match self.find(it.head, way) {
                 Ok(found) if !way.is_mixed => {
-                    self.start(self.row(head), &way.shape, &found, Vec::new());
+                    self.start(self.row(it.head), &way.shape, &found, Vec::new());
                     return Ok(way.charge.clone());
                 }
                 Ok(_) => {}
                 Err(reason) => waits.push((way, reason)),
             }
         }
-        let by_right = leaf.is_some() && !turns.is_lending;
-        if let Some(row) = charged.filter(|_| is_mixed)
-            && let Some(charge) = self.start_mixed(head, row, by_right)
-        {
-            return Ok(charge);
-        }
-        let is_patient = open.len() > 1 && waits.iter().any(|(way, _)| self.leaves_room(head, way));
-        let may_move =
-            |(_, reason): &&(&Way<'_>, Reason)| !is_patient && waits_for_capacity(reason);
-        if let Some((way, _)) =
-            waits.iter().filter(may_move).find(|(way, _)| self.consolidate(head, way, turns))
-        {
-            return Ok(way.charge.clone());
-        }
-        let shut = shut.iter().map(|(way, reason)| (way, reason, (false, by_right)));
-        let open = waits.iter().map(|(way, reason)| (*way, reason, (by_right, false)));
-        let all = open.chain(shut);
-        for (way, reason, (by_right, may_lift)) in all.clone() {
-            let may_take = !is_patient && waits_for_capacity(reason);
-            let Some(row) = charged.filter(|_| may_take) else { continue };
-            if (by_right && self.take_back(head, way, row, turns))
-                || (may_lift && self.lift(head, way, row, turns))
-                || self.preempt(head, way, row, turns)
-            {
-                return Ok(way.charge.clone());
+        Err(waits)
+    }
+
+    /// Stages consolidate, reclaim and preempt: the first flavor for which other jobs make room.
+    fn make_room(
+        &mut self,
+        it: &Request<'_, '_>,
+        waits: &[(&Way<'_>, Reason)],
+        order: &mut QueueOrder<'_>,
+    ) -> Option<Amounts> {
+        let head = it.head;
+        for (way, _) in waits.iter().filter(|(_, reason)| waits_for_capacity(reason)) {
+            if self.consolidate(head, way, order) {
+                return Some(way.charge.clone());
             }
         }
-        let mut reasons = all.map(|(_, reason, _)| reason.clone());
-        Err(match &waits[..] {
-            [] => reasons.next(),
+        let leaf = it.charged?;
+        for (way, _) in waits.iter().filter(|(_, reason)| waits_for_capacity(reason)) {
+            if (it.by_right && self.reclaim(head, way, leaf, order))
+                || self.preempt(head, way, leaf, order)
+            {
+                return Some(way.charge.clone());
+            }
+        }
+        for (way, _) in it.shut.iter().filter(|(_, reason)| waits_for_capacity(reason)) {
+            if (it.by_right && self.reclaim_at_limit(head, way, leaf, order))
+                || self.preempt(head, way, leaf, order)
+            {
+                return Some(way.charge.clone());
+            }
+        }
+        None
+    }
+
+    /// Why a job waits: the reason of its one flavor, or of all together.
+    fn reason_of(&mut self, it: &Request<'_, '_>, waits: &[(&Way<'_>, Reason)]) -> Option<Reason> {
+        match waits {
+            [] => it.shut.first().map(|(_, reason)| reason.clone()),
             [(way, reason)] if way.class.is_none() => Some(reason.clone()),
             _ => {
                 let world = self.snapshot.world;
-                let shape = &world.shape(head.shape_ix).shape;
-                let refused = reasons.next_back();
-                // There may be room, but not where it may be had.
-                self.find(head, &Way::as_asked(world, shape)).err().or(refused)
+                let shape = &world.shape(it.head.shape_ix).shape;
+                let shut = it.shut.last().map(|(_, reason)| reason);
+                let refused = shut.or(waits.last().map(|(_, reason)| reason)).cloned();
+                // There may be capacity, but not where the quota allows it.
+                self.find(it.head, &Way::as_asked(world, shape)).err().or(refused)
             }
-        })
+        }
     }
 
     /// Starts a job with GPUs of several classes, if it may have those that are free; says what it

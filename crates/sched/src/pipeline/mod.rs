@@ -1,29 +1,50 @@
-//! One cycle: the pending jobs in order, each placed, planned or left waiting.
+//! The pipeline: one cycle, from a snapshot to a plan.
+//!
+//! Jobs are taken one after the other, and the least disruptive stage that helps a job wins:
+//!
+//! 1. **order** ([`queue_order`]): projects by their shares, and the jobs of each in the policy's
+//!    order. Every project first gets what it is entitled to; only then is idle capacity lent.
+//! 2. **prefilter** ([`prefilter`]): jobs that can't start are passed over without a search.
+//! 3. **place** ([`find_placement`]): the best place on capacity that is free now.
+//! 4. **consolidate** ([`consolidate`]): jobs that save their work move, so that the job fits.
+//! 5. **reclaim** ([`reclaim`]): jobs over quota leave, for a job that its project is entitled to;
+//!    also where not capacity but a limit above the project keeps it ([`reclaim::at_limit`]).
+//! 6. **preempt** ([`preempt`]): jobs of the same project leave, by priority or past GPU-time.
+//! 7. **backfill** ([`backfill`]): the first jobs that still wait get a planned start. Its
+//!    capacity is held, so jobs later in the order start only where they do not delay it.
+//! 8. **explain** ([`explain`]): why each other job waits.
+//!
+//! [`Cycle::turn`] takes one job through stages 3 to 7, [`Cycle::start_job`] through 3 to 6.
 
-mod look;
-mod start;
+mod backfill;
+pub(crate) mod consolidate;
+pub(crate) mod explain;
+pub(crate) mod find_placement;
+pub(crate) mod preempt;
+mod prefilter;
+pub(crate) mod queue_order;
+pub(crate) mod reclaim;
+mod start_job;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{
-    Decision, JobId, Millis, OrderKey, Plan, PlannedStart, PlannedStarts, Policy, PoolName, Reason,
-    Shape, TakenBack,
-};
+use gpool_model::{Decision, JobId, Millis, Plan, Policy, PoolName, Reason, Shape, TakenBack};
 use gpool_world::{Head, JobRow, ShapeIx, Snapshot};
 
+use self::preempt::{Asking, Lasts};
+use self::queue_order::{Leaf, QueueOrder};
+use self::reclaim::{Evictions, Ground, Lent};
+use self::start_job::Request;
+use crate::array_cursor::ArrayCursor;
 use crate::capacity::{Capacity, Demand, Holds, Placed, Timeline, placements};
 use crate::caps::Users;
 use crate::domains;
-use crate::elements::Elements;
-use crate::evict::{Evictions, Ground, Lent};
-use crate::find_placement::waits_for_capacity;
-use crate::foresight::Foresight;
-use crate::preempt::{self, Asking, Lasts};
-use crate::projects::Projects;
-use crate::shares::Row;
-use crate::turns::{Leaf, Turns};
-use crate::waiting::{SaysWhy, Waiting};
-use crate::ways::Way;
+use crate::fairshare::Row;
+use crate::fragmentation::Fragmentation;
+use crate::pending_report::{PendingReport, SaysWhy};
+use crate::quota_state::Projects;
+use crate::resource_flavors::Way;
+pub use explain::{Explainer, KeptBy, ReasonsByShape, Rivals};
 
 /// Memory that cycles use again. A new one gives the same plans, only later.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +55,7 @@ pub struct Workspace {
     /// The same of jobs that some do, by which these are, and of those that are kept to one class
     /// of GPUs.
     failed_inside: BTreeMap<(usize, Option<usize>, Vec<usize>), Failed>,
-    foresight: Foresight,
+    fragmentation: Fragmentation,
     /// Whether nobody went in the last cycle, or may in one right after it: then that one would
     /// decide nothing.
     pub(crate) is_settled: bool,
@@ -74,12 +95,18 @@ impl Failed {
     }
 }
 
-/// Under [`PlannedStarts::All`], so many starts are planned: what one costs grows with those
-/// before it.
-const ALL_MAX: usize = 100;
-/// So many jobs are looked ahead for that turn out to wait for something of which no end is known;
-/// those behind them have no planned start.
-const UNKNOWN_MAX: usize = 8;
+/// The flavors of GPUs in which a job might start, by what quotas allow.
+#[derive(Default)]
+struct Flavors<'w> {
+    /// It may start in these now.
+    open: Vec<Way<'w>>,
+    /// A quota refuses these.
+    shut: Vec<(Way<'w>, Reason)>,
+    /// It may borrow these, once no project is entitled to them.
+    aside: Vec<Way<'w>>,
+    /// Whether evictions may help against a limit above the project.
+    may_lift: bool,
+}
 
 /// Why each of those goes that make room.
 type Why<'w> = &'w dyn Fn(&Lent) -> TakenBack;
@@ -96,9 +123,9 @@ struct Cycle<'a, 'w> {
     /// Set where projects have shares, or bounds.
     projects: Option<Projects>,
     evictions: Evictions,
-    elements: Elements,
+    cursor: ArrayCursor,
     users: Users,
-    waiting: Waiting,
+    waiting: PendingReport,
     /// Whether anything was started that may be taken back.
     starts_evictable: bool,
 }
@@ -130,7 +157,7 @@ pub(crate) fn run<'a>(
 ) -> Plan {
     let world = snapshot.world;
     let capacity = Capacity::new(world);
-    workspace.foresight.begin();
+    workspace.fragmentation.begin();
     workspace.failed.clear();
     workspace.failed.resize(world.n_fit_rows(), None);
     workspace.failed_inside.clear();
@@ -146,16 +173,16 @@ pub(crate) fn run<'a>(
         plan: Plan { basis: world.revision(), ..Plan::default() },
         projects,
         evictions: Evictions::default(),
-        elements: Elements::default(),
+        cursor: ArrayCursor::default(),
         users: Users::default(),
-        waiting: Waiting::new(says_why),
+        waiting: PendingReport::new(says_why),
         starts_evictable: false,
     };
     // Nothing is lent before everybody has what he is entitled to, whatever pool he names.
-    let mut turns: Vec<Turns<'_>> = Vec::new();
+    let mut turns: Vec<QueueOrder<'_>> = Vec::new();
     for domain in &mut domains {
         cycle.within(domain, |cycle| {
-            let mut own = Turns::new(world, cycle.domain.pool, shared(&cycle.projects), cycle);
+            let mut own = QueueOrder::new(world, cycle.domain.pool, shared(&cycle.projects), cycle);
             cycle.take(&mut own);
             turns.push(own);
         });
@@ -193,7 +220,7 @@ impl<'a> Cycle<'a, '_> {
     }
 
     /// Everybody has his turn for whom it is any use.
-    fn take(&mut self, turns: &mut Turns<'_>) {
+    fn take(&mut self, turns: &mut QueueOrder<'_>) {
         while let Some((leaf, head)) = turns.next(shared(&self.projects), self) {
             self.turn(leaf, head, turns);
             turns.settle(shared(&self.projects), leaf);
@@ -201,11 +228,11 @@ impl<'a> Cycle<'a, '_> {
     }
 
     /// It is the turn of a job: it starts, or waits for a reason.
-    fn turn(&mut self, leaf: Leaf, head: Head, turns: &mut Turns<'_>) {
+    fn turn(&mut self, leaf: Leaf, head: Head, turns: &mut QueueOrder<'_>) {
         self.workspace.turn_of = Some(head.job());
         let (world, policy) = (self.snapshot.world, self.domain.policy);
-        if let Some(reason) = self.elements.full(world, head.job()) {
-            let n_left = self.elements.n_left(self.row(&head));
+        if let Some(reason) = self.cursor.full(world, head.job()) {
+            let n_left = self.cursor.n_left(self.row(&head));
             self.waiting.of_array(head.shape_ix, head.job().number, n_left, reason);
             turns.heads(leaf).push_next(world, policy, &head);
             return;
@@ -223,25 +250,13 @@ impl<'a> Cycle<'a, '_> {
         };
         let is_aside = leaf.is_some() && !turns.is_lending;
         let is_mixed = ways.iter().any(|way| way.is_mixed);
-        let (mut open, mut shut, mut aside) = (Vec::new(), Vec::new(), Vec::new());
-        let mut may_lift = false;
-        for way in ways {
-            let Some((projects, row)) = self.projects.as_ref().zip(charged) else {
-                open.push(way);
-                continue;
-            };
-            match projects.refuses(row, &way.charge, shape.preemptible) {
-                Some(reason) => {
-                    may_lift |= projects.may_lift(row, &way.charge, shape.preemptible);
-                    shut.push((way, reason));
-                }
-                None if is_aside && !projects.is_entitled(row, &way.charge) => aside.push(way),
-                None => open.push(way),
-            }
-        }
+        let Flavors { open, shut, aside, may_lift } =
+            self.flavors(ways, charged, (is_aside, shape.preemptible));
+        let (by_right, open, shut) = (is_aside, &open[..], &shut[..]);
+        let request = Request { head: &head, open, shut, is_mixed, charged, by_right };
         let reason = match is_aside && open.is_empty() && !is_mixed && !may_lift {
             true => None,
-            false => match self.start_in(&head, (&open, &shut, is_mixed), (leaf, charged), turns) {
+            false => match self.start_job(&request, turns) {
                 Ok(charge) => {
                     self.users.started(world, policy, shape);
                     if let (Some(projects), Some(row)) = (&mut self.projects, charged) {
@@ -250,7 +265,7 @@ impl<'a> Cycle<'a, '_> {
                     }
                     self.starts_evictable |= shape.preemptible;
                     self.waiting.started(head.shape_ix);
-                    match self.elements.take(self.row(&head)) {
+                    match self.cursor.take(self.row(&head)) {
                         true => turns.heads(leaf).push_again(head),
                         false => turns.heads(leaf).push_next(world, policy, &head),
                     }
@@ -266,7 +281,7 @@ impl<'a> Cycle<'a, '_> {
             Some(reason) if !may_borrow => {
                 // The rest of the shape does not fit either, or may not.
                 self.waiting.of_shape(head.shape_ix, &reason);
-                if !open.is_empty() && self.look_ahead(&head, &open, &reason) {
+                if !open.is_empty() && self.plan_start(&head, open, &reason) {
                     turns.heads(leaf).push_next(world, policy, &head);
                 }
             }
@@ -274,8 +289,40 @@ impl<'a> Cycle<'a, '_> {
         }
     }
 
+    /// Sorts the flavors of GPUs for a job by what quotas allow now.
+    fn flavors<'w>(
+        &self,
+        ways: Vec<Way<'w>>,
+        charged: Option<Row>,
+        (is_aside, preemptible): (bool, bool),
+    ) -> Flavors<'w> {
+        let Some((projects, row)) = self.projects.as_ref().zip(charged) else {
+            return Flavors { open: ways, ..Flavors::default() };
+        };
+        let mut flavors = Flavors::default();
+        for way in ways {
+            match projects.refuses(row, &way.charge, preemptible) {
+                Some(reason) => {
+                    flavors.may_lift |= projects.may_lift(row, &way.charge, preemptible);
+                    flavors.shut.push((way, reason));
+                }
+                None if is_aside && !projects.is_entitled(row, &way.charge) => {
+                    flavors.aside.push(way);
+                }
+                None => flavors.open.push(way),
+            }
+        }
+        flavors
+    }
+
     /// Takes back what is on loan below a limit that keeps a job; says whether that helped.
-    fn lift(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns<'_>) -> bool {
+    fn reclaim_at_limit(
+        &mut self,
+        head: &Head,
+        way: &Way<'_>,
+        leaf: Row,
+        turns: &mut QueueOrder<'_>,
+    ) -> bool {
         let preemptible = way.shape.preemptible;
         let may_lift = |it: &Projects| it.may_lift(leaf, &way.charge, preemptible);
         if !self.projects.as_ref().is_some_and(may_lift) {
@@ -283,7 +330,7 @@ impl<'a> Cycle<'a, '_> {
         }
         let free = self.find(head, way).ok();
         let found = self.among_evictions(head, way, |evictions, ground, demand| {
-            evictions.lift(ground, demand, (leaf, &way.charge), free.as_deref())
+            evictions.reclaim_at_limit(ground, demand, (leaf, &way.charge), free.as_deref())
         });
         let Some((found, lent)) = found.flatten() else { return false };
         let row = self.row(head);
@@ -317,9 +364,15 @@ impl<'a> Cycle<'a, '_> {
     }
 
     /// Takes back what is on loan so that a job can start; says whether that helped.
-    fn take_back(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns<'_>) -> bool {
+    fn reclaim(
+        &mut self,
+        head: &Head,
+        way: &Way<'_>,
+        leaf: Row,
+        turns: &mut QueueOrder<'_>,
+    ) -> bool {
         let found = self.among_evictions(head, way, |evictions, ground, demand| {
-            evictions.search(ground, demand, (leaf, &way.charge))
+            evictions.reclaim(ground, demand, (leaf, &way.charge))
         });
         let Some((found, lent)) = found.flatten() else { return false };
         let row = self.row(head);
@@ -334,7 +387,7 @@ impl<'a> Cycle<'a, '_> {
     }
 
     /// Moves others elsewhere so that a job can start; says whether that helped.
-    fn consolidate(&mut self, head: &Head, way: &Way<'_>, turns: &mut Turns<'_>) -> bool {
+    fn consolidate(&mut self, head: &Head, way: &Way<'_>, turns: &mut QueueOrder<'_>) -> bool {
         let n_most = self.n_moved_for(head);
         if n_most == 0 {
             return false;
@@ -350,7 +403,13 @@ impl<'a> Cycle<'a, '_> {
 
     /// Lets others of its project give way to a job that has a higher priority, or has had less
     /// GPU-time; says whether that helped.
-    fn preempt(&mut self, head: &Head, way: &Way<'_>, leaf: Row, turns: &mut Turns<'_>) -> bool {
+    fn preempt(
+        &mut self,
+        head: &Head,
+        way: &Way<'_>,
+        leaf: Row,
+        turns: &mut QueueOrder<'_>,
+    ) -> bool {
         if !preempt::happens(self.snapshot.world, self.domain.policy) {
             return false;
         }
@@ -384,9 +443,9 @@ impl<'a> Cycle<'a, '_> {
         shape: &Shape,
         found: &[Placed],
         (why, victims): (Why<'_>, Vec<Lent>),
-        turns: &mut Turns<'_>,
+        turns: &mut QueueOrder<'_>,
     ) {
-        let (beneficiary, _) = self.elements.next(row);
+        let (beneficiary, _) = self.cursor.next(row);
         let mut after = Vec::new();
         for it in victims {
             let victim = self.snapshot.world.job(it.job).expect("only jobs hold something");
@@ -407,7 +466,7 @@ impl<'a> Cycle<'a, '_> {
     }
 
     fn start(&mut self, row: &JobRow, shape: &Shape, found: &[Placed], after: Vec<u32>) {
-        let (job, attempt) = self.elements.next(row);
+        let (job, attempt) = self.cursor.next(row);
         self.plan.decisions.push(match shape.fit.at.is_empty() {
             true => {
                 let placements = placements(found, &shape.fit, self.snapshot.world);
@@ -421,70 +480,6 @@ impl<'a> Cycle<'a, '_> {
         for found in found {
             self.capacity.book(found, &shape.fit);
             self.timeline.start(&self.capacity, (job, row), &shape.fit, found);
-        }
-    }
-
-    /// How many starts are planned at most.
-    fn n_planned_max(&self) -> usize {
-        match self.domain.policy.planned_starts {
-            PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
-            PlannedStarts::All => ALL_MAX,
-        }
-    }
-
-    /// Holds the earliest time and place for a job that waits, if it is its turn to have them kept.
-    /// Answers whether the next of its shape could have that turn too.
-    fn look_ahead(&mut self, head: &Head, ways: &[Way<'_>], reason: &Reason) -> bool {
-        if self.domain.n_planned >= self.n_planned_max()
-            || self.domain.unknown.len() >= UNKNOWN_MAX
-            || !waits_for_capacity(reason)
-        {
-            return false;
-        }
-        let queue = self.snapshot.world.shape(head.shape_ix);
-        let shape = &queue.shape;
-        if shape.joins {
-            return false;
-        }
-        let by_priority = self.domain.policy.order.contains(&OrderKey::Priority);
-        let is_top = self.domain.tops.insert(if by_priority { shape.priority } else { 0 });
-        let by_right = head.is_escalated || self.domain.policy.planned_starts == PlannedStarts::All;
-        if !(is_top || by_right) || self.domain.unknown.contains(&head.shape_ix) {
-            return false;
-        }
-        let next = self.elements.next(self.row(head));
-        let mut earliest = None;
-        for way in ways {
-            let planned = self.timeline.plan(
-                &self.capacity,
-                &self.holds,
-                &way.shape,
-                next,
-                self.domain.policy,
-            );
-            let Some((planned, kept)) = planned else { continue };
-            let is_earlier = |(than, ..): &(PlannedStart, Vec<_>, &Way<'_>)| planned.at < than.at;
-            if earliest.as_ref().is_none_or(is_earlier) {
-                earliest = Some((planned, kept, way));
-            }
-        }
-        match earliest {
-            Some((planned, kept, way)) => {
-                self.plan.planned.push(planned);
-                self.domain.n_planned += 1;
-                // What it is to have counts for its user, or others of his would take it.
-                self.users.started(self.snapshot.world, self.domain.policy, shape);
-                if let Some(projects) = &mut self.projects {
-                    let row = projects.leaf(queue);
-                    projects.add(row, &way.charge, shape.preemptible);
-                }
-                kept.into_iter().for_each(|(node_pos, keep)| self.holds.add(node_pos, keep));
-                by_right
-            }
-            None => {
-                self.domain.unknown.insert(head.shape_ix);
-                false
-            }
         }
     }
 }

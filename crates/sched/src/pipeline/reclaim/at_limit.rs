@@ -2,15 +2,15 @@
 //! sibling has on loan what the project is entitled to. Somebody has to go for that whether or not
 //! there is room.
 
-use super::nodes::{each, first};
 use super::{Evictions, Ground, Lent, Search, lent, pauses_any, stays_in_the_way};
 use crate::capacity::{Demand, Placed};
-use crate::shares::{Denied, Multiplier, Reclaim, Reclaimer, Row, Victim};
+use crate::fairshare::{Denied, Multiplier, Reclaim, Reclaimer, Row, Victim};
+use crate::victims::search::{each, first};
 
 impl Evictions {
     /// Whose work goes so that a job of that leaf may start, and where that is then; `None` if
     /// nothing may be taken back that would lift the limit. `free` is where it has room at once.
-    pub fn lift(
+    pub fn reclaim_at_limit(
         &mut self,
         ground: Ground<'_, '_>,
         demand: &Demand<'_>,
@@ -25,14 +25,14 @@ impl Evictions {
         if self.is_patient(demand) {
             return None;
         }
-        let found = self.lift_with((ground, demand), (leaf, reclaimer), free, true);
+        let found = self.reclaim_at_limit_with((ground, demand), (leaf, reclaimer), free, true);
         if found.is_some() || !self.lent.get(&true).is_some_and(pauses_any) {
             return found;
         }
-        self.lift_with((ground, demand), (leaf, reclaimer), free, false)
+        self.reclaim_at_limit_with((ground, demand), (leaf, reclaimer), free, false)
     }
 
-    fn lift_with(
+    fn reclaim_at_limit_with(
         &mut self,
         (ground, demand): (Ground<'_, '_>, &Demand<'_>),
         (leaf, reclaimer): (Row, Reclaimer<'_>),

@@ -11,16 +11,16 @@ use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use crate::capacity::{Demand, Placed};
-use crate::consolidate::Clear;
-use crate::cost::{Cost, cost};
-use crate::evict::nodes::{each, first};
-use crate::evict::{
+use crate::dominant_share::DominantShare;
+use crate::fairshare::Row;
+use crate::pipeline::consolidate::Clear;
+use crate::pipeline::reclaim::{
     Evictions, Ground, Lent, Search, amounts_of, pauses_any, piece, put, stays_in_the_way,
 };
-use crate::projects::Projects;
-use crate::saturation::Saturation;
-use crate::shares::Row;
-use crate::victim_node::VictimNode;
+use crate::quota_state::Projects;
+use crate::victims::node::VictimNode;
+use crate::victims::order::{Cost, cost};
+use crate::victims::search::{each, first};
 
 /// Whether jobs go before others that run: because of their priority or of what they have had,
 /// where one of these is what the order asks first; or because others make jobs larger.
@@ -358,7 +358,7 @@ fn of_project(
             }
             let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
             let amounts = amounts_of(world, projects, job);
-            let piece = piece(&ground, (job, may_pause), leaf, &amounts, Saturation::EQUAL);
+            let piece = piece(&ground, (job, may_pause), leaf, &amounts, DominantShare::EQUAL);
             let Some(mut piece) = piece else { continue };
             if policy.asks_attained() {
                 piece.order.level = Reverse(level);

@@ -5,15 +5,15 @@ use std::cmp::Reverse;
 use gpool_model::attained::Level;
 use gpool_model::{JobId, ResourceKind, Timestamp};
 
-use crate::evict::Lent;
-use crate::projects::Projects;
-use crate::saturation::Saturation;
+use crate::dominant_share::DominantShare;
+use crate::pipeline::reclaim::Lent;
+use crate::quota_state::Projects;
 
 /// Who goes first: whose project is furthest over its share, then the lower priority, then what
 /// makes others larger or has had most GPU-time, then what loses least work, then the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GoesFirst {
-    pub saturation: Reverse<Saturation>,
+    pub saturation: Reverse<DominantShare>,
     pub priority: i32,
     /// Whether it is a job by itself, and does not make another one larger.
     pub stays: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Cost {
     /// More than twice of what is asked for would go.
     is_wasteful: bool,
     /// Of who is furthest from being over its share.
-    saturation: Reverse<Saturation>,
+    saturation: Reverse<DominantShare>,
     gpus: u64,
     priority: i32,
     lost: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// Whether it is less than any cost there is where nobody is further over its share than that.
-    pub fn is_below(&self, saturation: Reverse<Saturation>) -> bool {
+    pub fn is_below(&self, saturation: Reverse<DominantShare>) -> bool {
         self.level == Reverse(0) && !self.is_wasteful && self.saturation < saturation
     }
 }

@@ -12,8 +12,8 @@ use gpool_model::{
 };
 use gpool_world::{GpuClass, World};
 
-use crate::projects::{Amounts, Projects};
-use crate::shares::Row;
+use crate::fairshare::Row;
+use crate::quota_state::{Amounts, Projects};
 
 /// A way in which a job can start.
 #[derive(Debug)]

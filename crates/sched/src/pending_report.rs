@@ -17,7 +17,7 @@ pub(crate) enum SaysWhy {
 
 /// Shapes of which something waits, and arrays that keep themselves from more.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingReport {
     /// Whether nothing is noted but how many start.
     pub is_silent: bool,
     /// In the order in which they were met.
@@ -28,7 +28,7 @@ pub(crate) struct Waiting {
     arrays: BTreeMap<(ShapeIx, JobNumber), (u64, Reason)>,
 }
 
-impl Waiting {
+impl PendingReport {
     pub fn new(says_why: SaysWhy) -> Self {
         Self { is_silent: says_why == SaysWhy::No, ..Self::default() }
     }
