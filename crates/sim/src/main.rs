@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod report;
 
 use std::path::PathBuf;
@@ -11,65 +12,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
-use gpool_sim::{Bug, Outcome, Scenario, Swarm, Totals, play, run, shrink};
+use clap::Parser as _;
+use gpool_sim::{Outcome, Scenario, Swarm, Totals, play, run, shrink};
 
-/// The whole of gpool in one thread, with faults and in virtual time, from one seed.
-///
-/// Each seed draws a cluster, which faults happen in it and how often, and what users ask; after
-/// every event everything that was promised is checked, and at the end everything must come to
-/// rest. The same seed always does the same.
-#[derive(Debug, Parser)]
-#[command(name = "gpool-sim", bin_name = "cargo xtask sim")]
-struct Arguments {
-    #[command(subcommand)]
-    verb: Option<Verb>,
-    /// How many seeds to run
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    seeds: u64,
-    /// The first of them
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
-    from: u64,
-    /// Run this one alone
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "from", "bugs"])]
-    seed: Option<u64>,
-    /// How many things happen in each, instead of as many as the seed draws
-    #[arg(long, value_name = "N")]
-    steps: Option<u64>,
-    /// Print what each seed is about; with --seed, all that happens and all that follows from it
-    #[arg(long, short)]
-    verbose: bool,
-    /// Plant each known bug in turn, and say after how many seeds it is found, and by what
-    #[arg(long)]
-    bugs: bool,
-    /// Plant this one
-    #[arg(long, value_name = "BUG", value_parser = bug)]
-    bug: Option<Bug>,
-    /// Where to write a failing run once it is small
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-    /// How many seeds to run at once, instead of one for each core
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Play a scenario file again
-    Replay {
-        /// The file
-        file: PathBuf,
-        /// Print all that happens and all that follows from it
-        #[arg(long, short)]
-        verbose: bool,
-    },
-}
-
-fn bug(text: &str) -> Result<Bug, String> {
-    let found = Bug::ALL.iter().copied().find(|bug| format!("{bug:?}") == text);
-    let all: Vec<String> = Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();
-    found.ok_or_else(|| format!("it is none of: {}", all.join(" ")))
-}
+use arguments::{Arguments, Verb};
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();

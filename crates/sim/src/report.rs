@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use gpool_sim::{Broken, Bug, Kind, Role, Totals, find};
 
-use crate::Arguments;
+use crate::arguments::Arguments;
 
 /// A planted bug, with the seeds that it took and what it broke, if it was found.
 type Finding = (Bug, Option<(u64, Broken)>);
