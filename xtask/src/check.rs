@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::step::{announce, cargo, succeeds};
 use crate::test::FEATURES;
-use crate::{document, layering, tidy};
+use crate::{document, layering, shape, tidy};
 
 /// Newer releases have changed what their configuration means; raise it together with deny.toml.
 const CARGO_DENY_VERSION: &str = "0.20.2";
@@ -24,6 +24,7 @@ pub fn run() -> anyhow::Result<Vec<&'static str>> {
     note("tidy", reported("tidy", &tidy::violations()?));
     note("documents", reported("documents", &document::violations()?));
     note("layering", reported("layering", &layering::violations()?));
+    note("shape", reported("shape", &shape::violations()?));
     note("format", succeeds("format", cargo(&["fmt", "--all", "--check"]))?);
     note("lints", succeeds("lints", clippy())?);
     note("documentation", succeeds("documentation", rustdoc())?);
