@@ -34,7 +34,7 @@ pub struct Place {
     pub n_usable: u32,
 }
 
-/// All nodes, by their numbers in [`crate::outcome::Ran::devices`].
+/// All nodes, by their numbers in [`crate::queue::Ran::devices`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// In the order of their names.
