@@ -165,7 +165,7 @@ fn order(text: &str) -> Result<Vec<OrderKey>, String> {
     Ok(keys)
 }
 
-fn order_text(keys: &Vec<OrderKey>) -> String {
+fn order_text(keys: &[OrderKey]) -> String {
     keys.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(",")
 }
 
@@ -185,7 +185,7 @@ fn levels(text: &str) -> Result<Vec<GpuTime>, String> {
     Ok(levels)
 }
 
-fn levels_text(levels: &Vec<GpuTime>) -> String {
+fn levels_text(levels: &[GpuTime]) -> String {
     let thousandths = |bound: &GpuTime| MilliCpu::new(bound.get() / MILLI_HOUR.get());
     let levels = levels.iter().map(|bound| thousandths(bound).to_string());
     levels.collect::<Vec<_>>().join(",")
