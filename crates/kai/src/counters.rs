@@ -32,7 +32,7 @@ impl State {
     }
 }
 
-/// A place, and the shared devices there, as rows of [`Board::lots`].
+/// A place, and the shared devices there, as rows of `Board::lots`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct At {
     pub place: usize,

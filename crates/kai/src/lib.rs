@@ -2,7 +2,7 @@
 //! free capacity, consolidates, reclaims between projects, preempts inside one, and ends gangs that
 //! have lost members, as the scheduler of Run:ai does (its behaviour as of its public cases).
 //!
-//! [`cycle`] takes a [`Situation`] and returns an [`Outcome`]. It depends on the content of the
+//! [`cycle()`] takes a [`Situation`] and returns an [`Outcome`]. It depends on the content of the
 //! situation and not on the order of its lists. [`cases`] plays the public cases by these rules,
 //! and beside them by preset `fair`. No server runs these rules.
 

@@ -43,46 +43,46 @@ pub struct JobPatch {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SpecPatch {
-    /// See [`JobSpec::name`].
+    /// See [`crate::JobRequest::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Arc<str>>,
-    /// See [`JobSpec::project`].
+    /// See [`crate::JobRequest::project`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectName>,
-    /// See [`JobSpec::command`] and [`JobSpec::script`].
+    /// See [`crate::JobRequest::command`] and [`JobSpec::script`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<(Vec<String>, Option<BlobId>)>,
-    /// See [`JobSpec::directory`].
+    /// See [`crate::JobRequest::directory`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
-    /// See [`JobSpec::stdin`].
+    /// See [`crate::JobRequest::stdin`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub stdin: Option<Option<String>>,
-    /// See [`JobSpec::stdout`].
+    /// See [`crate::JobRequest::stdout`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub stdout: Option<Option<String>>,
-    /// See [`JobSpec::stderr`].
+    /// See [`crate::JobRequest::stderr`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub stderr: Option<Option<String>>,
-    /// See [`JobSpec::gpus`] and [`JobSpec::gpus_written`].
+    /// See [`crate::JobRequest::gpus`] and [`crate::JobRequest::gpus_written`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<(GpuRequest, Arc<str>)>,
-    /// Changes to [`JobSpec::nodes`].
+    /// Changes to [`crate::JobRequest::nodes`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<FilterPatch>,
-    /// See [`JobSpec::cpus`].
+    /// See [`crate::JobRequest::cpus`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Option<MilliCpu>>,
-    /// See [`JobSpec::memory`].
+    /// See [`crate::JobRequest::memory`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub memory: Option<Option<Bytes>>,
-    /// See [`JobSpec::time_limit`].
+    /// See [`crate::JobRequest::time_limit`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Option<Millis>>,
-    /// See [`JobSpec::grace`].
+    /// See [`crate::JobRequest::grace`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace: Option<Millis>,
-    /// See [`JobSpec::after`].
+    /// See [`crate::JobRequest::after`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<Dependency>>,
     /// See [`crate::life::Life::after_one`].

@@ -50,7 +50,8 @@ pub use explain::{Explainer, KeptBy, ReasonsByShape, Rivals};
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
     projects: Option<Projects>,
-    /// By [`FitIx`], of jobs that no reservation admits: what found no place in this cycle.
+    /// What found no place in this cycle, of jobs that no reservation admits. Indexed by
+    /// [`gpool_world::FitIx`].
     failed: Vec<Option<Failed>>,
     /// The same of jobs that some do, by which these are, and of those that are kept to one class
     /// of GPUs.

@@ -1,5 +1,5 @@
 //! Agents with the real brain: what `gpool_agent` does around `Converge`, in the same order, on
-//! the files and processes of a [`Machine`]. Each act may be the last.
+//! the files and processes of a [`Machine`](crate::machine::Machine). Each act may be the last.
 
 use std::collections::VecDeque;
 
