@@ -11,23 +11,23 @@ pub enum ChoiceError {
          path of a .toml file"
     )]
     Unknown {
-        /// What was written.
+        /// The text as written.
         value: String,
     },
     /// A group of simulated devices can't be read.
     #[error("{value:?}: {why}, at {word:?}; write, for example, sim:4xA100-40G,4xH100-80G")]
     Words {
-        /// What was written.
+        /// The text as written.
         value: String,
         /// The part that is wrong.
         word: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The file can't be read, or something in it; with its position.
     #[error("{why}")]
     File {
-        /// What is wrong, and where.
+        /// The fault, and its place.
         why: String,
     },
 }

@@ -1,5 +1,5 @@
 //! Verbs of another program: measuring, provoking faults, and playing traces and recorded
-//! decisions are for those who judge gpool, and `gpool-lab` does them. Each of these verbs takes
+//! decisions are for evaluating gpool, and `gpool-lab` does them. Each of these verbs takes
 //! its words here unread; `gpool-lab` reads the whole command line again.
 
 use std::ffi::OsString;

@@ -57,7 +57,7 @@ pub struct Alert {
     pub records: Vec<Record>,
     /// The plan; `None` if the scheduler panicked.
     pub plan: Option<Plan>,
-    /// What was violated, a line each.
+    /// The broken invariants, a line each.
     pub violations: Vec<String>,
     /// The job that the plan goes wrong for. It is held, and the others are planned without it.
     /// `None` if no job can be named; nothing is scheduled then.

@@ -11,7 +11,7 @@ pub struct Setting {
     pub key: &'static str,
     /// Whether a pool may have it of its own.
     pub of_pool: bool,
-    /// Sets it to what a person wrote. The error says what is wrong with that.
+    /// Sets it from text. The error names the fault.
     pub(crate) read: fn(&mut Policy, &str) -> Result<(), String>,
     /// Writes it so that it can be read again.
     pub(crate) write: fn(&Policy) -> String,
@@ -38,7 +38,7 @@ macro_rules! setting {
 }
 
 impl Setting {
-    /// Every setting, in the order in which they are shown.
+    /// Every setting, in display order.
     pub const ALL: &'static [Self] = &[
         setting!(order, POOL, order, order_text),
         setting!(escalate_after, POOL, long, span_text),

@@ -11,7 +11,7 @@ use crate::view::Ask;
 
 /// What the core is sent.
 pub(crate) enum Input {
-    /// Somebody asks for a change.
+    /// A user asks for a change.
     Command {
         /// Who.
         caller: Caller,
@@ -20,7 +20,7 @@ pub(crate) enum Input {
         /// Where the answer goes.
         reply: oneshot::Sender<Result<Reply, Refusal>>,
     },
-    /// Somebody asks the state.
+    /// A user reads the state.
     Query(Ask),
     /// A copy of the state is asked for, to be looked at beside this thread.
     Still(still::Reply),

@@ -116,7 +116,7 @@ bugs! {
     TakenForNobody;
     /// Who is to have what others hold is started on it at once, and they stay.
     VictimStays;
-    /// The scheduler's plan is wrong, and it can't be said for which job.
+    /// The scheduler's plan is wrong, and no job can be named for it.
     PlanWrong;
     /// The scheduler's plan is wrong for some jobs. The others must not notice.
     PlanWrongForSome;
@@ -127,7 +127,7 @@ impl Bug {
     /// they are found by exploring the protocol in full.
     pub const FOR_EXPLORING: &'static [Self] = &[Self::LaunchesNotAwaited];
 
-    /// Those that break no promise: what they do is expected.
+    /// Bugs that break no promise: the server survives them.
     pub const SURVIVED: &'static [Self] = &[Self::PlanWrongForSome];
 
     /// Whether plans are made wrong for a job.

@@ -118,7 +118,7 @@ pub struct Totals {
     pub commits_failed: u64,
     /// Attempts that were taken back for others.
     pub taken: u64,
-    /// Jobs for which a plan was wrong.
+    /// Jobs that were set aside because of a wrong plan.
     pub set_aside: u64,
 }
 

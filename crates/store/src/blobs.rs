@@ -49,7 +49,7 @@ struct Entry {
     /// Whether a commit named it.
     is_used: bool,
     /// Whether a commit may have named it: a request went without an answer. Only a sweep, which
-    /// knows what is in use, removes it then.
+    /// knows the files in use, removes it then.
     may_be_used: bool,
 }
 

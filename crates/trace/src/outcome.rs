@@ -20,7 +20,7 @@ pub struct Ran {
 /// What came of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Played {
-    /// Whose it was.
+    /// Its user.
     pub owner: Arc<str>,
     /// All of its runs.
     pub runs: Vec<Ran>,
@@ -28,7 +28,7 @@ pub struct Played {
     pub submitted_at: Timestamp,
     /// When it ended.
     pub ended_at: Timestamp,
-    /// How long it ran, without what it had to do again.
+    /// Its run time, without repeated work.
     pub duration: Millis,
     /// How much it asked for.
     pub gpus: MilliGpu,
@@ -51,7 +51,7 @@ impl Played {
 /// What came of a trace.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Of each job, in the order in which they ended.
+    /// Of each job, ordered by end.
     pub jobs: Vec<Played>,
     /// How many were refused, and why the first one was.
     pub n_refused: u64,
@@ -68,6 +68,6 @@ pub struct Outcome {
     pub busy: u128,
     /// When the first and the last job came.
     pub came: Option<(Timestamp, Timestamp)>,
-    /// What was forecast first of each job that waited then, in the order in which they started.
+    /// The first forecast of each job that waited, ordered by start.
     pub forecasts: Vec<Foretold>,
 }

@@ -1,4 +1,4 @@
-//! What is held, by whom and where, at one moment of a plan.
+//! Allocations of each job and node at one moment of a plan.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::shape::shape_of;
 use crate::tally::Tally;
 use crate::users::Users;
 
-/// What is held, by whom and where, at one moment of a plan.
+/// Allocations of each job and node at one moment of a plan.
 pub(crate) struct State<'a> {
     pub tally: Tally<'a>,
     pub users: Users,

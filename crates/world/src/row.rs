@@ -1,4 +1,4 @@
-//! Rows of the tables, and the numbers by which the indexes name them.
+//! Rows of the tables, and the numbers that the indexes use for them.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ pub struct NodeIx(pub usize);
 /// A job that has not ended.
 #[derive(Debug, Clone)]
 pub struct JobRow {
-    /// What was asked.
+    /// The job as requested.
     pub spec: Arc<JobSpec>,
-    /// What has become of it.
+    /// Its present state.
     pub job: Job,
 }
 

@@ -45,7 +45,7 @@ impl Control {
     /// So many cycles follow each other in one step at most.
     const ROUNDS_MAX: usize = 8;
 
-    /// So many jobs are set aside in one step at most; the next step goes on.
+    /// Most jobs that are set aside in one step; the next step goes on.
     const SET_ASIDE_MAX: usize = 64;
 
     /// Decides what starts now and applies it, until nothing is left to decide. What is lent late
@@ -111,7 +111,7 @@ impl Control {
         self.planned.iter().map(|planned| planned.at).filter(|at| *at > self.now).min()
     }
 
-    /// A plan that breaks no invariant. The job for which one does is set aside, and the others are
+    /// A plan that breaks no invariant. A job that breaks one is set aside, and the others are
     /// planned without it. `None` if no such job can be named, or there are very many.
     fn verified_plan(&mut self) -> Option<Plan> {
         for _ in 0..Self::SET_ASIDE_MAX {

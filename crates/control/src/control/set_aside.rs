@@ -22,7 +22,7 @@ impl Control {
     }
 
     /// Holds a job in the name of the scheduler; of an element that was not told from the others
-    /// yet, its array. Answers with what is held now and was not.
+    /// yet, its array. Returns the job that is newly held.
     fn hold_aside(&mut self, job: JobId) -> Option<JobId> {
         let array = JobId { element: None, ..job };
         let id = [job, array].into_iter().find(|id| self.world.job(*id).is_some())?;
@@ -43,7 +43,7 @@ impl Control {
     }
 }
 
-/// The job for which a plan goes wrong: the plan up to its decision breaks an invariant, and up to
+/// The job that a plan goes wrong for: the plan up to its decision breaks an invariant, and up to
 /// the one before it does not. `None` if a plan that decides nothing breaks one too.
 pub(crate) fn wrong_for(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Option<JobId> {
     let is_wrong = |n_decisions: usize, n_planned: usize| {
@@ -58,7 +58,7 @@ pub(crate) fn wrong_for(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -
     if is_wrong(0, 0) {
         return None;
     }
-    // A start, and before it who leaves for it, are one: half of it breaks an invariant by itself.
+    // A start and the evictions before it belong together: half of them breaks an invariant.
     let is_end = |n: &usize| {
         let next = plan.decisions.get(*n);
         next.is_none() || !matches!(plan.decisions[*n - 1], Decision::Evict { .. })

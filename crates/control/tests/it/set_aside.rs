@@ -54,7 +54,7 @@ fn released_it_is_tried_again() {
     let release = || Command::Release { jobs: vec![id], at: None };
     harness.command(&ana(), release()).expect("its owner may");
     assert_eq!((harness.alerts.len(), harness.state(id)), (2, JobState::Held));
-    // It is held after a restart too, by whom it was.
+    // A restart keeps the hold and its holder.
     harness.restart();
     assert_eq!(holder(&harness, id), Some(Holder::Scheduler));
     harness.is_wrong = false;

@@ -351,7 +351,7 @@ fn part_words(it: &QuotaPart) -> String {
     format!("{part}: {}", words.into_iter().chain([holds]).collect::<Vec<_>>().join(" · "))
 }
 
-/// A line for each job that is giving back GPUs: who, which ones, to whom and by when.
+/// A line for each job that gives back GPUs, with the GPUs, the new job and the latest time.
 fn return_lines(returns: &[QuotaReturn], view: &View<'_>) -> Vec<String> {
     let line = |it: &QuotaReturn| {
         let mut by_node = BTreeMap::<&str, Vec<String>>::new();

@@ -30,7 +30,7 @@ pub struct JobRequest {
     pub name: Arc<str>,
     /// The project that is charged.
     pub project: ProjectName,
-    /// The pool in which the job must run; `None` means any.
+    /// The pool that the job must run in; `None` means any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolName>,
     /// Which nodes the job may use; `None` means any.
@@ -38,7 +38,7 @@ pub struct JobRequest {
     pub nodes: Option<Arc<NodeFilter>>,
     /// Program and arguments; with a script, the arguments that follow the script's name.
     pub command: Vec<String>,
-    /// The folder in which the job runs.
+    /// The working directory of the job.
     pub directory: String,
     /// A file to read instead of nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub struct JobRequest {
     /// Jobs that must have ended, or started, before this one may start, all of them.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub after: Rare<Vec<Dependency>>,
-    /// Set for an array, whose elements share this request.
+    /// Set for an array: its elements share this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<Box<ArraySpec>>,
     /// When the job may start, how long it may go on, and what follows its end.
@@ -107,7 +107,7 @@ pub struct Standing {
     /// Text to show beside the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Addresses that are told of changes of its state.
+    /// Addresses that get messages about its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notify: Vec<NotifyRule>,
     /// Keep the job from being considered until it is released.

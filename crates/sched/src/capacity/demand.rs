@@ -9,7 +9,7 @@ use super::holds::Span;
 use super::host_resources::HostResources;
 
 /// What a job needs of one node: devices, host resources and node filters, from its [`Fit`], and
-/// the rules by which its devices are chosen.
+/// the rules that choose its devices.
 ///
 /// The unit is what the tasks of one node need together; a job whose tasks may share nodes may need
 /// several units of one node.
@@ -94,7 +94,7 @@ impl<'a> Demand<'a> {
         self.shape.takes
     }
 
-    /// The stretch of time in which it runs if it starts at `at`.
+    /// Its run, as a span of time, if it starts at `at`.
     pub fn span(&self, at: Timestamp) -> Span {
         Span::new(at, self.length())
     }

@@ -11,7 +11,7 @@ use super::host_resources::HostResources;
 use super::node::{ModelRanks, NodeCapacity};
 use super::placed::Placed;
 
-/// Capacity beside what is held, at the time of a plan.
+/// Capacity without the holds, at the time of a plan.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a, 'b> {
     pub now: Timestamp,
@@ -90,7 +90,7 @@ impl Departures<'_> {
     }
 }
 
-/// One node for one demand at one time, beside what is held there.
+/// One node for one demand at one time, without the holds there.
 pub(crate) struct Candidate<'a, 'b> {
     /// Position of the node in the capacity.
     pub node_pos: usize,
@@ -226,7 +226,7 @@ fn left_on(node: &NodeCapacity<'_>, device_ix: usize, freed: &Freed) -> (usize, 
     (n_holders, node.memory_left(device_ix) + memory)
 }
 
-/// Whether a device has room for a use once `freed` was given back, beside what is held of it.
+/// Whether a device has room for a use once `freed` was given back, without its holds.
 pub(super) fn device_fits(
     node: &NodeCapacity<'_>,
     wanted: DeviceUse,

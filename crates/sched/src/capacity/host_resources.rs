@@ -21,7 +21,7 @@ pub(crate) struct HostResources {
 const WHOLE_NODE: i64 = Resources::WHOLE_NODE.cast_signed();
 
 impl HostResources {
-    /// What is free on a node now; negative if more is booked than the node has.
+    /// Free resources of a node now; negative if more is booked than the node has.
     pub fn of(row: &NodeRow) -> Self {
         let amount = |free: Free| free.now.min(free.later);
         Self {

@@ -1,4 +1,4 @@
-//! Capacity: what is free on which node and when, and whether a demand fits.
+//! Capacity: free devices and host resources of each node over time, and whether a demand fits.
 //!
 //! [`Demand`] is what a job needs of one node. [`Capacity`] has the free devices and host resources
 //! of all nodes while a plan is made, [`Holds`] the capacity that is held for planned starts and

@@ -72,7 +72,7 @@ pub(crate) fn n_missing(placed: &[Placed], fit: &Fit) -> u32 {
     fit.gang.nodes.saturating_sub(placed.iter().map(|it| it.times).sum())
 }
 
-/// Adds what the job gets of a node, in place of what it got there before.
+/// Sets the job's devices on a node, in place of earlier ones there.
 pub(crate) fn put(placed: &mut Vec<Placed>, next: Placed) {
     placed.retain(|it| it.node_pos != next.node_pos);
     placed.push(next);

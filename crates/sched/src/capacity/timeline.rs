@@ -72,7 +72,7 @@ impl Ended {
     }
 }
 
-/// Departures from one node, and what they free together.
+/// Departures from one node, and the capacity that they free together.
 #[derive(Default)]
 struct Known {
     departures: Vec<Departure>,

@@ -62,7 +62,7 @@ impl Cycle<'_, '_> {
             Some((planned, kept, way)) => {
                 self.plan.planned.push(planned);
                 self.domain.n_planned += 1;
-                // What it is to have counts for its user, or others of his would take it.
+                // They count for its user: other jobs of that user must not take them.
                 self.users.started(self.snapshot.world, self.domain.policy, shape);
                 if let Some(projects) = &mut self.projects {
                     let row = projects.leaf(queue);

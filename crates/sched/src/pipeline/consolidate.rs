@@ -49,7 +49,7 @@ struct OnNode {
 /// What may be moved in a cycle, worked out of a node when it is first asked for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Movables {
-    /// By position of the node in the capacity, of nodes that somebody looked at.
+    /// By position of the node in the capacity, for nodes that were searched.
     by_node: BTreeMap<usize, OnNode>,
     /// Of searches among those who move, and of those in which others go for good.
     n_failures: [usize; 2],
@@ -57,7 +57,7 @@ pub(crate) struct Movables {
 
 /// How nodes may be cleared for one job.
 pub(crate) struct Clear<'c> {
-    /// By position of the node in the capacity, those who may go for good.
+    /// By position of the node in the capacity: jobs that may leave without a new place.
     pub giving: BTreeMap<usize, Vec<&'c Lent>>,
     /// How many may go at most, wherever to.
     pub n_most: u64,
@@ -84,7 +84,7 @@ struct Leaver<'l> {
 /// Those who may leave, for one job that waits.
 struct Leavers<'l> {
     movable: &'l mut BTreeMap<usize, OnNode>,
-    /// By position of the node in the capacity, those who may go for good.
+    /// By position of the node in the capacity: jobs that may leave without a new place.
     giving: BTreeMap<usize, Vec<&'l Lent>>,
     /// How many may go at most.
     n_most: u64,
@@ -133,7 +133,7 @@ fn n_held(lent: &Lent, node_pos: usize) -> usize {
     lent.held.get(&node_pos).map_or(0, |held| held.devices.len())
 }
 
-/// What those have taken of nodes who are moved, by position of the node in the capacity.
+/// Capacity that moved jobs take, by position of the node.
 #[derive(Debug, Clone, Default)]
 struct Holes {
     taken: BTreeMap<usize, (usize, HostResources)>,

@@ -3,7 +3,7 @@
 //! Jobs are taken one after the other, and the least disruptive stage that helps a job wins:
 //!
 //! 1. **order** ([`queue_order`]): projects by their shares, and the jobs of each in the policy's
-//!    order. Every project first gets what it is entitled to; only then is idle capacity lent.
+//!    order. Every project first gets its fair share; only then is idle capacity lent.
 //! 2. **prefilter** ([`prefilter`]): jobs that can't start are passed over without a search.
 //! 3. **place** ([`find_placement`]): the best place on capacity that is free now.
 //! 4. **consolidate** ([`consolidate`]): jobs that save their work move, so that the job fits.
@@ -60,7 +60,7 @@ pub struct Workspace {
     /// Whether nobody went in the last cycle, or may in one right after it: then that one would
     /// decide nothing.
     pub(crate) is_settled: bool,
-    /// Whose turn it is.
+    /// The job that the cycle decides on.
     turn_of: Option<JobId>,
 }
 
@@ -96,7 +96,7 @@ impl Failed {
     }
 }
 
-/// The flavors of GPUs in which a job might start, by what quotas allow.
+/// The resource flavors of a job, by the answer of the quotas.
 #[derive(Default)]
 struct Flavors<'w> {
     /// It may start in these now.

@@ -114,7 +114,7 @@ pub(crate) type MayHave<'m> = &'m dyn Fn(&[&Lent]) -> bool;
 pub(crate) struct Own {
     /// Only those are here who come after that in the order.
     after: Precedence,
-    /// By position of its node in the capacity, who goes first first.
+    /// Indexed by the node's position in the capacity; the first victim is first.
     by_node: BTreeMap<usize, Vec<Lent>>,
     /// Of whom that comes last in the order: nobody goes for whoever is not before that one.
     last: Precedence,
@@ -375,7 +375,7 @@ fn of_project(
     own
 }
 
-/// The nodes that somebody leaves, by position in the capacity.
+/// The nodes that a job leaves, by position in the capacity.
 fn left(ground: Ground<'_, '_>) -> BTreeSet<usize> {
     let world = ground.snapshot.world;
     let held = world.leaving().flat_map(|row| row.job.phase.allocations());

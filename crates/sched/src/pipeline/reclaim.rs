@@ -34,7 +34,7 @@ pub(crate) struct Lent {
     project: Row,
     /// What it counts for.
     pub amounts: Amounts,
-    /// What it holds of each node, by position in the capacity.
+    /// Its allocation on each node, by position in the capacity.
     pub held: BTreeMap<usize, HeldOn>,
     /// How it goes.
     pub exit: Exit,
@@ -67,7 +67,7 @@ pub(crate) struct Evictions {
     patient: BTreeMap<backoff::Alike, u64>,
     /// Whether the turn of the job that was looked at last has not come yet.
     pub(crate) waits_its_turn: bool,
-    /// Nodes that somebody left before this cycle, by position in the capacity.
+    /// Nodes that a job left before this cycle, by position in the capacity.
     pub(crate) left: Option<BTreeSet<usize>>,
     pub(crate) movables: Movables,
     rules: Reclaim,
@@ -122,7 +122,7 @@ pub(crate) struct Search<'s, 'a, 'b> {
     pub demand: &'b Demand<'b>,
     /// What it would be charged, by kind.
     pub unit: &'s [u64],
-    /// By position of the node in the capacity, who goes first first.
+    /// Indexed by the node's position in the capacity; the first victim is first.
     pub all: &'s BTreeMap<usize, Vec<Lent>>,
     pub may_go: &'s dyn Fn(&Lent) -> bool,
 }
@@ -229,7 +229,7 @@ pub(crate) fn stays_in_the_way(ground: Ground<'_, '_>, it: &Lent) -> bool {
     }
 }
 
-/// All that is on loan and may go, by position of its node in the capacity, who goes first first.
+/// All borrowing jobs that may end, by position of their node; the first victim is first.
 fn lent(ground: &Ground<'_, '_>, may_pause: bool) -> BTreeMap<usize, Vec<Lent>> {
     let Snapshot { world, now } = *ground.snapshot;
     let projects = ground.projects;

@@ -13,10 +13,10 @@ use crate::pipeline::queue_order::QueueOrder;
 use crate::quota_state::Amounts;
 use crate::resource_flavors::Way;
 
-/// A job that is to start, and the flavors of GPUs in which quotas let it.
+/// A job that is to start, and the resource flavors that quotas allow it.
 pub(super) struct Request<'x, 'w> {
     pub head: &'x Head,
-    /// Flavors in which it may start.
+    /// Flavors that it may use.
     pub open: &'x [Way<'w>],
     /// Flavors that a quota refuses unless other jobs leave, with the reason.
     pub shut: &'x [(Way<'w>, Reason)],
@@ -127,7 +127,7 @@ impl<'a> Cycle<'a, '_> {
         Err(waits)
     }
 
-    /// Stages consolidate, reclaim and preempt: the first flavor for which other jobs make room.
+    /// Stages consolidate, reclaim and preempt: the first flavor that other jobs can make room for.
     fn make_room(
         &mut self,
         it: &Request<'_, '_>,

@@ -1,4 +1,4 @@
-//! The last forecast, and what was learnt; the latter is kept in a file of the state folder.
+//! The last forecast, and the learnt calibration, which a file of the state folder keeps.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 /// Where it is kept, in the state folder.
 const FILE: &str = "forecast.json";
 
-/// The last forecast, and what was learnt.
+/// The last forecast, and the learnt calibration.
 pub(crate) struct Forecaster {
     path: PathBuf,
     kept: Mutex<Kept>,
@@ -36,7 +36,7 @@ struct Kept {
 }
 
 impl Forecaster {
-    /// Nothing was forecast yet; what was learnt before is read from the state folder.
+    /// No forecast yet; reads the calibration from the state folder.
     pub fn new(state_dir: &Path) -> Self {
         let path = state_dir.join(FILE);
         let learnt = std::fs::read(&path).ok().and_then(|bytes| read(&bytes));
@@ -56,7 +56,7 @@ impl Forecaster {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was learnt so far.
+    /// The calibration so far.
     pub fn learnt(&self) -> Arc<Learnt> {
         Arc::clone(&self.kept().learnt)
     }
@@ -87,7 +87,7 @@ impl Forecaster {
     pub fn started(&self, notice: &Notice) {
         if let Change::JobState { job, state: JobState::Starting, .. } = notice.change {
             let mut kept = self.kept();
-            // Of an array the first start was told.
+            // The forecast of an array names its first start.
             for id in [job, JobId { element: None, ..job }] {
                 if kept.learnt.told.contains_key(&id) {
                     Arc::make_mut(&mut kept.learnt).started(id, notice.time);
@@ -97,7 +97,7 @@ impl Forecaster {
         }
     }
 
-    /// Takes over what was made.
+    /// Takes over a new forecast.
     pub fn made(&self, part: &Part, forecast: Forecast, took: Duration) {
         let mut kept = self.kept();
         let learnt = Arc::make_mut(&mut kept.learnt);
@@ -141,7 +141,7 @@ impl Forecaster {
         self.kept().n_failed += 1;
     }
 
-    /// Writes down what was learnt, if anything was.
+    /// Writes the calibration to disk, if it changed.
     pub fn save(&self) {
         let learnt = {
             let mut kept = self.kept();

@@ -293,8 +293,8 @@ pub(crate) fn overview(view: &View<'_>) -> QuotaOverview {
 
 /// Jobs that give back GPUs because another job is to have them.
 fn returns(world: &World) -> Vec<QuotaReturn> {
-    // Whoever claims what a job leaves, the first by id; and whom it was taken back for, if
-    // nobody claims it any more.
+    // The first job, by id, that claims the devices of a victim; without a claim, the job that
+    // the victim was evicted for.
     let mut claimed = BTreeMap::<JobId, JobId>::new();
     for claimant in world.claimants() {
         let allocations = world.job(claimant).map(|row| row.job.phase.allocations());

@@ -157,7 +157,7 @@ fn what_an_unanswered_request_may_have_named_outlives_its_refused_repetition() {
     blobs.put(&id, b"environment", NO_LIMIT).unwrap();
     // The connection is lost; the command is carried out all the same.
     blobs.unpin([&id], PinEnd::Unknown);
-    // The client asks again under the same key, and is told of the job that there is.
+    // The client repeats the request under the same key and gets the existing job.
     blobs.put(&id, b"environment", NO_LIMIT).unwrap();
     blobs.unpin([&id], PinEnd::Refused);
     assert!(blobs.has(&id), "the job of the first request needs it");

@@ -75,7 +75,7 @@ impl Moment<'_> {
                 let is_so = |drain: &Drain| drain.by == *by && drain.reason == *reason;
                 self.is_drained(node, *index, is_so)
             }
-            // What is said of single jobs, or beside the decisive reason, is no reason of a shape.
+            // Reasons of single jobs, and those beside the decisive one, are no shape's reasons.
             _ => false,
         }
     }

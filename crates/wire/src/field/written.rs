@@ -136,7 +136,7 @@ pub fn warning(text: &str) -> Kept {
     course::warning(text).map(|_| text.to_owned()).map_err(why)
 }
 
-/// A way in which a job may be taken back, in its usual form.
+/// The name of an exit (`pause`, `requeue`), in its usual form.
 ///
 /// # Errors
 /// There is no such way.
@@ -144,7 +144,7 @@ pub fn exit(text: &str) -> Kept {
     exits::exit(text).map(|exit| exit.to_string()).map_err(why)
 }
 
-/// The signal by which a job is told to save its state.
+/// The signal that makes a job save its state.
 ///
 /// # Errors
 /// There is no such signal, or it is no length of time.
@@ -193,7 +193,7 @@ pub fn count(text: &str) -> Kept {
     kept(text, text.parse::<u32>())
 }
 
-/// The name of a scheduler whose variables a job may find, in its usual form.
+/// The name of a scheduler that gpool sets variables of, in its usual form.
 ///
 /// # Errors
 /// It is none that is known.
@@ -220,7 +220,7 @@ pub fn note(text: &str) -> Kept {
     check::checked_note(text).map(Option::unwrap_or_default).map_err(why)
 }
 
-/// Events of a job and an address that is told of them.
+/// Events of a job and the address that gets them.
 ///
 /// # Errors
 /// It is no event and address.

@@ -1,4 +1,4 @@
-//! Somebody keeps a job from starting.
+//! A hold keeps a job from starting.
 
 use gpool_model::Reason as R;
 use serde_json::json;

@@ -50,7 +50,7 @@ impl Reason {
         Self { code: reason.code().to_owned(), blocking, text, facts }
     }
 
-    /// The same for somebody who may not see the files that belong to a job's owner.
+    /// The same without paths, for readers that may not see the files of the job's owner.
     #[must_use]
     pub fn for_stranger(mut self) -> Self {
         if self.facts.remove("path").is_some() {
@@ -65,9 +65,9 @@ impl Reason {
 pub struct About {
     /// The code, as the API writes it.
     pub code: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub what: &'static str,
-    /// What can be done.
+    /// The way out.
     pub tip: &'static str,
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn span_words(from: Timestamp, until: Option<Timestamp>) -> String {
     format!("{} {until}", Time(from).short())
 }
 
-/// So much of what a user may have, in words.
+/// An amount of a user's cap, in words.
 pub(crate) fn cap_words(what: UserCap, amount: u64) -> String {
     match (what, amount) {
         (UserCap::RunningJobs, 1) => "1 job running".to_owned(),

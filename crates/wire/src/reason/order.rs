@@ -102,7 +102,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
     })
 }
 
-/// What others give back, or have had.
+/// Victims that are ending, and GPU-time of other jobs.
 fn told_of_taking_back(reason: &R) -> Option<Told> {
     Some(match reason {
         R::PreemptionGrace { of, devices, job, n_jobs, until } => {

@@ -91,7 +91,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
     })
 }
 
-/// Parts of a GPU, and what is needed beside GPUs.
+/// Parts of a GPU, and host resources.
 fn told_of_parts(reason: &R) -> Option<Told> {
     Some(match reason {
         R::GpuShareNotFree { need, share, free, node, largest } => {
