@@ -1,4 +1,4 @@
-//! What is kept of a plan that broke an invariant, for whoever looks for the fault.
+//! Writes a file about each plan that broke an invariant, to find the fault later.
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};

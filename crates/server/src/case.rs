@@ -60,7 +60,7 @@ struct Written<'c> {
     case: &'c Case,
 }
 
-/// What is asked of a file first.
+/// The fields that are read first, to tell which kind of file it is.
 #[derive(Deserialize)]
 struct Head {
     #[serde(default)]
@@ -79,25 +79,25 @@ struct Read {
 /// Why a file can't be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CaseError {
-    /// It is of another program, or of nobody.
+    /// The file is not a dump of gpool.
     #[error("it is no dump of gpool")]
     NoDump,
     /// It ends in the middle.
     #[error("it ends in the middle: not all of it was written or copied")]
     Truncated,
-    /// Its checksum is not that of what it holds.
+    /// The checksum does not match the content.
     #[error("it is not what was written: its checksum differs")]
     Damaged,
     /// Another gpool decides otherwise.
     #[error("it was made by gpool {made_by}, and this is {VERSION}")]
     OtherVersion {
-        /// By which it was made.
+        /// The version of gpool that made it.
         made_by: String,
     },
-    /// It was made where there was no state, or nobody might read it.
+    /// It was made without a store, or by a user without the right to read it.
     #[error("it holds no state: it was made where no store was found, or by who may not read it")]
     NoCase,
-    /// What it holds is no state.
+    /// The records in it contradict each other.
     #[error("its state contradicts itself: {0}")]
     Contradicts(String),
 }
@@ -236,14 +236,14 @@ fn says_dump(text: &[u8]) -> bool {
 pub struct Made {
     /// The plan; `None` if the scheduler panicked.
     pub plan: Option<Plan>,
-    /// What it breaks.
+    /// The invariants that the plan breaks.
     pub violations: Vec<String>,
 }
 
-/// The first thing in which a plan differs from another.
+/// The first difference between two plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// What it is: `decision 3`.
+    /// The part that differs: `decision 3`.
     pub what: String,
     /// As it was recorded, as JSON; `None` if it has none there.
     pub recorded: Option<String>,
@@ -251,8 +251,8 @@ pub struct Difference {
     pub made: Option<String>,
 }
 
-/// The first thing in which the plan that is made differs from the recorded one; `None` if they
-/// are the same byte for byte.
+/// Returns the first difference between the recorded plan and the one made now; `None` if they are
+/// the same byte for byte.
 #[must_use]
 pub fn difference(recorded: &Plan, made: &Plan) -> Option<Difference> {
     let texts = |list: &[Decision]| list.iter().map(text).collect::<Vec<_>>();
@@ -411,7 +411,7 @@ mod tests {
         for at in 0..file.len() {
             let mut other = file.clone();
             other[at] ^= 1;
-            // What stands before the case only says what it is.
+            // The lines before the case only name the kind of file.
             if let Ok(read) = Case::read(&other) {
                 assert_eq!(read, case(), "byte {at}");
             }

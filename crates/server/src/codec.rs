@@ -97,7 +97,7 @@ pub fn encode(commit: Commit) -> store::Commit {
             attempt: ended.job.attempt.0,
             ended_at: ended_at(&ended.job),
             state: ended.job.phase.state().as_str().to_owned(),
-            // What was asked stands once, with the array.
+            // The request is stored once, with the array.
             body: json(&ended.job),
         })
     });

@@ -1,6 +1,6 @@
-//! The thread that owns the state machine: takes what comes, steps, and carries out the effects.
-//! The only reader of the clock. If a commit fails, the core loads what is durable again and asks
-//! the agents what they have, so nothing that they reported meanwhile is lost.
+//! The thread that owns the state machine: it takes inputs, steps, and carries out the effects. It
+//! alone reads the clock. If a commit fails, the core loads the durable state again and asks the
+//! agents for their inventories, so no report is lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError, mpsc};
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     encoder: Encoder,
     send_order: Option<SendOrder>,
     post: Post,
-    /// Whom to answer.
+    /// Where the answer to each request goes.
     replies: BTreeMap<RequestId, oneshot::Sender<Result<Reply, Refusal>>>,
     last_request: RequestId,
     /// Queries that wait for a look at the state.
@@ -72,7 +72,7 @@ impl Core {
     /// How often an idle core looks at the clock: timers are in wall time, which may jump.
     const IDLE: Duration = Duration::from_secs(30);
 
-    /// Takes over what was loaded, under a new term.
+    /// Takes over the loaded state, under a new term.
     ///
     /// # Errors
     /// If the records can't be read or do not fit together.
@@ -282,7 +282,7 @@ impl Core {
                     }
                 }
                 Effect::Deliver(delivery) => self.post.send(*delivery),
-                // Nobody may be watching.
+                // There may be no watcher.
                 Effect::Publish(notice) => {
                     self.shared.feed.keep(notice.clone());
                     drop(self.shared.notices.send(notice));
@@ -298,7 +298,7 @@ impl Core {
             deliver(Ok(()));
         }
         if self.large_commit.take_if(|revision| *revision <= durable).is_some() {
-            // Whoever waits for an answer has it by now.
+            // All answers have been sent by now.
             (self.give_back_memory)();
         }
     }
@@ -345,8 +345,8 @@ impl Core {
         }
     }
 
-    /// A commit failed: everything that rested on it is answered with that, and memory goes back
-    /// to what is durable.
+    /// Handles a failed commit: requests that depend on it get an error, and memory goes back to
+    /// the durable state.
     fn fail(&mut self, error: &CommitError) {
         tracing::error!(%error, "a commit failed; going back to what is durable");
         for (_, reply) in std::mem::take(&mut self.replies) {
@@ -371,8 +371,8 @@ impl Core {
         }
     }
 
-    /// Tries again, under a new term: what was ordered before is then refused if it comes late,
-    /// and the agent is asked for what it has, since what it said meanwhile was not heard.
+    /// Tries again under a new term. Agents then refuse late orders of the old term, and they are
+    /// asked for their inventories, because reports of the time between were not handled.
     fn resume(&mut self) {
         self.paused = None;
         self.begin();

@@ -1,6 +1,6 @@
-//! What of a store may be given to others, for a report of a fault: what happened, without what
-//! anybody wrote, and the state as a scenario. Commands, names, notes, environments and scripts are
-//! left out. Changes nothing.
+//! The parts of a store that a user can attach to a bug report: the journal and the state as a
+//! scenario, without texts that users wrote. Commands, names, notes, environments and scripts are
+//! left out. Reads only.
 
 use gpool_model::agent::{Report, TaskIs, TaskReport};
 use gpool_model::event::{Journaled, Kept};
@@ -36,7 +36,7 @@ pub fn journal(reader: &Reader, n_entries: u32) -> Result<Vec<String>, String> {
     Ok(entries.iter().map(line).collect())
 }
 
-/// The present state as a scenario, in which a case can be told.
+/// Returns the present state as the text of a scenario.
 ///
 /// # Errors
 /// The store can't be read, or is too large for that.
@@ -159,7 +159,7 @@ fn of_command(command: &Command) -> String {
     }
 }
 
-/// A change of the policy: the preset, and what is set.
+/// A change of the policy: its preset and its settings.
 fn of_policy(preset: Option<&str>, set: &[(String, String)], dry_run: bool) -> String {
     let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let preset = preset.unwrap_or("as it is");
@@ -258,7 +258,7 @@ fn of_planned(planned: &PlannedStart) -> String {
     format!("{} is to start on {} at {}", planned.job, nodes.join(", "), Time(planned.at))
 }
 
-/// A list of which the first are named.
+/// The first names of a list, and the number of the others.
 fn some(names: &[String]) -> String {
     let first = names[..names.len().min(NAMED_MAX)].join(", ");
     match names.len().saturating_sub(NAMED_MAX) {

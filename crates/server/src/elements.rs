@@ -45,7 +45,7 @@ pub(crate) fn alone(row: &JobRow, id: JobId) -> JobRow {
     JobRow { spec: Arc::clone(&row.spec), job }
 }
 
-/// How many elements of an array are in which state; `None` for other jobs.
+/// Returns the number of elements of an array in each state; `None` for other jobs.
 pub(crate) fn counts(world: &World, row: &JobRow) -> Option<BTreeMap<JobState, u64>> {
     let array = row.job.array.as_ref()?;
     let mut counts = ended_counts(array);
@@ -79,7 +79,7 @@ pub(crate) fn ended_counts(array: &ArrayState) -> BTreeMap<JobState, u64> {
     ended.map(|(outcome, positions)| (outcome.state(), u64::from(positions.len()))).collect()
 }
 
-/// What is known of an element that ended: for one that never started, all of it.
+/// Returns an element that ended without a start; the array's record has all of its facts.
 pub(crate) fn never_started(row: &JobRow, id: JobId, position: u32) -> Option<Job> {
     let array = row.job.array.as_ref()?;
     let attempt = array.attempt_of(position);
@@ -100,7 +100,7 @@ fn cancelled(of: &Job, array: &ArrayState, id: JobId) -> Job {
     Job { id, note: None, array: None, phase: Phase::Ended(Box::new(end)), ..of.clone() }
 }
 
-/// What is known of a living array that an ended element belongs to.
+/// The array, not yet ended, that an ended element belongs to.
 type Living = Option<(Arc<JobSpec>, Option<Job>)>;
 
 /// An ended job, or element of an array that lives or has ended.

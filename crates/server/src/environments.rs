@@ -56,8 +56,8 @@ pub(crate) async fn look_after(handle: CoreHandle) {
     }
 }
 
-/// Removes files whose last use is that long ago, and holds jobs that wait and lack one. Returns
-/// how many were removed.
+/// Removes the files that were last used longer ago than `keep`, and holds waiting jobs that lack
+/// a file. Returns the number of removed files.
 pub(crate) async fn look(handle: &CoreHandle, keep: Duration) -> Result<usize, Refusal> {
     let mut in_use = HashSet::new();
     let each = |_, spec: &JobSpec, _, found: &mut HashSet<BlobId>| found.extend(blobs_of(spec));

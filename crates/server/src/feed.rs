@@ -32,7 +32,7 @@ struct Ring {
     n_ended: [u64; JobState::ALL.len()],
 }
 
-/// What has happened after a place.
+/// The events after a position.
 pub(crate) enum After {
     /// These, in order; perhaps none yet.
     Events(Vec<Event>),
@@ -41,8 +41,8 @@ pub(crate) enum After {
 }
 
 impl Feed {
-    /// Nothing has happened yet. Ids of its events are told from those of other servers by when
-    /// the server started.
+    /// Returns a feed without events. The start time of the server is part of its event ids, so
+    /// they differ from those of other servers.
     pub fn new(started_at: Timestamp) -> Self {
         Self { epoch: started_at.get(), ring: Mutex::default(), last: watch::Sender::new(0) }
     }

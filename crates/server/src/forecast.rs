@@ -1,9 +1,9 @@
-//! Keeps the forecast: when jobs will likely start. It is made beside the core, which only hands
-//! out an excerpt of its state; after changes, one at a time, and so seldom that making it takes
-//! little of the machine. Whoever asks gets the last one. If making it fails, nothing else does.
+//! Keeps the forecast: the likely start of each job. It is computed beside the core, from an
+//! excerpt of the state, after changes, one forecast at a time and with pauses between them that
+//! bound its CPU time. Requests get the last forecast. A failed forecast affects nothing else.
 //!
-//! What is learnt from how forecasts held is kept in a file of the state folder. It is no part of
-//! the cluster's state: without it, learning begins anew.
+//! The corrections learnt from earlier forecasts are in a file of the state folder. It is not part
+//! of the cluster's state: without the file, learning begins anew.
 
 pub(crate) mod kept;
 
@@ -20,7 +20,7 @@ use tokio::time::{Instant as Moment, sleep_until};
 use crate::handle::CoreHandle;
 use crate::view::View;
 
-/// After a change, so long until a forecast is made: more may come.
+/// Delay between a change and the next forecast, because more changes may follow.
 const SETTLE: Duration = Duration::from_millis(200);
 /// Between two forecasts, at the least.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const PAUSE_PER_COST: u32 = 10;
 /// Without any change, how old a forecast becomes while jobs wait: those that run may not have
 /// ended when they were expected to.
 const STALE: Duration = Duration::from_secs(60);
-/// How often what was learnt is written down.
+/// How often the learnt corrections are written to their file.
 const SAVE: Duration = Duration::from_secs(30);
 /// Makes forecasts until it is dropped.
 pub(crate) async fn keep(handle: CoreHandle) {
@@ -83,8 +83,8 @@ pub(crate) async fn keep(handle: CoreHandle) {
     }
 }
 
-/// Makes one forecast. `hear` takes in what was published until the excerpt was taken. `None` if
-/// the server is stopping.
+/// Makes one forecast. `hear` handles the notices published before the excerpt was taken. Returns
+/// `None` if the server is stopping.
 async fn make(handle: &CoreHandle, mut hear: impl FnMut()) -> Option<()> {
     let forecaster = Arc::clone(&handle.shared.forecaster);
     let taken = handle.query(|view| (part_of_waiting(view), view.now)).await.ok()?;
@@ -133,7 +133,7 @@ impl CoreHandle {
         Some((eta?, last.as_of))
     }
 
-    /// What was learnt from how forecasts held.
+    /// Returns the corrections learnt from earlier forecasts.
     pub(crate) fn learnt(&self) -> Arc<Learnt> {
         self.shared.forecaster.learnt()
     }

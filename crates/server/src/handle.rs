@@ -1,4 +1,4 @@
-//! What the HTTP side holds of the core: commands, queries, and what is beside the state machine
+//! The HTTP side's handle of the core: commands, queries, and the data beside the state machine
 //! (archive, blobs, samples). Cheap to clone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ pub struct ServerInfo {
     pub state_dir: PathBuf,
     /// Where the API listens.
     pub socket: PathBuf,
-    /// Who runs the server.
+    /// The user that the server runs as.
     pub uid: u32,
     /// When it started.
     pub started_at: Timestamp,
@@ -58,7 +58,7 @@ pub type FindUser = fn(&str) -> Option<(u32, String)>;
 /// How the server was asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopRequest {
-    /// Nobody asked.
+    /// No shutdown was requested.
     None,
     /// Leave what runs alone.
     LeaveJobs,
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub limits: Limits,
     pub inputs: mpsc::Sender<Input>,
     pub notices: broadcast::Sender<Notice>,
-    /// The last of them, for whoever watches from outside.
+    /// The last events, for watchers over the API.
     pub feed: Arc<Feed>,
     pub blobs: Blobs,
     /// Whether the store's files are still those that are open.
@@ -80,13 +80,13 @@ pub(crate) struct Shared {
     pub agents: OnceLock<BTreeMap<NodeName, AskAgent>>,
     /// The account of this start until the agents have reported.
     pub early: OnceLock<Account>,
-    /// What this start found; there once the agents have said what they have.
+    /// The account of this start; set once all agents have reported their inventory.
     pub account: OnceLock<Account>,
-    /// By which messages are signed.
+    /// The keys that sign messages.
     pub keys: Arc<Keys>,
-    /// Who is told of jobs that name nobody.
+    /// Notification rules of jobs that name none.
     pub usual_notify: Vec<NotifyRule>,
-    /// Tasks that should not have been there, as far as their agents were told to end them.
+    /// Unexpected tasks that their agents were ordered to end.
     pub unexpected: Mutex<BTreeSet<TaskId>>,
     /// How long the output of a job is kept after its end; `None` is forever.
     pub keep_output: Option<Millis>,
@@ -125,7 +125,7 @@ impl Shared {
 pub(crate) enum Age {
     /// Not older than the question.
     New,
-    /// The last one, if it is still there: for the rest of what was begun with a new one.
+    /// The last copy, if it still exists: to finish a request that began with a new one.
     Last,
 }
 
@@ -307,10 +307,10 @@ impl CoreHandle {
         agents.flat_map(|agent| (agent.samples)()).collect()
     }
 
-    /// What this start found, as far as the one who asks may see what belongs to a user.
+    /// Returns the account of this start, limited to the users whose jobs the caller may see.
     ///
     /// # Errors
-    /// If the agent has not yet said what it has.
+    /// If the agent has not yet reported its inventory.
     pub fn recovery(&self, may_see: impl Fn(u32) -> bool) -> Result<gpool_wire::Recovery, Refusal> {
         let account = self.shared.account.get().or_else(|| self.shared.early.get());
         let account = account.ok_or_else(|| internal("the start is not over"))?;
@@ -319,12 +319,12 @@ impl CoreHandle {
         Ok(account.shown(unexpected.iter().map(run).collect(), may_see))
     }
 
-    /// Who is told of jobs that name nobody.
+    /// Notification rules of jobs that name none.
     pub(crate) fn usual_notify(&self) -> &[NotifyRule] {
         &self.shared.usual_notify
     }
 
-    /// The key by which a user's messages are signed.
+    /// The key that signs a user's messages.
     pub(crate) fn notify_secret(&self, uid: u32) -> String {
         self.shared.keys.secret(uid)
     }
@@ -340,8 +340,8 @@ impl CoreHandle {
         self.shared.stop.subscribe()
     }
 
-    /// The agent of this process runs as the server does: without root it can become nobody else,
-    /// so what another user submits could never start.
+    /// The agent of this process runs as the server's user. Without root it can't switch to another
+    /// user, so another user's job could never start.
     fn check_can_run_as(&self, caller: &Caller) -> Result<(), Refusal> {
         let own = self.shared.info.uid;
         if own == 0 || caller.owner.uid == own {
@@ -351,8 +351,8 @@ impl CoreHandle {
         Err(Refusal::CannotRunAs { user, only: own })
     }
 
-    /// How jobs ended that others wait for and that have left memory, and how the elements of those
-    /// arrays whose like wait for them.
+    /// Returns the ends of archived jobs that other jobs depend on, and of the elements of arrays
+    /// that matching elements depend on.
     async fn ends_of(
         &self,
         asked: BTreeMap<JobId, bool>,

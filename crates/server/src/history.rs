@@ -26,21 +26,20 @@ const PAGE: u32 = 1000;
 pub struct PastJob {
     /// Which; elements of arrays each by themselves.
     pub id: JobId,
-    /// Who submitted it.
+    /// The user that submitted it.
     pub owner: Owner,
-    /// When it could start: it was submitted, its moment had come, and what it waited for had
-    /// ended.
+    /// When it could start: after its submission, its begin time and the end of its dependencies.
     pub came_at: Timestamp,
     /// How long it ran.
     pub ran: Millis,
-    /// What was asked for.
+    /// The request.
     pub job: NewJob,
 }
 
 /// What a store tells.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// Policy, projects and nodes as they were last, the nodes whole and in nobody's use.
+    /// The last policy, projects and nodes; the nodes healthy and idle.
     pub records: Vec<Record>,
     /// Jobs that ran, in the order of coming.
     pub jobs: Vec<PastJob>,
@@ -50,7 +49,7 @@ pub struct History {
     pub n_not_ended: u64,
 }
 
-/// What is read of jobs before it is known when all of them ended.
+/// Facts about jobs, read before the ends of all of them are known.
 #[derive(Default)]
 struct Read {
     ran: Vec<(Arc<JobSpec>, Job, Millis, Timestamp)>,
@@ -66,7 +65,7 @@ impl History {
     /// The store can't be read, or says what this gpool does not know.
     pub fn read(reader: &Reader) -> Result<Self, String> {
         let said = |error: &dyn std::fmt::Display| error.to_string();
-        // The living first: what ends meanwhile is found among what has ended.
+        // Live jobs first: a job that ends meanwhile is then found in the archive.
         let loaded = reader.load().map_err(|error| said(&error))?;
         let (mut records, mut specs, mut live) = (Vec::new(), BTreeMap::new(), Vec::new());
         for row in &loaded.records {
@@ -75,8 +74,8 @@ impl History {
                 record @ (Record::Policy(_) | Record::Project(_)) => records.push(record),
                 Record::JobSpec(spec) => drop(specs.insert(spec.id, spec)),
                 Record::Job(job) => live.push(*job),
-                // What users had before decides who goes first, and of the time before the first
-                // job nothing is known.
+                // Past usage affects the queue order, and no usage is known before the first
+                // job.
                 Record::Cluster(_)
                 | Record::Idempotency(_)
                 | Record::Reservation(_)
@@ -122,11 +121,11 @@ impl History {
         Ok(read.history(records))
     }
 
-    /// Puts so many nodes in the place of those that there are, with devices of the model of which
-    /// there are most, and the cores and memory of the largest node.
+    /// Replaces the nodes by `n_nodes` with `n_devices` devices each, of the most frequent model,
+    /// and with the cores and memory of the largest node.
     ///
     /// # Errors
-    /// There is no device to be like.
+    /// There is no device to copy the model from.
     pub fn replace_nodes(&mut self, n_nodes: u32, n_devices: u32) -> Result<(), Refusal> {
         let nodes = self.nodes();
         let mut models = BTreeMap::<String, usize>::new();
@@ -148,11 +147,10 @@ impl History {
         Ok(())
     }
 
-    /// Takes what is supposed to be otherwise, in words: nodes are added, and what an admin has to
-    /// be asked for is answered.
+    /// Applies changes written as text: adds nodes, and returns the commands for the others.
     ///
     /// # Errors
-    /// The first that is not understood, or that makes no sense of what is over.
+    /// The first change that is not understood, or that does not apply to jobs of the past.
     pub fn suppose(&mut self, texts: &[String]) -> Result<Vec<Command>, Refusal> {
         let mut commands = Vec::new();
         for otherwise in resolve(otherwise::read(texts)?, &self.nodes())? {
@@ -190,8 +188,8 @@ fn resolve(supposed: Vec<Supposed>, nodes: &[Node]) -> Result<Vec<Otherwise>, Re
     Ok(resolved.into_iter().map(|(_, otherwise)| otherwise).collect())
 }
 
-/// A node without what was so at the moment at which the store was read: work, faults and drains.
-/// What can be paused there is taken back and goes on later.
+/// Returns the node without the work, faults and drains of the moment at which the store was read.
+/// Its jobs can be paused when they are preempted.
 fn whole(mut node: Node) -> Node {
     node.drain = None;
     node.device_drains = BTreeMap::new();
@@ -242,7 +240,7 @@ impl Read {
         let jobs = ran.into_iter().map(|(spec, job, span, first)| PastJob {
             id: job.id,
             owner: spec.owner.clone(),
-            // Whatever else is said, it had come when it started.
+            // A job that started had come by then, whatever its other times are.
             came_at: came_at(&spec, job.id, &ended_at).min(first),
             ran: span,
             job: asked(&spec, &job, span),
@@ -259,7 +257,7 @@ fn ran(job: &Job, limit: Option<Millis>) -> Option<(Millis, Timestamp)> {
     let Phase::Ended(end) = &job.phase else { return None };
     let span = |from: Timestamp, until: Timestamp, paused: Millis| {
         let span = until.since(from).saturating_sub(paused);
-        // What is beyond it is how long it took to end.
+        // Time beyond the limit is the time that the job took to end.
         limit.map_or(span, |limit| span.min(limit))
     };
     let mut all = end.started_at.map(|at| (span(at, end.ended_at, job.course.paused), at));
@@ -292,8 +290,8 @@ fn came_at(spec: &JobSpec, id: JobId, ended_at: &BTreeMap<JobId, Timestamp>) -> 
     moments.into_iter().flatten().max().unwrap_or(spec.submitted_at)
 }
 
-/// What was asked for, as a job by itself that sends no messages, does not grow, and ends when it
-/// has run for so long.
+/// Returns the request as a separate job that sends no messages, does not grow, and ends after
+/// `ran`.
 fn asked(spec: &JobSpec, job: &Job, ran: Millis) -> NewJob {
     let mut new = NewJob::again(spec, job, None);
     new.retry_of = None;

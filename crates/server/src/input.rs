@@ -13,7 +13,7 @@ use crate::view::Ask;
 pub(crate) enum Input {
     /// A user asks for a change.
     Command {
-        /// Who.
+        /// The user that asks.
         caller: Caller,
         /// What.
         command: Command,

@@ -1,5 +1,5 @@
-//! Whether what a store holds makes sense, beyond being what was written: its records are read as
-//! a server would read them and held against the invariants. Changes nothing.
+//! Checks the content of a store beyond its checksums: reads its records as a server would and
+//! checks them against the invariants. Reads only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ const PAGE: u32 = 1000;
 #[must_use]
 pub fn contradictions(reader: &Reader) -> Vec<String> {
     let mut found = Vec::new();
-    // Read before the living: a server may use the store, and what has ended stays so.
+    // Read before the live jobs: a server may use the store meanwhile, and archived jobs stay.
     let ended = match ended(reader, &mut found) {
         Ok(ended) => ended,
         Err(why) => return vec![why],
@@ -70,8 +70,8 @@ fn ended(reader: &Reader, found: &mut Vec<String>) -> Result<BTreeSet<JobNumber>
     }
 }
 
-/// Every array has its elements, as it says that they ended, and no others are there. A server may
-/// go on meanwhile: of an array that lives, what has ended since it was read is passed over.
+/// Checks that the archive has exactly the elements that each array counts as ended. A server may
+/// run meanwhile, so elements of a live array that ended after it was read are skipped.
 fn check_elements(
     reader: &Reader,
     world: &World,

@@ -1,6 +1,5 @@
-//! What one user may take of the server, so that nobody is kept out by another's runaway script.
-//! The defaults are far above what people and their programs do. What a job may take of the
-//! machine is the agent's matter.
+//! Limits on one user's load on the server, so that a runaway script does not keep other users
+//! out. The defaults are far above normal use. The agent limits the resources of jobs.
 
 use gpool_model::Bytes;
 

@@ -14,11 +14,11 @@ use gpool_model::{DeviceUuid, TaskId};
 pub struct TaskLine {
     /// The line.
     pub socket: OwnedFd,
-    /// What has come over it already.
+    /// Bytes that have arrived already.
     pub early: Vec<u8>,
 }
 
-/// Who is told what came of opening a line.
+/// Called with the result of opening a stream.
 pub type LineAnswer = Box<dyn FnOnce(Result<TaskLine, NotOpened>) + Send>;
 
 /// What an agent of this process is given to speak to its server.
@@ -50,7 +50,7 @@ pub type OpenLine = Box<dyn Fn(TaskId, Opening, LineAnswer) + Send + Sync>;
 /// Asks an agent what each device did when it was last looked at.
 pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>;
 
-/// What is asked of an agent beside the state machine.
+/// Requests to an agent beside the state machine.
 pub(crate) struct AskAgent {
     pub open: OpenLine,
     pub samples: Samples,

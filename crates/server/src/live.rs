@@ -45,7 +45,7 @@ impl Pulse {
         done
     }
 
-    /// Takes note of what is durable.
+    /// Records the newest revision and the newest durable one.
     pub fn commits(&self, newest: Revision, durable: Revision) {
         let has_moved = self.durable.swap(durable.0, Ordering::Relaxed) != durable.0;
         let waits = durable < newest;
@@ -116,7 +116,7 @@ impl Live {
     }
 }
 
-/// A peer that reads nothing is not waited for: what is written fits into an empty buffer.
+/// Never waits for a peer that does not read: the answer fits into an empty socket buffer.
 fn answer(mut stream: &UnixStream, liveness: &Liveness) {
     let line = serde_json::to_string(liveness).expect("it is plain data");
     if stream.set_nonblocking(true).is_ok() {

@@ -17,8 +17,8 @@ pub struct Launched {
     pub tasks: Vec<(TaskId, Generation, PathBuf)>,
 }
 
-/// Finds the tasks that were launched from a state folder, of jobs for which the function says so.
-/// Files that can't be read are left out.
+/// Finds the tasks launched from a state folder, of the jobs that the function selects. Unreadable
+/// files are left out.
 pub type FindLaunched = fn(&Path, &dyn Fn(JobId) -> bool) -> Launched;
 
 /// Whether a task was launched by an order that the store does not know. What a restore leaves in

@@ -1,5 +1,5 @@
-//! What somebody supposes to be otherwise, in words: `project red guaranteed=8`, `drain n3`. Each
-//! becomes what would be asked of the server, so that it is refused where that would be.
+//! Hypothetical changes written as text: `project red guaranteed=8`, `drain n3`. Each becomes the
+//! command that a user would send, so it is refused for the same reasons.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const DEVICES_MAX: u32 = 64;
 /// Jobs that are submitted at once.
 const JOBS_MAX: u64 = 10_000;
 
-/// What can be supposed, each with an example.
+/// The kinds of change, each with an example.
 pub const FORMS: [(&str, &str); 10] = [
     ("project", "project red guaranteed=8"),
     ("drain", "drain n3"),
@@ -39,16 +39,16 @@ pub const FORMS: [(&str, &str); 10] = [
 /// One thing that is supposed, understood as far as it can be without the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Supposed {
-    /// Somebody asks for it.
+    /// A command.
     Asked(Command),
-    /// So many jobs of a kind.
+    /// Several equal jobs.
     Submit {
         /// One of them.
         job: Box<JobCreate>,
         /// How many.
         n_jobs: u64,
     },
-    /// So many nodes with so many devices of a model each.
+    /// Several equal nodes with several devices of one model each.
     Nodes {
         /// How many nodes.
         n_nodes: u32,
@@ -62,7 +62,7 @@ pub enum Supposed {
 /// Reads all of them.
 ///
 /// # Errors
-/// The first that is not understood, and what can be.
+/// The first text that is not understood, with the kinds of change.
 pub fn read(texts: &[String]) -> Result<Vec<Supposed>, Refusal> {
     if texts.len() > MOST {
         return Err(invalid(format!("{} are too many; {MOST} are the most", texts.len())));
@@ -251,11 +251,11 @@ fn submit(words: &[&str]) -> Result<Supposed, Refusal> {
     Ok(Supposed::Submit { job: Box::new(read_as(fields)?), n_jobs })
 }
 
-/// What is asked of the state machine for them, in order. `nodes` are those that there are, and
-/// `new_job` reads a job as its submitter's.
+/// Returns the commands for the changes, in order. `nodes` are the present ones, and `new_job`
+/// reads a job as its submitter's.
 ///
 /// # Errors
-/// The first that makes no sense in this cluster.
+/// The first change that does not apply to this cluster.
 pub fn resolve(
     all: Vec<Supposed>,
     nodes: &[Node],

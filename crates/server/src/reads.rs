@@ -1,6 +1,5 @@
-//! Reads that take time, beside the core and the threads that answer: a few at once, users in turn,
-//! so that one user's reads keep another's waiting for no more than a short one. What is long is
-//! divided by those that ask.
+//! Runs slow reads beside the core and the HTTP threads: a few at once, users in turn, so that one
+//! user's reads delay another's by one short read at most. Callers divide long reads.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -26,9 +25,9 @@ struct Queue {
 struct State {
     /// By user, the first come first; none is empty.
     waiting: BTreeMap<u32, VecDeque<Work>>,
-    /// How many run, of those users of whom any does.
+    /// The number of running reads of each user that has any.
     running: BTreeMap<u32, usize>,
-    /// Whose turn was the last.
+    /// The user of the last read that was started.
     last: u32,
     is_over: bool,
 }
@@ -97,7 +96,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next read and whose it is; `None` when it is over.
+    /// Returns the next read and its user; `None` at shutdown.
     fn next(&self) -> Option<(u32, Work)> {
         let mut state = self.state();
         loop {
@@ -125,7 +124,7 @@ impl Queue {
 }
 
 impl State {
-    /// Takes the first read of the user whose turn it is, of those that have not enough.
+    /// Takes the first read of the next user that has fewer than `most_of_one` running.
     fn take(&mut self, most_of_one: usize) -> Option<(u32, Work)> {
         let may = |uid: &&u32| self.running.get(*uid).is_none_or(|n| *n < most_of_one);
         let after = (Bound::Excluded(self.last), Bound::Unbounded);

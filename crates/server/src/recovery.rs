@@ -1,6 +1,6 @@
-//! An account of the last start: how the server before ended, and what became of the jobs that it
-//! had started. Taken from what was loaded, then held against what the agents said. Kept in memory;
-//! it changes nothing.
+//! The account of the last start: how the server before ended, and the state of the jobs that it
+//! had started. It compares the loaded state with the agents' inventories. Kept in memory; it
+//! changes nothing.
 
 pub(crate) mod account;
 
@@ -22,10 +22,10 @@ use crate::view::View;
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     last_entry: Option<LastEntry>,
-    /// Jobs that had been taken off the queue, and whose they are.
+    /// Jobs that had left the queue, and their owners.
     held: Vec<(JobId, Owner)>,
     n_waiting: u64,
-    /// The run of the kernel in which each node was heard last, if it was.
+    /// The boot ID in the last report of each node, if there was one.
     boot_ids: Vec<(NodeName, String)>,
     /// Whether the store came from a backup.
     pub is_restored: bool,
@@ -90,9 +90,9 @@ impl Found {
         Account::new(recovery, Vec::new())
     }
 
-    /// The account, once the agents have said what they have.
+    /// Returns the account, once the agents have reported their inventories.
     pub async fn account(self, handle: &CoreHandle) -> Result<Account, Refusal> {
-        // What is said of those that are not here any more stays as it was.
+        // The facts about nodes that are gone stay as they were.
         let nodes = handle.info().nodes.clone();
         let asked: Vec<JobId> = self.held.iter().map(|(id, _)| *id).collect();
         let look = move |view: &View<'_>| {

@@ -13,10 +13,10 @@ use crate::inspect::world_of;
 /// Entries that are read at once.
 const PAGE: u32 = 1000;
 
-/// What was done again.
+/// Counts of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Replayed {
-    /// What was said to the server: requests, reports, starts, moments.
+    /// Inputs of the server: requests, reports, starts, timers.
     pub n_events: u64,
     /// Plans that were made.
     pub n_plans: u64,
@@ -55,7 +55,7 @@ pub enum ReplayError {
     /// The place to begin with is none of this journal.
     #[error("the two are not of one cluster, or the journal does not reach so far back")]
     OtherStore,
-    /// What is made is not what was journaled.
+    /// The replayed plan differs from the journaled one.
     #[error("entry {}: what is made now is not what was made then", seq_of(.0))]
     Differs(Box<Differs>),
     /// All plans are the same, and a record is not.

@@ -34,7 +34,7 @@ use crate::{forecast, http, settle};
 const END_MARGIN: Millis = Millis::from_secs(10);
 /// How long an agent, and the core, may take to stop. One that is stuck ends with the process.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
-/// Notices that whoever waits for one may fall behind before it has to look anew.
+/// Number of notices that a watcher may fall behind before it has to read the state again.
 const NOTICES_MAX: usize = 4096;
 
 /// Runs a server until it is asked to stop. `start_agent` is called for each node in turn, `ready`
@@ -130,7 +130,7 @@ fn share(
     }))
 }
 
-/// Begins a term over what was loaded, if this server may; returns what it found.
+/// Begins a term with the loaded state, if this server may; returns the findings of the start.
 fn take_over(config: &ServerConfig, core: &mut Core) -> anyhow::Result<Found> {
     check_names(core.world(), &config.nodes)?;
     // A restored store is older, and leaves out the numbers that may have been given out since.
@@ -160,7 +160,7 @@ fn start_agents(
         asks.insert(node.clone(), AskAgent { open, samples });
         stops.push(stop);
     }
-    // A node that was here once has nobody who could be told anything.
+    // A node that is gone has no agent to send orders to.
     core.set_agents(Box::new(move |node, order| {
         if let Some(send) = orders.get(node) {
             send(order);
@@ -187,8 +187,8 @@ fn within<T: Send + 'static>(
     answer
 }
 
-/// Refuses to be other nodes than those on which the jobs of this folder run: they would be
-/// nobody's, and ended. There are no agents but those of this process.
+/// Refuses to start without the nodes on which jobs of this state folder run: those jobs would
+/// have no agent and be ended, because this process has the only agents.
 fn check_names(world: &World, nodes: &[NodeName]) -> anyhow::Result<()> {
     let allocations = world.holding().flat_map(|row| row.job.phase.allocations());
     let elsewhere = allocations.map(|allocation| &allocation.node);
@@ -258,7 +258,7 @@ async fn serve(
     let removal = tokio::spawn(crate::output::remove_old(handle.clone()));
     let files = tokio::spawn(crate::environments::look_after(handle.clone()));
     fail::fail_point!("server-start-listening");
-    // What was read, and what was looked up in it, is of no more use.
+    // The memory of the loaded records is no longer needed.
     (config.give_back_memory)();
     ready(handle.info());
     fail::fail_point!("server-start-ready");
@@ -280,8 +280,8 @@ async fn serve(
     Ok(())
 }
 
-/// Makes the socket. One that somebody listens on is left alone; one that a killed server left
-/// behind is replaced.
+/// Makes the socket. One with a listener is left alone; one that a killed server left behind is
+/// replaced.
 fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         bail!(
@@ -302,7 +302,7 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     }
     let listener =
         UnixListener::bind(path).with_context(|| format!("can't listen on {}", path.display()))?;
-    // Everybody may ask: who asks is known by the socket's peer credentials.
+    // Every local user may connect: the socket's peer credentials identify the user.
     let mode = std::fs::Permissions::from_mode(0o666);
     std::fs::set_permissions(path, mode)
         .with_context(|| format!("can't open {} to other users", path.display()))?;
@@ -325,7 +325,7 @@ async fn stop_asked(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
 /// Ends all jobs that run, within the longest grace period and a margin. Jobs that are left then go
 /// on, and jobs that wait stay queued: the next server takes over both.
 async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
-    // In this order nothing starts on what is freed.
+    // In this order no job starts on the freed devices.
     drop(handle.shared.inputs.send(Input::Stopping));
     let longest = |view: &crate::View<'_>| view.world.holding().map(|row| row.spec.grace).max();
     let asked = tokio::time::timeout(STOP_PATIENCE, handle.query(longest)).await;

@@ -69,7 +69,7 @@ impl Stills {
         self.asked.push(reply);
     }
 
-    /// Drops the last copy: the state went back to what is durable.
+    /// Drops the last copy: the state went back to the durable one.
     pub fn forget_last(&mut self) {
         self.last = None;
     }

@@ -66,7 +66,7 @@ impl Forecaster {
         Arc::clone(&self.kept().last)
     }
 
-    /// What can be said of it.
+    /// Returns the forecast's state for a response.
     pub fn state(&self) -> ForecastState {
         let kept = self.kept();
         let is_made = kept.version > 0;

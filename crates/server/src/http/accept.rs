@@ -1,5 +1,5 @@
-//! The listener: who connects, how many connections each user may have, and limits on what a
-//! connection may take in time and memory.
+//! The listener: identifies the user of each connection, and limits the connections of each user
+//! and the time and memory of each connection.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -24,18 +24,18 @@ use super::line::{Ends, Line};
 use super::{Api, router};
 use crate::handle::CoreHandle;
 
-/// Bytes of headers that are read of a request before the connection is given up. What is let
-/// through by that and still too much is answered as a problem; see [`super::guard`].
+/// Bytes of request headers after which the connection is closed. Smaller headers that are still
+/// too large get an answer with a problem; see [`super::guard`].
 const HEADERS_BUFFERED: usize = 64 * 1024;
 /// How long requests that are being answered are waited for at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
-/// How long somebody who is refused may take to read why.
+/// Time limit for a refused client to read the refusal.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// After the kernel could not give a connection (no file descriptors), how long until the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers on a listener until `shutdown` is done; then ends streams, gives what is being answered
-/// a moment, and returns.
+/// Serves a listener until `shutdown` completes; then ends streams, gives running requests a
+/// moment, and returns.
 pub async fn serve(
     listener: UnixListener,
     handle: CoreHandle,
@@ -54,7 +54,7 @@ pub(crate) struct Patience {
     pub headers: Duration,
     /// For the body of a request, or for the next part of a long one.
     pub body: Duration,
-    /// For reading anything of what it is answered.
+    /// For the client to read some of its answer.
     pub answer: Duration,
 }
 
@@ -106,7 +106,7 @@ pub(crate) async fn serve_as(
     drop(listener);
     ending.send_replace(true);
     let rest = async { while connections.join_next().await.is_some() {} };
-    // Whoever does not read its answer is not waited for.
+    // A client that does not read its answer does not delay the end.
     drop(tokio::time::timeout(LAST_ANSWERS, rest).await);
 }
 
@@ -174,7 +174,7 @@ impl Server {
     }
 }
 
-/// The seat of a connection, for what it becomes.
+/// The counted seat of a connection, kept by the stream that the connection is upgraded to.
 #[derive(Clone)]
 pub(crate) struct Seated(#[expect(dead_code, reason = "it is held")] Arc<Seat>);
 
@@ -208,7 +208,7 @@ impl Drop for Seat {
     }
 }
 
-/// Says why there is no answer, without reading on what is asked.
+/// Sends a problem without reading the request.
 async fn refuse(line: &Line, problem: &Problem) {
     let body = serde_json::to_string(problem).expect("problems are plain data");
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
@@ -218,6 +218,6 @@ async fn refuse(line: &Line, problem: &Problem) {
          content-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    // Nobody is owed more than the attempt.
+    // One attempt is enough: the client may be gone.
     drop(tokio::time::timeout(LAST_WORDS, line.write_all(answer.as_bytes())).await);
 }

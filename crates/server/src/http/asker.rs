@@ -1,5 +1,5 @@
-//! Who asks: the peer of a connection, as the kernel names it. Names in requests and environment
-//! do not matter.
+//! The user that asks: the peer of the connection, identified by the kernel. User names in
+//! requests and environment variables do not matter.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -34,13 +34,13 @@ pub(crate) struct Peer {
     pub pid: Option<u32>,
 }
 
-/// Says who a peer is.
+/// Identifies the user of a peer.
 pub(crate) type Identify = Arc<dyn Fn(Peer) -> Asker + Send + Sync>;
 
 /// A resource limit: kind by the kernel's number, soft, hard; `None` is unlimited.
 pub(crate) type Limit = (u32, Option<u64>, Option<u64>);
 
-/// Who asks on one connection.
+/// The user that asks on one connection.
 #[derive(Debug)]
 pub(crate) struct Asker {
     pub caller: Caller,
@@ -108,7 +108,7 @@ impl Accounts {
         account
     }
 
-    /// Who a peer is. A user without an account is known by the number.
+    /// Returns the user of a peer. A user without an account is named by the numeric ID.
     pub fn asker(&self, peer: Peer, server_uid: u32) -> Asker {
         let Peer { uid, gid, pid } = peer;
         let account = self.find(uid);

@@ -1,5 +1,5 @@
-//! Lines from callers to jobs that run: who may have one is checked here, and then bytes are
-//! carried both ways. What they mean is between the caller and the job's shepherd, or the job.
+//! Streams between callers and running jobs. This file checks the caller's rights and then copies
+//! bytes both ways. Their meaning is defined by the caller and the job's shepherd, or the job.
 
 use std::convert::Infallible;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -47,7 +47,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Upgrading {
     }
 }
 
-/// Attaches to the terminal of a job that runs on one. What it showed last comes first.
+/// Attaches to the terminal of a job. Its last output comes first.
 #[utoipa::path(
     post, path = "/jobs/{id}/attach", operation_id = "jobs_attach", request_body = AttachJob,
     params(("id" = String, Path, description = "The job")),
@@ -166,7 +166,7 @@ async fn open(
         let why = format!("a line to a job begins with Upgrade: {PROTOCOL}");
         return Err(Refusal::Invalid { field: "Upgrade".to_owned(), why }.into());
     };
-    // Who did what to whose job; not what was typed.
+    // The user, the action and the job's owner, without the input typed.
     tracing::info!(target: "audit", by = &*asker.caller.owner.user, job = %id,
         of = &*owner.user, "{action} a job");
     let line = match node {
@@ -195,7 +195,7 @@ async fn line_to(
     let (answer, answered) = oneshot::channel();
     let agent = api.handle.shared.agents.get().and_then(|agents| agents.get(node));
     let open = &agent.ok_or_else(|| internal(format!("node {node} has no agent here")))?.open;
-    // Whoever asked may have gone; then the line is closed again.
+    // The caller may be gone; dropping the answer then closes the stream.
     open(task, opening, Box::new(move |line| drop(answer.send(line))));
     match tokio::time::timeout(OPENING, answered).await {
         Ok(Ok(line)) => Ok(line),
@@ -214,7 +214,7 @@ async fn carry(api: Api, upgrade: OnUpgrade, seat: Seated, mut job: UnixStream, 
     let (mut from_job, mut to_job) = job.split();
     let mut end = api.end.clone();
     let inward = async {
-        // A program that ends before it was sent all: what it has said still goes out.
+        // The program may end before it has read its whole input; its output is still sent.
         let _ = copy(&mut from_caller, &mut to_job).await;
         let _ = to_job.shutdown().await;
         std::future::pending::<()>().await;

@@ -46,9 +46,9 @@ enum ForecastsOrBulkAnswer {
     BulkAnswer(Document<BulkAnswer>),
 }
 
-/// Submits many jobs, all or none, a line of JSON each: what `POST /jobs` takes. The first line may
-/// be `{"defaults": {…}}`, from which lines take what they do not say. Ids are consecutive, in the
-/// order of the lines.
+/// Submits many jobs, all or none. Each line is a JSON object as `POST /jobs` takes it. The first
+/// line may be `{"defaults": {…}}` with values for fields that the other lines leave out. IDs are
+/// consecutive, in the order of the lines.
 #[utoipa::path(
     post, path = "/jobs/bulk", operation_id = "jobs_create_many",
     params(
@@ -116,8 +116,8 @@ fn at_line(refusal: Refusal, numbers: &[u64]) -> ApiError {
     }
 }
 
-/// Reads all lines; gives their jobs, and a digest of all bytes.
-/// Whoever sends has to come on by [`PROGRESS`] each time that `patience` has passed.
+/// Reads all lines; returns their jobs and a digest of all bytes. The client has to send at least
+/// [`PROGRESS`] bytes in each interval of `patience`.
 async fn read(
     mut body: Body,
     mut lines: Lines,
@@ -151,7 +151,7 @@ async fn read(
     Ok((lines, digest))
 }
 
-/// Whether a line holds what others do not say. A job has no such field.
+/// Whether a line holds the defaults. A job has no such field.
 fn has_defaults(line: &[u8]) -> bool {
     let inner = line.strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
     inner.is_some_and(|inner| inner.starts_with(b"\"defaults\""))
@@ -191,7 +191,7 @@ impl Lines {
         }
     }
 
-    /// Reads the whole lines of what was gathered, where waiting for the disk disturbs nobody.
+    /// Reads the complete lines received so far, on a thread that may wait for the disk.
     async fn work(mut self, is_last: bool) -> Result<Self, ApiError> {
         let work = move || self.take(is_last).map(|()| self);
         tokio::task::spawn_blocking(work).await.map_err(internal)?

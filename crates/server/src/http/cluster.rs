@@ -26,7 +26,7 @@ use crate::view::View;
 /// More devices than this no node has.
 const DEVICES_MAX: u32 = 4096;
 
-/// Every device, what it does, and who has it.
+/// Lists all devices, with their states and jobs.
 #[utoipa::path(
     get, path = "/gpus", operation_id = "gpus_list",
     responses((status = 200, description = "By node and index", body = List<Gpu>))
@@ -223,7 +223,7 @@ pub(crate) fn state_at(row: &NodeRow, device_ix: usize) -> gpool_model::DeviceSt
     gpool_wire::gpu::state_of(device, row.node.gives(&device.uuid), held)
 }
 
-/// What answers, and of which version.
+/// Returns the name and version of the server.
 #[utoipa::path(
     get, path = "/version", operation_id = "version",
     responses((status = 200, description = "The version", body = Document<Version>))

@@ -49,7 +49,7 @@ pub(crate) struct ElementParams {
     pub limit: Option<u32>,
 }
 
-/// An element that was chosen: what is known of it without the archive.
+/// A selected element, with the facts that need no archive.
 struct Chosen {
     id: JobId,
     living: Option<Found>,
@@ -98,7 +98,7 @@ async fn piece(
     let limit = piece.n_left().min(AT_ONCE);
     let wanted = states.clone();
     let living = move |view: &View<'_>| {
-        // What is no array has none.
+        // Other jobs have no elements.
         let row = view.world.job(JobId { element: None, ..id })?;
         Some((row.spec.clone(), choose(view, row, &wanted, from, limit)))
     };

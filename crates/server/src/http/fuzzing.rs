@@ -17,7 +17,7 @@ use super::submit::{self, DryRun};
 use super::{actions, cluster, jobs};
 use crate::feed::place_of;
 
-/// The epoch of the events whose ids are read.
+/// The epoch in the event IDs that are parsed.
 pub const EPOCH: u64 = 17;
 
 fn problem(error: impl Into<ApiError>) -> Problem {

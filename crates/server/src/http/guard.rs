@@ -1,5 +1,5 @@
-//! What holds for every request before its route is asked: how many a user may send, what headers
-//! may be, and who may use which route. What is not in the table of routes is not served.
+//! Checks of every request before its handler runs: the user's request rate, the headers, and the
+//! user's role for the route. A route that is not in the table of routes is not served.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,10 +24,10 @@ use super::routes::{ROUTES, Role};
 
 /// Bytes of a request's target and headers together.
 const HEADERS_MAX: usize = 16 * 1024;
-/// Users whose requests are counted before those are forgotten that have sent none lately.
+/// Number of users with request counts; above it, users without recent requests are dropped.
 const COUNTED: usize = 1024;
 
-/// Headers of which there must not be two: it would matter which one is read.
+/// Headers that may occur once only; with two, the meaning would depend on which one is read.
 const SINGLE: [HeaderName; 5] = [
     CONTENT_TYPE,
     CONTENT_ENCODING,
@@ -40,12 +40,13 @@ const SINGLE: [HeaderName; 5] = [
 #[derive(Clone)]
 pub(crate) struct Rates {
     per_second: u32,
-    /// By user, the moment up to which what was sent would last if it had come evenly.
+    /// By user: the time until which the requests so far would last at the permitted rate (a leaky
+    /// bucket as a virtual clock).
     until: Arc<Mutex<HashMap<u32, Instant>>>,
 }
 
 impl Rates {
-    /// So much may come all at once.
+    /// The permitted burst, as a time at the permitted rate.
     const BURST: Duration = Duration::from_secs(2);
 
     pub fn new(per_second: u32) -> Self {
@@ -82,8 +83,8 @@ pub(crate) async fn admit(
     if let Err(refused) = check(request.uri(), request.headers()) {
         return refused.into_response();
     }
-    // Whoever sends a body in pieces may have given its length as well, and have meant that: what
-    // comes after the body is not taken for another request.
+    // A request with a chunked body may give a length too, which leaves its end ambiguous (request
+    // smuggling): bytes after the body are not read as another request.
     let in_pieces = request.headers().contains_key(TRANSFER_ENCODING);
     let mut response = next.run(request).await;
     if in_pieces {
@@ -137,7 +138,7 @@ pub(crate) async fn permit(
             let what = format!("use {method} {}", path.as_str());
             ApiError::from(Refusal::NotPermitted { what }).into_response()
         }
-        // What belongs to whom, its handler knows; what methods there are, the router.
+        // Handlers check the owners of things, the router checks methods.
         Some(Role::Everybody | Role::Owner | Role::ProjectAdmin | Role::Admin) | None => {
             let response = next.run(request).await;
             let status = response.status();

@@ -1,4 +1,4 @@
-//! What has ended, summed up; what one job used of what it asked for; and how forecasts held.
+//! Totals of ended jobs, the use of one job against its request, and the accuracy of forecasts.
 
 use axum::Json;
 use axum::extract::State;
@@ -104,7 +104,7 @@ fn hours(millis: u128) -> f64 {
     millis as f64 / 3_600_000.0
 }
 
-/// Reports how long a job waited and ran, and what it used of what it asked for.
+/// Reports how long a job waited and ran, and its use against its request.
 #[utoipa::path(
     get, path = "/jobs/{id}/report", operation_id = "jobs_report",
     params(("id" = String, Path, description = "The job")),
@@ -124,7 +124,7 @@ pub(crate) async fn report(
     Ok(Json(Document::new(Report::new(job, Time(now)))))
 }
 
-/// The last forecast of when jobs start, and how well what was told before held.
+/// Returns the last forecast of job starts, and the accuracy of earlier ones.
 #[utoipa::path(
     get, path = "/forecast", operation_id = "forecast_get",
     responses((status = 200, description = "The forecast", body = Document<ForecastState>))

@@ -1,4 +1,4 @@
-//! Jobs as they are: one by id, lists, and what can still be changed.
+//! Jobs: one by ID, lists, and edits.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// A job, or element of an array, that waits for these reasons and so many more, or runs.
+    /// A job or element of an array, with its reasons to wait and the number of further reasons.
     pub fn waiting(row: &JobRow, (reasons, n_more_reasons): (Vec<Reason>, u64)) -> Self {
         let (spec, job) = (Arc::clone(&row.spec), row.job.clone());
         let (eta, planned_at, elements, save_time_max) = (None, None, None, None);
@@ -55,7 +55,7 @@ impl Found {
         Self::waiting(&JobRow { spec: ended.spec, job: ended.job }, (Vec::new(), 0))
     }
 
-    /// What the one who asks may see of it.
+    /// Returns the parts that the caller may see.
     pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
         let Self { elements, reasons, n_more_reasons, eta, save_time_max, .. } = self;
@@ -89,7 +89,7 @@ pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
         let eta = api.handle.eta_of(&found.job);
         return Ok(Found { eta, ..found });
     }
-    // The answer rests on what is durable, so a job that has left the living is in the archive.
+    // The view is of durable state, so a job that is not live is in the archive.
     let ended = api.handle.archived(id).await?.ok_or(Refusal::NoSuchJob { id })?;
     Ok(Found::of_ended(ended))
 }
@@ -168,7 +168,7 @@ pub(crate) async fn get(
     answer(&api, &asker, job_id(&id)?).await
 }
 
-/// Changes what can still change of a job. With `If-Match`, only if it is still at that version.
+/// Edits a job that has not ended. With `If-Match`, only if the job still has that version.
 #[utoipa::path(
     patch, path = "/jobs/{id}", operation_id = "jobs_edit", request_body = JobPatch,
     params(

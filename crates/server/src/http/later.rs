@@ -9,7 +9,7 @@ use gpool_world::Snapshot;
 use super::Api;
 use crate::handle::Age;
 
-/// So many of the jobs that wait for room are looked at.
+/// Number of pending jobs that are simulated.
 const LOOKED_AT_MAX: usize = 500;
 
 /// What there is before anything changes.

@@ -1,6 +1,6 @@
-//! A connection's bytes, with a limit on how long the other end may leave what it is sent unread:
-//! an answer that nobody reads would be kept in memory for ever. A reader that was let go asks
-//! again: events go on after the last id, logs after the last byte.
+//! The bytes of a connection, with a limit on how long the client may leave its answer unread: an
+//! unread answer would stay in memory for ever. A client that was disconnected asks again: events
+//! go on after the last ID, logs after the last byte.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -51,7 +51,7 @@ impl Line {
 pub(crate) struct Ends {
     line: Arc<Line>,
     patience: Duration,
-    /// Runs out if nothing of what is to be sent is taken before.
+    /// Ends if the client reads none of the pending bytes before.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 

@@ -51,13 +51,13 @@ pub(crate) struct LogParams {
     /// of its own.
     #[param(format = DateTime)]
     pub since: Option<String>,
-    /// At first only so many of the last lines, as far as they are in the last 64 MiB.
+    /// Begin with this number of last lines, as far as they are in the last 64 MiB.
     pub tail: Option<u64>,
     /// Begin at this byte.
     pub offset: Option<u64>,
     /// The run; by default the last that has started, or to follow the next one.
     pub attempt: Option<u32>,
-    /// Of which task, by its rank; the first unless said.
+    /// The rank of the task; 0 by default.
     pub rank: Option<u32>,
 }
 
@@ -141,7 +141,7 @@ pub(crate) async fn get(
     Ok(answer(Body::from_stream(chunks), offset))
 }
 
-/// What its user may have made of the file is told of as such, the rest is the server's trouble.
+/// Maps an error to a refusal where the user may have caused it, and to a server error otherwise.
 fn unreadable(id: JobId, error: &io::Error) -> ApiError {
     use rustix::io::Errno;
     match Errno::from_io_error(error) {
@@ -250,7 +250,7 @@ fn places(nodes: &[String], run: &Path) -> Arc<[PathBuf]> {
     std::iter::once(run.to_owned()).chain(of_several).collect()
 }
 
-/// The files of gpool's own to which the newest run of a job writes, as far as they are there.
+/// Returns gpool's own output files of the newest attempt of a job, as far as they exist.
 pub(crate) async fn paths(api: &Api, found: &Found) -> Result<gpool_wire::LogFiles, Refusal> {
     let nodes = node_folders(api).await?;
     let state_dir = api.handle.info().state_dir.clone();
@@ -281,7 +281,7 @@ async fn node_folders(api: &Api) -> Result<Vec<String>, Refusal> {
     nodes.await
 }
 
-/// Waits until something is said of a job, or may have been.
+/// Waits until a notice about the job arrives, or may have been missed.
 async fn change_of(notices: &mut broadcast::Receiver<Notice>, id: JobId) {
     loop {
         match notices.recv().await {
@@ -350,7 +350,7 @@ impl LogReader {
         lives.map_err(|_| io::Error::other("the server is stopping"))
     }
 
-    /// What can be read now, if anything can.
+    /// Reads the bytes that are there now, if there are any.
     async fn read(&mut self) -> io::Result<Option<Bytes>> {
         let (mut output, place) = (self.output.take().unwrap_or_default(), self.place.clone());
         let position = self.position;

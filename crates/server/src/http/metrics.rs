@@ -34,7 +34,7 @@ const SHAPES_MAX: usize = 1000;
 type Labels = Vec<(&'static str, String)>;
 type Float = Gauge<f64, AtomicU64>;
 
-/// What is counted of requests.
+/// The counters of requests.
 #[derive(Clone)]
 pub(crate) struct Meters {
     requests: Family<Labels, Counter>,
@@ -94,7 +94,7 @@ struct Page {
     registry: Registry,
 }
 
-/// Figures of which each is one number.
+/// Metrics with one value each.
 #[derive(Default)]
 struct Counted {
     /// By state.
@@ -120,7 +120,7 @@ impl Page {
             family.get_or_create(&labels).set(value);
             is_empty = false;
         }
-        // What is not known anywhere is absent, never zero.
+        // An unknown value is absent, never zero.
         if !is_empty {
             self.add(name, help, family);
         }
@@ -185,7 +185,7 @@ impl Page {
         self.add("gpool_notifications", "Messages about jobs, by what became of them", family);
     }
 
-    /// Departments count what is below them, so they are told apart from what takes jobs.
+    /// Departments include the projects below them, so a label tells them apart from projects.
     fn projects(&mut self, all: &QuotaOverview) {
         let labels = |it: &QuotaRow| {
             let department = it.department.to_string();

@@ -11,8 +11,8 @@ use super::Api;
 use super::asker::Asks;
 use super::extract::ApiError;
 
-/// Messages about one's jobs that are still to be sent, and those that were given up not long ago,
-/// the oldest first. Admins see everybody's.
+/// Lists messages about your jobs that wait to be sent or failed recently, the oldest first. Admins
+/// see the messages of all users.
 #[utoipa::path(
     get, path = "/notifications", operation_id = "notifications_list",
     responses((status = 200, description = "Messages", body = List<Notification>))
@@ -29,7 +29,7 @@ pub(crate) async fn list(
     Ok(Json(List::new(found.iter().map(Notification::from).collect())))
 }
 
-/// The key by which the receiver of one's messages knows that they are this server's.
+/// Returns the key with which a receiver of your messages verifies that this server sent them.
 #[utoipa::path(
     get, path = "/notifications/secret", operation_id = "notifications_secret",
     responses((status = 200, description = "The key", body = Document<NotifySecret>))

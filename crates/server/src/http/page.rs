@@ -43,7 +43,7 @@ pub(crate) struct Piece<P> {
 }
 
 impl<P> Piece<P> {
-    /// Nothing yet, with room for so much.
+    /// An empty page with the given limit.
     pub fn new(room: Room) -> Self {
         Self { text: String::new(), n_items: 0, room, next: None, total: None }
     }
@@ -124,10 +124,10 @@ impl<P: Copy> Rest<P> {
     }
 }
 
-/// A page of at most so many things from a place on.
+/// Answers with a page of limited length from a position on.
 ///
 /// # Errors
-/// The first piece can't be made.
+/// The first item can't be rendered.
 pub(crate) async fn answer<P: Copy + Send + 'static>(
     place: P,
     limit: usize,

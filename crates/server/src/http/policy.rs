@@ -1,4 +1,5 @@
-//! How the scheduler decides: shown, changed, and what a change would do to those who wait.
+//! The policy of the scheduler: shows it, changes it, and previews what a change does to pending
+//! jobs.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,9 +13,9 @@ use super::asker::Asks;
 use super::extract::{ApiError, JsonBody};
 use crate::fault::internal;
 
-/// So many of the jobs that wait for room are looked at for whose start a change would move.
+/// Number of pending jobs that a preview simulates.
 const LOOKED_AT_MAX: usize = 500;
-/// So many of them are named.
+/// Number of jobs that a preview names.
 const NAMED_MAX: usize = 100;
 
 /// How the scheduler decides.
@@ -58,7 +59,7 @@ pub(crate) async fn change(
     Ok(Json(Document::new(info)))
 }
 
-/// Whose start another policy would move, the planner run forward with both.
+/// Returns the jobs with another start under the new policy, from simulations with both.
 async fn starts(api: &Api, policy: Policy) -> Result<Vec<StartChange>, Refusal> {
     let before = api.handle.query(|view| {
         let snapshot = Snapshot { world: view.world, now: view.now };

@@ -1,4 +1,4 @@
-//! Projects: who is charged, what was agreed with them, and what they have of it.
+//! Projects: their settings, quotas and usage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ use super::submit::unexpected;
 use crate::handle::Age;
 use crate::view::View;
 
-/// Every project, departments before what is below them.
+/// Lists all projects, each department before the projects below it.
 #[utoipa::path(
     get, path = "/projects", operation_id = "projects_list",
     responses((status = 200, description = "The tree", body = List<gpool_wire::Project>))
@@ -93,7 +93,7 @@ pub(crate) async fn create(
     change(&api, &asker, one(asked.create()?, asked.dry_run)).await
 }
 
-/// Makes projects be as they are said to be, all together or not at all.
+/// Applies a set of project definitions, all or none.
 #[utoipa::path(
     post, path = "/projects/apply", operation_id = "projects_apply", request_body = ProjectSet,
     responses(
@@ -117,7 +117,7 @@ pub(crate) async fn apply(
     change(&api, &asker, asked.ask()?).await
 }
 
-/// Changes a project; what is not said stays.
+/// Changes a project; absent fields stay.
 #[utoipa::path(
     patch, path = "/projects/{name}", operation_id = "projects_edit",
     params(
@@ -182,7 +182,7 @@ pub(crate) async fn delete(
     change(&api, &asker, one(ProjectChange { name, how }, false)).await
 }
 
-/// What every project may have and has, and who lends to whom.
+/// Returns quota, usage and loans of each project.
 #[utoipa::path(
     get, path = "/quota", operation_id = "quota_get",
     responses((status = 200, description = "All projects", body = Document<QuotaOverview>))
@@ -215,7 +215,7 @@ fn absent(world: &World, name: ProjectName) -> Refusal {
     Refusal::NoSuchProject { name, projects: world.projects().keys().cloned().collect() }
 }
 
-/// Departments before what is below them, siblings by name, each with how many are above it.
+/// Returns departments before the projects below them, siblings by name, each with its depth.
 fn in_tree(projects: &Projects) -> Vec<(&Project, u32)> {
     let children = project_tree::children(projects);
     let tops = projects.values().rev().filter(|it| it.parent.is_none());
@@ -229,7 +229,7 @@ fn in_tree(projects: &Projects) -> Vec<(&Project, u32)> {
     found
 }
 
-/// What is shown of each project beside itself.
+/// Returns the facts shown with each project.
 fn facts(world: &World) -> BTreeMap<ProjectName, ProjectFacts> {
     let projects = world.projects();
     let mut facts: BTreeMap<ProjectName, ProjectFacts> =
@@ -343,7 +343,7 @@ fn gpus(milli: u64) -> f64 {
     gpool_wire::node::cores(milli)
 }
 
-/// What was used lately in each project, what is below it included.
+/// Returns the recent usage of each project, with the projects below it.
 fn used(view: &View<'_>) -> BTreeMap<ProjectName, GpuTime> {
     let (world, projects) = (view.world, view.world.projects());
     let mut used = BTreeMap::<ProjectName, GpuTime>::new();
@@ -358,7 +358,7 @@ fn used(view: &View<'_>) -> BTreeMap<ProjectName, GpuTime> {
     used
 }
 
-/// What waits in each project, what is below it included.
+/// Returns the waiting jobs of each project, with the projects below it.
 fn waiting(world: &World) -> BTreeMap<ProjectName, Waiting> {
     let mut waiting = BTreeMap::<ProjectName, Waiting>::new();
     for (_, queue) in world.shapes() {
@@ -375,8 +375,7 @@ fn waiting(world: &World) -> BTreeMap<ProjectName, Waiting> {
     waiting
 }
 
-/// Parts of the GPUs of which anything is agreed with a project, and what each project holds of
-/// them with all below it.
+/// The resource flavors that quotas name, and the use of each by every project with all below it.
 struct Parts<'a> {
     kinds: BTreeSet<&'a ResourceKind>,
     held: BTreeMap<&'a ProjectName, Resources>,

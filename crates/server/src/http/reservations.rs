@@ -64,8 +64,8 @@ pub(crate) async fn get(
     Ok(Json(Document::new(api.handle.query(ask).await??)))
 }
 
-/// Keeps devices or nodes for somebody, or for nobody. Where the work of others is touched, nothing
-/// is done unless `at_begin` says what becomes of it.
+/// Creates a reservation of devices or nodes for users, or a maintenance window. If jobs run there,
+/// the request is refused unless `at_begin` says what happens to them.
 #[utoipa::path(
     post, path = "/reservations", operation_id = "reservations_create",
     request_body = ReserveRequest,
@@ -122,7 +122,7 @@ pub(crate) async fn edit(
     answer(&api, uid, before, api.handle.command(asker.caller.clone(), command).await?).await
 }
 
-/// Ends a reservation before its time; what it kept is for everybody at once.
+/// Ends a reservation before its time; other jobs can use its capacity at once.
 #[utoipa::path(
     delete, path = "/reservations/{name}", operation_id = "reservations_cancel",
     params(("name" = String, Path, description = "Its name")),
@@ -307,7 +307,7 @@ fn shown(view: &View<'_>, it: &gpool_model::Reservation) -> Reservation {
     shown
 }
 
-/// The index of a device that is kept, and what is wrong with it.
+/// Returns the index of a reserved device, and its fault if it has one.
 fn found(world: &World, node: &NodeName, uuid: &DeviceUuid) -> (Option<u32>, Option<String>) {
     use gpool_sched::Unusable;
     let gone = (None, Some("is not there any more".to_owned()));

@@ -1,4 +1,4 @@
-//! What would come of changes that nobody has made: the state machine is run forward over a copy.
+//! Simulates hypothetical changes: runs the state machine forward on a copy of the state.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::fault::internal;
 use crate::handle::Age;
 use crate::otherwise;
 
-/// So many of the jobs that are touched are named.
+/// Number of changed jobs that an answer names.
 const NAMED_MAX: usize = 1000;
 
 /// Says what would come of changes, and makes none of them.
@@ -139,7 +139,7 @@ impl Becomes {
     }
 }
 
-/// How a job fares with what is supposed; `None` if as before.
+/// Returns how a job's outcome changes; `None` if it does not.
 fn change(before: Option<Becomes>, after: Becomes) -> Option<&'static str> {
     match (before, after) {
         (Some(Becomes::Starts(was)), Becomes::Starts(is)) if is.since(was) > WORTHWHILE => {
@@ -215,11 +215,11 @@ fn compare(
     }
 }
 
-/// In which order what becomes of jobs is told.
+/// The order in which outcomes are listed.
 const ORDER: [&str; 9] =
     ["taken_back", "stopped", "kept", "starts", "sooner", "later", "waits", "held", "ends"];
 
-/// Elements of arrays are told of where they hold something; else their array stands for them.
+/// An element of an array is listed if it holds devices; otherwise its array is.
 fn is_told(part: &Part, id: JobId) -> bool {
     id.element.is_none() || part.excerpt.jobs.contains_key(&id)
 }

@@ -21,7 +21,7 @@ use super::{Api, jobs};
 use crate::fault::internal;
 use crate::handle::{Age, CoreHandle};
 
-/// So many of the jobs that wait for room are looked at for whom a new one would delay.
+/// Number of pending jobs that are checked for a delay by a new one.
 const IMAGINED_MAX: usize = 500;
 /// Bytes of an idempotency key.
 const KEY_MAX: usize = 255;
@@ -151,9 +151,9 @@ async fn imagine(
         let mut awaited = asked.iter().flat_map(|job| &job.after).map(|after| after.job);
         awaited.all(|id| is_known(&id)).then_some((part, lengths))
     });
-    // What it waits for is not followed.
+    // Its dependencies are not part of the excerpt.
     let Some((part, lengths)) = taken.await? else { return Ok(()) };
-    // What has ended was found to have ended as asked.
+    // Dependencies that ended were checked already.
     for job in &mut jobs {
         job.after.retain(|after| part.is_live(after.job));
     }
@@ -184,7 +184,7 @@ fn of_one(refusal: Refusal) -> Refusal {
     }
 }
 
-/// A job as it was asked for; who names nobody to be told has those told that are usual.
+/// Returns a job as requested; without notification rules of its own it gets the default ones.
 pub(crate) fn checked(
     job: &JobCreate,
     asker: &Asker,

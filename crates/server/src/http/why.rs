@@ -20,10 +20,10 @@ use crate::elements;
 use crate::handle::Age;
 use crate::view::View;
 
-/// Among so many jobs that go first, alternatives are tried; a longer queue is not run through
-/// again and again.
+/// Alternatives are simulated if at most this number of jobs goes first; with a longer queue that
+/// would take too long.
 const AHEAD_MAX: usize = 200;
-/// So many starts are followed for one estimate.
+/// Number of starts that one estimate simulates.
 const STARTS_MAX: usize = 2 * AHEAD_MAX;
 /// How many of the jobs that go before it are named.
 const AHEAD_NAMED: usize = 3;
@@ -42,9 +42,9 @@ fn yes() -> bool {
     true
 }
 
-/// Explains why a job waits: every reason, the decisive ones first, what each node has for it, who
-/// holds that until when, when the job will likely start, and what would let it start sooner. Of a
-/// job that waits for nothing it says what has happened to it.
+/// Explains why a job waits: all reasons, the decisive ones first; the usable devices of each node,
+/// with the jobs that hold them and until when; the expected start; and changes that would let the
+/// job start sooner. For a job that does not wait, lists its events.
 #[utoipa::path(
     get, path = "/jobs/{id}/why", operation_id = "jobs_why",
     params(("id" = String, Path, description = "The job"), WhyParams),
@@ -122,7 +122,7 @@ struct Explained {
     reasons: Vec<gpool_wire::Reason>,
     nodes: Vec<gpool_wire::WhyNode>,
     place: Option<Place>,
-    /// What can be run forward, for a job that waits.
+    /// The excerpt of the state to simulate, for a job that waits.
     part: Option<Part>,
 }
 
@@ -238,7 +238,7 @@ fn missing(found: &Found, without_deadline: Option<gpool_model::Eta>) -> String 
     }
 }
 
-/// Of what was not worked out as an interval, the middle alone.
+/// Returns the median alone, where no interval was computed.
 fn middle(tried: &Tried, part: &Part) -> Option<gpool_model::Eta> {
     let at = tried.middle?;
     let basis = gpool_model::Basis::Mixed;

@@ -1,4 +1,4 @@
-//! What each node has for a job that waits: who holds what, until when.
+//! The devices of each node for a job that waits, with the jobs that hold them and until when.
 
 use gpool_control::forecast::{Length, Pace, Source};
 use gpool_model::DeviceState;

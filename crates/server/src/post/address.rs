@@ -1,7 +1,7 @@
-//! Where messages may go. The server asks on behalf of users, and it may be root's: what only the
-//! machine itself can reach, and the addresses by which clouds hand out credentials, are for those
-//! whom an admin lets there. Names are looked up here and the addresses that were found are the
-//! ones that are asked, so a name can't become another address in between.
+//! Where messages may go. The server sends them on behalf of users, and it may run as root. So
+//! addresses inside the machine or network, and those that hand out credentials in clouds, need an
+//! admin's permission. A name is resolved once, here, and the request goes to the checked address,
+//! so the name can't change to another address in between (DNS rebinding).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -138,7 +138,7 @@ fn embedded(v6: Ipv6Addr) -> Vec<Ipv4Addr> {
 #[derive(Debug)]
 pub(crate) struct Guarded {
     names: DefaultResolver,
-    /// What is allowed of what is inside; `None` is all of it.
+    /// The internal addresses that are allowed; `None` allows all.
     allow: Option<Vec<Allowed>>,
 }
 

@@ -1,6 +1,5 @@
-//! Sends messages of the outbox: once each time that the state machine says so, and says what
-//! became of it. When, how often and for how long is decided there. Whoever hangs keeps only the
-//! thread that asks it.
+//! Sends messages of the outbox, once for each order of the state machine, and reports the result.
+//! The state machine decides when and how often. A receiver that hangs blocks only its own thread.
 
 mod address;
 mod mail;
@@ -31,7 +30,7 @@ pub(crate) use sign::Keys;
 pub struct NotifySettings {
     /// Addresses inside the server's machine and its network that users may name.
     pub allow: Vec<Allowed>,
-    /// Who is told of jobs that name nobody.
+    /// Notification rules of jobs that name none.
     pub usual: Vec<gpool_model::NotifyRule>,
     /// How mail is sent.
     pub mail: MailSettings,
@@ -40,7 +39,7 @@ pub struct NotifySettings {
 /// Sends messages, each on a thread of its own.
 pub(crate) struct Post {
     keys: Arc<Keys>,
-    /// For users, and for admins, who may name any address.
+    /// The HTTP clients for users and for admins; admins may name any address.
     agents: [Agent; 2],
     mail: Arc<MailSettings>,
     n_under_way: Arc<AtomicUsize>,
@@ -57,7 +56,7 @@ impl Drop for UnderWay {
 }
 
 impl Post {
-    /// How long whoever is told may take, from looking up the name to the answer.
+    /// Time limit of one delivery, from resolving the name to the answer.
     const PATIENCE: Duration = Duration::from_secs(10);
     /// The state machine sends far fewer at once. After a failed commit it may not know of those
     /// that were under way before.
@@ -115,13 +114,13 @@ fn config() -> Config {
     Config::builder()
         .tls_config(tls)
         .timeout_global(Some(Post::PATIENCE))
-        // Elsewhere could be inside; whoever moves names the new address.
+        // A redirect could lead to an internal address; the user has to name the new one.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .http_status_as_error(false)
         .max_idle_connections(0)
         .max_response_header_size(16 * 1024)
-        // A variable of whoever started the server is not where users' messages go.
+        // A proxy variable in the server's environment is not meant for users' messages.
         .proxy(None)
         .user_agent(concat!("gpool/", env!("CARGO_PKG_VERSION")))
         .build()
@@ -139,7 +138,7 @@ fn post(agent: &Agent, keys: &Keys, delivery: &Delivery) -> Sent {
         .header(TIMESTAMP_HEADER, &timestamp)
         .header(SIGNATURE_HEADER, &signature)
         .send(&body[..]);
-    // What is answered beside the status is not read.
+    // Only the status of the answer is read.
     match answer.map(|answer| answer.status().as_u16()) {
         Ok(200..=299) => Sent::Taken,
         Ok(410) => Sent::Refused { why: Arc::from("it answers 410: gone, send no more") },
@@ -174,7 +173,7 @@ fn failed(why: &str) -> Sent {
     Sent::Failed { why: short(why) }
 }
 
-/// What is kept of an error.
+/// Shortens the text of an error for its record.
 fn short(why: &str) -> Arc<str> {
     const MAX: usize = 200;
     Arc::from(why.chars().take(MAX).collect::<String>())

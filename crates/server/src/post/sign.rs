@@ -50,7 +50,7 @@ impl Keys {
         tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
-    /// The key by which a user's messages are signed, as Standard Webhooks writes it.
+    /// The key that signs a user's messages, in the format of Standard Webhooks.
     pub fn secret(&self, uid: u32) -> String {
         format!("whsec_{}", STANDARD.encode(self.of_user(uid)))
     }

@@ -2,7 +2,7 @@
 
 use gpool_wire::{Became, Recovery};
 
-/// The account, with whose each job is.
+/// The account, with the owner of each job.
 #[derive(Debug)]
 pub(crate) struct Account {
     recovery: Recovery,
@@ -30,7 +30,7 @@ impl Account {
         );
     }
 
-    /// What somebody may see of it. What stands behind the end of a job may name its files.
+    /// Returns the parts that a user may see. The cause of a job's end may name its files.
     pub fn shown(&self, unexpected: Vec<String>, may_see: impl Fn(u32) -> bool) -> Recovery {
         let mut recovery = Recovery { unexpected, ..self.recovery.clone() };
         for (job, uid) in recovery.jobs.iter_mut().zip(&self.uids) {

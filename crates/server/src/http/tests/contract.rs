@@ -1,5 +1,5 @@
-//! The API against its document: schemathesis sends what the document allows and what it forbids
-//! to every route, and compares the answers with the document.
+//! The API against its document: schemathesis sends allowed and forbidden requests to every route,
+//! and compares the answers with the document.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
@@ -159,7 +159,7 @@ fn answers_are_those_of_the_document() {
     submit_some(&mut rig);
     let schema = rig.folder.path().join("openapi.json");
     std::fs::write(&schema, openapi_json()).unwrap();
-    // An admin first, then an ordinary user, who may do less.
+    // An admin first, then an ordinary user with fewer rights.
     for (uid, phases, examples) in [(OWNER, "examples,coverage,fuzzing", 15), (BO, "fuzzing", 5)] {
         let address = forward(rig.socket(uid));
         let ran = Command::new(&program)

@@ -1,6 +1,5 @@
-//! HTTP as it comes over the socket from somebody who means no good: where a request ends, what
-//! its headers may be. Each answer is a problem or the end of the connection, and no request is
-//! found where its sender could say that there was none.
+//! Malicious HTTP over the socket: ambiguous ends of requests and invalid headers. Each answer is a
+//! problem or the end of the connection, and no bytes of a body are read as a request.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,8 +11,8 @@ use serde_json::Value;
 use super::limits::SHORT;
 use super::rig::{ANA, Rig, raw};
 
-/// All that comes back for those bytes, until the server closes. The line stays open: a request
-/// whose sender has gone would not be carried out anyway.
+/// Returns the whole answer to `bytes`, until the server closes the connection. The client keeps
+/// its side open: the server drops the request of a client that has gone.
 fn answers(socket: &Path, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -46,7 +45,7 @@ fn no_request_hides_in_the_body_of_another() {
     let mut rig = Rig::new();
     let socket = rig.patient_socket(ANA, SHORT);
     for (what, head) in [
-        // Whoever goes by the length sees one request; by the pieces, two.
+        // By the length it is one request, by the chunks it is two.
         ("both", "content-length: 190\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
         (
             "both, turned round",

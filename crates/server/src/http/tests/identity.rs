@@ -1,4 +1,4 @@
-//! Who asks decides what is shown and done, never what the request says.
+//! The user of the connection decides what is shown and done, never the text of the request.
 
 use gpool_client::{Error, JobsQuery, LogQuery};
 use gpool_wire::{JobCreate, JobPatch};

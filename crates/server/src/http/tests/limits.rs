@@ -14,7 +14,7 @@ use super::rig::{ANA, BO, Rig, me, raw, request};
 use crate::http::accept::Patience;
 use crate::limits::Limits;
 
-/// Gives others a tenth of what they get in earnest, and less.
+/// Time limits of a tenth of the real ones, or less.
 pub const SHORT: Patience = Patience {
     headers: Duration::from_millis(300),
     body: Duration::from_millis(500),
@@ -113,7 +113,7 @@ fn half_a_request_is_answered_with_a_time_out() {
     half.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ").unwrap();
     let said = rest(&mut half);
     assert!(said.starts_with("HTTP/1.1 408") && said.contains("GP0110"), "{said:?}");
-    // Who asks nothing is let go without a word: it may be about to ask.
+    // A silent connection is closed without an answer: a request may be on its way.
     let mut silent = UnixStream::connect(&socket).unwrap();
     assert_eq!(rest(&mut silent), "");
     let mut kept = UnixStream::connect(&socket).unwrap();
@@ -161,7 +161,7 @@ fn a_watcher_that_does_not_read_is_let_go_and_goes_on_later() {
     let lines = "{\"command\":[\"true\"]}\n".repeat(5000);
     client.submit_many(&mut lines.as_bytes(), None).unwrap();
     rig.until("all have ended", || client.status().unwrap().jobs_ended == 5000);
-    // It has nothing to do with the server any more: what was buffered comes, then the end.
+    // The server has closed the connection: buffered bytes come, then the end.
     let ended = Instant::now() + SHORT.answer * 2;
     rig.until("it was let go", || Instant::now() > ended);
     let said = rest(&mut stream);

@@ -1,4 +1,4 @@
-//! Pages of lists, however large what they list is, and reads that take time.
+//! Pages of long lists, and slow reads.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;

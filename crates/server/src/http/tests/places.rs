@@ -128,7 +128,7 @@ fn what_is_no_file_of_the_jobs_user_is_not_read() {
     symlink(&trap, &run).unwrap();
     assert!(failing(&mut rig, LogStream::Stdout));
     std::fs::remove_file(&run).unwrap();
-    // A second name for a file of somebody else, which only root can make ready here.
+    // A hard link to another user's file; only root can prepare that here.
     let theirs = rig.folder.path().join("theirs");
     std::fs::write(&theirs, "hush").unwrap();
     let given = std::os::unix::fs::chown(&theirs, Some(me() + 1), None);
@@ -148,7 +148,7 @@ fn the_last_lines_of_a_file_without_end_are_looked_for_near_its_end() {
     client.submit(&sleep, None).unwrap();
     let path = rig.log("1", "stdout");
     let file = std::fs::File::create(&path).unwrap();
-    // It takes no room: what was never written reads as zeros.
+    // The file is sparse: it takes no disk space.
     let length = 1 << 43;
     if let Err(error) = file.set_len(length) {
         eprintln!("SKIPPED: this file system takes no large file: {error}");

@@ -35,7 +35,7 @@ use crate::post::{Keys, NotifySettings, Post};
 use crate::reads::Reads;
 use crate::recovery::Found;
 
-/// The user whose server it is, and two others.
+/// The user that runs the server, and two others.
 pub const OWNER: u32 = 1000;
 pub const ANA: u32 = 1001;
 pub const BO: u32 = 1002;
@@ -132,7 +132,7 @@ impl Rig {
         });
     }
 
-    /// A socket on which everybody is that user.
+    /// A socket on which every client is that user.
     pub fn socket(&mut self, uid: u32) -> PathBuf {
         self.patient_socket(uid, Patience::default())
     }
@@ -179,7 +179,7 @@ impl Rig {
         self.runtime.block_on(crate::output::remove_due(&self.handle, Millis::ZERO)).unwrap()
     }
 
-    /// Removes environments whose last use is that long ago, and says how many.
+    /// Removes environments that were last used longer ago than `keep`; returns their number.
     pub fn remove_environments(&self, keep: Duration) -> usize {
         self.runtime.block_on(crate::environments::look(&self.handle, keep)).unwrap()
     }
@@ -203,7 +203,7 @@ impl Drop for Rig {
     }
 }
 
-/// The user that these tests run as: whose files are found below the state folder.
+/// The user that these tests run as, the owner of the files below the state folder.
 pub fn me() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -240,7 +240,7 @@ pub fn request(method: &str, path: &str, body: &str) -> String {
     )
 }
 
-/// Starts what it is told to, ends `true` at once and everything else when it is told to.
+/// An agent that starts tasks on order, ends `true` at once and other tasks on order.
 fn pretender(inputs: mpsc::Sender<Input>) -> SendOrder {
     Box::new(move |node, order| {
         let report = |report| drop(inputs.send(Input::Report(node.clone(), report)));

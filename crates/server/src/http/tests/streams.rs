@@ -1,4 +1,4 @@
-//! Events and logs: what is sent while it happens, and where a reader goes on.
+//! Events and logs: live streams, and the position at which a reader resumes.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;

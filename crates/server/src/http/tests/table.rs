@@ -81,7 +81,7 @@ fn each_role_gets_what_the_table_says() {
     let (status, _, body) = raw(&admin, &request("POST", "/api/v1/projects", project));
     assert_eq!(status, 200, "{body}");
     for row in ROUTES {
-        // Its answer has no end, and it asks nobody who they are.
+        // Its answer has no end, and it needs no identity.
         if row.path.ends_with("/events") {
             continue;
         }
