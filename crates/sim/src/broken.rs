@@ -31,7 +31,7 @@ invariants! {
     DeviceUsedTwice "I1-device";
     /// The state does not contradict itself.
     State "I1-state";
-    /// A job whose submission was answered exists, or has ended.
+    /// A job with an answered submission exists, or has ended.
     JobLost "I2-lost";
     /// A number is given to one job.
     NumberReused "I2-number";
@@ -45,7 +45,7 @@ invariants! {
     SignalledTwice "I3-signal";
     /// A job that has ended has no program that runs.
     EndedAlive "I7-alive";
-    /// What is said of an end is what happened.
+    /// The reported end of a job is the true one.
     EndUntrue "I8-end";
     /// A time limit ends a program.
     LimitPassed "I8-limit";
@@ -53,25 +53,25 @@ invariants! {
     Term "I9-term";
     /// The same inputs do the same again.
     Replay "I10-replay";
-    /// What is durable is what was committed, in order, and nothing else.
+    /// The durable state is exactly the commits, in order.
     Store "I10-store";
-    /// Nothing is said or ordered before what it rests on is durable.
+    /// No answer or order leaves before the state behind it is durable.
     TooEarly "P-durable";
-    /// Nobody starts on what is kept for others, or emptied.
+    /// No job starts on capacity that is reserved for others, or drained.
     Reserved "E1-reserved";
-    /// What a user was told to be done stays done.
+    /// An answered change stays.
     Undone "P-undone";
-    /// What was to be told of a job is told, or still waits to be.
+    /// Each notification about a job is delivered, or still in the outbox.
     Untold "P-told";
     /// No plan breaks an invariant.
     Alert "E7-alert";
-    /// Whom work is taken back for claims what that leaves until he starts on it.
+    /// The beneficiary of an eviction claims the devices until it starts on them.
     Taken "E7-taken";
     /// A second cycle does nothing.
     SecondCycle "E5-cycle";
     /// Nothing waits that fits, and each wait has its reason.
     Waits "E6-waits";
-    /// Nobody who comes after it delays a planned start, and nothing that is not written down.
+    /// Later jobs never delay a planned start; only documented reasons do.
     Planned "E9-planned";
     /// The order in which records are loaded changes no plan.
     LoadOrder "E8-order";
@@ -83,7 +83,7 @@ invariants! {
     Panic "panic";
 }
 
-/// What was broken first.
+/// The first broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
     /// Which invariant.

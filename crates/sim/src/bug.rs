@@ -16,7 +16,7 @@ macro_rules! bugs {
             /// Every one.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// What is wrong.
+            /// Returns a description of the bug.
             #[must_use]
             pub fn what(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),*)),* }
@@ -52,7 +52,7 @@ bugs! {
     StopLost;
     /// Acknowledgements never arrive.
     AcknowledgeLost;
-    /// What is acknowledged is not what was reported, but any later launch.
+    /// An acknowledgement covers not the reported launch but any later one.
     AcknowledgeTooMuch;
     /// An order reaches an agent that was started after it was made.
     OrderToLaterAgent;
@@ -66,19 +66,19 @@ bugs! {
     ClaimDropped;
     /// An agent answers before it has looked at the claims.
     AnswerTooEarly;
-    /// An agent says that a task has ended when it was told to end.
+    /// An agent reports the end of a task as soon as it gets the order to end it.
     EndTooEarly;
-    /// A reboot is not told.
+    /// A reboot is not reported.
     RebootUnnoticed;
     /// Exit codes 0 and 1 are swapped.
     ExitSwapped;
-    /// The end of a task is told once, and then never again.
+    /// The end of a task is reported once and never repeated.
     EndToldOnce;
-    /// A refusal is told as a launch under way.
+    /// A refusal is reported as a launch under way.
     RefusalHidden;
     /// Devices are not asked before a launch.
     CheckSkipped;
-    /// Changes of devices are told once, and then never again.
+    /// Changes of devices are reported once and never repeated.
     InventoryOnce;
     /// A signal is sent twice.
     SignalTwice;
@@ -96,11 +96,11 @@ bugs! {
     OutboxForgotten;
     /// Reservations are forgotten by a restart.
     ReservationForgotten;
-    /// Nobody looks ahead: whatever fits at once starts, whoever waits for its place.
+    /// There are no planned starts: any job that fits now starts.
     StartsUnplanned;
     /// A late inventory is taken for a new one.
     InventoryUnordered;
-    /// What is agreed with projects holds for nobody.
+    /// Quotas of projects have no effect.
     SharesIgnored;
     /// Projects are forgotten by a restart.
     ProjectForgotten;
@@ -108,13 +108,13 @@ bugs! {
     GuaranteeForgotten;
     /// Which pool a node was put into is forgotten by a restart.
     PoolForgotten;
-    /// Who claims what others leave is put back by a restart, while they leave.
+    /// A restart requeues a job with claims while their victims are still ending.
     ClaimForgotten;
-    /// Who claims what others leave no longer waits for them after a restart.
+    /// After a restart, a job with claims starts without waiting for their victims.
     ClaimNotAwaited;
-    /// Work is taken back, and nobody starts on what it leaves.
+    /// Jobs are preempted, and no job starts on their devices.
     TakenForNobody;
-    /// Who is to have what others hold is started on it at once, and they stay.
+    /// A job starts on the devices of its victims at once, and the victims stay.
     VictimStays;
     /// The scheduler's plan is wrong, and no job can be named for it.
     PlanWrong;
@@ -123,8 +123,8 @@ bugs! {
 }
 
 impl Bug {
-    /// Those that need so many things to meet that no seed can be expected to bring them about:
-    /// they are found by exploring the protocol in full.
+    /// Bugs that need a coincidence too rare for random seeds; exploring the protocol in full finds
+    /// them.
     pub const FOR_EXPLORING: &'static [Self] = &[Self::LaunchesNotAwaited];
 
     /// Bugs that break no promise: the server survives them.
@@ -137,7 +137,7 @@ impl Bug {
 }
 
 impl Bug {
-    /// Whether a record survives a restart, and what is left of it.
+    /// Whether a record survives a restart; it may be changed by it.
     pub(crate) fn keeps(self, record: &mut Record) -> bool {
         match (self, record) {
             (Self::OutboxForgotten, Record::Delivery(_))

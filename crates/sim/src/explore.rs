@@ -10,12 +10,12 @@ use crate::happening::{Happening, Kind};
 use crate::machine::Claim;
 use crate::sim::Sim;
 
-/// What has to happen sooner or later, for each node.
+/// The events that each node has to go through sooner or later.
 const WORK: [Kind; 6] =
     [Kind::Order, Kind::Report, Kind::Check, Kind::Claim, Kind::Start, Kind::Exit];
 
 impl Sim {
-    /// What can happen now without anything going wrong, each in every way that differs.
+    /// Returns the events that can happen now without a fault, with all distinct parameters.
     #[must_use]
     pub fn possible_work(&self) -> Vec<Happening> {
         let mut possible = Vec::new();

@@ -1,5 +1,5 @@
-//! What happens next, drawn from a swarm: only what can happen now, each kind as often as the
-//! swarm wants it.
+//! Draws the next event of a swarm: one that can happen now, with the swarm's frequency of its
+//! kind.
 
 use crate::happening::{Happening, Kind};
 use crate::rng::Rng;
@@ -153,7 +153,7 @@ impl Generator {
                 let at = orphan.and_then(|job| sim.live_jobs().iter().position(|it| *it == job));
                 let (user, any) = (self.user(), self.any());
                 match at {
-                    // By an admin, who may.
+                    // By an admin, with the right to do it.
                     Some(at) => vec![0, i64::try_from(at).expect("few"), self.deaf()],
                     None => vec![user, any, self.deaf()],
                 }
@@ -188,7 +188,7 @@ impl Generator {
         })
     }
 
-    /// What becomes of what is sent between server, agents and users.
+    /// Draws the fate of messages between server, agents and users.
     fn of_messages(&mut self, sim: &Sim, kind: Kind) -> Option<Vec<i64>> {
         Some(match kind {
             Kind::Order | Kind::RepeatOrder | Kind::LoseOrder => {
@@ -283,7 +283,7 @@ impl Generator {
         }
     }
 
-    /// What is agreed with a project: the next that is made, or any.
+    /// Draws the quota of a project: of the next new one, or of any.
     fn project(&mut self, at: Option<u64>) -> Vec<i64> {
         let most = self.swarm.cluster.nodes.iter().map(|node| node.devices).sum::<u64>();
         let rng = &mut self.projects;
@@ -394,8 +394,8 @@ impl Generator {
     }
 }
 
-/// How often a kind is drawn now. While a launch is under way an agent is killed more often, and
-/// what it was about cancelled; a shepherd that has lost its agent takes its time.
+/// How often a kind is drawn now. During a launch, kills of its agent and cancellations of its job
+/// are more frequent; a shepherd without an agent acts more rarely.
 fn haste(sim: &Sim, kind: Kind, weight: u64) -> u64 {
     let is_launching = |m: usize| can_check(sim, m) || !sim.machines[m].forked.is_empty();
     match kind {

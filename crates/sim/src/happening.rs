@@ -1,6 +1,6 @@
-//! What can happen, as data and as a line of text: a word and named numbers. A number that picks
-//! one of several is taken modulo how many there are, and what cannot happen does nothing, so that
-//! every list of happenings means something in every cluster: what shrinking rests on.
+//! The events of a simulated run, as data and as a line of text: a word and named numbers. A number
+//! that picks one of several is taken modulo their count, and an event that cannot happen does
+//! nothing. So every list of events is valid in every cluster, as shrinking needs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -41,7 +41,7 @@ macro_rules! kinds {
                 match self { $(Self::$name => &[$($argument),*]),* }
             }
 
-            /// What it is to the drawing of a swarm.
+            /// Returns the role that decides how often a swarm draws it.
             #[must_use]
             pub fn role(self) -> Role {
                 match self { $(Self::$name => Role::$role),* }
@@ -71,11 +71,11 @@ kinds! {
     Edit "edit" ["user" "job" "priority" "version" "deaf"] Wish 4;
     /// A user puts a job that runs back.
     Requeue "requeue" ["user" "job" "hold" "deaf"] Wish 4;
-    /// A user changes a time limit, to so many seconds; 0 is none.
+    /// A user changes a time limit, in seconds; 0 is none.
     Extend "extend" ["user" "job" "limit" "deaf"] Wish 8;
     /// A user sends a signal.
     Signal "signal" ["user" "job" "signal" "deaf"] Wish 4;
-    /// A user who has no answer to a submission with a key asks again.
+    /// A user repeats an unanswered submission under its key.
     Retry "retry" ["pick" "deaf"] Work 12;
     /// A user lets elements of an array that ended run again.
     Again "again" ["user" "job" "deaf"] Wish 6;
@@ -84,7 +84,7 @@ kinds! {
     /// An admin changes how devices are chosen.
     Strategy "strategy" ["which"] Wish 1;
 
-    /// An admin keeps devices or a node for somebody: for nobody, a job, or users.
+    /// An admin reserves devices or a node, for users, for a job, or for maintenance.
     Reserve "reserve" ["node" "device" "gpus" "whom" "user" "in" "long" "every" "then"] Wish 4;
     /// An admin ends a reservation.
     Unreserve "unreserve" ["pick"] Wish 3;
@@ -92,9 +92,9 @@ kinds! {
     Drain "drain" ["node" "device" "in" "then"] Wish 2;
     /// An admin gives a node work again.
     Undrain "undrain" ["node"] Wish 3;
-    /// An admin says what is agreed with a project, which is made if it is not there: 0 is the one
-    /// of jobs that name none. Amounts are halves of a GPU plus 2, 1 is no bound, 0 nothing said.
-    /// The part is a model, or a pool; 0 is none.
+    /// An admin sets the quota of a project, which is created if needed; 0 is the default project.
+    /// Amounts are halves of a GPU plus 2; 1 is no limit, 0 is unset. The part is a model or a
+    /// pool; 0 is none.
     Project "project" ["which" "parent" "gpus" "limit" "weight" "priority" "safe" "own" "cpus"
         "preemptible" "part" "part_gpus" "part_limit"] Wish 4;
     /// An admin takes a project away.
@@ -114,7 +114,7 @@ kinds! {
     Persist "persist" [] Work 20;
     /// The server hears from its store.
     Hear "hear" [] Work 60;
-    /// A message about a job is answered: 0 and 1 it is taken, 2 nobody takes it, 3 it is refused.
+    /// A message about a job is answered: 0 and 1 accept it, 2 is no answer, 3 refuses it.
     Send "send" ["pick" "becomes"] Work 15;
     /// An agent hears whether the devices of a task may be used.
     Check "check" ["node" "pick"] Work 90;
@@ -141,9 +141,9 @@ kinds! {
     RepeatOrder "repeat-order" ["node" "pick"] Fault 20;
     /// A report arrives and stays on its way, to arrive again.
     RepeatReport "repeat-report" ["node" "pick"] Fault 20;
-    /// An order arrives so much later.
+    /// An order arrives late, by that number of milliseconds.
     DelayOrder "delay-order" ["node" "pick" "ms"] Fault 10;
-    /// A report arrives so much later.
+    /// A report arrives late, by that number of milliseconds.
     DelayReport "delay-report" ["node" "pick" "ms"] Fault 10;
     /// Orders to a node are lost from now on, or no longer.
     CutOrders "cut-orders" ["node" "on"] Fault 5;
@@ -154,26 +154,26 @@ kinds! {
     FailCommit "fail-commit" [] Fault 6;
     /// The disk of the server is full, or no longer.
     Disk "disk" ["full"] Fault 2;
-    /// The server is killed; so many of the commits on their way become durable.
+    /// The server is killed; that number of the commits under way become durable.
     KillServer "kill-server" ["durable"] Fault 8;
-    /// The server is killed after so many more effects.
+    /// The server is killed after that number of further effects.
     DoomServer "doom-server" ["effects"] Fault 8;
-    /// The server is told to stop: it starts nothing more and ends when all is durable.
+    /// The server gets the order to stop: it starts no more jobs and ends when all is durable.
     StopServer "stop-server" [] Fault 6;
     /// An agent is killed.
     KillAgent "kill-agent" ["node"] Fault 8;
-    /// An agent is killed after so many more acts.
+    /// An agent is killed after that number of further actions.
     DoomAgent "doom-agent" ["node" "acts"] Fault 8;
     /// A shepherd is killed, claimed or not.
     KillShepherd "kill-shepherd" ["node" "pick"] Fault 150;
     /// A task's program cannot be started.
     FailStart "fail-start" ["node" "pick"] Fault 20;
-    /// A node is restarted; of its claims and its ledger of what is over some are lost.
+    /// A node reboots; some of its claims and of its records of ended tasks are lost.
     Reboot "reboot" ["node" "lost" "forgotten"] Fault 2;
-    /// Something becomes of a device: 0 it is well, 1 it reports a fault, 2 it is gone, 3 it hangs,
-    /// 4 somebody else uses it.
+    /// A device changes: 0 it is healthy, 1 it reports a fault, 2 it is gone, 3 it hangs, 4 another
+    /// program uses it.
     Device "device" ["node" "device" "becomes"] Fault 16;
-    /// Something becomes of a device that a task is about to be launched on, as above.
+    /// A device changes on which a task is about to be launched, as above.
     Snatch "snatch" ["node" "pick" "becomes"] Fault 150;
     /// A wall clock jumps: 0 the server's, others the nodes'.
     Jump "jump" ["clock" "ms"] Fault 2;

@@ -7,17 +7,17 @@
 //! agents and shepherds are killed between any two of their acts; machines restart and forget what
 //! was not on disk; devices fail, hang and are taken by others; wall clocks jump.
 //!
-//! After everything that happens it is checked that nothing contradicts itself, and that what
-//! everybody was told is what is: see [`Invariant`]. At the end faults cease and nothing that lives
-//! is restarted; then within ten minutes of virtual time everything that can end has to end.
+//! After each event the invariants are checked, and the promises to users: see [`Invariant`]. At
+//! the end faults cease and live processes are not restarted; then all work that can end has to end
+//! within ten minutes of virtual time.
 //!
 //! # How to read a failure
 //!
-//! `cargo xtask sim` prints the invariant, what exactly was found, the seed with its [`Swarm`], and
-//! the run made small, as a file below `crates/sim/scenarios` ([`Scenario`]). Read the small run
-//! first: it has rarely more than thirty lines. `cargo xtask sim replay FILE --verbose` prints
-//! beside each line what the state machine answered to it. Then ask which side is wrong: the
-//! product, or what stands around it here. What stays in that folder is played by a test.
+//! `cargo xtask sim` prints the invariant, the finding, the seed with its [`Swarm`], and the shrunk
+//! run, as a file below `crates/sim/scenarios` ([`Scenario`]). Read the shrunk run first: it rarely
+//! has more than thirty lines. `cargo xtask sim replay FILE --verbose` prints the answers of the
+//! state machine beside each line. Then decide which side is wrong: the product, or the simulation
+//! around it. A test plays the files that stay in that folder.
 //!
 //! That the checks can fail is itself checked: each [`Bug`] is planted in turn and must be found.
 

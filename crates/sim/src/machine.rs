@@ -18,11 +18,11 @@ pub(crate) enum Real {
     Faulty,
     Gone,
     Hung,
-    /// Somebody else uses it, since then.
+    /// Another program uses it, since then.
     Taken(Timestamp),
 }
 
-/// Why a program was told to end.
+/// Why a program was ordered to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     Told,
@@ -37,7 +37,7 @@ pub(crate) struct Forked {
     /// Which agent forked it.
     pub by: u32,
     pub stop: Option<Millis>,
-    /// Another time limit that it was told.
+    /// A new time limit that it received.
     pub limited: Option<(Generation, Option<Millis>)>,
 }
 
@@ -66,11 +66,11 @@ pub(crate) struct Agent {
     pub number: u32,
     pub converge: Converge,
     pub sequence: u64,
-    /// Tasks whose devices are being asked.
+    /// Tasks with devices that are being checked.
     pub asked: BTreeMap<TaskId, Box<TaskOrder>>,
     /// The devices as they were reported last.
     pub said: Vec<Device>,
-    /// It is killed after so many more acts.
+    /// It is killed after that number of further actions.
     pub acts_left: Option<u64>,
     /// The newest term that it has seen.
     pub term: gpool_model::Term,
@@ -103,10 +103,10 @@ pub(crate) struct Machine {
     /// How far its clock is from true time.
     pub skew: i64,
     pub claims: BTreeMap<TaskId, Claim>,
-    /// Claims of what is over, moved away.
+    /// Claims of ended tasks, moved away.
     pub records: BTreeMap<TaskId, Claim>,
     pub forked: Vec<Forked>,
-    /// The ledger of what is over.
+    /// The record of ended tasks.
     pub done: Vec<TaskId>,
     pub agent: Option<Agent>,
     pub n_agents: u32,
@@ -173,18 +173,18 @@ impl Machine {
         slots.filter(|uuid| !is_well(uuid)).cloned().collect()
     }
 
-    /// Whether anybody has ever claimed a task.
+    /// Whether a shepherd has ever claimed the task.
     pub fn is_claimed(&self, task: TaskId) -> bool {
         self.claims.contains_key(&task) || self.records.contains_key(&task)
     }
 
-    /// Claims whose program runs.
+    /// Returns the claimed tasks with a running program.
     pub fn running(&self) -> Vec<TaskId> {
         let running = self.claims.iter().filter(|(_, claim)| claim.is_running());
         running.map(|(task, _)| *task).collect()
     }
 
-    /// Claims whose shepherd has not started the program yet.
+    /// Returns the claimed tasks without a started program.
     pub fn unstarted(&self) -> Vec<TaskId> {
         let unstarted = self.claims.iter().filter(|(_, claim)| claim.is_unstarted());
         unstarted.map(|(task, _)| *task).collect()

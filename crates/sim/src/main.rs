@@ -57,7 +57,7 @@ fn one(arguments: &Arguments, seed: u64) -> anyhow::Result<bool> {
     failed(arguments, &swarm, &outcome)
 }
 
-/// Runs all seeds, each thread the next one that nobody has.
+/// Runs all seeds; each thread takes the next free one.
 fn many(arguments: &Arguments) -> anyhow::Result<bool> {
     let begun = Instant::now();
     let next = AtomicU64::new(0);

@@ -70,19 +70,19 @@ impl Link {
         orders.chain(self.late_reports.keys().next()).map(|(at, _)| *at).min()
     }
 
-    /// Late orders whose time has come.
+    /// Returns the late orders that are due.
     pub fn due_orders(&mut self, now: u64) -> Vec<Sent> {
         let later = self.late_orders.split_off(&(now + 1, 0));
         std::mem::replace(&mut self.late_orders, later).into_values().collect()
     }
 
-    /// Late reports whose time has come.
+    /// Returns the late reports that are due.
     pub fn due_reports(&mut self, now: u64) -> Vec<Said> {
         let later = self.late_reports.split_off(&(now + 1, 0));
         std::mem::replace(&mut self.late_reports, later).into_values().collect()
     }
 
-    /// What is late is as fast as anything from now on.
+    /// Delivers late messages without further delay.
     pub fn hasten(&mut self) {
         self.orders.extend(std::mem::take(&mut self.late_orders).into_values());
         self.reports.extend(std::mem::take(&mut self.late_reports).into_values());

@@ -8,7 +8,7 @@ use gpool_sim::{Broken, Bug, Kind, Role, Totals, find};
 
 use crate::arguments::Arguments;
 
-/// A planted bug, with the seeds that it took and what it broke, if it was found.
+/// A planted bug, with the number of seeds and the broken invariant if it was found.
 type Finding = (Bug, Option<(u64, Broken)>);
 
 /// How many seeds are run at once.

@@ -42,7 +42,7 @@ impl Rng {
         least + self.below(most - least + 1)
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true in `n` of a hundred cases.
     pub fn percent(&mut self, n: u64) -> bool {
         self.below(100) < n
     }

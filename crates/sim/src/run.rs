@@ -14,9 +14,9 @@ use crate::swarm::{Cluster, Swarm};
 pub struct Outcome {
     /// What happened, to do it again.
     pub happenings: Vec<Happening>,
-    /// What was broken first.
+    /// The first broken invariant.
     pub broken: Option<Broken>,
-    /// What it consisted of.
+    /// The counts of its events.
     pub totals: Totals,
     /// A line for each happening and each effect, if they were asked for.
     pub trace: Vec<String>,
@@ -80,7 +80,8 @@ fn carry_on(
     Outcome { happenings, broken, totals: sim.totals().clone(), trace: sim.trace().to_vec() }
 }
 
-/// After how many seeds a planted bug is found, and what it breaks; `None` if it is not.
+/// Returns the number of seeds after which a planted bug is found, and the broken invariant; `None`
+/// if it is not found.
 #[must_use]
 pub fn find(bug: Bug, from: u64, most: u64) -> Option<(u64, Broken)> {
     (1..=most).find_map(|n| {

@@ -1,4 +1,4 @@
-//! A failing run made small: what is not needed to break the same invariant is left out.
+//! Shrinks a failing run: leaves out the events that are not needed to break the same invariant.
 
 use crate::broken::Invariant;
 use crate::bug::Bug;

@@ -45,9 +45,9 @@ pub struct Sim {
     pub(crate) askings: Vec<Asking>,
     pub(crate) watch: Watch,
     pub(crate) post: Post,
-    /// How many actions agents were told by their brains.
+    /// Number of actions that the agents' logic has returned.
     pub(crate) n_actions: u64,
-    /// The newest agent of each node of which a report arrived.
+    /// The newest agent incarnation of each node with a received report.
     heard: Vec<u32>,
     pub(crate) totals: Totals,
     pub(crate) broken: Option<Broken>,
@@ -55,32 +55,32 @@ pub struct Sim {
     pub(crate) trace: Option<Vec<String>>,
 }
 
-/// What really happened, and what was promised.
+/// The true events, and the promises to users.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watch {
     /// Every program that was ever started.
     pub runs: BTreeMap<TaskId, Run>,
-    /// Who is on each device of each machine, and on which part of it.
+    /// The tasks on each device of each machine, and their parts of it.
     pub users: BTreeMap<(usize, DeviceUuid), BTreeMap<TaskId, SlotPart>>,
-    /// Jobs whose submission was answered, with the asking.
+    /// Jobs with an answered submission, with its request.
     pub acknowledged: BTreeMap<JobId, usize>,
-    /// What a submission under each key was answered.
+    /// The answer to the submission under each key.
     pub keys: BTreeMap<(u32, String), (u64, u64)>,
-    /// Jobs that somebody asked to cancel, and whether that was answered.
+    /// Jobs with a request to cancel them, and whether it was answered.
     pub cancelled: BTreeMap<JobId, bool>,
-    /// The least version of jobs whose change was answered.
+    /// The least version of each job with an answered change.
     pub versions: BTreeMap<JobId, Version>,
     /// Reservations until they are released, which was answered.
     pub reserved: std::collections::BTreeSet<gpool_model::ReservationName>,
-    /// Reservations that somebody asked to end.
+    /// Reservations with a request to end them.
     pub released: std::collections::BTreeSet<gpool_model::ReservationName>,
-    /// What is agreed with projects since that was answered, and to which pool nodes were put.
+    /// The answered settings of projects, and the pools of nodes.
     pub agreed: projects::Agreed,
-    /// Who claims what is taken back, until he has it.
+    /// The beneficiaries of evicted jobs, until they have the devices.
     pub taken: taken::Taken,
     /// Tasks that could not be launched, or lost their shepherd.
     pub unlaunched: std::collections::BTreeSet<TaskId>,
-    /// The term of the last order, and of which server.
+    /// The term of the last order, and the server that sent it.
     pub last_term: (Term, u64),
     /// The signal that is being delivered, and those that were.
     pub signal: Option<(Term, RequestId)>,
@@ -98,7 +98,7 @@ pub struct Totals {
     pub steps: u64,
     /// Requests that were answered.
     pub replies: u64,
-    /// Jobs whose submission was answered.
+    /// Jobs with an answered submission.
     pub jobs: u64,
     /// Programs that were started.
     pub starts: u64,
@@ -161,7 +161,7 @@ impl Totals {
 }
 
 impl Sim {
-    /// A cluster whose agents and server have just been started for the first time.
+    /// Returns a cluster with agents and server freshly started.
     #[must_use]
     pub fn new(cluster: &Cluster, bug: Option<Bug>) -> Self {
         let nodes = cluster.nodes.iter().enumerate();
@@ -205,7 +205,7 @@ impl Sim {
         self.trace.as_deref().unwrap_or_default()
     }
 
-    /// What was broken first.
+    /// Returns the first broken invariant.
     #[must_use]
     pub fn broken(&self) -> Option<&Broken> {
         self.broken.as_ref()

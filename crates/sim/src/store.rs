@@ -7,7 +7,7 @@ use gpool_model::{Commit, JobId, Outcome, Record, RecordKey, Revision, Seq, Term
 
 use crate::bug::Bug;
 
-/// What the server is told of a commit.
+/// The result of a commit for the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     Durable(Revision),
@@ -28,7 +28,7 @@ pub(crate) struct Store {
     pub is_full: bool,
     /// A commit failed: nothing more is taken until everything was loaded again.
     pub is_broken: bool,
-    /// Copies of earlier states, where a planted bug forgets what it called durable.
+    /// Copies of earlier states, for a planted bug that loses durable commits.
     unsynced: VecDeque<Box<Store>>,
 }
 
@@ -42,7 +42,7 @@ impl Store {
         }
     }
 
-    /// The oldest commit becomes durable, or fails; `Err` says what is wrong with it.
+    /// Makes the oldest commit durable, or fails it; `Err` describes an invalid commit.
     pub fn persist(&mut self, bug: Option<Bug>) -> Result<(), String> {
         if self.is_full && !self.in_flight.is_empty() {
             self.fail();
@@ -73,14 +73,14 @@ impl Store {
         }
     }
 
-    /// The server is gone, or starts anew: only what is durable is left.
+    /// Drops all but the durable state, because the server is gone or starts anew.
     pub fn reset(&mut self) {
         self.in_flight.clear();
         self.told.clear();
         self.is_broken = false;
     }
 
-    /// The machine of the server loses what was not synced; nothing, unless that is planted.
+    /// Loses unsynced commits with the server's machine; there are some with a planted bug only.
     pub fn lose_unsynced(&mut self) {
         if let Some(before) = self.unsynced.pop_front() {
             *self = *before;

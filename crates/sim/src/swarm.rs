@@ -1,6 +1,6 @@
-//! What one seed is about: a cluster, which faults happen in it and how often, and how much is
-//! asked of it. Each seed leaves some faults out and makes others frequent, since a run in which
-//! everything happens a little finds less than runs in which a few things happen a lot.
+//! The parameters of one seed: a cluster, its faults with their frequencies, and its load. Each
+//! seed leaves some faults out and makes others frequent: many runs with a few frequent faults find
+//! more than runs with a little of each (swarm testing, Groce et al., ISSTA 2012).
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ pub struct NodeShape {
     pub tasks: u64,
 }
 
-/// What is drawn from a seed before anything happens.
+/// The parameters drawn from a seed before the run begins.
 #[derive(Debug, Clone)]
 pub struct Swarm {
     /// The seed.
@@ -121,7 +121,7 @@ impl Swarm {
             weights,
             steps: steps.unwrap_or(drawn),
             users: rng.between(1, 4),
-            // Where nobody wants any nothing is lent.
+            // Without demand for GPUs there is nothing to lend.
             gpus_most: rng.one_of(&[0, 1, 2, 4, 8]).max(projects.min(1)),
             jobs_most: rng.one_of(&[1, 1, 2, 6]),
             arrays: rng.one_of(&[0, 0, 15, 40]),
@@ -223,7 +223,7 @@ pub(crate) fn policy(bug: Option<Bug>) -> Policy {
 /// The highest priority that users may ask for.
 pub(crate) const PRIORITY_MAX: i32 = 10;
 
-/// The policy that a cluster ought to have whose policy is this one, whatever bug is planted.
+/// Returns the policy as it should be, without the change of a planted bug.
 pub(crate) fn right(policy: &Policy) -> Policy {
     let Policy { planned_starts, share_between, .. } =
         Policy::from_preset(&policy.preset).unwrap_or_else(|_| Policy::fair());

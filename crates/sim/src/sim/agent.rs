@@ -60,7 +60,7 @@ impl Sim {
         }
     }
 
-    /// An agent that nobody has asked anything says again what the node is.
+    /// An agent without a question from a server announces its node again.
     pub(crate) fn announce(&mut self, m: usize) {
         let now = self.now;
         let Some(agent) = self.machines[m].agent.as_mut() else { return };
@@ -84,11 +84,11 @@ impl Sim {
         }
     }
 
-    /// An agent is killed. What it was asking is forgotten; shepherds and programs go on.
+    /// Kills an agent. Its pending device checks are lost; shepherds and programs go on.
     pub(crate) fn kill_agent(&mut self, m: usize) {
         if self.machines[m].agent.take().is_some() {
             self.totals.agents_killed += 1;
-            // Its connection is gone, and with it what was on its way there.
+            // Its connection is gone, with the orders under way.
             self.links[m].orders.clear();
         }
     }
@@ -196,7 +196,7 @@ impl Sim {
             Action::Limit { task, generation, limit } => {
                 seen.extend(self.limit(m, task, generation, limit));
             }
-            // No node of it can pause, so nobody is told to.
+            // No simulated node can pause, so there are no such orders.
             Action::Pause { .. } | Action::Resume { .. } => {}
             Action::Signal { task, signal } => {
                 let times = if self.bug == Some(Bug::SignalTwice) { 2 } else { 1 };
@@ -217,7 +217,7 @@ impl Sim {
         }
     }
 
-    /// Gives a task another time limit; whoever notes it says so.
+    /// Gives a task another time limit, and reports it.
     fn limit(
         &mut self,
         m: usize,
@@ -253,7 +253,7 @@ impl Sim {
         Some(Input::Limited { task, generation })
     }
 
-    /// Claims a task that was told to end, or says how it was found.
+    /// Claims a task that has an order to end, or reports its state.
     fn prevent(&mut self, m: usize, task: TaskId, generation: Generation) -> Option<Input> {
         if self.machines[m].is_claimed(task) {
             return self.adopt(m, task, generation);
@@ -292,7 +292,7 @@ impl Sim {
         Some(Input::Ended { task, end })
     }
 
-    /// What became of a task that somebody has claimed.
+    /// Returns the state of a claimed task.
     pub(crate) fn adopt(
         &mut self,
         m: usize,
@@ -329,7 +329,7 @@ impl Sim {
         let tasks: Vec<TaskId> = agent.asked.keys().copied().collect();
         let Some(task) = crate::sim::picked(&tasks, pick) else { return };
         let order = agent.asked.remove(&task).expect("it was picked from these");
-        // What was found is known before a task is refused for it.
+        // The server learns of the device's state before a task is refused for it.
         self.look(m);
         let devices = self.machines[m].unusable(&order);
         if devices.is_empty() {

@@ -36,7 +36,8 @@ impl Sim {
         }
     }
 
-    /// No program runs of which the server believes that it has ended, or longer than it may.
+    /// Checks that no program runs after the server believes that it has ended, or beyond its
+    /// limit.
     fn check_programs(&mut self) {
         let running = self.watch.runs.iter().filter(|(_, run)| run.ended.is_none());
         let mut found = None;
@@ -57,7 +58,7 @@ impl Sim {
         }
     }
 
-    /// What users were told stays so: their jobs exist, and what they changed is changed.
+    /// Checks answered requests: the jobs exist, and the changes hold.
     fn check_promises(&mut self) {
         let on_their_way = self.store.in_flight.iter().flat_map(|commit| &commit.ended);
         let leaving: BTreeSet<JobId> = on_their_way.map(EndedJob::id).collect();
@@ -71,7 +72,7 @@ impl Sim {
                 Some(world) => world.job(*id).map(|row| row.job.clone()),
                 None => self.store.job(*id),
             };
-            // While nothing is in memory, what is on its way is not yet anywhere else.
+            // Without a server in memory, jobs in commits under way are nowhere else yet.
             let is_once = job.is_some() != has_ended || (world.is_none() && job.is_some());
             if !is_once {
                 let what = format!("job {id} has ended: {has_ended}, is there: {}", job.is_some());
@@ -174,7 +175,7 @@ impl Sim {
             }
             return;
         }
-        // What is said of each task of a gang is what happened, and its own end is that of one.
+        // The end of each task of a gang is true, and the gang's end is that of one task.
         let mut whys = Vec::new();
         let mut is_one = false;
         for (rank, course) in (0..).zip(tasks) {

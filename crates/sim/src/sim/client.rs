@@ -1,4 +1,4 @@
-//! Users: what they ask, what they are answered, and what they may rely on from then on.
+//! Users: their requests, the answers, and the promises in those answers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Sim {
             }
         }
         if let Command::Retry { jobs } = &command {
-            // What was cancelled is wanted again.
+            // The cancelled job is wanted again.
             for job in jobs {
                 self.watch.cancelled.insert(JobId { element: None, ..*job }, false);
             }
@@ -72,7 +72,7 @@ impl Sim {
         self.ask(self.askings.len() - 1);
     }
 
-    /// Somebody whose submission has a key and no answer asks again.
+    /// A user repeats an unanswered submission under its key.
     fn retry(&mut self, what: &Happening) {
         let unanswered = self.unanswered();
         let Some(at) = picked(&unanswered, what.count("pick")) else { return };
@@ -218,7 +218,7 @@ impl Sim {
         server.control.world().job_rows().flat_map(own).collect()
     }
 
-    /// Notes what requests of a step did, for what may be relied on once they are answered.
+    /// Records the effects of a step's requests, which become promises once they are answered.
     pub(crate) fn note_requests(&mut self, requests: &[RequestId]) {
         let Some(server) = &self.server else { return };
         for request in requests {
@@ -267,7 +267,7 @@ impl Sim {
                         Command::Retry { jobs } => jobs.iter().any(|it| it.number == job.number),
                         _ => false,
                     };
-                    // Whoever asked first: what runs again goes on.
+                    // The order of the requests does not matter: a job that runs again goes on.
                     let stays = job != whole || !self.askings.iter().any(is_again);
                     self.watch.cancelled.insert(job, stays);
                 }
@@ -310,7 +310,7 @@ impl Sim {
         }
     }
 
-    /// Those who wait for a server that is gone will not be answered.
+    /// Drops the requests to a server that is gone: they get no answer.
     pub(crate) fn forget_pending(&mut self, server: &crate::sim::server::Server) {
         for at in server.pending.values() {
             self.askings[*at].is_deaf = false;

@@ -89,7 +89,7 @@ impl Sim {
         Some((machine.node.name.clone(), device.map(|device| device.to_string())))
     }
 
-    /// Notes what is kept until it is released, once that was answered.
+    /// Records a reservation without an end, once its creation was answered.
     pub(crate) fn note_kept(&mut self, command: &Command, reply: &Reply) {
         let (Command::Reserve { .. }, Reply::Reserved(outcome)) = (command, reply) else { return };
         let it = &outcome.reservation;
@@ -105,8 +105,8 @@ impl Sim {
         }
     }
 
-    /// Whether a job may have been ended so for something that an admin keeps or empties: what it
-    /// is said to be for was asked for with that choice.
+    /// Whether a reservation or drain may have ended the job: it was created with the choice to
+    /// cancel running jobs.
     pub(crate) fn was_displaced(&self, by: &str) -> bool {
         let ends = |consent: &Consent| consent.choice == Some(Displace::Cancel);
         self.askings.iter().any(|asking| match &asking.command {
@@ -119,7 +119,7 @@ impl Sim {
         })
     }
 
-    /// What is kept until it is released is there.
+    /// Checks that reservations without an end exist.
     pub(crate) fn check_kept(&mut self) {
         let Some(server) = self.server.as_ref().filter(|_| !self.store.is_broken) else { return };
         let world = server.control.world();
@@ -131,7 +131,7 @@ impl Sim {
     }
 }
 
-/// What starts: which attempt of which job, and since when.
+/// Returns the jobs that are starting: attempt of each job, and since when.
 pub(crate) fn starting(world: &World) -> BTreeSet<Started> {
     let start = |row: &JobRow| match &row.job.phase {
         Phase::Starting { since, .. } => Some((row.job.id, row.job.attempt, *since)),
@@ -140,21 +140,21 @@ pub(crate) fn starting(world: &World) -> BTreeSet<Started> {
     world.holding().filter_map(start).collect()
 }
 
-/// A job that one step made start on what is kept for somebody else after that step, or is emptied.
-/// What came to be kept in a later step is none of the job's business; moments do not tell that
-/// apart, for the clock of the next server may be behind.
+/// Returns a job that one step started on capacity that is reserved for other jobs, or drained,
+/// after that step. Reservations of later steps do not matter. Times can't tell that apart, because
+/// the clock of the next server may be behind.
 pub(crate) fn outsider(
     world: &World,
     now: Timestamp,
     before: &BTreeSet<Started>,
     claims: &Claims,
 ) -> Option<String> {
-    // Who claimed a place had it before.
+    // A job with a claim had the place before.
     let is_new = |(id, ..): &&Started| !claims.contains_key(id);
     for (id, ..) in starting(world).difference(before).filter(is_new) {
         let row = world.job(*id)?;
         for allocation in row.job.phase.allocations() {
-            // What is chosen by number may have been chosen anew since.
+            // The devices of a reservation by count may have been chosen anew since.
             let mut fixed = world.reservations().values().filter(|it| it.what.counted.is_none());
             let keeps = |it: &&gpool_model::Reservation| {
                 let mut slots = allocation.slots.iter();

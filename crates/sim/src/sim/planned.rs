@@ -1,5 +1,5 @@
-//! What must hold of planned starts: nobody who comes after such a job in the order takes what it
-//! needs, and it is moved to later only by something that is written down.
+//! The rules for planned starts: no job later in the queue order takes the capacity of a planned
+//! start, and it moves to a later time only for a documented reason.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::broken::Invariant;
 use crate::sim::Sim;
 use crate::swarm;
 
-/// What is known of planned starts before a step.
+/// The planned starts before a step.
 pub(crate) struct Before {
     planned: Vec<PlannedStart>,
     holding: BTreeSet<JobId>,
@@ -90,9 +90,9 @@ impl<'a> Step<'a> {
         self.order.iter().position(|other| *other == job)
     }
 
-    /// Between projects it depends on what they hold whose turn it is, and within one what a job
-    /// asks for decides whether it is lent: then only who asks for as much and comes later is after
-    /// another.
+    /// Whether `job` is after `other` in the queue order. Between projects the order depends on
+    /// their allocations, and within one the request decides whether the job borrows. There, only a
+    /// later job with the same request counts as after.
     fn is_after(&self, job: JobId, other: JobId) -> bool {
         let is_later =
             self.place(job).zip(self.place(other)).is_some_and(|(job, other)| job > other);
@@ -126,9 +126,8 @@ impl<'a> Step<'a> {
                 || projects.values().any(|it| !it.is_open()))
     }
 
-    /// A job with a planned start that could start earlier if nobody who comes after it had
-    /// started in this step. Who has a planned start is told by the policy that the cluster ought
-    /// to have.
+    /// Returns a job with a planned start that could start earlier if no later job had started in
+    /// this step. The policy without planted bugs decides which jobs have planned starts.
     fn delayed(&self) -> Option<String> {
         if self.started.is_empty() {
             return None;
@@ -189,17 +188,16 @@ impl<'a> Step<'a> {
         };
         let is_of_job = |key: &RecordKey| matches!(key.kind, RecordKind::Job | RecordKind::JobSpec);
         let mut changed = commit.into_iter().flat_map(|commit| &commit.records);
-        // Whose turn it is depends on all that projects hold and want.
+        // The order between projects depends on all their allocations and demand.
         let is_anothers_turn = self.is_shared() && changed.any(|it| is_of_job(&it.key));
-        // What is kept for somebody begins and ends with time.
+        // Reservations begin and end with time.
         is_anothers_turn
             || !self.world.reservations().is_empty()
             || self.world.holding().any(is_late)
             || records.into_iter().any(is_cause)
     }
 
-    /// Whether a job that changed holds something, and not since this step as one of those who come
-    /// after.
+    /// Whether a changed job holds capacity, except a later job that started in this step.
     fn may_be_in_the_way(&self, it: &Job, job: JobId) -> bool {
         let came_after = self.started.contains(&it.id) && self.is_after(it.id, job);
         !came_after && !it.phase.allocations().is_empty()

@@ -1,6 +1,5 @@
-//! Whoever is told of jobs: messages on their way, and what was heard. Each message that leaves
-//! must be durable, and whatever was to be told must in the end have been heard, refused, or still
-//! be in the outbox.
+//! Notifications about jobs: messages under way, and received messages. A message must be durable
+//! before it leaves, and each one must in the end be received, refused, or still in the outbox.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,14 +12,14 @@ use gpool_model::{Attempt, Event, JobId, NotifyOn, NotifyRule, Record, RecordKey
 use crate::broken::Invariant;
 use crate::sim::{Sim, picked};
 
-/// What is told of a job, whoever hears it.
+/// The content of a message about a job, for any receiver.
 type News = (JobId, Attempt, JobState);
 
-/// Messages, and who heard them.
+/// Messages, and whether they were received.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Post {
     pub under_way: Vec<Delivery>,
-    /// Heard or refused: nobody needs to send it again.
+    /// Received or refused: need not be sent again.
     settled: BTreeSet<News>,
 }
 
@@ -52,7 +51,7 @@ impl Sim {
         self.post.under_way.push(delivery);
     }
 
-    /// Somebody takes a message, does not answer, or refuses it for ever.
+    /// A receiver accepts a message, does not answer, or refuses it for ever.
     pub(crate) fn receive(&mut self, pick: u64, becomes: u64) {
         let all: Vec<usize> = (0..self.post.under_way.len()).collect();
         let Some(at) = picked(&all, pick) else { return };
@@ -69,7 +68,7 @@ impl Sim {
         self.tell_server(Event::Delivered { id: delivery.id, sent });
     }
 
-    /// What was to be told of jobs that have ended was heard, or will be.
+    /// Checks that messages about ended jobs were received, or will be.
     pub(crate) fn check_post(&mut self) {
         let waits = |record: &Record| match record {
             Record::Delivery(delivery) => Some(news(delivery)),

@@ -1,5 +1,5 @@
-//! Shepherds and programs: claiming, starting, ending, being killed, and a reboot that takes them
-//! all. What really happened is kept apart from what anybody says of it.
+//! Shepherds and programs: claims, starts, ends, kills, and reboots. The true events are recorded
+//! apart from the reports about them.
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::{EndCause, ExitStatus};
@@ -13,7 +13,7 @@ use crate::sim::agent::not_run;
 use crate::sim::{Sim, picked};
 
 impl Sim {
-    /// A shepherd that was forked claims its task, or finds that somebody has.
+    /// A forked shepherd claims its task, or finds it claimed.
     pub(crate) fn claim(&mut self, m: usize, pick: u64) {
         let machine = &mut self.machines[m];
         let all: Vec<usize> = (0..machine.forked.len()).collect();
@@ -22,7 +22,7 @@ impl Sim {
         let task = forked.order.task();
         let is_own = machine.agent.as_ref().is_some_and(|agent| agent.number == forked.by);
         if machine.is_claimed(task) && self.bug != Some(Bug::ClaimShared) {
-            // Nobody claims twice: it says so and goes.
+            // A task is claimed once: the second shepherd reports that and exits.
             if is_own {
                 self.adopt_and_tell(m, task);
             }
@@ -58,7 +58,7 @@ impl Sim {
         }
     }
 
-    /// A shepherd starts its program, or ends without, if it was told to.
+    /// A shepherd starts its program, or exits without if it has an order to end.
     pub(crate) fn start_program(&mut self, m: usize, pick: u64) {
         let Some(task) = picked(&self.machines[m].unstarted(), pick) else { return };
         let now = self.now;
@@ -123,7 +123,7 @@ impl Sim {
         self.end_program(m, task, ExitStatus::Code(code));
     }
 
-    /// A task is told to end, or runs into its limit.
+    /// A task gets the order to end, or reaches its time limit.
     pub(crate) fn begin_end(&mut self, m: usize, task: TaskId, why: Why, grace: Millis) {
         let kill_at = self.now + grace.get();
         let Some(claim) = self.machines[m].claims.get_mut(&task) else { return };
@@ -171,7 +171,7 @@ impl Sim {
         let clock = machine.clock(self.now);
         let claim = &machine.claims[&task];
         if !claim.has_shepherd {
-            // Nobody sees it.
+            // No process observes the exit.
             return self.watch_exit(task, clock, exit, false);
         }
         let why = claim.ending.map(|(why, _)| why);
@@ -187,7 +187,7 @@ impl Sim {
         self.task_ended(m, task, end);
     }
 
-    /// A program that nobody watches any more is killed.
+    /// Kills a program that has no shepherd any more.
     pub(crate) fn kill_program(&mut self, m: usize, task: TaskId) {
         let clock = self.machines[m].clock(self.now);
         self.watch_exit(task, clock, ExitStatus::Signal(9), false);
@@ -227,8 +227,7 @@ impl Sim {
         }
     }
 
-    /// The machine goes down and comes up: nothing runs any more, and of what was written last
-    /// some may be gone.
+    /// The machine reboots: no program runs any more, and some of the last writes may be lost.
     pub(crate) fn reboot(&mut self, m: usize, lost: u64, forgotten: u64) {
         self.totals.reboots += 1;
         self.kill_agent(m);
@@ -256,8 +255,8 @@ impl Sim {
         machine.done.truncate(machine.done.len().saturating_sub(forgotten));
     }
 
-    /// A program was started: nobody may have started it before, its devices must be its own, and
-    /// the server must know of it.
+    /// Checks the start of a program: it is the only start, its devices are its own, and the server
+    /// knows of it.
     fn watch_start(&mut self, task: TaskId, run: Run) {
         self.totals.starts += 1;
         if let Some(before) = self.watch.runs.get(&task) {

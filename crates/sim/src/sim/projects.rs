@@ -1,4 +1,4 @@
-//! Projects, pools and presets among what admins wish, and what must stay of what was agreed.
+//! Admins' commands about projects, pools and presets, and the promises in their answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::happening::{Happening, Kind};
 use crate::sim::{Sim, picked};
 use crate::swarm::{MODELS, PRIORITY_MAX};
 
-/// What users were told of projects and pools.
+/// The answered settings of projects and pools.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Agreed {
     /// As they were when a change of them was answered.
     projects: BTreeMap<ProjectName, Project>,
-    /// Those that somebody asked to take away, answered or not.
+    /// Projects with a request to remove them, answered or not.
     removed: BTreeSet<ProjectName>,
     /// Where nodes were put, with how many other wishes for them were not answered.
     pools: BTreeMap<NodeName, (Option<PoolName>, usize)>,
@@ -83,7 +83,7 @@ impl Sim {
         filter.kept()
     }
 
-    /// Who is charged for jobs: a project that takes some.
+    /// Returns the project to charge for a job: one that takes jobs.
     pub(crate) fn charged(&self, what: &Happening) -> ProjectName {
         let usual = name(0);
         let world = self.server.as_ref().map(|server| server.control.world());
@@ -97,7 +97,7 @@ impl Sim {
         picked(&leaves, pick).cloned().unwrap_or(usual)
     }
 
-    /// What somebody asked for may come about, answered or not.
+    /// Records a request, which may take effect whether it is answered or not.
     pub(crate) fn note_wished(&mut self, command: &Command) {
         let agreed = &mut self.watch.agreed;
         match command {
@@ -116,7 +116,7 @@ impl Sim {
         }
     }
 
-    /// Notes what was agreed, once that was answered.
+    /// Records settings, once they were answered.
     pub(crate) fn note_agreed(&mut self, command: &Command, reply: &Reply) {
         let agreed = &mut self.watch.agreed;
         match (command, reply) {
@@ -141,7 +141,7 @@ impl Sim {
         }
     }
 
-    /// What was agreed holds until something else is, and nodes are where they were put.
+    /// Checks that settings hold until they are changed, and that nodes are in their pools.
     pub(crate) fn check_agreed(&mut self) {
         let Some(server) = self.server.as_ref().filter(|_| !self.store.is_broken) else { return };
         let world = server.control.world();

@@ -1,4 +1,4 @@
-//! One life of a state machine: what was put into it and what came out, to do it again.
+//! The inputs and outputs of one state machine, to replay it.
 
 use gpool_control::Control;
 use gpool_control::replay::Replay;
@@ -46,7 +46,7 @@ impl Life {
         effects
     }
 
-    /// What was journaled is enough to do all of it again.
+    /// Checks that the journal is enough to replay all of it.
     fn replay_journal(&self, bug: Option<Bug>) -> Result<(), String> {
         let mut replay = match self.records.is_empty() {
             true => Replay::create(swarm::policy(bug)),

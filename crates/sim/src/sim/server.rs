@@ -30,10 +30,10 @@ pub(crate) struct Server {
     /// Until then nothing is tried, after a commit failed.
     pub paused_until: Option<u64>,
     pub is_stopping: bool,
-    /// It is killed after so many more effects.
+    /// It is killed after that number of further effects.
     pub effects_left: Option<u64>,
     pub last_request: RequestId,
-    /// Whom to answer: which asking each request belongs to.
+    /// The user's request that each command belongs to.
     pub pending: BTreeMap<RequestId, usize>,
     /// Effects that a planted bug lets go too early, all but those that it is about.
     held: VecDeque<(Revision, Effect)>,
@@ -47,7 +47,7 @@ impl Sim {
         Timestamp::new(self.now.saturating_add_signed(self.server_skew))
     }
 
-    /// A server takes over what is durable, under a term of its own.
+    /// Starts a server on the durable state, under a new term.
     pub(crate) fn start_server(&mut self) {
         if self.server.is_some() {
             return;
@@ -68,7 +68,7 @@ impl Sim {
         self.begin();
     }
 
-    /// A state machine over what is durable.
+    /// Loads a state machine from the durable state.
     fn load(&mut self) -> Option<(Control, Life)> {
         if self.store.revision == Revision(0) {
             let control = begun(Control::create(swarm::policy(self.bug)), self.bug);
@@ -109,7 +109,7 @@ impl Sim {
         self.step(vec![Event::ServerStarted { term, n_skipped_jobs: 0 }]);
     }
 
-    /// The server is killed; so many of the commits on their way become durable.
+    /// Kills the server; that number of the commits under way become durable.
     pub(crate) fn kill_server(&mut self, durable: u64) {
         let Some(server) = self.server.take() else { return };
         self.totals.servers_killed += 1;
@@ -126,7 +126,7 @@ impl Sim {
         self.post.under_way.clear();
     }
 
-    /// The server was told to stop and has nothing left to do.
+    /// Ends the server if it has the order to stop and no work left.
     fn end_stopped(&mut self) {
         let is_over = self.server.as_ref().is_some_and(|server| {
             server.is_stopping && server.control.durable() == server.control.revision()
@@ -185,7 +185,7 @@ impl Sim {
         }
     }
 
-    /// A commit failed: memory goes back to what is durable.
+    /// Handles a failed commit: memory goes back to the durable state.
     fn commit_failed(&mut self) {
         let paused_until = Some(self.now + Self::PAUSE);
         let Some(server) = self.server.as_mut().filter(|it| it.paused_until.is_none()) else {

@@ -1,5 +1,5 @@
-//! Faults cease, and nothing is restarted that lives: within a bound everything that can end does,
-//! and what everybody believes is what is.
+//! The end of a run: faults cease, and live processes are not restarted. Within a time limit all
+//! work that can end has to end, and server, agents and machines have to agree.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,8 @@ impl Sim {
         }
     }
 
-    /// How far the server's clock is behind what it has seen already: for so long its time stands.
+    /// How far the server's clock is behind the latest time that it has seen; its time stands still
+    /// that long.
     fn behind(&self) -> u64 {
         let held = self.server.as_ref().map(|server| server.life.clock());
         held.map_or(0, |held| held.since(self.server_clock()).get())
@@ -135,7 +136,7 @@ impl Sim {
         self.unrest().is_empty()
     }
 
-    /// What is not at rest, for people; empty if all is.
+    /// Describes the work that is not at rest; empty if all is.
     fn unrest(&self) -> String {
         let mut found = Vec::new();
         let Some(server) = &self.server else { return "there is no server".to_owned() };

@@ -1,5 +1,5 @@
-//! What must hold of work that is taken back: whom it is taken back for claims what it leaves, and
-//! nothing but somebody's wish or an end of his own takes that from him before he starts on it.
+//! The rules for preempted and reclaimed work: the beneficiary claims the devices, and keeps the
+//! claim until it starts on them, unless a user's request or its own end takes it away.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,13 @@ use gpool_world::JobRow;
 use crate::broken::Invariant;
 use crate::sim::Sim;
 
-/// Attempts that were taken back and owe nobody anything any more: who was to have what they leave
-/// has it, or gave it up.
+/// Evicted attempts with a settled claim: the beneficiary has the devices, or gave them up.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Taken {
     settled: BTreeSet<(JobId, Attempt)>,
 }
 
-/// Who claims what before a step.
+/// The claims of each job before a step.
 pub(crate) type Claims = BTreeMap<JobId, Vec<Allocation>>;
 
 impl Sim {
@@ -28,7 +27,8 @@ impl Sim {
         world.claimants().filter_map(claim).collect()
     }
 
-    /// Who claimed something before a step still does, or has it; else there is a reason.
+    /// Checks that each claim before a step still exists or was used, or that there is a reason why
+    /// not.
     pub(crate) fn check_taken(&mut self, before: &Claims, requests: &[RequestId]) {
         let Some(server) = &self.server else { return };
         let world = server.control.world();
@@ -68,7 +68,7 @@ impl Sim {
         }
     }
 
-    /// Whoever is taken back leaves for somebody who claims what he leaves.
+    /// Checks that the devices of each victim are claimed by its beneficiary.
     pub(crate) fn check_claimed(&mut self) {
         let Some(server) = self.server.as_ref().filter(|_| !self.store.is_broken) else { return };
         let world = server.control.world();
