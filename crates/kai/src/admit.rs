@@ -1,4 +1,4 @@
-//! Whether a project may have more: limits, and guarantees for what may not be taken back.
+//! Whether a project may have more: limits, and guarantees for non-preemptible jobs.
 
 use crate::board::Board;
 use crate::entitled::Entitlements;
@@ -13,7 +13,7 @@ pub(crate) struct Passed {
     pub held: i64,
     pub asked: i64,
     pub bound: i64,
-    /// The line is the guarantee, for what may not be taken back; otherwise it is the limit.
+    /// Whether the bound is the guarantee, for non-preemptible jobs; otherwise it is the limit.
     pub guarantee: bool,
 }
 
@@ -48,10 +48,10 @@ pub(crate) fn admit(
     if job.preemptible { Ok(()) } else { guaranteed(board, entitled, leaf, request) }
 }
 
-/// Whether what may not be taken back stays within what is guaranteed, with that much more.
+/// Checks that non-preemptible allocations stay within the guarantee with that much more.
 ///
 /// # Errors
-/// The first guarantee that it would pass.
+/// The first guarantee that would be exceeded.
 pub(crate) fn guaranteed(
     board: &Board<'_>,
     entitled: &Entitlements,

@@ -1,4 +1,4 @@
-//! Gives out what is free, and what is about to be: one unit of a job at a time, in order.
+//! Allocates free and soon free capacity: one unit of a job at a time, in order.
 
 use crate::cycle::{Cycle, Obstacle};
 use crate::place::{How, Lacks};
@@ -50,7 +50,7 @@ fn one(cycle: &mut Cycle<'_>, job: usize, refused: &mut [Option<Lacks>]) -> Resu
     let mark = cycle.board.mark();
     let how = How { later: false, nodes: None };
     let tried = match lacked {
-        // Limits come first; they are what is said where both keep it.
+        // Limits come first: they are the reported reason where both apply.
         Some((task, lacks)) => {
             let asked = unit::charge(&cycle.board, &tasks);
             super::admit::admit(&cycle.board, rules.entitled, rules.settings, job, asked)

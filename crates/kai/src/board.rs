@@ -1,8 +1,8 @@
-//! The counters of a cycle, and the log that takes changes back.
+//! The counters of a cycle, and the log that rolls changes back.
 //!
-//! Whatever is counted follows from where each task is, so there is one way to change anything:
-//! [`Board::set`] takes away what a task counted and adds what it counts now. To take a change
-//! back is to set the task to what it was; that cannot fail.
+//! All counters follow from the places of tasks, so there is one way to change them: [`Board::set`]
+//! subtracts a task's old contribution and adds its new one. A rollback sets the task to its old
+//! value; that cannot fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,7 +107,7 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// The shared devices that a task is on, by what they are called on its node.
+    /// Returns the shared devices of a task, by their names on its node.
     fn known_lot(
         &mut self,
         task: usize,
@@ -154,7 +154,7 @@ impl<'a> Board<'a> {
         row
     }
 
-    /// The point to which changes can be taken back.
+    /// Returns the point to which changes can be rolled back.
     pub(crate) fn mark(&self) -> usize {
         self.log.len()
     }
@@ -177,7 +177,7 @@ impl<'a> Board<'a> {
         rows
     }
 
-    /// What changed since the mark stays: those who were ended in a trial leave.
+    /// Keeps the changes since the mark: tasks evicted in the trial leave.
     pub(crate) fn commit(&mut self, mark: usize) {
         for task in self.changed(mark) {
             if self.tasks[task].state == State::Evicted {
@@ -217,8 +217,8 @@ impl<'a> Board<'a> {
         self.set(task, now);
     }
 
-    /// Gives a task a place: at once, or when those who are there have left. One that was ended in
-    /// a trial and comes back to where it was was never ended.
+    /// Places a task, at once or after the tasks there have left. A task that was evicted in a
+    /// trial and returns to its place counts as never evicted.
     pub(crate) fn put(&mut self, task: usize, at: At, later: bool) {
         let old = self.tasks[task];
         let back = old.state == State::Evicted && old.from.is_some_and(|from| self.same(from, at));
@@ -376,7 +376,7 @@ impl<'a> Board<'a> {
         free.min(self.by_free.len().saturating_sub(1))
     }
 
-    /// Whether a share may be taken from a shared device, by whether all who leave count as gone.
+    /// Whether a shared device has room for a share; `later` counts leaving tasks as gone.
     pub(crate) fn shared_fits(&self, row: usize, need: i64, later: bool) -> bool {
         let it = self.shared[row];
         let room = self.cluster.places[it.place].room;

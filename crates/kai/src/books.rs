@@ -1,5 +1,5 @@
-//! The division of shares, and the rule by which one project takes back from another, asked with
-//! the numbers of a cycle.
+//! The division into shares, and the rule for reclaims between projects, with the numbers of a
+//! cycle.
 
 use gpool_model::{Amount, Quota, Weight};
 use gpool_sched::fairshare::{
@@ -22,7 +22,7 @@ pub(crate) struct Books {
     projects: Vec<usize>,
     ledger: Ledger,
     reclaim: Reclaim,
-    /// What everybody has is written down.
+    /// Whether the recorded allocations are current.
     current: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Books {
 pub(crate) enum Barred {
     /// It would have more than its share.
     Share { project: usize, kind: Kind },
-    /// What may not be taken back would pass the guarantee.
+    /// Non-preemptible allocations would exceed the guarantee.
     Guarantee { project: usize, kind: Kind },
     /// What would go is the other's own.
     Own { project: usize },
@@ -40,7 +40,7 @@ pub(crate) enum Barred {
 }
 
 impl Books {
-    /// Divides what there is; what is asked for follows from the board.
+    /// Divides the capacity; the demand follows from the board.
     pub(crate) fn of(
         board: &Board<'_>,
         situation: &Situation,
@@ -102,12 +102,12 @@ impl Books {
         )
     }
 
-    /// What somebody has changed.
+    /// Notes that allocations changed.
     pub(crate) fn changed(&mut self) {
         self.current = false;
     }
 
-    /// Writes down what everybody has now, if that changed.
+    /// Records the current allocations, if they changed.
     pub(crate) fn write_down(&mut self, board: &Board<'_>) {
         if std::mem::replace(&mut self.current, true) {
             return;
@@ -125,10 +125,10 @@ impl Books {
         }
     }
 
-    /// Whether a project may take back at all for that much, by what was written down.
+    /// Checks whether a project may reclaim for that amount at all, by the recorded allocations.
     ///
     /// # Errors
-    /// What bars it.
+    /// The rule that forbids it.
     pub(crate) fn gate(
         &mut self,
         project: usize,
@@ -142,10 +142,10 @@ impl Books {
         result.map_err(|denied| self.barred(project, denied, &[]))
     }
 
-    /// Whether these pieces may go for that much, by what was written down.
+    /// Checks whether these pieces may be reclaimed for that amount, by the recorded allocations.
     ///
     /// # Errors
-    /// What bars it.
+    /// The rule that forbids it.
     pub(crate) fn check(
         &mut self,
         project: usize,

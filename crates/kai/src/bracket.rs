@@ -1,5 +1,5 @@
-//! Who is first among the children of each project, kept as a tournament: when one of them
-//! changes, it plays again on its way up and nobody else does.
+//! The first of each project's children, kept as a tournament tree: a changed child is compared
+//! again on its way up, and no other child is.
 
 use crate::cluster::Cluster;
 use crate::entitled::Claim;
@@ -13,15 +13,15 @@ pub(crate) struct Brackets {
     games: Vec<Game>,
 }
 
-/// The winners of a tournament: the last half are those who play, each before it is the better of
-/// two after it.
+/// The nodes of a tournament tree: the last half are the children, each earlier one is the better
+/// of two later ones.
 #[derive(Debug, Clone)]
 struct Game {
     winners: Vec<Option<usize>>,
 }
 
 impl Brackets {
-    /// Nobody has anything.
+    /// Returns a tree without entries.
     pub(crate) fn of(cluster: &Cluster) -> Self {
         let game = |members: &[usize]| {
             let size = members.len().next_power_of_two();
@@ -32,7 +32,7 @@ impl Brackets {
         Self { claims: vec![None; cluster.projects.len()], games }
     }
 
-    /// The leaf whose turn it is.
+    /// Returns the leaf that is first.
     pub(crate) fn first(&self) -> Option<usize> {
         let mut at = self.games.last()?.winners[1]?;
         while let Some(next) = self.games[at].winners[1] {

@@ -40,7 +40,7 @@ fn percent_of(bytes: i64, memory: i64) -> i64 {
     i64::try_from(parts).unwrap_or(i64::MAX / 10_000)
 }
 
-/// What a request is charged while nobody knows where it goes.
+/// Returns the charge of a request before its place is known.
 pub(crate) fn waiting_charge(request: &Request, smallest: Option<i64>) -> Amounts {
     let gpu = match &request.gpu {
         GpuAsk::None | GpuAsk::Unbooked => 0,

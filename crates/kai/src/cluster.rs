@@ -8,7 +8,7 @@ use crate::situation::{
     Amounts, DeviceMode, GpuAsk, Group, Instances, Job, Project, Request, Situation, Task,
 };
 
-/// Device memory counts in steps of so many bytes.
+/// The unit of device memory, in bytes.
 const MEMORY_STEP: i64 = 100_000_000;
 
 /// A project.
@@ -89,7 +89,7 @@ pub(crate) struct Part {
     pub parts: Vec<Self>,
 }
 
-/// Tasks of a job of which a number must run at once; sorted by name.
+/// Tasks of a job with a minimum that must run at once; sorted by name.
 #[derive(Debug)]
 pub(crate) struct SetRow {
     pub min: i64,
@@ -114,7 +114,7 @@ pub(crate) struct AskRow {
     pub request: Request,
     /// Where they may go, a row of the sites.
     pub site: Option<usize>,
-    /// What they are charged while they wait.
+    /// Their charge while they wait.
     pub charge: Amounts,
 }
 
@@ -129,7 +129,7 @@ pub(crate) struct Cluster {
     pub sets: Vec<SetRow>,
     pub tasks: Vec<TaskRow>,
     pub asks: Vec<AskRow>,
-    /// The places whose devices are given out by instance.
+    /// The places with devices that are allocated by instance.
     pub mixed: Vec<usize>,
     /// The jobs of each project.
     pub jobs_of: Vec<Vec<usize>>,
@@ -305,8 +305,8 @@ impl Cluster {
     }
 }
 
-/// The projects by name, as a tree. A project whose parents make a circle, or lead to one that
-/// does not exist, is nobody's child and at no depth.
+/// Returns the projects by name, as a tree. A project with a circle among its ancestors, or a
+/// missing ancestor, has no parent and no depth.
 fn projects(given: &[Project]) -> Vec<ProjectRow> {
     let mut order: Vec<usize> = (0..given.len()).collect();
     order.sort_by(|&a, &b| given[a].name.cmp(&given[b].name));

@@ -1,5 +1,5 @@
-//! Moves what runs, so that something fits for which enough is free, but not in one piece.
-//! Nothing is lost: a trial holds only if everybody who was ended has a place again.
+//! Moves running tasks so that a job fits that has enough free capacity, but fragmented. No work is
+//! lost: a trial succeeds only if every evicted task has a place again.
 
 use crate::admit;
 use crate::counters::State;
@@ -46,8 +46,8 @@ fn one(
     }
     let admitted = admit::admit(&cycle.board, rules.entitled, rules.settings, job, asked);
     let admitted = admitted.map_err(Obstacle::Passed);
-    // In the end everybody has what they have now, and the job its own: unless somebody loses a
-    // promise, or is charged otherwise elsewhere.
+    // In the end all tasks have their present allocations, and the job its own, unless a task loses
+    // a claim, or has another charge in its new place.
     if rules.settings.shortcuts && !cycle.promised_more && rules.cluster.charges_alike {
         admitted?;
     }

@@ -1,6 +1,6 @@
-//! What is counted in a cycle, each for itself; the board says when.
+//! The counters of a cycle; the board updates them.
 
-/// What a task does.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Pending,
@@ -45,16 +45,16 @@ pub(crate) struct TaskNow {
     pub state: State,
     /// Where it is or will be.
     pub at: Option<At>,
-    /// What it is leaving.
+    /// The place that it leaves.
     pub from: Option<At>,
-    /// Whether its project is charged.
+    /// Whether its project is charged for it.
     pub charged: bool,
-    /// What it did before it was ended in a trial.
+    /// Its state before a trial evicted it.
     pub was: State,
 }
 
-/// What is free of something, and what more will be when all have left and all claims are met:
-/// that is less than nothing under a claim on what is free.
+/// The free amount of a resource, and the further amount after all leaving tasks and claims, which
+/// is negative if there is a claim on free capacity.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Free {
     pub idle: i64,
@@ -86,7 +86,7 @@ pub(crate) enum Hold {
     Claim,
 }
 
-/// What is free on a node.
+/// The free capacity of a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NodeFree {
     pub cpu: Free,
@@ -94,7 +94,7 @@ pub(crate) struct NodeFree {
     pub slots: Free,
 }
 
-/// What is free on a place.
+/// The free capacity of a place.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PlaceFree {
     pub whole: Free,
@@ -109,7 +109,7 @@ pub(crate) struct PlaceFree {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Shared {
     pub place: usize,
-    /// What is on it, those who leave included.
+    /// The allocated amount, with leaving tasks.
     pub used: i64,
     pub leaving: i64,
     pub claimed: i64,
@@ -121,12 +121,12 @@ impl Shared {
         self.used > 0 || self.claimed > 0
     }
 
-    /// Whether all that is on it leaves, and nobody comes: it counts as a whole device.
+    /// Whether all its tasks leave and there is no claim: then it counts as a whole device.
     pub(crate) fn all_leave(self) -> bool {
         self.used > 0 && self.used == self.leaving && self.claimed == 0
     }
 
-    /// What it takes from the whole devices of its place.
+    /// Returns its use of the whole devices of its place.
     pub(crate) fn whole(self) -> Free {
         Free {
             idle: if self.used > 0 { -1 } else { 0 },

@@ -33,22 +33,22 @@ pub(crate) enum Obstacle {
     Barred(Barred),
     /// Not even with everything that is free is there enough.
     NotEnough { asked: i64, free: i64 },
-    /// One that asked for no more found nobody to give way.
+    /// Another job with no larger request found no victims.
     AsAnother { job: usize },
-    /// Nobody who could give way makes room by giving way.
+    /// No set of possible victims makes room.
     NobodyGivesWay,
 }
 
-/// What is going on.
+/// The state of a cycle.
 pub(crate) struct Cycle<'a> {
     pub rules: Rules<'a>,
     pub board: Board<'a>,
     pub books: Books,
     /// Some job that runs was promised more: if it gives way, that is free again.
     pub promised_more: bool,
-    /// Why each stage did nothing for whom, in this order.
+    /// For each job and stage without a result, the obstacle, in order.
     pub obstacles: Vec<(usize, Stage, Obstacle)>,
-    /// For each task that was ended or moved, by which stage and for which job.
+    /// For each evicted or moved task, the stage and the beneficiary.
     pub ended_for: Vec<Option<(Stage, usize)>>,
 }
 
@@ -95,8 +95,7 @@ impl Cycle<'_> {
         projects
     }
 
-    /// A job whose promises are gone leaves those who were ended for it to the one that it gave
-    /// way to.
+    /// Passes the victims of a job that lost its claims to the job that replaced it.
     fn inherit(&mut self, from: usize, to: usize) {
         let row = &self.rules.cluster.jobs[from];
         if row.sets.clone().all(|set| self.board.sets[set].claiming == 0) {

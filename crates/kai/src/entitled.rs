@@ -19,11 +19,11 @@ pub(crate) struct Entitled {
     pub limit: Bounds,
     /// In this cycle.
     pub fair: Amounts,
-    /// What it may have before others come first.
+    /// The amount that it may have before other projects go first.
     pub allowed: Bounds,
 }
 
-/// What there is and who is entitled to what.
+/// The capacity, and the shares of projects.
 #[derive(Debug)]
 pub(crate) struct Entitlements {
     pub projects: Vec<Entitled>,
@@ -35,7 +35,7 @@ pub(crate) struct Entitlements {
 pub(crate) struct Claim {
     /// What its next job would place.
     pub request: Amounts,
-    /// What it would lose to those who take from it.
+    /// The amounts that reclaims would take from it.
     pub losses: Amounts,
 }
 
@@ -90,7 +90,7 @@ impl Entitlements {
             .then(older)
     }
 
-    /// The largest part of what it may have that a project has of any quantity.
+    /// Returns the dominant share of a project: the largest fraction of its share of any quantity.
     fn dominant(&self, project: usize, has: Amounts) -> Ratio {
         let mut most = Ratio { over: 0, under: 1 };
         for (kind, allowed) in Kind::ALL.into_iter().zip(self.projects[project].allowed) {

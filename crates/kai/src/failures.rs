@@ -1,4 +1,4 @@
-//! Jobs for which nobody could give way, so that others that ask for no less are not tried.
+//! Jobs without victims, so that jobs with no smaller requests are not tried.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::cluster::Cluster;
 use crate::situation::{GpuAsk, Request};
 
-/// Those that found nobody, by project and where their tasks may go.
+/// The jobs without victims, by project and possible places.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     known: BTreeMap<Where, Vec<(usize, Vec<usize>)>>,
@@ -16,7 +16,7 @@ pub(crate) struct Failures {
 type Where = (Option<usize>, Vec<Option<usize>>);
 
 impl Failures {
-    /// One that found nobody and that a job is no easier than.
+    /// Returns a job without victims that is no harder to place than this one.
     pub(crate) fn harder(
         &self,
         cluster: &Cluster,
@@ -28,7 +28,7 @@ impl Failures {
         known.iter().find(|(_, others)| !easier(cluster, &asks, others)).map(|(job, _)| *job)
     }
 
-    /// Remembers one that found nobody.
+    /// Records a job without victims.
     pub(crate) fn remember(
         &mut self,
         cluster: &Cluster,

@@ -16,9 +16,9 @@ pub struct Outcome {
     pub decisions: Vec<Decision>,
     /// Where every task is afterwards, by job and task.
     pub tasks: Vec<Vec<TaskAfter>>,
-    /// Why jobs wait that were looked at: by stage, in the order in which they had their turn.
+    /// Why each considered job waits: by stage, in queue order.
     pub waits: Vec<Wait>,
-    /// What projects have and may have afterwards.
+    /// Allocations and shares of projects afterwards.
     pub projects: Vec<ProjectAfter>,
     /// Whole devices that are free, or will be when all have left, by node.
     pub nodes: Vec<NodeAfter>,
@@ -46,7 +46,7 @@ pub enum Change {
     Evict {
         /// The stage.
         stage: Stage,
-        /// Who gets its place; itself where it lost a part of what must run at once.
+        /// The beneficiary; the job itself if it lost a part of its minimum.
         for_job: usize,
     },
     /// It leaves and is to start there when others have left.
@@ -55,7 +55,7 @@ pub enum Change {
         to: PlacementAfter,
         /// The stage.
         stage: Stage,
-        /// Who gets its place.
+        /// The beneficiary.
         for_job: usize,
     },
 }
@@ -63,7 +63,7 @@ pub enum Change {
 /// A task afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskAfter {
-    /// What it does.
+    /// Its state.
     pub state: TaskState,
     /// Where it is or is to be.
     pub placement: Option<PlacementAfter>,
@@ -113,9 +113,9 @@ pub enum Why {
     TooFewTasks,
     /// A project would pass its limit.
     OverLimit(Line),
-    /// What a project has that may not be taken back would pass what it is guaranteed.
+    /// The project's non-preemptible allocations would exceed its guarantee.
     OverGuarantee(Line),
-    /// A project would pass its share, so it takes nothing back.
+    /// The project would exceed its share, so it may not reclaim.
     OverShare(Line),
     /// A task fits nowhere.
     NoRoom {
@@ -131,9 +131,9 @@ pub enum Why {
         /// Thousandths of GPUs that are or will be free.
         free: i64,
     },
-    /// All who could give way have no more than their part.
+    /// All projects of possible victims are within their shares.
     Own {
-        /// The project of the last that was looked at.
+        /// The project of the last one considered.
         project: usize,
     },
     /// A project would be closer to its share than the one that it takes from.
@@ -145,19 +145,19 @@ pub enum Why {
         /// Of what.
         kind: Kind,
     },
-    /// Another job that asks for no more found nobody to give way.
+    /// Another job with no larger request found no victims.
     AsAnother {
         /// That job.
         job: usize,
     },
-    /// Nobody who could give way makes room by giving way.
+    /// No set of possible victims makes room.
     NobodyGivesWay,
 }
 
 /// A line that would be passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Of which project.
+    /// The project.
     pub project: usize,
     /// Of what.
     pub kind: Kind,
@@ -172,11 +172,11 @@ pub struct Line {
 /// A project afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectAfter {
-    /// What it is entitled to in this cycle.
+    /// Its fair share in this cycle.
     pub fair: Amounts,
-    /// What it has, and will have.
+    /// Its allocations, with claims.
     pub allocated: Amounts,
-    /// The part of it that may not be taken back.
+    /// The non-preemptible part of it.
     pub fixed: Amounts,
 }
 
@@ -185,7 +185,7 @@ pub struct ProjectAfter {
 pub struct NodeAfter {
     /// Free.
     pub idle: i64,
-    /// Will be, less what is promised; less than nothing where what is free is promised.
+    /// Soon free, less the claims; negative where claims are on free capacity.
     pub releasing: i64,
 }
 
@@ -246,7 +246,7 @@ fn untouched(tasks: &[super::situation::Task]) -> Vec<TaskAfter> {
     tasks.iter().map(|task| after(task.state)).collect()
 }
 
-/// What shared devices are called: as before, or numbered in the order in which tasks are on them.
+/// Returns the names of shared devices: the old ones, or numbers in the order of their tasks.
 fn named(cycle: &Cycle<'_>, names: &[Option<String>]) -> BTreeMap<usize, SharedAfter> {
     let mut named = BTreeMap::new();
     let mut fresh = 0;

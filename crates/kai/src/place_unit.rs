@@ -26,8 +26,8 @@ pub(crate) fn place_unit(
     Ok(())
 }
 
-/// Where a part of what must run at once has to wait for others to leave, everybody waits who was
-/// given a place since the mark.
+/// If a part of the gang's minimum has to wait for victims, all tasks placed since the mark wait
+/// with it.
 pub(crate) fn wait_together(board: &mut Board<'_>, job: usize, mark: usize) {
     let row = &board.cluster.jobs[job];
     let waits = row.sets.clone().any(|set| {

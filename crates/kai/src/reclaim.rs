@@ -1,4 +1,4 @@
-//! Takes back what other projects have beyond their part, for a project that is below its own.
+//! Reclaims over-quota resources of other projects, for a project below its own share.
 
 use std::collections::BTreeMap;
 
@@ -74,11 +74,12 @@ fn one(
     solved
 }
 
-/// Why no trial can hold: somebody has to leave, as too little is free even if all are moved, and
-/// of no project may anything be taken. Said before anybody is looked for, as looking is dear.
+/// Returns the reason why no trial can succeed: some task has to leave, because too little is free
+/// even if all tasks move, and no project may lose anything. Checked before the search for victims,
+/// which is expensive.
 ///
-/// A project from which nothing at all may be taken can't give a first piece either, in whatever
-/// company: what goes from others only brings its side closer to its part.
+/// A project that may lose nothing can't give a first piece together with others either: pieces of
+/// others only bring its side closer to its share.
 fn hopeless(
     cycle: &mut Cycle<'_>,
     solver: &Solver,
@@ -111,7 +112,7 @@ fn hopeless(
     Some(last)
 }
 
-/// Whether those who lost something may lose it: by what everybody had when the search began.
+/// Whether the victims' projects may lose these tasks, by the allocations at the search's begin.
 fn holds(
     cycle: &mut Cycle<'_>,
     job: usize,
@@ -137,9 +138,9 @@ fn holds(
     cycle.books.check(leaf, preemptible, asked, &taken).map_err(Obstacle::Barred)
 }
 
-/// What leaves, by project and in the order in which it is looked at: of each job first one task
-/// after the other beyond as many of a set as must run at once, then all others together. Those
-/// who have another place do not leave.
+/// Returns the amounts that leave, by project, in the order of the check: for each job first the
+/// tasks beyond the minimum of their set one by one, then all others together. Tasks with another
+/// place do not leave.
 fn taken(cycle: &Cycle<'_>, pieces: &[Piece]) -> Vec<(usize, Amounts)> {
     let rules = cycle.rules;
     let mut jobs: Vec<usize> = Vec::new();

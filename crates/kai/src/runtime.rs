@@ -13,8 +13,9 @@ pub(crate) fn from_preempt(rules: Rules<'_>, job: usize) -> bool {
     protected(rules, job, least)
 }
 
-/// Whether a job of another project may not end this one yet. What counts is what is said from
-/// where the ways of the two projects part, upwards; of two that meet nowhere, at the top.
+/// Whether the minimum run time still protects the job from a reclaim by another project. The
+/// setting is looked up from the point at which the paths of the two projects part, upwards; for
+/// projects without a common ancestor, at the top.
 pub(crate) fn from_reclaim(rules: Rules<'_>, reclaimer: usize, job: usize) -> bool {
     let cluster = rules.cluster;
     let least = cluster.jobs[job]

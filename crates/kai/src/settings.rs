@@ -1,17 +1,17 @@
-//! Which stages a cycle has, and what can be switched about each.
+//! The stages of a cycle, and their settings.
 
 /// A stage of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Gives out what is free.
+    /// Allocates free capacity.
     Allocate,
-    /// Moves what runs so that something fits.
+    /// Moves running tasks so that a job fits.
     Consolidate,
-    /// Takes back what other projects have beyond their part.
+    /// Reclaims over-quota resources of other projects.
     Reclaim,
-    /// Ends what has lower priority in the same project.
+    /// Preempts jobs of lower priority in the same project.
     Preempt,
-    /// Ends what is left of jobs that lost a part of theirs.
+    /// Ends the rest of gangs below their minimum.
     StaleGangs,
 }
 
@@ -21,7 +21,7 @@ impl Stage {
         [Self::Allocate, Self::Consolidate, Self::Reclaim, Self::Preempt, Self::StaleGangs];
 }
 
-/// Which of two places is better, by what is free there.
+/// Which of two places is better, by their free capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
     /// The fullest.
@@ -32,7 +32,7 @@ pub enum Strategy {
     Any,
 }
 
-/// What can be switched.
+/// The settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The stages, in this order.
@@ -73,7 +73,7 @@ pub struct Settings {
     /// What can't lead anywhere is not tried, and what did not change is not worked out anew. What
     /// is decided is the same without, only later.
     pub shortcuts: bool,
-    /// How long what is left of a job stays, in milliseconds; less than nothing stands for ever.
+    /// How long the rest of a gang may stay, in milliseconds; negative is for ever.
     pub stale_grace: i64,
     /// How long a job runs at least before it is preempted, where no project says, in milliseconds.
     pub min_run_preempt: i64,

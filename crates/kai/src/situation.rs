@@ -1,6 +1,5 @@
-//! What a cycle of the quota scheduler looks at, as plain data: whoever calls fills it, from the
-//! state of a cluster or from a written scenario. Names are what things are told apart by; the
-//! order of the lists means nothing.
+//! The input of a cycle, as plain data: the caller fills it from the state of a cluster or from a
+//! scenario. Names identify things; the order of the lists means nothing.
 
 use std::ops::{Add, AddAssign, Index, IndexMut, Sub, SubAssign};
 
@@ -102,12 +101,12 @@ pub struct Situation {
     pub jobs: Vec<Job>,
 }
 
-/// What a project has of one quantity; nothing is said by `None`.
+/// The quota of a project for one quantity; `None` is unset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// What it gets by right; without it, everything.
+    /// The guarantee; unset, all of it.
     pub guaranteed: Option<i64>,
-    /// What it may never pass; without it, there is no such line.
+    /// The limit; unset, there is none.
     pub limit: Option<i64>,
     /// Its weight where more than the guarantees is divided.
     pub weight: i64,
@@ -169,7 +168,7 @@ pub struct Node {
 /// Devices of a node that are alike.
 #[derive(Debug, Clone)]
 pub struct Devices {
-    /// What they are called, where tasks ask for devices by kind.
+    /// Their name, where tasks request devices by kind.
     pub kind: String,
     /// How many there are.
     pub count: i64,
@@ -244,7 +243,7 @@ pub struct Group {
     pub groups: Vec<Self>,
 }
 
-/// Tasks of which at least so many run at once.
+/// Tasks with a minimum that must run at once.
 #[derive(Debug, Clone, Default)]
 pub struct TaskSet {
     /// Its name, the only one in the job.
@@ -260,11 +259,11 @@ pub struct Task {
     pub name: String,
     /// The set that it belongs to.
     pub set: String,
-    /// What it does.
+    /// Its state.
     pub state: TaskState,
     /// Where it is or is to be, for one that has a place.
     pub placement: Option<Placement>,
-    /// What it asks for.
+    /// Its request.
     pub request: Request,
     /// Where it may go, a row of [`Situation::sites`].
     pub site: Option<usize>,
@@ -287,7 +286,7 @@ pub enum TaskState {
     Bound,
     /// It runs.
     Running,
-    /// It is to have its place when somebody has left.
+    /// It gets its place when victims have left.
     Pipelined,
     /// It is leaving its place.
     Releasing,
@@ -325,9 +324,9 @@ pub enum GpuAsk {
     /// None.
     #[default]
     None,
-    /// So many whole ones.
+    /// A number of whole devices.
     Whole(i64),
-    /// A part of each of so many.
+    /// A fraction of each of several devices.
     Share {
         /// The part in thousandths, less than the whole.
         milli: i64,

@@ -1,5 +1,5 @@
-//! Who has to give way so that a job can be placed: more and more of those who could, worst first,
-//! task by task of the job, in trials that are taken back until one holds.
+//! Searches for victims so that a job can be placed: more and more possible victims, worst first,
+//! task by task of the job, in trials that are rolled back until one succeeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,33 +17,33 @@ use crate::victims::{Piece, Pool, Victims};
 /// What the solver of one stage keeps from job to job.
 pub(crate) struct Solver {
     stage: Stage,
-    /// Who could give way.
+    /// The possible victims.
     pool: Pool,
     trials: Trials,
 }
 
-/// In which order trials give places.
+/// The order in which trials place tasks.
 struct Trials {
-    /// Who waits.
+    /// The waiting jobs.
     turns: Turns,
-    /// The projects where the last trial changed whose turn it is.
+    /// The projects with a queue order changed by the last trial.
     dirty: Vec<usize>,
 }
 
-/// The job that is to be placed, and who may give way for it.
+/// The job to place, and its possible victims.
 pub(crate) struct Search<'s> {
     pub job: usize,
     pub tasks: &'s [usize],
-    /// Who could give way, of which projects.
+    /// The projects of possible victims.
     pub leafs: Vec<usize>,
     pub allowed: &'s dyn Fn(usize) -> bool,
     /// How many jobs that could give way are looked at.
     pub most: usize,
-    /// Whether a trial in which the job found its place holds.
+    /// Whether a trial that places the job is allowed.
     pub valid: &'s mut Valid<'s>,
 }
 
-/// Looks at a trial: the tasks that found their places, and those who were ended.
+/// Checks a trial: the placed tasks, and the victims.
 type Valid<'s> = dyn FnMut(&mut Cycle<'_>, &[usize], &[Piece]) -> Result<(), Obstacle> + 's;
 
 impl Solver {
@@ -52,7 +52,7 @@ impl Solver {
         Self { stage, pool, trials: Trials { turns: cycle.turns(|_| true), dirty: Vec::new() } }
     }
 
-    /// The projects in which somebody could give way.
+    /// Returns the projects with possible victims.
     pub(crate) fn projects(&self) -> impl Iterator<Item = usize> + '_ {
         self.pool.projects()
     }
@@ -93,8 +93,8 @@ impl Solver {
         Ok(changed)
     }
 
-    /// Finds who gives way for the first tasks of the job, beyond those who were found for fewer.
-    /// When it succeeds the trial stands.
+    /// Finds victims for the first tasks of the job, beyond the victims found for fewer tasks. On
+    /// success the trial stays applied.
     fn extend(
         &mut self,
         cycle: &mut Cycle<'_>,
@@ -147,13 +147,13 @@ impl Solver {
     }
 }
 
-/// Those who could give way and were named so far.
+/// The possible victims named so far.
 #[derive(Default)]
 struct Potential {
     pieces: Vec<Piece>,
     /// By job, its pieces.
     of_job: BTreeMap<usize, Vec<usize>>,
-    /// By node, the jobs of which a named task is there, in the order in which they were named.
+    /// By node, the jobs with a named task there, in the order of naming.
     on_node: BTreeMap<usize, Vec<usize>>,
 }
 
@@ -176,7 +176,7 @@ impl Potential {
         nodes
     }
 
-    /// All pieces of the jobs of which one is on a node.
+    /// Returns all pieces of the jobs with a piece on a node.
     fn on(&self, node: usize) -> impl Iterator<Item = Piece> + '_ {
         let jobs = self.on_node.get(&node).into_iter().flatten();
         let mut rows: Vec<usize> =
@@ -188,7 +188,7 @@ impl Potential {
 
 /// What came of a trial.
 enum Attempt {
-    /// It stands; those who gave way, and those who moved.
+    /// The trial succeeds, with these victims and moved tasks.
     Holds(Vec<Piece>),
     /// The job found its place, but not by the rules.
     Invalid(Obstacle),
@@ -239,7 +239,7 @@ impl Trials {
         Attempt::Holds(given.collect())
     }
 
-    /// Gives those who were ended and the job their places, in order; whether the job found one.
+    /// Places the evicted tasks and the job, in order; returns whether the job was placed.
     fn replace(
         &mut self,
         cycle: &mut Cycle<'_>,
@@ -309,7 +309,7 @@ impl Trials {
     }
 }
 
-/// Opens the nodes of those who are ended to tasks without GPUs; gives back which were closed.
+/// Opens the victims' nodes to tasks without GPUs; returns the nodes that were closed.
 fn open(cycle: &Cycle<'_>, pieces: &[Piece], nodes: Option<&mut [bool]>) -> Vec<usize> {
     let mut opened = Vec::new();
     let Some(nodes) = nodes else { return opened };

@@ -1,4 +1,4 @@
-//! Ends what is left of jobs that have lost a part of what must run at once, when that has lasted.
+//! Ends the rest of a gang that has been below its minimum for too long.
 
 use crate::counters::State;
 use crate::cycle::Cycle;

@@ -1,5 +1,5 @@
-//! Whose turn it is among the jobs that wait: down the tree of projects the first child, then the
-//! first job. Kept while the counters change; whoever changes them for a project says so.
+//! The queue order of waiting jobs: down the tree of projects the first child, then the first job.
+//! Kept up to date while counters change: a change of a project's counters is reported here.
 
 use std::collections::BTreeMap;
 
@@ -22,9 +22,9 @@ pub(crate) struct Turns {
 /// The jobs of one project.
 #[derive(Debug, Default)]
 struct Leaf {
-    /// Those that wait, in order, with what they would place.
+    /// The waiting jobs in order, with the amounts that each would place.
     waiting: Vec<(JobKey, Amounts)>,
-    /// How many of them had their turn.
+    /// Number of them that were considered.
     passed: usize,
     /// Those that were put back.
     again: BTreeMap<JobKey, Amounts>,
@@ -45,7 +45,7 @@ impl Turns {
         turns
     }
 
-    /// Looks again at who waits in a project.
+    /// Reads the waiting jobs of a project again.
     pub(crate) fn refill(
         &mut self,
         rules: Rules<'_>,
@@ -68,19 +68,19 @@ impl Turns {
         self.update(rules, board, leaf);
     }
 
-    /// Everybody of a project who had a turn waits again, and nobody else.
+    /// Puts exactly the considered jobs of a project back.
     pub(crate) fn restart(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
         self.leafs[leaf].passed = 0;
         self.leafs[leaf].again.clear();
         self.update(rules, board, leaf);
     }
 
-    /// The leaf whose turn it is.
+    /// Returns the leaf that is next.
     pub(crate) fn leaf(&self) -> Option<usize> {
         self.brackets.first()
     }
 
-    /// The job whose turn it is; it is gone from here.
+    /// Takes the next job out and returns it.
     pub(crate) fn pop(&mut self, rules: Rules<'_>, board: &Board<'_>) -> Option<usize> {
         let leaf = self.brackets.first()?;
         let job = self.take(leaf)?;
@@ -88,8 +88,8 @@ impl Turns {
         Some(job)
     }
 
-    /// Passes over those of a project who stand before everybody that was put back there and ask
-    /// for the same as the first of them.
+    /// Skips the first jobs of a project with the same request, as far as they are before all jobs
+    /// that were put back.
     pub(crate) fn pass(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
         let Leaf { waiting, passed, again } = &mut self.leafs[leaf];
         let Some(&(_, first)) = waiting.get(*passed) else { return };
@@ -111,7 +111,7 @@ impl Turns {
         Some((job, again))
     }
 
-    /// Puts a job back, by what it is now.
+    /// Puts a job back, in the order of its present state.
     pub(crate) fn push(
         &mut self,
         rules: Rules<'_>,
@@ -147,7 +147,7 @@ impl Turns {
 }
 
 impl Leaf {
-    /// The first, what it would place, and whether it was put back.
+    /// Returns the first job, the amounts that it would place, and whether it was put back.
     fn first(&mut self, skip: &[bool]) -> Option<(usize, Amounts, bool)> {
         while self.waiting.get(self.passed).is_some_and(|(key, _)| skip[key.job]) {
             self.passed += 1;

@@ -6,7 +6,7 @@ use crate::counters::SetNow;
 use crate::settings::Settings;
 use crate::situation::Amounts;
 
-/// By what the jobs of a project are ordered: what is smaller comes first.
+/// The sort key of the jobs of a project: the smaller comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct JobKey {
     priority: i64,
@@ -16,7 +16,7 @@ pub(crate) struct JobKey {
 }
 
 impl JobKey {
-    /// The key of a job of which so many tasks of each set are active.
+    /// Returns the key of a job with the given number of active tasks of each set.
     pub(crate) fn of(
         board: &Board<'_>,
         settings: &Settings,

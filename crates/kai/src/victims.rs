@@ -1,5 +1,5 @@
-//! Who could give way, worst first: the worst project by its share, there the worst job, of that
-//! one task above what must run at once, or all of it.
+//! The possible victims, worst first: the worst project by its share, its worst job, and of that
+//! job one task above its minimum, or all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ impl Pool {
         pool
     }
 
-    /// Looks again at who runs in a project.
+    /// Reads the running jobs of a project again.
     pub(crate) fn refill(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
         let jobs = rules.cluster.jobs_of[leaf].iter().copied().filter(|&job| {
             let row = &rules.cluster.jobs[job];
@@ -45,7 +45,7 @@ impl Pool {
         self.leafs[leaf] = keys;
     }
 
-    /// The projects in which there is anybody.
+    /// Returns the projects with possible victims.
     pub(crate) fn projects(&self) -> impl Iterator<Item = usize> + '_ {
         let leafs = self.leafs.iter().enumerate();
         leafs.filter(|(_, keys)| !keys.is_empty()).map(|(leaf, _)| leaf)
@@ -72,13 +72,13 @@ pub(crate) struct Victims<'p, F> {
 struct Leaf {
     /// How many of the pool are left.
     left: usize,
-    /// Jobs of which a part is left.
+    /// Jobs with remaining tasks.
     rest: BTreeSet<JobKey>,
-    /// What those who were named so far had.
+    /// The allocations of the victims named so far.
     lost: Amounts,
 }
 
-/// What is left of a job of which a part was named, by set.
+/// The remaining tasks of a partly named job, by set.
 #[derive(Debug, Clone)]
 struct View {
     sets: Vec<(usize, Vec<usize>)>,
@@ -112,8 +112,8 @@ impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
         victims
     }
 
-    /// The next who could give way; nobody of those who do already. Where one of them comes up,
-    /// the piece is empty, and what is left of the job gets another turn.
+    /// Returns the next possible victim that is not in `given`. For one in `given` the piece is
+    /// empty, and the rest of its job gets another turn.
     pub(crate) fn next(&mut self, board: &Board<'_>, given: &BTreeSet<usize>) -> Option<Piece> {
         let leaf = self.brackets.first()?;
         let (job, rest) = self.worst(leaf)?;
@@ -160,7 +160,7 @@ impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
         }
     }
 
-    /// What is left of a job has that much.
+    /// Returns the allocations of the rest of a job.
     fn holding(&self, board: &Board<'_>, job: usize) -> Amounts {
         let sum = |tasks: &mut dyn Iterator<Item = usize>| {
             tasks.fold(Amounts::default(), |sum, task| sum + board.charge(task))

@@ -1,5 +1,5 @@
-//! A case by the rules of preset `fair`, played by the scheduler that runs jobs, beside the same
-//! case by those of `kai`: who runs in the end, and why that is not the same where it is not.
+//! Compares a case under preset `fair`, played by the live scheduler, with the same case under
+//! KAI's rules: which jobs run in the end, and the reasons for differences.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ pub enum Beside {
     Same,
     /// Not the same, each difference for one of these reasons.
     Differs(BTreeMap<String, Explanation>),
-    /// Not the same, and nobody knows why; or a promise is broken. Either is a fault.
+    /// An unexplained difference, or a broken guarantee. Both are faults.
     Fault(Vec<String>),
     /// It uses what there is not.
     NotPlayed(Missing),
@@ -82,28 +82,28 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     })
 }
 
-/// Whether none of the rules is switched off by which `kai` decides who runs: `fair` has none to
-/// switch. Those that choose between places may be as they like.
+/// Whether all of KAI's rules are on that decide which jobs run: in `fair` they can't be switched
+/// off. Rules that choose between places do not matter.
 fn decides_as_usual(settings: &kai::Settings) -> bool {
     settings.quotas && settings.job_priority && settings.elastic && settings.min_run
 }
 
-/// Whether everybody has the same, and some have it on other nodes.
+/// Whether all jobs have the same allocations, some of them on other nodes.
 fn are_elsewhere(reasons: &BTreeMap<String, Explanation>) -> bool {
     reasons.values().all(|it| *it == Explanation::Elsewhere)
 }
 
-/// The lines in which a case is played by `fair`.
+/// Returns the scenario lines of a case for `fair`.
 ///
 /// # Errors
-/// What of it is not understood.
+/// The part of the case that is not understood.
 pub fn lines(scenario: &Scenario) -> Result<Result<String, Missing>, CaseError> {
     let ready = build(scenario)?;
     let written = fair::lines(&ready.situation, &gone(scenario));
     Ok(written.map(|written| written.lines))
 }
 
-/// Jobs of which no task comes back that has left.
+/// Jobs with tasks that do not come back after an eviction.
 fn gone(scenario: &Scenario) -> BTreeSet<&str> {
     let jobs = scenario.jobs.iter().filter(|job| job.delete_when_releasing);
     jobs.map(|job| job.name.as_str()).collect()
@@ -280,7 +280,7 @@ impl Case<'_> {
             return Some(Explanation::AsAWhole);
         }
         if n_running(&self.began, &job.name) > n_running(&self.fair, &job.name) {
-            // It was taken back here, and another there, or nobody.
+            // This job was evicted here, and another one or none there.
             let spared = self.others(&self.fair, &self.kai, true);
             let started = self.others(&self.fair, &self.kai, false);
             return match (spared.is_empty(), started.is_empty()) {
@@ -386,7 +386,7 @@ impl Case<'_> {
         })
     }
 
-    /// Whether a project holds in the end more than what is its own.
+    /// Whether a project ends above its own share.
     fn is_over(&self, project: &str) -> bool {
         let is_over = |(_, it): (ResourceKind, Account)| !it.own().allows(it.held);
         self.share(project).is_some_and(|share| accounts(share).any(is_over))

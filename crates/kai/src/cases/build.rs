@@ -23,7 +23,7 @@ const MOST_CYCLES: i64 = 1000;
 /// How many tasks anything has at most.
 const MOST_TASKS: i64 = 1_000_000;
 
-/// Seconds, and megabytes of a device: more is nothing that anybody has.
+/// Upper limit for seconds and for megabytes of a device, far above real values.
 const MOST: i64 = 1_000_000_000;
 
 /// The largest amount of anything: 64 PiB, as everywhere.
@@ -37,15 +37,15 @@ pub enum CaseError {
     Number {
         /// Of what.
         what: String,
-        /// What was written.
+        /// The value in the file.
         number: String,
     },
-    /// A count is less than nothing, or more than anybody can mean.
+    /// A count is negative, or larger than any real one.
     #[error("{what}: {count} is no count; at most {most} are possible")]
     Count {
         /// Of what.
         what: String,
-        /// What was written.
+        /// The value in the file.
         count: i64,
         /// The most that is possible.
         most: i64,
@@ -53,7 +53,7 @@ pub enum CaseError {
     /// Two things have one name.
     #[error("{what} {name:?} is there twice")]
     Twice {
-        /// What they are.
+        /// Their kind.
         what: &'static str,
         /// Their name.
         name: String,
@@ -63,7 +63,7 @@ pub enum CaseError {
     Word {
         /// Of what.
         what: String,
-        /// What was written.
+        /// The value in the file.
         word: String,
     },
 }
@@ -73,7 +73,7 @@ pub enum CaseError {
 pub struct Ready {
     /// The cluster.
     pub situation: Situation,
-    /// What is switched, and the stages of one cycle.
+    /// The settings, and the stages of one cycle.
     pub settings: Settings,
 }
 
@@ -112,7 +112,7 @@ fn once<'a>(what: &'static str, names: impl Iterator<Item = &'a String>) -> Resu
     Ok(())
 }
 
-/// A count that somebody can mean.
+/// Checks that a count is possible.
 fn count(what: &str, count: i64, most: i64) -> Result<i64, CaseError> {
     if (0..=most).contains(&count) {
         Ok(count)
@@ -177,7 +177,7 @@ fn switch_on(settings: &mut Settings, plugin: &Plugin) -> Result<(), CaseError> 
             settings.gpu_nodes = strategy(plugin, "gpu")?;
             settings.cpu_nodes = strategy(plugin, "cpu")?;
         }
-        // What is left has no say in anything that these scenarios hold.
+        // The other plugins do not affect these scenarios.
         _ => {}
     }
     Ok(())

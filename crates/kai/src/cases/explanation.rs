@@ -18,7 +18,7 @@ pub enum Explanation {
     SmallerFirst,
     /// Projects are ranked without their next job.
     WithoutNextJob,
-    /// Others are taken back: who is furthest over its share, and lost least.
+    /// Other victims: `fair` takes the project furthest over its share, with the least loss so far.
     OtherVictims,
     /// What `kai` gave up is found: every legal victim is looked at.
     LegalVictimFound,
@@ -26,11 +26,11 @@ pub enum Explanation {
     KeptForPlanned,
     /// It is not preemptible, and so is never lent anything.
     NeverLent,
-    /// What is taken back must bring its beneficiary no more than its share.
+    /// A reclaim must not bring its beneficiary above its share.
     ShareKept,
-    /// It asks for nothing of which anybody is promised any.
+    /// The job requests no resource that any project is guaranteed.
     NotPromised,
-    /// Who stays within its share goes before who would borrow.
+    /// Jobs within their project's share go before jobs that borrow.
     EntitledFirst,
     /// By `kai` nothing of a node is given out on which others use any part of a GPU.
     BesideUnmanaged,
@@ -39,7 +39,7 @@ pub enum Explanation {
 }
 
 impl Explanation {
-    /// All, as they are told.
+    /// All, in the order of the report.
     pub const ALL: [Self; 15] = [
         Self::Elsewhere,
         Self::WithinGuarantee,

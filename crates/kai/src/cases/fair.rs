@@ -21,8 +21,8 @@ pub enum Missing {
     NamedNodes,
     /// Tasks that may not start yet.
     Gated,
-    /// Rules that are switched off, of those by which who runs is decided, and something else
-    /// comes of it than a place on another node.
+    /// Rules that decide which jobs run are switched off, and the result differs by more than the
+    /// node.
     Switches,
     /// Jobs that hold more than their nodes have.
     Overbooked,
@@ -60,11 +60,11 @@ pub struct Written {
     pub extras: BTreeMap<String, usize>,
 }
 
-/// The lines of a case. Tasks beyond those of a job that must run are jobs of their own that join
-/// it, as for any job that grows. `gone` are jobs that do not come back once they have left.
+/// Returns the lines of a case. Tasks beyond the minimum of a job are jobs of their own that join
+/// it, as for any job that grows. `gone` are jobs that do not come back after an eviction.
 ///
 /// # Errors
-/// What it uses that there is not.
+/// A feature of the case that the live scheduler lacks.
 pub fn lines(situation: &kai::Situation, gone: &BTreeSet<&str>) -> Result<Written, Missing> {
     let mut text = String::new();
     for project in &situation.projects {
@@ -155,7 +155,7 @@ fn line_of_node(node: &kai::Node) -> Result<String, Missing> {
             DeviceMode::Mixed(_) => {
                 let layouts = layouts(node)?;
                 let all = layouts.iter().map(|it| format!("1 x {DIVIDED}/{}", it.join("+")));
-                // Devices of which nobody has made instances.
+                // Devices without instances.
                 let bare = (0..devices.count).map(|_| format!("1 x {DIVIDED}"));
                 let kinds: Vec<String> = all.chain(bare).collect();
                 let _ = write!(text, "  {}", kinds.join(" + "));
@@ -201,7 +201,7 @@ fn layouts(node: &kai::Node) -> Result<Vec<Vec<String>>, Missing> {
     Ok(layouts)
 }
 
-/// Which devices of each node are taken: by whom they are shared, where they are.
+/// The allocated devices of each node, and the tasks that share them.
 #[derive(Default)]
 struct Places {
     taken: BTreeMap<String, Vec<Option<String>>>,
@@ -288,7 +288,7 @@ fn has_single(situation: &kai::Situation) -> Result<bool, Missing> {
     }
 }
 
-/// Whether a job says what it uses. One that does not is refused, or runs as somebody else's.
+/// Whether a job books the devices that it uses. Otherwise it is refused, or runs as unmanaged.
 pub fn is_booked(job: &kai::Job) -> bool {
     job.tasks.iter().all(|task| task.request.gpu != GpuAsk::Unbooked)
 }
@@ -309,9 +309,9 @@ fn lines_of_unmanaged(
     Ok(text)
 }
 
-/// The lines of a job, and by how many tasks it may grow. What of it has ended is no part of it
-/// any more, and what is promised a place waits: who is to leave it says so himself. Sets of tasks
-/// that ask the same are one: as many must run at once as all of them need.
+/// Returns the lines of a job, and the number of tasks by which it may grow. Ended tasks are left
+/// out, and tasks with a claim wait: the victims' own lines say that they leave. Sets of tasks with
+/// equal requests are one, with the sum of their minimums.
 fn lines_of_job(
     situation: &kai::Situation,
     (job, comes_back): (&kai::Job, bool),
@@ -448,7 +448,7 @@ fn place_of(
     Ok(format!("{}{on}", name(&node.name)?))
 }
 
-/// What a job's line says of it beside what it asks for and does.
+/// Returns the rest of a job's line, after its request and state.
 fn rest_of_line(job: &kai::Job, task: &kai::Task) -> Result<String, Missing> {
     let mut text = format!("  project {}", name(&job.project)?);
     if job.priority != 0 {

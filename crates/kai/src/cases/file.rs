@@ -8,21 +8,21 @@ use serde_json::Number;
 /// A file of scenarios.
 #[derive(Debug, Clone, Deserialize)]
 pub struct File {
-    /// What it holds.
+    /// The scenarios.
     pub scenarios: Vec<Scenario>,
 }
 
-/// A cluster, what is done, and what is expected of it.
+/// A cluster, an action, and the expected result.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Scenario {
-    /// What it is called.
+    /// The name.
     pub id: String,
-    /// What it is about.
+    /// A description.
     #[serde(default)]
     pub name: String,
-    /// What is done: one stage once, or whole cycles.
+    /// The action: one stage once, or whole cycles.
     pub action: String,
-    /// What it has to do with.
+    /// Its topics.
     #[serde(default)]
     pub tags: Vec<String>,
     /// The nodes.
@@ -34,10 +34,10 @@ pub struct Scenario {
     /// The jobs.
     #[serde(default)]
     pub jobs: Vec<Job>,
-    /// What is expected.
+    /// The expected result.
     #[serde(default)]
     pub expected: Expected,
-    /// What is switched, if it is not as usual.
+    /// Settings other than the defaults.
     #[serde(default)]
     pub config: Option<Config>,
     /// After how many cycles it must be as expected.
@@ -46,7 +46,7 @@ pub struct Scenario {
     /// For how many further cycles it must stay so.
     #[serde(default)]
     pub rounds_after_match: Option<usize>,
-    /// How long what is left of a gang stays.
+    /// How long the rest of a gang may stay.
     #[serde(default)]
     pub staleness_grace_seconds: Option<i64>,
 }
@@ -93,7 +93,7 @@ pub struct Queue {
     /// Its priority among its siblings.
     #[serde(default = "queue_priority")]
     pub priority: i64,
-    /// What it is guaranteed.
+    /// Guaranteed GPUs.
     #[serde(default)]
     pub deserved_gpus: Option<Number>,
     /// Its limit.
@@ -105,10 +105,10 @@ pub struct Queue {
     /// Where it stands by age.
     #[serde(default)]
     pub order: i64,
-    /// What it is guaranteed of cores.
+    /// Guaranteed cores.
     #[serde(default)]
     pub deserved_cpus_milli: Option<Number>,
-    /// What it is guaranteed of memory.
+    /// Guaranteed memory.
     #[serde(default)]
     pub deserved_memory_mb: Option<Number>,
     /// Its limit of cores.
@@ -202,7 +202,7 @@ pub struct PodSet {
 pub struct Task {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its state.
     pub state: String,
     /// Where it is.
     #[serde(default)]
@@ -230,10 +230,10 @@ pub struct Task {
     pub legacy_mig: bool,
 }
 
-/// What is switched: everything that is not named is off.
+/// The plugins that are on; all others are off.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Config {
-    /// What is on.
+    /// The plugins.
     #[serde(default)]
     pub plugins: Option<Vec<Plugin>>,
 }
@@ -248,7 +248,7 @@ pub struct Plugin {
     pub args: BTreeMap<String, serde_json::Value>,
 }
 
-/// What is expected; what is not named is not looked at.
+/// The expected result; absent parts are not checked.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Expected {
     /// Of every task of a job.
@@ -260,15 +260,15 @@ pub struct Expected {
     /// Of nodes.
     #[serde(default)]
     pub nodes: BTreeMap<String, ExpectedNode>,
-    /// What is done at most in a cycle.
+    /// Limits on the actions of a cycle.
     #[serde(default)]
     pub max_actions: Option<MaxActions>,
 }
 
-/// What is expected of a task.
+/// The expected state of a task.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ExpectedTask {
-    /// What it does.
+    /// Its state.
     pub status: String,
     /// Where it is.
     #[serde(default)]
@@ -287,7 +287,7 @@ pub struct ExpectedTask {
     pub skip_gpu_group_check: bool,
 }
 
-/// What is expected of a node.
+/// The expected state of a node.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ExpectedNode {
     /// Whole devices that are free.
@@ -298,7 +298,7 @@ pub struct ExpectedNode {
     pub releasing_gpus: Option<Number>,
 }
 
-/// What is done at most in a cycle.
+/// Limits on the actions of a cycle.
 #[derive(Debug, Clone, Deserialize)]
 pub struct MaxActions {
     /// Tasks that start.

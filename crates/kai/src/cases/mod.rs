@@ -1,6 +1,5 @@
-//! Scenarios of whole cycles of the quota scheduler, in the format of a file of JSON: a cluster,
-//! what is done, and what is expected of it. The format is that of a public collection, so that
-//! it can be played; own scenarios are written in lines of text like all others here.
+//! Scenarios of whole cycles, in JSON files: a cluster, an action, and the expected result. The
+//! format is that of a public collection; gpool's own scenarios are text lines.
 
 pub mod beside;
 mod build;

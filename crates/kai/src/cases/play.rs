@@ -13,14 +13,14 @@ use super::file::{ExpectedTask, MaxActions, Scenario};
 /// What became of a scenario.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is otherwise than expected.
+    /// Differences from the expected result.
     pub differences: Vec<String>,
     /// Tasks that share a device and should not, or do not and should.
     pub devices: Vec<String>,
 }
 
 impl Verdict {
-    /// Everything is as expected, apart from who shares a device.
+    /// Whether all is as expected, apart from the sharing of devices.
     pub fn passed(&self) -> bool {
         self.differences.is_empty()
     }
@@ -62,7 +62,7 @@ pub fn play(scenario: &Scenario) -> Result<Verdict, CaseError> {
     Ok(play.verdict)
 }
 
-/// What a task is called, and where it is said to be.
+/// The name of a task, and its place in the file.
 #[derive(Debug, Clone)]
 struct Status {
     word: String,
@@ -89,7 +89,7 @@ fn statuses(scenario: &Scenario) -> Vec<Vec<Status>> {
 }
 
 impl Play<'_> {
-    /// Whether what is asked for was read as it was meant.
+    /// Checks that the requests were read as they are meant.
     fn requested(&mut self) -> Result<(), CaseError> {
         for (job, statuses) in self.situation.jobs.iter().zip(&mut self.statuses) {
             for (task, status) in job.tasks.iter().zip(statuses) {
@@ -288,7 +288,7 @@ impl Status {
         Self { word: word.to_owned(), state, node }
     }
 
-    /// How it differs from what is expected.
+    /// Returns the difference from the expected state.
     fn against(&self, expected: &ExpectedTask) -> Option<String> {
         let here = self.node.as_deref().unwrap_or("no node");
         let there = expected.node.as_deref();

@@ -157,7 +157,7 @@ fn is_over_quota(
         .any(|it| !it.own().allows(it.held) || (entitled && !it.guaranteed.allows(it.held)))
 }
 
-/// The kinds of which there is an amount, as bits.
+/// Returns the kinds with a positive amount, as bits.
 fn kinds_of(amounts: &[u64]) -> u64 {
     amounts.iter().enumerate().fold(0, |set, (kind, amount)| set | u64::from(*amount > 0) << kind)
 }
