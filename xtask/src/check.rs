@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::step::{announce, cargo, succeeds};
 use crate::test::FEATURES;
-use crate::{document, layering, shape, tidy};
+use crate::{document, layering, prose, shape, tidy};
 
 /// Newer releases have changed what their configuration means; raise it together with deny.toml.
 const CARGO_DENY_VERSION: &str = "0.20.2";
@@ -25,6 +25,7 @@ pub fn run() -> anyhow::Result<Vec<&'static str>> {
     note("documents", reported("documents", &document::violations()?));
     note("layering", reported("layering", &layering::violations()?));
     note("shape", reported("shape", &shape::violations()?));
+    note("prose", reported("prose", &prose::violations()?));
     note("format", succeeds("format", cargo(&["fmt", "--all", "--check"]))?);
     note("lints", succeeds("lints", clippy())?);
     note("documentation", succeeds("documentation", rustdoc())?);
@@ -54,10 +55,10 @@ fn rustdoc() -> Command {
     command
 }
 
-/// Licences, bans and sources need no network once the dependencies are there; advisories do, and
-/// are looked at where there is one.
+/// Checks licences, bans and sources, which need no network once the dependencies are there.
+/// Advisories do, and are left to `cargo deny check advisories`.
 fn dependencies() -> anyhow::Result<bool> {
-    // The graph is looked at for every platform, so the dependencies of all must be there.
+    // The graph covers every platform, so the dependencies of all platforms must be there.
     if !succeeds("fetch dependencies", cargo(&["fetch", "--locked"]))? {
         return Ok(false);
     }
@@ -66,10 +67,17 @@ fn dependencies() -> anyhow::Result<bool> {
         .stderr(Stdio::null())
         .status()?
         .success();
-    let install = ["install", "--locked", "cargo-deny", "--version", CARGO_DENY_VERSION];
-    if !installed && !succeeds("install cargo-deny", cargo(&install))? {
+    if !installed && !succeeds("install cargo-deny", install_deny())? {
         return Ok(false);
     }
     let check = ["deny", "--offline", "--locked", "check", "licenses", "bans", "sources"];
     succeeds("dependencies", cargo(&check))
+}
+
+/// Installs cargo-deny without optimization: it runs for a second, and compiles for minutes.
+fn install_deny() -> Command {
+    let mut command = cargo(&["install", "--locked", "--debug", "--no-default-features"]);
+    command.args(["cargo-deny", "--version", CARGO_DENY_VERSION]);
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0");
+    command
 }

@@ -7,6 +7,7 @@ mod fuzz;
 mod kill;
 mod layering;
 mod need;
+mod prose;
 mod shape;
 mod sim;
 mod step;
@@ -21,7 +22,7 @@ usage: cargo xtask <command>
 
   test    install what the tests need and run all of them; `test NAME [FILTER]…` those of one
           crate alone, with what is installed
-  check   format, lints, documentation, layering, shape, tidiness, dependencies
+  check   format, lints, documentation, layering, shape, prose, tidiness, dependencies
   ci      check, fuzz, then test: what must pass before a change is merged
   sim     simulate with faults; `cargo xtask sim --help` lists its options
   kill    kill -9 the real binary under load, [--rounds N] [--seed N] [--release]
