@@ -1,5 +1,6 @@
 //! Jobs: one method for each route.
 
+use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 
@@ -45,6 +46,9 @@ pub struct EveryJob<'c> {
     query: JobsQuery,
     page: std::vec::IntoIter<Job>,
     is_last: bool,
+    /// Jobs that were listed as not ended: one that ends before the pages of ended jobs are read is
+    /// on those too.
+    living: HashSet<String>,
 }
 
 impl Iterator for EveryJob<'_> {
@@ -53,6 +57,11 @@ impl Iterator for EveryJob<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(job) = self.page.next() {
+                if !job.state.is_end() {
+                    self.living.insert(job.id.clone());
+                } else if self.living.contains(&job.id) {
+                    continue;
+                }
                 return Some(Ok(job));
             }
             if self.is_last {
@@ -95,11 +104,12 @@ impl Client {
         self.ask(&call)
     }
 
-    /// Every job that a query lets through, from its cursor on: page by page, so that no more than
-    /// a page is in memory. `limit` is that of a page.
+    /// Every job that a query lets through, from its cursor on, each once: page by page, so that no
+    /// more than a page is in memory. `limit` is that of a page.
     #[must_use]
     pub fn every_job(&self, query: JobsQuery) -> EveryJob<'_> {
-        EveryJob { client: self, query, page: Vec::new().into_iter(), is_last: false }
+        let page = Vec::new().into_iter();
+        EveryJob { client: self, query, page, is_last: false, living: HashSet::new() }
     }
 
     /// One job, living or ended.

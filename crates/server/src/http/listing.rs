@@ -1,9 +1,9 @@
 //! Pages of jobs: first those that have not ended, from memory, then those that have, from the
 //! archive.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::response::Response;
 use gpool_model::job::JobState;
@@ -185,9 +185,11 @@ pub(crate) async fn page(
     let cursor = params.cursor.as_deref().map_or(Ok(Cursor::Living(None)), cursor_of)?;
     let filter = Arc::new(Filter::of(api, asker, &params, "active").await?);
     let (api, asker) = (api.clone(), Arc::clone(asker));
+    let listed = Listed::default();
     let mut is_first = true;
     let make = move |place: Cursor, room: Room| -> Making<Cursor> {
         let (api, asker, filter) = (api.clone(), Arc::clone(&asker), Arc::clone(&filter));
+        let listed = listed.clone();
         let is_first = std::mem::replace(&mut is_first, false);
         Box::pin(async move {
             let uid = asker.caller.owner.uid;
@@ -196,7 +198,8 @@ pub(crate) async fn page(
             match place {
                 Cursor::Living(after) => {
                     let look = move |view: &View<'_>| {
-                        let mut piece = living(view, &handle, &filter, &asker, after, room);
+                        let pass = Pass { handle: &handle, filter: &filter, asker: &asker, listed };
+                        let mut piece = living(view, &pass, after, room);
                         piece.total = if is_first { total(view, &filter) } else { None };
                         piece
                     };
@@ -209,7 +212,10 @@ pub(crate) async fn page(
                         true => api.handle.look(uid, age, count).await?,
                         false => None,
                     };
-                    let read = move || ended(&handle, &filter, &asker, before, room);
+                    let read = move || {
+                        let pass = Pass { handle: &handle, filter: &filter, asker: &asker, listed };
+                        ended(&pass, before, room)
+                    };
                     let mut piece = api.handle.beside(uid, read).await?;
                     piece.total = total;
                     Ok(piece)
@@ -220,14 +226,31 @@ pub(crate) async fn page(
     page::answer(cursor, limit, in_text, Box::new(make)).await
 }
 
-fn living(
-    view: &View<'_>,
-    handle: &CoreHandle,
-    filter: &Filter,
-    asker: &Asker,
-    after: Option<JobId>,
-    room: Room,
-) -> Piece<Cursor> {
+/// The jobs that one answer has listed as not ended. The archive is read later: a job that ends in
+/// between is in both.
+#[derive(Clone, Default)]
+struct Listed(Arc<Mutex<HashSet<JobId>>>);
+
+impl Listed {
+    fn add(&self, id: JobId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+    }
+
+    fn has(&self, id: JobId) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+}
+
+/// What the pieces of one answer share.
+struct Pass<'a> {
+    handle: &'a CoreHandle,
+    filter: &'a Filter,
+    asker: &'a Asker,
+    listed: Listed,
+}
+
+fn living(view: &View<'_>, pass: &Pass<'_>, after: Option<JobId>, room: Room) -> Piece<Cursor> {
+    let Pass { handle, filter, asker, listed } = pass;
     let mut piece = Piece::new(room);
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let rows = view.world.jobs().range((from, Bound::Unbounded)).map(|(_, row)| row);
@@ -246,6 +269,7 @@ fn living(
             return piece;
         }
         last = Some(row.job.id);
+        listed.add(row.job.id);
     }
     let wants_ended = filter.states.iter().any(|state| state.is_end());
     piece.next = wants_ended.then_some(Cursor::Ended(None));
@@ -282,12 +306,11 @@ pub(crate) fn n_ended(view: &View<'_>) -> u64 {
 }
 
 fn ended(
-    handle: &CoreHandle,
-    filter: &Filter,
-    asker: &Asker,
+    pass: &Pass<'_>,
     before: Option<JobNumber>,
     room: Room,
 ) -> Result<Piece<Cursor>, Refusal> {
+    let Pass { handle, filter, asker, listed } = pass;
     let mut piece = Piece::new(room);
     let Some(archive) = filter.of_archive(asker) else { return Ok(piece) };
     let limit = u32::try_from(piece.n_left().min(READ_AT_ONCE) + 1).unwrap_or(u32::MAX);
@@ -297,6 +320,10 @@ fn ended(
     let mut last = before;
     for row in &rows {
         let ended = codec::decode_ended(row).map_err(internal)?;
+        if listed.has(ended.id()) {
+            last = Some(row.job);
+            continue;
+        }
         if piece.is_full() || !piece.add(&Found::of_ended(ended).shown(asker, now)) {
             piece.next = Some(Cursor::Ended(last));
             return Ok(piece);

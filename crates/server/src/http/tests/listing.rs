@@ -1,6 +1,8 @@
 //! Pages of long lists, and slow reads.
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 
 use gpool_client::{Client, JobsQuery};
@@ -203,4 +205,39 @@ fn a_list_has_what_was_answered_before() {
         let listed = client.jobs(&JobsQuery::default()).unwrap();
         assert_eq!((listed.items.len(), listed.total), (n, Some(n as u64)));
     }
+}
+
+#[test]
+fn a_job_that_ends_while_it_is_listed_is_listed_once() {
+    let mut rig = Rig::new();
+    let (socket, client) = (rig.socket(ANA), rig.client(ANA));
+    // More than socket and server keep for a reader that waits, so that the archive is read later.
+    submit(&client, &held(vec!["echo".to_owned(), "x".repeat(100_000)]), 40);
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    let asked = "GET /api/v1/jobs?state=all&limit=100 HTTP/1.0\r\nhost: gpool\r\n\r\n";
+    stream.write_all(asked.as_bytes()).unwrap();
+    let mut answer = vec![0];
+    stream.read_exact(&mut answer).unwrap();
+    let all: Vec<String> = (1..=40).map(|id: u64| id.to_string()).collect();
+    client.cancel(&all).unwrap();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    let body = answer.split_once("\r\n\r\n").unwrap().1;
+    let page: serde_json::Value = serde_json::from_str(body).unwrap();
+    let ids = page["items"].as_array().unwrap().iter();
+    let mut ids: Vec<u64> = ids.map(|it| it["id"].as_str().unwrap().parse().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=40).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_job_that_ends_between_two_pages_is_told_of_once() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA);
+    submit(&client, &held(vec!["true".to_owned()]), 2);
+    let pages = JobsQuery { state: Some("all".into()), limit: Some(1), ..JobsQuery::default() };
+    let mut jobs = client.every_job(pages).map(|job| job.unwrap().id);
+    assert_eq!(jobs.next().as_deref(), Some("1"));
+    client.cancel(&["1".to_owned()]).unwrap();
+    assert_eq!(jobs.collect::<Vec<_>>(), ["2"]);
 }
