@@ -3,39 +3,36 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of a blob: its owner's user id and 64 hexadecimal digits, `u1000-…`. Blobs of layout 3
-/// and before have no owner: the digits alone.
+/// The name of a blob: its owner's user id and 64 hexadecimal digits, `u1000-…`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlobId(String);
+pub struct BlobId {
+    text: String,
+    owner: u32,
+}
 
 impl BlobId {
-    pub(crate) fn of(key: &Key, owner: Option<u32>, bytes: &[u8]) -> Self {
-        match owner {
-            None => Self(blake3::keyed_hash(key, bytes).to_hex().to_string()),
-            Some(uid) => {
-                let mut hasher = blake3::Hasher::new_keyed(key);
-                let hash = hasher.update(b"user").update(&uid.to_le_bytes()).update(bytes);
-                Self(format!("u{uid}-{}", hash.finalize().to_hex()))
-            }
-        }
+    pub(crate) fn of(key: &Key, owner: u32, bytes: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new_keyed(key);
+        let hash = hasher.update(b"user").update(&owner.to_le_bytes()).update(bytes).finalize();
+        Self { text: format!("u{owner}-{}", hash.to_hex()), owner }
     }
 
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The user that stored it.
     #[must_use]
-    pub fn owner(&self) -> Option<u32> {
-        self.0.strip_prefix('u')?.split_once('-')?.0.parse().ok()
+    pub fn owner(&self) -> u32 {
+        self.owner
     }
 }
 
 impl fmt::Display for BlobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(&self.text)
     }
 }
 
@@ -44,19 +41,16 @@ impl FromStr for BlobId {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let (owner, digits) = match text.split_once('-') {
-            Some((owner, digits)) => (Some(owner), digits),
-            None => (None, text),
-        };
-        // Written in one way only, so that two names are never of one file.
-        let is_owner = |owner: &str| {
-            let uid = owner.strip_prefix('u').and_then(|uid| uid.parse::<u32>().ok());
-            uid.is_some_and(|uid| owner == format!("u{uid}"))
-        };
-        if digits.len() != 64 || !digits.bytes().all(digit) || !owner.is_none_or(is_owner) {
-            return Err(format!("`{text}` is not the name of a blob: u1000- and 64 of 0-9, a-f"));
+        let parts = text.strip_prefix('u').and_then(|rest| rest.split_once('-'));
+        let owner = parts.filter(|(_, hash)| hash.len() == 64 && hash.bytes().all(digit));
+        let owner = owner.and_then(|(owner, _)| owner.parse::<u32>().ok());
+        // A number is accepted in one form only, so that two names never mean one file.
+        match owner.filter(|owner| text.starts_with(&format!("u{owner}-"))) {
+            Some(owner) => Ok(Self { text: text.to_owned(), owner }),
+            None => {
+                Err(format!("`{text}` is not the name of a blob: u1000- and 64 of 0-9, a-f"))
+            }
         }
-        Ok(Self(text.to_owned()))
     }
 }
 

@@ -103,9 +103,8 @@ trait ByOwner {
 }
 
 impl ByOwner for HashMap<u32, u64> {
-    /// Blobs without an owner are counted for no user: under an id that no user has.
     fn entry_of(&mut self, id: &BlobId) -> &mut u64 {
-        self.entry(id.owner().unwrap_or(u32::MAX)).or_default()
+        self.entry(id.owner()).or_default()
     }
 }
 
@@ -153,7 +152,7 @@ impl Blobs {
     /// The name of bytes that a user stores.
     #[must_use]
     pub fn name(&self, owner: u32, bytes: &[u8]) -> BlobId {
-        BlobId::of(&self.files.key, Some(owner), bytes)
+        BlobId::of(&self.files.key, owner, bytes)
     }
 
     /// Stores the bytes of a name and pins it: [`Self::unpin`] follows. Durable when it returns.

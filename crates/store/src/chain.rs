@@ -6,7 +6,6 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use crate::hash::{self, CHAIN_START, Chain};
 use crate::head::{Head, signed, unsigned};
 use crate::row::JournalEntry;
-use crate::schema::has_table;
 
 /// The columns that [`journal_row`] reads.
 pub const JOURNAL_COLUMNS: &str = "seq, time, chain, body";
@@ -30,17 +29,13 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Begins before the oldest entry that is kept. A start that is wrong shows at that entry,
-    /// since the chain does not lead there.
+    /// Begins before the oldest entry that is stored. A wrong start shows at that entry, since the
+    /// chain does not lead there.
     pub fn start(connection: &Connection) -> rusqlite::Result<Self> {
-        let start = match has_table(connection, "journal_start")? {
-            true => connection
-                .prepare_cached("SELECT seq, chain FROM journal_start")?
-                .query_row([], |row| Ok(Self { seq: Seq(unsigned(row, 0)?), chain: row.get(1)? }))
-                .optional()?,
-            // Layout 1 kept all of it.
-            false => None,
-        };
+        let start = connection
+            .prepare_cached("SELECT seq, chain FROM journal_start")?
+            .query_row([], |row| Ok(Self { seq: Seq(unsigned(row, 0)?), chain: row.get(1)? }))
+            .optional()?;
         Ok(start.unwrap_or(Self { seq: Seq(0), chain: CHAIN_START }))
     }
 

@@ -10,7 +10,7 @@ use crate::error::OpenError;
 use crate::file;
 use crate::head::Head;
 use crate::mark::Mark;
-use crate::schema::{APPLICATION_ID, Migration, migrate};
+use crate::schema::{APPLICATION_ID, make_tables};
 
 /// The files of a store.
 pub struct Paths {
@@ -73,15 +73,15 @@ pub fn fresh_database(path: &Path) -> Result<Connection, OpenError> {
 }
 
 /// Makes a new, empty store.
-pub fn create(paths: &Paths, migrations: &[Migration]) -> Result<(), OpenError> {
+pub fn create(paths: &Paths) -> Result<(), OpenError> {
     fail::fail_point!("store-create-begin");
     let temporary = Paths::temporary(&paths.database);
     let store_id = file::random().map_err(|error| OpenError::io("make", &paths.database, error))?;
-    let head = Head::new(0, store_id);
+    let head = Head::new(store_id);
     let mut connection = fresh_database(&temporary)?;
     connection
         .pragma_update(None, "application_id", APPLICATION_ID)
-        .and_then(|()| migrate(&mut connection, &head, migrations))
+        .and_then(|()| make_tables(&mut connection, &head))
         .and_then(|()| connection.close().map_err(|(_, error)| error))
         .map_err(|error| OpenError::sqlite("make", &temporary, &error))?;
     fail::fail_point!("store-create-made");

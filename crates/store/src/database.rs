@@ -40,22 +40,22 @@ pub fn check_file(path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// The layout of the tables, if it is not newer than `newest`.
-pub fn check_schema(connection: &Connection, path: &Path, newest: u32) -> Result<u32, OpenError> {
+/// Refuses a store whose format is of another version.
+pub fn check_schema(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     let sqlite = |error| OpenError::sqlite("read", path, &error);
     let version: u32 =
         connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sqlite)?;
-    let (schema, written_by): (u32, String) = connection
+    let (found, written_by): (u32, String) = connection
         .query_row("SELECT schema, written_by FROM meta", [], |row| Ok((row.get(0)?, row.get(1)?)))
         .map_err(sqlite)?;
-    if schema != version || schema == 0 {
-        let what = format!("meta: schema {schema}, but the file says {version}");
+    if found != version {
+        let what = format!("meta: schema {found}, but the file says {version}");
         return Err(OpenError::Damaged { path: path.to_owned(), what });
     }
-    if schema > newest {
-        return Err(OpenError::Newer { path: path.to_owned(), found: schema, written_by });
+    if found != SCHEMA {
+        return Err(OpenError::OtherSchema { path: path.to_owned(), found, written_by });
     }
-    Ok(schema)
+    Ok(())
 }
 
 /// The database that `path` means: a file, or the one in a state folder.
@@ -90,6 +90,6 @@ pub fn connect(path: &Path) -> Result<Connection, OpenError> {
         Ok(connection)
     })
     .map_err(|error| OpenError::sqlite("open", path, &error))?;
-    check_schema(&connection, path, SCHEMA)?;
+    check_schema(&connection, path)?;
     Ok(connection)
 }

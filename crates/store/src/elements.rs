@@ -7,9 +7,7 @@ use crate::error::ReadError;
 use crate::hash::{Checksum, element_checksum};
 use crate::head::{Head, signed, unsigned};
 use crate::row::ElementEntry;
-use crate::schema::has_table;
 
-const TABLE: &str = "element";
 const COLUMNS: &str = "job, element, attempt, ended_at, state, checksum, body";
 
 /// Writes one and counts it in.
@@ -38,9 +36,6 @@ pub fn last(
     job: JobNumber,
     element: u32,
 ) -> Result<Option<ElementEntry>, ReadError> {
-    if !has_table(connection, TABLE)? {
-        return Ok(None);
-    }
     connection
         .prepare_cached(&format!(
             "SELECT {COLUMNS} FROM element WHERE job = ?1 AND element = ?2 \
@@ -58,9 +53,6 @@ pub fn list(
     from: u32,
     limit: u32,
 ) -> Result<Vec<ElementEntry>, ReadError> {
-    if !has_table(connection, TABLE)? {
-        return Ok(Vec::new());
-    }
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM element AS one WHERE job = ?1 AND element >= ?2 \
          AND attempt = (SELECT max(attempt) FROM element \
@@ -77,9 +69,6 @@ pub fn list(
 
 /// The arrays of which there is one.
 pub fn arrays(connection: &Connection) -> rusqlite::Result<Vec<JobNumber>> {
-    if !has_table(connection, TABLE)? {
-        return Ok(Vec::new());
-    }
     let mut statement = connection.prepare("SELECT DISTINCT job FROM element ORDER BY job")?;
     let rows = statement.query_map([], |row| Ok(JobNumber(unsigned(row, 0)?)))?;
     rows.collect()
@@ -90,9 +79,6 @@ pub fn for_each(
     connection: &Connection,
     mut each: impl FnMut(ElementEntry, bool, &Checksum),
 ) -> rusqlite::Result<()> {
-    if !has_table(connection, TABLE)? {
-        return Ok(());
-    }
     let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM element"))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {

@@ -75,16 +75,18 @@ pub enum OpenError {
         /// What shows that there was one.
         sign: PathBuf,
     },
-    /// A later gpool wrote the file.
+    /// A gpool with another stored format wrote the file.
     #[error(
-        "{path} was written by a newer gpool ({written_by}, schema {found}; this one knows {}): \
-         use that gpool, or `gpool restore` a backup from before it",
+        "{path} was written by {} gpool ({written_by}, schema {found}; this one knows {}): \
+         use that gpool, `gpool restore` a backup of schema {}, or name another state folder",
+        if *found > crate::SCHEMA { "a newer" } else { "an older" },
+        crate::SCHEMA,
         crate::SCHEMA
     )]
-    Newer {
+    OtherSchema {
         /// The database.
         path: PathBuf,
-        /// Its layout.
+        /// The version of its format.
         found: u32,
         /// The gpool that made it.
         written_by: String,

@@ -5,13 +5,14 @@ use gpool_model::{Revision, Seq, Term};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::hash::{CHAIN_START, Chain, Checksum, Digest, Fields};
+use crate::schema::SCHEMA;
 
 /// Where the store stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The layout of the tables.
+    /// The version of the stored format.
     pub schema: u32,
-    /// The gpool that gave the tables this layout.
+    /// The gpool that made the tables.
     pub written_by: String,
     /// Tells this store from any other; a restored one gets a new one.
     pub store_id: [u8; 16],
@@ -31,9 +32,9 @@ pub struct Head {
 
 impl Head {
     /// The head of a store that nothing was committed to.
-    pub fn new(schema: u32, store_id: [u8; 16]) -> Self {
+    pub fn new(store_id: [u8; 16]) -> Self {
         Self {
-            schema,
+            schema: SCHEMA,
             written_by: env!("CARGO_PKG_VERSION").to_owned(),
             store_id,
             fence: Term(0),

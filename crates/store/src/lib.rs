@@ -30,7 +30,6 @@ mod reader;
 mod restore;
 mod row;
 mod schema;
-mod upgrade;
 mod verify;
 
 pub use archive::ArchiveFilter;

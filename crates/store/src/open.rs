@@ -1,6 +1,6 @@
-//! Opens the store of a state folder: takes the lock, refuses what it does not know or can't
-//! trust, loads, brings older layouts up to date. Until it is known that all is there nothing is
-//! written, not even a checkpoint, so that what a damaged log still holds can be rescued.
+//! Opens the store of a state folder: takes the lock, refuses a format that it does not know and
+//! content that it can't trust, and loads. It writes nothing, not even a checkpoint, before it has
+//! found all commits, so that the content of a damaged log can still be rescued.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -23,8 +23,6 @@ use crate::lock::Lock;
 use crate::mark::{Mark, MarkFile};
 use crate::presence::Presence;
 use crate::reader::Reader;
-use crate::schema::{MIGRATIONS, Migration};
-use crate::upgrade::upgrade;
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -64,15 +62,6 @@ impl Store {
     /// # Errors
     /// Each with the way out; nothing was changed then.
     pub fn open(dir: &Path, options: &Options) -> Result<(Self, Loaded), OpenError> {
-        Self::open_as(dir, options, MIGRATIONS)
-    }
-
-    /// Opens it as a gpool would whose layouts end with the last of those steps.
-    pub(crate) fn open_as(
-        dir: &Path,
-        options: &Options,
-        migrations: &[Migration],
-    ) -> Result<(Self, Loaded), OpenError> {
         let lock = Lock::take(dir, options.create)?;
         fail::fail_point!("store-open-locked");
         let paths = Paths::of(dir);
@@ -84,20 +73,15 @@ impl Store {
             if !options.create {
                 return Err(OpenError::NoStore { path: dir.to_owned() });
             }
-            create::create(&paths, migrations)?;
+            create::create(&paths)?;
         }
         check_file(&paths.database)?;
-        let mut connection = connect(&paths.database)?;
-        let newest = migrations.last().map_or(0, |migration| migration.to);
-        check_schema(&connection, &paths.database, newest)?;
-        let (mut head, mut loaded) = load_all(&connection, &paths.database)?;
+        let connection = connect(&paths.database)?;
+        check_schema(&connection, &paths.database)?;
+        let (head, loaded) = load_all(&connection, &paths.database)?;
         fail::fail_point!("store-open-loaded");
         check_mark(&connection, &paths, &head)?;
         settle(&connection, &paths.database)?;
-        if head.schema < newest {
-            upgrade(&mut connection, &paths, &head, migrations)?;
-            (head, loaded) = load_all(&connection, &paths.database)?;
-        }
         let start = Walk::start(&connection)
             .map_err(|error| OpenError::sqlite("read", &paths.database, &error))?
             .seq;

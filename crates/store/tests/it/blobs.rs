@@ -44,7 +44,7 @@ fn what_is_put_is_there_after_reopening() {
     drop(blobs);
     let blobs = Blobs::open(&state.dir).unwrap();
     for (body, id) in bodies.iter().zip(&ids) {
-        assert_eq!(id.owner(), Some(ANA));
+        assert_eq!(id.owner(), ANA);
         assert_eq!(blobs.get(id).unwrap(), *body);
         assert_eq!(put(&blobs, ANA, body), *id);
         let mode = fs::metadata(file_of(&state, id)).unwrap().permissions().mode();
@@ -249,15 +249,16 @@ fn many_threads_put_the_same() {
 #[test]
 fn names_are_checked() {
     let good = "0123456789abcdef".repeat(4);
-    for id in [good.clone(), format!("u0-{good}"), format!("u4294967295-{good}")] {
+    for id in [format!("u1000-{good}"), format!("u0-{good}"), format!("u4294967295-{good}")] {
         assert_eq!(id.parse::<BlobId>().unwrap().as_str(), id);
     }
     let bad = [
         String::new(),
         "../../etc/passwd".to_owned(),
-        good[1..].to_owned(),
-        good.to_uppercase(),
-        format!("{good}0"),
+        good.clone(),
+        format!("u1000-{}", &good[1..]),
+        format!("u1000-{}", good.to_uppercase()),
+        format!("u1000-{good}0"),
         format!("u-{good}"),
         format!("u01-{good}"),
         format!("u+1-{good}"),

@@ -122,18 +122,30 @@ fn what_is_no_store_is_left_as_it_is() {
 }
 
 #[test]
-fn a_newer_store_is_refused_before_anything_is_written() {
+fn a_store_of_another_version_is_refused_before_anything_is_written() {
+    for (found, word) in [(0, "an older"), (gpool_store::SCHEMA + 1, "a newer")] {
+        let (state, _) = State::with_commits(5);
+        let connection = Connection::open(state.dir.join("store.db")).unwrap();
+        let change = format!(
+            "UPDATE meta SET schema = {found}, written_by = '9.1.0'; PRAGMA user_version = {found}"
+        );
+        connection.execute_batch(&change).unwrap();
+        drop(connection);
+        let before = content(&state.dir);
+        let says = state.refusal();
+        let words = format!("{word} gpool (9.1.0, schema {found}; this one knows 1)");
+        assert!(says.contains(&words) && says.contains("gpool restore"), "{says}");
+        assert_eq!(content(&state.dir), before);
+    }
+}
+
+#[test]
+fn a_new_store_is_of_the_first_version() {
     let (state, _) = State::with_commits(5);
     let connection = Connection::open(state.dir.join("store.db")).unwrap();
-    connection
-        .execute_batch("UPDATE meta SET schema = 7, written_by = '9.1.0'; PRAGMA user_version = 7")
-        .unwrap();
-    drop(connection);
-    let before = content(&state.dir);
-    let says = state.refusal();
-    let words = format!("newer gpool (9.1.0, schema 7; this one knows {})", gpool_store::SCHEMA);
-    assert!(says.contains(&words), "{says}");
-    assert_eq!(content(&state.dir), before);
+    let read = |sql| connection.query_row(sql, [], |row| row.get::<_, u32>(0)).unwrap();
+    assert_eq!(read("SELECT schema FROM meta"), 1);
+    assert_eq!(read("PRAGMA user_version"), 1);
 }
 
 #[test]

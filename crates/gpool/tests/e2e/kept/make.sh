@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes the kept state folder of one layout of the store, for a test that opens it. Run once, by
-# the gpool that writes that layout, before the next layout is begun; never again afterwards, since
-# an archive that a newer gpool wrote proves nothing.
+# Makes a state folder for a test that opens a store of an older version of the format. A developer
+# who raises that version (crates/store/src/schema.rs) runs this once before, with the last gpool
+# that writes the old version.
 #
-#   make.sh GPOOL LAYOUT-VERSION.tar.gz
+#   make.sh GPOOL VERSION.tar.gz
 #
 # Needs root, curl, tar and gzip; names of the machine that it runs on are kept out. The jobs:
 #    1 succeeded, a script with arguments       8 pending: after 6 and 7, and all GPUs
