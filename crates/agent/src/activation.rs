@@ -1,5 +1,5 @@
-//! Making software active for a job, as its own tools do: what they set in the environment, and
-//! the shell that runs what they have as scripts. Pure.
+//! Activates software environments (venv, conda, modules) for a job: sets the variables that their
+//! own tools set, and wraps the command in a shell where scripts must run. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use gpool_model::Activation;
 /// A job's variables by name.
 type Variables = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A job's variables with what is made active.
+/// Adds the variables of the activated environments to a job's variables.
 pub(crate) fn apply(activate: &[Activation], mut variables: Variables) -> Variables {
     for activation in activate {
         let (path, own) = match activation {
@@ -22,13 +22,13 @@ pub(crate) fn apply(activate: &[Activation], mut variables: Variables) -> Variab
                 (path, own.to_vec())
             }
             Activation::Venv(path) => (path, vec![("VIRTUAL_ENV", path.as_str())]),
-            // What they set is only known to their scripts.
+            // Only the module scripts know which variables they set.
             Activation::Modules { .. } => continue,
         };
         for (name, value) in own {
             variables.insert(name.into(), value.into());
         }
-        // Of another Python, or of one that was active where the job was submitted.
+        // These belong to another Python, or to an environment that was active at submission.
         let others: &[&str] = match activation {
             Activation::Conda(_) => &["PYTHONHOME", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT"],
             _ => &["PYTHONHOME"],
@@ -46,12 +46,12 @@ pub(crate) fn apply(activate: &[Activation], mut variables: Variables) -> Variab
     variables
 }
 
-/// What conda's own activation runs of packages in an environment.
+/// Runs the scripts that packages in a conda environment provide for activation.
 const CONDA_SCRIPTS: &str = r#"for gpool_it in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do
 [ -r "$gpool_it" ] && . "$gpool_it"; done; unset gpool_it"#;
 
-/// Puts a shell before a command, where what is made active has scripts to run in one; says whether
-/// it has.
+/// Wraps a command in a shell if an activated environment has scripts to run. Returns whether it
+/// did.
 pub(crate) fn wrap(activate: &[Activation], command: &mut Vec<String>) -> bool {
     let mut shell = "/bin/sh";
     let (mut lines, mut pythons) = (Vec::new(), Vec::new());
@@ -71,7 +71,7 @@ pub(crate) fn wrap(activate: &[Activation], command: &mut Vec<String>) -> bool {
     let has_modules = !lines.is_empty();
     for python in pythons {
         if has_modules {
-            // Modules have put theirs before it.
+            // Loading the modules has put their folders in front of it.
             lines.push(format!("export PATH={}/bin:\"$PATH\"", quoted(python.path())));
         }
         if matches!(python, Activation::Conda(_)) {
@@ -87,7 +87,7 @@ pub(crate) fn wrap(activate: &[Activation], command: &mut Vec<String>) -> bool {
     true
 }
 
-/// A word for a shell to take as it is.
+/// Quotes a word so that a shell takes it literally.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_venv_goes_before_all_else_in_the_path() {
+    fn a_venv_comes_first_in_the_path() {
         let before = variables(&[("PATH", "/bin"), ("PYTHONHOME", "/x"), ("A", "b")]);
         let made = apply(&[Activation::Venv("/p/.venv".to_owned())], before);
         let expected =
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn conda_has_its_variables_and_the_venv_of_the_caller_is_gone() {
+    fn conda_sets_its_variables_and_removes_the_callers_venv() {
         let before = variables(&[("VIRTUAL_ENV", "/p/.venv")]);
         let made = apply(&[Activation::Conda("/c/envs/torch".to_owned())], before);
         let expected = variables(&[
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_loaded_by_the_shell_of_their_script() {
+    fn modules_are_loaded_by_the_shell_of_their_init_script() {
         let mut command = vec!["a".to_owned(), "b c".to_owned()];
         let names = vec!["cuda/12.4".to_owned(), "it's".to_owned()];
         let modules = Activation::Modules { init: "/m/init/bash".to_owned(), names };

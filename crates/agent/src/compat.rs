@@ -1,5 +1,5 @@
-//! Variables by which scripts written for other schedulers know their job. Pure; ours stay what
-//! they are, and these say the same in other words.
+//! The environment variables of other schedulers, for scripts written for them. They repeat gpool's
+//! own variables under the other scheduler's names. Pure.
 
 use gpool_model::Compat;
 use gpool_model::agent::TaskOrder;
@@ -9,7 +9,7 @@ use crate::rendezvous::Place;
 /// A variable by name.
 type Variable = (&'static str, Vec<u8>);
 
-/// What jobs of that scheduler find in their environment.
+/// Returns the variables of another scheduler for a task.
 pub(crate) fn variables(of: Compat, order: &TaskOrder) -> Vec<Variable> {
     match of {
         Compat::Slurm => slurm(order),
@@ -18,7 +18,7 @@ pub(crate) fn variables(of: Compat, order: &TaskOrder) -> Vec<Variable> {
     }
 }
 
-/// Whether a variable says something of the job that has it. `VH_GPUS` does not: it may be a
+/// Whether a variable describes the job that has it. `VH_GPUS` is not one of them: it may be a
 /// request.
 pub(crate) fn is_of_job(name: &[u8]) -> bool {
     name == b"GFLOW_ARRAY_TASK_ID"
@@ -27,8 +27,8 @@ pub(crate) fn is_of_job(name: &[u8]) -> bool {
         || (name.starts_with(b"SLURM_") && name != b"SLURM_CONF")
 }
 
-/// An element of an array has a number of its own, as in Slurm, where scripts calculate with it and
-/// name folders by it. The commands of Slurm take it for the element.
+/// An array element has its own job number, as in Slurm: scripts calculate with it and name folders
+/// by it. The Slurm commands accept it as the element.
 fn slurm(order: &TaskOrder) -> Vec<Variable> {
     let (spec, allocation) = (&order.spec, &order.allocation);
     let own = allocation.task.job;
@@ -65,8 +65,9 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         ("SLURM_JOB_PARTITION", order.pool.as_str().into()),
         ("SLURM_LAUNCH_NODE_IPADDR", launch_address(order).into()),
     ];
-    // Slurm leaves both out of jobs that do not ask for tasks, and frameworks take them as a sign
-    // that srun has started them. Source: the manual of sbatch, "OUTPUT ENVIRONMENT VARIABLES".
+    // Slurm sets neither variable for jobs that do not ask for tasks, and frameworks take them as a
+    // sign that `srun` has started them. Source: the manual of sbatch, "OUTPUT ENVIRONMENT
+    // VARIABLES".
     if spec.gang.has_launcher() || place.n_tasks > 1 {
         all.push(("SLURM_NTASKS", n_tasks.clone().into()));
         all.push(("SLURM_NPROCS", n_tasks.into()));
@@ -79,7 +80,7 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
     all
 }
 
-/// What a task has of its node: GPUs, cores, memory.
+/// The GPUs, cores and memory that a task has on its node.
 fn room(order: &TaskOrder, place: &Place<'_>, indexes: &[String]) -> Vec<Variable> {
     let spec = &order.spec;
     let mut all = Vec::<Variable>::new();
@@ -100,13 +101,13 @@ fn room(order: &TaskOrder, place: &Place<'_>, indexes: &[String]) -> Vec<Variabl
         all.push(("SLURM_JOB_CPUS_PER_NODE", by_node(&cores).into()));
     }
     if let Some(memory) = spec.memory {
-        // In mebibytes, as Slurm counts.
+        // In MiB, as in Slurm.
         all.push(("SLURM_MEM_PER_NODE", (memory.get() >> 20).to_string().into()));
     }
     all
 }
 
-/// Which array a task belongs to, and as which of its elements.
+/// The array and the element that a task belongs to.
 fn array(order: &TaskOrder) -> Vec<Variable> {
     let (spec, own) = (&order.spec, order.allocation.task.job);
     let mut all = Vec::<Variable>::new();
@@ -127,7 +128,7 @@ fn array(order: &TaskOrder) -> Vec<Variable> {
     all
 }
 
-/// How many processes each node gets: tasks, or what a launcher starts in them.
+/// The number of processes on each node: one for each task, or those that a launcher starts.
 fn processes_by_node(order: &TaskOrder, place: &Place<'_>) -> Vec<u32> {
     let mut ranks = 0..;
     let of_node = |n: &usize| {
@@ -136,7 +137,7 @@ fn processes_by_node(order: &TaskOrder, place: &Place<'_>) -> Vec<u32> {
     place.tasks_by_node.iter().map(of_node).collect()
 }
 
-/// Numbers of nodes as Slurm writes them: `8(x2),7`.
+/// Counts by node as Slurm writes them: `8(x2),7`.
 fn by_node<N: PartialEq + std::fmt::Display>(numbers: &[N]) -> String {
     let alike = numbers.chunk_by(|one, next| one == next).map(|alike| match alike.len() {
         1 => alike[0].to_string(),
@@ -145,12 +146,12 @@ fn by_node<N: PartialEq + std::fmt::Display>(numbers: &[N]) -> String {
     alike.collect::<Vec<_>>().join(",")
 }
 
-/// Where the node is reached on which the script runs.
+/// The address of the node that the script runs on.
 fn launch_address(order: &TaskOrder) -> &str {
     if order.master_addr.is_empty() { "127.0.0.1" } else { &order.master_addr }
 }
 
-/// gflow sets 0 where there is no array.
+/// gflow sets the variable to 0 for jobs that are no array.
 fn gflow(order: &TaskOrder) -> Vec<Variable> {
     let element = order.task().job.element.unwrap_or(0);
     let id = order.task().job.plain().to_string();
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn slurm_scripts_find_their_job() {
+    fn slurm_variables_describe_the_job() {
         let all = of(Compat::Slurm, "7#3/0");
         for expected in [
             "SLURM_JOB_ID=7",
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn slurm_scripts_find_the_other_tasks() {
+    fn slurm_variables_describe_the_other_tasks() {
         let all = variables(Compat::Slurm, &member()).into_iter();
         let text = |value: Vec<u8>| String::from_utf8(value).expect("text");
         let all: Vec<String> = all.map(|(name, value)| format!("{name}={}", text(value))).collect();
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn slurm_scripts_find_how_many_tasks_each_node_has() {
+    fn slurm_variables_count_the_tasks_of_each_node() {
         let mut order = member();
         order.nodes = ["lab0", "lab0", "lab1", "lab1", "lab2"].map(NodeName::new).into();
         let all = variables(Compat::Slurm, &order);
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_arrays_are_told_apart() {
+    fn array_elements_have_different_ids() {
         let all = of(Compat::Slurm, "7.4#1/0");
         for expected in
             ["SLURM_JOB_ID=70000000004", "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=4"]

@@ -1,15 +1,14 @@
-//! What a job inherits from the process that submits it.
+//! The environment that a job inherits from the process that submits it.
 
 use std::os::unix::ffi::OsStringExt;
 
 use gpool_model::agent::LaunchContext;
 use gpool_sys::privilege;
 
-/// The resource limits, umask and environment of this process, as a job that it submits inherits
-/// them.
+/// Returns the resource limits, umask and environment of this process, for a job that it submits.
 #[must_use]
 pub fn own_context() -> LaunchContext {
-    // The mask can only be read by setting it; /proc says it without.
+    // The system call that reads the umask also sets it; /proc does not.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     LaunchContext {

@@ -1,5 +1,5 @@
-//! The environment of a job: the caller's, then ours, which wins. And the patterns that paths of
-//! output files may hold. Pure.
+//! The environment of a job: the submitter's variables, overridden by gpool's own. Also fills in
+//! the patterns in paths of output files. Pure.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,25 +12,25 @@ use crate::compat;
 use crate::message::Element;
 use crate::rendezvous::{self, Place};
 
-/// What the environment is made of beside the order.
+/// The inputs of a job's environment beside the order.
 pub(crate) struct Surroundings<'a> {
-    /// The caller's variables.
+    /// The variables of the submitting process.
     pub inherited: &'a [(Vec<u8>, Vec<u8>)],
-    /// Whom the job runs as, if that is another user than the agent's.
+    /// The account of the job's user, if that is not the agent's user.
     pub switched_to: Option<&'a Account>,
-    /// The folder of the run.
+    /// The folder of this run of the job.
     pub folder: &'a Path,
     /// The socket of the API.
     pub api: Option<&'a str>,
-    /// Memory of the smallest of its devices.
+    /// Memory of the smallest of the job's devices.
     pub gpu_memory: Option<Bytes>,
-    /// What it is given as an element of an array.
+    /// The item and parameters of an array element.
     pub element: Option<&'a Element>,
-    /// When it is started.
+    /// When the job starts.
     pub now: Timestamp,
 }
 
-/// Every variable of a job, by name.
+/// Returns all environment variables of a job, by name.
 pub(crate) fn environment(
     order: &TaskOrder,
     surroundings: &Surroundings<'_>,
@@ -39,7 +39,7 @@ pub(crate) fn environment(
     let inherited = surroundings.inherited;
     let is_from_a_job = inherited.iter().any(|(name, _)| name == b"GPOOL_JOB_ID");
     for (name, value) in inherited {
-        // A job that submits a job must not pass on what was said of itself.
+        // A job that submits another job must not pass on the variables that describe itself.
         let is_of_job = (name.starts_with(b"GPOOL_") && !name.starts_with(b"GPOOL_SUBMIT_"))
             || (is_from_a_job && compat::is_of_job(name));
         if !is_of_job {
@@ -71,7 +71,7 @@ pub(crate) fn environment(
     variables
 }
 
-/// The variable by which a process is known to belong to a run: the path is the run's alone.
+/// The variable that identifies the processes of a run: each run has its own folder.
 pub(crate) fn mark(folder: &Path) -> Vec<u8> {
     let mut mark = b"GPOOL_DIR=".to_vec();
     mark.extend_from_slice(folder.as_os_str().as_encoded_bytes());
@@ -108,7 +108,7 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
         ("GPOOL_DIR", surroundings.folder.as_os_str().as_encoded_bytes().to_vec()),
         ("CUDA_VISIBLE_DEVICES", uuids.clone().into()),
         ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".into()),
-        // The word by which NVIDIA's container tools are told that there are none.
+        // NVIDIA's container tools read this value as "no GPUs".
         (
             "NVIDIA_VISIBLE_DEVICES",
             if uuids.is_empty() { "void".into() } else { uuids.into_bytes() },
@@ -127,13 +127,13 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     ours.extend(of_limits(order, surroundings));
     if let Some(api) = surroundings.api {
         ours.push(("GPOOL_API", api.into()));
-        // So that gpool and its shims in a job ask the server that runs it.
+        // `gpool` and its shims in a job then talk to the server that runs the job.
         ours.push(("GPOOL_SOCKET", api.into()));
     }
     ours
 }
 
-/// Which array a task belongs to, and as which of its elements.
+/// The array and the element that a task belongs to.
 fn of_array(order: &TaskOrder) -> Vec<(&'static str, Vec<u8>)> {
     let (spec, job) = (&order.spec, order.allocation.task.job);
     let mut ours = Vec::new();
@@ -154,7 +154,7 @@ fn of_array(order: &TaskOrder) -> Vec<(&'static str, Vec<u8>)> {
     ours
 }
 
-/// How much a task may have and for how long.
+/// The memory, cores and time of a task.
 fn of_limits(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let spec = &order.spec;
     let mut ours = Vec::new();
@@ -181,8 +181,8 @@ fn rfc3339(at: Timestamp) -> Option<String> {
     Some(format!("{at:.0}"))
 }
 
-/// A path with `%j` (job), `%A` and `%a` (array and element), `%x` (name), `%u` (user), `%N`
-/// (node), `%t` (rank of the task) and `%%` filled in. Anything else stays as it is.
+/// Fills in `%j` (job), `%A` and `%a` (array and element), `%x` (name), `%u` (user), `%N` (node),
+/// `%t` (rank of the task) and `%%` in a path. Anything else stays as it is.
 pub(crate) fn fill_in(path: &str, order: &TaskOrder) -> String {
     let (spec, id) = (&order.spec, order.task().job);
     let mut filled = String::with_capacity(path.len());
@@ -192,7 +192,7 @@ pub(crate) fn fill_in(path: &str, order: &TaskOrder) -> String {
             filled.push(c);
             continue;
         }
-        // A name is one part of a path, whatever it holds.
+        // A name is one component of the path, even if it has slashes.
         let part = |text: &str| text.replace('/', "_");
         match rest.next() {
             Some('j') => filled.push_str(&id.to_string()),
@@ -210,8 +210,8 @@ pub(crate) fn fill_in(path: &str, order: &TaskOrder) -> String {
     filled
 }
 
-/// A file for output: each element of an array has one of its own, and each task of a gang but the
-/// first, so where the path does not say which it is, its index or rank comes after it.
+/// The file for a task's output. Array elements, and tasks of a gang beyond the first, need files
+/// of their own: if the path has no pattern for the index or rank, it is appended.
 pub(crate) fn output_file(path: &str, order: &TaskOrder) -> String {
     let mut filled = fill_in(path, order);
     if path.starts_with("/dev/") {
@@ -317,7 +317,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ours_win_over_the_callers() {
+    fn own_variables_override_the_submitters() {
         let inherited =
             [("CUDA_VISIBLE_DEVICES", "0"), ("A", "b"), ("HOME", "/root"), ("GPOOL_X", "y")];
         let made = made(&order("7#1/0"), &inherited);
@@ -341,17 +341,17 @@ pub(crate) mod tests {
         ] {
             assert_eq!(made.get(name).map(String::as_str), Some(value), "{name}");
         }
-        assert!(!made.contains_key("GPOOL_X"), "of the job that submitted it");
+        assert!(!made.contains_key("GPOOL_X"), "it describes the submitting job");
         assert!(!made.contains_key("GPOOL_MEM"), "not asked for");
     }
 
     #[test]
-    fn what_a_job_knows_of_itself_is_not_passed_on() {
+    fn variables_that_describe_the_submitting_job_are_not_passed_on() {
         let inherited = [("SLURM_JOB_ID", "3"), ("SLURM_CONF", "/c"), ("GPOOL_JOB_ID", "3")];
         let inner = made(&order("7#1/0"), &inherited);
         assert!(!inner.contains_key("SLURM_JOB_ID"));
         assert_eq!(inner["SLURM_CONF"], "/c");
-        // Of a Slurm that is not ours.
+        // Set by a real Slurm, not by gpool.
         assert_eq!(made(&order("7#1/0"), &inherited[..2])["SLURM_JOB_ID"], "3");
         let mut order = order("7#1/0");
         Arc::make_mut(&mut order.spec).compat = vec![gpool_model::Compat::Slurm].into();
@@ -380,7 +380,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_task_of_a_gang_finds_the_others() {
+    fn the_variables_of_a_gang_describe_the_other_tasks() {
         let made = made(&member(), &[]);
         for (name, value) in [
             ("GPOOL_NODELIST", "lab0,lab1"),
@@ -404,7 +404,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_task_of_a_gang_writes_to_a_file_of_its_own() {
+    fn each_task_of_a_gang_has_its_own_output_file() {
         let member = member();
         for (path, file) in
             [("o", "o.3"), ("o-%t", "o-3"), ("o-%N", "o-lab1.3"), ("/dev/null", "/dev/null")]

@@ -1,11 +1,11 @@
-//! Claims and messages as the fuzz targets see them: bytes in, and the same written again.
+//! Claims and messages for the fuzz targets: reads bytes and writes them again.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::{FromShepherd, Launch, ToShepherd, line, take_lines};
 use crate::record::{Line, Record, with_checksum};
 
-/// What a claim says, as the claim that says it; `None` if not even who claimed it.
+/// Reads a claim and writes it again; `None` without a valid first line.
 #[must_use]
 pub fn claim(bytes: &[u8]) -> Option<Vec<u8>> {
     let Record { claimant, started, limited, halted, is_swept, ended } = Record::read(bytes)?;
@@ -21,24 +21,24 @@ pub fn claim(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(written.collect::<String>().into_bytes())
 }
 
-/// A line of a claim as it stands in the file.
+/// A line of a claim as it is in the file, with its checksum.
 #[must_use]
 pub fn claim_line(json: &str) -> String {
     with_checksum(json)
 }
 
-/// Which messages are read.
+/// The kind of messages to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
-    /// What agents say.
+    /// Messages of agents.
     Agent,
-    /// What shepherds say.
+    /// Messages of shepherds.
     Shepherd,
-    /// What a shepherd is given to start with.
+    /// The first message to a shepherd.
     Launch,
 }
 
-/// The messages of a stream that comes in these parts, each as it is written.
+/// Reads the messages of a stream that arrives in these parts, and writes each again.
 #[must_use]
 pub fn messages(of: Of, parts: &[&[u8]]) -> Vec<Vec<u8>> {
     match of {

@@ -1,4 +1,4 @@
-//! Where the files of an agent and its tasks lie below the state directory.
+//! The paths of the files of an agent and its tasks below the state directory.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use gpool_model::id::{JobId, NodeName, TaskId};
 use gpool_model::output::ORDER_FILE;
 
-/// The folders of the agents whose server keeps its state there: itself, which is that of the only
-/// node, and those of several nodes, by name.
+/// Returns the state folders of the agents of a server: its own, used on a single-node cluster, and
+/// those of other nodes below `nodes`, by name.
 #[must_use]
 pub fn folders(state: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(state.join("nodes")).into_iter().flatten().flatten();
@@ -39,28 +39,28 @@ impl Layout {
         &self.state
     }
 
-    /// The name of the socket on which shepherds look for a new agent, in the state directory.
+    /// The name of the socket in the state directory that shepherds use to find a new agent.
     pub const SOCKET: &str = "agent.sock";
 
-    /// Held by the one agent that may use the directory.
+    /// Locked by the one agent that may use the directory.
     #[must_use]
     pub fn lock(&self) -> PathBuf {
         self.state.join("agent.lock")
     }
 
-    /// Held by an agent, its nursery, and each shepherd until it has claimed its task.
+    /// Locked by an agent, its nursery, and each shepherd until it has claimed its task.
     #[must_use]
     pub fn launching(&self) -> PathBuf {
         self.state.join("launching.lock")
     }
 
-    /// What was claimed and has not been acknowledged: a file a task.
+    /// Claims of tasks without an acknowledged end: one file for each task.
     #[must_use]
     pub fn tasks(&self) -> PathBuf {
         self.state.join("tasks")
     }
 
-    /// Tasks that were acknowledged, a line each: the present file and the one before.
+    /// The lists of acknowledged tasks, one task a line: the present file and the one before.
     #[must_use]
     pub fn done(&self) -> [PathBuf; 2] {
         [self.state.join("tasks-done"), self.state.join("tasks-done.old")]
@@ -72,40 +72,40 @@ impl Layout {
         self.tasks().join(claim_name(task))
     }
 
-    /// Where the claim of a task goes when its end is durable: what the shepherd saw is kept.
+    /// Where a task's claim is kept after its end is durable.
     #[must_use]
     pub fn record(&self, task: TaskId) -> PathBuf {
         let job = self.state.join("jobs").join(task.job.to_string());
         job.join(format!("{}.{}", task.attempt, file_name("claim", task)))
     }
 
-    /// The folder of one run of a job: its output, its script; the job may use it too.
+    /// The folder of one run of a job, with its output and script; the job may use it too.
     #[must_use]
     pub fn attempt(&self, task: TaskId) -> PathBuf {
         let job = self.state.join("jobs").join(task.job.to_string());
         job.join(task.attempt.to_string())
     }
 
-    /// Where a task's output goes unless the user named a file.
+    /// A task's standard output, unless the user named a file.
     #[must_use]
     pub fn stdout(&self, task: TaskId) -> PathBuf {
         self.attempt(task).join(file_name("stdout", task))
     }
 
-    /// Where a task's errors go unless the user named a file.
+    /// A task's standard error, unless the user named a file.
     #[must_use]
     pub fn stderr(&self, task: TaskId) -> PathBuf {
         self.attempt(task).join(file_name("stderr", task))
     }
 
-    /// Where the order of the two is kept.
+    /// The file that records how the two streams interleave.
     #[must_use]
     pub fn order(&self, task: TaskId) -> PathBuf {
         self.attempt(task).join(file_name(ORDER_FILE, task))
     }
 }
 
-/// The name of a task's file in the folder of its run: the first task's is the plain name.
+/// The name of a task's file in the folder of its run; the first task's has no rank.
 pub(crate) fn file_name(name: &str, task: TaskId) -> String {
     if task.rank == 0 { name.to_owned() } else { format!("{name}-{}", task.rank) }
 }
@@ -115,14 +115,14 @@ pub(crate) fn claim_name(task: TaskId) -> String {
     format!("{}#{}-{}", task.job, task.attempt, task.rank)
 }
 
-/// Which task a claim is of; `None` for files that are none.
+/// The task that a claim belongs to; `None` if the file is no claim.
 pub(crate) fn claimed_task(name: &str) -> Option<TaskId> {
     let (run, rank) = name.rsplit_once('-')?;
     let task: TaskId = format!("{run}/{rank}").parse().ok()?;
     (claim_name(task) == name).then_some(task)
 }
 
-/// Which task of a job a claim is of that was put away; `None` for files that are none.
+/// The task that an archived claim of a job belongs to; `None` if the file is no claim.
 pub(crate) fn recorded_task(job: JobId, name: &str) -> Option<TaskId> {
     let (attempt, rest) = name.split_once('.')?;
     let rank = match rest.strip_prefix("claim")? {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_have_folders_below_that_of_the_server() {
+    fn nodes_have_folders_below_the_servers() {
         let dir = tempfile::tempdir().expect("there is room");
         let state = dir.path();
         assert_eq!(folders(state), [state]);

@@ -1,9 +1,10 @@
 //! The agent of one node, and the shepherd of one task.
 //!
-//! The agent does what it is told (`gpool_node::converge` decides what that is), and says what is.
-//! A shepherd is a small process that starts one task, keeps its output, ends it, and outlives
-//! everybody else; the agent finds it again after a restart. Neither decides who runs where. A
-//! third process, the nursery, forks shepherds and does nothing else.
+//! The agent carries out the server's orders (`gpool_node::converge` works out the actions) and
+//! reports the state of the node. A shepherd is a small process that starts one task, stores its
+//! output, ends it, and outlives both agent and server; the agent finds it again after a restart. A
+//! third process, the nursery, only forks shepherds and cleans up after them. None of them decides
+//! where jobs run.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What agent and shepherd say to each other: lines of JSON; after the first one of the agent, the
+//! The messages between agent and shepherd: lines of JSON. After the agent's first message come the
 //! bytes that it announces.
 
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use gpool_model::{ArrayValues, placeholder};
 use gpool_sys::cgroup::Site;
 use serde::{Deserialize, Serialize};
 
-/// What a shepherd is given to start with.
+/// The first message to a shepherd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Launch {
-    /// What to run.
+    /// The task to run.
     pub order: TaskOrder,
     /// The agent's state directory.
     pub state_dir: PathBuf,
-    /// Where control groups can be made.
+    /// The place for control groups.
     pub site: Site,
     /// Most processes and threads of the task.
     pub pids_max: Option<u32>,
@@ -26,9 +26,9 @@ pub(crate) struct Launch {
     pub output_limit: Bytes,
     /// The socket of the API, for the job's environment.
     pub api: Option<String>,
-    /// Memory of the smallest of its devices.
+    /// Memory of the smallest of the task's devices.
     pub gpu_memory: Option<Bytes>,
-    /// Set for an element of an array.
+    /// The item and parameters of an array element.
     #[serde(default)]
     pub element: Option<Element>,
     /// Length of the launch context that follows.
@@ -37,17 +37,17 @@ pub(crate) struct Launch {
     pub script_bytes: Option<usize>,
 }
 
-/// What an element of an array is given beside its index.
+/// The values of an array element beside its index.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Element {
     /// Its line or item.
     pub item: Option<String>,
-    /// Its parameters, in order, each with its value.
+    /// Its parameters with their values, in order.
     pub params: Vec<(String, String)>,
 }
 
 impl Element {
-    /// What the element with that index is given.
+    /// The values of the element with this index.
     pub fn of(values: &ArrayValues, index: u32) -> Self {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         Self {
@@ -56,13 +56,13 @@ impl Element {
         }
     }
 
-    /// Puts its values where a text names them.
+    /// Fills in the element's values where a text names them.
     pub fn fill(&self, text: &str) -> String {
         let params = self.params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         placeholder::fill(text, self.item.as_deref(), &params.collect::<Vec<_>>())
     }
 
-    /// The variables that say what it was given.
+    /// The environment variables for the element's values.
     pub fn variables(&self) -> Vec<(String, Vec<u8>)> {
         let mut variables = Vec::new();
         if let Some(item) = &self.item {
@@ -84,114 +84,114 @@ impl Element {
     }
 }
 
-/// What an agent tells a shepherd.
+/// A message from an agent to a shepherd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "to_shepherd", rename_all = "snake_case")]
 pub(crate) enum ToShepherd {
     /// End the task.
     Stop {
-        /// Between TERM and KILL.
+        /// Time between SIGTERM and SIGKILL.
         grace: Millis,
-        /// What its process group is sent in place of TERM.
+        /// The signal for its process group in place of SIGTERM.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
     },
-    /// Its time limit is another one.
+    /// Change the time limit.
     Limit {
-        /// Of the order: a later one has the last word.
+        /// The generation of the order: the latest takes effect.
         generation: Generation,
-        /// The limit, counted from its start.
+        /// The limit, counted from the program's start.
         limit: Option<Millis>,
     },
-    /// Stop its processes where they are.
+    /// Stop the task's processes.
     Pause {
-        /// Of the order: a later one has the last word.
+        /// The generation of the order: the latest takes effect.
         generation: Generation,
     },
-    /// Let its processes go on.
+    /// Let the task's processes go on.
     Resume {
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
     },
-    /// Send its processes a signal.
+    /// Send the task's processes a signal.
     Signal {
         /// The signal's number.
         signal: i32,
     },
-    /// The end is durable.
+    /// The task's end is durable.
     Acknowledge,
-    /// Open something towards the task, over a new line to this agent.
+    /// Open a stream to the task, over a new connection to this agent.
     Open {
-        /// Which line it shall be.
+        /// The number of the stream.
         line: u64,
-        /// What is to be opened.
+        /// What to open.
         opening: Opening,
     },
 }
 
-/// What a shepherd tells an agent.
+/// A message from a shepherd to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "from_shepherd", rename_all = "snake_case")]
 pub(crate) enum FromShepherd {
-    /// Said first to an agent that did not start it.
+    /// The first message to an agent that did not start this shepherd.
     Hello {
-        /// Whose shepherd it is.
+        /// The shepherd's task.
         task: TaskId,
     },
-    /// Said first, and alone, on a line that was asked for. What follows is no message.
+    /// The only message on a requested stream; the bytes after it are the stream's.
     Line {
-        /// Whose shepherd it is.
+        /// The shepherd's task.
         task: TaskId,
-        /// Which line.
+        /// The number of the stream.
         line: u64,
-        /// Why it is of no use, if it is not.
+        /// Why the stream could not be opened.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         not_opened: Option<NotOpened>,
     },
-    /// Somebody else has launched the task; this shepherd does nothing and goes.
+    /// Another process has claimed the task; this shepherd does nothing and ends.
     AlreadyClaimed,
     /// The program was started.
     Started {
         /// Its process id.
         pid: u32,
-        /// When.
+        /// Its start time.
         at: Timestamp,
     },
-    /// Its time limit is that of this generation, and that is on file.
+    /// The time limit of this generation is noted in the claim and applies.
     Limited {
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
     },
-    /// Its processes are stopped where they are, and that is on file.
+    /// The task's processes are stopped, and that is noted in the claim.
     Paused {
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
     },
-    /// Its processes go on.
+    /// The task's processes go on.
     Resumed {
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
     },
-    /// Its processes could not be stopped, and go on.
+    /// The task's processes could not be stopped, and go on.
     NotPaused {
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
     },
-    /// The task has ended: no process of it is left, and its output is on file.
+    /// The task has ended: no process of it is left, and its output is written.
     Ended {
-        /// How.
+        /// How it ended.
         end: TaskEnd,
     },
 }
 
-/// A message as it goes over the socket.
+/// Encodes a message for the socket.
 pub(crate) fn line(message: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(message).expect("messages have string keys only");
     line.push(b'\n');
     line
 }
 
-/// Takes the complete lines off the front of what was read; lines that make no sense are left out.
+/// Takes the complete lines from the front of the input; skips invalid lines.
 pub(crate) fn take_lines<T: for<'de> Deserialize<'de>>(input: &mut Vec<u8>) -> Vec<T> {
     let Some(end) = input.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
     let rest = input.split_off(end + 1);
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_out_whole_and_strange_ones_not_at_all() {
+    fn complete_lines_are_read_and_invalid_ones_are_skipped() {
         let mut input = line(&ToShepherd::Acknowledge);
         input.extend(b"nonsense\n");
         input.extend(line(&ToShepherd::Signal { signal: 10 }));

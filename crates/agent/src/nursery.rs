@@ -1,8 +1,8 @@
-//! The process that forks shepherds, and the agent's line to it. To start the program anew for each
-//! task costs more than all that a shepherd does for a short job: this process starts once, has
-//! everything loaded, and is copied. It also takes in the processes of a job when its shepherd is
-//! killed (`leftovers`), so it stays until its last shepherd has ended, without an agent if need
-//! be. A nursery that is killed ends no task, and the agent starts another.
+//! The process that forks shepherds, and the agent's connection to it. Starting the program anew
+//! for each task costs more than all that a shepherd does for a short job. The nursery starts once,
+//! has everything loaded, and is forked. It also adopts a job's processes if the shepherd is killed
+//! (`leftovers`), so it stays until its last shepherd has ended, even without an agent. If a
+//! nursery is killed, no task ends, and the agent starts another.
 
 pub(crate) mod leftovers;
 
@@ -29,18 +29,18 @@ use crate::layout::Layout;
 use crate::shepherd;
 use leftovers::Brood;
 
-/// The first argument by which a nursery is started; the program's `main` looks for it before
-/// anything else and calls [`main`].
+/// The first argument of a nursery. The program's `main` checks for it before anything else and
+/// calls [`main`].
 pub const ARGUMENT: &str = "__nursery";
 
-/// The variable that chooses the point at which a process of a test is killed.
+/// The variable that names the failpoint at which a test kills a process.
 #[cfg(feature = "failpoints")]
 const FAILPOINT: &str = "GPOOL_FAILPOINT";
 
-/// A message holds a task's name, a process id or an error in words.
+/// The longest message: a task's name, a process ID or an error text.
 const LONGEST: usize = 512;
 
-/// How many files a program may usually open.
+/// The usual limit on open files.
 /// Source: Linux's `INR_OPEN_CUR`, which has not changed since 1996.
 const USUAL_FILES: u64 = 1024;
 
@@ -48,18 +48,18 @@ const USUAL_FILES: u64 = 1024;
 /// millisecond.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs the nursery of the agent that is at the other end of its standard input, until that end is
-/// closed and no shepherd is left, and ends the process.
+/// Runs the nursery of the agent at the other end of standard input. Ends the process once that end
+/// is closed and no shepherd is left.
 pub fn main() -> ! {
     match serve() {
         Ok(()) => child::end(0),
-        // Its agent sees that it is gone.
+        // The agent notices that the nursery is gone.
         Err(_) => child::end(1),
     }
 }
 
 fn serve() -> io::Result<()> {
-    // Of its own session: what a terminal sends to the agent is not meant for it.
+    // A session of its own, so that it gets no signals from the agent's terminal.
     rustix::process::setsid()?;
     let mut brood = Brood::new(Layout::new(std::env::current_dir()?));
     std::env::set_current_dir("/")?;
@@ -69,7 +69,7 @@ fn serve() -> io::Result<()> {
     }
     lower_limit_on_files();
     let boot_id = proc::boot_id();
-    // Where the kernel keeps the time is found out here, once, and not by each shepherd.
+    // Finds the vDSO clock here once, and not in each shepherd.
     let _ = clock::unix_ms();
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let mut has_agent = true;
@@ -86,16 +86,16 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// What there is to do.
+/// The sources that are ready.
 struct Ready {
     agent: bool,
     children: bool,
 }
 
-/// Waits for the agent to ask, or for a child to end.
+/// Waits for a request of the agent, or for a child to end.
 fn wait(has_agent: bool, brood: &Brood) -> io::Result<Ready> {
-    // Made each time: a shepherd that is forked later must not have it. The signal stays blocked,
-    // so none is missed in between.
+    // Made each time, so that shepherds forked later do not inherit it. The signal stays blocked,
+    // so no event is missed in between.
     let ended = signal::watch(&[rustix::process::Signal::CHILD.as_raw()])?;
     let agent = rustix::stdio::stdin();
     let mut fds = [PollFd::new(&ended, PollFlags::IN), PollFd::new(&agent, PollFlags::IN)];
@@ -110,14 +110,14 @@ fn wait(has_agent: bool, brood: &Brood) -> io::Result<Ready> {
     Ok(Ready { agent, children: children || n_ready == 0 })
 }
 
-/// Forks the shepherd that the agent asks for; `false` if the agent is gone.
+/// Forks the shepherd that the agent asks for; returns `false` if the agent is gone.
 fn serve_one(boot_id: &str, brood: &mut Brood) -> io::Result<bool> {
     let agent = rustix::stdio::stdin();
     let Some((name, socket)) = receive(agent)? else { return Ok(false) };
     let socket = socket.ok_or(io::ErrorKind::InvalidData)?;
     fail::fail_point!("nursery-asked");
     let nursery = std::process::id();
-    // In this process the socket is closed with the closure.
+    // In the nursery itself, dropping the closure closes the socket.
     let forked = child::fork_with_handle(|| shepherd::run(&name, boot_id, nursery, socket));
     match forked {
         Ok((pid, process)) => {
@@ -131,48 +131,48 @@ fn serve_one(boot_id: &str, brood: &mut Brood) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Closes the line to the agent, and lets go of the lock that the next agent awaits.
+/// Closes the connection to the agent, and releases the lock that the next agent waits for.
 fn leave_agent() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     (0..2).try_for_each(|standard| child::place(null.as_fd(), standard))
 }
 
-/// Undoes for jobs without limits of their own that the agent may open as many files as there can
-/// be: some programs go through all numbers up to the limit, and some can't name higher ones.
+/// Lowers the limit on open files to the usual one, for jobs without limits of their own. The agent
+/// raises it to the maximum, but some programs iterate over all numbers up to the limit, and some
+/// can't use higher ones.
 fn lower_limit_on_files() {
     let limit = getrlimit(Resource::Nofile);
     let usual = limit.current.map_or(USUAL_FILES, |limit| limit.min(USUAL_FILES));
     let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(usual), ..limit });
 }
 
-/// The agent's side of a nursery.
+/// The agent's handle of a nursery.
 pub(crate) struct Nursery {
     socket: OwnedFd,
     process: Child,
 }
 
-/// What came of asking a nursery.
+/// The nursery's answer to a request.
 pub(crate) enum Asked {
-    /// A shepherd with this id.
+    /// It forked a shepherd with this process ID.
     Born(u32, OwnedFd),
-    /// The system has no room for one more process, or the like.
+    /// The fork failed, for example because there are too many processes.
     Refused(io::Error),
-    /// It was ended, or has hung. What it may have forked nonetheless finds nobody at the other
-    /// end of its socket, if nobody else has that, and goes without having claimed anything.
+    /// The nursery has ended or hangs. A shepherd that it still forks finds its socket closed, and
+    /// ends without claiming anything.
     Gone,
 }
 
 impl Nursery {
-    /// Starts one, which holds that file open, and so does each shepherd until it has claimed.
+    /// Starts a nursery. It and its shepherds hold `launching` open until they have claimed.
     pub(crate) fn start(exe: &Path, layout: &Layout, launching: &File) -> io::Result<Self> {
         let (socket, its) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
-        // In the places of standard input and output: so no descriptor has to be inherited by
-        // accident.
+        // Passed as standard input and output, so that no descriptor is inherited by accident.
         let launching = launching.try_clone()?;
         let mut command = Command::new(exe);
-        // It notes in the claims of that folder what it has ended.
+        // The nursery notes in the claims of this folder which processes it has cleaned up.
         command.arg(ARGUMENT).env_clear().current_dir(layout.state());
         #[cfg(feature = "failpoints")]
         command.envs(std::env::vars_os().filter(|(name, _)| name == FAILPOINT));
@@ -184,7 +184,7 @@ impl Nursery {
         Ok(Self { socket, process })
     }
 
-    /// Has it fork the shepherd of a task, which gets its end of a socket.
+    /// Asks for a shepherd for a task; the shepherd gets `its` end of a socket.
     pub(crate) fn fork(&self, task: TaskId, its: BorrowedFd<'_>) -> Asked {
         let asked = send(self.socket.as_fd(), task.to_string().as_bytes(), Some(its));
         let Ok(Some((answer, process))) = asked.and_then(|()| receive(self.socket.as_fd())) else {
@@ -196,7 +196,7 @@ impl Nursery {
         }
     }
 
-    /// Ends one that does not answer. Otherwise it stays for its shepherds, and ends after them.
+    /// Ends a nursery that does not answer. A healthy one stays for its shepherds.
     pub(crate) fn end(mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -217,7 +217,7 @@ fn send(socket: BorrowedFd<'_>, text: &[u8], fd: Option<BorrowedFd<'_>>) -> io::
     Ok(())
 }
 
-/// Takes one message; `None` if the other end is closed.
+/// Receives one message; `None` if the other end is closed.
 fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<(String, Option<OwnedFd>)>> {
     let mut text = [0_u8; LONGEST];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -1,6 +1,6 @@
-//! The claim of a task: a file that exists once the task may have been launched, locked as long as
-//! its shepherd lives. Each line has a checksum. Nothing is synced here: a page cache survives the
-//! death of every process, and a reboot is told by the boot id.
+//! The claim of a task: a file that exists once the task may have been launched, and is locked
+//! while its shepherd lives. Each line has a checksum. Nothing is synced: the page cache survives
+//! the death of every process, and the boot ID shows a reboot.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -18,29 +18,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::Layout;
 
-/// The first line: who claimed what.
+/// The first line: the claimant and the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claimant {
-    /// Which task.
+    /// The task.
     pub task: TaskId,
-    /// Of the order.
+    /// The generation of the order.
     pub generation: Generation,
     /// The shepherd's process id.
     pub shepherd: u32,
-    /// When it started, or later, in ticks since boot: no process of the task is older.
+    /// A time in ticks since boot, not before the shepherd's start: no process of the task is
+    /// older.
     pub shepherd_started: u64,
-    /// The process that forked it, and that takes in its job's processes when it dies.
+    /// The process that forked the shepherd, and that adopts the job's processes when the shepherd
+    /// dies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nursery: Option<u32>,
-    /// The run of the kernel that it belongs to.
+    /// The boot that the process IDs belong to.
     pub boot_id: String,
-    /// Who the task runs as.
+    /// The user that the task runs as.
     pub uid: u32,
-    /// Where its control group is.
+    /// The place of its control group.
     pub site: Site,
-    /// Devices that it was given.
+    /// The task's devices.
     pub devices: Vec<DeviceUuid>,
-    /// How much memory of each it shares, in the same order; empty if it has them alone.
+    /// The memory that the task may use of each device, in the same order; empty if it has the
+    /// devices alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Bytes>,
 }
@@ -62,7 +65,7 @@ pub(crate) enum Line {
         generation: Generation,
         is_paused: bool,
     },
-    /// All that it left when it was killed has ended.
+    /// All processes that the killed claimant left have ended.
     Swept,
     Ended(TaskEnd),
 }
@@ -73,39 +76,40 @@ pub(crate) struct Claim {
     file: File,
 }
 
-/// What a claim says.
+/// The contents of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Who claimed the task.
+    /// The claimant.
     pub claimant: Claimant,
-    /// The program's process id and when it started.
+    /// The program's process ID and start time.
     pub started: Option<(u32, Timestamp)>,
-    /// The last time limit that was noted, and of which order.
+    /// The last time limit, and the generation of its order.
     pub limited: Option<(Generation, Option<Millis>)>,
-    /// Whether its processes were last stopped where they are or let go on, and by which order.
+    /// Whether its processes were last paused (`true`) or resumed, and the generation of that
+    /// order.
     pub halted: Option<(Generation, bool)>,
-    /// Whether its claimant was killed, and all that it left has ended since.
+    /// Whether the claimant was killed, and all processes that it left have ended.
     pub is_swept: bool,
-    /// How it ended.
+    /// The end.
     pub ended: Option<TaskEnd>,
 }
 
 impl Record {
-    /// Whether its processes are stopped where they are.
+    /// Whether its processes are paused.
     pub fn is_paused(&self) -> bool {
         self.halted.is_some_and(|(_, is_paused)| is_paused)
     }
 
-    /// Of the last order that was noted.
+    /// The generation of the last order that was noted.
     pub fn generation(&self) -> Generation {
         let limited = self.limited.map(|(generation, _)| generation);
         let halted = self.halted.map(|(generation, _)| generation);
         limited.max(halted).unwrap_or(self.claimant.generation)
     }
 
-    /// What the bytes of a claim say.
+    /// Reads a claim.
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        // What is not text is no line either.
+        // Bytes that are not valid text fail the line's checksum.
         let text = String::from_utf8_lossy(bytes);
         let mut record: Option<Self> = None;
         for line in text.split_inclusive('\n').map_while(parse) {
@@ -123,7 +127,7 @@ impl Record {
                     record.halted = Some((generation, is_paused));
                 }
                 (Line::Swept, Some(record)) => record.is_swept = true,
-                // The first end is the end.
+                // Only the first end counts.
                 (Line::Ended(end), Some(record)) if record.ended.is_none() => {
                     record.ended = Some(end);
                 }
@@ -135,7 +139,7 @@ impl Record {
 }
 
 impl Claimant {
-    /// This process as claimant.
+    /// Returns a claimant for this process.
     pub fn this_process(task: TaskId, generation: Generation, uid: u32, boot_id: &str) -> Self {
         let shepherd = std::process::id();
         let shepherd_started = clock::boot_ticks();
@@ -155,7 +159,7 @@ impl Claimant {
         }
     }
 
-    /// Takes note of the devices that it was given.
+    /// Stores the devices of the allocation.
     pub fn has(&mut self, slots: &[Slot]) {
         let share = |slot: &Slot| match slot.part {
             SlotPart::Whole | SlotPart::Instance { .. } => None,
@@ -165,7 +169,7 @@ impl Claimant {
         self.shares = slots.iter().filter_map(share).collect();
     }
 
-    /// Each device that it was given, and how much memory of it it shares.
+    /// The task's devices, each with the memory that the task may use of it.
     pub fn given(&self) -> impl Iterator<Item = (DeviceUuid, Option<Bytes>)> {
         let share = |ix: usize| self.shares.get(ix).copied();
         self.devices.iter().enumerate().map(move |(ix, device)| (device.clone(), share(ix)))
@@ -173,14 +177,14 @@ impl Claimant {
 }
 
 impl Claim {
-    /// Claims a task; `None` if somebody has, ever. The file appears locked and with its first
-    /// line, so nobody can see a claim of which it is not known whose it is.
+    /// Claims a task; `None` if any process has ever claimed it. The file appears locked and with
+    /// its first line, so every visible claim has an owner.
     pub fn take(layout: &Layout, claimant: Claimant) -> io::Result<Option<Self>> {
         Self::make(layout, claimant.task, &[Line::Claimed(claimant)])
     }
 
-    /// Claims a task that shall not be launched any more, and notes its end in the same moment;
-    /// `false` if somebody has claimed it, ever.
+    /// Claims a task that must not be launched, and notes its end in the same step; `false` if any
+    /// process has ever claimed it.
     pub fn take_ended(layout: &Layout, claimant: Claimant, end: &TaskEnd) -> io::Result<bool> {
         let task = claimant.task;
         let lines = [Line::Claimed(claimant), Line::Ended(end.clone())];
@@ -190,8 +194,8 @@ impl Claim {
     fn make(layout: &Layout, task: TaskId, lines: &[Line]) -> io::Result<Option<Self>> {
         let path = layout.claim(task);
         let new = layout.tasks().join(format!(".new-{}", std::process::id()));
-        // For nobody else: whoever may open it may hold a lock on it, and would look as if he were
-        // the claimant.
+        // Only for the agent's user: every process that can open the file can lock it, and would
+        // look like the claimant.
         let options = || {
             let mut options = File::options();
             options.read(true).append(true).create_new(true).mode(0o600);
@@ -199,8 +203,7 @@ impl Claim {
         };
         let file = match options().open(&new) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Of a process that had this id and was killed here: ids are unique among the
-                // living.
+                // Left by a killed process that had the same ID; no living process has it.
                 std::fs::remove_file(&new)?;
                 options().open(&new)?
             }
@@ -216,9 +219,9 @@ impl Claim {
             });
         fail::fail_point!("claim-named");
         match renamed {
-            // A shepherd may have slept from its birth on while another one ran the task, and the
-            // claim of that one was moved away when it was over. It was moved before this one got
-            // its name, or this one would not have got it.
+            // A shepherd may have slept from its start on while another one ran the task and its
+            // claim was put away. That happened before this claim got its name, or the rename would
+            // have failed.
             Ok(true) if layout.record(task).exists() => {
                 std::fs::remove_file(&path)?;
                 Ok(None)
@@ -229,7 +232,7 @@ impl Claim {
                 Ok(None)
             }
             Err(error) => {
-                // The error that matters is the first.
+                // The first error is the one to report.
                 let _ = std::fs::remove_file(&new);
                 Err(error)
             }
@@ -241,12 +244,12 @@ impl Claim {
         self.append(&Line::Started { pid, at })
     }
 
-    /// Notes that the time limit is another one.
+    /// Notes a new time limit.
     pub fn limited(&mut self, generation: Generation, limit: Option<Millis>) -> io::Result<()> {
         self.append(&Line::Limited { generation, limit })
     }
 
-    /// Notes that its processes are stopped where they are, or go on.
+    /// Notes that the task's processes were paused or resumed.
     pub fn halted(&mut self, generation: Generation, is_paused: bool) -> io::Result<()> {
         self.append(&Line::Halted { generation, is_paused })
     }
@@ -256,7 +259,7 @@ impl Claim {
         self.append(&Line::Ended(end.clone()))
     }
 
-    /// Writes everything to the disk: for when nobody else will.
+    /// Writes everything to the disk: for a shepherd that has no agent to report to.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -267,12 +270,12 @@ impl Claim {
     }
 }
 
-/// Gives a file its name unless that is taken; `false` if it is.
+/// Renames a file if the new name is free; `false` if it is taken.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::EXIST) => Ok(false),
-        // A file system that can't; a second name is refused as well where there is one.
+        // The file system can't do this; a hard link also fails if the name is taken.
         Err(rustix::io::Errno::INVAL) => match std::fs::hard_link(from, to) {
             Ok(()) => std::fs::remove_file(from).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -282,16 +285,16 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
     }
 }
 
-/// A claim of whoever, opened for looking at.
+/// A claim of any process, opened for reading.
 #[derive(Debug)]
 pub(crate) struct Found {
     file: File,
 }
 
 impl Found {
-    /// Opens the claim of a task, wherever it is kept; `None` if nobody has claimed it.
+    /// Opens the claim of a task, also if it was put away; `None` if it was never claimed.
     pub fn open(layout: &Layout, task: TaskId) -> io::Result<Option<Self>> {
-        // In this order: it is moved from the first place to the second.
+        // In this order: claims move from the first place to the second.
         for path in [layout.claim(task), layout.record(task)] {
             match File::options().read(true).append(true).open(path) {
                 Ok(file) => return Ok(Some(Self { file })),
@@ -307,7 +310,7 @@ impl Found {
         lock::is_held(&self.file)
     }
 
-    /// What it says, up to the first line that is not whole; `None` if not even who claimed it.
+    /// Reads the claim up to the first broken line; `None` without a valid first line.
     pub fn read(&self) -> io::Result<Option<Record>> {
         let mut file = &self.file;
         io::Seek::rewind(&mut file)?;
@@ -316,7 +319,7 @@ impl Found {
         Ok(Record::read(&bytes))
     }
 
-    /// Notes that all has ended that a claimant left when it was killed.
+    /// Notes that all processes of a killed claimant have ended.
     pub fn swept(self) -> io::Result<()> {
         Claim { file: self.file }.append(&Line::Swept)
     }
@@ -327,7 +330,7 @@ impl Found {
     }
 }
 
-/// A line as it stands in the file.
+/// A line as it is in the file.
 pub(crate) fn with_checksum(json: &str) -> String {
     format!("{:016x} {json}\n", checksum(json.as_bytes()))
 }
@@ -338,7 +341,7 @@ fn parse(line: &str) -> Option<Line> {
     (sum == checksum(json.as_bytes())).then(|| serde_json::from_str(json).ok())?
 }
 
-/// FNV-1a: a line that was cut or mixed up is told, which is all that is asked of it.
+/// FNV-1a: it only needs to detect lines that are cut or mixed up.
 pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -375,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_claimed_once_for_ever() {
+    fn a_task_can_be_claimed_only_once() {
         let (_dir, layout, task) = folder();
         let claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();
         assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
@@ -383,7 +386,7 @@ mod tests {
         assert!(found.is_held().unwrap());
         drop(claim);
         assert!(!found.is_held().unwrap());
-        assert!(Claim::take(&layout, claimant(task)).unwrap().is_none(), "not even when free");
+        assert!(Claim::take(&layout, claimant(task)).unwrap().is_none(), "even when free");
         assert_eq!(std::fs::read_dir(layout.tasks()).unwrap().count(), 1);
     }
 
@@ -396,11 +399,11 @@ mod tests {
         std::fs::rename(layout.claim(task), layout.record(task)).unwrap();
         assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
         assert_eq!(std::fs::read_dir(layout.tasks()).unwrap().count(), 0, "nothing is left");
-        assert!(Found::open(&layout, task).unwrap().is_some(), "it is known where it went");
+        assert!(Found::open(&layout, task).unwrap().is_some(), "the moved claim is found");
     }
 
     #[test]
-    fn a_task_that_shall_not_be_launched_is_claimed_with_its_end() {
+    fn a_task_that_must_not_be_launched_is_claimed_with_its_end() {
         let (_dir, layout, task) = folder();
         assert!(Claim::take_ended(&layout, claimant(task), &end()).unwrap());
         assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
@@ -411,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_says_that_nothing_is_left_of_a_killed_claimant() {
+    fn a_claim_notes_that_all_processes_of_a_killed_claimant_ended() {
         let (_dir, layout, task) = folder();
         let find = || Found::open(&layout, task).unwrap().unwrap();
         let is_swept = || find().read().unwrap().unwrap().is_swept;
@@ -424,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_says_what_was_noted_up_to_the_first_broken_line() {
+    fn a_claim_is_read_up_to_the_first_broken_line() {
         let (_dir, layout, task) = folder();
         let mut claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();
         claim.started(9, Timestamp::new(4)).unwrap();

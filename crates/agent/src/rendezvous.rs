@@ -1,4 +1,4 @@
-//! How the tasks of a job find each other: the variables that PyTorch reads, and `torchrun`.
+//! The variables that let the tasks of a job find each other, for PyTorch and `torchrun`.
 //!
 //! `torchrun` takes each of its options from a variable as well: `PET_` and the option's name
 //! (`torch.distributed.argparse_util`).
@@ -6,15 +6,15 @@
 use gpool_model::agent::TaskOrder;
 use gpool_model::{Attempt, Gang, JobId, Joins};
 
-/// Where a task is among those of its job.
+/// The position of a task among the tasks of its job.
 pub(crate) struct Place<'a> {
     /// Each node once, in the order of ranks.
     pub nodes: Vec<&'a str>,
-    /// How many tasks each of them has.
+    /// The number of tasks on each of these nodes.
     pub tasks_by_node: Vec<usize>,
-    /// The position of its own.
+    /// The position of the task's own node in `nodes`.
     pub node_rank: usize,
-    /// Which it is of those on its node.
+    /// The position of the task among those on its node.
     pub local_rank: usize,
     pub n_tasks: usize,
 }
@@ -43,15 +43,15 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The run that a task is of, whether it was there from the start or joined.
+/// The run that a task belongs to, from the start or because it joined later.
 struct Run {
     job: JobId,
     attempt: Attempt,
     gang: Gang,
-    /// Of the task among all of them, and of its node.
+    /// The position of the task among all tasks.
     rank: usize,
     node_rank: usize,
-    /// How many tasks there are, as far as this one knows.
+    /// The number of tasks as known at the start of this one.
     n_tasks: usize,
 }
 
@@ -84,7 +84,7 @@ impl Run {
 }
 
 /// The position of the node of a task that joins a run. A node that the run did not start on comes
-/// after those, as many places as tasks have joined before.
+/// after the run's first nodes, by the number of tasks that have joined before.
 fn node_rank(joins: &Joins, place: &Place<'_>) -> usize {
     let first = joins.first_rank as usize;
     if !joins.gang.anywhere {
@@ -96,7 +96,7 @@ fn node_rank(joins: &Joins, place: &Place<'_>) -> usize {
     known.unwrap_or_else(|| nodes.len() + first.saturating_sub(joins.nodes.len()))
 }
 
-/// What a task of a gang is told, or one that asks for it; nothing for others.
+/// The variables for a task of a gang, or for one that asks for them; none for other tasks.
 pub(crate) fn variables(order: &TaskOrder, place: &Place<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let spec = &order.spec;
     let grows = spec.gang.is_elastic() || spec.joins.is_some();
@@ -110,7 +110,7 @@ pub(crate) fn variables(order: &TaskOrder, place: &Place<'_>) -> Vec<(&'static s
     let text = |number: usize| number.to_string().into_bytes();
     let meeting = [("MASTER_ADDR", addr.into()), ("MASTER_PORT", port.clone().into())];
     if has_launcher {
-        // Ranks are those of the processes that it starts.
+        // The launcher sets the ranks for the processes that it starts.
         return meeting.into();
     }
     let mut all = Vec::from(meeting);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_task_alone_is_told_nothing_unless_torchrun_asks() {
+    fn a_single_task_gets_no_variables_unless_torchrun_asks() {
         assert_eq!(told(&order("7#1/0")), BTreeMap::new());
         let told = told(&with(order("7#1/0"), Gang::SINGLE, true));
         assert_eq!(&*told["PET_NNODES"], "1");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_is_of_the_run_that_it_joins() {
+    fn a_joining_task_belongs_to_the_run_that_it_joins() {
         let gang = Gang::new(2, 2).and_then(|gang| gang.growing_to(4)).unwrap();
         let first = told(&with(member(), gang, true));
         let mut joiner = with(order("9#3/1"), Gang::new(1, 2).unwrap(), true);

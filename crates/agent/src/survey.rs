@@ -1,5 +1,5 @@
-//! What goes on in a state folder, found without server and agent: from the claims of shepherds,
-//! and from the processes of one's own jobs. It looks and changes nothing.
+//! Lists the tasks of a state folder without server and agent: from the claims of shepherds, and
+//! from the processes of the caller's own jobs. Read-only.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,35 +16,35 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use crate::layout::{Layout, claimed_task, file_name, folders, recorded_task};
 use crate::record::Record;
 
-/// A task that was launched, and whose end no server has made durable.
+/// A launched task; no server has made its end durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// Which.
+    /// The task.
     pub task: TaskId,
-    /// How it is.
+    /// Its state.
     pub is: LeftIs,
-    /// The process id of its program.
+    /// The process ID of its program.
     pub pid: Option<u32>,
-    /// When its program started.
+    /// The start time of its program.
     pub started_at: Option<Timestamp>,
-    /// Who it runs as.
+    /// The user that it runs as.
     pub uid: u32,
-    /// The state folder that it is of.
+    /// Its state folder.
     pub state_dir: PathBuf,
-    /// The socket of the server that started it, where that can be seen.
+    /// The socket of the server that started it, if it is visible.
     pub api: Option<PathBuf>,
 }
 
-/// How a task is that was left.
+/// The state of such a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeftIs {
     /// It runs.
     Runs,
-    /// It has ended, and its shepherd has written down how.
+    /// It has ended, and its shepherd has noted how.
     Ended(TaskEnd),
-    /// It is over, and nobody knows how: the machine was restarted, or its shepherd killed.
+    /// It is over, and its result is unknown: the machine was restarted, or its shepherd killed.
     Lost {
-        /// Whether it was the machine.
+        /// Whether the machine was restarted.
         rebooted: bool,
     },
 }
@@ -52,16 +52,16 @@ pub enum LeftIs {
 /// Jobs and tasks that were launched from a state folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Launched {
-    /// The job with the highest number, and what shows it.
+    /// The job with the highest number, and the file that shows it.
     pub newest: Option<(JobNumber, PathBuf)>,
-    /// Tasks, each with its last order and the file that shows it.
+    /// Tasks, each with its last generation and the file that shows it.
     pub tasks: Vec<(TaskId, Generation, PathBuf)>,
 }
 
-/// Everything that was claimed in a state folder, by task.
+/// Returns all claimed tasks of a state folder, in order.
 ///
 /// # Errors
-/// The folder can't be listed. A claim that can't be read is left out.
+/// If the folder can't be listed. A claim that can't be read is left out.
 pub fn claimed(state_dir: &Path) -> io::Result<Vec<Left>> {
     let layout = Layout::new(state_dir);
     let mut left = Vec::new();
@@ -74,9 +74,9 @@ pub fn claimed(state_dir: &Path) -> io::Result<Vec<Left>> {
     Ok(left)
 }
 
-/// Finds what a state folder's agents launched, by their claims, ledgers and folders of jobs: the
-/// job with the highest number, and the tasks of those jobs that are asked for. Users can write in
-/// none of these places.
+/// Finds all launches of a state folder's agents, by their claims, ledgers and job folders: the job
+/// with the highest number, and the tasks of the requested jobs. Users can write in none of these
+/// places.
 #[must_use]
 pub fn launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched {
     let mut found = Launched::default();
@@ -116,7 +116,7 @@ fn newest(found: &mut Launched, job: JobId, path: &Path) {
     }
 }
 
-/// The entries of a folder whose names are text, in their order.
+/// The entries of a folder that have text names, sorted.
 fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let named =
@@ -126,10 +126,10 @@ fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     named
 }
 
-/// What one claim says; `None` if there is none, or nothing whole in it.
+/// Reads one claim; `None` if it has no valid first line.
 fn claim(layout: &Layout, task: TaskId) -> io::Result<Option<Left>> {
     let mut file = File::open(layout.claim(task))?;
-    // Asked before it is read: a shepherd that ends in between has written its end by then.
+    // Checked before reading: a shepherd that ends in between has noted its end by then.
     let is_held = lock::is_held(&file)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
@@ -151,12 +151,12 @@ fn claim(layout: &Layout, task: TaskId) -> io::Result<Option<Left>> {
     }))
 }
 
-/// Jobs of whoever asks that run on this machine, of any server, by what their processes have in
-/// their environment. A user can see this much of a state folder that belongs to another.
+/// Returns the caller's jobs that run on this machine, of any server, from the environments of
+/// their processes. This works even if the state folder belongs to another user.
 #[must_use]
 pub fn own_processes() -> Vec<Left> {
     let own = rustix::process::geteuid().as_raw();
-    // The first process of a run is its program.
+    // The oldest process of a run is its program.
     let mut oldest: BTreeMap<(PathBuf, TaskId), (u64, Left)> = BTreeMap::new();
     for pid in proc::all() {
         let is_own = std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|it| it.uid() == own);
@@ -181,7 +181,7 @@ fn left_of(pid: u32, started: u64, uid: u32) -> Option<Left> {
     let rank = variable(&environment, "GPOOL_RANK=").unwrap_or_else(|| "0".to_owned());
     let task: TaskId = format!("{job}#{attempt}/{rank}").parse().ok()?;
     let state_dir = folder.ancestors().nth(3)?.to_owned();
-    // What the folder says and what the variables say is one thing, or somebody made it up.
+    // The folder and the variables must agree, or the environment was made up.
     if Layout::new(&state_dir).attempt(task) != folder {
         return None;
     }
@@ -198,7 +198,7 @@ fn left_of(pid: u32, started: u64, uid: u32) -> Option<Left> {
     })
 }
 
-/// The socket that a job was told, if its environment may be read.
+/// The API socket in the job's environment, if it may be read.
 fn api_of(pid: u32) -> Option<PathBuf> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     variable(&environment, "GPOOL_API=").map(PathBuf::from)
@@ -210,11 +210,11 @@ fn variable(environment: &[u8], prefix: &str) -> Option<String> {
     String::from_utf8(value.to_vec()).ok()
 }
 
-/// Opens what a run has written, as far as gpool keeps it: `stdout`, `stderr` or their `order`. The
-/// folder is its user's, so links and pipes in it are neither followed nor waited for.
+/// Opens an output of a run that gpool stores: `stdout`, `stderr` or their `order`. The folder
+/// belongs to the user, so links are not followed, and FIFOs are not waited for.
 ///
 /// # Errors
-/// It is not there, may not be read, or is no plain file.
+/// If it does not exist, may not be read, or is no regular file.
 pub fn open_output(state_dir: &Path, task: TaskId, stream: &str) -> io::Result<File> {
     let folder_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(state_dir, folder_flags, Mode::empty())?;
@@ -223,7 +223,7 @@ pub fn open_output(state_dir: &Path, task: TaskId, stream: &str) -> io::Result<F
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let file = File::from(rustix::fs::openat2(&folder, &path, flags, Mode::empty(), beneath)?);
-    // What is another's was linked there: a shepherd makes it the user's, as the folder is.
+    // A file of another owner was linked there: the shepherd makes folder and file the user's.
     let (found, own) = (file.metadata()?, state_dir.join(&attempt).symlink_metadata()?);
     match found.is_file() && found.uid() == own.uid() {
         true => Ok(file),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_told_from_its_lock_its_end_and_the_boot() {
+    fn the_state_of_a_claim_follows_from_lock_end_and_boot() {
         let (dir, layout, task) = folder();
         let is = || claimed(dir.path()).unwrap().pop().unwrap().is;
         let claimant = Claimant::this_process(task, Generation(1), 4711, &proc::boot_id());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_opened_only_where_it_lies() {
+    fn output_is_opened_only_if_it_is_a_regular_file() {
         let (dir, layout, task) = folder();
         let path = layout.stdout(task);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_environment_names_a_run() {
+    fn only_a_complete_environment_names_a_run() {
         let of = |text: &str| variable(text.replace('|', "\0").as_bytes(), "GPOOL_DIR=");
         assert_eq!(of("A=1|GPOOL_DIR=/s/jobs/7/1|B=2"), Some("/s/jobs/7/1".to_owned()));
         assert_eq!(of("A=1|XGPOOL_DIR=/s"), None);

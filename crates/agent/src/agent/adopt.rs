@@ -1,5 +1,5 @@
-//! What became of a task that was claimed: alive, ended, or lost with its shepherd. The order of
-//! the questions is what keeps a reused process id from being taken for a shepherd.
+//! Finds out the state of a claimed task: alive, ended, or lost with its shepherd. The order of the
+//! checks prevents a reused process ID from being taken for the shepherd.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,35 +17,36 @@ use crate::environment::mark;
 use crate::layout::{Layout, claim_name, claimed_task};
 use crate::record::{Found, Record};
 
-/// How long a claim may be held by nobody who can be found.
+/// How long a claim's lock may be held by a process that can't be found.
 const PATIENCE_MS: u64 = 2000;
 /// How long the agent's thread waits for processes that it has killed. Most end sooner.
 const MOMENT_MS: u64 = 100;
-/// Between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What was found.
+/// The state of a claimed task.
 pub(super) enum Adopted {
-    /// Its shepherd lives, and this is it.
+    /// The shepherd lives.
     Alive { record: Record, shepherd: OwnedFd },
-    /// Its shepherd is dead, and processes of it are being ended.
+    /// The shepherd is dead, and the agent is ending the processes that it left.
     Leaving { record: Record },
-    /// It is over. Without a record nobody knows of which generation it was.
+    /// The task is over. Without a record its generation is unknown.
     Over { record: Option<Record>, end: TaskEnd },
-    /// Nobody has ever claimed it.
+    /// No process has ever claimed the task.
     Unclaimed,
 }
 
-/// Looks at the claim of a task.
+/// Finds out the state of a task from its claim.
 pub(super) fn adopt(layout: &Layout, task: TaskId) -> io::Result<Adopted> {
-    // A shepherd that ends between two of the questions makes the answers not fit together, and
-    // one that was killed just after forking leaves a child that holds the claim until it notices;
-    // then a later round finds it gone.
+    // If a shepherd ends between two of these checks, the answers contradict each other. The child
+    // of a shepherd that was killed just after forking holds the lock until it notices. A later
+    // round finds the lock released in both cases.
     let give_up = clock::boot_ms() + PATIENCE_MS;
     while clock::boot_ms() < give_up {
         let Some(found) = Found::open(layout, task)? else { return Ok(Adopted::Unclaimed) };
         let claimant = found.read()?.map(|record| record.claimant);
-        // Opened first, tested after: whoever holds the lock lives now, and so had this id then.
+        // The order matters: the process that holds the lock lives now, so it also had this process
+        // ID when the pidfd was opened.
         let shepherd = claimant.map(|claimant| pidfd::open(claimant.shepherd)).transpose()?;
         if !found.is_held()? {
             return over(layout, found);
@@ -62,12 +63,13 @@ fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
     let record = found.read()?;
     if let Some(end) = record.as_ref().and_then(|record| record.ended.clone()) {
         if let Some(record) = &record {
-            // Killed between its last line and putting its group away.
+            // The shepherd was killed after it noted the end and before it removed its control
+            // group.
             group_of(record).remove();
         }
         return Ok(Adopted::Over { record, end });
     }
-    // A claim is never seen without its first line, but after the machine went down.
+    // A claim always has its first line, except after a crash of the machine.
     let rebooted = record.as_ref().is_none_or(|record| record.claimant.boot_id != proc::boot_id());
     let mut cause = EndCause::Rebooted;
     if let Some(record) = record.as_ref().filter(|_| !rebooted) {
@@ -87,17 +89,18 @@ fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
         stopped: false,
         usage: Usage::default(),
     };
-    // So that a later agent says the same; if there is no room, it finds it out again.
+    // A later agent then reports the same end. If the disk is full, it finds the end out again.
     let _ = found.ended(&end);
     fail::fail_point!("agent-lost-noted");
     Ok(Adopted::Over { record, end })
 }
 
-/// Puts away the groups of tasks that are over and forgotten, whose shepherds were killed before
-/// they could.
+/// Removes the control groups of finished tasks that are already put away. Their shepherds were
+/// killed before they could do it.
 pub(super) fn put_groups_away(layout: &Layout, site: &Site) {
     for name in site.groups() {
-        // Nobody else's: a shepherd that is about to start its program has made its group already.
+        // Only such tasks: a shepherd that is about to start its program already has a control
+        // group.
         if claimed_task(&name).is_some_and(|task| layout.record(task).exists()) {
             site.existing(&name).remove();
         }
@@ -108,21 +111,21 @@ fn group_of(record: &Record) -> Group {
     record.claimant.site.existing(&claim_name(record.claimant.task))
 }
 
-/// What a killed shepherd left of its task.
+/// What remains of a task after its shepherd was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leftovers {
     /// Processes that have not ended yet.
     Some,
-    /// Nothing, certainly.
+    /// Certainly nothing.
     None,
     /// Nothing that can be found. Neither a control group nor a nursery has held its processes, so
-    /// one that changed its environment may live.
+    /// a process that changed its environment may live.
     Unknown,
 }
 
-/// Ends what a shepherd that was killed left behind: its control group, what its nursery has taken
-/// in, and whatever started with the environment of its run. Waits for a moment; to be repeated as
-/// long as some is left.
+/// Ends the processes that a killed shepherd left: those in its control group, those that its
+/// nursery adopted, and those that started with the environment of its run. Waits for a moment; the
+/// caller repeats the call while some are left.
 pub(super) fn end_leftovers(layout: &Layout, record: &Record) -> io::Result<Leftovers> {
     let group = group_of(record);
     let is_grouped = group.kill();
@@ -134,7 +137,7 @@ pub(super) fn end_leftovers(layout: &Layout, record: &Record) -> io::Result<Left
         std::thread::sleep(PAUSE);
     }
     group.remove();
-    // Read again: the nursery notes it before it reaps the shepherd.
+    // Read again: the nursery notes the cleanup before it reaps the shepherd.
     let found = Found::open(layout, record.claimant.task)?;
     let record = found.map(|found| found.read()).transpose()?.flatten();
     Ok(match is_grouped || record.is_some_and(|record| record.is_swept) {
@@ -143,7 +146,8 @@ pub(super) fn end_leftovers(layout: &Layout, record: &Record) -> io::Result<Left
     })
 }
 
-/// Whether its nursery is still ending what it left: until then its shepherd is not reaped.
+/// Whether the nursery is still ending the processes that the shepherd left. The nursery reaps the
+/// shepherd only afterwards.
 fn is_being_swept(record: &Record) -> bool {
     let claimant = &record.claimant;
     proc::stat(claimant.shepherd).is_some_and(|stat| {
@@ -152,25 +156,25 @@ fn is_being_swept(record: &Record) -> bool {
     })
 }
 
-/// Kills what started with the environment of its run; whether there was any.
+/// Kills processes that started with the environment of this run. Returns whether there were any.
 fn end_marked(layout: &Layout, record: &Record) -> bool {
     let task = record.claimant.task;
     let mark = mark(&layout.attempt(task));
     let rank = task.rank.to_string();
     let me = std::process::id();
     let is_left = |pid: u32| {
-        // What started before the claim can't be of it.
+        // A process that started before the claim can't belong to the task.
         proc::stat(pid).is_some_and(|stat| {
             stat.started >= record.claimant.shepherd_started && stat.state != b'Z'
         }) && proc::started_with(pid, &mark)
-            // Another task of its gang has the same folder. Who does not say is the first.
+            // Tasks of one gang share a folder. A process without a rank belongs to the first task.
             && proc::variable_at_start(pid, "GPOOL_RANK").is_none_or(|it| it == rank.as_bytes())
     };
     let mut found = false;
     for pid in proc::all().into_iter().filter(|pid| *pid != me && is_left(*pid)) {
         found = true;
         let Ok(Some(process)) = pidfd::open(pid) else { continue };
-        // Asked again after opening: the id may have changed hands.
+        // Checked again after opening: the process ID may have been reused.
         if is_left(pid) {
             let _ = pidfd::signal(&process, Signal::KILL.as_raw());
         }

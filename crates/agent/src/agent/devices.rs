@@ -1,5 +1,5 @@
-//! The thread that asks the devices: what there is, whether it can be trusted, and whether
-//! somebody uses it who was not given it. It answers the agent's questions before launches.
+//! The thread that polls the devices: which there are, whether they are healthy, and whether
+//! unknown processes use them. It also checks a task's devices before each launch.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,34 +24,34 @@ use super::{AgentConfig, Samples, facts};
 
 /// How long a first inventory may take: it may wake devices.
 const INVENTORY: Duration = Duration::from_secs(10);
-/// How long a look may take before a device counts as not answering.
+/// How long a poll may take before a device counts as not answering.
 const LOOK: Duration = Duration::from_secs(2);
-/// How often devices that are due are looked for.
+/// How often the thread checks which devices are due for a poll.
 const TICK: Duration = Duration::from_secs(1);
-/// How often the inventory is said again as long as no server has asked for anything.
+/// How often the inventory is repeated until a server sends an order.
 const ANNOUNCE: Duration = Duration::from_secs(5);
-/// How often what never answered is asked for again.
+/// How often devices that have never answered are polled again.
 const RETRY: Millis = Millis::from_secs(10);
 
-/// What the tasks that run were given, by the process ids of their shepherds.
+/// The devices of the running tasks, by the process IDs of their shepherds.
 type Owners = Arc<Mutex<BTreeMap<u32, Given>>>;
 
-/// What a task was given of devices.
+/// The devices that a task was given.
 #[derive(Clone)]
 struct Given {
     task: TaskId,
-    /// How much memory of each that it shares; `None` of one that it has alone.
+    /// The memory of each device that the task may use; `None` for a device that it has alone.
     devices: BTreeMap<DeviceUuid, Option<Bytes>>,
 }
 
-/// The agent's side of the thread.
+/// The agent's handle of the thread.
 pub(super) struct Devices {
     questions: Sender<Question>,
     owners: Owners,
     is_heard: Arc<AtomicBool>,
 }
 
-/// Whether a task's devices may be used by it.
+/// Asks whether a task's devices can be used.
 struct Question {
     task: TaskId,
     devices: Vec<DeviceUuid>,
@@ -59,15 +59,15 @@ struct Question {
 
 struct Asker {
     monitor: Option<Monitor>,
-    /// Who has the devices, or why there are none.
+    /// The driver, or the reason why there are no devices.
     from: String,
     devices: Vec<Device>,
-    /// What was last reported.
+    /// The devices as last reported.
     reported: Option<Vec<Device>>,
     reported_at: Instant,
-    /// Whether a server has said anything; before that the report may have been lost.
+    /// Whether a server has sent an order; before that, reports may have been lost.
     is_heard: Arc<AtomicBool>,
-    /// Whether some never answered, and when that was last tried.
+    /// When devices that have never answered were last polled; `None` if all have answered.
     incomplete: Option<Timestamp>,
     schedule: Schedule,
     grace: UnmanagedGrace,
@@ -115,18 +115,19 @@ impl Devices {
         Ok(Self { questions, owners, is_heard })
     }
 
-    /// A server has said something.
+    /// Notes that a server has sent an order.
     pub(super) fn heard(&self) {
         self.is_heard.store(true, Ordering::Relaxed);
     }
 
-    /// Asks whether a task's devices may be used; the answer is an [`Input::Checked`].
+    /// Asks whether a task's devices can be used; the answer is an [`Input::Checked`].
     pub(super) fn check(&self, task: TaskId, devices: Vec<DeviceUuid>) {
-        // The thread ends only after the agent.
+        // The thread outlives the agent's loop, so this send succeeds.
         let _ = self.questions.send(Question { task, devices });
     }
 
-    /// What lives below that process may use these devices, or so much of their memory.
+    /// Notes that processes below this shepherd may use these devices, or this much of their
+    /// memory.
     pub(super) fn owned(
         &self,
         shepherd: u32,
@@ -137,14 +138,14 @@ impl Devices {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, given);
     }
 
-    /// That process has ended.
+    /// Notes that this shepherd has ended.
     pub(super) fn released(&self, shepherd: u32) {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).remove(&shepherd);
     }
 }
 
 impl Asker {
-    /// Runs until the agent's side is gone.
+    /// Runs until the agent drops its handle.
     fn run(mut self, asked: &Receiver<Question>) {
         self.take_inventory();
         self.report();
@@ -157,7 +158,8 @@ impl Asker {
             match question {
                 Ok(question) => {
                     let unusable = self.check(&question.devices);
-                    // What was found is known before the task is refused for it.
+                    // The server learns of unhealthy devices before it learns that the task was
+                    // refused.
                     self.report();
                     fail::fail_point!("agent-checked");
                     self.inputs.send(Input::Checked { task: question.task, unusable });
@@ -194,7 +196,7 @@ impl Asker {
         self.look();
     }
 
-    /// Asks what is due.
+    /// Polls the devices that are due.
     fn look(&mut self) {
         let time = now();
         if self.incomplete.is_some_and(|last| time.since(last) >= RETRY || time < last) {
@@ -208,7 +210,7 @@ impl Asker {
         self.take(seen, time);
     }
 
-    /// The devices of some that must not be used now.
+    /// Polls some devices and returns those that must not be used now.
     fn check(&mut self, devices: &[DeviceUuid]) -> Vec<DeviceUuid> {
         let time = now();
         let question = Wanted { health: true, ..Wanted::PROCESSES };
@@ -261,7 +263,7 @@ impl Asker {
         }
     }
 
-    /// Says what there is, if it is not what was said last, or if that may have been lost.
+    /// Sends the inventory if it has changed, or if the last one may have been lost.
     fn report(&mut self) {
         let is_said = self.reported.as_deref().is_some_and(|last| same(last, &self.devices));
         let is_heard = self.is_heard.load(Ordering::Relaxed);
@@ -280,8 +282,8 @@ impl Asker {
     }
 }
 
-/// Whether two lists say the same but for how much memory somebody uses, which changes all the
-/// time and on which nothing is decided.
+/// Whether two lists are the same apart from the memory that processes use. It changes all the time
+/// and no decision depends on it.
 fn same(last: &[Device], devices: &[Device]) -> bool {
     let steady = |device: &Device| {
         let mut device = device.clone();

@@ -1,5 +1,6 @@
-//! Tasks whose end was acknowledged, on file: a restarted agent must not launch one again because
-//! an order was late. Two files of bounded length; the older is thrown away in turn.
+//! A file of finished tasks with acknowledged ends: a restarted agent must not launch one of them
+//! again because of a late order. Two files of bounded length; when one is full, it replaces the
+//! older.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,7 +12,7 @@ use gpool_model::id::TaskId;
 
 use crate::layout::Layout;
 
-/// The ledger of what is over.
+/// The ledger of finished tasks.
 pub(super) struct Done {
     layout: Layout,
     file: File,
@@ -19,10 +20,10 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Lines after which a new file is begun.
+    /// Lines after which a new file is started.
     const MOST: usize = 32_768;
 
-    /// Opens the ledger and reads what is in it, oldest first.
+    /// Opens the ledger and returns its tasks, oldest first.
     pub(super) fn open(layout: &Layout) -> io::Result<(Self, Vec<TaskId>)> {
         let [present, before] = layout.done();
         let mut tasks = VecDeque::new();
@@ -36,7 +37,7 @@ impl Done {
         Ok((Self { layout: layout.clone(), file, lines }, tasks.into()))
     }
 
-    /// Notes one more.
+    /// Adds a task.
     pub(super) fn note(&mut self, task: TaskId) -> io::Result<()> {
         if self.lines >= Self::MOST {
             let [present, before] = self.layout.done();
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_noted_is_read_in_order_and_the_oldest_go() {
+    fn noted_tasks_are_read_in_order_and_the_oldest_are_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path());
         let task = |number: usize| format!("{number}#1/0").parse::<TaskId>().unwrap();

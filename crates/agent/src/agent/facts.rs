@@ -1,4 +1,4 @@
-//! What this machine is, apart from its devices.
+//! Facts about this machine apart from its devices.
 
 use gpool_model::node::NodeFacts;
 use gpool_model::resource::{ResourceKind, Resources};
@@ -6,9 +6,10 @@ use gpool_model::unit::{Bytes, MilliCpu};
 
 use super::AgentConfig;
 
-/// What can be booked beside devices: what the machine has, where nothing else was said. Whoever is
-/// paused stays in its memory, where anything can be paused. Of its task slots one user may have a
-/// part, and a node that has devices keeps some for jobs with GPUs.
+/// The host resources that jobs can book: those of the machine unless the configuration says
+/// otherwise. Paused jobs stay in memory, so pause memory is offered only if jobs can be paused.
+/// One user may have a part of the task slots, and a node with devices reserves some for jobs with
+/// GPUs.
 pub(super) fn capacity(config: &AgentConfig, can_pause: bool) -> Resources {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let cpus = || MilliCpu::from_cores(u32::try_from(cores()).unwrap_or(u32::MAX));
@@ -27,7 +28,8 @@ pub(super) fn capacity(config: &AgentConfig, can_pause: bool) -> Resources {
     capacity
 }
 
-/// The same of a node with so many devices: without any it keeps nothing for jobs with GPUs.
+/// The same for a node with this number of devices: without devices, no slots are reserved for jobs
+/// with GPUs.
 pub(super) fn capacity_with(capacity: &Resources, n_devices: usize) -> Resources {
     let mut capacity = capacity.clone();
     if n_devices == 0 {
@@ -42,7 +44,7 @@ fn memory(meminfo: &str) -> Bytes {
     Bytes::new(1024).checked_mul(kibibytes.unwrap_or(0)).unwrap_or(Bytes::MAX)
 }
 
-/// For people.
+/// Facts that are shown to users.
 pub(super) fn node_facts(devices_from: String) -> NodeFacts {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_something_to_give() {
+    fn this_machine_has_resources() {
         use gpool_model::id::NodeName;
 
         let mut config = AgentConfig::new("/nowhere", NodeName::new("n1")).expect("it is known");
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_devices_keeps_task_slots_for_them() {
+    fn a_node_with_devices_reserves_task_slots_for_jobs_with_gpus() {
         use gpool_model::id::NodeName;
 
         let mut config = AgentConfig::new("/nowhere", NodeName::new("n1")).expect("it is known");
@@ -94,7 +96,7 @@ mod tests {
             [ResourceKind::PlainTasks, ResourceKind::UserTasks].map(|kind| found.get(&kind))
         };
         assert_eq!(parts(&config, 8), [448, 409]);
-        assert_eq!(parts(&config, 0), [0, 409], "without devices all may be without GPUs");
+        assert_eq!(parts(&config, 0), [0, 409], "without devices no slots are reserved");
         for (tasks, expected) in [(1, [1, 1]), (4, [4, 3]), (10, [9, 8]), (100, [88, 80])] {
             config.tasks_max = tasks;
             assert_eq!(parts(&config, 8), expected, "{tasks}");

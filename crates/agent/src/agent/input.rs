@@ -1,4 +1,4 @@
-//! What the agent's thread is told by others of this process, and the name by which it is known.
+//! The inputs of the agent's thread from other threads, and the name of this run of the agent.
 
 use std::sync::mpsc::Sender;
 
@@ -9,24 +9,24 @@ use gpool_sys::{clock, proc};
 use super::lines::Asked;
 use super::wake::Waker;
 
-/// What comes to the agent's thread from others.
+/// An input from another thread.
 pub(super) enum Input {
     Order(Box<Order>),
-    /// What there is on this node.
+    /// The devices and resources of this node.
     Inventory(Box<Report>),
-    /// Which of a task's devices must not be used.
+    /// The devices of a task that must not be used.
     Checked {
         task: TaskId,
         unusable: Vec<DeviceUuid>,
     },
-    /// All that a dead shepherd has left of a task has ended.
+    /// All processes that a dead shepherd left have ended.
     Left(TaskId),
-    /// Open something towards a task.
+    /// Open a stream to a task.
     Open(Box<Asked>),
     Stop,
 }
 
-/// Where others put it.
+/// The sending side of the agent's inputs.
 #[derive(Clone)]
 pub(super) struct InputSender {
     inputs: Sender<Input>,
@@ -39,13 +39,13 @@ impl InputSender {
     }
 
     pub(super) fn send(&self, input: Input) {
-        // An agent that has stopped needs to know nothing more.
+        // An agent that has stopped needs no more inputs.
         let _ = self.inputs.send(input);
         self.waker.wake();
     }
 }
 
-/// A name that no other agent of this machine has had or will have.
+/// Returns a name that is unique among all agents of this machine, past and future.
 pub(super) fn incarnation() -> Incarnation {
     let (boot, ticks, pid) = (proc::boot_id(), clock::boot_ticks(), std::process::id());
     Incarnation::new(format!("{boot}-{ticks}-{pid}"))

@@ -1,4 +1,4 @@
-//! What a shepherd is given to start a task with.
+//! The message that a shepherd gets to start a task.
 
 use std::io;
 
@@ -10,12 +10,12 @@ use super::AgentConfig;
 use super::runner::Runner;
 use crate::message::{Element, Launch, line};
 
-/// Values of the array that was started last: its next element has the same.
+/// The values of the last started array: the next element usually belongs to the same one.
 #[derive(Default)]
 pub(super) struct LastValues(Option<(BlobId, ArrayValues)>);
 
 impl Runner {
-    /// What a shepherd reads first.
+    /// The first message to a shepherd.
     pub(super) fn first_message(&self, order: &TaskOrder) -> Result<Vec<u8>, EndCause> {
         let spec = &order.spec;
         let own = rustix::process::geteuid();
@@ -51,8 +51,8 @@ impl Runner {
         Ok(message)
     }
 
-    /// Bytes that the server stores for a job. A job is held if they are gone: nothing of it
-    /// ran, and it can be released when the file is back.
+    /// Bytes that the server stores for a job. If they are missing, the job is held: nothing of it
+    /// has run, and the user can release it when the file is back.
     fn blob(&self, what: &str, id: &BlobId) -> Result<Vec<u8>, EndCause> {
         (self.parts.blobs)(id).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => EndCause::PathMissing { path: error.to_string() },
@@ -60,7 +60,7 @@ impl Runner {
         })
     }
 
-    /// What an element of an array is given; `None` for other jobs.
+    /// The item and parameters of an array element; `None` for other jobs.
     fn element(&self, order: &TaskOrder) -> Result<Option<Element>, EndCause> {
         let (Some(array), Some(index)) = (&order.spec.array, order.task().job.element) else {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Lines to running tasks for others: the agent asks a task's shepherd for one, and hands it over
-//! when it comes. What goes over it is not the agent's affair.
+//! Streams to running tasks: the agent asks the task's shepherd to open one and hands it over. The
+//! agent never reads the bytes that go over it.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,18 @@ use super::runner::Runner;
 use super::shepherds::OpenedLine;
 use crate::message::ToShepherd;
 
-/// Who is told what came of it. Dropped without a word if the shepherd has gone.
+/// Called with the opened stream or the reason why there is none. Dropped without a call if the
+/// shepherd has ended.
 pub type Answer = Box<dyn FnOnce(Result<OpenedLine, NotOpened>) + Send>;
 
-/// Somebody's wish for a line.
+/// A request for a stream.
 pub(super) struct Asked {
     pub task: TaskId,
     pub opening: Opening,
     pub answer: Answer,
 }
 
-/// Lines that were asked for and have not come.
+/// Streams that were requested and are not open yet.
 #[derive(Default)]
 pub(super) struct Lines {
     last: u64,
@@ -28,14 +29,14 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Nothing more will come of a task's.
+    /// Drops the open requests of a task.
     pub(super) fn forget(&mut self, task: TaskId) {
         self.awaited.retain(|_, (of, _)| *of != task);
     }
 }
 
 impl Runner {
-    /// Asks a task's shepherd for a line.
+    /// Asks a task's shepherd for a stream.
     pub(super) fn open(&mut self, asked: Asked) {
         let Asked { task, opening, answer } = asked;
         if !self.shepherds.get_mut(task).is_some_and(|shepherd| shepherd.hears()) {
@@ -47,7 +48,8 @@ impl Runner {
         self.shepherds.say_now(task, &ToShepherd::Open { line, opening });
     }
 
-    /// A line has come, from whoever the kernel says. Only the task's own shepherd is believed.
+    /// Takes a new stream; `pid` is the peer as the kernel reports it. Only the task's own shepherd
+    /// is accepted.
     pub(super) fn opened(
         &mut self,
         pid: u32,

@@ -1,5 +1,5 @@
-//! The agent of one node: one thread that does what it is told and hears of every end by event,
-//! and one that asks the devices. No decision is made here that `gpool_node::converge` could make.
+//! The agent of one node: one thread carries out orders and waits for events, a second one polls
+//! the devices. Every decision that `gpool_node::converge` can make is made there.
 
 mod adopt;
 mod devices;
@@ -42,16 +42,16 @@ use wake::Waker;
 pub use lines::Answer;
 pub use shepherds::OpenedLine;
 
-/// Where reports go. Called from the agent's thread; must not block for long.
+/// Receives the agent's reports. Called from the agent's thread; must not block for long.
 pub type ToServer = Box<dyn Fn(Report) + Send>;
 
-/// Where the bytes of blobs come from. Called from the agent's thread, at each launch.
+/// Reads blobs. Called from the agent's thread, at each launch.
 pub type Blobs = Box<dyn Fn(&BlobId) -> io::Result<Vec<u8>> + Send>;
 
-/// What an agent is set up with.
+/// The configuration of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
-    /// Where claims and output are kept. Must be text.
+    /// The folder for claims and output. The path must be text.
     pub state_dir: PathBuf,
     /// The node's name.
     pub node: NodeName,
@@ -61,24 +61,25 @@ pub struct AgentConfig {
     pub api_socket: Option<String>,
     /// Size at which gpool's own output files are cut.
     pub output_limit: Bytes,
-    /// Most processes and threads of one job. `None` is [`AgentConfig::PIDS_MAX`] where that costs
-    /// a start nothing: on machines with cgroup v1 it takes up to 20 ms (measured 2026-11 on Linux
-    /// 6.18: moving a process waits for an RCU grace period), so there it holds only if asked for.
+    /// Most processes and threads of one job. `None` means [`AgentConfig::PIDS_MAX`] where that
+    /// adds nothing to the start of a job. With cgroup v1 it adds up to 20 ms (measured 2026-11 on
+    /// Linux 6.18: moving a process waits for an RCU grace period), so there it applies only if it
+    /// is set.
     pub pids_max: Option<u32>,
     /// Most tasks at once.
     pub tasks_max: u32,
-    /// Task slots that are kept for jobs with GPUs, on a node that has any; `None` is
+    /// Task slots that are reserved for jobs with GPUs, on a node that has devices; `None` is
     /// [`AgentConfig::gpu_tasks_kept`].
     pub gpu_tasks_kept: Option<u32>,
     /// Task slots of the node that one user may have; `None` is [`AgentConfig::user_tasks_max`].
     pub user_tasks_max: Option<u32>,
-    /// CPU cores that can be booked; `None` means those of the machine.
+    /// CPU cores that can be booked; `None` means the cores of the machine.
     pub cpus: Option<MilliCpu>,
-    /// Host memory that can be booked; `None` means that of the machine.
+    /// Host memory that can be booked; `None` means the memory of the machine.
     pub memory: Option<Bytes>,
     /// Processes that do not count as use of a device.
     pub ignore: Ignore,
-    /// How long a device must be clean before it is given out again.
+    /// How long a device must be free of unknown processes before jobs can use it again.
     pub unmanaged_grace: Millis,
 }
 
@@ -90,20 +91,20 @@ impl AgentConfig {
     /// Size at which output is cut by default.
     pub const OUTPUT_LIMIT: Bytes = Bytes::from_gib(1);
 
-    /// How many of a node's task slots are kept for jobs with GPUs by default: 64, and on a small
+    /// The default number of task slots that are reserved for jobs with GPUs: 64, and on a small
     /// node an eighth.
     #[must_use]
     pub fn gpu_tasks_kept(tasks_max: u32) -> u32 {
         (tasks_max / 8).min(64)
     }
 
-    /// How many of a node's task slots one user may have by default: four fifths.
+    /// The default number of a node's task slots that one user may have: four fifths.
     #[must_use]
     pub fn user_tasks_max(tasks_max: u32) -> u32 {
         (tasks_max - tasks_max.div_ceil(5)).max(1)
     }
 
-    /// Defaults for a node whose shepherds are this program.
+    /// The default configuration, with this program as the one that forks shepherds.
     ///
     /// # Errors
     /// If this program's own path can't be found.
@@ -129,22 +130,22 @@ impl AgentConfig {
 /// Why an agent could not be started.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Something of the state directory can't be used.
+    /// A path of the state directory can't be used.
     #[error("can't use {path}: {error}", path = path.display())]
     Folder {
-        /// What of it.
+        /// The path.
         path: PathBuf,
         /// Why.
         #[source]
         error: io::Error,
     },
-    /// The path can't be told to a shepherd.
+    /// The path can't be passed to a shepherd.
     #[error("the state directory {path:?} is not text; choose one that is valid UTF-8")]
     NotText {
         /// The path.
         path: PathBuf,
     },
-    /// There is one already.
+    /// Another agent uses the state directory.
     #[error(
         "another agent uses {}; end it first, or choose another state directory",
         .path.display()
@@ -153,20 +154,20 @@ pub enum StartError {
         /// The state directory.
         path: PathBuf,
     },
-    /// What an earlier agent launched has not come to claim its task, and could still.
+    /// Shepherds of an earlier agent have not claimed their tasks yet, and still could.
     #[error(
         "processes that an earlier agent started are still about to launch a task: {}; end them, \
          then start again",
         .holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Launching {
-        /// Their ids.
+        /// Their process IDs.
         holders: Vec<u32>,
     },
-    /// The system lacks something.
+    /// A system call failed.
     #[error("can't {what}: {error}")]
     System {
-        /// What was being done.
+        /// What the agent tried to do.
         what: &'static str,
         /// Why it failed.
         #[source]
@@ -177,11 +178,11 @@ pub enum StartError {
 /// Starts agents.
 pub struct Agent;
 
-/// What the last look at each device said.
+/// The last sample of each device.
 type Samples = Arc<Mutex<BTreeMap<DeviceUuid, DeviceSample>>>;
 
-/// An agent that runs. Dropped, it goes on until the process ends; [`AgentHandle::stop`] ends it.
-/// Its tasks outlive it either way.
+/// A running agent. Dropping the handle leaves it running until the process ends;
+/// [`AgentHandle::stop`] ends it. Its tasks outlive it either way.
 pub struct AgentHandle {
     inputs: Sender<input::Input>,
     waker: Waker,
@@ -190,11 +191,11 @@ pub struct AgentHandle {
 }
 
 impl Agent {
-    /// How long what an earlier agent launched may take to claim its task: usually a millisecond.
+    /// How long a shepherd of an earlier agent may take to claim its task: usually a millisecond.
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Starts an agent: it adopts what an earlier one left, reports its inventory first, and then
-    /// waits for orders.
+    /// Starts an agent. It takes over the tasks of an earlier one, reports its inventory first, and
+    /// then waits for orders.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is running then.
@@ -208,8 +209,8 @@ impl Agent {
         if config.state_dir.to_str().is_none() {
             return Err(StartError::NotText { path: config.state_dir });
         }
-        // Jobs of other users reach their own folders through it. What is claimed is nobody's to
-        // open; an earlier version was not so strict.
+        // Jobs of other users reach their own folders through the state directory. Other users may
+        // not open claims; an earlier version allowed it, so the mode is set again.
         let closed = Permissions::from_mode(0o700);
         let make_tasks = |path: &Path| {
             make(path, 0o700).and_then(|()| std::fs::set_permissions(path, closed.clone()))
@@ -250,38 +251,38 @@ impl Agent {
 }
 
 impl AgentHandle {
-    /// Gives an order. It is carried out soon; nothing is lost but by the end of the process.
+    /// Passes an order to the agent, which carries it out soon. The order is lost only if the
+    /// process ends.
     pub fn order(&self, order: Order) {
-        // An agent that has stopped obeys no more; whoever stopped it knows.
+        // An agent that has stopped ignores orders.
         let _ = self.inputs.send(input::Input::Order(Box::new(order)));
         self.waker.wake();
     }
 
-    /// What each device did when it was last looked at: at most a second or so ago, while it
-    /// answers.
+    /// The last sample of each device: about a second old at most, while the device answers.
     #[must_use]
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Opens something towards a task. The answer comes from the agent's thread, and not at all if
-    /// the task's shepherd has gone, or is of a version that can't.
+    /// Opens a stream to a task. The answer comes from the agent's thread. There is none if the
+    /// task's shepherd has ended, or is of a version that can't open streams.
     pub fn open(&self, task: TaskId, opening: Opening, answer: Answer) {
         let asked = lines::Asked { task, opening, answer };
         let _ = self.inputs.send(input::Input::Open(Box::new(asked)));
         self.waker.wake();
     }
 
-    /// Ends the agent, and waits until it has. Tasks go on.
+    /// Ends the agent and waits for its end. Tasks go on.
     pub fn stop(self) {
         let _ = self.inputs.send(input::Input::Stop);
         self.waker.wake();
-        // Its panic, if it had one, was reported by the thread.
+        // If the thread panicked, it has reported that itself.
         let _ = self.thread.join();
     }
 }
 
-/// So long whoever holds the lock on the state folder may be about to let go of it.
+/// How long to wait for the lock on the state folder before another agent counts as its holder.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 fn make(folder: &Path, mode: u32) -> io::Result<()> {
@@ -291,17 +292,17 @@ fn make(folder: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Makes the kernel end jobs before this process and its shepherds when memory is short; jobs undo
-/// it for themselves. Only root may.
+/// Makes the kernel kill jobs before this process and its shepherds when memory is short; jobs
+/// reset the value for themselves. Only root can do this.
 fn outlive_jobs() {
-    // Without it all works as well, until memory is short.
+    // Without it everything works as well, until memory is short.
     if let Ok(mut file) = File::options().write(true).open("/proc/self/oom_score_adj") {
         let _ = io::Write::write_all(&mut file, b"-900");
     }
 }
 
-/// Takes the lock on the state folder. What an agent that was killed had just forked holds it as
-/// well until it runs a program of its own: so long is waited, and no longer for another agent.
+/// Takes the lock on the state folder. A process that a killed agent had just forked also holds it,
+/// until it runs its own program: this waits long enough for that, but not for another agent.
 fn take_lock(layout: &Layout) -> Result<File, StartError> {
     let path = layout.lock();
     let folder = |error| StartError::Folder { path: path.clone(), error };
@@ -316,9 +317,9 @@ fn take_lock(layout: &Layout) -> Result<File, StartError> {
     Ok(file)
 }
 
-/// Waits until each shepherd that an earlier agent had forked has claimed its task or is gone, and
-/// takes the lock that they held. A task that this agent finds unclaimed is so for good then: else
-/// one that it refuses for its devices could be launched on them nonetheless.
+/// Waits until each shepherd that an earlier agent forked has claimed its task or ended, and takes
+/// the lock that they hold. A task that is unclaimed afterwards stays so. Otherwise a task that
+/// this agent refuses for its devices could still be launched on them.
 fn await_launches(layout: &Layout, patience: Duration) -> Result<File, StartError> {
     let path = layout.launching();
     let folder = |error| StartError::Folder { path: path.clone(), error };
@@ -334,7 +335,7 @@ fn await_launches(layout: &Layout, patience: Duration) -> Result<File, StartErro
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {
-    // Whoever may open it may hold a lock on it.
+    // Every process that can open the file can hold its lock.
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(path)?;
@@ -342,15 +343,16 @@ fn open_lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The control groups of this state directory: the same after each start, and nobody else's.
+/// Opens the control groups of this state directory: the same after each start, and shared with no
+/// other agent.
 fn open_site(config: &AgentConfig) -> Site {
     let name = config.state_dir.as_os_str().as_encoded_bytes();
     let mut site = Site::open(&format!("gpool-{:016x}", crate::record::checksum(name)));
-    // It was made to see whether it can be, and nobody will use it.
+    // `Site::open` made it to see whether it works; it is not needed.
     if config.pids_max.is_none()
         && let Some(unused) = site.pids_v1.take()
     {
-        // In vain if jobs of an earlier agent are in it.
+        // Fails if jobs of an earlier agent are in it.
         let _ = std::fs::remove_dir(unused);
     }
     site
@@ -362,11 +364,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_waits_for_what_an_earlier_one_launched() {
+    fn an_agent_waits_for_shepherds_of_an_earlier_one() {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path());
         let late = await_launches(&layout, Duration::ZERO).unwrap();
-        // As a shepherd has it from its nursery.
+        // A shepherd inherits it like this from its nursery.
         let inherited = late.try_clone().unwrap();
         drop(late);
         let refused = await_launches(&layout, Duration::ZERO).unwrap_err();

@@ -1,4 +1,4 @@
-//! The agent's loop: inputs go into `Converge`, actions come out and are carried out here.
+//! The agent's loop: inputs go into `Converge`, and the loop carries out the actions that come out.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,7 +28,7 @@ use crate::layout::{Layout, claim_name};
 use crate::message::{FromShepherd, ToShepherd};
 use crate::record::{Claim, Claimant, rename_new};
 
-/// What a runner is made of.
+/// The parts of a runner.
 pub(super) struct Parts {
     pub config: AgentConfig,
     pub layout: Layout,
@@ -36,7 +36,7 @@ pub(super) struct Parts {
     /// The lock on the state directory.
     pub _held: File,
     pub devices: Devices,
-    /// For threads that tell this one something.
+    /// For threads that send inputs to this one.
     pub sender: input::InputSender,
     pub to_server: ToServer,
     pub blobs: Blobs,
@@ -49,22 +49,22 @@ pub(super) struct Runner {
     pub(super) shepherds: Shepherds,
     converge: Converge,
     done: Done,
-    /// Tasks whose devices are being asked.
+    /// Tasks that wait for a check of their devices.
     asked: BTreeMap<TaskId, Box<TaskOrder>>,
-    /// Tasks that are lost, while their devices are being asked.
+    /// Tasks that are lost, while their devices are being checked.
     pub(super) lost: BTreeMap<TaskId, TaskReport>,
     pub(super) memory: BTreeMap<DeviceUuid, Bytes>,
-    /// The last report that carried a stamp.
+    /// The stamp of the last report that carried one.
     stamp: Stamp,
-    /// What there is on this node, as it was said last.
+    /// The last inventory.
     inventory: Option<Report>,
-    /// Reports that wait for the inventory, which is sent first; `None` once it was.
+    /// Reports that wait for the inventory, which must be sent first; `None` once it was sent.
     held_back: Option<Vec<Report>>,
-    /// Lines that were asked for.
+    /// Streams that were requested.
     pub(super) lines: Lines,
-    /// What elements of the array that was started last are given.
+    /// The values of the last started array.
     pub(super) values: RefCell<LastValues>,
-    /// What was seen and not yet dealt with.
+    /// Inputs that are not processed yet.
     pub(super) seen: VecDeque<converge::Input>,
 }
 
@@ -98,7 +98,7 @@ impl Runner {
         Ok(runner)
     }
 
-    /// Runs until told to stop.
+    /// Runs until [`Input::Stop`].
     pub(super) fn run(mut self) {
         self.settle();
         loop {
@@ -119,7 +119,7 @@ impl Runner {
         }
     }
 
-    /// Takes an input of another thread; `false` if it was the last.
+    /// Processes an input of another thread; returns `false` after the last.
     fn take(&mut self, input: Input) -> bool {
         match input {
             Input::Order(order) => {
@@ -157,7 +157,7 @@ impl Runner {
             Input::Open(asked) => self.open(*asked),
             Input::Stop => {
                 fail::fail_point!("agent-stop");
-                // What still runs keeps its own group, and with it the folder.
+                // Running jobs keep their own groups, and so the folder above them.
                 self.parts.site.close();
                 return false;
             }
@@ -177,7 +177,8 @@ impl Runner {
                     }
                 };
                 let task = caller.task;
-                // One of an earlier agent, which had not claimed its task when this one started.
+                // A shepherd of an earlier agent that had not claimed its task when this agent
+                // started.
                 if self.shepherds.get_mut(task).is_none() {
                     self.adopt(task, Generation::default());
                 }
@@ -249,14 +250,14 @@ impl Runner {
             self.on_message(task, message);
         }
         if told {
-            // It may have been killed before it had put its group away.
+            // The shepherd may have been killed before it removed its control group.
             self.parts.site.existing(&claim_name(task)).remove();
         } else {
             self.adopt(task, Generation::default());
         }
     }
 
-    /// Deals with all that was seen, and all that follows from it.
+    /// Processes all inputs, and all that follow from them.
     fn settle(&mut self) {
         while let Some(input) = self.seen.pop_front() {
             for action in self.converge.step(input) {
@@ -282,7 +283,7 @@ impl Runner {
                 }
             },
             Action::Limit { task, generation, limit } => match self.asked.get_mut(&task) {
-                // Nothing was launched yet: it will be with that limit.
+                // Nothing was launched yet, so the launch uses the new limit.
                 Some(order) => {
                     order.generation = generation;
                     std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
@@ -317,8 +318,8 @@ impl Runner {
         }
     }
 
-    /// Says something to the server. An answer comes with the inventory: an earlier one may have
-    /// been lost.
+    /// Sends a report to the server. Before an answer to a query it repeats the inventory, since an
+    /// earlier one may have been lost.
     fn say(&mut self, mut report: Report) {
         match &mut report {
             Report::Inventory { stamp, .. } => *stamp = self.next_stamp(),
@@ -374,14 +375,14 @@ impl Runner {
         }
     }
 
-    /// Claims a task itself, so that no shepherd of an earlier agent can any more.
+    /// Claims a task for the agent itself, so that no shepherd of an earlier agent can claim it.
     pub(super) fn prevent(&mut self, task: TaskId, generation: Generation, end: TaskEnd) {
         fail::fail_point!("agent-prevent-before");
         let claimant = Claimant::this_process(task, generation, 0, &proc::boot_id());
         match Claim::take_ended(&self.parts.layout, claimant, &end) {
             Ok(false) => return self.adopt(task, generation),
             Ok(true) => fail::fail_point!("agent-prevent-claimed"),
-            // There is no room for a claim, so nobody else can make one either.
+            // There is no room for a claim, so no other process can make one either.
             Err(_) => {}
         }
         self.seen.push_back(converge::Input::Ended { task, end });
@@ -389,16 +390,15 @@ impl Runner {
 
     fn forget(&mut self, task: TaskId) {
         fail::fail_point!("agent-forget-before");
-        // In this order: a claim that is left is thrown away at the next start, a task that is in
+        // The order matters: a claim that is left is removed at the next start, but a task in
         // neither place could be launched again.
         if self.done.note(task).is_ok() {
             fail::fail_point!("agent-forget-noted");
             let (claim, record) = (self.parts.layout.claim(task), self.parts.layout.record(task));
-            // Moved, not removed: a shepherd that is late must see it, and some file systems make
-            // new files slowly while others were just removed. One that stays is looked at again
-            // by the next agent.
+            // Moved, not removed: a late shepherd must see it, and some file systems create files
+            // slowly right after others were removed. If moving fails, the next agent tries again.
             let put_away = || match rename_new(&claim, &record) {
-                // That of a shepherd that was late, and was killed before it gave it back.
+                // It belongs to a late shepherd that was killed before it gave the claim up.
                 Ok(false) => std::fs::remove_file(&claim),
                 moved => moved.map(drop),
             };
@@ -416,7 +416,7 @@ impl Runner {
     }
 }
 
-/// The end of a task that was told to end before it was launched.
+/// The end of a task that was stopped before its launch.
 fn stopped() -> TaskEnd {
     let cause = EndCause::LaunchFailed { why: String::new() };
     TaskEnd { cause: None, stopped: true, ..not_started(cause) }

@@ -1,4 +1,4 @@
-//! The shepherds of one agent: starting them, talking with them, and seeing them end.
+//! The shepherds of one agent: starts them, exchanges messages with them, and notices their ends.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,24 +23,24 @@ use crate::layout::Layout;
 use crate::message::{FromShepherd, line, take_lines};
 use crate::nursery::{Asked, Nursery};
 
-/// How many nurseries one launch may use up. Whoever ends them does not mean the job; but a program
-/// that can't be one ends each time.
+/// Most nurseries that one launch may use up. A killed nursery says nothing about the job, so the
+/// launch is tried again; but a program that can't be a nursery fails each time.
 const NURSERIES_MOST: u32 = 20;
 
-/// One shepherd that lives.
+/// A living shepherd.
 pub(super) struct Shepherd {
-    /// Its process id.
+    /// Its process ID.
     pub pid: u32,
     process: OwnedFd,
     link: Option<Line>,
-    /// What it is told once it can be told anything.
+    /// Messages that wait for a connection.
     unsaid: Vec<u8>,
-    /// Whether it has said how the task ended.
+    /// Whether it has reported the end of the task.
     pub ended: bool,
 }
 
 impl Shepherd {
-    /// Whether it can be told something now.
+    /// Whether a message would be delivered now.
     pub(super) fn hears(&self) -> bool {
         self.link.is_some() && !self.ended
     }
@@ -54,28 +54,28 @@ struct Line {
     output: Vec<u8>,
 }
 
-/// Whom an event is about.
+/// The source of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
-    /// Somebody wants to connect.
+    /// A process wants to connect.
     Listener,
-    /// A shepherd said something, or has room, or has closed its line.
+    /// A shepherd sent something, can take more, or closed its connection.
     Line(TaskId),
     /// A shepherd has ended.
     Process(TaskId),
-    /// Somebody who has not said who he is.
+    /// A connected process that has not introduced itself.
     Stranger,
-    /// A shepherd that had nothing to do has ended.
+    /// A dismissed shepherd has ended.
     Leaving,
 }
 
-/// What somebody has said first.
+/// The first message of a connected process.
 pub(super) enum Introduced {
-    /// Whose shepherd he is.
+    /// It is the shepherd of a task.
     Shepherd(Caller),
-    /// Which line this is, that was asked for.
+    /// This is a requested stream to a task.
     Line {
-        /// As the kernel knows who opened it.
+        /// The peer, as the kernel reports it.
         pid: u32,
         task: TaskId,
         line: u64,
@@ -83,24 +83,24 @@ pub(super) enum Introduced {
     },
 }
 
-/// A line to a task's shepherd for somebody else's bytes.
+/// A stream to a task.
 #[derive(Debug)]
 pub struct OpenedLine {
-    /// The line.
+    /// The socket.
     pub socket: OwnedFd,
-    /// What has come over it already.
+    /// Bytes that have already arrived.
     pub early: Vec<u8>,
 }
 
-/// Somebody who has said whose shepherd he is.
+/// A process that has introduced itself as a task's shepherd.
 pub(super) struct Caller {
     pub task: TaskId,
-    /// As the kernel knows him.
+    /// Its process ID, as the kernel reports it.
     pid: u32,
     line: Line,
 }
 
-/// All of them.
+/// All shepherds of the agent.
 pub(super) struct Shepherds {
     watch: Watch,
     about: BTreeMap<Token, About>,
@@ -108,15 +108,15 @@ pub(super) struct Shepherds {
     strangers: BTreeMap<Token, Line>,
     leaving: BTreeMap<Token, Shepherd>,
     listener: OwnedFd,
-    /// Who forks them, once there was one to fork.
+    /// The process that forks shepherds, once there is one.
     nursery: Option<Nursery>,
-    /// Held by them until they have claimed their tasks.
+    /// A lock that shepherds hold until they have claimed their tasks.
     launching: File,
     layout: Layout,
 }
 
 impl Shepherds {
-    /// None yet. Shepherds of an earlier agent find this one by its socket.
+    /// Creates the socket for shepherds of an earlier agent to find this one. No shepherds yet.
     pub(super) fn new(mut watch: Watch, layout: &Layout, launching: File) -> io::Result<Self> {
         let listener = open_listener(layout.state())?;
         let token = watch.add(&listener)?;
@@ -133,12 +133,12 @@ impl Shepherds {
         })
     }
 
-    /// Waits for events; those of the waker are left out, but end the waiting.
+    /// Waits for events. An event of the waker ends the wait and is not in the list.
     pub(super) fn wait(&self) -> Vec<Token> {
         self.watch.wait()
     }
 
-    /// Whom an event is about; `None` if that was dealt with meanwhile.
+    /// The source of an event; `None` if it is gone by now.
     pub(super) fn about(&self, token: Token) -> Option<About> {
         self.about.get(&token).copied()
     }
@@ -147,7 +147,7 @@ impl Shepherds {
         self.living.get_mut(&task)
     }
 
-    /// Starts one and gives it the bytes that it reads first.
+    /// Starts a shepherd and sends it the bytes of its first message.
     pub(super) fn start(&mut self, exe: &Path, task: TaskId, first: Vec<u8>) -> io::Result<u32> {
         let (pid, process, ours) = self.fork(exe, task)?;
         self.add(task, pid, process)?;
@@ -161,14 +161,14 @@ impl Shepherds {
         Ok(pid)
     }
 
-    /// Has a shepherd forked, with a handle on it and a line to it.
+    /// Has the nursery fork a shepherd. Returns its process ID, a pidfd, and a connection to it.
     fn fork(&mut self, exe: &Path, task: TaskId) -> io::Result<(u32, OwnedFd, OwnedFd)> {
         for _ in 0..NURSERIES_MOST {
             let nursery = match &self.nursery {
                 Some(nursery) => nursery,
                 None => self.nursery.insert(Nursery::start(exe, &self.layout, &self.launching)?),
             };
-            // Another one for each try: nobody else must hear what the shepherd is told.
+            // A new pair for each try: no other process may receive the messages for the shepherd.
             let (ours, its) =
                 socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             match nursery.fork(task, its.as_fd()) {
@@ -184,7 +184,7 @@ impl Shepherds {
         Err(io::Error::other("it ends before it has forked one"))
     }
 
-    /// Takes one over that an earlier agent started.
+    /// Takes over a shepherd that an earlier agent started.
     pub(super) fn adopt(&mut self, task: TaskId, pid: u32, process: OwnedFd) -> io::Result<()> {
         self.add(task, pid, process)
     }
@@ -197,7 +197,7 @@ impl Shepherds {
         Ok(())
     }
 
-    /// Tells a shepherd something, now or when its line is up.
+    /// Sends a message to a shepherd, now or when it connects.
     pub(super) fn say(&mut self, task: TaskId, message: &impl Serialize) {
         let Some(shepherd) = self.living.get_mut(&task) else { return };
         match &mut shepherd.link {
@@ -210,19 +210,19 @@ impl Shepherds {
     /// Continues a shepherd that was stopped by a signal, so that it reads its messages.
     pub(super) fn wake(&self, task: TaskId) {
         if let Some(shepherd) = self.living.get(&task) {
-            // One that has ended needs nothing.
+            // Signalling a shepherd that has ended does nothing.
             let _ = pidfd::signal(&shepherd.process, rustix::process::Signal::CONT.as_raw());
         }
     }
 
-    /// Tells a shepherd something if its line is up.
+    /// Sends a message to a shepherd if it is connected.
     pub(super) fn say_now(&mut self, task: TaskId, message: &impl Serialize) {
         if self.living.get(&task).is_some_and(|shepherd| shepherd.link.is_some()) {
             self.say(task, message);
         }
     }
 
-    /// Writes as much as there is room for.
+    /// Writes as much as the socket takes.
     fn write(&mut self, task: TaskId) {
         let Some(link) = self.living.get_mut(&task).and_then(|it| it.link.as_mut()) else { return };
         let had = link.output.len();
@@ -231,17 +231,17 @@ impl Shepherds {
                 Ok(sent) => drop(link.output.drain(..sent)),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => break,
-                // Its end shows when the line is read.
+                // Reading shows that the connection is closed.
                 Err(_) => link.output.clear(),
             }
         }
         if had > 0 {
-            // Without it a line that is full would wait for ever, and there is nothing else to do.
+            // If this fails, a full connection waits forever; there is no other remedy.
             let _ = self.watch.want_room(&link.socket, link.token, !link.output.is_empty());
         }
     }
 
-    /// Takes what a shepherd has said; writes what there is to write.
+    /// Returns the messages of a shepherd; also writes pending messages.
     pub(super) fn read(&mut self, task: TaskId) -> Vec<FromShepherd> {
         self.write(task);
         let Some(shepherd) = self.living.get_mut(&task) else { return Vec::new() };
@@ -254,7 +254,7 @@ impl Shepherds {
         messages
     }
 
-    /// Takes a shepherd that has ended out, with its last words.
+    /// Removes a shepherd that has ended and returns it with its last messages.
     pub(super) fn ended(&mut self, task: TaskId) -> Option<(Shepherd, Vec<FromShepherd>)> {
         let messages = self.read(task);
         let mut shepherd = self.living.remove(&task)?;
@@ -265,7 +265,7 @@ impl Shepherds {
         Some((shepherd, messages))
     }
 
-    /// Lets a shepherd go that has nothing to do; its end is waited for.
+    /// Lets go of a shepherd that has nothing to do; its end is still awaited.
     pub(super) fn dismiss(&mut self, task: TaskId) -> Option<u32> {
         let mut shepherd = self.living.remove(&task)?;
         if let Some(link) = shepherd.link.take() {
@@ -279,7 +279,7 @@ impl Shepherds {
         Some(pid)
     }
 
-    /// A shepherd that was let go has ended.
+    /// Reaps a dismissed shepherd that has ended.
     pub(super) fn left(&mut self, token: Token) {
         self.about.remove(&token);
         if let Some(shepherd) = self.leaving.remove(&token) {
@@ -287,7 +287,7 @@ impl Shepherds {
         }
     }
 
-    /// Lets those in who want to connect.
+    /// Accepts new connections.
     pub(super) fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC;
         while let Ok(socket) = accept_with(&self.listener, flags) {
@@ -298,7 +298,8 @@ impl Shepherds {
         }
     }
 
-    /// Hears a stranger say who he is; `None` if he has not yet, or is nobody.
+    /// Reads the first message of a new connection; `None` if it is incomplete or not a valid
+    /// introduction.
     pub(super) fn introduce(&mut self, token: Token) -> Option<Introduced> {
         let line = self.strangers.get_mut(&token)?;
         let is_open = line.receive();
@@ -327,8 +328,8 @@ impl Shepherds {
         }
     }
 
-    /// Gives a caller's line to his task, if he is its shepherd. Otherwise he is hung up on, and
-    /// tries again later.
+    /// Gives a caller's connection to its task if the caller is that task's shepherd. Otherwise the
+    /// connection is closed, and the caller tries again later.
     pub(super) fn connect(&mut self, caller: Caller) -> bool {
         let Caller { task, pid, mut line } = caller;
         let Some(shepherd) = self.living.get_mut(&task).filter(|it| it.pid == pid) else {
@@ -350,7 +351,7 @@ impl Shepherds {
 }
 
 impl Line {
-    /// Takes what is there; `false` if there will be no more.
+    /// Reads what has arrived; returns `false` at the end of the stream.
     fn receive(&mut self) -> bool {
         let mut buffer = [0_u8; 16 << 10];
         loop {
@@ -365,8 +366,8 @@ impl Line {
     }
 }
 
-/// A socket that appears under its name only once it listens. The folder is gone through by its
-/// descriptor, since a socket's path has at most 107 bytes.
+/// Opens a socket that appears under its name only once it listens. The path goes through a
+/// descriptor of the folder, since a socket's path has at most 107 bytes.
 fn open_listener(state: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(state, flags, Mode::empty())?;
@@ -376,7 +377,7 @@ fn open_listener(state: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let path = format!("/proc/self/fd/{}/{new}", folder.as_raw_fd());
     bind(&socket, &SocketAddrUnix::new(OsStr::new(&path))?)?;
-    // Shepherds are of the same user; nobody else has business here.
+    // Shepherds run as the same user; no other user may connect.
     rustix::fs::chmod(&path, Mode::from_raw_mode(0o600))?;
     listen(&socket, 1024)?;
     rustix::fs::renameat(&folder, new, &folder, Layout::SOCKET)?;

@@ -1,4 +1,4 @@
-//! Taking over tasks that were claimed: from an earlier agent, and from a shepherd that was killed.
+//! Takes over claimed tasks: from an earlier agent, and from a shepherd that was killed.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::layout::claimed_task;
 use crate::record::Record;
 
 impl Runner {
-    /// Takes over what an earlier agent left.
+    /// Takes over all claimed tasks of an earlier agent.
     pub(super) fn adopt_all(&mut self) -> io::Result<()> {
         let mut tasks = Vec::new();
         for entry in std::fs::read_dir(self.parts.layout.tasks())? {
@@ -23,7 +23,7 @@ impl Runner {
             let name = entry.file_name();
             match name.to_str().and_then(claimed_task) {
                 Some(task) => tasks.push(task),
-                // A claim that was not finished: whoever is at it finds it gone, and launches
+                // An unfinished claim. The process that writes it finds it gone and launches
                 // nothing.
                 None if name.as_encoded_bytes().starts_with(b".new-") => {
                     std::fs::remove_file(entry.path())?;
@@ -41,7 +41,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Finds out what became of a task that somebody has claimed.
+    /// Finds out the state of a task that was claimed.
     pub(super) fn adopt(&mut self, task: TaskId, generation: Generation) {
         let adopted = adopt(&self.parts.layout, task);
         let (generation, is) = match adopted {
@@ -49,7 +49,8 @@ impl Runner {
                 let claimant = &record.claimant;
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
                 self.parts.devices.owned(claimant.shepherd, task, claimant.given());
-                // Without the descriptor its end would not be seen; its own line still tells.
+                // Without the descriptor the agent misses the shepherd's end, but still gets its
+                // messages.
                 drop(watched);
                 (record.generation(), goes_on(&record))
             }
@@ -66,7 +67,8 @@ impl Runner {
                 );
                 let report = TaskReport { task, generation: known, is: TaskIs::Ended(end) };
                 match record.filter(|it| is_lost && !it.claimant.devices.is_empty()) {
-                    // Processes that use its devices are reported before the devices are free.
+                    // Processes that still use its devices are reported before the devices become
+                    // free.
                     Some(record) => {
                         self.parts.devices.check(task, record.claimant.devices.clone());
                         self.lost.insert(task, report);
@@ -88,10 +90,10 @@ impl Runner {
         self.seen.push_back(converge::Input::Found(TaskReport { task, generation, is }));
     }
 
-    /// Ends what a dead shepherd has left on a thread of its own, which may take as long as the
-    /// kernel needs for it, and looks at the task again then.
+    /// Ends the processes that a dead shepherd left, on a separate thread, since the kernel may
+    /// take long. Then the task is checked again.
     fn await_leftovers(&self, record: Record) {
-        /// Between two attempts at processes that do not end.
+        /// Pause between two attempts to end the processes.
         const PAUSE: Duration = Duration::from_millis(500);
         let (layout, sender) = (self.parts.layout.clone(), self.parts.sender.clone());
         let wait = move || {
@@ -100,12 +102,12 @@ impl Runner {
             }
             sender.send(Input::Left(record.claimant.task));
         };
-        // Without room for a thread the next agent looks at it again.
+        // If no thread can be started, the next agent checks the task again.
         let _ = std::thread::Builder::new().name("leftovers".into()).spawn(wait);
     }
 }
 
-/// How a task is that has not ended, by its claim.
+/// The state of a task that has not ended, by its claim.
 fn goes_on(record: &Record) -> TaskIs {
     match record.started {
         Some((pid, started_at)) if record.is_paused() => TaskIs::Paused { pid, started_at },

@@ -1,5 +1,5 @@
-//! What the agent's thread waits for: descriptors by tokens that are never used again, so that an
-//! event that is late can't be taken for another's.
+//! The events that the agent's thread waits for. Each descriptor has a token that is never reused,
+//! so a late event can't be taken for another's.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
-/// Names one descriptor that is watched.
+/// Identifies one watched descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Token(u64);
 
@@ -25,18 +25,18 @@ impl Waker {
     }
 
     pub(super) fn wake(&self) {
-        // It can only fail for being full, and then the thread is about to wake anyway.
+        // It fails only if the counter is full; then the thread is about to wake anyway.
         let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
     }
 
-    /// Lets it sleep again; to be called before what it was woken for is taken.
+    /// Resets the waker; call it before taking the inputs.
     pub(super) fn clear(&self) {
         let mut count = [0_u8; 8];
         let _ = rustix::io::read(&*self.event, &mut count[..]);
     }
 }
 
-/// Descriptors that are watched.
+/// The watched descriptors.
 pub(super) struct Watch {
     epoll: OwnedFd,
     next: u64,
@@ -53,7 +53,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Watches a descriptor for something to read, or its other end's end. Closing it ends that.
+    /// Watches a descriptor for input or a hang-up. Closing the descriptor ends the watch.
     pub(super) fn add(&mut self, fd: impl AsFd) -> io::Result<Token> {
         let token = Token(self.next);
         self.next += 1;
@@ -62,13 +62,13 @@ impl Watch {
         Ok(token)
     }
 
-    /// Watches a descriptor no longer, because somebody else does.
+    /// Stops watching a descriptor, because another thread takes it over.
     pub(super) fn remove(&self, fd: impl AsFd) {
-        // It was added, so it can be removed.
+        // The descriptor was added, so it can be removed.
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    /// Also watches for room to write, or no longer.
+    /// Starts or stops watching for room to write.
     pub(super) fn want_room(&self, fd: impl AsFd, token: Token, wanted: bool) -> io::Result<()> {
         let room = if wanted { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
         let data = epoll::EventData::new_u64(token.0);
@@ -80,7 +80,7 @@ impl Watch {
         let mut room = [const { MaybeUninit::uninit() }; 64];
         match epoll::wait(&self.epoll, &mut room, None) {
             Ok((events, _)) => events.iter().map(|event| Token(event.data.u64())).collect(),
-            // Interrupted: there is nothing then, and the next call waits again.
+            // Interrupted: there are no events, and the next call waits again.
             Err(_) => Vec::new(),
         }
     }

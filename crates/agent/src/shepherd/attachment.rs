@@ -1,5 +1,5 @@
-//! One line from somebody who is attached to the task, or to a program beside it: frames come in
-//! and go out, and neither is ever waited for.
+//! One stream of a client that is attached to the task, or to a program beside it. Sends and
+//! receives frames without blocking.
 
 use std::os::fd::OwnedFd;
 
@@ -8,17 +8,18 @@ use gpool_wire::frame::{Frame, Frames};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-/// Bytes that wait to be sent before the program that writes them has to wait.
+/// Unsent bytes at which the program that writes them has to wait.
 const ROOM: usize = 256 * 1024;
-/// Milliseconds for which a program waits for somebody who takes nothing; then that one is let go.
+/// How long a program waits for a client that reads nothing, in milliseconds; then the client is
+/// disconnected.
 const PATIENCE_MS: u64 = 10_000;
 
-/// The line.
+/// The stream.
 pub(super) struct Attachment {
     line: OwnedFd,
     frames: Frames,
     output: Vec<u8>,
-    /// Since when (on the boot clock) it has had no room and has taken nothing.
+    /// Since when (on the boot clock) the output has been full with nothing sent.
     stuck_since: Option<u64>,
     gone: bool,
 }
@@ -33,7 +34,7 @@ impl Attachment {
         &self.line
     }
 
-    /// Says something, now or when there is room.
+    /// Sends a frame, now or when there is room.
     pub(super) fn say(&mut self, frame: &Frame) {
         if !self.gone {
             frame.write(&mut self.output);
@@ -41,7 +42,7 @@ impl Attachment {
         }
     }
 
-    /// Sends as much as there is room for.
+    /// Sends as much as the socket takes.
     pub(super) fn flush(&mut self) {
         while !self.output.is_empty() && !self.gone {
             match send(&self.line, &self.output, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
@@ -59,7 +60,7 @@ impl Attachment {
         }
     }
 
-    /// Takes what has come in.
+    /// Returns the frames that have arrived.
     pub(super) fn hear(&mut self, buffer: &mut [u8]) -> Vec<Frame> {
         match recv(&self.line, &mut *buffer, RecvFlags::DONTWAIT) {
             Ok((0, _)) => self.gone = true,
@@ -80,22 +81,22 @@ impl Attachment {
         }
     }
 
-    /// Whether something waits to be sent.
+    /// Whether bytes wait to be sent.
     pub(super) fn has_output(&self) -> bool {
         !self.output.is_empty() && !self.gone
     }
 
-    /// Whether whoever writes has to wait.
+    /// Whether the writing program has to wait.
     pub(super) fn is_full(&self) -> bool {
         self.output.len() >= ROOM && !self.gone
     }
 
-    /// Whether nobody is there any more.
+    /// Whether the client has disconnected.
     pub(super) fn is_gone(&self) -> bool {
         self.gone
     }
 
-    /// After how many milliseconds it is let go if it takes nothing until then.
+    /// After how many milliseconds a client that reads nothing is disconnected.
     pub(super) fn patience(&self) -> Option<u64> {
         let since = self.stuck_since.filter(|_| self.is_full())?;
         Some((since + PATIENCE_MS).saturating_sub(clock::boot_ms()))

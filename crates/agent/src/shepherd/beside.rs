@@ -1,5 +1,5 @@
-//! What others have opened towards the task beside its own life: its terminal, further programs,
-//! connections. Nothing here keeps the task from going on, or from ending.
+//! Streams that clients have opened to the task beside its normal run: its terminal, further
+//! programs, forwarded connections. None of them keeps the task from running or from ending.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,24 +21,24 @@ use super::joined::{Ends, Joined};
 use super::launch::Fds;
 use super::terminal::{self, Terminal};
 
-/// How many lines may be open to one task.
+/// Most open streams of one task.
 const MOST: u32 = 256;
-/// How long those who are attached may take to read the last that a task wrote, once it has ended.
+/// How long attached clients may take to read the task's last output after its end.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// All of it.
+/// All streams of one task.
 #[derive(Default)]
 pub(super) struct Beside {
     /// The task's own terminal, if it has one.
     pub terminal: Option<Terminal>,
     attachments: Vec<Attachment>,
     joined: Vec<Joined>,
-    /// Processes that carry bytes of connections.
+    /// Processes that forward connections.
     carriers: BTreeSet<u32>,
 }
 
 impl Beside {
-    /// Shows what the task has written on its terminal.
+    /// Sends the terminal's output to the attached clients.
     pub(super) fn show(&mut self, bytes: &[u8]) {
         let Some(terminal) = &mut self.terminal else { return };
         terminal.note(bytes);
@@ -48,13 +48,13 @@ impl Beside {
         }
     }
 
-    /// Whether the task has to wait before it writes more, as it would have to for a person's
-    /// terminal. Nobody holds it up for long.
+    /// Whether the task has to wait before it writes more, as on any full terminal. A client that
+    /// reads nothing can cause this only for a limited time.
     pub(super) fn holds_up(&self) -> bool {
         self.attachments.iter().any(Attachment::is_full)
     }
 
-    /// What to wait for.
+    /// The descriptors to poll.
     pub(super) fn wanted(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let mut wanted = Vec::new();
         if let Some(terminal) = self.terminal.as_ref().filter(|it| it.has_typed()) {
@@ -77,12 +77,12 @@ impl Beside {
         wanted
     }
 
-    /// After how many milliseconds there is something to do if nothing happens before.
+    /// After how many milliseconds the next timeout is due.
     pub(super) fn due_in(&self) -> Option<u64> {
         self.attachments.iter().filter_map(Attachment::patience).min()
     }
 
-    /// Does what can be done without waiting.
+    /// Does all work that needs no waiting.
     pub(super) fn step(&mut self, buffer: &mut [u8]) {
         for attachment in &mut self.attachments {
             attachment.flush();
@@ -105,14 +105,14 @@ impl Beside {
         self.joined.retain(|joined| !joined.is_over());
     }
 
-    /// A process that was not the task's own has ended.
+    /// Notes the end of a process that is not the task's own.
     pub(super) fn ended(&mut self, pid: u32, exit: ExitStatus) {
         if !self.carriers.remove(&pid) {
             let _ = self.joined.iter_mut().any(|joined| joined.ended(pid, exit));
         }
     }
 
-    /// Lets everybody read the last of it, but not for long.
+    /// Lets all clients read the remaining output, for a limited time.
     pub(super) fn say_goodbye(&mut self, buffer: &mut [u8]) {
         let until = clock::boot_ms() + u64::try_from(GOODBYE.as_millis()).unwrap_or(0);
         loop {
@@ -142,7 +142,7 @@ impl Beside {
 }
 
 impl Shepherd {
-    /// Opens what was asked for, over a new line to the agent.
+    /// Opens a requested stream, over a new connection to the agent.
     pub(super) fn open(&mut self, line: u64, opening: Opening) {
         if self.started.is_none() || self.exit.is_some() {
             return self.refuse(line, NotOpened::NotRunning);
@@ -165,7 +165,7 @@ impl Shepherd {
     }
 
     fn refuse(&self, line: u64, why: NotOpened) {
-        // An agent that does not hear it has gone, and whoever asked it too.
+        // If the agent does not receive it, it has ended, and the client's request with it.
         drop(self.link.open(line, Some(why)));
     }
 
@@ -210,7 +210,7 @@ impl Shepherd {
         Ok((pid, Ends::Pipes { input: Some(input), outputs }, told))
     }
 
-    /// Has a process connect and carry.
+    /// Starts a process that connects and forwards.
     fn forward(&mut self, line: u64, to: &ForwardTo) {
         let place = match forward::find(to) {
             Ok(place) => place,
@@ -221,7 +221,7 @@ impl Shepherd {
         let carried = self.fork_beside(&Fds::default(), |setting| {
             program.run_instead(setting, || forward::carry(&place, &socket))
         });
-        // If it failed, the line is closed, which is what a connection that can't be made does.
+        // If it failed, the stream is closed, as for a connection that can't be made.
         if let Ok((pid, _)) = carried {
             self.beside.carriers.insert(pid);
         }

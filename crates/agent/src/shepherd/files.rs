@@ -1,4 +1,4 @@
-//! The folder of a run and what is put there before the program starts.
+//! The folder of a run, and the files in it that gpool writes.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use crate::layout::Layout;
 
-/// When the time of a run is over, once that is not what its environment says.
+/// The file with the end of the run's time, written once it differs from the environment's.
 const DEADLINE: &str = "deadline";
 
-/// Makes the folder of a run. What lies above it belongs to the agent and lets others only pass.
+/// Makes the folder of a run. The folders above it belong to the agent; others may only pass
+/// through.
 pub(super) fn make_folder(layout: &Layout, folder: &Path) -> Result<(), String> {
     let mut path = PathBuf::from(layout.state());
     let below = folder.strip_prefix(layout.state()).unwrap_or(folder);
@@ -47,8 +48,8 @@ pub(super) fn write_script(
     write().map_err(|error| format!("can't write the script {}: {error}", path.display()))
 }
 
-/// Says in the folder of a run when its time is over, in seconds since 1970, or `none`. The folder
-/// is its user's: nothing that lies there is opened, and what has the name is replaced as a whole.
+/// Writes the end of the run's time into its folder, in seconds since 1970, or `none`. The folder
+/// belongs to the user, so no existing file is opened; the file is replaced as a whole.
 pub(super) fn write_deadline(
     folder: &Path,
     owner: Option<(u32, u32)>,
@@ -68,9 +69,9 @@ pub(super) fn write_deadline(
     std::fs::rename(&new, folder.join(DEADLINE))
 }
 
-/// Makes a new file of gpool's own for a task's output. The folder is its user's by then: whatever
-/// lies there under that name, a link above all, is replaced and not opened. Under that name it is
-/// its user's from the first moment, for a reader trusts no file there that is anybody else's.
+/// Makes a new output file for a task. The folder belongs to the user by then: an existing file of
+/// that name, especially a link, is replaced and never opened. The file belongs to the user as soon
+/// as it has its name, since readers reject files of other users.
 pub(super) fn make_output(path: &Path, owner: Option<(u32, u32)>) -> io::Result<File> {
     let make = |path: &Path| File::options().write(true).create_new(true).mode(0o600).open(path);
     let Some((uid, gid)) = owner else { return make(path) };
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_output_is_its_users_as_soon_as_it_is_there() {
+    fn an_output_file_belongs_to_its_user_as_soon_as_it_exists() {
         const NOBODY: u32 = 65534;
         if !rustix::process::geteuid().is_root() {
             return eprintln!("skipped: only root can give files away");
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_put_in_place_of_its_output_is_replaced_and_not_opened() {
+    fn a_file_in_place_of_the_output_is_replaced_and_not_opened() {
         use std::os::unix::fs::symlink;
         let folder = tempfile::tempdir().unwrap();
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

@@ -1,5 +1,5 @@
-//! A connection to what a process of the task listens on. It is made by a process of the task's
-//! user, in the task's control group: so it may do no more than the task itself, and ends with it.
+//! Forwards a connection to a port or socket of the task. A process with the task's user and
+//! control group makes the connection, so it has no more rights than the task and ends with it.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -10,15 +10,15 @@ use std::os::unix::net::UnixStream;
 use gpool_model::attach::ForwardTo;
 use gpool_sys::{child, listen, privilege, signal};
 
-/// Where one connects to.
+/// The address to connect to.
 pub(super) enum Place {
     V4(u16),
     V6(u16),
     Socket(String),
 }
 
-/// Finds where to connect; answers with the ports on which the task listens if it is not one of
-/// them. A socket's own permissions say who may connect to it.
+/// Finds the address. If the task does not listen on the port, returns the ports that it listens
+/// on. The permissions of a socket decide who can connect to it.
 pub(super) fn find(to: &ForwardTo) -> Result<Place, Vec<u16>> {
     let port = match to {
         ForwardTo::Socket(path) => return Ok(Place::Socket(path.clone())),
@@ -37,10 +37,11 @@ pub(super) fn find(to: &ForwardTo) -> Result<Place, Vec<u16>> {
     }
 }
 
-/// Connects, and carries bytes both ways until both are at an end. Runs in a process of its own.
+/// Connects, and copies bytes in both directions until both end. Runs in a separate process.
 pub(super) fn carry(place: &Place, line: &OwnedFd) -> Result<Infallible, String> {
     let failed = |error: std::io::Error| error.to_string();
-    // Nothing of the shepherd's is left to a process that the task's user may look into.
+    // This process belongs to the task's user, who can inspect it: close all the shepherd's
+    // descriptors.
     child::place(line.as_fd(), 0).map_err(failed)?;
     privilege::close_from(1);
     signal::ignore(rustix::process::Signal::PIPE.as_raw());
@@ -55,7 +56,7 @@ pub(super) fn carry(place: &Place, line: &OwnedFd) -> Result<Infallible, String>
     child::end(0)
 }
 
-/// A stream of which each direction can be ended by itself.
+/// A stream that can be closed in each direction.
 trait TwoWay: Read + Write + Send + Sized + 'static {
     fn twin(&self) -> std::io::Result<Self>;
     fn end(&self);
@@ -66,7 +67,7 @@ impl TwoWay for UnixStream {
         self.try_clone()
     }
     fn end(&self) {
-        // The other end may have gone.
+        // The other end may already be closed.
         let _ = self.shutdown(Shutdown::Write);
     }
 }
@@ -91,7 +92,7 @@ fn both<T: TwoWay>(line: UnixStream, there: std::io::Result<T>) -> std::io::Resu
 }
 
 fn copy(mut from: impl TwoWay, mut to: impl TwoWay) {
-    // However it ends, there will be no more.
+    // An error ends the stream too.
     let _ = std::io::copy(&mut from, &mut to);
     to.end();
 }

@@ -1,21 +1,21 @@
-//! Stopping all processes of a task where they are, and letting them go on.
+//! Pausing and resuming all processes of a task.
 
 use gpool_model::id::Generation;
 
 use super::Shepherd;
 use crate::message::FromShepherd;
 
-/// Whether the processes of a task are stopped, and by which order.
+/// Whether the processes of a task are paused, and the generation of that order.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Halt {
-    /// Of the last order that was heard.
+    /// The generation of the last order.
     generation: Generation,
     is_paused: bool,
 }
 
 impl Shepherd {
-    /// Stops all processes where they are, and says so once that is on file; or that it can't be.
-    /// Said again it says again what is so.
+    /// Pauses all processes and reports it once it is noted in the claim, or reports that pausing
+    /// failed. A repeated order gets the same report again.
     pub(super) fn pause(&mut self, generation: Generation) {
         if generation < self.halt.generation || self.ending.is_some() || self.exit.is_some() {
             return;
@@ -31,26 +31,26 @@ impl Shepherd {
             self.allowed.pause();
             self.set_timer();
         }
-        // Without room for it a later agent asks again, and hears it then.
+        // If the disk is full, a later agent repeats the order and gets the report then.
         let _ = self.claim.halted(generation, true);
         self.link.say(&FromShepherd::Paused { generation });
     }
 
-    /// Lets all processes go on.
+    /// Resumes all processes.
     pub(super) fn resume(&mut self, generation: Generation) {
         if generation < self.halt.generation {
             return;
         }
         self.halt.generation = generation;
         if self.halt.is_paused {
-            // On file first: nobody is to take for stopped what goes on.
+            // Noted first: the claim must not show a running task as paused.
             let _ = self.claim.halted(generation, false);
             self.thaw();
         }
         self.link.say(&FromShepherd::Resumed { generation });
     }
 
-    /// Lets all processes go on, whoever is told.
+    /// Lets all processes go on, without a report.
     pub(super) fn thaw(&mut self) {
         if std::mem::take(&mut self.halt.is_paused) {
             self.tree.iter().for_each(super::tree::Tree::thaw);
@@ -59,7 +59,7 @@ impl Shepherd {
         }
     }
 
-    /// Tells a later agent how it is.
+    /// Reports to a new agent whether the task is paused.
     pub(super) fn say_halt(&mut self) {
         if self.halt.is_paused {
             self.link.say(&FromShepherd::Paused { generation: self.halt.generation });

@@ -1,6 +1,5 @@
-//! A further program beside a task's own: started for somebody at the other end of a line, among
-//! the task's processes, and ended with them. What it writes goes over the line and is kept
-//! nowhere.
+//! A further program beside the task's own: started for a client, among the task's processes, and
+//! ended with them. Its output goes to the client and is not stored.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,31 +13,31 @@ use super::attachment::Attachment;
 use super::start::READY;
 use super::terminal::{Terminal, write_some};
 
-/// Bytes of input that wait for the program before no more are taken.
+/// Bytes of input that may wait for the program; at this size no more are read.
 const INPUT_MOST: usize = 64 * 1024;
 
-/// What it reads from and writes to, as seen from here.
+/// The shepherd's ends of the program's input and output.
 pub(super) enum Ends {
     /// A terminal.
     Terminal(Terminal),
-    /// Pipes: its input, and its output and errors.
+    /// Pipes: input, output and errors.
     Pipes { input: Option<OwnedFd>, outputs: [Option<OwnedFd>; 2] },
 }
 
-/// The program, and who it runs for.
+/// The program and its client.
 pub(super) struct Joined {
     pid: u32,
     attachment: Attachment,
     ends: Ends,
-    /// What was sent for it to read.
+    /// Input that the program has not read yet.
     input: Vec<u8>,
     input_ended: bool,
-    /// What the child says between fork and exec, as far as it is read.
+    /// The child's messages between fork and exec, as far as they are read.
     told: Option<(OwnedFd, Vec<u8>)>,
     exit: Option<ExitStatus>,
-    /// Whether its terminal was closed by it, so that there is nothing more to read.
+    /// Whether the program closed its terminal, so that there is no more output.
     is_shut: bool,
-    /// Whether all was said that there is to say.
+    /// Whether the exit status was sent.
     over: bool,
 }
 
@@ -57,7 +56,7 @@ impl Joined {
         }
     }
 
-    /// What to wait for.
+    /// The descriptors to poll.
     pub(super) fn wanted(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let mut wanted = Vec::new();
         if let Some((told, _)) = &self.told {
@@ -100,7 +99,7 @@ impl Joined {
         wanted
     }
 
-    /// Notes its end, if it is this one that has ended.
+    /// Notes the program's end; returns `false` if another process ended.
     pub(super) fn ended(&mut self, pid: u32, exit: ExitStatus) -> bool {
         let is_it = self.pid == pid && self.exit.is_none();
         if is_it {
@@ -109,12 +108,12 @@ impl Joined {
         is_it
     }
 
-    /// Whether there is nothing left to do for it.
+    /// Whether the program is finished and all output is sent, or the client has disconnected.
     pub(super) fn is_over(&self) -> bool {
         self.attachment.is_gone() || (self.over && !self.attachment.has_output())
     }
 
-    /// Does what can be done without waiting.
+    /// Does all work that needs no waiting.
     pub(super) fn step(&mut self, buffer: &mut [u8]) {
         self.read_told(buffer);
         self.attachment.flush();
@@ -130,7 +129,8 @@ impl Joined {
             self.over = true;
         }
         if self.attachment.is_gone() && self.exit.is_none() {
-            // As when a terminal is closed. It is not waited for yet, so the number is its group's.
+            // As when a terminal is closed. The process is not reaped yet, so the number is still
+            // its group's.
             self.signal(Signal::HUP.as_raw());
             self.signal(Signal::CONT.as_raw());
         }
@@ -156,7 +156,7 @@ impl Joined {
         }
     }
 
-    /// Gives it what was sent for it to read.
+    /// Writes input to the program.
     fn hand_on(&mut self) {
         match &mut self.ends {
             Ends::Terminal(terminal) => terminal.hand_on(),
@@ -173,7 +173,7 @@ impl Joined {
         }
     }
 
-    /// Sends what it has written, as far as there is room; says whether there is no more now.
+    /// Sends the program's output, as far as there is room; returns whether all of it was read.
     fn read_outputs(&mut self, buffer: &mut [u8]) -> bool {
         let attachment = &mut self.attachment;
         match &mut self.ends {
@@ -197,7 +197,7 @@ impl Joined {
         }
     }
 
-    /// Hears what becomes of the child between fork and exec.
+    /// Reads the child's messages between fork and exec.
     fn read_told(&mut self, buffer: &mut [u8]) {
         let Some((fd, said)) = &mut self.told else { return };
         loop {
@@ -220,11 +220,11 @@ impl Joined {
 
 #[derive(PartialEq, Eq)]
 enum Read {
-    /// All that there is now.
+    /// Everything that there is now.
     All,
-    /// There may be more, and there is no room for it.
+    /// There may be more, but the attachment is full.
     Full,
-    /// There will be no more.
+    /// The end: there will be no more.
     Closed,
 }
 
@@ -243,7 +243,7 @@ fn read_out(
             Ok(length) => attachment.say(&frame(buffer[..length].to_vec())),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Read::All,
-            // What a terminal says whose program has closed it.
+            // Reading a terminal fails once the program has closed it.
             Err(_) => return Read::Closed,
         }
     }

@@ -1,5 +1,5 @@
-//! From a claim to a process: everything is made ready, then it is forked. Further processes of the
-//! task are forked the same way.
+//! From a claim to a process: prepares everything, then forks. Also forks further processes of the
+//! task.
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
@@ -20,17 +20,17 @@ use super::{Shepherd, now, terminal};
 use crate::environment::{Surroundings, environment};
 use crate::layout::{claim_name, file_name};
 
-/// What a process reads from and writes to; what is absent is as the program says.
+/// The standard streams of a process; absent ones are as the program says.
 #[derive(Default)]
 pub(super) struct Fds<'a> {
     pub stdin: Option<&'a OwnedFd>,
     pub stdout: Option<&'a OwnedFd>,
     pub stderr: Option<&'a OwnedFd>,
-    /// In place of the others.
+    /// Replaces the three others.
     pub terminal: Option<&'a OwnedFd>,
 }
 
-/// The ends that a program gets of what is open for its output.
+/// The child's ends of the program's output.
 struct Ends {
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
@@ -38,10 +38,10 @@ struct Ends {
 }
 
 impl Shepherd {
-    /// Makes everything ready and forks.
+    /// Prepares everything and forks.
     pub(super) fn start(&mut self, context: &[u8], script: Option<&[u8]>) -> Result<(), String> {
         self.context = match context {
-            // As layout 3 of the store and before wrote it.
+            // The format of store layout 3 and older.
             [b'{', ..] => serde_json::from_slice(context)
                 .map_err(|error| format!("the job's environment can't be read: {error}"))?,
             _ => LaunchContext::read(context).ok_or("the job's environment can't be read")?,
@@ -49,7 +49,7 @@ impl Shepherd {
         let task = self.task();
         let spec = std::sync::Arc::clone(&self.launch.order.spec);
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        // The agent's own user is nobody to become: asking the name service costs milliseconds.
+        // For the agent's own user nothing changes; looking up an account costs milliseconds.
         let owner =
             Some((spec.owner.uid, spec.owner.gid)).filter(|owner| own.0 == 0 && *owner != own);
         let folder = self.layout.attempt(task);
@@ -102,7 +102,7 @@ impl Shepherd {
         Ok(())
     }
 
-    /// Opens what a program writes to: files, or a terminal where it asks for one.
+    /// Opens the program's output: files, or a terminal if the job asks for one.
     fn open_ends(&mut self, spec: &JobSpec, holds: bool) -> Result<Ends, String> {
         let (task, owner) = (self.task(), self.owner);
         let terminal = spec.pty.filter(|_| !holds);
@@ -126,7 +126,7 @@ impl Shepherd {
         Ok(Ends { stdout, stderr, terminal: slave })
     }
 
-    /// The group of processes that a program runs in, with what it may have.
+    /// The program's control group, with the job's limits.
     fn group(&self) -> Option<Group> {
         let spec = &self.launch.order.spec;
         let limits = Limits {
@@ -146,7 +146,8 @@ impl Shepherd {
         self.fork(self.tree.as_ref().and_then(Tree::group), fds, run)
     }
 
-    /// Forks a process; answers with where it says what becomes of it before its program starts.
+    /// Forks a process. Returns its ID and the pipe on which it reports errors before its program
+    /// starts.
     fn fork(
         &self,
         group: Option<&Group>,
@@ -174,7 +175,7 @@ impl Shepherd {
         };
         let mut forked = child::fork(handle, || run(&setting));
         if forked.is_err() && setting.born_in_group {
-            // A kernel that can't; it moves by itself then.
+            // The kernel can't fork into a control group; the child moves itself then.
             setting.born_in_group = false;
             forked = child::fork(None, || run(&setting));
         }
@@ -182,7 +183,7 @@ impl Shepherd {
         Ok((pid, told_read))
     }
 
-    /// A pipe whose other end is written to a file of gpool's own.
+    /// Makes a pipe to the program; the shepherd writes its bytes to a file of gpool's own.
     fn pipe_to(
         &mut self,
         which: usize,
@@ -191,7 +192,7 @@ impl Shepherd {
     ) -> Result<OwnedFd, String> {
         let failed = |error| format!("can't make a pipe: {error}");
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
-        // Its own end alone: the program must find a pipe that blocks.
+        // Only the shepherd's end: the program must get a blocking pipe.
         rustix::fs::fcntl_setfl(&read, rustix::fs::OFlags::NONBLOCK).map_err(failed)?;
         self.give_pipe(&write)?;
         let target = Target::new(path, owner);
@@ -199,8 +200,8 @@ impl Shepherd {
         Ok(write)
     }
 
-    /// Gives the task's user a pipe. Else the job could use what it has open, and not open it: as
-    /// /dev/stdout.
+    /// Gives a pipe to the task's user. Otherwise the job could use it but not open it, for example
+    /// as /dev/stdout.
     pub(super) fn give_pipe(&self, pipe: &OwnedFd) -> Result<(), String> {
         let Some((uid, gid)) = self.owner else { return Ok(()) };
         std::os::unix::fs::fchown(pipe, Some(uid), Some(gid))

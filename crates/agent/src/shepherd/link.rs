@@ -1,5 +1,5 @@
-//! The shepherd's line to an agent: the socket that it was born with, and after that agent's end
-//! whichever agent listens in the state directory.
+//! The shepherd's connection to an agent: first the socket that it started with; after that agent's
+//! end, a connection to the next agent that listens in the state directory.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,39 +19,39 @@ use crate::message::{FromShepherd, ToShepherd, line as message_line, take_lines}
 const PATIENCE_LEAST_MS: u64 = 500;
 const PATIENCE_MOST_MS: u64 = 30_000;
 
-/// A line that may be down.
+/// A connection that may be down.
 pub(super) struct Link {
     task: TaskId,
-    /// The state directory, open: paths through it are short whatever it is called.
+    /// The state directory, open: paths through its descriptor are always short.
     folder: OwnedFd,
     state: State,
-    /// When (on the boot clock) somebody is looked for again, if nothing happens before.
+    /// When (on the boot clock) to try to connect again, if no event comes before.
     retry_at: u64,
-    /// How long it was waited for that the last time.
+    /// The last pause between two attempts.
     patience: u64,
     input: Vec<u8>,
 }
 
 enum State {
     Up(OwnedFd),
-    /// Nobody listens. The watch says when something changes, if there could be one (there is a
-    /// limit for each user).
+    /// No agent listens. The watch reports changes in the folder; there may be none, since the
+    /// number of watches per user is limited.
     Down(Option<OwnedFd>),
 }
 
-/// What came of looking at the line.
+/// The result of reading the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// Messages, perhaps none.
     Messages(Vec<ToShepherd>),
-    /// It is up again: all that matters must be said again.
+    /// It is up again: the shepherd must repeat its state.
     UpAgain,
     /// It is down.
     Down,
 }
 
 impl Link {
-    /// `input` is what was read from the socket and not used.
+    /// `input` are bytes that were read from the socket and not used.
     pub(super) fn new(
         task: TaskId,
         layout: &Layout,
@@ -67,7 +67,7 @@ impl Link {
         matches!(self.state, State::Up(_))
     }
 
-    /// What to wait for, if there is something.
+    /// The descriptor to poll, if there is one.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
             State::Up(socket) => Some(socket.as_fd()),
@@ -75,25 +75,26 @@ impl Link {
         }
     }
 
-    /// After how many milliseconds it has to be tried again, if it is down: at once, then less and
-    /// less often. The watch tells sooner, but an agent may also have hung up.
+    /// After how many milliseconds to reconnect if the connection is down: at once, then with
+    /// growing pauses. The watch is usually faster, but it sees nothing if a living agent closed
+    /// the connection.
     pub(super) fn retry_in(&self) -> Option<u64> {
         (!self.is_up()).then(|| self.retry_at.saturating_sub(clock::boot_ms()))
     }
 
-    /// Says something, if anybody listens.
+    /// Sends a message if the connection is up.
     pub(super) fn say(&mut self, message: &impl Serialize) {
         let State::Up(socket) = &self.state else { return };
         let line = message_line(message);
-        // A few hundred bytes: an agent that leaves no room for them has hung, and then it hears
-        // it after a reconnection.
+        // A message has a few hundred bytes: an agent without room for it hangs, and gets the state
+        // after it reconnects.
         let sent = send(socket, &line, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         if sent != Ok(line.len()) {
             self.go_down();
         }
     }
 
-    /// Takes what has come in.
+    /// Reads the messages that have arrived.
     pub(super) fn hear(&mut self) -> Heard {
         let socket = match &self.state {
             State::Up(socket) => socket,
@@ -119,10 +120,10 @@ impl Link {
         }
     }
 
-    /// Tries to find an agent now.
+    /// Tries to connect to an agent now.
     pub(super) fn try_again(&mut self) -> Heard {
         if let State::Down(Some(watch)) = &self.state {
-            // What happened does not matter: the socket is tried whatever it was.
+            // The events are not used: the connection is tried in any case.
             let mut buffer = [0_u8; 1024];
             while rustix::io::read(watch, &mut buffer[..]).is_ok_and(|length| length > 0) {}
         }
@@ -140,7 +141,7 @@ impl Link {
     }
 
     fn go_down(&mut self) {
-        // Watched first, tried after: an agent that comes up in between is not missed.
+        // Watched first and tried after, so that an agent that starts in between is not missed.
         self.state = State::Down(self.watch().ok());
         (self.retry_at, self.patience) = (0, 0);
     }
@@ -160,8 +161,8 @@ impl Link {
         Ok(socket)
     }
 
-    /// Opens a further line to the agent, by its number; says why it is of no use, if it is not.
-    /// `None` if nobody hears it.
+    /// Opens a stream to the agent by its number, or reports why it can't be opened. `None` if no
+    /// agent listens.
     pub(super) fn open(&self, line: u64, not_opened: Option<NotOpened>) -> Option<OwnedFd> {
         let socket = self.connect().ok()?;
         let hello = message_line(&FromShepherd::Line { task: self.task, line, not_opened });

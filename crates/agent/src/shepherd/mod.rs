@@ -1,5 +1,5 @@
-//! The process that starts one task and stays with it: it claims the task so that nobody starts it
-//! again, keeps its output, its time limit and its end, and needs neither agent nor server for
+//! The process that starts one task and stays with it. It claims the task so that no other process
+//! starts it, and handles its output, time limit and end; it needs neither agent nor server for
 //! that. One thread, no runtime; it is forked thousands of times.
 
 mod attachment;
@@ -39,25 +39,25 @@ use start::{MISSING, Program, READY};
 use time::Allowed;
 use tree::{Reaped, Tree};
 
-/// Runs the shepherd of one task in a process that was just forked for it: `name` is for people
-/// who look at a list of processes, what to do comes through the socket.
+/// Runs the shepherd of one task in a process that was just forked for it. `name` appears in
+/// process lists; the task comes over the socket.
 pub(crate) fn run(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> ! {
     match born(name, boot_id, nursery, socket) {
         Ok(()) => child::end(0),
-        // Its agent sees that it ended without a word, and that nothing was claimed.
+        // Its agent sees that it ended without a message and that nothing was claimed.
         Err(_) => child::end(1),
     }
 }
 
 fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<()> {
-    // In place of the nursery's line, and for the task to read from.
+    // Replaces the nursery's socket, and serves as the task's standard input.
     let null = File::options().read(true).write(true).open("/dev/null")?;
     child::place(null.as_fd(), 0)?;
     if let Ok(name) = CString::new(format!("gpool {name}")) {
         let _ = rustix::thread::set_name(&name);
     }
     fail::fail_point!("shepherd-born");
-    // Of its own session: no terminal's signals, and no part of the nursery's.
+    // A session of its own, so that it gets no signals from a terminal or for the nursery's group.
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let watched = [rustix::process::Signal::CHILD, rustix::process::Signal::TERM];
@@ -65,7 +65,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
 
     let mut input = io::BufReader::with_capacity(64 << 10, File::from(socket));
     let (launch, context, script) = read_launch(&mut input)?;
-    // What the agent has said since.
+    // Messages that the agent has sent since.
     let said = input.buffer().to_vec();
     let socket = input.into_inner().into();
     let layout = Layout::new(&launch.state_dir);
@@ -73,7 +73,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
     let mut link = Link::new(task, &layout, socket, said)?;
     fail::fail_point!("shepherd-claim-before");
     let claimed = claim(&layout, &launch, boot_id, nursery);
-    // In place of the lock that a later agent waits for.
+    // Replaces the lock that a later agent waits for.
     child::place(null.as_fd(), 1)?;
     drop(null);
     match claimed {
@@ -114,7 +114,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
     Ok(())
 }
 
-/// Reads what the agent writes first.
+/// Reads the agent's first message.
 fn read_launch(input: &mut impl io::BufRead) -> io::Result<(Launch, Vec<u8>, Option<Vec<u8>>)> {
     let mut line = Vec::new();
     input.read_until(b'\n', &mut line)?;
@@ -174,32 +174,32 @@ struct Shepherd {
     signals: OwnedFd,
     context: LaunchContext,
     outputs: [Option<Stream>; 2],
-    /// The order of their bytes.
+    /// How the two outputs interleave.
     order: Order,
-    /// What others have opened.
+    /// Streams that clients have opened.
     beside: Beside,
-    /// What was started, once it was.
+    /// The program, once it was started.
     program: Option<Program>,
-    /// Who its processes become; `None` if they are the agent's user.
+    /// The user and group of its processes; `None` if they are the agent's.
     owner: Option<(u32, u32)>,
     buffer: Vec<u8>,
-    /// The program's process id and when it started.
+    /// The program's process ID and start time.
     started: Option<(u32, Timestamp)>,
-    /// What the child says between fork and exec, as far as it is read.
+    /// The child's messages between fork and exec, as far as they are read.
     setup: Option<(OwnedFd, u32, Vec<u8>)>,
     tree: Option<Tree>,
     exit: Option<ExitStatus>,
     /// Why the program could not be started.
     failed: Option<String>,
-    /// What was missing, if that is why.
+    /// The missing path, if that is the reason.
     missing: Option<String>,
     /// Why the task is being ended, and when (on the boot clock) it is killed.
     ending: Option<(Why, u64)>,
-    /// Set while it was sent only its own signal, to save what it has.
+    /// Whether only the job's own stop signal was sent so far, so that it can save its work.
     is_saving: bool,
-    /// How long it may run.
+    /// How long the task may run.
     allowed: Allowed,
-    /// By which order its processes were stopped where they are, or let go on.
+    /// Whether its processes are paused, and the generation of that order.
     halt: halt::Halt,
     timer: Option<OwnedFd>,
 }
@@ -216,15 +216,15 @@ impl Shepherd {
         spec.gang.has_launcher() && (self.task().rank > 0 || !has_program)
     }
 
-    /// Whether the processes that are left are killed: the task's own program has ended. If a
-    /// script dies of the signal that ends its job, processes that it started by `srun` still have
-    /// the grace period, as in Slurm.
+    /// Whether the remaining processes are killed: the task's own program has ended. In a job with
+    /// a launcher, processes that `srun` started keep their grace period even if the script dies of
+    /// the stop signal, as in Slurm.
     fn sweeps(&self) -> bool {
         let has_grace = || self.ending.is_some_and(|(_, kill_at)| clock::boot_ms() < kill_at);
         self.exit.is_some() && !(self.launch.order.spec.gang.has_launcher() && has_grace())
     }
 
-    /// Ends a task that holds its place, once it is to end and nothing else runs in it.
+    /// Ends a task that only holds its place, once it is to end and runs no other process.
     fn end_if_alone(&self) {
         if self.ending.is_some()
             && self.holds()
@@ -234,7 +234,7 @@ impl Shepherd {
         }
     }
 
-    /// From the claim to the end.
+    /// Runs the task from the claim to the end.
     fn live(&mut self, context: &[u8], script: Option<&[u8]>) {
         fail::fail_point!("shepherd-claimed");
         let end = match self.start(context, script) {
@@ -242,7 +242,7 @@ impl Shepherd {
             Err(why) => not_started(why),
         };
         fail::fail_point!("shepherd-ended");
-        // A disk without room for a line; the agent hears it, and that is what matters first.
+        // Fails if the disk is full; the message to the agent matters more.
         let noted = self.claim.ended(&end);
         fail::fail_point!("shepherd-end-noted");
         self.link.say(&FromShepherd::Ended { end: end.clone() });
@@ -262,7 +262,7 @@ impl Shepherd {
             }
             if !self.link.is_up() {
                 if noted || self.claim.ended(end).is_ok() {
-                    // Nobody listens, so nobody else keeps it.
+                    // No agent listens, so the claim is the only record of the end.
                     let _ = self.claim.sync();
                 }
                 return;
@@ -277,9 +277,9 @@ impl Shepherd {
         }
     }
 
-    /// Stays with the task until no process of it is left.
+    /// Stays with the task until none of its processes is left.
     fn watch(&mut self) -> TaskEnd {
-        // What came together with the launch makes no descriptor ready.
+        // Messages that came together with the launch make no descriptor ready.
         self.listen();
         while !self.step() {}
         let beside = &mut self.beside;
@@ -321,7 +321,7 @@ impl Shepherd {
         }
     }
 
-    /// Waits for something and deals with it; `true` when no process is left.
+    /// Waits for an event and handles it; returns `true` when no process is left.
     fn step(&mut self) -> bool {
         if self.link.retry_in() == Some(0) {
             self.try_link();
@@ -353,7 +353,7 @@ impl Shepherd {
         ready.signals && self.on_signals()
     }
 
-    /// Hears what becomes of the child between fork and exec.
+    /// Reads the child's messages between fork and exec.
     fn read_setup(&mut self) {
         let Some((fd, pid, said)) = &mut self.setup else { return };
         let mut buffer = [0_u8; 4096];
@@ -382,7 +382,7 @@ impl Shepherd {
         fail::fail_point!("shepherd-started");
         let at = now();
         self.started = Some((pid, at));
-        // A disk that is full must not end a job that runs.
+        // A full disk must not end a running job.
         let _ = self.claim.started(pid, at);
         fail::fail_point!("shepherd-start-noted");
         self.link.say(&FromShepherd::Started { pid, at });
@@ -445,7 +445,7 @@ impl Shepherd {
                 }
                 Reaped::Nobody => break,
                 Reaped::AllGone => {
-                    // The child's last words may have come after the pipe was looked at.
+                    // The child's last message may have come after the pipe was read.
                     self.read_setup();
                     return true;
                 }

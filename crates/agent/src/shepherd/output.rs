@@ -1,10 +1,10 @@
-//! A task's output on its way from a pipe to a file of gpool's own, and the order of the bytes of
-//! both streams.
+//! A task's output on its way from a pipe to a file of gpool's own, and the order of the two
+//! streams.
 //!
-//! A pipe and not the file itself, although that costs a copy: a file can't be cut at a size
-//! without harm to the job (a limit on file size ends it, and holds for all its files), and a full
-//! disk would fail the job's writes. So the job always can write; what is not kept is counted and
-//! said. Files that the user names are the job's own affair and are given to it directly.
+//! The program writes to a pipe and not to the file, although that costs a copy. A file's size
+//! can't be limited without harm to the job (a resource limit ends it, and counts for all its
+//! files), and a full disk would fail the job's writes. With a pipe the job can always write; bytes
+//! that are not kept are counted and reported. The program gets files that the user names directly.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -23,33 +23,33 @@ pub(super) struct Stream {
     kept: Kept,
 }
 
-/// What is on file of it.
+/// The part of the stream that is kept on file.
 struct Kept {
-    /// Which of the task's two streams it is.
+    /// Which of the task's two streams this is.
     which: usize,
     file: Target,
     room: u64,
     limit: u64,
-    /// Bytes that found no room.
+    /// Bytes beyond the limit.
     beyond: u64,
-    /// Whether the file says that it ends there.
+    /// Whether the file notes that it is cut.
     is_cut: bool,
-    /// Bytes that could not be written since the last that could, and why.
+    /// Bytes that could not be written since the last successful write, and the error.
     lost: u64,
     why: String,
 }
 
-/// Where it is kept. The file is made when there is something to write: many jobs write nothing,
-/// and on some file systems making a file is among the dearest parts of a start.
+/// The file of a stream. It is made at the first write: many jobs write nothing, and on some file
+/// systems making a file is one of the slowest parts of a start.
 pub(super) struct Target {
     path: PathBuf,
-    /// Whose the file will be; `None` if it is the agent's user's.
+    /// The owner of the file; `None` for the agent's user.
     owner: Option<(u32, u32)>,
     file: Option<File>,
 }
 
 impl Target {
-    /// A file that is not there yet.
+    /// A target without a file yet.
     pub(super) fn new(path: PathBuf, owner: Option<(u32, u32)>) -> Self {
         Self { path, owner, file: None }
     }
@@ -62,10 +62,10 @@ impl Target {
     }
 }
 
-/// The order of the bytes of both streams of a task, as they come to their files.
+/// The order of the bytes of both streams, as they come to their files.
 #[derive(Default)]
 pub(super) struct Order {
-    /// Made at the first turn: most tasks write one stream only.
+    /// Made at the first change of streams: most tasks write to one only.
     file: Option<Target>,
     lengths: [u64; 2],
     last: Option<usize>,
@@ -73,13 +73,13 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// An order that is kept in that file.
+    /// Keeps the order in this file.
     pub(super) fn new(file: Target) -> Self {
         Self { file: Some(file), ..Self::default() }
     }
 
-    /// Bytes of a stream are about to be written. The turn is noted before they are, so that a
-    /// reader that sees them finds it.
+    /// Notes a change of streams. Called before the bytes are written, so that a reader of the
+    /// bytes finds the note.
     fn before(&mut self, which: usize) {
         let is_turn = self.last.replace(which).is_some_and(|last| last != which);
         if !is_turn || self.n_turns >= TURNS_MAX {
@@ -87,7 +87,7 @@ impl Order {
         }
         self.n_turns += 1;
         let Some(file) = &mut self.file else { return };
-        // Without room on the disk the order is lost, and no byte of the output.
+        // If the disk is full, the order is lost, but no byte of the output.
         let line = turn_line(self.lengths);
         let _ = file.file().and_then(|file| file.write_all(line.as_bytes()));
     }
@@ -97,17 +97,17 @@ impl Order {
     }
 }
 
-/// How far a stream has come.
+/// The state of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// There may be more, now or later.
+    /// There may be more.
     Open,
-    /// Nobody writes to it any more, and all is read.
+    /// All writers are gone, and everything is read.
     Over,
 }
 
 impl Stream {
-    /// A stream whose reading end never blocks.
+    /// Makes a stream; reading from `pipe` must not block.
     pub(super) fn new(which: usize, pipe: OwnedFd, file: Target, limit: Bytes) -> Self {
         let limit = limit.get();
         let why = String::new();
@@ -115,12 +115,13 @@ impl Stream {
         Self { pipe, kept }
     }
 
-    /// What to wait for.
+    /// The descriptor to poll.
     pub(super) fn pipe(&self) -> &OwnedFd {
         &self.pipe
     }
 
-    /// Takes what is there and shows it, at most a few buffers full so that others have their turn.
+    /// Reads and passes on the bytes that are there, a few buffers at most, so that other streams
+    /// are read too.
     pub(super) fn take(
         &mut self,
         buffer: &mut [u8],
@@ -142,8 +143,8 @@ impl Stream {
         Progress::Open
     }
 
-    /// Takes all that is there now, and shows it. Whoever might write more is dead, or is no part
-    /// of the task: a descriptor that was handed to a stranger must not keep the task from ending.
+    /// Reads and passes on all remaining bytes. The remaining writers are dead or no part of the
+    /// task: a stranger with a copy of the descriptor must not keep the task from ending.
     pub(super) fn finish(
         mut self,
         buffer: &mut [u8],
@@ -171,7 +172,7 @@ impl Kept {
             self.keep(&bytes[..fits], order);
         }
         let beyond = count(bytes.len() - fits);
-        // Said at once: a job may go on for days, and its log must say why it does not.
+        // Noted at once: a job may go on for days, and the log must explain the gap.
         if beyond > 0 && !self.is_cut && self.lost == 0 {
             let limit = Bytes::new(self.limit);
             let text = format!(
@@ -223,7 +224,7 @@ impl Kept {
     }
 
     fn close(&mut self, order: &mut Order) {
-        // If there still is no room, there is no room to say so either.
+        // If the disk is still full, this note is lost too.
         if self.lost > 0 {
             let _ = self.say_lost(order);
         }
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_kept_whole_up_to_the_limit_and_what_is_cut_is_counted() {
+    fn output_is_kept_up_to_the_limit_and_the_rest_is_counted() {
         assert_eq!(kept(10, &[b"hello ", b"you!"]), "hello you!");
         assert_eq!(
             kept(10, &[b"hello ", b"you!?", b"more"]),
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_for_a_job_that_writes_nothing() {
+    fn a_job_that_writes_nothing_gets_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_loses_output_and_says_so_once_there_is_room() {
+    fn output_lost_to_a_full_disk_is_noted_once_there_is_room() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let full = Target { path: PathBuf::new(), owner: None, file: Some(full) };
         let why = String::new();
@@ -324,7 +325,7 @@ mod tests {
         assert!(!path("order").exists(), "one stream needs none");
         streams[0].write(b"out", &mut order);
         streams[0].write(b"put", &mut order);
-        // It finds no room.
+        // Beyond the limit.
         streams[1].write(b"more", &mut order);
         for stream in &mut streams {
             stream.close(&mut order);

@@ -17,7 +17,7 @@ enum Source {
     Beside,
 }
 
-/// What there is to do.
+/// The sources that are ready.
 #[derive(Default)]
 pub(super) struct Ready {
     pub signals: bool,
@@ -29,7 +29,7 @@ pub(super) struct Ready {
 }
 
 impl Shepherd {
-    /// Waits until there is something to do, or the line has to be tried.
+    /// Waits for an event, or until the connection must be retried.
     pub(super) fn wait(&self) -> Ready {
         let output = |which: usize| {
             let stream = self.outputs[which].as_ref().filter(|_| !self.beside.holds_up());
@@ -57,7 +57,7 @@ impl Shepherd {
             tv_nsec: i64::try_from(millis % 1000).unwrap_or(0) * 1_000_000,
         });
         let mut ready = Ready::default();
-        // An interruption is as good as time that has passed.
+        // An interruption counts as a timeout.
         if poll(&mut polled, timeout.as_ref()).is_err() {
             return ready;
         }

@@ -1,5 +1,5 @@
-//! Starting a task's program: what is prepared before the fork, and what is done between fork and
-//! exec. Everything that a user names (folder, files, program) is opened as that user.
+//! Starts a task's program: prepares it before the fork, and sets the process up between fork and
+//! exec. Every folder, file and program that a user names is opened as that user.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,57 +22,57 @@ use crate::activation;
 use crate::environment::{fill_in, output_file};
 use crate::message::Launch;
 
-/// Written to the parent just before exec: what follows, if anything does, is why exec failed.
+/// Sent to the parent just before exec; any bytes after it say why exec failed.
 pub(super) const READY: u8 = b'!';
 
-/// Written in place of it if something that the job needs is not there; its path follows.
+/// Sent instead if a path that the job needs does not exist; the path follows.
 pub(super) const MISSING: u8 = b'?';
 
-/// All that a child needs, made while there is still time for errors.
+/// All that a child needs, prepared while errors can still be reported.
 pub(super) struct Program {
-    /// What to execute: a path, or a name that is looked for.
+    /// The program: a path, or a name to look up in `PATH`.
     name: String,
-    /// Set for a script, which is run from its copy.
+    /// Set for a script: the path of its copy.
     script: Option<PathBuf>,
     arguments: Vec<CString>,
     environment: Vec<CString>,
-    /// The job's own.
+    /// The job's `PATH`.
     search: Vec<u8>,
     directory: CString,
     stdin: Option<String>,
     stdout: Option<String>,
     stderr: Option<String>,
-    /// Files of a first run are begun anew.
+    /// Whether output files are truncated: in the first attempt.
     begin_anew: bool,
-    /// What must be there.
+    /// The environments that must exist.
     activate: Vec<Activation>,
 }
 
-/// What a child inherits and who it becomes.
+/// The inherited descriptors of a child, and its user and limits.
 pub(super) struct Setting<'a> {
-    /// Where it says what failed.
+    /// The pipe on which it reports errors.
     pub told: &'a OwnedFd,
-    /// What it reads, if that is a pipe.
+    /// Its standard input, if that is a pipe.
     pub stdin: Option<&'a OwnedFd>,
     /// Its terminal, in place of all pipes and files.
     pub terminal: Option<&'a OwnedFd>,
-    /// Ends of the pipes for its output, unless the user named files.
+    /// Its standard output, unless the user named a file.
     pub stdout: Option<&'a OwnedFd>,
-    /// The same for its errors.
+    /// Its standard error, unless the user named a file.
     pub stderr: Option<&'a OwnedFd>,
     /// Its control group.
     pub group: Option<&'a Group>,
-    /// Whether it was born in it.
+    /// Whether it was forked into the group.
     pub born_in_group: bool,
-    /// Limits and umask of the caller.
+    /// The submitter's limits and umask.
     pub context: &'a LaunchContext,
-    /// The user and group to become; `None` if they are the agent's.
+    /// The user and group to become; `None` for the agent's.
     pub become_user: Option<(u32, u32)>,
     /// Bytes of memory for each process, where no control group limits them.
     pub memory_limit: Option<u64>,
     /// Processes of the user, where no control group limits them.
     pub processes_limit: Option<u32>,
-    /// The shepherd.
+    /// The shepherd's process ID.
     pub parent: u32,
 }
 
@@ -80,7 +80,7 @@ impl Program {
     /// Prepares a program.
     ///
     /// # Errors
-    /// In words, if something holds a NUL.
+    /// Fails with a message if a value holds a NUL.
     pub(super) fn prepare(
         launch: &Launch,
         environment: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -136,10 +136,10 @@ impl Program {
         self.arguments.is_empty()
     }
 
-    /// A further program, with all that this one has but its files.
+    /// Prepares a further program with the same setting, but without the task's files.
     ///
     /// # Errors
-    /// In words, if something holds a NUL.
+    /// Fails with a message if a value holds a NUL.
     pub(super) fn beside(&self, exec: &Exec) -> Result<Self, String> {
         let c_string =
             |bytes: Vec<u8>| CString::new(bytes).map_err(|_| "it holds a NUL character".to_owned());
@@ -173,19 +173,19 @@ impl Program {
         })
     }
 
-    /// Becomes the program, in the child; or says why not, to the parent, and ends.
+    /// Becomes the program, in the child. On an error it reports to the parent and ends.
     pub(super) fn run(&self, setting: &Setting<'_>) -> Infallible {
         let why = match self.become_it(setting) {
             Ok(never) => match never {},
             Err(why) => why,
         };
-        // The parent reads until the end; there is nobody else to tell.
+        // The parent reads until the end; an error here can't be reported.
         let _ = rustix::io::write(setting.told, why.as_bytes());
         child::end(127)
     }
 
-    /// Holds the place of the task until it is killed, in the child: processes that a launcher
-    /// starts run beside it. It outlives the signals that are meant for them.
+    /// Holds the task's place until it is killed, in the child: processes that a launcher starts
+    /// run beside it. It ignores the signals that are meant for them.
     pub(super) fn hold(&self, setting: &Setting<'_>) -> Infallible {
         self.run_instead(setting, || {
             (1..=signal::HIGHEST).for_each(signal::ignore);
@@ -197,7 +197,7 @@ impl Program {
         })
     }
 
-    /// Does something else in the place of the program, in the child.
+    /// Runs `work` in place of the program, in the child.
     pub(super) fn run_instead(
         &self,
         setting: &Setting<'_>,
@@ -225,12 +225,12 @@ impl Program {
         self.execute(setting)
     }
 
-    /// What the job needs and is not there, as its user sees it.
+    /// The path of a missing environment, as the job's user sees it.
     fn missing(&self) -> Option<&str> {
         self.activate.iter().map(Activation::path).find(|path| !Path::new(path).exists())
     }
 
-    /// Becomes a process of the task: in its control group, of its user, tied to the shepherd.
+    /// Becomes a process of the task: with its control group and user, tied to the shepherd.
     fn become_one_of_it(&self, setting: &Setting<'_>) -> Result<(), String> {
         match setting.terminal {
             // A terminal belongs to a session.
@@ -246,7 +246,7 @@ impl Program {
         fail::fail_point!("program-before");
         give_up_privileges(setting)?;
         signal::reset();
-        // Only after the user is the job's: becoming another clears it.
+        // After the change of users, which clears it.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|error| format!("can't be tied to the shepherd: {error}"))?;
         if rustix::process::getppid() != Pid::from_raw(setting.parent.cast_signed()) {
@@ -275,7 +275,7 @@ impl Program {
         let output = |path: &str, what| -> Result<OwnedFd, String> {
             let file = open(path, what, OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND)?;
             if self.begin_anew {
-                // A device has no length to cut.
+                // Devices have no length to truncate.
                 let _ = rustix::fs::ftruncate(&file, 0);
             }
             Ok(file)
@@ -287,7 +287,7 @@ impl Program {
             (None, None) => {}
         }
         match (&self.stderr, setting.stderr) {
-            // One open file, so that neither writes over the other.
+            // One open file, so that neither overwrites the other.
             (Some(_), _) if shared => {
                 child::place(rustix::stdio::stdout(), 2).map_err(|e| format!("can't open: {e}"))?;
             }
@@ -313,7 +313,7 @@ impl Program {
         Err(self.explain(&path, &error))
     }
 
-    /// A text file without a first line that says by what it is run: the shell's, as everywhere.
+    /// A text file without `#!` line is run by the shell, as usual.
     fn execute_by_shell(&self, path: &CStr) -> String {
         let mut start = [0; 256];
         let length =
@@ -354,7 +354,7 @@ impl Program {
 const DEFAULT_SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 fn give_up_privileges(setting: &Setting<'_>) -> Result<(), String> {
-    // The job is what the kernel should end when memory is short, not what watches it.
+    // When memory is short, the kernel should kill the job, not its shepherd.
     if let Ok(mut file) = File::options().write(true).open("/proc/self/oom_score_adj") {
         let _ = file.write_all(b"0");
     }
@@ -377,14 +377,14 @@ fn give_up_privileges(setting: &Setting<'_>) -> Result<(), String> {
     }
 }
 
-/// Opens a file that a user named, as that user: neither waits for a FIFO's other end nor takes
-/// one, since the task's end must not depend on a stranger.
+/// Opens a file that a user named, as that user. Never waits for the other end of a FIFO, and
+/// refuses one: the task's end must not depend on another process.
 fn open(path: &str, what: &str, flags: OFlags) -> Result<OwnedFd, String> {
     let failed = |why: &dyn std::fmt::Display| format!("can't open {path} for {what}: {why}");
     let always = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags | always, Mode::from_raw_mode(0o666)).map_err(|e| {
         match e {
-            // What a FIFO without a reader says.
+            // Opening a FIFO without a reader fails with this error.
             rustix::io::Errno::NXIO => failed(&"it is a FIFO or a device that nobody serves"),
             _ => failed(&e),
         }
@@ -400,7 +400,7 @@ fn open(path: &str, what: &str, flags: OFlags) -> Result<OwnedFd, String> {
     Ok(file)
 }
 
-/// Finds a program as a shell does, from the job's own folder.
+/// Finds a program as a shell does, relative to the working directory.
 fn find(name: &str, search: &[u8]) -> Result<PathBuf, String> {
     use std::os::unix::ffi::OsStrExt;
     let usable = |path: &Path| {
@@ -441,7 +441,7 @@ fn as_path(path: &CStr) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()))
 }
 
-/// By what a script says that it is run.
+/// The interpreter of a script, from its `#!` line.
 fn interpreter(path: &Path) -> Option<String> {
     let mut start = [0; 256];
     let length = io::Read::read(&mut File::open(path).ok()?, &mut start).ok()?;

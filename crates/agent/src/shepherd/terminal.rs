@@ -1,5 +1,5 @@
-//! A terminal of a job's own: what the program sees as one, with the master side kept here. What
-//! it showed last is remembered, for whoever attaches later.
+//! The terminal of a job: the program gets the slave side, the shepherd keeps the master side. It
+//! remembers the last output for clients that attach later.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,9 +11,9 @@ use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 use rustix::termios::Winsize;
 
-/// Bytes that are remembered: some screens full.
+/// Bytes of output that are remembered: a few screens.
 const REMEMBERED: usize = 32 * 1024;
-/// Typed bytes that wait for the program to read before no more are taken.
+/// Typed bytes that may wait for the program; at this size no more are read.
 const TYPED_MOST: usize = 64 * 1024;
 
 /// The master side.
@@ -23,7 +23,7 @@ pub(super) struct Terminal {
     typed: Vec<u8>,
 }
 
-/// Makes a terminal of a size, with the side that the program gets; that belongs to its user.
+/// Makes a terminal with this size. The slave side is for the program and belongs to its user.
 pub(super) fn open(
     size: WindowSize,
     owner: Option<(u32, u32)>,
@@ -53,20 +53,20 @@ impl Terminal {
             .map_err(|error| format!("can't make a terminal: {error}"))
     }
 
-    /// What to wait for until typed bytes can be handed on.
+    /// The descriptor to poll until typed bytes can be written.
     pub(super) fn master(&self) -> &OwnedFd {
         &self.master
     }
 
-    /// Tells the program the size of its window.
+    /// Sets the size of the window.
     pub(super) fn resize(&self, size: WindowSize) {
         let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // A terminal without a program has nobody to tell.
+        // Fails if the terminal has no program; then no program needs the size.
         let _ = rustix::termios::tcsetwinsize(&self.master, size);
     }
 
-    /// Has the program draw anew what it shows, if it shows a whole screen: a size that changes
-    /// and changes back is what such programs hear of.
+    /// Makes a full-screen program redraw: changes the size and changes it back, since such
+    /// programs redraw on a change of size.
     pub(super) fn redraw(&self, size: Option<WindowSize>) {
         let Ok(now) = rustix::termios::tcgetwinsize(&self.master) else { return };
         let size = size.unwrap_or(WindowSize { rows: now.ws_row, columns: now.ws_col });
@@ -75,7 +75,7 @@ impl Terminal {
         self.resize(size);
     }
 
-    /// Remembers what the program showed.
+    /// Remembers the program's output.
     pub(super) fn note(&mut self, bytes: &[u8]) {
         let last = &bytes[bytes.len().saturating_sub(REMEMBERED)..];
         let too_many = (self.shown.len() + last.len()).saturating_sub(REMEMBERED);
@@ -83,36 +83,37 @@ impl Terminal {
         self.shown.extend(last);
     }
 
-    /// What it showed last, from the beginning of a line if that is not all that it ever showed.
+    /// The remembered output. If older output is missing, it begins with a whole line.
     pub(super) fn shown(&self) -> Vec<u8> {
         let is_all = self.shown.len() < REMEMBERED;
         let line = self.shown.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.shown.iter().skip(if is_all { 0 } else { line }).copied().collect()
     }
 
-    /// Takes what was typed.
+    /// Takes typed bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         self.typed.extend_from_slice(bytes);
         self.hand_on();
     }
 
-    /// Whether typed bytes wait for the program to read others.
+    /// Whether typed bytes wait for the program to read.
     pub(super) fn has_typed(&self) -> bool {
         !self.typed.is_empty()
     }
 
-    /// Whether no more should be taken for now.
+    /// Whether to read no more typed bytes for now.
     pub(super) fn is_full(&self) -> bool {
         self.typed.len() >= TYPED_MOST
     }
 
-    /// Gives the program as much of what was typed as there is room for.
+    /// Writes as many typed bytes as the terminal takes.
     pub(super) fn hand_on(&mut self) {
         write_some(&self.master, &mut self.typed);
     }
 }
 
-/// Writes as much as there is room for; what nobody will ever read is dropped.
+/// Writes as much as the descriptor takes. If the reader is gone, drops the bytes and returns
+/// `false`.
 pub(super) fn write_some(to: &OwnedFd, bytes: &mut Vec<u8>) -> bool {
     while !bytes.is_empty() {
         match rustix::io::write(to, bytes) {
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_shown_last_begins_with_a_line() {
+    fn remembered_output_begins_with_a_whole_line() {
         let (mut terminal, _slave) = open(WindowSize::default(), None).unwrap();
         terminal.note(b"first\nsecond\n");
         assert_eq!(terminal.shown(), b"first\nsecond\n");
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_has_the_size_that_it_is_told() {
+    fn a_terminal_has_the_size_that_was_set() {
         let (terminal, slave) = open(WindowSize { rows: 7, columns: 9 }, None).unwrap();
         let size = || {
             let size = rustix::termios::tcgetwinsize(&slave).unwrap();

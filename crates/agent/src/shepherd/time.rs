@@ -1,6 +1,6 @@
-//! What a shepherd does because of time: the limit and the signal before it, the deadline, the
-//! grace, and looking again at what is being ended. All on the boot clock, which nobody can set; a
-//! deadline is looked up on the wall clock once, when the program starts.
+//! The timers of a shepherd: the time limit, the warning before it, the deadline, the grace period,
+//! and the repeated kills at the end. All use the boot clock, which users can't set; a deadline is
+//! converted from the wall clock once, when the program starts.
 
 use gpool_model::agent::TaskOrder;
 use gpool_model::id::Generation;
@@ -16,24 +16,24 @@ use super::files::write_deadline;
 use super::{Shepherd, Why};
 use crate::message::FromShepherd;
 
-/// While a task is being ended, how long until it is looked at again.
+/// Pause between two kills while a task is being ended.
 const SWEEP: Millis = Millis::new(50);
 
 /// How long a task may run.
 pub(super) struct Allowed {
-    /// Of the last order that was noted.
+    /// The generation of the last order.
     generation: Generation,
     limit: Option<Millis>,
     deadline: Option<Timestamp>,
     warning: Option<Warning>,
-    /// When its program started; later by as long as it was paused.
+    /// When the program started, moved later by the time that it was paused.
     since: Option<u64>,
-    /// When it was paused, if it is.
+    /// When it was paused; `None` while it runs.
     paused_at: Option<u64>,
     deadline_at: Option<u64>,
-    /// The end that it was warned of.
+    /// The end that the job was warned of.
     warned_of: Option<u64>,
-    /// Whether the limit is another one than the program was told in its environment.
+    /// Whether the limit differs from the one in the program's environment.
     is_changed: bool,
 }
 
@@ -53,7 +53,7 @@ impl Allowed {
         }
     }
 
-    /// The program has started just now.
+    /// Starts the clock: the program has just started.
     pub(super) fn start(&mut self) {
         let now = clock::boot_ms();
         self.since = Some(now);
@@ -61,19 +61,19 @@ impl Allowed {
         self.deadline_at = self.deadline.map(|at| now.saturating_add(left(at)));
     }
 
-    /// It is paused from now on: its time stands still, but for the deadline.
+    /// Pauses the clock: time stands still, except for the deadline.
     pub(super) fn pause(&mut self) {
         self.paused_at = self.paused_at.or_else(|| Some(clock::boot_ms()));
     }
 
-    /// It goes on.
+    /// Resumes the clock.
     pub(super) fn resume(&mut self) {
         let paused_at = self.paused_at.take();
         let pause = paused_at.map_or(0, |at| clock::boot_ms().saturating_sub(at));
         self.since = self.since.map(|since| since.saturating_add(pause));
     }
 
-    /// When its time is over, and why.
+    /// When the time is over, and why.
     fn over(&self) -> Option<(u64, Why)> {
         let since = self.since?;
         let limit = self.limit.filter(|_| self.paused_at.is_none());
@@ -82,7 +82,7 @@ impl Allowed {
         limit.into_iter().chain(deadline).min_by_key(|(at, _)| *at)
     }
 
-    /// When it is to be warned, of the end that comes now, and with what.
+    /// When to warn the job of its next end, that end, and the warning.
     fn warning(&self) -> Option<(u64, u64, Warning)> {
         let (over_at, _) = self.over().filter(|(at, _)| self.warned_of != Some(*at))?;
         let warning = self.warning?;
@@ -91,8 +91,8 @@ impl Allowed {
 }
 
 impl Shepherd {
-    /// The time limit is another one. It counts from when it is on file: only then is it sure to
-    /// be heard of, and until then it is said again.
+    /// Applies a new time limit, once it is noted in the claim. If noting fails, the agent repeats
+    /// the order.
     pub(super) fn limit(&mut self, generation: Generation, limit: Option<Millis>) {
         if generation > self.allowed.generation {
             if self.claim.limited(generation, limit).is_err() {
@@ -108,15 +108,15 @@ impl Shepherd {
         self.link.say(&FromShepherd::Limited { generation: self.allowed.generation });
     }
 
-    /// The program has started: its time counts from now.
+    /// Starts the clock: the program has started.
     pub(super) fn start_time(&mut self) {
         self.allowed.start();
         self.set_timer();
         self.show_deadline();
     }
 
-    /// Tells the program, by a file in its folder, when its time is over now, if that is not what
-    /// its environment says.
+    /// Writes the end of the job's time into a file in its folder, if it differs from the one in
+    /// its environment.
     fn show_deadline(&self) {
         if !self.allowed.is_changed || self.allowed.since.is_none() {
             return;
@@ -126,12 +126,12 @@ impl Shepherd {
             clock::unix_ms().saturating_add(left) / 1000
         });
         let folder = self.layout.attempt(self.task());
-        // It is for people: without room for it the limit counts all the same.
+        // The file is only information: without it the limit still applies.
         let _ = write_deadline(&folder, self.owner, over_at);
     }
 
-    /// Begins to end the task, or brings the end forward. With a signal of its own only its process
-    /// group hears of it, and has that long to save what it has.
+    /// Begins to end the task, or brings its end forward. With `signal`, only its process group
+    /// gets that signal, and the job has the grace period to save its work.
     pub(super) fn begin_end(&mut self, why: Why, grace: Millis, signal: Option<i32>) {
         let kill_at = clock::boot_ms().saturating_add(grace.get());
         match &mut self.ending {
@@ -144,7 +144,7 @@ impl Shepherd {
                     tree.terminate();
                 }
             }
-            // What is left of a task that has ended by itself is being swept away already.
+            // The task has ended by itself, and its remaining processes are being killed already.
             None if self.exit.is_some() => return,
             None => {
                 self.ending = Some((why, kill_at));
@@ -154,7 +154,7 @@ impl Shepherd {
                     (Some(tree), None) => tree.terminate(),
                     (None, _) => {}
                 }
-                // So that they hear it.
+                // Paused processes could not handle the signal.
                 self.thaw();
                 self.end_if_alone();
             }
@@ -162,7 +162,7 @@ impl Shepherd {
         self.set_timer();
     }
 
-    /// Sets the timer for what is due next: the end of its time, the signal before that, the kill,
+    /// Sets the timer for the next event: the end of the time, the warning before it, the kill, or
     /// the next sweep.
     pub(super) fn set_timer(&mut self) {
         let sweep = self.sweeps().then_some(0);
@@ -190,7 +190,7 @@ impl Shepherd {
         let _ = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &time);
     }
 
-    /// Something is due.
+    /// Handles the timer.
     pub(super) fn on_time(&mut self) {
         if let Some(timer) = &self.timer {
             let mut count = [0_u8; 8];
@@ -202,8 +202,8 @@ impl Shepherd {
             if let Some(tree) = &self.tree {
                 tree.kill();
             }
-            // Until the last is gone: it may have started others in between, or be kept by the
-            // kernel for a while.
+            // Repeated until the last process is gone: it may have forked in between, or the kernel
+            // may take a while to end it.
             self.sweep_again();
         } else if self.ending.is_none() {
             self.on_its_time(time);
@@ -212,7 +212,8 @@ impl Shepherd {
         }
     }
 
-    /// Its time is over, or soon will be, or is longer than it was.
+    /// Handles the warning and the end of the job's time. If the time was extended, sets the timer
+    /// again.
     fn on_its_time(&mut self, time: u64) {
         if let Some((_, over_at, warning)) = self.allowed.warning().filter(|(at, ..)| time >= *at) {
             self.allowed.warned_of = Some(over_at);
@@ -232,7 +233,7 @@ impl Shepherd {
         }
     }
 
-    /// Looks again soon whether all that is being ended has gone.
+    /// Checks again soon whether all processes have ended.
     pub(super) fn sweep_again(&mut self) {
         self.set_timer_at(clock::boot_ms().saturating_add(SWEEP.get()));
     }

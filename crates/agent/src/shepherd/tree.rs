@@ -1,5 +1,5 @@
-//! All processes of a task: signalled and ended together, whatever they did to get away. With a
-//! control group the kernel does it; without, this process is the one that orphans come back to.
+//! All processes of a task: signalled and ended together, even if they tried to escape. With a
+//! control group the kernel does it; without one, orphans become children of this process.
 
 use gpool_sys::cgroup::Group;
 use gpool_sys::{clock, pidfd, proc};
@@ -9,27 +9,27 @@ use gpool_model::job::ExitStatus;
 
 use crate::nursery::leftovers::kill_child;
 
-/// How long stopping all processes may take; one that the kernel keeps may need a while.
+/// How long pausing all processes may take; the kernel may delay one for a while.
 const FREEZE: std::time::Duration = std::time::Duration::from_secs(10);
 const FREEZE_MS: u64 = 10_000;
-/// Between two looks.
+/// Pause between two checks.
 const FREEZE_STEP: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The processes below this one.
 pub(super) struct Tree {
     group: Option<Group>,
-    /// The task's own process, until its end was seen; its process group has the same number.
+    /// The task's own process, until it is reaped; its process group has the same number.
     main: Option<Pid>,
 }
 
-/// What an ended child was.
+/// The result of reaping a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaped {
-    /// The task's own process.
+    /// The task's own process has ended.
     Main(ExitStatus),
-    /// Another process: one beside it, or one that something of it started.
+    /// Another process has ended: a program beside it, or a descendant.
     Other(u32, ExitStatus),
-    /// None has ended, but there are some.
+    /// No child has ended, but there are some.
     Nobody,
     /// There is no process left.
     AllGone,
@@ -40,7 +40,7 @@ impl Tree {
         Self { group, main: i32::try_from(main).ok().and_then(Pid::from_raw) }
     }
 
-    /// Takes one ended child.
+    /// Reaps one ended child.
     pub(super) fn reap(&mut self) -> Reaped {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
@@ -54,13 +54,14 @@ impl Tree {
                 }
                 Ok(None) => return Reaped::Nobody,
                 Err(rustix::io::Errno::INTR) => {}
-                // No children: whoever was below them has come back here before they went.
+                // No children. Descendants become children before they end, so none of them are
+                // left either.
                 Err(_) => return Reaped::AllGone,
             }
         }
     }
 
-    /// Whether the task's own process runs, and no other.
+    /// Whether the task's own process is the only one that runs.
     pub(super) fn is_alone(&self) -> bool {
         let main = self.main.and_then(|main| u32::try_from(main.as_raw_nonzero().get()).ok());
         let is_gone = |pid: u32| proc::stat(pid).is_none_or(|stat| stat.state == b'Z');
@@ -68,12 +69,12 @@ impl Tree {
         main.is_some() && all.all(|pid| Some(pid) == main || is_gone(pid))
     }
 
-    /// Its control group, for a further process to join.
+    /// The control group, for a further process to enter.
     pub(super) fn group(&self) -> Option<&Group> {
         self.group.as_ref()
     }
 
-    /// Sends the task's process group a signal, as a terminal would.
+    /// Sends a signal to the task's process group, as a terminal would.
     pub(super) fn signal_group(&self, number: i32) {
         if let (Some(main), Some(signal)) = (self.main, Signal::from_named_raw(number)) {
             // The main process is not reaped, so the number is still its group's.
@@ -81,14 +82,15 @@ impl Tree {
         }
     }
 
-    /// Sends the task's own process a signal, and no other.
+    /// Sends a signal to the task's own process only.
     pub(super) fn signal_main(&self, number: i32) {
         if let (Some(main), Some(signal)) = (self.main, Signal::from_named_raw(number)) {
             let _ = rustix::process::kill_process(main, signal);
         }
     }
 
-    /// Sends all of the task's process group a signal but its own process, unless that is alone.
+    /// Sends a signal to the task's process group without its own process, or to that process if it
+    /// is alone.
     pub(super) fn signal_others(&self, number: i32) {
         let Some(group) = self.main.and_then(|it| u32::try_from(it.as_raw_nonzero().get()).ok())
         else {
@@ -103,7 +105,7 @@ impl Tree {
         }
         for pid in others {
             let Ok(Some(process)) = pidfd::open(pid) else { continue };
-            // Asked after opening: the id may have changed hands before.
+            // Checked after opening: the process ID may have been reused before.
             if is_other(&pid) {
                 let _ = pidfd::signal(process, number);
             }
@@ -116,21 +118,20 @@ impl Tree {
         self.signal_all(Signal::CONT);
     }
 
-    /// Ends every process there is now. Without a control group new ones may have come up
-    /// meanwhile: to be repeated until all are gone.
+    /// Kills all present processes. Without a control group new ones may have been forked
+    /// meanwhile; the caller repeats the call until all are gone.
     pub(super) fn kill(&self) {
         if !self.group.as_ref().is_some_and(Group::kill) {
-            // First by the kernel's list, which takes microseconds: one that forks and exits faster
-            // than all processes can be looked at has come here as an orphan.
+            // The kernel's list of children first, which takes microseconds: a process that forks
+            // and exits faster than a walk over all processes is in it as an orphan.
             proc::children_now(std::process::id()).into_iter().for_each(kill_child);
-            // Stopped first, so that none can start others while they are ended one by one.
+            // Stopped first, so that none forks while others are killed one by one.
             self.signal_all(Signal::STOP);
         }
         self.signal_all(Signal::KILL);
     }
 
-    /// Stops every process where it is, new ones included; `false` if that was not possible in
-    /// time.
+    /// Stops every process, new ones included; returns `false` if that took too long.
     pub(super) fn freeze(&self) -> bool {
         if let Some(group) = self.group.as_ref().filter(|group| group.can_freeze()) {
             return group.freeze(FREEZE);
@@ -139,8 +140,8 @@ impl Tree {
         let mut before = None;
         while clock::boot_ms() < give_up {
             self.signal_all(Signal::STOP);
-            // Who is stopped starts no others, so two looks that see the same, all of it stopped,
-            // have seen everybody.
+            // Stopped processes fork no others: if two checks find the same processes, all of them
+            // stopped, there are no more.
             let now = self.stopped();
             if now.is_some() && now == before {
                 return true;
@@ -151,7 +152,7 @@ impl Tree {
         false
     }
 
-    /// Lets every process go on that was stopped so.
+    /// Lets every stopped process go on.
     pub(super) fn thaw(&self) {
         match self.group.as_ref().filter(|group| group.can_freeze()) {
             Some(group) => group.thaw(),
@@ -174,19 +175,19 @@ impl Tree {
         let me = std::process::id();
         for pid in proc::descendants(me) {
             let Ok(Some(process)) = pidfd::open(pid) else { continue };
-            // Asked after opening: the id may have changed hands before.
+            // Checked after opening: the process ID may have been reused before.
             if proc::nearest_ancestor(pid, &|pid| pid == me).is_some() {
                 let _ = pidfd::signal(process, signal.as_raw());
             }
         }
     }
 
-    /// Whether the kernel ended a process of it for its memory.
+    /// Whether the kernel killed one of the processes for lack of memory.
     pub(super) fn met_memory_limit(&self) -> bool {
         self.group.as_ref().is_some_and(|group| group.oom_kills() > 0)
     }
 
-    /// Throws the empty control group away.
+    /// Removes the empty control group.
     pub(super) fn remove_group(&self) {
         if let Some(group) = &self.group {
             group.remove();
@@ -198,7 +199,7 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => ExitStatus::Code(code),
         (None, Some(signal)) => ExitStatus::Signal(signal),
-        // Stops are not asked for, so there is no third way.
+        // `wait` does not report stops, so there is no third case.
         (None, None) => ExitStatus::Code(-1),
     }
 }

@@ -1,4 +1,4 @@
-//! kill -9 of agents and shepherds: what runs goes on, what ended is known, nothing runs twice.
+//! kill -9 of agents and shepherds: running tasks go on, ends are not lost, no task runs twice.
 
 use gpool_model::agent::{Order, Report, TaskIs};
 use gpool_model::id::{Round, TaskId, Term};
@@ -11,7 +11,7 @@ use crate::harness::{
 };
 
 #[test]
-fn a_new_agent_adopts_what_runs_and_what_ended_in_between() {
+fn a_new_agent_adopts_running_tasks_and_those_that_ended_meanwhile() {
     let mut node = Node::new();
     let (go, gone) = (node.path("go"), node.path("gone"));
     let wait =
@@ -26,7 +26,7 @@ fn a_new_agent_adopts_what_runs_and_what_ended_in_between() {
     node.kill();
     assert!(lives(pid));
     std::fs::write(&gone, "").unwrap();
-    until("it has ended while nobody listened", || !lives(shepherd));
+    until("it has ended while no agent runs", || !lives(shepherd));
     node.reports.clear();
     node.start();
     assert_eq!(node.wait_for_end(ends).exit, code(4));
@@ -47,14 +47,14 @@ fn a_new_agent_adopts_what_runs_and_what_ended_in_between() {
 }
 
 #[test]
-fn an_end_that_was_not_acknowledged_is_said_again_with_its_status() {
+fn an_unacknowledged_end_is_reported_again_with_its_status() {
     let mut node = Node::new();
     let task = node.run(&shell(1, "exit 6"));
     let end = node.wait_for_end(task);
     let shepherd = shepherd_of(&node, task);
     assert!(lives(shepherd), "it waits for the acknowledgement");
     node.kill();
-    until("it has nobody to wait for", || !lives(shepherd));
+    until("it ends without an agent", || !lives(shepherd));
     for term in 2..4 {
         node.reports.clear();
         node.start();
@@ -84,7 +84,7 @@ fn an_adopted_job_can_be_stopped_and_keeps_its_limit() {
 }
 
 #[test]
-fn a_job_whose_shepherd_was_killed_is_lost_and_leaves_nothing() {
+fn a_job_whose_shepherd_was_killed_is_lost_and_leaves_no_process() {
     let mut node = Node::new();
     let escaped = node.path("escaped");
     let script = format!(
@@ -97,7 +97,7 @@ fn a_job_whose_shepherd_was_killed_is_lost_and_leaves_nothing() {
     kill(shepherd_of(&node, task));
     let end = node.wait_for_end(task);
     assert_eq!((end.exit, end.cause), (None, Some(EndCause::ShepherdLost)));
-    until("all of it is gone", || !lives(pid) && !lives(escaped));
+    until("all its processes are gone", || !lives(pid) && !lives(escaped));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn agent_and_shepherd_killed_together_leave_a_lost_job() {
     until("its job is gone", || !lives(pid));
 }
 
-/// Puts the claim of an earlier life there, as a shepherd with that id would have left it.
+/// Writes a claim as a shepherd with this process ID would have left it.
 fn leave_claim(node: &Node, task: TaskId, shepherd: u32, boot_id: &str) {
     let claimant = serde_json::json!({
         "line": "claimed", "task": task, "generation": 1, "shepherd": shepherd,
@@ -137,7 +137,7 @@ fn a_stranger_with_the_shepherds_process_id_is_left_alone() {
     leave_claim(&node, task, stranger.pid(), &gpool_sys::proc::boot_id());
     node.start();
     let end = node.wait_for_end(task);
-    // The claim names no nursery, so a process that it started may live.
+    // The claim names no nursery, so a process of the task may live.
     assert_eq!(end.cause, Some(EndCause::ProcessesMayBeLeft));
     node.stop_task(task, Millis::ZERO);
     node.acknowledge(task);
@@ -146,12 +146,12 @@ fn a_stranger_with_the_shepherds_process_id_is_left_alone() {
 }
 
 #[test]
-fn a_job_of_before_a_reboot_is_told_from_a_lost_one() {
+fn a_job_from_before_a_reboot_ends_with_that_cause() {
     let mut node = Node::new();
     node.kill();
     let task: TaskId = "1#1/0".parse().unwrap();
     leave_claim(&node, task, std::process::id(), "another-boot");
-    // What a file system may make of a claim when the power fails.
+    // A file system may leave an empty claim after a power failure.
     let cut: TaskId = "2#1/0".parse().unwrap();
     std::fs::write(node.layout().claim(cut), "").unwrap();
     node.start();
@@ -169,7 +169,7 @@ fn of_two_shepherds_for_one_task_one_launches_it() {
         let task = run.task();
         node.order(&Order::Run(Box::new(run.clone())));
         if round % 2 == 0 {
-            // At once, so that the first may or may not have claimed it by then.
+            // Without waiting, so that the first shepherd may or may not have claimed the task.
             node.kill();
             node.start();
         } else {
@@ -186,7 +186,7 @@ fn of_two_shepherds_for_one_task_one_launches_it() {
         });
         assert!(matches!(is, TaskIs::Running { .. }), "{is:?}");
         let has_begun = || std::fs::read_to_string(&runs).is_ok_and(|text| text.ends_with('\n'));
-        until("it has said that it runs", has_begun);
+        until("it has noted that it runs", has_begun);
         let order = Order::Stop {
             term: Term(2),
             task,
@@ -201,7 +201,7 @@ fn of_two_shepherds_for_one_task_one_launches_it() {
 }
 
 #[test]
-fn the_group_of_a_task_that_is_over_is_put_away_by_the_next_agent() {
+fn the_next_agent_removes_the_group_of_a_finished_task() {
     let mut node = Node::new();
     let task = node.run(&shell(1, "true"));
     node.wait_for_end(task);
@@ -209,7 +209,7 @@ fn the_group_of_a_task_that_is_over_is_put_away_by_the_next_agent() {
     let record = node.path("jobs/1/1.claim");
     until("it is forgotten", || record.exists());
     node.kill();
-    // As a shepherd leaves it that is killed after it has said its last word.
+    // A shepherd that is killed after its last message leaves such a group.
     let state = record.ancestors().nth(3).unwrap().as_os_str().as_encoded_bytes();
     let name = format!("gpool-{:016x}", checksum(state));
     let site = gpool_sys::cgroup::Site::open(&name);
@@ -220,6 +220,6 @@ fn the_group_of_a_task_that_is_over_is_put_away_by_the_next_agent() {
     };
     node.start();
     until("its group is gone", || !site.groups().contains(&"1#1-0".to_owned()));
-    assert_eq!(site.groups(), ["2#1-0"], "of that one nobody knows that it is over");
+    assert_eq!(site.groups(), ["2#1-0"], "the other task may not be over");
     other.remove();
 }

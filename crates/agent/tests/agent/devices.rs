@@ -1,4 +1,4 @@
-//! Devices: reported first, asked again just before a launch.
+//! Devices: reported first, and checked again just before a launch.
 
 use gpool_device::{SimControl, SimProcess};
 use gpool_model::agent::Report;
@@ -42,7 +42,7 @@ fn a_device_in_use_by_others_is_reported_and_refused() {
 }
 
 #[test]
-fn a_process_of_the_job_itself_is_no_use_by_others() {
+fn a_process_of_the_job_itself_is_not_unmanaged() {
     let mut node = Node::with(&["sim:1xH100-80G", "unmanaged_grace=0"]);
     let devices = inventory(&mut node, |devices| devices.len() == 1);
     let task = node.run_on(&shell(1, "sleep 600; true"), &[&devices[0]]);
@@ -73,18 +73,18 @@ fn a_broken_device_is_reported_and_not_used() {
 }
 
 #[test]
-fn a_job_on_a_device_that_it_was_not_given_is_seen_as_a_stray() {
+fn a_process_on_a_device_that_its_job_was_not_given_is_a_stray() {
     let mut node = Node::with(&["sim:2xH100-80G"]);
     let devices = inventory(&mut node, |devices| devices.len() == 2);
     let task = node.run_on(&shell(1, "exec sleep 600"), &[&devices[0]]);
     let pid = node.wait_for_start(task);
     let control = SimControl::new(&node.path("control"), 0..2);
     control.add_process(1, SimProcess { pid, ..SimProcess::default() }).unwrap();
-    // Asked about just before a launch, so that the test need not wait for the next look.
+    // The device is checked just before a launch, so the test need not wait for the next poll.
     let second = node.run_on(&shell(2, "exit 0"), &[&devices[1]]);
     assert_eq!(node.wait_for_end(second).exit, code(0));
     let seen = inventory(&mut node, |devices| !devices[1].strays.is_empty());
     assert_eq!(seen[1].strays[0].pid, pid);
-    assert!(seen[1].unmanaged.is_empty(), "it is ours");
+    assert!(seen[1].unmanaged.is_empty(), "it belongs to a job");
     assert!(seen[0].strays.is_empty());
 }

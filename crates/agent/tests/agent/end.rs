@@ -1,4 +1,4 @@
-//! Ending jobs: limits, stops, and everything that tries to get away.
+//! Ending jobs: time limits, stops, and processes that try to escape.
 
 use gpool_model::job::EndCause;
 use gpool_model::unit::{Bytes, Millis};
@@ -6,14 +6,14 @@ use gpool_sys::capability::{Capabilities, Held};
 
 use crate::harness::{Node, code, job, lives, shell, signal, until, written_pid};
 
-/// Starts a process in a session of its own, whose parent has gone, and which ignores TERM.
+/// Starts an orphan in its own session that ignores SIGTERM.
 fn escape(pid_file: &std::path::Path) -> String {
     let pid_file = pid_file.display();
     format!("(setsid sh -c 'trap \"\" TERM; echo $$ > {pid_file}; while :; do sleep 1; done' &)")
 }
 
 #[test]
-fn a_time_limit_ends_what_ignores_term_and_all_that_escaped() {
+fn a_time_limit_ends_processes_that_ignore_term_or_escaped() {
     let mut node = Node::new();
     let escaped = node.path("escaped");
     let script = format!("trap '' TERM; {}; while :; do sleep 1; done", escape(&escaped));
@@ -25,13 +25,13 @@ fn a_time_limit_ends_what_ignores_term_and_all_that_escaped() {
     let end = node.wait_for_end(task);
     assert_eq!((end.exit, end.cause), (signal(9), Some(EndCause::TimeLimit)));
     assert!(!end.stopped);
-    assert!(!lives(pid) && !lives(escaped), "ended is said when all are gone");
+    assert!(!lives(pid) && !lives(escaped), "the end is reported when all are gone");
     let ran = end.ended_at.since(end.started_at.unwrap());
     assert!(ran >= Millis::new(400), "{ran} of 400ms");
 }
 
 #[test]
-fn a_job_that_ends_itself_at_term_has_still_met_its_limit() {
+fn a_job_that_exits_on_term_has_still_reached_its_limit() {
     let mut node = Node::new();
     let mut job = shell(1, "trap 'exit 3' TERM; while :; do sleep 0.01; done");
     job.time_limit = Some(Millis::new(300));
@@ -41,7 +41,7 @@ fn a_job_that_ends_itself_at_term_has_still_met_its_limit() {
 }
 
 #[test]
-fn a_stop_gives_the_grace_and_then_kills() {
+fn a_stop_waits_for_the_grace_period_and_then_kills() {
     let mut node = Node::new();
     let ready = node.path("ready");
     let script =
@@ -58,7 +58,7 @@ fn a_stop_gives_the_grace_and_then_kills() {
 #[test]
 fn a_stop_just_after_the_launch_is_not_lost() {
     let mut node = Node::new();
-    // It comes while the shepherd is being born, or reads what it is to start, or has forked.
+    // It arrives while the shepherd starts, reads its first message, or has forked.
     let tasks: Vec<_> = (1..=30)
         .map(|number| {
             let task = node.run(&job(number, &["sleep", "1d"]));
@@ -73,7 +73,7 @@ fn a_stop_just_after_the_launch_is_not_lost() {
 }
 
 #[test]
-fn a_stop_wakes_what_was_stopped_by_a_signal() {
+fn a_stop_continues_a_job_that_was_stopped_by_a_signal() {
     let mut node = Node::new();
     let task = node.run(&shell(1, "kill -STOP $$; exit 3"));
     let pid = node.wait_for_start(task);
@@ -83,7 +83,7 @@ fn a_stop_wakes_what_was_stopped_by_a_signal() {
 }
 
 #[test]
-fn leftovers_of_a_job_that_has_ended_go_with_it() {
+fn processes_that_a_job_leaves_are_ended_with_it() {
     let mut node = Node::new();
     let escaped = node.path("escaped");
     let script = format!(
@@ -92,14 +92,14 @@ fn leftovers_of_a_job_that_has_ended_go_with_it() {
         escaped.display()
     );
     let end = node.finish(&shell(1, &script));
-    assert_eq!((end.exit, end.cause), (code(4), None), "its own end is what counts");
+    assert_eq!((end.exit, end.cause), (code(4), None), "the end of its program counts");
     assert!(!lives(written_pid(&escaped)));
 }
 
 #[test]
-fn a_fork_bomb_is_over_when_its_time_is() {
+fn a_fork_bomb_ends_at_its_time_limit() {
     let mut node = Node::with(&["none", "pids_max=64"]);
-    // Each one makes two that make two; without a limit on processes the depth bounds it.
+    // Each process starts two, down to a depth that bounds it where processes are not limited.
     let bomb = node.path("bomb");
     std::fs::write(&bomb, "[ $1 -gt 9 ] || { sh $0 $(($1+1)) & sh $0 $(($1+1)) & }\nsleep 600\n")
         .unwrap();
@@ -111,7 +111,7 @@ fn a_fork_bomb_is_over_when_its_time_is() {
         node.wait_for_start(task);
         let mark = format!("GPOOL_DIR={}", node.layout().attempt(task).display());
         let mut most = 0;
-        until("the limit is met", || {
+        until("the limit is reached", || {
             let all = gpool_sys::proc::all();
             let of_job = |pid: &&u32| gpool_sys::proc::started_with(**pid, mark.as_bytes());
             most = most.max(all.iter().filter(of_job).count());
@@ -131,7 +131,7 @@ fn a_fork_bomb_is_over_when_its_time_is() {
 }
 
 #[test]
-fn a_job_over_its_memory_is_told_from_others_that_are_killed() {
+fn a_job_over_its_memory_limit_has_another_cause_than_a_killed_one() {
     let capabilities = Capabilities::probe();
     if !matches!(capabilities.memory, Held::CgroupV1 | Held::CgroupV2) {
         eprintln!("SKIPPED: no memory cgroup here");
@@ -177,7 +177,7 @@ fn no_control_group_is_left_behind() {
 }
 
 #[test]
-fn who_is_told_to_save_has_its_signal_alone_and_its_time() {
+fn a_job_that_may_save_gets_only_its_signal_and_the_grace_period() {
     let mut node = Node::new();
     let (ready, saved) = (node.folder.path().join("ready"), node.folder.path().join("saved"));
     let script = format!(
@@ -195,7 +195,7 @@ fn who_is_told_to_save_has_its_signal_alone_and_its_time() {
 }
 
 #[test]
-fn who_is_saving_and_is_to_end_after_all_is_asked_to_at_once() {
+fn a_stop_while_a_job_saves_terminates_it_at_once() {
     let mut node = Node::new();
     let (ready, saving) = (node.folder.path().join("ready"), node.folder.path().join("saving"));
     let script = format!(

@@ -1,4 +1,4 @@
-//! A node to test: an agent in a process of its own, and what it reports.
+//! A node under test: an agent in a separate process, and its reports.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -19,19 +19,19 @@ use gpool_model::job::{BlobId, EndCause, ExitStatus, JobSpec, Owner};
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Millis, Timestamp};
 
-/// Longer than anything takes on a machine that is busy with other tests.
+/// Longer than any operation takes on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The setting of a node without control groups.
 const WITHOUT_GROUPS: &str = "without groups";
-/// Takes them away from a program in a mount namespace of its own.
+/// Removes control groups for a program in its own mount namespace.
 const UNGROUP: &str = "umount --all --types cgroup2";
 
 pub struct Node {
     pub folder: tempfile::TempDir,
     settings: Vec<String>,
     agent: Option<Agent>,
-    /// Everything reported, by whichever agent.
+    /// All reports, of all agents of the node.
     pub reports: Vec<Report>,
 }
 
@@ -47,10 +47,10 @@ impl Node {
         Self::with(&["none"])
     }
 
-    /// A node with devices and settings, as the host takes them.
+    /// A node with devices and settings, as `gpool-agent-host` takes them.
     pub fn with(settings: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Jobs of other users have to get to their own folders.
+        // Jobs of other users must be able to reach their own folders.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
         std::fs::set_permissions(folder.path(), open).unwrap();
         std::fs::create_dir(folder.path().join("blobs")).unwrap();
@@ -67,7 +67,7 @@ impl Node {
         node
     }
 
-    /// What jobs inherit from now on.
+    /// Sets the launch context of later jobs.
     pub fn context(&self, context: &LaunchContext) {
         self.blob("context", &serde_json::to_vec(context).unwrap());
     }
@@ -76,8 +76,8 @@ impl Node {
         std::fs::write(self.folder.path().join("blobs").join(name), bytes).unwrap();
     }
 
-    /// A node that can't make control groups; none, and the reason said, where root alone could
-    /// take them away.
+    /// A node that can't make control groups. `None`, with a message, where only root could remove
+    /// them.
     pub fn without_groups(settings: &[&str]) -> Option<Self> {
         let tries = Command::new("unshare").args(["--mount", "sh", "-c", UNGROUP]).status();
         if !tries.is_ok_and(|status| status.success()) {
@@ -118,7 +118,7 @@ impl Node {
         self.agent = Some(Agent { process, orders, reports });
     }
 
-    /// The agent's process id.
+    /// The agent's process ID.
     pub fn agent(&self) -> u32 {
         self.agent.as_ref().unwrap().process.id()
     }
@@ -131,7 +131,7 @@ impl Node {
         self.reports.extend(agent.reports.try_iter());
     }
 
-    /// Lets the agent end by itself.
+    /// Stops the agent regularly.
     pub fn stop(&mut self) {
         let Agent { mut process, orders, .. } = self.agent.take().unwrap();
         drop(orders);
@@ -159,25 +159,25 @@ impl Node {
         self.order(&Order::Stop { term, task, generation, grace, signal: None });
     }
 
-    /// Tells a task to save what it has, by that signal, and to end.
+    /// Stops a task with `signal`, so that it can save its work.
     pub fn save_task(&mut self, task: TaskId, signal: i32, grace: Millis) {
         let (term, generation, signal) = (Term(1), Generation(2), Some(signal));
         self.order(&Order::Stop { term, task, generation, grace, signal });
     }
 
-    /// Stops a task where it is.
+    /// Pauses a task.
     pub fn pause_task(&mut self, task: TaskId, generation: u64) {
         let (term, generation) = (Term(1), Generation(generation));
         self.order(&Order::Pause { term, task, generation });
     }
 
-    /// Lets a task go on.
+    /// Resumes a task.
     pub fn resume_task(&mut self, task: TaskId, generation: u64) {
         let (term, generation) = (Term(1), Generation(generation));
         self.order(&Order::Resume { term, task, generation });
     }
 
-    /// Waits until a task is said to be so, by a report of that generation.
+    /// Waits until a report of this generation shows the task as paused or running.
     pub fn wait_for_halt(&mut self, task: TaskId, generation: u64, is_paused: bool) {
         let what = if is_paused { "it is paused" } else { "it goes on" };
         self.wait_for(what, |report| match report {
@@ -198,7 +198,7 @@ impl Node {
         self.order(&Order::Acknowledge { term, task, generation });
     }
 
-    /// Waits for the first report, of those there are and those to come, that is looked for.
+    /// Waits for the first report, past or future, for which `look` returns a value.
     pub fn wait_for<T>(&mut self, what: &str, mut look: impl FnMut(&Report) -> Option<T>) -> T {
         let give_up = Instant::now() + PATIENCE;
         let mut next = 0;
@@ -261,7 +261,7 @@ impl Node {
         end
     }
 
-    /// Why a job could not be launched.
+    /// Runs a job that can't be launched and returns the reason.
     pub fn failure(&mut self, job: &JobSpec) -> String {
         match self.finish(job) {
             TaskEnd { cause: Some(EndCause::LaunchFailed { why }), started_at: None, .. } => why,
@@ -281,7 +281,7 @@ impl Node {
         written(&self.layout().stderr(task))
     }
 
-    /// A path for jobs and tests to meet at.
+    /// A path that jobs and tests share.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -293,7 +293,7 @@ impl Drop for Node {
             let _ = agent.process.kill();
             let _ = agent.process.wait();
         }
-        // Jobs that a failed test has left: they carry the path of their folder.
+        // Jobs that a failed test has left: their environment has the path of this folder.
         let mark = format!("GPOOL_DIR={}", self.folder.path().display());
         for pid in gpool_sys::proc::all() {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -308,7 +308,7 @@ impl Drop for Node {
     }
 }
 
-/// FNV-1a, by which the agent names things.
+/// FNV-1a, as in the agent's names and claims.
 pub fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -368,7 +368,7 @@ pub fn order(job: &JobSpec, devices: &[&Device]) -> TaskOrder {
     }
 }
 
-/// Waits until something is true; looks again and again, since a file system sends no messages.
+/// Waits until a condition is true by polling, since a file system sends no events.
 pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     let give_up = Instant::now() + PATIENCE;
     while !is() {
@@ -377,26 +377,26 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process is there and not a zombie.
+/// Whether a process exists and is not a zombie.
 pub fn lives(pid: u32) -> bool {
     gpool_sys::proc::stat(pid).is_some_and(|stat| stat.state != b'Z')
 }
 
-/// Who claimed a task.
+/// The shepherd that claimed a task.
 pub fn shepherd_of(node: &Node, task: TaskId) -> u32 {
     let text = std::fs::read_to_string(node.layout().claim(task)).unwrap();
     let (_, rest) = text.split_once("\"shepherd\":").unwrap();
     rest.split(',').next().unwrap().parse().unwrap()
 }
 
-/// kill -9, if it is still there.
+/// kill -9, if the process still exists.
 pub fn kill(pid: u32) {
     if let Some(process) = gpool_sys::pidfd::open(pid).unwrap() {
         gpool_sys::pidfd::signal(process, 9).unwrap();
     }
 }
 
-/// A process id that a job wrote into a file.
+/// A process ID that a job writes into a file.
 pub fn written_pid(path: &Path) -> u32 {
     let mut pid = None;
     until(&format!("a process id in {}", path.display()), || {
@@ -446,7 +446,7 @@ pub const fn signal(signal: i32) -> Option<ExitStatus> {
     Some(ExitStatus::Signal(signal))
 }
 
-/// What a job has written so far; a file is made for the first byte.
+/// The output of a job so far; the file is made at the first byte.
 fn written(path: &Path) -> String {
     match std::fs::read_to_string(path) {
         Ok(text) => text,

@@ -1,4 +1,4 @@
-//! What runs, how it ended, what it found around it; and what can't be started.
+//! Launches: how jobs run and end, their environment, and jobs that can't be started.
 
 use gpool_model::agent::{LaunchContext, Order, Report, TaskIs};
 use gpool_model::id::{Generation, RequestId, Round, TaskId, Term};
@@ -30,7 +30,7 @@ fn the_inventory_comes_first_and_a_job_runs_to_its_end() {
 }
 
 #[test]
-fn exit_codes_and_signals_are_told_apart() {
+fn exit_codes_and_signals_are_distinguished() {
     let mut node = Node::new();
     assert_eq!(node.finish(&shell(1, "exit 7")).exit, code(7));
     assert_eq!(node.finish(&shell(2, "kill -9 $$")).exit, signal(9));
@@ -38,7 +38,7 @@ fn exit_codes_and_signals_are_told_apart() {
 }
 
 #[test]
-fn usage_counts_what_the_whole_tree_used() {
+fn usage_counts_the_whole_process_tree() {
     let mut node = Node::new();
     let burn = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
     let end = node.finish(&shell(1, &format!("({burn}) & wait; {burn}")));
@@ -75,7 +75,7 @@ fn signals_reach_the_job() {
 }
 
 #[test]
-fn a_job_has_its_environment_and_a_clean_slate() {
+fn a_job_has_its_own_environment_and_inherits_nothing_else() {
     let mut node = Node::new();
     node.context(&LaunchContext {
         environment: vec![
@@ -104,7 +104,7 @@ fn a_job_has_its_environment_and_a_clean_slate() {
         "0027",
         "oom 0",
         "321",
-        // `ls` has one more open, the folder.
+        // `ls` has one more descriptor open, the folder.
         "0 1 2 3 SigBlk:\t0000000000000000",
         "SigIgn:\t0000000000000000",
     ] {
@@ -114,7 +114,7 @@ fn a_job_has_its_environment_and_a_clean_slate() {
 }
 
 #[test]
-fn a_script_is_run_by_what_it_says_or_by_the_shell() {
+fn a_script_is_run_by_its_interpreter_or_by_the_shell() {
     let mut node = Node::new();
     node.blob("named", b"#!/bin/sh -e\necho $0 $1; false; echo not reached\n");
     node.blob("plain", b"echo plain $1\n");
@@ -131,13 +131,13 @@ fn a_script_is_run_by_what_it_says_or_by_the_shell() {
     assert_eq!(node.stdout("2#1/0".parse().unwrap()), "plain word\n");
     let why = node.failure(&script(3, "nowhere"));
     assert!(why.contains("is run by /no/such/interpreter, which is not there"), "{why}");
-    // The server holds such a job, which can go on once the file is back.
+    // The server holds such a job; it can be released once the file is back.
     let cause = node.finish(&script(4, "missing")).cause;
     assert!(matches!(cause, Some(EndCause::PathMissing { .. })), "{cause:?}");
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn a_job_that_cannot_be_started_says_why() {
     let mut node = Node::new();
     let why = node.failure(&job(1, &["no-such-program-here"]));
     let path = "/usr/local/bin:/usr/bin:/bin";
@@ -195,9 +195,9 @@ fn a_second_agent_is_refused() {
     assert!(String::from_utf8_lossy(&second.stderr).contains("InUse"), "{second:?}");
 }
 
-/// What an agent that was killed had just forked holds its lock until it runs something else.
+/// A process that a killed agent has just forked holds its lock until it runs its own program.
 #[test]
-fn an_agent_waits_a_moment_for_what_is_left_of_the_last_one() {
+fn an_agent_waits_a_moment_for_the_lock_of_the_last_one() {
     let mut node = Node::new();
     node.kill();
     let path = node.layout().lock();
@@ -209,7 +209,7 @@ fn an_agent_waits_a_moment_for_what_is_left_of_the_last_one() {
         let files = std::fs::read_dir(&open).into_iter().flatten().flatten();
         files.flat_map(|file| std::fs::read_link(file.path())).any(|file| file == path)
     };
-    until("it has come to the lock", has_come);
+    until("it has opened the lock", has_come);
     drop(left);
     let task = node.run(&job(1, &["true"]));
     assert_eq!(node.wait_for_end(task).exit, code(0));

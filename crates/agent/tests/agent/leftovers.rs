@@ -1,5 +1,5 @@
-//! What a shepherd that was killed leaves where there are no control groups: processes that have
-//! forked twice, in a session of their own, without the environment of the job.
+//! Processes that a killed shepherd leaves where there are no control groups: forked twice, in
+//! their own session, without the environment of the job.
 
 use gpool_device::{SimControl, SimProcess};
 use gpool_model::agent::{Report, TaskIs};
@@ -10,7 +10,7 @@ use gpool_model::unit::Millis;
 
 use crate::harness::{Node, code, kill, lives, shell, shepherd_of, until, written_pid};
 
-/// A job with a process that is in nothing of it but in its tree.
+/// A job with a process that belongs to it only by the process tree.
 fn escaping(node: &Node, number: u64) -> (JobSpec, std::path::PathBuf) {
     let file = node.path(&format!("escaped-{number}"));
     let script = format!(
@@ -38,7 +38,7 @@ fn nursery_of(node: &Node, task: TaskId) -> u32 {
 }
 
 #[test]
-fn what_was_forked_twice_and_forgot_its_environment_is_ended() {
+fn a_process_that_forked_twice_and_cleared_its_environment_is_ended() {
     let Some(mut node) = Node::without_groups(&["none"]) else { return };
     let (task, escaped) = start_escaping(&mut node, 1);
     kill(shepherd_of(&node, task));
@@ -50,7 +50,7 @@ fn what_was_forked_twice_and_forgot_its_environment_is_ended() {
 }
 
 #[test]
-fn it_is_ended_under_a_later_agent_too() {
+fn such_a_process_is_ended_under_a_later_agent_too() {
     let Some(mut node) = Node::without_groups(&["none"]) else { return };
     let (first, one) = start_escaping(&mut node, 1);
     let (second, other) = start_escaping(&mut node, 2);
@@ -58,10 +58,10 @@ fn it_is_ended_under_a_later_agent_too() {
     let untouched = node.wait_for_start(bystander);
     let nursery = nursery_of(&node, first);
     node.kill();
-    // While no agent is there.
+    // While no agent runs.
     let shepherd = shepherd_of(&node, first);
     kill(shepherd);
-    until("nothing of it is left", || !lives(one) && gpool_sys::proc::stat(shepherd).is_none());
+    until("no process of it is left", || !lives(one) && gpool_sys::proc::stat(shepherd).is_none());
     node.reports.clear();
     node.start();
     assert_eq!(node.wait_for_end(first).cause, Some(EndCause::ShepherdLost));
@@ -72,8 +72,8 @@ fn it_is_ended_under_a_later_agent_too() {
     node.stop_task(bystander, Millis::ZERO);
     assert!(node.wait_for_end(bystander).stopped);
     node.acknowledge(bystander);
-    until("the nursery of before has ended", || !lives(nursery));
-    // A nursery that ends with its last shepherd has noted in the claim that nothing is left.
+    until("the old nursery has ended", || !lives(nursery));
+    // A nursery that ends with its last shepherd notes in the claim that no process is left.
     let (third, one) = start_escaping(&mut node, 4);
     let (nursery, shepherd) = (nursery_of(&node, third), shepherd_of(&node, third));
     node.kill();
@@ -85,8 +85,8 @@ fn it_is_ended_under_a_later_agent_too() {
     assert_eq!(node.wait_for_end(third).cause, Some(EndCause::ShepherdLost));
 }
 
-/// A job with programs that fork and exit as fast as they can, each in a session of its own, and
-/// whether a process of them lives.
+/// A job with programs that fork and exit as fast as they can, each in its own session. The closure
+/// tells whether one of their processes lives.
 fn comets(node: &Node, number: u64) -> (JobSpec, impl Fn() -> bool + use<>) {
     let program = node.path(&format!("comet-{number}"));
     std::fs::write(&program, "setsid /bin/sh $0 &\n").unwrap();
@@ -102,14 +102,14 @@ fn comets(node: &Node, number: u64) -> (JobSpec, impl Fn() -> bool + use<>) {
 }
 
 #[test]
-fn what_forks_and_exits_all_the_time_is_caught() {
+fn processes_that_fork_and_exit_all_the_time_are_caught() {
     let Some(mut node) = Node::without_groups(&["none"]) else { return };
-    // By the nursery, and by the shepherd.
+    // First by the nursery, then by the shepherd.
     for (number, is_lost) in [(1, true), (2, false)] {
         let (job, live) = comets(&node, number);
         let task = node.run(&job);
         node.wait_for_start(task);
-        until("they fly", &live);
+        until("they run", &live);
         match is_lost {
             true => kill(shepherd_of(&node, task)),
             false => node.stop_task(task, Millis::ZERO),
@@ -133,7 +133,7 @@ fn a_task_has_not_ended_while_the_kernel_keeps_a_process_of_it() {
     std::fs::write(group.join("cgroup.procs"), escaped.to_string()).unwrap();
     std::fs::write(group.join("freezer.state"), "FROZEN").unwrap();
     let state = || std::fs::read_to_string(group.join("freezer.state")).unwrap();
-    until("it can't even be killed", || state().trim() == "FROZEN");
+    until("it is frozen and can't be killed", || state().trim() == "FROZEN");
     kill(shepherd_of(&node, task));
     let is_killed = || {
         let status = std::fs::read_to_string(format!("/proc/{escaped}/status")).unwrap();
@@ -144,7 +144,7 @@ fn a_task_has_not_ended_while_the_kernel_keeps_a_process_of_it() {
         (pending("ShdPnd:") | pending("SigPnd:")) & (1 << 8) != 0
     };
     until("it was killed", is_killed);
-    // The agent has other things to do meanwhile.
+    // The agent handles other tasks meanwhile.
     for number in 2..5 {
         assert_eq!(node.finish(&shell(number, "exit 3")).exit, code(3));
     }
@@ -160,7 +160,7 @@ fn a_task_has_not_ended_while_the_kernel_keeps_a_process_of_it() {
 }
 
 #[test]
-fn what_can_not_be_found_is_said_and_keeps_its_device() {
+fn processes_that_can_not_be_found_are_reported_and_keep_the_device() {
     let settings = ["sim:1xH100-80G", "unmanaged_grace=0"];
     let Some(mut node) = Node::without_groups(&settings) else { return };
     let devices: Vec<Device> = node.wait_for("inventory", |report| match report {
@@ -173,7 +173,7 @@ fn what_can_not_be_found_is_said_and_keeps_its_device() {
     let escaped = written_pid(&file);
     let control = SimControl::new(&node.path("control"), 0..1);
     control.add_process(0, SimProcess { pid: escaped, ..SimProcess::default() }).unwrap();
-    // Nothing that is left holds its processes together.
+    // Kill the nursery, so that no process adopts the job's orphans.
     let (nursery, shepherd) = (nursery_of(&node, task), shepherd_of(&node, task));
     kill(nursery);
     until("it has another parent", || {
@@ -182,7 +182,7 @@ fn what_can_not_be_found_is_said_and_keeps_its_device() {
     node.reports.clear();
     kill(shepherd);
     assert_eq!(node.wait_for_end(task).cause, Some(EndCause::ProcessesMayBeLeft));
-    assert!(lives(escaped), "nothing proves that it was the job's");
+    assert!(lives(escaped), "nothing proves that it belonged to the job");
     let position = |is: &dyn Fn(&Report) -> bool| node.reports.iter().position(is).unwrap();
     let in_use = position(&|report| {
         matches!(report, Report::Inventory { devices, .. }

@@ -1,5 +1,5 @@
-//! The process that forks shepherds: whoever ends it, and whenever, ends no job, loses none, and
-//! starts none twice.
+//! The process that forks shepherds: if it is killed, at any time, no job ends, gets lost, or
+//! starts twice.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use gpool_model::id::{Round, TaskId, Term};
 
 use crate::harness::{Node, code, kill, lives, order, shell, shepherd_of, until};
 
-/// The children of an agent's process that were started for forking.
+/// The nurseries of an agent.
 fn nurseries(agent: u32) -> Vec<u32> {
     let is_one = |pid: &u32| {
-        // A shepherd has the words of the process that it was forked from, and that one's session
-        // until it has a name of its own: asked in this order, it can't be taken for a nursery.
+        // Until a shepherd has its own session and name, it has those of its nursery, as well as
+        // the command line. With this order of checks it can't be taken for a nursery.
         let leads = |stat: gpool_sys::proc::Stat| stat.parent == agent && stat.session == *pid;
         gpool_sys::proc::stat(*pid).is_some_and(leads) && {
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -28,7 +28,7 @@ fn nursery(node: &Node) -> u32 {
     nurseries(node.agent())[0]
 }
 
-/// Writes a line for each time that a job was started.
+/// A job that writes a line each time it is started.
 fn noting(node: &Node, number: u64) -> gpool_model::job::JobSpec {
     shell(number, &format!("echo {number} >> {}; exit 3", node.path("runs").display()))
 }
@@ -49,8 +49,8 @@ fn a_nursery_that_is_killed_again_and_again_loses_no_job_and_starts_none_twice()
             let job = noting(&node, number);
             let task = node.run(&job);
             if number % 4 == 0 {
-                // In the middle of the orders of before, wherever the agent is with them. In all
-                // fewer than a single launch may use up.
+                // While earlier orders are processed, wherever the agent is. Fewer times in all
+                // than one launch may need nurseries.
                 until("there is one", || !nurseries(node.agent()).is_empty());
                 nurseries(node.agent()).into_iter().for_each(kill);
             }
@@ -147,14 +147,14 @@ fn nothing_is_left_open_or_unreaped() {
     finish(&mut node, 1);
     let (agent, nursery) = (node.agent(), nursery(&node));
     let children = || gpool_sys::proc::descendants(agent);
-    until("the first shepherd is gone", || children() == [nursery]);
+    until("the first shepherd has ended", || children() == [nursery]);
     let before = (open(agent), open(nursery));
     for number in 2..=20 {
         finish(&mut node, number);
     }
-    until("all shepherds are gone", || children() == [nursery]);
+    until("all shepherds have ended", || children() == [nursery]);
     // A nursery has a further descriptor while it waits.
-    until("no more is open than before", || (open(agent), open(nursery)) == before);
+    until("no more descriptors are open than before", || (open(agent), open(nursery)) == before);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_job_inherits_no_descriptor_while_others_run() {
     let task = node.run(&shell(9, "ls /proc/$$/fd; readlink /proc/$$/fd/0"));
     assert_eq!(node.wait_for_end(task).exit, code(0));
     assert_eq!(node.stdout(task), "0\n1\n2\n/dev/null\n");
-    // Of the shepherds each has its own line only.
+    // Each shepherd has only its own connection.
     let sockets = |task| {
         let folder = format!("/proc/{}/fd", shepherd_of(&node, task));
         let links = std::fs::read_dir(folder).unwrap().flatten();
@@ -180,7 +180,7 @@ fn a_job_inherits_no_descriptor_while_others_run() {
 }
 
 #[test]
-fn a_shepherd_is_named_for_its_task_and_lives_apart() {
+fn a_shepherd_is_named_for_its_task_and_has_its_own_session() {
     let mut node = Node::new();
     let task = node.run(&shell(1842, "sleep 600"));
     node.wait_for_start(task);
@@ -192,7 +192,7 @@ fn a_shepherd_is_named_for_its_task_and_lives_apart() {
 }
 
 #[test]
-fn an_answer_says_that_the_program_can_not_be_started() {
+fn the_error_says_that_the_program_can_not_be_started() {
     let mut node = Node::with(&["none", "shepherd_exe=/no/such/program"]);
     let why = node.failure(&shell(1, "exit 0"));
     assert!(why.contains("can't start a shepherd (/no/such/program): No such file"), "{why}");

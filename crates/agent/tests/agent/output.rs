@@ -1,4 +1,4 @@
-//! Output: whole, where it was asked for, never through a trap.
+//! Output: complete, in the requested place, never through a link or FIFO.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn to(mut job: JobSpec, stdout: &Path) -> JobSpec {
 }
 
 #[test]
-fn output_and_errors_are_whole_and_apart() {
+fn output_and_errors_are_complete_and_separate() {
     let mut node = Node::new();
     let task = node.run(&shell(1, "seq 1 200000; echo wrong >&2; printf end"));
     assert_eq!(node.wait_for_end(task).exit, code(0));
@@ -41,7 +41,7 @@ fn output_of_a_process_that_outlived_the_job_is_kept_too() {
 }
 
 #[test]
-fn output_beyond_the_limit_is_cut_and_said() {
+fn output_beyond_the_limit_is_cut_and_noted() {
     let mut node = Node::with(&["none", "output_limit=1000"]);
     let task = node.run(&shell(1, "yes | head -c 5000; exit 3"));
     assert_eq!(node.wait_for_end(task).exit, code(3), "the job does not notice");
@@ -68,7 +68,7 @@ fn named_files_are_filled_in_and_shared() {
 }
 
 #[test]
-fn input_is_nothing_or_the_file_that_was_named() {
+fn input_is_empty_or_the_named_file() {
     let mut node = Node::new();
     let file = node.path("input");
     std::fs::write(&file, "hello").unwrap();
@@ -94,7 +94,7 @@ fn output_paths_that_cannot_be_written_are_named() {
 }
 
 #[test]
-fn a_fifo_is_refused_and_waits_for_nobody() {
+fn a_fifo_is_refused_without_waiting() {
     let mut node = Node::new();
     let fifo = node.path("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();

@@ -1,4 +1,4 @@
-//! Jobs that are stopped where they are, and go on.
+//! Jobs that are paused and resumed.
 
 use gpool_model::agent::{Order, Report, TaskIs};
 use gpool_model::id::{Round, Term};
@@ -7,12 +7,12 @@ use gpool_model::unit::Millis;
 
 use crate::harness::*;
 
-/// How many bytes a file has; a job that writes into it goes on while that grows.
+/// The size of a file; while a job that writes to it runs, it grows.
 fn size(path: &std::path::Path) -> u64 {
     std::fs::metadata(path).map_or(0, |it| it.len())
 }
 
-/// A job that forks all the time: each child writes, and starts the next before it ends.
+/// A script that forks all the time: each child writes, and starts the next before it ends.
 fn forks(folder: &std::path::Path) -> String {
     let (out, script) = (folder.join("out"), folder.join("forks.sh"));
     let text = format!(
@@ -32,7 +32,7 @@ fn forks(folder: &std::path::Path) -> String {
 }
 
 #[test]
-fn a_job_that_forks_all_the_time_stands_still_and_goes_on() {
+fn a_job_that_forks_all_the_time_is_paused_and_resumed() {
     let mut node = Node::new();
     let folder = node.folder.path().to_owned();
     let task = node.run(&shell(1, &forks(&folder)));
@@ -42,10 +42,10 @@ fn a_job_that_forks_all_the_time_stands_still_and_goes_on() {
         node.pause_task(task, 10 + 2 * round);
         node.wait_for_halt(task, 10 + 2 * round, true);
         let before = size(&out);
-        // Another task comes and goes meanwhile: time for whoever was forgotten.
+        // Another task runs meanwhile: time for a process that was not stopped to write.
         let other = node.run(&job(100 + round, &["sleep", "0.2"]));
         node.wait_for_end(other);
-        assert_eq!(size(&out), before, "nobody goes on");
+        assert_eq!(size(&out), before, "no process runs");
         node.resume_task(task, 11 + 2 * round);
         node.wait_for_halt(task, 11 + 2 * round, false);
         until("it goes on", || size(&out) > before);
@@ -55,13 +55,13 @@ fn a_job_that_forks_all_the_time_stands_still_and_goes_on() {
 }
 
 #[test]
-fn a_paused_job_hears_that_it_is_to_end() {
+fn a_paused_job_gets_the_stop_signal() {
     let mut node = Node::new();
     let ready = node.folder.path().join("ready");
     let script =
         format!("trap 'exit 7' TERM; touch {}; while :; do sleep 0.01; done", ready.display());
     let task = node.run(&shell(1, &script));
-    // The agent stops only what it knows to run.
+    // The agent pauses only a task that it knows to run.
     node.wait_for_start(task);
     until("the trap is set", || ready.exists());
     node.pause_task(task, 2);
@@ -72,7 +72,7 @@ fn a_paused_job_hears_that_it_is_to_end() {
 }
 
 #[test]
-fn a_pause_outlives_the_agent_and_the_next_one_lets_it_go_on() {
+fn a_pause_outlives_the_agent_and_the_next_one_resumes_the_job() {
     let mut node = Node::new();
     let folder = node.folder.path().to_owned();
     let task = node.run(&shell(1, &forks(&folder)));
@@ -85,13 +85,13 @@ fn a_pause_outlives_the_agent_and_the_next_one_lets_it_go_on() {
     node.reports.clear();
     node.start();
     node.order(&Order::Sync { term: Term(1), round: Round(1) });
-    let is = node.wait_for("what there is", |report| match report {
+    let is = node.wait_for("the list of tasks", |report| match report {
         Report::Tasks { tasks, .. } => Some((tasks[0].is.clone(), tasks[0].generation.0)),
         _ => None,
     });
     assert!(matches!(is, (TaskIs::Paused { .. }, 5)), "{is:?}");
     assert_eq!(size(&out), before);
-    // An order of before the pause changes nothing.
+    // An order from before the pause changes nothing.
     node.resume_task(task, 4);
     node.resume_task(task, 6);
     node.wait_for_halt(task, 6, false);
@@ -110,7 +110,7 @@ fn a_time_limit_stands_still_while_a_job_is_paused() {
     node.wait_for_start(task);
     node.pause_task(task, 2);
     node.wait_for_halt(task, 2, true);
-    // Longer than it had left.
+    // Longer than the job's remaining time.
     let other = node.run(&job(2, &["sleep", "2"]));
     node.wait_for_end(other);
     let ended = node.reports.iter().any(|report| {

@@ -24,7 +24,7 @@ fn of_nobody(mut job: JobSpec) -> JobSpec {
 }
 
 #[test]
-fn a_job_of_another_user_has_nothing_of_roots() {
+fn a_job_of_another_user_has_no_privileges_of_root() {
     if !is_root() {
         return;
     }
@@ -33,7 +33,7 @@ fn a_job_of_another_user_has_nothing_of_roots() {
                   /proc/self/status; echo $USER; touch $GPOOL_DIR/mine; cat /etc/shadow";
     let task = node.run(&of_nobody(shell(1, script)));
     let end = node.wait_for_end(task);
-    assert_eq!(end.exit, code(1), "shadow is not theirs to read");
+    assert_eq!(end.exit, code(1), "the user may not read shadow");
     let none = "0000000000000000";
     let expected = format!(
         "{NOBODY}\n{NOBODY}\n{NOBODY}\nCapInh:\t{none}\nCapPrm:\t{none}\nCapEff:\t{none}\n\
@@ -87,7 +87,7 @@ fn paths_are_opened_as_the_user_and_not_as_root() {
 }
 
 #[test]
-fn a_script_of_another_user_is_theirs_to_run() {
+fn another_user_can_run_the_job_script() {
     if !is_root() {
         return;
     }

@@ -1,5 +1,5 @@
-//! An agent in a process of its own, for tests that kill it: orders come in as lines of JSON,
-//! reports go out as lines of JSON, blobs are files. As a nursery it is one.
+//! An agent in its own process, for tests that kill it: orders come in and reports go out as lines
+//! of JSON, blobs are files. With the nursery's argument it runs a nursery.
 
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Failure> {
         devices,
         Box::new(|report| {
             let line = serde_json::to_string(&report).unwrap_or_else(|error| error.to_string());
-            // Whoever listened is gone; what was said is said again after a restart.
+            // The test has closed the pipe; the report is repeated after a restart.
             let _ = writeln!(std::io::stdout(), "{line}");
         }),
         Box::new(move |id| std::fs::read(blobs.join(&*id.0))),
