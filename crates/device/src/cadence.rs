@@ -1,12 +1,14 @@
-//! How often to ask what. Each question costs something: a list of processes takes milliseconds,
-//! and the driver answers under a lock that jobs need too. The caller has the clock and the calls.
+//! Schedules the polls of devices. Polls have a cost: a list of processes takes milliseconds, and
+//! the driver answers under a lock that jobs need too. The caller provides the time and makes the
+//! calls.
+//! time and makes the calls.
 
 use std::collections::BTreeMap;
 
 use gpool_model::id::DeviceUuid;
 use gpool_model::unit::{Millis, Timestamp};
 
-/// Times between two questions of a kind to one device.
+/// The time between two polls of one device, by kind of value.
 ///
 /// Source: GPUTECH §5 (a process list 4.5 ms, memory 12 µs, utilisation 2.5 µs on driver 610).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +21,8 @@ pub struct Cadence {
     pub health: Millis,
     /// Processes of a device that is shared or in unmanaged use.
     pub processes_watched: Millis,
-    /// Processes of any other. Who comes is to be seen within ten seconds, and what is due is asked
-    /// for up to a second late.
+    /// Processes of other devices. A new process must be seen within ten seconds, and a poll may
+    /// start up to a second late.
     pub processes: Millis,
 }
 
@@ -36,7 +38,7 @@ impl Default for Cadence {
     }
 }
 
-/// What to ask one device now.
+/// The values to read from one device now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Memory and utilisation.
@@ -50,14 +52,14 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Processes alone: what is asked just before a start.
+    /// Processes alone, for the check just before a start.
     pub const PROCESSES: Self =
         Self { usage: false, thermal: false, health: false, processes: true };
     /// Everything.
     pub const ALL: Self = Self { usage: true, thermal: true, health: true, processes: true };
 }
 
-/// When each device was last asked what.
+/// When each device was last polled, by kind of value.
 #[derive(Debug, Clone, Default)]
 pub struct Schedule {
     cadence: Cadence,
@@ -73,14 +75,14 @@ struct Asked {
 }
 
 impl Schedule {
-    /// A schedule on which everything is due.
+    /// A schedule with everything due.
     #[must_use]
     pub fn new(cadence: Cadence) -> Self {
         Self { cadence, asked: BTreeMap::new() }
     }
 
-    /// What is due now, and from now on counts as asked. `watched` says of which devices processes
-    /// are wanted often. Devices that are not named are forgotten.
+    /// Returns the polls that are due now, and counts them as done. `watched` tells which devices'
+    /// processes are polled often. Forgets devices that are not in `devices`.
     pub fn due<'a>(
         &mut self,
         now: Timestamp,
@@ -109,7 +111,7 @@ impl Schedule {
 }
 
 fn is_due(last: &mut Option<Timestamp>, now: Timestamp, every: Millis) -> bool {
-    // A clock that was set back must not silence a device until it has caught up.
+    // If the clock was set back, the device must not wait until it has caught up.
     let due = last.is_none_or(|last| now < last || now >= last.after(every));
     if due {
         *last = Some(now);
@@ -125,14 +127,14 @@ mod tests {
         let uuid = DeviceUuid::new("GPU-a");
         let now = Timestamp::ZERO.after(Millis::from_secs(second));
         let wanted = schedule.due(now, [&uuid], &|_| watched).remove(&uuid).unwrap_or_default();
-        assert_eq!(wanted.thermal, wanted.health, "both come every five seconds");
+        assert_eq!(wanted.thermal, wanted.health, "both are due every five seconds");
         (wanted.usage, wanted.thermal, wanted.processes)
     }
 
     #[test]
-    fn process_lists_are_asked_for_often_only_where_watched() {
+    fn process_lists_are_polled_often_only_where_watched() {
         let mut schedule = Schedule::default();
-        assert_eq!(processes_at(&mut schedule, 100, false), (true, true, true), "first of all");
+        assert_eq!(processes_at(&mut schedule, 100, false), (true, true, true), "the first poll");
         assert_eq!(processes_at(&mut schedule, 101, false), (true, false, false));
         assert_eq!(processes_at(&mut schedule, 102, true), (true, false, true));
         assert_eq!(processes_at(&mut schedule, 103, true), (true, false, true));

@@ -1,5 +1,5 @@
-//! Which nodes there are and which devices each has: `--devices` as users write it, and the sources
-//! it stands for.
+//! The nodes and their devices: parses the value of `--devices` and opens the sources that it
+//! names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,73 +14,73 @@ use crate::nvml::NvmlSource;
 use crate::sim::{self, Said, SimDevice, SimSource};
 use crate::source::DeviceSource;
 
-/// What `--devices` says.
+/// The value of `--devices`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DevicesArg {
-    /// Those of the one node that this machine is.
+    /// The devices of one node, this machine.
     Of(NodeDevices),
-    /// Simulated ones, as many for each of several nodes.
+    /// The same simulated devices on each of several nodes.
     Alike {
-        /// How many nodes, from 1.
+        /// The number of nodes, from 1.
         n_nodes: usize,
-        /// What each has.
+        /// The devices of each node.
         devices: Vec<SimDevice>,
     },
-    /// What a TOML file says.
+    /// The path of a TOML file.
     File(PathBuf),
 }
 
-/// Where the devices of one node come from.
+/// The source of a node's devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeDevices {
     /// The NVIDIA driver.
     Nvml,
-    /// Nowhere: a node for work without GPUs.
+    /// None: a node for work without GPUs.
     None,
-    /// They are simulated.
+    /// Simulated devices.
     Simulated(Vec<SimDevice>),
 }
 
-/// A node that an agent is to be started for.
+/// A node that needs an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeArg {
-    /// What it is called.
+    /// Its name.
     pub name: NodeName,
-    /// The pool it is in from now on; `None` leaves it in the one that it is in.
+    /// Its new pool; `None` leaves it in its present pool.
     pub pool: Option<PoolName>,
-    /// Labels that it has from now on, beside those that it has.
+    /// Labels to add to its present ones.
     pub labels: Labels,
-    /// CPU cores that can be booked; `None` means those of the machine.
+    /// CPU cores that can be booked; `None` means the cores of the machine.
     pub cpus: Option<MilliCpu>,
-    /// Host memory that can be booked; `None` means that of the machine.
+    /// Host memory that can be booked; `None` means the memory of the machine.
     pub memory: Option<Bytes>,
     /// Its devices.
     pub devices: NodeDevices,
 }
 
-/// The nodes that `--devices` stands for.
+/// The nodes that `--devices` describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodesArg {
-    /// At least one, in the order written; no two of a name.
+    /// At least one, in the order written; all names differ.
     pub nodes: Vec<NodeArg>,
-    /// Whether a file has given them their names.
+    /// Whether their names come from a file.
     pub are_named: bool,
 }
 
 /// A source of devices, or why there is none.
 pub enum Opened {
-    /// It can be asked.
+    /// The source.
     Source(Arc<dyn DeviceSource>),
-    /// Nothing is wrong with the node, it just has no GPUs that can be used.
+    /// The node works, but has no GPUs that can be used.
     Nothing {
-        /// For `gpool doctor`, and for jobs that ask for GPUs all the same.
+        /// The reason, for `gpool doctor` and for jobs that ask for GPUs.
         why: String,
     },
 }
 
 impl DevicesArg {
-    /// Reads `nvml`, `none`, `sim:…`, `2x(sim:…)` for two nodes with the same, or a path, which has
-    /// a `/` or ends in `.toml`. In the file:
+    /// Parses `nvml`, `none`, `sim:…`, `2x(sim:…)` for two nodes with the same devices, or a path,
+    /// which contains a `/` or ends in `.toml`. In the file:
     ///
     /// ```toml
     /// [[device]]
@@ -106,7 +106,7 @@ impl DevicesArg {
     /// ```
     ///
     /// # Errors
-    /// If it is none of these.
+    /// If the text is none of these.
     pub fn parse(text: &str) -> Result<Self, ChoiceError> {
         let is_path = text.contains('/') || text.ends_with(".toml");
         let several = text.strip_suffix(')').and_then(|text| text.split_once("x("));
@@ -124,20 +124,20 @@ impl DevicesArg {
         }
     }
 
-    /// Whether the nodes that `text` stands for have names of their own, from a file.
+    /// Whether a file names the nodes that `text` describes.
     #[must_use]
     pub fn names_nodes(text: &str) -> bool {
         let choice = Self::parse(text).ok();
-        // Only nodes without names get the one given here.
+        // Only nodes without their own names get this one.
         let nodes = choice.and_then(|choice| choice.nodes(&NodeName::new("node")).ok());
         nodes.is_some_and(|nodes| nodes.are_named)
     }
 
-    /// The nodes that it stands for. `own` is what the only one is called; several alike are called
-    /// so too, each with its number.
+    /// Returns the nodes. A single node is called `own`; several with the same devices are called
+    /// `own-1`, `own-2` and so on.
     ///
     /// # Errors
-    /// If a file can't be read or makes no sense.
+    /// If a file can't be read or is invalid.
     pub fn nodes(&self, own: &NodeName) -> Result<NodesArg, ChoiceError> {
         let (cpus, memory) = (None, None);
         let plain = |name, devices| NodeArg {
@@ -182,7 +182,7 @@ impl DevicesArg {
     }
 }
 
-/// Nodes with the same devices, from a count and what stands in parentheses.
+/// Nodes with the same devices, from a count and the text in parentheses.
 fn alike(text: &str, count: &str, words: &str) -> Result<DevicesArg, ChoiceError> {
     let Some(words) = words.strip_prefix("sim:") else {
         return Err(ChoiceError::Unknown { value: text.chars().take(80).collect() });
@@ -201,10 +201,10 @@ fn alike(text: &str, count: &str, words: &str) -> Result<DevicesArg, ChoiceError
 }
 
 impl NodeDevices {
-    /// How long the driver may take to come up, devices without persistence mode included.
+    /// How long the driver may take to start, including devices without persistence mode.
     const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// The source that they come from. Simulated devices of a node do what `control` says.
+    /// Opens the source. Simulated devices follow the `control` file.
     #[must_use]
     pub fn open(&self, node: &NodeName, control: &Path) -> Opened {
         match self {

@@ -1,11 +1,11 @@
-//! Why `--devices` makes no sense.
+//! Errors in the value of `--devices`.
 
 use thiserror::Error;
 
-/// Why `--devices` makes no sense.
+/// An error in the value of `--devices`.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChoiceError {
-    /// It is none of the words, and no path.
+    /// The text is none of the keywords, and no path.
     #[error(
         "{value:?} names no devices; write nvml, none, sim:8xH100-80G, 2x(sim:8xH100-80G) or the \
          path of a .toml file"
@@ -24,10 +24,10 @@ pub enum ChoiceError {
         /// The fault.
         why: String,
     },
-    /// The file can't be read, or something in it; with its position.
+    /// The file can't be read or is invalid.
     #[error("{why}")]
     File {
-        /// The fault, and its place.
+        /// The fault and its position.
         why: String,
     },
 }

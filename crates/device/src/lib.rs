@@ -1,6 +1,7 @@
-//! Where devices come from and what is known of them: the NVIDIA driver or simulated ones behind
-//! one trait, asked with deadlines so that a hung driver call stops nothing else; which processes
-//! on a device are nobody's job; and how often to ask. It gives out nothing and ends nothing.
+//! The devices of a node: the NVIDIA driver or simulated devices behind one trait, polled with
+//! deadlines so that a hung driver call blocks nothing else. Also finds the processes on a device
+//! that belong to no job, and decides how often to poll. It allocates no devices and ends no
+//! processes.
 
 #![forbid(unsafe_code)]
 

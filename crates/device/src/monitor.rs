@@ -1,6 +1,6 @@
-//! Asks a source for all devices at once, each on a thread of its own and with a deadline, and
-//! remembers what each last said. A device that does not answer is `unknown` until it does; the
-//! others never wait for it a second time.
+//! Polls all devices of a source at once, each on its own thread and with a deadline, and remembers
+//! the last answers. A device that does not answer is `unknown` until it does; the others never
+//! wait for it a second time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::process::Lookup;
 use crate::source::{Described, DeviceSource, Inventory, Outline, RawProcess, Silent, SourceError};
 use crate::worker::{Answer, Worker};
 
-/// The one place from which an agent asks for its devices.
+/// The agent's view of its devices.
 pub struct Monitor {
     source: Arc<dyn DeviceSource>,
     front: Worker,
     outline: Option<Outline>,
-    /// By index; each MIG instance has one of its own.
+    /// By index; MIG instances have entries of their own.
     cards: BTreeMap<u32, Card>,
     lookup: Lookup,
 }
 
-/// What is known of one device now.
+/// The present state of one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// Whether it can be trusted with work, from all that it answered so far.
+    /// Whether jobs can use it, from all its answers so far.
     pub health: DeviceHealth,
-    /// The last values; all absent while the device does not answer.
+    /// The last values; all are absent while the device does not answer.
     pub sample: DeviceSample,
-    /// Its compute processes, by pid. `None` if they were not asked for, if there was no answer
-    /// (then `health` says so), or if the driver can't list them.
+    /// Its compute processes, by process ID. `None` if they were not requested, if there was no
+    /// answer (then `health` says so), or if the driver can't list them.
     pub processes: Option<Vec<DeviceProcess>>,
 }
 
@@ -43,11 +43,11 @@ struct Card {
     device: Option<Device>,
     sample: DeviceSample,
     reported: DeviceHealth,
-    /// The answer that is missing, if one is.
+    /// The missing answer, if the device has not answered.
     hung: Option<SourceError>,
-    /// Questions that were last answered by an error.
+    /// Questions that were last answered with an error.
     failed: BTreeMap<Question, SourceError>,
-    /// When each process was first seen: by pid, and when it started.
+    /// When each process was first seen, with its start time, by process ID.
     seen: BTreeMap<u32, (Option<u64>, Timestamp)>,
 }
 
@@ -60,7 +60,7 @@ enum Question {
     Health,
 }
 
-/// The answers to one look; `None` for what was not asked.
+/// The answers to one poll; `None` for values that were not requested.
 struct Read {
     usage: Option<Result<DeviceSample, SourceError>>,
     thermal: Option<Result<DeviceSample, SourceError>>,
@@ -69,12 +69,12 @@ struct Read {
 }
 
 impl Monitor {
-    /// What an inventory may take: the first one wakes devices without persistence mode.
+    /// The time for an inventory: the first one wakes devices without persistence mode.
     pub const INVENTORY_TIMEOUT: Duration = Duration::from_secs(30);
-    /// What a look may take: calls take milliseconds, on a device that has to wake a second.
+    /// The time for a poll: calls take milliseconds, or a second if the device has to wake.
     pub const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// A monitor of a source's devices. Threads start with the first question.
+    /// A monitor of a source's devices. Threads start with the first poll.
     #[must_use]
     pub fn new(source: Arc<dyn DeviceSource>) -> Self {
         Self {
@@ -86,11 +86,11 @@ impl Monitor {
         }
     }
 
-    /// All devices with their links. It has three steps, each of which may take a third of the
-    /// timeout; a first inventory may wake devices, which takes seconds.
+    /// Returns all devices with their links. It has three steps of a third of the timeout each; the
+    /// first inventory may wake devices, which takes seconds.
     ///
     /// # Errors
-    /// If the source as a whole never said how many devices there are.
+    /// If the source has never reported the number of devices.
     pub fn inventory(&mut self, timeout: Duration) -> Result<Inventory, SourceError> {
         let step = timeout / 3;
         let outline = self.outline(step)?;
@@ -109,7 +109,8 @@ impl Monitor {
         Ok(inventory)
     }
 
-    /// How many there are can't change while the driver is in use, so it is asked until known.
+    /// The number of devices can't change while the driver is in use, so it is asked for until it
+    /// is known.
     fn outline(&mut self, timeout: Duration) -> Result<Outline, SourceError> {
         if let Some(outline) = &self.outline {
             return Ok(outline.clone());
@@ -120,7 +121,7 @@ impl Monitor {
         Ok(self.outline.insert(outline).clone())
     }
 
-    /// Describes all devices, and says which answered.
+    /// Describes all devices; returns those that answered.
     fn describe(&mut self, n_devices: u32, timeout: Duration) -> Vec<(u32, DeviceUuid)> {
         let deadline = Instant::now() + timeout;
         let answers: Vec<(u32, Answer<_>)> = (0..n_devices)
@@ -144,7 +145,7 @@ impl Monitor {
         answered
     }
 
-    /// A device is divided into these now.
+    /// Replaces the MIG instances of a device.
     fn take_instances(&mut self, parent: u32, instances: Vec<Device>) {
         let is_there = |card: &Card| {
             card.device.as_ref().is_none_or(|it| {
@@ -181,9 +182,8 @@ impl Monitor {
         }
     }
 
-    /// Asks devices, all at once, and waits for those that answer in time. A device that still
-    /// owes an earlier answer costs no time. The time is the caller's, for
-    /// [`DeviceProcess::seen_since`].
+    /// Polls devices, all at once, and returns the answers that come in time. A device that has not
+    /// answered an earlier call adds no waiting time. `now` is for [`DeviceProcess::seen_since`].
     pub fn look(
         &mut self,
         wanted: &BTreeMap<DeviceUuid, Wanted>,
@@ -218,7 +218,7 @@ impl Monitor {
         observations
     }
 
-    /// Asks one device: just before a start, whether it is still clean.
+    /// Polls one device, for example just before a start.
     pub fn look_at(
         &mut self,
         uuid: &DeviceUuid,
@@ -227,7 +227,7 @@ impl Monitor {
         timeout: Duration,
     ) -> Observation {
         let all = self.look(&BTreeMap::from([(uuid.clone(), wanted)]), now, timeout);
-        all.into_values().next().expect("a look has an observation for each device asked for")
+        all.into_values().next().expect("a look returns an observation for each device")
     }
 }
 
@@ -244,7 +244,8 @@ impl Card {
         }
     }
 
-    /// It describes itself so: who does is not gone, whatever it said when it was last asked.
+    /// Takes a device's description. A device that describes itself is not gone, whatever its last
+    /// error was.
     fn is_as(&mut self, device: Device) {
         self.failed
             .retain(|_, error| !matches!(error, SourceError::Lost | SourceError::NeedsReset));
@@ -282,7 +283,7 @@ impl Card {
         })
     }
 
-    /// Waits for an answer, and remembers if there is none.
+    /// Waits for an answer, and notes if there is none.
     fn answered<T>(&mut self, answer: Answer<T>, deadline: Instant) -> Option<T> {
         match answer.wait(deadline) {
             Ok(read) => {
@@ -291,14 +292,14 @@ impl Card {
             }
             Err(error) => {
                 self.hung = Some(error);
-                // Old values would look like new ones.
+                // Old values would look current.
                 self.sample = DeviceSample::default();
                 None
             }
         }
     }
 
-    /// Files a question's answer under errors or not.
+    /// Notes whether a question was answered or failed.
     fn settle<T>(&mut self, question: Question, answer: Result<T, SourceError>) -> Option<T> {
         match answer {
             Ok(value) => {
@@ -312,7 +313,7 @@ impl Card {
         }
     }
 
-    /// Takes a look's answers in; the list of processes is what remains to be worked on.
+    /// Stores the answers of a poll; returns the list of processes for further work.
     fn take(&mut self, read: Read) -> Option<Vec<RawProcess>> {
         if let Some(answer) = read.usage {
             let usage = self.settle(Question::Usage, answer).unwrap_or_default();
@@ -328,7 +329,7 @@ impl Card {
         if let Some(answer) = read.health
             && let Some(reported) = self.settle(Question::Health, answer)
         {
-            // Whatever failed when it was described no longer matters to one that reports.
+            // A device that reports its health is usable even if describing it failed.
             if self.device.is_some() {
                 self.failed.remove(&Question::Description);
             }
@@ -337,7 +338,7 @@ impl Card {
         read.processes.and_then(|answer| self.settle(Question::Processes, answer)).flatten()
     }
 
-    /// Says whose processes they are and since when they are seen.
+    /// Adds each process's user, program and first-seen time.
     fn people(
         &mut self,
         raw: Vec<RawProcess>,
@@ -364,7 +365,7 @@ impl Card {
         processes
     }
 
-    /// The worst of what is known: no answer, a device that is gone, a failed question, a report.
+    /// The worst known state: no answer, a lost device, a failed question, a reported fault.
     fn health(&self) -> DeviceHealth {
         if let Some(hung) = &self.hung {
             return hung.health();

@@ -1,17 +1,17 @@
-//! Who a process is, from `/proc`. Processes vanish while they are looked at: then nothing is
-//! known of them, which is no error.
+//! The owner and program of a process, from `/proc`. A process may end while it is read: then
+//! nothing is known of it, which is no error.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What `/proc` says of one process.
+/// The identity of a process in `/proc`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// The owner's name, or number where no name is known.
+    /// The owner's name, or the user ID if it has no name.
     pub(crate) user: Option<String>,
     /// The program.
     pub(crate) name: Option<String>,
-    /// When it started, in ticks since boot: tells two lives of one pid apart.
+    /// The start time, in ticks since boot: distinguishes two processes with the same ID.
     pub(crate) started: Option<u64>,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Identity {
 pub(crate) struct Lookup {
     proc: PathBuf,
     passwd: PathBuf,
-    /// Names by uid; an owner's name does not change while the agent runs.
+    /// Names by user ID; they do not change while the agent runs.
     users: HashMap<u32, String>,
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_owner_program_and_start() {
+    fn a_process_has_owner_program_and_start_time() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("7");
         std::fs::create_dir(&folder).unwrap();

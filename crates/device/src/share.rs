@@ -1,4 +1,4 @@
-//! Whether tasks that share a device keep to what they were given of it. Pure.
+//! Checks whether tasks that share a device stay within their memory. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use gpool_model::device::{DeviceProcess, Overshoot};
 use gpool_model::id::TaskId;
 use gpool_model::unit::Bytes;
 
-/// Tasks whose processes together use more memory of a device than they were given, by task.
-/// `given` says whose a process is and how much of the device that task has; `None` for those that
-/// have all of it and for strangers. A process of which the driver tells nothing counts nothing.
+/// Returns the tasks with processes that together use more memory of a device than they were given,
+/// by task. `given` returns the task of a process and its memory; `None` for tasks that have the
+/// whole device and for other processes. A process of unknown memory counts as zero.
 #[must_use]
 pub fn overshoots(
     processes: &[DeviceProcess],
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_processes_of_a_task_use_is_added_up() {
+    fn the_memory_of_a_tasks_processes_is_added_up() {
         let tasks: [TaskId; 2] = ["1#1/0", "2#1/0"].map(|task| task.parse().expect("valid"));
         let given = |pid| match pid {
             10 | 11 => Some((tasks[0], Bytes::from_gib(20))),

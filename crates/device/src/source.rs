@@ -1,5 +1,5 @@
-//! What can be asked of whoever has the devices. Calls block, possibly for ever: only
-//! [`crate::Monitor`] makes them, on threads of its own.
+//! The interface to a source of devices. Calls may block forever: only [`crate::Monitor`] makes
+//! them, on separate threads.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,24 @@ use gpool_model::id::DeviceUuid;
 use gpool_model::unit::Bytes;
 use thiserror::Error;
 
-/// Something that has devices: the driver, or a simulation.
+/// A source of devices: the driver, or a simulation.
 ///
-/// What it does not support is `None`, never zero and never an error. Devices are asked for one by
-/// one, so that one that hangs hides no other.
+/// Unsupported values are `None`, never zero and never an error. Devices are polled one by one, so
+/// that a hung device does not affect the others.
 pub trait DeviceSource: Send + Sync {
-    /// How many devices there are, and who says so.
+    /// The number of devices, and the driver.
     ///
     /// # Errors
-    /// If the source as a whole does not answer properly.
+    /// If the source as a whole does not answer correctly.
     fn outline(&self) -> Result<Outline, SourceError>;
 
-    /// What the device at an index is and how it is, with its MIG instances; without links and
-    /// processes.
+    /// The device at an index with its health and MIG instances; without links and processes.
     ///
     /// # Errors
-    /// If it can't be had: it is gone, or not ours to see.
+    /// If the device is gone, or gpool may not use it.
     fn describe(&self, index: u32) -> Result<Described, SourceError>;
 
-    /// How near a described device is to other described ones; what is not said is
-    /// [`Link::System`].
+    /// The links from a described device to others; [`Link::System`] for those that are missing.
     ///
     /// # Errors
     /// If the device is gone.
@@ -49,27 +47,27 @@ pub trait DeviceSource: Send + Sync {
     /// If the device is gone.
     fn thermal(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError>;
 
-    /// Its compute processes, by pid; `None` where the driver can't list them. Those on MIG
-    /// instances are theirs alone, and none of the device that is divided into them.
+    /// Its compute processes, by process ID; `None` if the driver can't list them. Processes on a
+    /// MIG instance belong to the instance only, not to the divided device.
     ///
     /// # Errors
-    /// If the device is gone or the list can't be had this time.
+    /// If the device is gone or the list is not available this time.
     fn processes(&self, uuid: &DeviceUuid) -> Result<Option<Vec<RawProcess>>, SourceError>;
 
-    /// Whether it reports a fault.
+    /// The device's health.
     ///
     /// # Errors
-    /// If that can't be had this time.
+    /// If the health is not available this time.
     fn health(&self, uuid: &DeviceUuid) -> Result<DeviceHealth, SourceError>;
 
-    /// Whether a device is free once the processes that have it are stopped where they are: only
-    /// where it holds nothing of theirs.
+    /// Whether a device is free once the processes on it are stopped: only if they leave nothing on
+    /// the device.
     fn is_free_of_the_stopped(&self) -> bool {
         false
     }
 }
 
-/// A device, and what it is divided into.
+/// A device with its MIG instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     /// The device.
@@ -81,43 +79,44 @@ pub struct Described {
 /// A source as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outline {
-    /// Who answers, for people: `NVIDIA 580.95.05`, `simulated`.
+    /// The driver, for display: `NVIDIA 580.95.05`, `simulated`.
     pub driver: String,
-    /// Devices have the indexes below this.
+    /// The number of devices; their indexes are below it.
     pub n_devices: u32,
 }
 
-/// All devices of a node, as far as they answered.
+/// All devices of a node that have answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
-    /// Who answers, for people.
+    /// The driver, for display.
     pub driver: String,
-    /// In the driver's order, MIG instances behind all others; one that answered before and does
-    /// not now is here as it was, with its health saying so. Nobody's processes are not filled in.
+    /// In the driver's order, MIG instances last. A device that answered before and does not now is
+    /// listed with its old description and its present health. Unmanaged processes are not filled
+    /// in.
     pub devices: Vec<Device>,
-    /// Those that never answered.
+    /// Devices that have never answered.
     pub silent: Vec<Silent>,
 }
 
-/// A device of which nothing is known but its place.
+/// A device that has never answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Silent {
     /// The driver's index.
     pub index: u32,
-    /// What became of the question, for people.
+    /// Why there was no answer, for display.
     pub why: String,
 }
 
 /// A compute process as the source lists it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RawProcess {
-    /// Its process id on the node.
+    /// Its process ID on the node.
     pub pid: u32,
-    /// Memory it uses on the device, where the source can tell.
+    /// Its memory on the device, if the source can tell.
     pub memory: Option<Bytes>,
-    /// Its owner, where the source knows better than `/proc`.
+    /// Its owner, if the source knows better than `/proc`.
     pub user: Option<String>,
-    /// Its program, where the source knows better than `/proc`.
+    /// Its program, if the source knows better than `/proc`.
     pub name: Option<String>,
 }
 
@@ -130,15 +129,15 @@ pub enum SourceError {
     /// The driver refuses all work on the device until it is reset.
     #[error("the driver says that the device must be reset before it can be used again")]
     NeedsReset,
-    /// Nobody described a device of that name.
+    /// No device with this UUID was described.
     #[error("there is no device {0}")]
     NoDevice(DeviceUuid),
-    /// A call failed in a way that says nothing of the device's state.
+    /// A call failed in a way that says nothing about the device's state.
     #[error("{call} failed: {why}")]
     Call {
-        /// What was called.
+        /// The call.
         call: &'static str,
-        /// What came back.
+        /// The error.
         why: String,
     },
     /// The control file of simulated devices can't be used.
@@ -147,16 +146,16 @@ pub enum SourceError {
     /// There was no answer in time.
     #[error("the driver did not answer a question about {asked}")]
     Hung {
-        /// What was asked.
+        /// The question.
         asked: &'static str,
     },
-    /// The thread that asks could not be started.
+    /// The polling thread could not be started.
     #[error("can't start a thread to ask the driver: {0}")]
     Thread(String),
 }
 
 impl SourceError {
-    /// What the error says about the device's health.
+    /// The device's health that follows from the error.
     #[must_use]
     pub fn health(&self) -> DeviceHealth {
         match self {

@@ -1,4 +1,4 @@
-//! What is wrong in a file that people write, said so that they can mend it.
+//! Errors in files that users write, with position and hint.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(crate) fn toml_problem(file: &Path, text: &str, error: &toml::de::Error) -> 
     format!("{place}: {}", what(error.message()))
 }
 
-/// Where in a file that byte stands: `devices.toml:3:1`.
+/// The position of a byte in a file: `devices.toml:3:1`.
 pub(crate) fn place(file: &Path, text: &str, at: usize) -> String {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -21,7 +21,7 @@ pub(crate) fn place(file: &Path, text: &str, at: usize) -> String {
     format!("{}:{line}:{column}", file.display())
 }
 
-/// Puts the parser's words about an unknown key into ours, with the nearest key that is known.
+/// Rewords the parser's message about an unknown key, with the nearest known key.
 fn what(message: &str) -> String {
     match unknown_name(message) {
         Some((unknown, known)) => {

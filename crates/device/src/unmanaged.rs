@@ -1,5 +1,5 @@
-//! Which processes on a device are nobody's job, and when a device is clean again. Pure: lists go
-//! in and come out, the caller has the clock.
+//! Finds processes on a device that belong to no job, and decides when the device is clean again.
+//! Pure: the caller provides lists and time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +7,23 @@ use gpool_model::device::DeviceProcess;
 use gpool_model::id::DeviceUuid;
 use gpool_model::unit::{Millis, Timestamp};
 
-/// Whose a process on a device is.
+/// The owner of a process on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belongs {
-    /// To an allocation that has this device.
+    /// A task that has this device.
     Here,
-    /// To an allocation of ours that does not have this device.
+    /// A task that does not have this device.
     Elsewhere,
-    /// To nothing that gpool started.
+    /// None: gpool did not start it.
     Nobody,
 }
 
-/// Processes that a site does not count as use of a device: a display server, a monitor.
+/// Processes that a site does not count as use of a device: a display server, a monitoring tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ignore {
-    /// By the program's name, whole.
+    /// By program name; the whole name must match.
     pub names: BTreeSet<String>,
-    /// By process id.
+    /// By process ID.
     pub pids: BTreeSet<u32>,
 }
 
@@ -34,16 +34,16 @@ impl Ignore {
     }
 }
 
-/// The processes of one device that are not where they should be.
+/// The unexpected processes of one device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sorted {
     /// Not started by gpool, and not ignored.
     pub unmanaged: Vec<DeviceProcess>,
-    /// Started by gpool, on a device that it was not given.
+    /// Started by gpool, on a device that their task was not given.
     pub strays: Vec<DeviceProcess>,
 }
 
-/// Tells the processes of one device apart. Order is kept.
+/// Sorts the processes of one device by owner. Keeps the order.
 #[must_use]
 pub fn sort_processes(
     processes: &[DeviceProcess],
@@ -62,8 +62,8 @@ pub fn sort_processes(
     sorted
 }
 
-/// Keeps a device in unmanaged use until it was clean for a while, so that a program that starts
-/// one process after the other does not meet a job in between.
+/// Keeps a device in unmanaged use until it was clean for a while. Otherwise a job could start
+/// between two processes of a program that starts one after the other.
 #[derive(Debug, Clone)]
 pub struct UnmanagedGrace {
     grace: Millis,
@@ -73,22 +73,22 @@ pub struct UnmanagedGrace {
 #[derive(Debug, Clone)]
 struct Last {
     processes: Vec<DeviceProcess>,
-    /// The first of the looks that found nothing, if the last one did.
+    /// The first poll that found the device clean, if the last one did.
     clean_since: Option<Timestamp>,
 }
 
 impl UnmanagedGrace {
-    /// How long a device must be clean by default.
+    /// The default time that a device must be clean.
     pub const DEFAULT: Millis = Millis::from_secs(5);
 
-    /// Nothing is in unmanaged use until somebody says so.
+    /// Every device is clean at first.
     #[must_use]
     pub fn new(grace: Millis) -> Self {
         Self { grace, devices: BTreeMap::new() }
     }
 
-    /// Takes a look's result and says which processes the device is to be shown with: those found;
-    /// if none, those found last, until the device was clean for the whole grace.
+    /// Takes the result of a poll and returns the processes to report: those found; if none, the
+    /// last ones found, until the device was clean for the grace period.
     pub fn observe(
         &mut self,
         device: &DeviceUuid,
@@ -99,7 +99,7 @@ impl UnmanagedGrace {
             let last = Last { processes: found, clean_since: None };
             self.devices.insert(device.clone(), last);
         } else if let Some(last) = self.devices.get_mut(device) {
-            // A clock that was set back must not keep a clean device until it has caught up.
+            // If the clock was set back, a clean device must not wait until it has caught up.
             let since = last.clean_since.filter(|since| *since <= now).unwrap_or(now);
             last.clean_since = Some(since);
             if now.since(since) >= self.grace {
@@ -109,7 +109,7 @@ impl UnmanagedGrace {
         self.unmanaged(device)
     }
 
-    /// The processes that a device was last shown with; none if it is clean.
+    /// The processes that were last reported; none if the device is clean.
     #[must_use]
     pub fn unmanaged(&self, device: &DeviceUuid) -> &[DeviceProcess] {
         self.devices.get(device).map_or(&[], |last| &last.processes)
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_ours_strays_or_unmanaged() {
+    fn processes_are_expected_strays_or_unmanaged() {
         let all = [process(1, "ours"), process(2, "ours"), process(3, "python")];
         let belongs = |pid| match pid {
             1 => Belongs::Here,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn ignoring_takes_whole_names_and_pids_and_never_hides_a_stray() {
+    fn ignoring_matches_whole_names_and_pids_and_never_hides_a_stray() {
         let all =
             [process(1, "Xorg"), process(2, "Xorg2"), process(3, "python"), process(4, "Xorg")];
         let belongs = |pid| if pid == 4 { Belongs::Elsewhere } else { Belongs::Nobody };
@@ -161,12 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn a_device_returns_after_it_was_clean_for_the_grace() {
+    fn a_device_is_clean_after_the_grace_period() {
         let mut grace = UnmanagedGrace::default();
         let gpu = DeviceUuid::new("GPU-a");
         assert!(grace.observe(&gpu, vec![], at(0)).is_empty(), "clean from the start is clean");
         assert_eq!(grace.observe(&gpu, vec![process(3, "python")], at(1)).len(), 1);
-        assert_eq!(grace.observe(&gpu, vec![], at(10)).len(), 1, "the first clean look");
+        assert_eq!(grace.observe(&gpu, vec![], at(10)).len(), 1, "the first clean poll");
         assert_eq!(grace.observe(&gpu, vec![], at(14)).len(), 1);
         assert_eq!(grace.observe(&gpu, vec![process(4, "sh")], at(14))[0].pid, 4);
         assert_eq!(grace.observe(&gpu, vec![], at(15)).len(), 1, "the grace starts anew");

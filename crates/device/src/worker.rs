@@ -1,5 +1,5 @@
-//! A thread that makes calls which may never return. One that hangs is left alone: nothing new is
-//! asked of it until it has answered, so there are never more threads than devices.
+//! A thread that makes calls which may never return. A hung thread gets no new call until it has
+//! answered, so there are never more threads than devices.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,23 +10,23 @@ use crate::source::SourceError;
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// One thread, doing one call at a time.
+/// A thread that makes one call at a time.
 pub(crate) struct Worker {
     name: String,
     calls: Option<Sender<Call>>,
-    /// True while a call is under way, whether anybody still waits for it or not.
+    /// True while a call is under way, whether or not its result is still awaited.
     busy: Arc<AtomicBool>,
-    /// What it was last asked.
+    /// The subject of the last call.
     asked: &'static str,
 }
 
-/// An answer that is due.
+/// A pending answer.
 pub(crate) struct Answer<T> {
     asked: &'static str,
     outcome: Result<Receiver<T>, SourceError>,
 }
 
-/// Ends a call's being under way, even by a panic.
+/// Marks the worker idle when a call ends, even by a panic.
 struct Idle(Arc<AtomicBool>);
 
 impl Drop for Idle {
@@ -36,12 +36,12 @@ impl Drop for Idle {
 }
 
 impl Worker {
-    /// A worker whose thread starts with its first call.
+    /// A worker; its thread starts with the first call.
     pub(crate) fn new(name: String) -> Self {
         Self { name, calls: None, busy: Arc::default(), asked: "" }
     }
 
-    /// Starts a call, unless the one before still hangs: then the answer is that, at once.
+    /// Starts a call. If the last one still hangs, the answer says so at once.
     pub(crate) fn ask<T: Send + 'static>(
         &mut self,
         asked: &'static str,
@@ -55,9 +55,9 @@ impl Worker {
         let (answer, outcome) = channel();
         let call = Box::new(move || {
             let result = call();
-            // Idle before the answer is out: whoever has it may ask again.
+            // Idle before the answer is sent, so that its receiver can make the next call.
             drop(idle);
-            // Nobody waits for an answer that comes too late.
+            // A late answer has no receiver.
             let _ = answer.send(result);
         });
         Answer { asked, outcome: self.send(call).map(|()| outcome) }
@@ -67,7 +67,7 @@ impl Worker {
         let call = match &self.calls {
             Some(calls) => match calls.send(call) {
                 Ok(()) => return Ok(()),
-                // The thread ended by a panic of an earlier call; the next one takes its place.
+                // The thread ended by a panic of an earlier call; start a new one.
                 Err(unsent) => unsent.0,
             },
             None => call,
@@ -77,7 +77,7 @@ impl Worker {
             .name(self.name.clone())
             .spawn(move || todo.into_iter().for_each(|call| call()))
             .map_err(|error| SourceError::Thread(error.to_string()))?;
-        // The thread has just been started and waits for its first call.
+        // The new thread waits for its first call.
         let _ = calls.send(call);
         self.calls = Some(calls);
         Ok(())
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hung_call_is_not_waited_for_twice_and_recovers() {
+    fn a_hung_call_is_awaited_only_once_and_recovers() {
         let mut worker = Worker::new("test".into());
         let (release, gate) = channel::<()>();
         let hung = worker.ask("a", move || gate.recv());
@@ -114,19 +114,19 @@ mod tests {
         release.send(()).unwrap();
         let give_up = soon();
         while worker.ask("c", || 2).wait(soon()) != Ok(2) {
-            assert!(Instant::now() < give_up, "the worker never came back");
+            assert!(Instant::now() < give_up, "the worker did not recover");
             std::thread::yield_now();
         }
     }
 
     #[test]
-    fn a_panic_costs_one_answer_and_not_the_worker() {
+    fn a_panic_loses_one_answer_and_not_the_worker() {
         let mut worker = Worker::new("test".into());
         let lost = worker.ask("a", || -> u32 { panic!("expected in this test") }).wait(soon());
         assert_eq!(lost, Err(SourceError::Hung { asked: "a" }));
         let give_up = soon();
         while worker.ask("b", || 3).wait(soon()) != Ok(3) {
-            assert!(Instant::now() < give_up, "the worker never came back");
+            assert!(Instant::now() < give_up, "the worker did not recover");
             std::thread::yield_now();
         }
     }

@@ -1,5 +1,5 @@
-//! The path through the driver's library, against a stub of it: the real loading, symbols and
-//! structures, and devices that fail in every way that a file can say.
+//! The NVML path against a stub library: real loading, symbols and structures, with devices that
+//! fail in every way that a state file can describe.
 
 #![allow(clippy::unwrap_used, missing_docs)] // A test may end by a panic, and has no readers.
 
@@ -15,9 +15,9 @@ use gpool_model::unit::{Bytes, Timestamp};
 use gpool_stub_nvml::{Device, Event, Instance, Process, STATE_FILE, State, install};
 use tempfile::TempDir;
 
-/// Enough for anything that answers at all.
+/// Long enough for every answer.
 const LONG: Duration = Duration::from_secs(60);
-/// What is waited for a device that hangs; the others must answer within it on a busy machine.
+/// The timeout for a hung device; the others must answer within it on a busy machine.
 const SHORT: Duration = Duration::from_secs(1);
 
 /// A driver with its state, and a monitor that uses it.
@@ -84,7 +84,7 @@ fn full(ix: u32) -> Device {
     }
 }
 
-/// An old small one that supports nothing that it need not.
+/// An old, small device that supports only the required calls.
 fn bare(ix: u32) -> Device {
     Device {
         uuid: format!("GPU-{ix}"),
@@ -99,7 +99,7 @@ fn is_unknown(health: &DeviceHealth) -> bool {
 }
 
 #[test]
-fn an_inventory_has_what_the_driver_says_in_its_order() {
+fn an_inventory_lists_the_drivers_devices_in_its_order() {
     let mut machine = Machine::new(vec![full(1), full(0)]);
     let inventory = machine.inventory();
     assert_eq!(inventory.driver, "NVIDIA 580.95.05");
@@ -116,7 +116,7 @@ fn an_inventory_has_what_the_driver_says_in_its_order() {
 }
 
 #[test]
-fn what_a_device_does_not_support_is_absent_and_no_fault() {
+fn unsupported_values_are_absent_and_no_fault() {
     let mut machine = Machine::new(vec![bare(0)]);
     let inventory = machine.inventory();
     let device = &inventory.devices[0];
@@ -124,7 +124,7 @@ fn what_a_device_does_not_support_is_absent_and_no_fault() {
     assert!(device.links.is_empty());
     let seen = machine.look(0, Wanted::ALL);
     assert_eq!(seen.health, DeviceHealth::Healthy);
-    assert_eq!(seen.processes, None, "it can't be told, which is not nobody");
+    assert_eq!(seen.processes, None, "the list is unknown, not empty");
     let expected = DeviceSample {
         memory_used: Some(Bytes::ZERO),
         memory_free: Some(Bytes::from_gib(2)),
@@ -134,14 +134,14 @@ fn what_a_device_does_not_support_is_absent_and_no_fault() {
 }
 
 #[test]
-fn a_device_without_memory_of_its_own_has_the_hosts() {
+fn a_device_without_its_own_memory_reports_the_hosts() {
     let mut machine = Machine::new(vec![Device { memory: None, ..bare(0) }]);
     assert!(machine.inventory().devices[0].memory > Bytes::ZERO);
     assert_eq!(machine.look(0, Wanted::ALL).sample, DeviceSample::default());
 }
 
 #[test]
-fn a_driver_that_answers_in_words_we_do_not_know_is_unknown_and_not_an_error() {
+fn unknown_answers_of_a_driver_are_absent_and_not_errors() {
     let mut strange = full(0);
     strange.topology = BTreeMap::from([(1, 77)]);
     for symbol in ["nvmlDeviceGetMigMode", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetNvLinkState"] {
@@ -158,7 +158,7 @@ fn a_driver_that_answers_in_words_we_do_not_know_is_unknown_and_not_an_error() {
 #[test]
 fn links_are_the_nearest_way_between_two_devices() {
     let mut devices: Vec<_> = (0..4).map(full).collect();
-    // 0 and 1 by three direct NVLinks, one more leads elsewhere; 2 and 3 through switches.
+    // 0 and 1 by three direct NVLinks, with one more link elsewhere; 2 and 3 through switches.
     let bus = |ix: usize, n: usize| vec![devices[ix].bus.to_lowercase(); n];
     let direct = [bus(1, 3), vec!["00000000:99:00.0".into()]].concat();
     let back = bus(0, 3);
@@ -182,14 +182,14 @@ fn links_are_the_nearest_way_between_two_devices() {
     assert_eq!(link(3, 2), Some(Link::NvLink(2)));
     assert_eq!(link(0, 2), Some(Link::HostBridge), "links that end elsewhere do not count");
     assert_eq!(link(1, 2), Some(Link::Numa));
-    assert_eq!(link(0, 3), None, "across sockets is what is not said");
+    assert_eq!(link(0, 3), None, "a link across sockets is not listed");
 }
 
 fn part(uuid: &str, memory_mb: u64, slices: u32) -> Instance {
     Instance { uuid: uuid.into(), memory_mb, slices, ..Instance::default() }
 }
 
-/// One that is divided, the first of its instances with the driver's own name.
+/// A divided device; its first instance has the driver's own name.
 fn divided(ix: u32) -> Device {
     let large = part(&format!("MIG-{ix}b"), 40_192, 3);
     let name = Some("NVIDIA H100 80GB HBM3 MIG 3g.40gb".to_owned());
@@ -207,7 +207,7 @@ fn mig_instances_are_devices_behind_all_others() {
     assert_eq!(listed[..2], [(0, "GPU-0"), (1, "GPU-1")]);
     assert_eq!(listed[2..], instances);
     assert_eq!(devices[4].model, "NVIDIA H100 80GB HBM3 MIG 3g.40gb");
-    assert_eq!(devices[5].model, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "made of its size");
+    assert_eq!(devices[5].model, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "derived from its size");
     assert_eq!(devices[5].memory, Bytes::from_mib(9_856));
     assert_eq!((devices[4].counts_as().get(), devices[5].counts_as().get()), (490, 142));
     assert_eq!((devices[5].minor, devices[5].mig), (Some(1), None), "that of its device");
@@ -215,7 +215,7 @@ fn mig_instances_are_devices_behind_all_others() {
 }
 
 #[test]
-fn processes_on_instances_are_those_of_no_other() {
+fn processes_belong_to_their_instance_only() {
     let process = |pid| Process { pid, memory: Some(1 << 30) };
     let mut device = divided(0);
     device.instances[0].processes = vec![process(10)];
@@ -231,7 +231,7 @@ fn processes_on_instances_are_those_of_no_other() {
 }
 
 #[test]
-fn an_instance_is_as_healthy_as_its_device_and_gone_when_it_is_divided_anew() {
+fn an_instance_has_its_devices_health_and_is_gone_after_a_new_division() {
     let mut machine = Machine::new(vec![divided(0)]);
     let first = machine.inventory().devices;
     machine.edit(|state| state.devices[0].events = Some(vec![Event { kind: 8, data: 79 }]));
@@ -263,11 +263,11 @@ fn a_sample_has_memory_utilisation_temperature_and_power() {
     machine.edit(|state| state.devices[0].utilization = Some(90));
     let later = machine.look(0, wanted).sample;
     assert_eq!(later.utilization_percent, Some(90));
-    assert_eq!(later.power_mw, Some(250_000), "what is asked rarely is remembered");
+    assert_eq!(later.power_mw, Some(250_000), "rarely polled values are remembered");
 }
 
 #[test]
-fn processes_come_from_both_lists_once_with_owner_program_and_first_sight() {
+fn processes_of_both_lists_are_merged_with_owner_program_and_first_sight() {
     let me = std::process::id();
     let mut device = full(0);
     let process = |pid, memory| Process { pid, memory };
@@ -299,9 +299,9 @@ fn a_list_of_processes_that_fails_is_not_an_empty_one() {
     assert_eq!(seen.processes, None);
     assert!(is_unknown(&seen.health), "{seen:?}");
     let usage = machine.look(0, Wanted { usage: true, ..Wanted::default() });
-    assert!(is_unknown(&usage.health), "another answer does not make up for it");
+    assert!(is_unknown(&usage.health), "another answer does not clear the error");
     machine.edit(|state| state.devices[0].errors.clear());
-    assert_eq!(machine.health(0), DeviceHealth::Healthy, "what failed is asked again by itself");
+    assert_eq!(machine.health(0), DeviceHealth::Healthy, "failed questions are repeated");
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn a_device_that_falls_off_the_bus_is_lost_and_others_are_not() {
 }
 
 #[test]
-fn a_device_that_was_never_seen_alive_is_silent_and_hides_no_other() {
+fn a_device_that_never_answered_is_silent_and_hides_no_other() {
     let mut machine = Machine::new(vec![Device { lost: true, ..full(0) }, full(1)]);
     let inventory = machine.inventory();
     assert_eq!(inventory.devices.len(), 1);
@@ -355,13 +355,13 @@ fn faults_of_the_device_make_it_unhealthy_and_faults_of_programs_do_not() {
         state.devices[2].events.as_mut().unwrap().push(Event { kind: XID, data: 48 })
     });
     assert_eq!(why(machine.health(2)), "Xid 48");
-    assert_eq!(why(machine.health(3)), "Xid 79", "it stays: only a reset mends it");
+    assert_eq!(why(machine.health(3)), "Xid 79", "it stays until a reset");
     machine.edit(|state| state.devices[1].remap_pending = Some(false));
     assert_eq!(machine.health(1), DeviceHealth::Healthy);
 }
 
 #[test]
-fn events_are_heard_from_drivers_that_know_only_some_kinds_or_none() {
+fn drivers_may_know_only_some_kinds_of_events_or_none() {
     const XID: u64 = 8;
     let xid_only = Device { event_kinds: Some(XID), ..full(0) };
     let without = Device { event_kinds: Some(0), ..full(1) };
@@ -373,11 +373,11 @@ fn events_are_heard_from_drivers_that_know_only_some_kinds_or_none() {
         }
     });
     assert_eq!(machine.health(0), DeviceHealth::Unhealthy { why: "Xid 79".into() });
-    assert_eq!(machine.health(1), DeviceHealth::Healthy, "it can't be heard, which is no fault");
+    assert_eq!(machine.health(1), DeviceHealth::Healthy, "a device without events is healthy");
 }
 
 #[test]
-fn newer_kinds_of_events_condemn_a_device_too() {
+fn newer_kinds_of_events_make_a_device_unhealthy_too() {
     const UNAVAILABLE: u64 = 0x4000;
     let mut machine = Machine::new(vec![full(0)]);
     machine.inventory();
@@ -403,7 +403,7 @@ fn a_hung_device_is_unknown_in_time_while_others_answer_and_recovers() {
         assert_eq!(seen[&uuids[ix]].health, DeviceHealth::Healthy, "{ix}");
         assert_eq!(seen[&uuids[ix]].processes, Some(vec![]));
     }
-    // Asked again it costs no time, however long is allowed; an inventory is not held up either.
+    // A second poll returns at once, even with a long timeout; an inventory is not delayed either.
     assert!(is_unknown(&machine.look(1, Wanted::ALL).health));
     let inventory = machine.inventory();
     assert_eq!(inventory.devices.len(), 3);
@@ -412,7 +412,7 @@ fn a_hung_device_is_unknown_in_time_while_others_answer_and_recovers() {
     machine.edit(|state| state.devices[1].hang.clear());
     let give_up = Instant::now() + LONG;
     while is_unknown(&machine.look(1, Wanted::PROCESSES).health) {
-        assert!(Instant::now() < give_up, "it never came back");
+        assert!(Instant::now() < give_up, "the device did not recover");
         std::thread::yield_now();
     }
     assert_eq!(machine.look(1, Wanted::ALL).health, DeviceHealth::Healthy);
@@ -423,7 +423,7 @@ fn a_device_that_hangs_in_the_first_inventory_hides_no_other() {
     let mut hung = full(0);
     hung.hang.insert("nvmlDeviceGetHandleByIndex_v2".into());
     let mut machine = Machine::new(vec![hung, full(1)]);
-    // Each step has a third of it.
+    // Each step has a third of the timeout.
     let inventory = machine.monitor.inventory(SHORT * 6).unwrap();
     assert_eq!(inventory.devices.iter().map(|it| it.index).collect::<Vec<_>>(), [1]);
     assert_eq!(inventory.silent[0].index, 0);
@@ -431,7 +431,7 @@ fn a_device_that_hangs_in_the_first_inventory_hides_no_other() {
     machine.edit(|state| state.devices[0].hang.clear());
     let give_up = Instant::now() + LONG;
     while machine.inventory().devices.len() < 2 {
-        assert!(Instant::now() < give_up, "it never came back");
+        assert!(Instant::now() < give_up, "the device did not recover");
         std::thread::yield_now();
     }
 }
@@ -442,14 +442,14 @@ fn no_library_and_no_driver_are_normal_and_say_why() {
     let nowhere: PathBuf = folder.path().join("libnvidia-ml.so.1");
     let nothing = NvmlSource::open(nowhere.as_os_str(), LONG).err().unwrap();
     assert!(nothing.to_string().contains("libnvidia-ml.so.1"), "{nothing}");
-    // A library without a state file is one without a driver.
+    // A library without a state file acts like one without a driver.
     let library = install(folder.path()).unwrap();
     let nothing = NvmlSource::open(library.as_os_str(), LONG).err().unwrap();
     assert!(nothing.to_string().contains("driver is not loaded"), "{nothing}");
 }
 
 #[test]
-fn a_driver_that_hangs_at_its_start_is_not_waited_for() {
+fn a_driver_that_hangs_at_its_start_times_out() {
     let folder = tempfile::tempdir().unwrap();
     let library = install(folder.path()).unwrap();
     let mut state = State { hang: BTreeSet::from(["nvmlInit_v2".into()]), ..State::default() };

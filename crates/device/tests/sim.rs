@@ -1,5 +1,5 @@
-//! Simulated devices through the monitor: what users write, and a control file that is edited while
-//! all runs.
+//! Simulated devices through the monitor: the text form, and a control file that is edited while
+//! the monitor runs.
 
 #![allow(clippy::unwrap_used, missing_docs)] // A test may end by a panic, and has no readers.
 
@@ -16,9 +16,9 @@ use gpool_model::id::NodeName;
 use gpool_model::unit::{Bytes, Timestamp};
 use tempfile::TempDir;
 
-/// Enough for anything that answers at all.
+/// Long enough for every answer.
 const LONG: Duration = Duration::from_secs(60);
-/// What is waited for a device that hangs.
+/// The timeout for a hung device.
 const SHORT: Duration = Duration::from_millis(200);
 
 fn open(argument: &DevicesArg, node: &str, control: &Path) -> Monitor {
@@ -64,7 +64,7 @@ fn refusal(words: &str) -> String {
 }
 
 #[test]
-fn words_make_devices_that_answer_to_requests() {
+fn text_makes_devices_that_match_requests() {
     let mut machine = Machine::new("sim:4xA100-40G,2xH100-80G");
     let devices = machine.inventory().devices;
     assert_eq!(devices.iter().map(|it| it.index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
@@ -96,7 +96,7 @@ fn uuids_are_the_same_at_each_start_and_differ_between_nodes() {
 }
 
 #[test]
-fn bad_words_are_refused_with_what_to_write_instead() {
+fn bad_text_is_refused_with_a_correct_example() {
     for words in [
         "sim:",
         "sim:8",
@@ -178,7 +178,7 @@ fn a_bad_file_is_refused_with_its_place_and_the_nearest_word() {
 }
 
 #[test]
-fn none_is_nothing_with_a_reason() {
+fn none_opens_no_source_and_says_why() {
     let opened = NodeDevices::None.open(&NodeName::new("n"), Path::new("c"));
     assert!(matches!(opened, Opened::Nothing { why } if why.contains("none")));
 }
@@ -188,7 +188,7 @@ fn nodes(asked: &str) -> NodesArg {
 }
 
 #[test]
-fn several_nodes_alike_are_numbered_and_one_is_what_it_is_called() {
+fn several_equal_nodes_are_numbered_and_a_single_one_is_not() {
     let several = nodes("3x(sim:2xH100-80G,1xT4-16G)");
     let names: Vec<&str> = several.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!((names, several.are_named), (vec!["lab-1", "lab-2", "lab-3"], false));
@@ -212,7 +212,7 @@ fn several_nodes_alike_are_numbered_and_one_is_what_it_is_called() {
 }
 
 #[test]
-fn a_file_names_nodes_with_what_each_has() {
+fn a_file_describes_nodes_with_their_devices() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nodes.toml");
     let text = "[[node]]\nname = \"a\"\ncpus = 3\nmemory = \"5G\"\n\
@@ -266,7 +266,7 @@ fn a_bad_file_of_nodes_is_refused_with_its_place() {
 }
 
 #[test]
-fn processes_and_memory_come_and_go_with_the_file() {
+fn processes_and_memory_follow_the_file() {
     let mut machine = Machine::new("sim:2xH100-80G");
     assert_eq!(machine.look(0).processes, Some(vec![]));
     let process = SimProcess {
@@ -285,7 +285,7 @@ fn processes_and_memory_come_and_go_with_the_file() {
     let found = &seen.processes.unwrap()[0];
     assert_eq!((found.pid, found.seen_since), (process.pid, Timestamp::new(3)));
     assert_eq!((&found.user, &found.name), (&process.user, &process.name));
-    assert_eq!(machine.look(1).processes, Some(vec![]), "the other device is not concerned");
+    assert_eq!(machine.look(1).processes, Some(vec![]), "the other device is unaffected");
     machine.control.remove_process(0, process.pid).unwrap();
     machine.control.use_memory(0, Bytes::ZERO).unwrap();
     let seen = machine.look(0);
@@ -293,7 +293,7 @@ fn processes_and_memory_come_and_go_with_the_file() {
 }
 
 #[test]
-fn devices_break_and_heal_with_the_file() {
+fn device_health_follows_the_file() {
     let mut machine = Machine::new("sim:2xH100-80G");
     machine.control.break_device(0, Breakage::Unhealthy, Some("Xid 79")).unwrap();
     machine.control.break_device(1, Breakage::Lost, None).unwrap();
@@ -307,7 +307,7 @@ fn devices_break_and_heal_with_the_file() {
 }
 
 #[test]
-fn a_hang_makes_one_device_unknown_until_the_file_lets_go() {
+fn a_hang_makes_one_device_unknown_until_the_file_ends_it() {
     let mut machine = Machine::new("sim:2xH100-80G");
     let uuids: Vec<_> = machine.inventory().devices.into_iter().map(|it| it.uuid).collect();
     machine.control.hang(0, Query::Processes).unwrap();
@@ -317,12 +317,12 @@ fn a_hang_makes_one_device_unknown_until_the_file_lets_go() {
     let usage = Wanted { usage: true, ..Wanted::default() };
     assert_eq!(look(0, usage, LONG), DeviceHealth::Healthy, "that question does not hang");
     assert!(matches!(look(0, Wanted::ALL, SHORT), DeviceHealth::Unknown { .. }));
-    assert!(matches!(look(0, usage, LONG), DeviceHealth::Unknown { .. }), "it owes an answer");
+    assert!(matches!(look(0, usage, LONG), DeviceHealth::Unknown { .. }), "an answer is missing");
     assert_eq!(look(1, Wanted::ALL, LONG), DeviceHealth::Healthy);
     machine.control.unhang(0).unwrap();
     let give_up = Instant::now() + LONG;
     while look(0, Wanted::ALL, LONG) != DeviceHealth::Healthy {
-        assert!(Instant::now() < give_up, "it never came back");
+        assert!(Instant::now() < give_up, "the device did not recover");
         std::thread::yield_now();
     }
 }
@@ -360,23 +360,23 @@ fn a_monitor_may_live_on_any_thread() {
 }
 
 #[test]
-fn a_file_written_by_hand_says_all_that_an_edit_can() {
+fn a_file_written_by_hand_can_set_all_values() {
     let mut machine = Machine::new("sim:1xH100-80G");
     let text = "[device.0] # a comment\nmemory_used = \"1536M\"\nutilization_percent = 400\n\
                 temperature_c = 61\npower_mw = 300000\nprocess = [{ pid = 1 }]\n";
     std::fs::write(machine.file(), text).unwrap();
     let seen = machine.look(0);
     assert_eq!(seen.sample.memory_used, Some(Bytes::from_mib(1536)));
-    assert_eq!(seen.sample.utilization_percent, Some(100), "no more than all");
+    assert_eq!(seen.sample.utilization_percent, Some(100), "at most 100");
     assert_eq!((seen.sample.temperature_c, seen.sample.power_mw), (Some(61), Some(300_000)));
     assert!(seen.processes.unwrap()[0].name.is_some(), "a process that exists is looked up");
     machine.control.remove_process(0, 1).unwrap();
     let text = std::fs::read_to_string(machine.file()).unwrap();
-    assert!(text.contains("memory_used = \"1536M\""), "what is not edited stays: {text}");
+    assert!(text.contains("memory_used = \"1536M\""), "other values stay: {text}");
 }
 
 #[test]
-fn edits_by_many_at_once_are_all_kept() {
+fn concurrent_edits_are_all_kept() {
     let mut machine = Machine::new("sim:1xH100-80G");
     std::thread::scope(|scope| {
         for writer in 0..8u32 {

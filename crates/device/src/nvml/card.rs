@@ -1,4 +1,4 @@
-//! One device of the driver: its handle, what never changes about it, and its faults so far.
+//! One device of the driver: its handle, its fixed properties, and its faults so far.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,15 +16,15 @@ use super::links::{NvLinks, bus_key};
 use super::{failure, needed, supported};
 use crate::source::SourceError;
 
-/// What stands for a device between calls.
+/// The state of a device between calls.
 pub(super) struct Card {
     pub(super) nvml: &'static Nvml,
     pub(super) device: nvml_wrapper::Device<'static>,
     pub(super) pci_bus: String,
     pub(super) nv_links: NvLinks,
-    /// Held during a call that reads events.
+    /// Locked during a call that reads events.
     faults: Mutex<Faults>,
-    /// What it is cut from, if it is a MIG instance: that is asked for faults.
+    /// The device that a MIG instance is part of; its faults are the parent's.
     parent: Option<Arc<Self>>,
 }
 
@@ -51,7 +51,7 @@ impl Card {
         }
     }
 
-    /// What the device is, without its instances.
+    /// The device's description, without its instances.
     pub(super) fn describe(&self, index: u32, uuid: DeviceUuid) -> Result<Device, SourceError> {
         let health = match self.health() {
             Ok(health) => health,
@@ -80,7 +80,7 @@ impl Card {
         })
     }
 
-    /// A device without memory of its own uses the host's.
+    /// The device's memory, or the host's if it has none of its own.
     fn memory(&self) -> Result<Bytes, SourceError> {
         let call = "nvmlDeviceGetMemoryInfo_v2";
         match self.device.memory_info() {
@@ -99,17 +99,17 @@ impl Card {
         Ok(mode.map(|mode| Mig { enabled: mode.current == ENABLED }))
     }
 
-    /// Whether it is an instance of that.
+    /// Whether it is a MIG instance of this device.
     pub(super) fn is_of(&self, other: &Arc<Self>) -> bool {
         self.parent.as_ref().is_some_and(|parent| Arc::ptr_eq(parent, other))
     }
 
-    /// Whether it is used through its instances alone.
+    /// Whether it is used through its instances only.
     pub(super) fn is_divided(&self) -> Result<bool, SourceError> {
         Ok(self.mig()?.is_some_and(|mig| mig.enabled))
     }
 
-    /// The MIG instances of a device that was described so.
+    /// The MIG instances of a described device.
     pub(super) fn instances(
         card: &Arc<Self>,
         device: &Device,
@@ -120,10 +120,10 @@ impl Card {
             false => 0,
         };
         for place in 0..n_places {
-            // Places of instances that do not exist are not found.
+            // A place without an instance is not found.
             let Some(part) = supported(card.device.mig_device_by_index(place))? else { continue };
             let (uuid, attributes) = (supported(part.uuid())?, supported(part.attributes())?);
-            // What has neither a name nor a size can't be given out.
+            // An instance without UUID or size can't be allocated.
             let (Some(uuid), Some(attributes)) = (uuid, attributes) else { continue };
             let memory = Bytes::new(attributes.memory_size_mb.saturating_mul(1 << 20));
             let compute_slices = attributes.compute_instance_slice_count;
@@ -147,7 +147,7 @@ impl Card {
         Ok(instances)
     }
 
-    /// What the device reports now or reported since the agent started.
+    /// Faults that the device has reported since the agent started.
     pub(super) fn health(&self) -> Result<DeviceHealth, SourceError> {
         if let Some(parent) = &self.parent {
             return parent.health();
@@ -157,7 +157,7 @@ impl Card {
     }
 }
 
-/// The NUMA node of a device on the bus, as the kernel says; it writes -1 where there is none.
+/// The NUMA node of a device on the bus, from the kernel; the kernel writes -1 if there is none.
 fn numa_of(buses: &Path, bus: &str) -> Option<u32> {
     let text = std::fs::read_to_string(buses.join(bus_key(bus)).join("numa_node")).ok()?;
     text.trim().parse().ok()
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_knows_the_numa_node_by_its_own_form_of_the_bus() {
+    fn the_numa_node_is_found_by_the_kernels_form_of_the_bus() {
         let dir = tempfile::tempdir().unwrap();
         for (bus, node) in [("0000:1b:00.0", "1\n"), ("0000:02:00.0", "-1\n")] {
             std::fs::create_dir(dir.path().join(bus)).unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_shares_the_hosts_memory_has_all_of_it() {
+    fn a_device_that_shares_the_hosts_memory_reports_all_of_it() {
         let meminfo = "MemTotal:       16384 kB\nMemFree:  1 kB\n";
         assert_eq!(host_memory(meminfo), Some(Bytes::from_mib(16)));
         assert_eq!(host_memory(""), None);

@@ -1,5 +1,5 @@
-//! Faults that a device reports: events since the agent started, memory errors, rows that wait to
-//! be replaced. Programs' own faults are not the device's.
+//! Faults that a device reports: events since the agent started, memory errors, and memory rows
+//! that wait for a replacement. Faults of programs do not count.
 
 use gpool_model::device::DeviceHealth;
 use nvml_wrapper::bitmasks::event::EventTypes;
@@ -14,34 +14,34 @@ use nvml_wrapper::{Device, EventSet, Nvml};
 use super::supported;
 use crate::source::SourceError;
 
-/// Xids that a program causes: its own faulty access, its end, its time-out.
+/// Xids that a program causes: an invalid access, its end, a timeout.
 ///
 /// Source: the list that NVIDIA's Kubernetes device plugin skips, and the Xid catalogue.
 const XIDS_OF_PROGRAMS: [u64; 6] = [13, 31, 43, 45, 68, 109];
 
 /// `nvmlEventTypeFatalPoisonError` and `nvmlEventTypeGpuUnavailableError`, which the wrapper does
-/// not name and old drivers do not know.
+/// not define and old drivers do not know.
 const NEWER_EVENTS: u64 = 0x2000 | 0x4000;
 
-/// The most events that are read at once; more are read the next time.
+/// The most events that one call reads; the next call reads the rest.
 const EVENTS_AT_ONCE: u32 = 32;
 
-/// What a device has reported.
+/// The faults of a device.
 pub(super) struct Faults {
-    /// Absent where the device or driver has no events.
+    /// Absent if the device or driver has no events.
     events: Option<EventSet<'static>>,
-    /// The first event that condemns the device; it stays, since only a reset mends it, and that
-    /// needs the agent to let go of the device.
+    /// The first event that makes the device unhealthy. It stays, since only a reset clears it, and
+    /// a reset requires that the agent lets go of the device.
     condemned: Option<String>,
 }
 
 impl Faults {
-    /// Those of a device of which another hears.
+    /// For a MIG instance: its parent's events are read instead.
     pub(super) fn unheard() -> Self {
         Self { events: None, condemned: None }
     }
 
-    /// Begins to listen.
+    /// Registers for the device's events.
     pub(super) fn watch(
         nvml: &'static Nvml,
         device: &Device<'static>,
@@ -61,9 +61,9 @@ impl Faults {
         Ok(Self { events, condemned: None })
     }
 
-    /// What the device's health is now.
+    /// Reads the device's health.
     pub(super) fn read(&mut self, device: &Device<'static>) -> Result<DeviceHealth, SourceError> {
-        // Asked first because every device answers it, so that one that is gone is noticed.
+        // Every device answers this call, so it shows first whether the device is gone.
         supported(device.memory_info())?;
         self.take_events()?;
         let why = match &self.condemned {
@@ -85,7 +85,7 @@ impl Faults {
                     self.condemned = self.condemned.take().or(fault);
                 }
                 Err(NvmlError::GpuLost) => return Err(SourceError::Lost),
-                // No event, or a driver that can't wait: nothing is known against the device.
+                // No event, or a driver that can't wait for events: no fault is known.
                 Err(_) => break,
             }
         }
@@ -93,7 +93,7 @@ impl Faults {
     }
 }
 
-/// Why an event condemns its device, if it does.
+/// Why an event makes its device unhealthy, if it does.
 fn judge(kind: EventTypes, xid: Option<&XidError>) -> Option<String> {
     match xid {
         Some(XidError::Value(number)) if XIDS_OF_PROGRAMS.contains(number) => None,
@@ -102,7 +102,7 @@ fn judge(kind: EventTypes, xid: Option<&XidError>) -> Option<String> {
         None if kind.contains(EventTypes::DOUBLE_BIT_ECC_ERROR) => {
             Some("an uncorrected memory error".into())
         }
-        // The wrapper drops the kinds that it does not name, and only two of those were asked for.
+        // The wrapper drops kinds that it does not define, and only two of those were requested.
         None if kind.is_empty() => {
             Some("the driver says that it is unavailable or poisoned".into())
         }
@@ -110,7 +110,7 @@ fn judge(kind: EventTypes, xid: Option<&XidError>) -> Option<String> {
     }
 }
 
-/// Why the device's counters condemn it, if they do.
+/// Why the device's counters make it unhealthy, if they do.
 fn counted(device: &Device<'_>) -> Result<Option<String>, SourceError> {
     let errors =
         supported(device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile))?;
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_faults_of_the_device_condemn_it() {
+    fn only_faults_of_the_device_make_it_unhealthy() {
         let xid = EventTypes::CRITICAL_XID_ERROR;
         for number in XIDS_OF_PROGRAMS {
             assert_eq!(judge(xid, Some(&XidError::Value(number))), None, "{number}");
@@ -140,7 +140,10 @@ mod tests {
         assert_eq!(judge(xid, Some(&XidError::Value(79))), Some("Xid 79".into()));
         assert!(judge(xid, Some(&XidError::Unknown)).is_some());
         assert!(judge(EventTypes::DOUBLE_BIT_ECC_ERROR, None).is_some());
-        assert!(judge(EventTypes::empty(), None).is_some(), "a kind the wrapper has no name for");
+        assert!(
+            judge(EventTypes::empty(), None).is_some(),
+            "a kind that the wrapper does not define"
+        );
         assert_eq!(judge(EventTypes::PSTATE_CHANGE, None), None);
     }
 }

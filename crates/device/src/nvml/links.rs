@@ -1,5 +1,5 @@
-//! How near two devices are: what the driver says of their common ancestor on the bus, and NVLink,
-//! directly or through switches.
+//! The links between devices: their common ancestor on the bus according to the driver, and NVLink,
+//! direct or through switches.
 
 use gpool_model::device::Link;
 use nvml_wrapper::Device;
@@ -9,20 +9,20 @@ use super::card::Card;
 use super::supported;
 use crate::source::SourceError;
 
-/// The most NVLinks that a device has.
+/// The most NVLinks that a device can have.
 ///
 /// Source: `NVML_NVLINK_MAX_LINKS` in nvml.h of CUDA 13.
 const MAX_LINKS: u32 = 18;
 
 /// The active NVLinks of a device.
 pub(super) struct NvLinks {
-    /// What is at the other end; `None` where the driver does not say, as with switches of a
-    /// fabric that spans machines.
+    /// The device at the other end; `None` where the driver does not report it, as with switches of
+    /// a fabric that spans machines.
     remotes: Vec<Option<String>>,
 }
 
 impl NvLinks {
-    /// Those of a MIG instance.
+    /// For a MIG instance: no links.
     pub(super) fn none() -> Self {
         Self { remotes: Vec::new() }
     }
@@ -37,7 +37,7 @@ impl NvLinks {
                     remotes.push(remote.map(|pci| bus_key(&pci.bus_id)));
                 }
                 Some(false) => {}
-                // A device that does not know its first link has none.
+                // A device without a state for its first link has none.
                 None if number == 0 => break,
                 None => {}
             }
@@ -50,7 +50,7 @@ impl NvLinks {
     }
 }
 
-/// The best way from one device to another.
+/// The nearest link between two devices.
 pub(super) fn between(me: &Card, other: &Card) -> Result<Link, SourceError> {
     let level = supported(me.nvml.topology_common_ancestor(&me.device, &other.device))?;
     let ancestor = match level {
@@ -71,8 +71,8 @@ pub(super) fn between(me: &Card, other: &Card) -> Result<Link, SourceError> {
     }
 }
 
-/// Links of both that end elsewhere than at each other count if the driver says that NVLink carries
-/// traffic between the two.
+/// The number of NVLinks through switches: links of both devices that end elsewhere count if the
+/// driver reports NVLink traffic between the two.
 fn through_switches(me: &Card, other: &Card) -> Result<usize, SourceError> {
     let n_links = me.nv_links.remotes.len().min(other.nv_links.remotes.len());
     if n_links == 0 {
@@ -82,7 +82,7 @@ fn through_switches(me: &Card, other: &Card) -> Result<usize, SourceError> {
     Ok(if status == Some(P2pStatus::Ok) { n_links } else { 0 })
 }
 
-/// A bus as the kernel writes it: `00000000:1B:00.0` is `0000:1b:00.0`.
+/// A bus ID in the kernel's form: `00000000:1B:00.0` is `0000:1b:00.0`.
 pub(super) fn bus_key(bus: &str) -> String {
     let bus = bus.to_ascii_lowercase();
     match bus.split_once(':') {

@@ -1,5 +1,5 @@
-//! Devices of the NVIDIA driver, through its management library, loaded at run time: no driver is
-//! normal. What a driver or device does not support is absent.
+//! Devices of the NVIDIA driver, through its management library, which is loaded at run time: a
+//! machine without driver is normal. Values that a driver or device does not support are absent.
 
 mod card;
 mod health;
@@ -24,32 +24,32 @@ use thiserror::Error;
 use crate::source::{Described, DeviceSource, Outline, RawProcess, SourceError};
 use card::Card;
 
-/// The environment variable that names another library than the loader would find.
+/// The environment variable for the path of another library.
 const LIBRARY_VARIABLE: &str = "GPOOL_NVML_PATH";
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// The driver's devices.
 pub struct NvmlSource {
-    /// One handle for the life of the process: without persistence mode the driver takes seconds
-    /// to wake a device for the first one, and it must outlive calls that never return.
+    /// One handle for the life of the process: without persistence mode the driver takes seconds to
+    /// wake a device for the first handle. The handle must outlive calls that never return.
     nvml: &'static Nvml,
     driver: String,
-    /// Devices that were described, by name. The lock is never held across a call.
+    /// The described devices, by UUID. The lock is never held across a call.
     cards: Mutex<BTreeMap<DeviceUuid, Arc<Card>>>,
 }
 
-/// Why there are no NVIDIA devices to be had, which is normal.
+/// Why there are no usable NVIDIA devices, which is normal.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("no NVIDIA driver can be used ({library}: {why})")]
 pub struct NoDriver {
-    /// What was loaded, or could not be.
+    /// The library.
     pub library: String,
-    /// What came of it.
+    /// The error.
     pub why: String,
 }
 
 impl NvmlSource {
-    /// The library that the environment names, else the driver's usual one.
+    /// The library from the environment variable, or the driver's usual one.
     #[must_use]
     pub fn library() -> OsString {
         std::env::var_os(LIBRARY_VARIABLE)
@@ -57,7 +57,7 @@ impl NvmlSource {
             .unwrap_or_else(|| LIBRARY.into())
     }
 
-    /// Loads the library and starts it, within a time: a broken driver may never answer.
+    /// Loads and initialises the library within a time limit: a broken driver may never answer.
     ///
     /// # Errors
     /// If there is no library, no driver, or no answer.
@@ -67,7 +67,7 @@ impl NvmlSource {
         let path = library.to_os_string();
         let open = move || {
             let nvml = Nvml::builder().lib_path(&path).init();
-            // Nobody waits for a driver that comes up too late; it is shut down again.
+            // A driver that starts too late finds no receiver and is shut down again.
             let _ = answer.send(nvml.map(|nvml| {
                 let driver = nvml.sys_driver_version().unwrap_or_else(|_| "unknown".into());
                 (nvml, driver)
@@ -164,7 +164,7 @@ impl DeviceSource for NvmlSource {
     fn processes(&self, uuid: &DeviceUuid) -> Result<Option<Vec<RawProcess>>, SourceError> {
         let card = self.card(uuid)?;
         if card.is_divided()? {
-            // The driver lists those of all instances here too.
+            // The driver lists the processes of all instances here too.
             return Ok(Some(Vec::new()));
         }
         let device = &card.device;
@@ -183,7 +183,8 @@ impl DeviceSource for NvmlSource {
             };
             let raw = RawProcess { pid: process.pid, memory, user: None, name: None };
             let known = by_pid.entry(process.pid).or_insert(raw);
-            // A process with several contexts, or in both lists, is named once with the most.
+            // A process with several contexts, or in both lists, is listed once with its largest
+            // memory.
             known.memory = known.memory.max(memory);
         }
         Ok(Some(by_pid.into_values().collect()))
@@ -194,7 +195,7 @@ impl DeviceSource for NvmlSource {
     }
 }
 
-/// A list of processes, which may grow between asking for its length and asking for it.
+/// Reads a list of processes, which may grow between the request of its length and of the list.
 fn list(
     call: &'static str,
     ask: impl Fn() -> Result<Vec<ProcessInfo>, NvmlError>,
@@ -208,18 +209,18 @@ fn list(
         answer = ask();
     }
     match answer {
-        // "Can't be told" must not be taken for "nobody is there" where it may be told next time.
+        // A temporary error must not look like an empty list.
         Err(error) if !is_unsupported(&error) => Err(failure(call, &error)),
         answer => supported(answer),
     }
 }
 
-/// An answer without which there is no device.
+/// An answer that a device can't be used without.
 fn needed<T>(call: &'static str, answer: Result<T, NvmlError>) -> Result<T, SourceError> {
     answer.map_err(|error| failure(call, &error))
 }
 
-/// An answer that may be missing. Only a device that is gone or refuses work is an error.
+/// An answer that may be missing. It is an error only if the device is lost or refuses work.
 fn supported<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, SourceError> {
     match answer {
         Ok(value) => Ok(Some(value)),
@@ -229,7 +230,7 @@ fn supported<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, SourceError> 
     }
 }
 
-/// True for what will not be answered next time either.
+/// Whether the call will never succeed.
 fn is_unsupported(error: &NvmlError) -> bool {
     matches!(
         error,
@@ -248,7 +249,7 @@ fn failure(call: &'static str, error: &NvmlError) -> SourceError {
     }
 }
 
-/// The wrapper's words; shorter ones where there just is no driver, which is no fault.
+/// The wrapper's message; shorter if there is no driver, which is no fault.
 fn explain(error: &NvmlError) -> String {
     let mut text = error.to_string();
     if matches!(error, NvmlError::LibloadingError(_)) && text.contains("No such file") {

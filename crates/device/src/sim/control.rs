@@ -1,5 +1,5 @@
-//! The control file: what simulated devices do now. Written by hand or through [`SimControl`], read
-//! by the source at each question. What it does not say is idle and healthy.
+//! The control file, with the present state of simulated devices. Written by hand or through
+//! [`SimControl`]; the source reads it at each poll. Devices without an entry are idle and healthy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,29 +19,29 @@ use crate::text::toml_problem;
 /// Why a control file can't be used.
 #[derive(Debug, Error)]
 pub enum ControlError {
-    /// It can't be read, written or locked.
+    /// The file can't be read, written or locked.
     #[error("can't {action} the control file {}", .file.display())]
     File {
-        /// What was being done.
+        /// The failed action.
         action: &'static str,
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// What stands in it makes no sense.
+    /// The file's contents are invalid.
     #[error("{0}")]
     Content(String),
 }
 
-/// A question that can hang.
+/// A poll that can hang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Query {
-    /// Every question.
+    /// Every poll.
     All,
-    /// What the device is.
+    /// The device's description.
     Describe,
     /// Memory, utilisation, temperature and power.
     Sample,
@@ -55,19 +55,19 @@ pub enum Query {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Breakage {
-    /// It reports a fault, and goes on.
+    /// It reports a fault, and continues to work.
     Unhealthy,
     /// It is gone from the bus.
     Lost,
 }
 
-/// A process on a simulated device. It need not exist; if it does, what is not said is looked up.
+/// A process on a simulated device. It need not exist; if it does, missing values are looked up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimProcess {
-    /// Its id.
+    /// Its process ID.
     pub pid: u32,
-    /// Memory it uses on the device.
+    /// Its memory on the device.
     #[serde(default, with = "amount", skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
     /// Its program.
@@ -82,12 +82,12 @@ pub struct SimProcess {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Control {
-    /// By index, written as text because TOML's keys are.
+    /// By index, as text because TOML keys are text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     device: BTreeMap<String, State>,
 }
 
-/// What it says of one device.
+/// The state of one device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct State {
@@ -103,7 +103,7 @@ pub(crate) struct State {
     pub(crate) temperature_c: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) power_mw: Option<u64>,
-    /// Besides that of its processes.
+    /// In addition to the processes' memory.
     #[serde(default, with = "amount", skip_serializing_if = "Option::is_none")]
     memory_used: Option<Bytes>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// The state of an instance of a device in that state.
+    /// The state of an instance on a device with the state `device`.
     pub(crate) fn on(self, device: &Self) -> Self {
         match device.health {
             None => self,
@@ -133,7 +133,7 @@ impl State {
         }
     }
 
-    /// Its own and that of its processes.
+    /// The memory in use, including the processes'.
     pub(crate) fn memory_used(&self) -> Bytes {
         let processes = self.process.iter().filter_map(|process| process.memory);
         processes.fold(self.memory_used.unwrap_or_default(), Bytes::saturating_add)
@@ -153,7 +153,7 @@ impl State {
 }
 
 impl Control {
-    /// Reads a file's text. Other devices than of these indexes do not exist.
+    /// Parses a file; `devices` are the valid indexes.
     pub(crate) fn parse(
         file: &Path,
         bytes: &[u8],
@@ -163,7 +163,7 @@ impl Control {
         let text = std::str::from_utf8(bytes).map_err(|_| bad("it is not UTF-8 text".into()))?;
         let control: Self = toml::from_str(text)
             .map_err(|error| ControlError::Content(toml_problem(file, text, &error)))?;
-        // `007` would be read and never found.
+        // The key `007` would never be looked up.
         let is_device = |key: &&String| {
             key.parse().is_ok_and(|ix: usize| devices.contains(&ix) && ix.to_string() == **key)
         };
@@ -183,8 +183,8 @@ fn no_device(key: &str, devices: &BTreeSet<usize>) -> String {
     format!("there is no device {key:?}: there are {n_devices}, and the last is {last}")
 }
 
-/// Edits a control file: each edit is whole to whoever reads it, and edits by several programs at
-/// once are all kept. Comments are not. By hand:
+/// Edits a control file. A reader sees each edit as a whole, and concurrent edits by several
+/// programs are all kept. Comments are lost. By hand:
 ///
 /// ```toml
 /// [device.0]
@@ -210,17 +210,17 @@ pub struct SimControl {
 }
 
 impl SimControl {
-    /// An editor of a file, which need not exist, of devices with these indexes.
+    /// An editor of a file, which need not exist, for devices with these indexes.
     #[must_use]
     pub fn new(file: &Path, devices: impl IntoIterator<Item = usize>) -> Self {
         Self { file: file.into(), devices: devices.into_iter().collect() }
     }
 
-    /// Puts a process on a device, in the place of one with the same pid.
+    /// Puts a process on a device, or replaces the one with the same ID.
     ///
     /// # Errors
-    /// As for all edits: if the device does not exist, or the file can't be read, understood,
-    /// locked or written.
+    /// As for all edits: if the device does not exist, or the file can't be read, parsed, locked or
+    /// written.
     pub fn add_process(&self, device: usize, process: SimProcess) -> Result<(), ControlError> {
         self.edit(device, |state| {
             state.process.retain(|other| other.pid != process.pid);
@@ -228,7 +228,7 @@ impl SimControl {
         })
     }
 
-    /// Takes a process off a device, if it is there.
+    /// Removes a process from a device, if it is there.
     ///
     /// # Errors
     /// As for [`Self::add_process`].
@@ -252,7 +252,7 @@ impl SimControl {
         })
     }
 
-    /// Mends a device.
+    /// Repairs a device.
     ///
     /// # Errors
     /// As for [`Self::add_process`].
@@ -263,7 +263,7 @@ impl SimControl {
         })
     }
 
-    /// Lets a question to a device hang until [`Self::unhang`].
+    /// Makes a poll of a device hang until [`Self::unhang`].
     ///
     /// # Errors
     /// As for [`Self::add_process`].
@@ -273,7 +273,7 @@ impl SimControl {
         })
     }
 
-    /// Lets all questions to a device be answered, those under way too.
+    /// Ends all hangs of a device, also of polls under way.
     ///
     /// # Errors
     /// As for [`Self::add_process`].
@@ -281,7 +281,7 @@ impl SimControl {
         self.edit(device, |state| state.hang.clear())
     }
 
-    /// Sets memory in use besides that of processes.
+    /// Sets the memory in use, in addition to the processes' memory.
     ///
     /// # Errors
     /// As for [`Self::add_process`].
@@ -291,7 +291,7 @@ impl SimControl {
         })
     }
 
-    /// Sets how busy a device is, in per cent.
+    /// Sets the utilisation of a device, in percent.
     ///
     /// # Errors
     /// As for [`Self::add_process`].
@@ -305,7 +305,7 @@ impl SimControl {
         if !self.devices.contains(&device) {
             return Err(ControlError::Content(no_device(&device.to_string(), &self.devices)));
         }
-        // The lock is a file of its own, since the control file is replaced at each edit.
+        // The lock is a separate file, since each edit replaces the control file.
         let lock = File::create(self.beside(".lock")).map_err(failed("lock"))?;
         lock.lock().map_err(failed("lock"))?;
         let mut control = match std::fs::read(&self.file) {
@@ -329,7 +329,7 @@ impl SimControl {
     }
 }
 
-/// Amounts of memory as people write them: `"2G"`.
+/// Amounts of memory in text form: `"2G"`.
 mod amount {
     use super::*;
 

@@ -1,5 +1,5 @@
-//! Simulated devices: what they are is fixed when they are made, what they do stands in a control
-//! file that tests and demos edit while all runs. Nothing here has a state of its own.
+//! Simulated devices: their properties are fixed, and their present state is in a control file that
+//! tests and demos edit while the agent runs. This module has no other state.
 
 mod control;
 mod spec;
@@ -20,17 +20,17 @@ use control::{Control, State};
 pub use spec::SimDevice;
 pub(crate) use spec::{Said, SimNode, check_n_nodes, from_file, from_words};
 
-/// How often a simulated hang looks whether it is over.
+/// How often a simulated hang checks whether it is over.
 const HANG_POLL: Duration = Duration::from_millis(20);
 
-/// Devices that do what their control file says.
+/// Devices that follow their control file.
 pub struct SimSource {
     devices: Vec<(DeviceUuid, SimDevice)>,
     control: PathBuf,
     last: Mutex<LastRead>,
 }
 
-/// A device of a name, or an instance.
+/// A device or instance, found by UUID.
 struct Found<'a> {
     device: &'a SimDevice,
     /// The position of the device.
@@ -42,15 +42,15 @@ struct Found<'a> {
 
 /// The control file as it was last read.
 struct LastRead {
-    /// `None` if there was no file, or none that could be read.
+    /// `None` if the file did not exist or could not be read.
     bytes: Option<Vec<u8>>,
-    /// What it says, or why it can't be used.
+    /// The parsed file, or why it can't be used.
     said: Arc<Result<Control, String>>,
 }
 
 impl SimSource {
-    /// Devices of a node, in the order given, with names that are the same at each start. A
-    /// control file that does not exist says nothing.
+    /// The devices of a node, in the given order, with the same UUIDs at each start. Without a
+    /// control file all devices are idle and healthy.
     #[must_use]
     pub fn new(node: &NodeName, devices: Vec<SimDevice>, control: &Path) -> Self {
         let devices =
@@ -59,7 +59,7 @@ impl SimSource {
         Self { devices, control: control.into(), last }
     }
 
-    /// What the control file says, read again if it changed.
+    /// The control file, read again if it changed.
     fn control(&self) -> Arc<Result<Control, String>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = match std::fs::read(&self.control) {
@@ -79,7 +79,7 @@ impl SimSource {
         Arc::clone(&last.said)
     }
 
-    /// What the control file says of a device, once it no longer says that the question hangs.
+    /// The state of a device in the control file. Blocks while the file makes this poll hang.
     fn state(&self, ix: usize, query: Query) -> Result<State, SourceError> {
         loop {
             let control = self.control();
@@ -108,7 +108,7 @@ impl SimSource {
         found.ok_or_else(|| SourceError::NoDevice(uuid.clone()))
     }
 
-    /// The state of a device; an instance is as healthy as the device that it is cut from.
+    /// The state of a device; an instance has the health of its device.
     fn state_of(&self, found: &Found<'_>, query: Query) -> Result<State, SourceError> {
         let device = self.state(found.ix, query)?;
         match found.instance {
@@ -117,7 +117,7 @@ impl SimSource {
         }
     }
 
-    /// A device that answers: its state, unless it is gone from the bus.
+    /// The state and memory of a device; an error if it is gone from the bus.
     fn present(&self, uuid: &DeviceUuid, query: Query) -> Result<(State, Bytes), SourceError> {
         let found = self.find(uuid)?;
         let state = self.state_of(&found, query)?;
@@ -127,7 +127,7 @@ impl SimSource {
         }
     }
 
-    /// By which numbers the control file may tell of devices.
+    /// The valid indexes of the control file.
     fn indexes(&self) -> BTreeSet<usize> {
         let instances = self.devices.iter().enumerate().flat_map(|(ix, (_, device))| {
             let layout = (0..).zip(device.mig.iter().flatten());
@@ -230,15 +230,15 @@ fn index_of_instance(ix: usize, place: u32) -> usize {
     Instance::index(u32::try_from(ix).unwrap_or(u32::MAX), place) as usize
 }
 
-/// `MIG-sim-` and what tells its device from others, then its place there.
+/// `MIG-sim-`, the identity of its device, and its place on it.
 fn uuid_of_instance(device: &DeviceUuid, place: u32) -> DeviceUuid {
     let device = device.as_str().trim_start_matches("GPU-");
     DeviceUuid::new(format!("MIG-{device}-{place}"))
 }
 
-/// `GPU-sim-` and what tells nodes and devices apart.
+/// `GPU-sim-`, a hash of the node and the device's position.
 fn uuid(node: &NodeName, ix: usize) -> DeviceUuid {
-    // FNV-1a: no secret is kept, and the name must be the same in every build.
+    // FNV-1a: it protects no secret, and must be the same in every build.
     let hash = node.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

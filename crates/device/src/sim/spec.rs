@@ -1,5 +1,5 @@
-//! Which devices are simulated: from words (`sim:4xA100-40G,4xH100-80G`) or from a TOML file, which
-//! may name several nodes.
+//! The simulated devices: parsed from text (`sim:4xA100-40G,4xH100-80G`) or from a TOML file, which
+//! may describe several nodes.
 
 use std::path::Path;
 
@@ -15,31 +15,31 @@ use toml::Spanned;
 use crate::choice_error::ChoiceError;
 use crate::text::{place, toml_problem};
 
-/// The most devices that one node is given.
+/// The most devices of one node.
 const MAX_DEVICES: u32 = 64;
-/// The most nodes that one machine is given: each has an agent with threads of its own.
+/// The most nodes of one machine: each has an agent with its own threads.
 const MAX_NODES: usize = 64;
-/// The most CPU cores that a node is given.
+/// The most CPU cores of a node.
 const MAX_CPUS: u32 = 4096;
 
 /// One simulated device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimDevice {
-    /// As a driver would write it.
+    /// The model, as a driver would report it.
     pub model: String,
     /// Its memory.
     pub memory: Bytes,
-    /// The NUMA node it is near to.
+    /// The NUMA node that it belongs to.
     pub numa: Option<u32>,
-    /// Devices of the same group have `links` between them.
+    /// Devices in the same group have `links` between them.
     pub group: u32,
-    /// How near devices of its group are; `None` if no nearer than others.
+    /// The link between devices of its group; `None` if there is no better link than to others.
     pub links: Option<Link>,
     /// The MIG instances that it is divided into; `None` if it is not.
     pub mig: Option<Vec<Profile>>,
 }
 
-/// Reads what stands after `sim:`.
+/// Parses the text after `sim:`.
 pub(crate) fn from_words(argument: &str, words: &str) -> Result<Vec<SimDevice>, ChoiceError> {
     let mut devices = Vec::new();
     for (group, word) in (0u32..).zip(words.split(',')) {
@@ -72,20 +72,20 @@ pub(crate) fn from_words(argument: &str, words: &str) -> Result<Vec<SimDevice>, 
     Ok(devices)
 }
 
-/// As much of a bad value as a message repeats.
+/// The part of an invalid value that a message repeats.
 fn start(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// What a file says: devices of one node, or nodes.
+/// The contents of a file: devices of one node, or nodes.
 pub(crate) enum Said {
-    /// The devices of a node that has its name from elsewhere.
+    /// The devices of a single node; the file does not name it.
     Devices(Vec<SimDevice>),
-    /// Each with its name.
+    /// Nodes with names.
     Nodes(Vec<SimNode>),
 }
 
-/// A node as a file names it.
+/// A node in a file.
 pub(crate) struct SimNode {
     pub name: NodeName,
     pub pool: Option<PoolName>,
@@ -95,7 +95,7 @@ pub(crate) struct SimNode {
     pub devices: Vec<SimDevice>,
 }
 
-/// Reads a file of `[[device]]` or of `[[node]]` tables.
+/// Parses a file of `[[device]]` or of `[[node]]` tables.
 pub(crate) fn from_file(file: &Path) -> Result<Said, ChoiceError> {
     let bad = |why: String| ChoiceError::File { why };
     let bytes = std::fs::read(file)
@@ -123,7 +123,7 @@ pub(crate) fn from_file(file: &Path) -> Result<Said, ChoiceError> {
     }
 }
 
-/// The nodes of a file, or what is wrong and where.
+/// The nodes of a file, or the fault and its position.
 fn nodes(tables: Vec<Spanned<NodeTable>>) -> Result<Vec<SimNode>, (usize, String)> {
     let mut nodes: Vec<SimNode> = Vec::new();
     for table in tables {
@@ -142,7 +142,7 @@ fn nodes(tables: Vec<Spanned<NodeTable>>) -> Result<Vec<SimNode>, (usize, String
     Ok(nodes)
 }
 
-/// That one machine is given so many nodes.
+/// Checks the number of nodes of one machine.
 pub(crate) fn check_n_nodes(n_nodes: usize) -> Result<(), String> {
     match n_nodes {
         1..=MAX_NODES => Ok(()),
