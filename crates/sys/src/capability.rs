@@ -1,25 +1,25 @@
-//! What works on this machine, for people to read: probed, not guessed.
+//! The features that work on this machine, for users to read: probed, not guessed.
 
 use crate::cgroup::Site;
 use crate::{child, pidfd, proc};
 
-/// How a limit or a guarantee is held here.
+/// How a limit or guarantee is enforced here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     /// By the kernel's control groups, version 2.
     CgroupV2,
     /// By the kernel's control groups, version 1.
     CgroupV1,
-    /// By a limit on each process or user; weaker, since a job may have many.
+    /// By a limit on each process or user; weaker, since a job may have many processes.
     ProcessLimit,
-    /// By looking for the processes of a job and ending each.
+    /// By finding the processes of a job and ending each.
     ProcessTree,
     /// Not at all.
     No,
 }
 
 impl Held {
-    /// In words.
+    /// The name, for users.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Held {
     }
 }
 
-/// What an agent can do for jobs on this machine.
+/// The features that an agent can use for jobs on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
     /// Whether jobs can run as other users.
@@ -45,18 +45,18 @@ pub struct Capabilities {
     pub processes: Held,
     /// How CPU time is limited.
     pub cpu: Held,
-    /// Whether a job can be kept from opening GPUs that it was not given. This version can't.
+    /// Whether a job can be prevented from opening other GPUs. This version can't.
     pub devices: bool,
-    /// Whether processes can be named without races (Linux 5.3).
+    /// Whether processes can be referred to without races (Linux 5.3).
     pub pidfd: bool,
-    /// Whether a reboot can be told (`/proc/sys/kernel/random/boot_id`).
+    /// Whether a reboot can be detected (`/proc/sys/kernel/random/boot_id`).
     pub boot_id: bool,
-    /// Whether a job can be born in its control group (Linux 5.7).
+    /// Whether a job can be forked into its control group (Linux 5.7).
     pub born_in_cgroup: bool,
 }
 
 impl Capabilities {
-    /// Tries what there is. Control groups that it makes for that are gone again afterwards.
+    /// Probes this machine. Removes the control groups that it makes for that.
     #[must_use]
     pub fn probe() -> Self {
         let site = Site::open(&format!("gpool-probe-{}", std::process::id()));
@@ -65,7 +65,7 @@ impl Capabilities {
         found
     }
 
-    /// What works with the control groups of an agent that has them open.
+    /// The features with the control groups of a running agent.
     #[must_use]
     pub fn with(site: &Site) -> Self {
         let held = |v2: bool, v1: bool, else_held| match (v2, v1) {
@@ -86,7 +86,7 @@ impl Capabilities {
         }
     }
 
-    /// What people should know of what is missing, a line each.
+    /// Warnings about missing features, a line each.
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_probe_leaves_nothing_behind_and_knows_pidfds() {
+    fn the_probe_leaves_no_group_behind_and_finds_pidfds() {
         let found = Capabilities::probe();
         assert!(found.pidfd && found.boot_id);
         let name = format!("gpool-probe-{}", std::process::id());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_groups_is_warned_of() {
+    fn a_machine_without_groups_has_warnings() {
         let found = Capabilities::with(&Site::default());
         assert_eq!((found.kill, found.memory), (Held::ProcessTree, Held::ProcessLimit));
         assert_eq!(found.warnings().len(), 5);

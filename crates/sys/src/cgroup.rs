@@ -1,6 +1,6 @@
-//! Control groups: killing a whole tree at once (version 2, wherever it is writable) and limits
-//! (controllers of version 2, else those of version 1). Nothing outside the groups that were made
-//! here is ever changed, but for handing our own controllers down.
+//! Control groups: kill a whole tree at once (version 2, if writable) and limit it (controllers of
+//! version 2, else version 1). Changes only groups that were made here, and enables controllers in
+//! the own group.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
-/// Where this process may make groups, and what they can do there. Plain paths, so that it can be
-/// handed to another process.
+/// The folders for new groups of this process, and the controllers that work there. Plain paths, so
+/// that another process can use them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
-    /// A folder of version 2 in which groups can be killed.
+    /// A folder of version 2 with groups that can be killed.
     pub unified: Option<PathBuf>,
     /// Controllers of version 2 that work there.
     pub controllers: Controllers,
@@ -25,7 +25,7 @@ pub struct Site {
     pub pids_v1: Option<PathBuf>,
 }
 
-/// Which limits work.
+/// The limits that work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Controllers {
     /// Host memory.
@@ -36,7 +36,7 @@ pub struct Controllers {
     pub cpu: bool,
 }
 
-/// What one group may use; `None` is no limit.
+/// The limits of one group; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of host memory.
@@ -48,8 +48,8 @@ pub struct Limits {
 }
 
 impl Site {
-    /// Finds where groups can be made below the group that this process is in, and makes a folder
-    /// of that name there. What can't be had is absent.
+    /// Finds the folders below this process's own group that allow new groups, and makes a folder
+    /// of that name in each. Missing ones are absent.
     #[must_use]
     pub fn open(name: &str) -> Self {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -72,8 +72,8 @@ impl Site {
         site
     }
 
-    /// Makes a group with limits. Limits that can't be had here are left out; [`Group::limited`]
-    /// says which are held. `None` if there is nothing to make.
+    /// Makes a group with limits. Limits that don't work here are skipped; [`Group::limited`]
+    /// returns those that apply. `None` if no group can be made.
     #[must_use]
     pub fn group(&self, name: &str, limits: Limits) -> Option<Group> {
         let mut group = Group::default();
@@ -89,7 +89,7 @@ impl Site {
             if make(&folder).is_ok()
                 && write(&folder.join("memory.limit_in_bytes"), &memory.to_string()).is_ok()
             {
-                // Swap would be memory without a limit. The file is absent without swap accounting.
+                // Otherwise the job could use swap without limit. The file needs swap accounting.
                 let _ = write(&folder.join("memory.memsw.limit_in_bytes"), &memory.to_string());
                 group.limited.memory = true;
                 group.memory_v1 = Some(folder);
@@ -106,7 +106,7 @@ impl Site {
             .then_some(group)
     }
 
-    /// A group as it was made earlier, by whatever process.
+    /// A group that this or another process made earlier.
     #[must_use]
     pub fn existing(&self, name: &str) -> Group {
         let there = |folder: &Option<PathBuf>| {
@@ -120,7 +120,7 @@ impl Site {
         }
     }
 
-    /// Names of the groups that are here, made by whatever process.
+    /// The names of all groups here, made by any process.
     #[must_use]
     pub fn groups(&self) -> Vec<String> {
         let mut names = std::collections::BTreeSet::new();
@@ -132,7 +132,7 @@ impl Site {
         names.into_iter().collect()
     }
 
-    /// Removes the folders of this site, as far as they are empty.
+    /// Removes the folders of this site if they are empty.
     pub fn close(&self) {
         for folder in [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten() {
             let _ = fs::remove_dir(folder);
@@ -151,23 +151,23 @@ pub struct Group {
 }
 
 impl Group {
-    /// Which limits are held.
+    /// The limits that apply.
     #[must_use]
     pub fn limited(&self) -> Controllers {
         self.limited
     }
 
-    /// What [`crate::child::fork`] needs to give birth in it.
+    /// The descriptor with which [`crate::child::fork`] forks into the group.
     #[must_use]
     pub fn handle(&self) -> Option<BorrowedFd<'_>> {
         self.handle.as_ref().map(AsFd::as_fd)
     }
 
-    /// Moves this process into the version 1 parts, and into the version 2 part unless it was born
-    /// there.
+    /// Moves this process into the version 1 parts, and into the version 2 part unless it was
+    /// forked into it.
     ///
     /// # Errors
-    /// If a part refuses; the limit would not be held.
+    /// If a part refuses; its limit would not apply.
     pub fn enter(&self, born_in_unified: bool) -> io::Result<()> {
         let unified = self.unified.as_ref().filter(|_| !born_in_unified);
         let parts = [unified, self.memory_v1.as_ref(), self.pids_v1.as_ref()];
@@ -177,21 +177,21 @@ impl Group {
         Ok(())
     }
 
-    /// Kills every process in it at once, new ones included; `false` if that is not possible here.
+    /// Kills every process in the group, new ones included; `false` if that is not supported here.
     #[must_use]
     pub fn kill(&self) -> bool {
         let Some(folder) = &self.unified else { return false };
         write(&folder.join("cgroup.kill"), "1").is_ok()
     }
 
-    /// Whether all processes in it can be stopped at once.
+    /// Whether all processes in the group can be stopped at once.
     #[must_use]
     pub fn can_freeze(&self) -> bool {
         self.unified.as_ref().is_some_and(|folder| folder.join("cgroup.freeze").exists())
     }
 
-    /// Stops every process in it where it is, new ones included; `false` if they were not in that
-    /// time.
+    /// Stops every process in the group, new ones included; `false` if that took longer than
+    /// `most`.
     #[must_use]
     pub fn freeze(&self, most: Duration) -> bool {
         let Some(folder) = &self.unified else { return false };
@@ -199,15 +199,15 @@ impl Group {
         write(&folder.join("cgroup.freeze"), "1").is_ok() && says(events, "frozen 1", most)
     }
 
-    /// Lets every process in it go on.
+    /// Lets every process in the group go on.
     pub fn thaw(&self) {
         if let Some(folder) = &self.unified {
-            // One that can't be thawed can't be frozen either.
+            // A group that can't be thawed was not frozen either.
             let _ = write(&folder.join("cgroup.freeze"), "0");
         }
     }
 
-    /// Whether a process is in it, as far as can be told: only version 2 can.
+    /// Whether the group has processes. Only version 2 can tell.
     #[must_use]
     pub fn is_populated(&self) -> bool {
         let events = self.unified.as_ref().map(|folder| folder.join("cgroup.events"));
@@ -215,7 +215,7 @@ impl Group {
         text.is_some_and(|text| text.contains("populated 1"))
     }
 
-    /// How many of its processes the kernel has ended because its memory was full.
+    /// The number of its processes that the kernel killed for lack of memory.
     #[must_use]
     pub fn oom_kills(&self) -> u64 {
         let files = [
@@ -229,7 +229,7 @@ impl Group {
         files.iter().flatten().filter_map(count).sum()
     }
 
-    /// Removes it; it must be empty.
+    /// Removes the group, which must be empty.
     pub fn remove(&self) {
         for folder in [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten() {
             let _ = fs::remove_dir(folder);
@@ -240,21 +240,21 @@ impl Group {
         if let Some(memory) = limits.memory.filter(|_| has.memory) {
             self.limited.memory = write(&folder.join("memory.max"), &memory.to_string()).is_ok();
             let _ = write(&folder.join("memory.swap.max"), "0");
-            // A job that has lost one of its processes is of no use: all of them go.
+            // A job that has lost a process is useless: kill all of them.
             let _ = write(&folder.join("memory.oom.group"), "1");
         }
         if let Some(pids) = limits.pids.filter(|_| has.pids) {
             self.limited.pids = write(&folder.join("pids.max"), &pids.to_string()).is_ok();
         }
         if let Some(milli) = limits.cpu_milli.filter(|_| has.cpu) {
-            // Microseconds in each tenth of a second; the kernel wants at least a thousand.
+            // Microseconds in each tenth of a second; the kernel's minimum is a thousand.
             let quota = milli.saturating_mul(100).max(1000);
             self.limited.cpu = write(&folder.join("cpu.max"), &format!("{quota} 100000")).is_ok();
         }
     }
 }
 
-/// Waits until a group's events say something, but not longer than that; whether they did.
+/// Waits until a group's events contain a text; `false` if that took too long.
 fn says(mut events: File, what: &str, most: Duration) -> bool {
     let give_up = Instant::now() + most;
     loop {
@@ -267,7 +267,7 @@ fn says(mut events: File, what: &str, most: Duration) -> bool {
         }
         let left = give_up.saturating_duration_since(Instant::now());
         let Ok(left) = Timespec::try_from(left) else { return false };
-        // The kernel tells each change since it was read.
+        // The kernel reports each change since the last read.
         match poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&left)) {
             Ok(0) => return false,
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -276,10 +276,10 @@ fn says(mut events: File, what: &str, most: Duration) -> bool {
     }
 }
 
-/// The group below its own into which a process moves so that others beside it can have limits.
+/// The group below its own into which a process moves so that sibling groups can have limits.
 const SUPERVISOR: &str = "gpool-supervisor";
 
-/// The folder of the group that this process is in: of version 2, or of a controller of version 1.
+/// The folder of this process's group: of version 2, or of a controller of version 1.
 fn home(mounts: &str, own: &str, controller: Option<&str>) -> Option<PathBuf> {
     let mount = mounts.lines().find_map(|line| {
         let mut fields = line.split(' ');
@@ -299,10 +299,10 @@ fn home(mounts: &str, own: &str, controller: Option<&str>) -> Option<PathBuf> {
         };
         fits.then_some(path)
     })?;
-    // Moved there by another agent of this process, whose groups are beside that.
+    // Another agent in this process has moved it there; that agent's groups are beside it.
     let group = group.strip_suffix(&format!("/{SUPERVISOR}")).unwrap_or(group);
     let home = Path::new(mount).join(group.trim_start_matches('/'));
-    // In a container the path may be that of the host.
+    // In a container the path may be the host's.
     if home.is_dir() { Some(home) } else { Some(PathBuf::from(mount)) }
 }
 
@@ -325,8 +325,8 @@ fn open_unified(home: &Path, name: &str) -> (Option<PathBuf>, Controllers) {
     (Some(folder), controllers)
 }
 
-/// Lets the groups below a folder have its controllers. The kernel refuses while processes are in
-/// the folder itself; if this process is the only one, as in a service of its own, it moves down.
+/// Enables a folder's controllers for the groups below it. The kernel refuses this while the folder
+/// has processes. If this process is the only one, as in its own service, it moves down.
 fn hand_down(folder: &Path) {
     let available = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
     let switch = folder.join("cgroup.subtree_control");
@@ -356,7 +356,7 @@ fn make(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes without creating: a file that is not there is a limit that is not there.
+/// Writes without creating: a missing file means that the limit does not exist here.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     File::options().write(true).open(path)?.write_all(text.as_bytes())
 }
@@ -374,10 +374,10 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
 ";
 
     #[test]
-    fn the_own_group_is_found_in_each_hierarchy() {
+    fn the_process_own_group_is_found_in_each_hierarchy() {
         let own = "4:memory:/nowhere/at all\n3:cpu,cpuacct:/\n0::/\n";
         assert_eq!(home(HYBRID, own, None), Some("/sys/fs/cgroup/unified/".into()));
-        // A folder that does not exist here: the path is somebody else's view.
+        // A folder that does not exist here: the path is that of another mount namespace.
         assert_eq!(home(HYBRID, own, Some("memory")), Some("/sys/fs/cgroup/memory".into()));
         assert_eq!(home(HYBRID, own, Some("cpu")), Some("/sys/fs/cgroup/cpu,cpuacct/".into()));
         assert_eq!(home(HYBRID, own, Some("pids")), None);
@@ -389,7 +389,7 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
     }
 
     #[test]
-    fn limits_are_written_where_their_files_are() {
+    fn limits_are_written_where_their_files_exist() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("t");
         fs::create_dir(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Starting a program with all the care that a job needs: the code between fork and exec is ours.
+//! Forking and executing programs: full control over the code between fork and exec.
 
 use std::convert::Infallible;
 use std::ffi::{CStr, CString};
@@ -27,13 +27,13 @@ struct CloneArgs {
 
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// Forks this process; `body` runs in the child and, if it returns at all, says what it could not
-/// do by its exit status 127. With a cgroup (version 2) the child is born in it: moving it there
-/// later would wait for a grace period of the kernel, milliseconds on an idle machine.
+/// Forks this process. `body` runs in the child; if it panics, the child exits with status 127.
+/// With a cgroup (version 2) the child starts in it: a later move would wait for a grace period of
+/// the kernel, milliseconds on an idle machine.
 ///
 /// # Errors
-/// If the process has several threads (a lock that another holds would stay held in the child for
-/// ever), or there is no room for one more process.
+/// If the process has several threads (a lock of another thread would stay locked in the child
+/// forever), or if there are too many processes.
 pub fn fork(cgroup: Option<BorrowedFd<'_>>, body: impl FnOnce() -> Infallible) -> io::Result<u32> {
     check_one_thread()?;
     let pid = match cgroup {
@@ -46,31 +46,31 @@ pub fn fork(cgroup: Option<BorrowedFd<'_>>, body: impl FnOnce() -> Infallible) -
                 cgroup: u64::try_from(cgroup.as_raw_fd()).unwrap_or(0),
                 ..CloneArgs::default()
             };
-            // SAFETY: `args` is a valid `clone_args` of the size that is given. Without CLONE_VM
-            // and a stack it is a fork, and the only thread is this one. What the C library does
-            // after its own fork (for threads and locks of others) is not needed then.
+            // SAFETY: `args` is a valid `clone_args` of the given size. Without CLONE_VM and a
+            // stack this is a fork, and the process has only one thread. The C library's work after
+            // its own fork (for threads and locks of others) is not needed then.
             unsafe { libc::syscall(libc::SYS_clone3, &args, size_of::<CloneArgs>()) }
         }
     };
     in_child(pid, body)
 }
 
-/// Forks this process and answers with a handle on the child. `body` is as for [`fork`]. The handle
-/// is made with the child, so there is no moment in which its id could mean another process.
+/// Forks this process and returns a handle of the child. `body` is as for [`fork`]. The handle is
+/// made together with the child, so it can't refer to another process with the same ID.
 ///
 /// # Errors
 /// As for [`fork`].
 pub fn fork_with_handle(body: impl FnOnce() -> Infallible) -> io::Result<(u32, OwnedFd)> {
     check_one_thread()?;
     let mut handle: libc::c_int = -1;
-    // Not `clone3`: filters of containers that can't look into its arguments refuse it.
+    // Not `clone3`: seccomp filters of containers can't inspect its arguments and refuse it.
     let flags = libc::CLONE_PIDFD | libc::SIGCHLD;
     let none = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: without CLONE_VM and a stack it is a fork, and the only thread is this one. The
-    // third argument is where the kernel writes the handle, for the length of the call.
+    // SAFETY: without CLONE_VM and a stack this is a fork, and the process has only one thread. The
+    // kernel writes the handle to the third argument during the call.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, none, &raw mut handle, none, none) };
     let pid = in_child(pid, body)?;
-    // SAFETY: the kernel has just given us this descriptor and nobody else has it.
+    // SAFETY: the kernel has just made this descriptor, and it has no other owner.
     Ok((pid, unsafe { OwnedFd::from_raw_fd(handle) }))
 }
 
@@ -81,13 +81,13 @@ fn check_one_thread() -> io::Result<()> {
     }
 }
 
-/// Goes on after a fork: in the parent with the child's id, in the child with what it is for.
+/// Continues after a fork: returns the child's ID in the parent, runs `body` in the child.
 fn in_child(pid: i64, body: impl FnOnce() -> Infallible) -> io::Result<u32> {
     match pid {
         0 => {
-            // A panic must not unwind into what was the parent's stack.
+            // A panic must not unwind into the parent's stack frames.
             let _ = std::panic::catch_unwind(AssertUnwindSafe(body));
-            // SAFETY: ends the child at once; nothing of the parent's is flushed twice.
+            // SAFETY: ends the child at once, without flushing the parent's buffers twice.
             unsafe { libc::_exit(127) }
         }
         -1 => Err(io::Error::last_os_error()),
@@ -95,7 +95,7 @@ fn in_child(pid: i64, body: impl FnOnce() -> Infallible) -> io::Result<u32> {
     }
 }
 
-/// Becomes another program; returns only if that fails.
+/// Executes another program; returns only if that fails.
 #[must_use]
 pub fn execute(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
     let pointers = |strings: &[CString]| {
@@ -109,19 +109,18 @@ pub fn execute(program: &CStr, arguments: &[CString], environment: &[CString]) -
     io::Error::last_os_error()
 }
 
-/// Makes a descriptor be 0, 1 or 2, and inherited; the one there before is closed.
+/// Makes a descriptor 0, 1 or 2, and inheritable; closes the previous one.
 ///
 /// # Errors
 /// If the descriptor is not open.
 pub fn place(fd: BorrowedFd<'_>, standard: i32) -> io::Result<()> {
-    // Equal numbers would keep the flag that closes it.
+    // dup2 of equal numbers would keep the close-on-exec flag.
     if fd.as_raw_fd() == standard {
         // SAFETY: clears the flags of an open descriptor.
         crate::check(unsafe { libc::fcntl(standard, libc::F_SETFD, 0) })?;
         return Ok(());
     }
-    // SAFETY: `fd` is open; whatever has the standard number is ours to replace, which is what
-    // the caller asks for.
+    // SAFETY: `fd` is open; the caller wants the standard descriptor replaced.
     crate::check(unsafe { libc::dup2(fd.as_raw_fd(), standard) })?;
     Ok(())
 }
@@ -129,13 +128,13 @@ pub fn place(fd: BorrowedFd<'_>, standard: i32) -> io::Result<()> {
 /// A child of this process that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// Its process id.
+    /// Its process ID.
     pub pid: u32,
     /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
 }
 
-/// A child of this process that has ended and was not reaped, which it still is not then.
+/// Returns a child that has ended and is not reaped; does not reap it.
 #[must_use]
 pub fn first_ended() -> Option<Ended> {
     // SAFETY: `siginfo_t` is plain data.
@@ -143,23 +142,23 @@ pub fn first_ended() -> Option<Ended> {
     let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: `info` is valid for writing.
     crate::check(unsafe { libc::waitid(libc::P_ALL, 0, &mut info, how) }).ok()?;
-    // SAFETY: it was filled in for a child, or is all zeros.
+    // SAFETY: the kernel has filled it in for a child, or it is all zeros.
     let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
     let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0)?;
     Some(Ended { pid, code: (info.si_code == libc::CLD_EXITED).then_some(status) })
 }
 
-/// Ends this process at once, without running anything that was meant for another.
+/// Ends this process at once, without destructors or exit handlers.
 pub fn end(code: i32) -> ! {
     // SAFETY: it does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Whether the kernel knows how to (Linux 5.7): asked with arguments that it refuses either way.
+/// Whether the kernel can fork into a cgroup (Linux 5.7): probed with invalid arguments.
 #[must_use]
 pub fn can_be_born_in_cgroup() -> bool {
     let args = CloneArgs { flags: CLONE_INTO_CGROUP, cgroup: u64::MAX, ..CloneArgs::default() };
-    // SAFETY: the group's number is no descriptor, so no process is made; `args` is valid.
+    // SAFETY: the cgroup is an invalid descriptor, so no process is made; `args` is valid.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &args, size_of::<CloneArgs>()) };
     let error = io::Error::last_os_error().raw_os_error();
     result == -1 && matches!(error, Some(libc::EINVAL | libc::EBADF))

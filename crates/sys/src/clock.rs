@@ -1,25 +1,25 @@
-//! The two clocks: what people read, and what lengths of time are measured by.
+//! The two clocks: wall-clock time for users, and boot time for durations.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Milliseconds since 1970-01-01 UTC; may jump when somebody sets the clock. Asked of the C
-/// library, as the rest of the program does, so that a library put before it can shift all of it.
+/// Milliseconds since 1970-01-01 UTC; jumps when the clock is set. Uses the C library, like the
+/// rest of the program, so that a preloaded library can shift the time of all of it.
 #[must_use]
 pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds since the kernel started, time asleep included; never jumps.
+/// Milliseconds since the kernel started, suspended time included; never jumps.
 #[must_use]
 pub fn boot_ms() -> u64 {
     millis(clock_gettime(ClockId::Boottime))
 }
 
-/// The same in the unit in which `/proc` says when a process started: what starts after this call
-/// has at least this number there.
+/// The same in clock ticks, the unit of start times in `/proc`: a process that starts after this
+/// call has at least this number there.
 #[must_use]
 pub fn boot_ticks() -> u64 {
     boot_ms().saturating_mul(rustix::param::clock_ticks_per_second()) / 1000

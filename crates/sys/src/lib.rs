@@ -1,8 +1,7 @@
-//! Operating system calls behind safe functions: processes and their trees, pidfds, locks,
-//! cgroups, privileges, signals. It decides nothing; who is started and ended is the agent's
-//! business.
+//! Operating system calls behind safe functions: processes and their trees, pidfds, locks, cgroups,
+//! privileges, signals. It makes no decisions; the agent decides which processes to start and end.
 
-// The one crate of the product (beside the shim and stub drivers) that may; each block says why.
+// Unsafe code is allowed only here and in the shim and stub drivers; each block says why.
 #![allow(unsafe_code)]
 
 pub mod capability;

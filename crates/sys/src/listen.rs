@@ -1,21 +1,21 @@
-//! On which TCP ports processes listen, as `/proc` says it.
+//! The TCP ports that processes listen on, from `/proc`.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 use crate::proc;
 
-/// A port on which somebody listens.
+/// A listening port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listening {
     /// The port.
     pub port: u16,
-    /// Whether by IPv4; else by IPv6.
+    /// Whether it is an IPv4 port; otherwise IPv6.
     pub is_v4: bool,
 }
 
-/// Ports on which processes below one in the tree of parents listen, where they can be reached by
-/// the loopback address.
+/// Returns the ports on which descendants of a process listen, if the loopback address reaches
+/// them.
 #[must_use]
 pub fn below(root: u32) -> Vec<Listening> {
     let mut by_socket = BTreeMap::new();
@@ -39,7 +39,7 @@ pub fn below(root: u32) -> Vec<Listening> {
     found
 }
 
-/// Sockets that listen, by inode, of a table such as `/proc/net/tcp`.
+/// Listening sockets, by inode, from a table such as `/proc/net/tcp`.
 fn parse(table: &str, is_v4: bool) -> Vec<(u64, Listening)> {
     /// The kernel's `TCP_LISTEN`.
     const LISTEN: &str = "0A";
@@ -55,7 +55,7 @@ fn parse(table: &str, is_v4: bool) -> Vec<(u64, Listening)> {
     table.lines().skip(1).filter_map(row).collect()
 }
 
-/// Whether an address is the loopback's, or any. Written as the kernel has it in memory.
+/// Whether an address is loopback or unspecified. In the kernel's memory format.
 fn is_near_v4(address: &str) -> Option<bool> {
     let address = u32::from_str_radix(address, 16).ok()?.to_ne_bytes();
     Some(address == [0, 0, 0, 0] || address == [127, 0, 0, 1])
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_of_this_process_is_none_below_it() {
+    fn a_listener_of_this_process_is_not_one_of_its_descendants() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         assert!(below(std::process::id()).iter().all(|it| it.port != port));

@@ -1,25 +1,25 @@
-//! Open-file-description locks: they belong to an open file, so they last exactly as long as the
-//! process that opened it (and whoever inherits the descriptor), and end with it however it ends.
+//! Open-file-description locks: they belong to an open file, so the kernel releases them when the
+//! last process that has the descriptor ends.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use crate::check;
 
-#[allow(clippy::cast_possible_truncation)] // Constants of the kernel's, 1 and 0.
+#[allow(clippy::cast_possible_truncation)] // Kernel constants, 1 and 0.
 fn whole_file() -> libc::flock {
-    // SAFETY: `flock` is plain data, for which all zeros is a valid value; OFD locks require
-    // `l_pid` to be zero.
+    // SAFETY: `flock` is plain data, and all zeros is a valid value; OFD locks require `l_pid` to
+    // be zero.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock
 }
 
-/// Takes the lock on a whole file; `false` if somebody else holds it. Never waits.
+/// Takes the lock on a whole file; `false` if it is taken. Never waits.
 ///
 /// # Errors
-/// If the file system has no such locks.
+/// If the file system does not support such locks.
 pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
     let lock = whole_file();
     // SAFETY: the descriptor is open for the length of the call and `lock` is a valid `flock`.
@@ -33,10 +33,10 @@ pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Whether somebody else holds the lock on a whole file.
+/// Whether another open file holds the lock on a whole file.
 ///
 /// # Errors
-/// If the file system has no such locks.
+/// If the file system does not support such locks.
 pub fn is_held(file: impl AsFd) -> io::Result<bool> {
     let mut lock = whole_file();
     // SAFETY: as in `try_lock`; the kernel writes the answer into `lock`.
@@ -62,7 +62,7 @@ mod tests {
         assert!(try_lock(&first).unwrap());
         assert!(is_held(&second).unwrap());
         assert!(!try_lock(&second).unwrap());
-        assert!(!is_held(&first).unwrap(), "one's own lock is not somebody else's");
+        assert!(!is_held(&first).unwrap(), "its own lock does not count");
         drop(first);
         assert!(try_lock(&second).unwrap());
     }

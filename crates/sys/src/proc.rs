@@ -1,11 +1,11 @@
-//! What `/proc` says of processes. They vanish while they are looked at, which is no error: then
-//! there is nothing to say.
+//! Information about processes from `/proc`. A process may end while it is read; that is no error,
+//! and the result is empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// One process at one moment.
+/// The state of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// One letter: `R`unning, `S`leeping, `T` stopped, `Z`ombie …
@@ -16,7 +16,8 @@ pub struct Stat {
     pub group: u32,
     /// Its session.
     pub session: u32,
-    /// When it started, in ticks since boot; with the process id, names it within one boot.
+    /// The start time in ticks since boot; with the process ID it identifies a process within a
+    /// boot.
     pub started: u64,
 }
 
@@ -27,7 +28,7 @@ pub fn stat(pid: u32) -> Option<Stat> {
 }
 
 fn parse_stat(bytes: &[u8]) -> Option<Stat> {
-    // The program's name stands in parentheses and may hold parentheses and blanks itself.
+    // The program's name is in parentheses and may itself contain parentheses and spaces.
     let after_name = bytes.iter().rposition(|byte| *byte == b')')? + 1;
     let text = std::str::from_utf8(&bytes[after_name..]).ok()?;
     let mut fields = text.split_ascii_whitespace();
@@ -40,21 +41,22 @@ fn parse_stat(bytes: &[u8]) -> Option<Stat> {
     })
 }
 
-/// Names one run of the kernel; empty where it can't be read.
+/// The ID of this boot; empty if it can't be read.
 #[must_use]
 pub fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
-/// Every process id there is now.
+/// Returns all process IDs.
 #[must_use]
 pub fn all() -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Every process that has a file open, as far as one may look: one's own, or all as root.
+/// Returns the processes that have a file open, as far as permitted: the user's own, or all for
+/// root.
 #[must_use]
 pub fn holders_of(path: &Path) -> Vec<u32> {
     let holds = |pid: &u32| {
@@ -64,7 +66,7 @@ pub fn holders_of(path: &Path) -> Vec<u32> {
     all().into_iter().filter(holds).collect()
 }
 
-/// Every process below one in the tree of parents, without itself; parents before children.
+/// Returns all descendants of a process, without itself; parents before children.
 #[must_use]
 pub fn descendants(root: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -87,15 +89,15 @@ pub fn descendants(root: u32) -> Vec<u32> {
     found
 }
 
-/// The children of a process.
+/// Returns the children of a process.
 #[must_use]
 pub fn children(parent: u32) -> Vec<(u32, Stat)> {
     let all = all().into_iter().filter_map(|pid| Some((pid, stat(pid)?)));
     all.filter(|(_, stat)| stat.parent == parent).collect()
 }
 
-/// The same by their ids, as the kernel has them in a list: fast, and possibly without some while
-/// others end.
+/// Returns the IDs of the children from the kernel's list: fast, but it may miss some while others
+/// end.
 #[must_use]
 pub fn children_now(parent: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
@@ -108,11 +110,11 @@ fn numbers(text: &str) -> Vec<u32> {
     text.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
-/// The nearest of some processes that is an ancestor of a process, or the process itself.
+/// Returns the nearest process that matches `among`: the process itself or an ancestor.
 #[must_use]
 pub fn nearest_ancestor(pid: u32, among: &dyn Fn(u32) -> bool) -> Option<u32> {
     let mut pid = pid;
-    // The tree may change while it is walked; no tree is this deep.
+    // The tree may change during the walk; no tree is this deep.
     for _ in 0..4096 {
         if among(pid) {
             return Some(pid);
@@ -125,15 +127,15 @@ pub fn nearest_ancestor(pid: u32, among: &dyn Fn(u32) -> bool) -> Option<u32> {
     None
 }
 
-/// Whether a process started with a variable of that name and value.
+/// Whether a process started with this variable (`NAME=value`) in its environment.
 #[must_use]
 pub fn started_with(pid: u32, variable: &[u8]) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|entry| entry == variable)
 }
 
-/// What a process had as the value of a variable when it was started; `None` without it, or where
-/// its environment may not be read.
+/// The value of a variable when the process started; `None` if it is missing or its environment may
+/// not be read.
 #[must_use]
 pub fn variable_at_start(pid: u32, name: &str) -> Option<Vec<u8>> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
@@ -143,13 +145,13 @@ pub fn variable_at_start(pid: u32, name: &str) -> Option<Vec<u8>> {
     value.map(<[u8]>::to_vec)
 }
 
-/// How many threads this process has.
+/// The number of threads of this process.
 ///
 /// # Errors
-/// If `/proc` is not there.
+/// If `/proc` is not mounted.
 pub fn n_threads() -> std::io::Result<u64> {
-    // Each thread is a folder there, and a folder is linked from each folder in it, its parent
-    // and itself: one call instead of reading and parsing a file.
+    // Each thread is a folder in it. A folder's link count is the number of its subfolders plus 2,
+    // so one call is enough, without reading and parsing a file.
     Ok(std::fs::metadata("/proc/self/task")?.nlink().saturating_sub(2))
 }
 
@@ -159,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_parentheses_and_blanks_is_skipped_whole() {
+    fn a_name_with_parentheses_and_spaces_is_skipped_whole() {
         let fields = (6..=52).map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
         let line = format!("7 (a) S 9 (b) S 1 7 {fields}");
         let stat = parse_stat(line.as_bytes()).unwrap();
@@ -170,19 +172,19 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_found_below_its_parent_and_knows_its_variables() {
+    fn a_child_is_found_with_its_parent_and_variables() {
         let mut child =
             std::process::Command::new("sleep").arg("60").env("MARK", "x").spawn().unwrap();
         let me = std::process::id();
         assert!(descendants(me).contains(&child.id()));
         assert!(children(me).iter().any(|(pid, _)| *pid == child.id()));
-        // Absent from kernels without it.
+        // Some kernels do not have it.
         let list = format!("/proc/{me}/task/{me}/children");
         let is_listed = Path::new(&list).exists();
         assert!(children_now(me).contains(&child.id()) || !is_listed);
         assert_eq!(nearest_ancestor(child.id(), &|pid| pid == me), Some(me));
         assert_eq!(nearest_ancestor(child.id(), &|_| false), None);
-        // The program's environment is there some time after the process is.
+        // The program's environment appears some time after the process.
         let give_up = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while !started_with(child.id(), b"MARK=x") {
             assert!(std::time::Instant::now() < give_up, "the variable is never seen");

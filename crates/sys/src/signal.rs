@@ -1,4 +1,4 @@
-//! Signals of this process: which it takes as data, and a clean slate for a program to start with.
+//! Signals of this process: reading them as data, and resetting them for a new program.
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -9,44 +9,44 @@ use crate::check;
 pub const HIGHEST: i32 = 64;
 
 fn empty_set() -> libc::sigset_t {
-    // SAFETY: `sigset_t` is plain data that `sigemptyset` then initialises whole.
+    // SAFETY: `sigset_t` is plain data, and `sigemptyset` initialises all of it.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is valid for writing.
     unsafe { libc::sigemptyset(&mut set) };
     set
 }
 
-/// Blocks signals and gives a descriptor from which they can be read; it never blocks and is not
-/// inherited by programs.
+/// Blocks signals and returns a descriptor to read them from; it never blocks and programs do not
+/// inherit it.
 ///
 /// # Errors
-/// If descriptors ran out.
+/// If there are too many open descriptors.
 pub fn watch(signals: &[i32]) -> io::Result<OwnedFd> {
     let mut set = empty_set();
     for signal in signals {
         // SAFETY: `set` is an initialised set.
         check(unsafe { libc::sigaddset(&mut set, *signal) })?;
     }
-    // SAFETY: `set` is initialised; the old mask is not asked for.
+    // SAFETY: `set` is initialised; the old mask is not requested.
     check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) })?;
-    // SAFETY: `set` is initialised; -1 asks for a new descriptor.
+    // SAFETY: `set` is initialised; -1 requests a new descriptor.
     let fd = check(unsafe { libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) })?;
-    // SAFETY: the kernel has just given us this descriptor and nobody else has it.
+    // SAFETY: the kernel has just made this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The signals that have come in since the last call, each named once however often it came.
+/// Returns the signals since the last call, each once.
 ///
 /// # Errors
-/// If the descriptor is not one of [`watch`].
+/// If the descriptor is not from [`watch`].
 pub fn take(watched: impl AsFd) -> io::Result<Vec<i32>> {
     Ok(take_from(watched)?.into_iter().map(|(number, _)| number).collect())
 }
 
-/// The same, each with the process that sent it; 0 for the kernel.
+/// Returns the signals since the last call with their senders' process IDs; 0 is the kernel.
 ///
 /// # Errors
-/// If the descriptor is not one of [`watch`].
+/// If the descriptor is not from [`watch`].
 pub fn take_from(watched: impl AsFd) -> io::Result<Vec<(i32, u32)>> {
     const SIZE: usize = size_of::<libc::signalfd_siginfo>();
     let mut taken = Vec::new();
@@ -71,35 +71,35 @@ pub fn take_from(watched: impl AsFd) -> io::Result<Vec<(i32, u32)>> {
 
 /// Ignores a signal from now on.
 pub fn ignore(signal: i32) {
-    // SAFETY: SIG_IGN runs no code of ours; a number that is no signal is refused by the kernel.
+    // SAFETY: SIG_IGN runs no code of this program; the kernel refuses invalid numbers.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Gives every signal its default effect and unblocks all: what a program expects at its start.
-/// An ignored SIGCHLD or SIGPIPE would otherwise be inherited.
+/// Resets every signal to its default action and unblocks all, as a program expects at its start.
+/// It would otherwise inherit an ignored SIGCHLD or SIGPIPE.
 pub fn reset() {
-    // The kernel's `struct sigaction` and signal set: all zeros is the default effect, no flags and
-    // no signal. Asked of the kernel itself, because the C library keeps two signals for itself.
+    // The kernel's `struct sigaction` and signal set: all zeros means default action, no flags and
+    // no signal. A direct system call, because the C library reserves two signals.
     let zeros = [0_u64; 4];
     let none = std::ptr::null_mut::<u64>();
     for signal in 1..=HIGHEST {
-        // SAFETY: `zeros` is as long as the kernel reads, and the default effect runs no code of
-        // ours; KILL and STOP are refused.
+        // SAFETY: `zeros` is as long as the kernel reads, and the default action runs no code of
+        // this program; KILL and STOP are refused.
         unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, zeros.as_ptr(), none, 8) };
     }
-    // SAFETY: `zeros` is as long as the kernel reads; the old mask is not asked for.
+    // SAFETY: `zeros` is as long as the kernel reads; the old mask is not requested.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, zeros.as_ptr(), none, 8) };
 }
 
-/// Makes ended children stay until they are waited for: whoever started this process may have
-/// made it ignore SIGCHLD, and then process ids could be reused before their end is seen.
+/// Keeps ended children until they are reaped. The parent process may have set SIGCHLD to ignored,
+/// and then process IDs could be reused before their ends are noticed.
 pub fn keep_ended_children() {
-    // SAFETY: `sigaction` is plain data; the call only asks.
+    // SAFETY: `sigaction` is plain data; the call only reads the action.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: `action` is valid for writing; no new action is given.
+    // SAFETY: `action` is valid for writing; no new action is set.
     let asked = unsafe { libc::sigaction(libc::SIGCHLD, std::ptr::null(), &mut action) };
     if asked == 0 && action.sa_sigaction == libc::SIG_IGN {
-        // SAFETY: SIG_DFL runs no code of ours.
+        // SAFETY: SIG_DFL runs no code of this program.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     }
 }

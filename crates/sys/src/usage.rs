@@ -1,20 +1,20 @@
-//! What ended processes used, as the kernel counted it.
+//! The resource usage of ended processes, from the kernel.
 
-/// Sums over processes.
+/// Sums over several processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user mode, milliseconds.
     pub user_ms: u64,
     /// CPU time in the kernel, milliseconds.
     pub system_ms: u64,
-    /// Most memory of one process at once, bytes.
+    /// The peak memory of the largest process, in bytes.
     pub memory_peak: u64,
 }
 
-/// What all children that were waited for used, and their children if they waited for them.
+/// The usage of all reaped children, and of the children that these have reaped.
 #[must_use]
 pub fn of_children() -> Usage {
-    // SAFETY: `rusage` is plain data, for which all zeros is a valid value.
+    // SAFETY: `rusage` is plain data, and all zeros is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for writing; the first argument is a constant that always works.
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };

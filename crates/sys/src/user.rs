@@ -1,4 +1,4 @@
-//! Who a user id is, as the system's name service knows it.
+//! Accounts and groups from the system's name service.
 
 use std::ffi::{CStr, CString};
 
@@ -17,17 +17,17 @@ pub struct Account {
     pub shell: Vec<u8>,
 }
 
-/// Looks a user id up; `None` if nobody knows it or the name service does not answer.
+/// Looks up a user ID; `None` if it is unknown or the name service does not answer.
 #[must_use]
 pub fn account(uid: u32) -> Option<Account> {
     look_up(|entry, buffer, found| {
-        // SAFETY: all pointers are valid for the length of the call, and the buffer's length is
-        // given; the strings of `entry` will lie in `buffer`.
+        // SAFETY: all pointers are valid during the call, and the buffer's length is passed; the
+        // strings of `entry` point into `buffer`.
         unsafe { libc::getpwuid_r(uid, entry, buffer.as_mut_ptr(), buffer.len(), found) }
     })
 }
 
-/// Looks a login name up; `None` if nobody knows it or the name service does not answer.
+/// Looks up a login name; `None` if it is unknown or the name service does not answer.
 #[must_use]
 pub fn account_named(name: &str) -> Option<Account> {
     let name = CString::new(name).ok().filter(|name| !name.is_empty())?;
@@ -37,18 +37,18 @@ pub fn account_named(name: &str) -> Option<Account> {
     })
 }
 
-/// More groups than this are not asked for.
+/// The most groups that are requested.
 const GROUPS_MAX: usize = 1024;
 
-/// The names of the groups that a user is in, the primary one included; those without a name are
-/// left out.
+/// Returns the names of a user's groups, including the primary one; groups without a name are left
+/// out.
 #[must_use]
 pub fn groups(account: &Account) -> Vec<Vec<u8>> {
     let Ok(name) = CString::new(account.name.clone()) else { return Vec::new() };
     let mut gids = vec![0 as libc::gid_t; GROUPS_MAX];
     let mut n_gids = libc::c_int::try_from(gids.len()).expect("a small number");
-    // SAFETY: the name is a C string that outlives the call, and as many places are there as are
-    // said to be; what does not fit is left out.
+    // SAFETY: the name is a C string that outlives the call, and the array has `n_gids` places;
+    // groups that do not fit are left out.
     unsafe { libc::getgrouplist(name.as_ptr(), account.gid, gids.as_mut_ptr(), &raw mut n_gids) };
     gids.truncate(usize::try_from(n_gids).unwrap_or(0));
     gids.into_iter().filter_map(group_name).collect()
@@ -57,12 +57,12 @@ pub fn groups(account: &Account) -> Vec<Vec<u8>> {
 fn group_name(gid: u32) -> Option<Vec<u8>> {
     let mut buffer = vec![0 as libc::c_char; 4096];
     loop {
-        // SAFETY: `group` is plain data (pointers and numbers), for which zeros are valid.
+        // SAFETY: `group` is plain data (pointers and numbers), and zeros are valid.
         let mut entry: libc::group = unsafe { std::mem::zeroed() };
         let mut found = std::ptr::null_mut();
         let (at, n_bytes) = (buffer.as_mut_ptr(), buffer.len());
-        // SAFETY: all pointers are valid for the length of the call, and the buffer's length is
-        // given; the strings of `entry` will lie in `buffer`.
+        // SAFETY: all pointers are valid during the call, and the buffer's length is passed; the
+        // strings of `entry` point into `buffer`.
         let error = unsafe { libc::getgrgid_r(gid, &raw mut entry, at, n_bytes, &raw mut found) };
         if error == libc::ERANGE && buffer.len() < 1 << 20 {
             buffer.resize(buffer.len() * 2, 0);
@@ -71,7 +71,7 @@ fn group_name(gid: u32) -> Option<Vec<u8>> {
         if error != 0 || found.is_null() || entry.gr_name.is_null() {
             return None;
         }
-        // SAFETY: not null, so it is a C string within `buffer`, which is still there.
+        // SAFETY: not null, so it is a C string in `buffer`, which is still alive.
         return Some(unsafe { CStr::from_ptr(entry.gr_name) }.to_bytes().to_vec());
     }
 }
@@ -81,7 +81,7 @@ fn look_up(
 ) -> Option<Account> {
     let mut buffer = vec![0 as libc::c_char; 4096];
     loop {
-        // SAFETY: `passwd` is plain data (pointers and numbers), for which zeros are valid.
+        // SAFETY: `passwd` is plain data (pointers and numbers), and zeros are valid.
         let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
         let mut found = std::ptr::null_mut();
         let error = ask(&mut entry, &mut buffer, &mut found);
@@ -96,7 +96,7 @@ fn look_up(
             if pointer.is_null() {
                 return Vec::new();
             }
-            // SAFETY: not null, so it is a C string within `buffer`, which is still there.
+            // SAFETY: not null, so it is a C string in `buffer`, which is still alive.
             unsafe { CStr::from_ptr(pointer) }.to_bytes().to_vec()
         };
         return Some(Account {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_found_by_number_and_by_name_and_nobody_else_is() {
+    fn root_is_found_by_number_and_by_name_and_unknown_names_are_not() {
         let root = account(0).expect("every system has it");
         assert!(groups(&root).contains(&b"root".to_vec()));
         assert_eq!(account_named("root"), Some(root));
