@@ -1,123 +1,123 @@
-//! What an agent has to deal with, and what it has to do.
+//! Inputs and actions of an agent.
 
 use gpool_model::agent::{Order, Report, TaskEnd, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
 
-/// What came of an order to stop a task where it is, or to let it go on.
+/// The result of an order to pause or resume a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halting {
-    /// It is stopped.
+    /// It is paused.
     Paused,
-    /// It goes on.
+    /// It runs.
     Resumed,
-    /// It could not be stopped, and goes on.
+    /// It could not be paused, and runs.
     NotPaused,
 }
 
-/// What an agent has to deal with.
+/// An input of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// From the server.
+    /// An order from the server.
     Order(Order),
-    /// A task that is on this node already: found when the agent started, or launched by somebody
-    /// who came first.
+    /// A task that is already on this node: found when the agent started, or launched by another
+    /// shepherd.
     Found(TaskReport),
     /// A task's program was started.
     Started {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// The process id of its program.
+        /// The process ID of its program.
         pid: u32,
-        /// When.
+        /// The start time.
         started_at: Timestamp,
     },
-    /// A task's time limit is another one, and that is on file: of which generation.
+    /// The new time limit of this generation is noted in the task's claim.
     Limited {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
     },
-    /// A task was stopped where it is, or goes on: as an order of that generation says, or not.
+    /// A task was paused or resumed by the order of this generation, or could not be paused.
     Halted {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
-        /// What came of it.
+        /// The result.
         halting: Halting,
     },
-    /// Devices of a task are in use by others, so it was not launched.
+    /// Other processes use devices of a task, so it was not launched.
     Refused {
-        /// Which task.
+        /// The task.
         task: TaskId,
         /// The devices.
         devices: Vec<DeviceUuid>,
     },
-    /// A task has ended, or could not be launched, or was kept from it.
+    /// A task has ended, could not be launched, or was prevented.
     Ended {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// How.
+        /// How it ended.
         end: TaskEnd,
     },
 }
 
-/// What an agent has to do.
+/// An action that an agent carries out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Start a task, or refuse it for its devices.
+    /// Launch a task, or refuse it because of its devices.
     Launch(Box<TaskOrder>),
-    /// Make sure that a task is never launched here, and then say that it ended; or say how it was
-    /// found, if somebody has launched it.
+    /// Make sure that a task is never launched here, then report its end; or report its state if it
+    /// was already launched.
     Prevent {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
     },
     /// End a task.
     Stop {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Between TERM and KILL.
+        /// Time between SIGTERM and SIGKILL.
         grace: Millis,
-        /// What it is sent in place of TERM.
+        /// The signal in place of SIGTERM.
         signal: Option<i32>,
     },
-    /// Give a task another time limit, put it on file, and then say so.
+    /// Change a task's time limit, note it in the claim, then report it.
     Limit {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
-        /// The limit, counted from its start.
+        /// The limit, counted from the task's start.
         limit: Option<Millis>,
     },
-    /// Stop a task's processes where they are, put that on file, and then say so.
+    /// Pause a task's processes, note it in the claim, then report it.
     Pause {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
     },
-    /// Let a task's processes go on, put that on file, and then say so.
+    /// Resume a task's processes, note it in the claim, then report it.
     Resume {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Of the order.
+        /// The generation of the order.
         generation: Generation,
     },
     /// Send a task's processes a signal.
     Signal {
-        /// Which task.
+        /// The task.
         task: TaskId,
         /// The signal's number.
         signal: i32,
     },
-    /// Tell the server; the agent puts its stamp on what has one.
+    /// Send a report to the server; the agent fills in the stamp.
     Report(Report),
-    /// Throw away what is kept of a task that has ended.
+    /// Discard the records of a task that has ended.
     Forget(TaskId),
 }

@@ -1,6 +1,6 @@
-//! The step by which an agent converges on what it was told. Orders may come twice, late, in any
-//! order, or not at all; what is launched is launched once. It starts and ends nothing itself: the
-//! agent carries out the actions and says what it then sees.
+//! The state machine of an agent. Orders may come twice, late, in any order, or not at all; a task
+//! is still launched only once. This module does no I/O: the agent carries out the actions and
+//! returns their results as inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use gpool_model::unit::{Millis, Timestamp};
 pub use crate::action::{Action, Halting, Input};
 use crate::done::Done;
 
-/// What an agent knows and was told of its tasks.
+/// The tasks of an agent, and the orders for them.
 #[derive(Debug, Clone, Default)]
 pub struct Converge {
-    /// The highest term seen.
+    /// The highest term of all orders.
     term: Term,
     tasks: BTreeMap<TaskId, Known>,
     done: Done,
@@ -30,42 +30,42 @@ struct Known {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    /// Given to the launcher. `stop` is the grace that the task was told to end with.
+    /// Passed to the launcher. `stop` is the last stop order, if there was one.
     Launching { stop: Option<Ending> },
-    /// Told to end before it was launched here; the launcher makes sure that it never will be.
+    /// Stopped before it was launched here; the launcher makes sure that it never will be.
     Preventing { ending: Ending },
     /// Its program was started.
     Running { pid: u32, started_at: Timestamp, stop: Option<Ending>, halt: Halt },
-    /// It has ended and the server has not said that it knows.
+    /// It has ended, and the server has not acknowledged it.
     Ended(TaskEnd),
     /// It was not launched; an order of a later generation may name other devices.
     Refused { devices: Vec<DeviceUuid> },
 }
 
-/// Whether a task is stopped where it is.
+/// Whether a task is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Halt {
-    /// It goes on.
+    /// It runs.
     No,
-    /// It was told to stop.
+    /// It was ordered to pause.
     Told,
-    /// It is stopped.
+    /// It is paused.
     Done,
-    /// It could not be stopped.
+    /// It could not be paused.
     Failed,
 }
 
-/// How a task was told to end.
+/// The stop order of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ending {
     grace: Millis,
-    /// In place of TERM.
+    /// In place of SIGTERM.
     signal: Option<i32>,
 }
 
 impl Ending {
-    /// Whether who was told this learns nothing new from the other: that is no sooner, and does
-    /// not end what may still save what it has.
+    /// Whether `other` adds nothing to this order: it ends the task no sooner, and does not end a
+    /// task that may still save its work.
     fn covers(self, other: Self) -> bool {
         self.grace <= other.grace && (self.signal.is_none() || other.signal.is_some())
     }
@@ -76,8 +76,8 @@ impl Ending {
 }
 
 impl Converge {
-    /// An agent that has just started. `done` are tasks whose end was acknowledged in an earlier
-    /// life, oldest first.
+    /// The state of an agent that has just started. `done` are tasks with ends that were
+    /// acknowledged in earlier runs of the agent, oldest first.
     #[must_use]
     pub fn new(done: impl IntoIterator<Item = TaskId>) -> Self {
         let mut converge = Self::default();
@@ -87,7 +87,7 @@ impl Converge {
         converge
     }
 
-    /// Takes one input and says what to do now, in that order.
+    /// Processes one input; returns the actions in the order to carry them out.
     #[must_use]
     pub fn step(&mut self, input: Input) -> Vec<Action> {
         match input {
@@ -101,7 +101,7 @@ impl Converge {
         }
     }
 
-    /// Every task that is known, as the server is told.
+    /// Returns the reports of all known tasks.
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskReport> {
         self.tasks.iter().map(|(task, known)| known.report(*task)).collect()
@@ -150,14 +150,14 @@ impl Converge {
         if let Some(known) = self.tasks.get_mut(&task) {
             let newer = generation > known.generation;
             if newer && known.goes_on() {
-                // It is under way, and only its limit can be another one.
+                // The task is under way; only its limit can change.
                 let mut actions = self.report(task);
                 actions.extend(self.limit(task, generation, order.spec.time_limit));
                 return actions;
             }
             known.generation = known.generation.max(generation);
             if !(newer && matches!(known.state, State::Refused { .. })) {
-                // A server that orders it again has perhaps not heard.
+                // A server that repeats an order may have missed the report.
                 return self.report(task);
             }
         }
@@ -193,7 +193,7 @@ impl Converge {
         known.generation = generation;
         match &mut known.state {
             State::Launching { stop } | State::Running { stop, .. } => {
-                // Said again it changes nothing, unless it is to be over sooner.
+                // A repeated order changes nothing, unless it ends the task sooner.
                 if stop.is_some_and(|earlier| earlier.covers(ending)) {
                     return Vec::new();
                 }
@@ -206,13 +206,13 @@ impl Converge {
         }
     }
 
-    /// A limit never launches anything. Its generation is known once the limit is on file.
+    /// A new limit never launches a task. Its generation counts only once it is noted in the claim.
     fn limit(&self, task: TaskId, generation: Generation, limit: Option<Millis>) -> Vec<Action> {
         match self.tasks.get(&task) {
             Some(known) if known.goes_on() && generation > known.generation => {
                 vec![Action::Limit { task, generation, limit }]
             }
-            // A server that says it again has perhaps not heard.
+            // A server that repeats an order may have missed the report.
             Some(_) => self.report(task),
             None => Vec::new(),
         }
@@ -228,8 +228,8 @@ impl Converge {
         }
     }
 
-    /// Only what runs and was not told to end is stopped where it is, or goes on. Said again until
-    /// what is heard of the task fits.
+    /// Only a running task without a stop order is paused or resumed. The action is repeated until
+    /// the reported state fits.
     fn halt(&mut self, task: TaskId, generation: Generation, pauses: bool) -> Vec<Action> {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
         let State::Running { stop: None, halt, .. } = &mut known.state else {
@@ -254,7 +254,7 @@ impl Converge {
     fn halted(&mut self, task: TaskId, generation: Generation, halting: Halting) -> Vec<Action> {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
         let State::Running { halt, .. } = &mut known.state else { return Vec::new() };
-        // Another one has been ordered since.
+        // There was a newer order since.
         if generation < known.generation {
             return Vec::new();
         }
@@ -270,7 +270,7 @@ impl Converge {
     fn signal(&mut self, task: TaskId, signal: i32, request: RequestId) -> Vec<Action> {
         let running =
             self.tasks.get(&task).is_some_and(|known| matches!(known.state, State::Running { .. }));
-        // One that comes too early may be lost; it must not come later than its sender thinks.
+        // A signal that comes too early may be lost, but it must not be sent late.
         if !self.signalled.insert(request) || !running {
             return Vec::new();
         }
@@ -282,9 +282,9 @@ impl Converge {
 
     fn acknowledged(&mut self, task: TaskId, acknowledged: Generation) -> Vec<Action> {
         match self.tasks.get(&task).map(|known| (&known.state, known.generation)) {
-            // Of an earlier launch: the server has yet to hear how this one ended.
+            // For an earlier launch: the server does not know the end of this one.
             Some((_, generation)) if acknowledged < generation => Vec::new(),
-            // Placed elsewhere; a later generation may come back here.
+            // Placed elsewhere; a later generation may come back to this node.
             Some((State::Refused { .. }, generation)) => {
                 self.tasks.remove(&task);
                 self.done.insert(task, Some(generation));
@@ -295,7 +295,7 @@ impl Converge {
                 self.done.insert(task, None);
                 vec![Action::Forget(task)]
             }
-            // It has not ended here, whatever the server thinks.
+            // It has not ended here, even if the server assumes so.
             Some(_) => Vec::new(),
             None => {
                 self.done.insert(task, Some(acknowledged));
@@ -309,7 +309,7 @@ impl Converge {
         if self.done.is_over(task) {
             return match is {
                 TaskIs::Ended(_) => vec![Action::Forget(task)],
-                // The server believes that it has ended: it has to.
+                // The server assumes that it has ended, so end it.
                 _ => vec![Action::Stop { task, grace: Millis::ZERO, signal: None }],
             };
         }
@@ -334,7 +334,7 @@ impl Converge {
             }
             TaskIs::Ended(end) => State::Ended(end),
             TaskIs::Refused { devices } => State::Refused { devices },
-            // No claim says so.
+            // A found task is never in this state.
             TaskIs::Over => return Vec::new(),
         };
         let goes_on = matches!(state, State::Launching { .. } | State::Running { .. });
@@ -349,7 +349,7 @@ impl Converge {
         let stop = match &known.state {
             State::Launching { stop } => *stop,
             State::Preventing { ending } => Some(*ending),
-            // Said again after a reconnection, or overtaken.
+            // Repeated after a reconnection, or out of date.
             State::Running { .. } | State::Ended(_) | State::Refused { .. } => return Vec::new(),
         };
         known.state = State::Running { pid, started_at, stop, halt: Halt::No };
@@ -390,7 +390,7 @@ impl Converge {
 }
 
 impl Known {
-    /// Whether it is under way and was not told to end.
+    /// Whether it is under way and has no stop order.
     fn goes_on(&self) -> bool {
         matches!(self.state, State::Launching { stop: None } | State::Running { stop: None, .. })
     }

@@ -1,4 +1,4 @@
-//! What an agent remembers of tasks that are over.
+//! The agent's memory of finished tasks.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,19 +7,19 @@ use gpool_model::id::{Generation, TaskId};
 /// Tasks that are over here: no late order may launch them again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Done {
-    /// Up to which generation orders are refused; `None` is all of them.
+    /// The highest generation that is refused; `None` refuses all.
     tasks: BTreeMap<TaskId, Option<Generation>>,
     /// The same tasks, oldest first.
     order: VecDeque<TaskId>,
 }
 
 impl Done {
-    /// How many are kept. An order that is later than so many ends has long been of an old term.
+    /// Most tasks that are kept. An order that is this late belongs to an old term.
     pub const MOST: usize = 65_536;
 
     pub fn insert(&mut self, task: TaskId, generation: Option<Generation>) {
         match self.tasks.insert(task, generation) {
-            // Over for ever stays so, and what was barred is not let in again.
+            // A finished task stays finished, and refused generations stay refused.
             Some(None) => {
                 self.tasks.insert(task, None);
             }

@@ -1,32 +1,32 @@
-//! Which devices of a node a task gets: same kind and fast links first, then the strategy's
-//! order, then the lowest indices. Shares go where shares are already, so that whole devices stay
-//! whole. Knows nothing of queues or policy beyond the strategy.
+//! Chooses the devices of a task on a node: one model and fast links first, then the strategy's
+//! order, then the lowest indices. Shares go to devices that are already shared, so that others
+//! stay free as a whole. Depends on no queue and on no policy but the strategy.
 
 use gpool_model::{Bytes, Device, DeviceStrategy, GpuRequest, Link, Share};
 
-/// One device of a node, as seating sees it.
+/// One device of a node, with its availability.
 #[derive(Debug, Clone, Copy)]
 pub struct Seat<'a> {
-    /// What it is.
+    /// The device.
     pub device: &'a Device,
-    /// Whether it may be given out whole, now.
+    /// Whether it can be allocated as a whole now.
     pub is_free: bool,
-    /// Whether a job of ours has it, or a part of it.
+    /// Whether a job has it, or a share of it.
     pub is_busy: bool,
-    /// How much of its memory a share may have, now; nothing where no share may go.
+    /// The memory that is left for shares now; zero if no share is allowed.
     pub room: Bytes,
 }
 
-/// More sets than this are not compared one by one: 8 of 16 devices are 12,870 sets.
+/// If there are more sets than this, not all are compared: 8 of 16 devices are 12,870 sets.
 const SETS_MAX: u64 = 20_000;
 
 /// Chooses devices of one node for a request: positions in `seats`, ascending. `None` if it does
-/// not fit. `seed` decides for [`DeviceStrategy::Random`] alone.
+/// not fit. Only [`DeviceStrategy::Random`] uses `seed`.
 ///
-/// Preferred, in this order: earlier models of the request; devices of one model; for two and
-/// more, the set with the best total link rank; the strategy's order; the lowest positions. For
-/// shares, after the model: devices that are shared, the fullest first; then free ones in the
-/// strategy's order.
+/// Preferred, in this order: earlier models of the request; devices of one model; for two or more
+/// devices, the set with the best total link rank; the strategy's order; the lowest positions. For
+/// shares, after the model: shared devices, the fullest first; then free ones in the strategy's
+/// order.
 #[must_use]
 pub fn seat(
     seats: &[Seat<'_>],
@@ -64,7 +64,7 @@ pub fn seat(
     None
 }
 
-/// Whether [`seat`] would choose any: told without a comparison of sets.
+/// Whether [`seat`] would find devices; does not compare sets.
 #[must_use]
 pub fn fits(seats: &[Seat<'_>], request: &GpuRequest) -> bool {
     let n_devices = usize::try_from(request.n_devices()).unwrap_or(usize::MAX);
@@ -80,7 +80,8 @@ pub fn fits(seats: &[Seat<'_>], request: &GpuRequest) -> bool {
     n_devices == 0 || (0..request.models.len().max(1)).any(|rank| n_with(rank) >= n_devices)
 }
 
-/// How well each device answers, by position. Most of a node are alike, and asked once.
+/// The rank of each device for the request, by position. Most devices of a node are equal, so equal
+/// neighbours are computed once.
 fn ranks<'a>(seats: &[Seat<'a>], request: &GpuRequest) -> Vec<Option<usize>> {
     let mut last: Option<(&Device, Option<usize>)> = None;
     let mut rank = |device: &'a Device| match last {
@@ -94,14 +95,14 @@ fn ranks<'a>(seats: &[Seat<'a>], request: &GpuRequest) -> Vec<Option<usize>> {
     seats.iter().map(|seat| rank(seat.device)).collect()
 }
 
-/// Whether two devices answer every request alike.
+/// Whether two devices have the same rank for every request.
 fn alike(one: &Device, other: &Device) -> bool {
     (&one.model, one.memory, one.instance.is_some())
         == (&other.model, other.memory, other.instance.is_some())
 }
 
-/// The devices of one rank on which a share goes beside others, the fullest first, then those that
-/// nobody has. `None` if there are too few.
+/// The devices of one rank for shares: shared devices first, the fullest first, then free ones.
+/// `None` if there are too few.
 fn seat_shares(
     seats: &[Seat<'_>],
     (order, ranks): (&[usize], &[Option<usize>]),
@@ -125,7 +126,7 @@ fn seat_shares(
     Some(chosen)
 }
 
-/// The candidates of the first model, in order, of which there are enough.
+/// The candidates of the first model that has enough of them.
 fn one_model(seats: &[Seat<'_>], candidates: &[usize], n_devices: usize) -> Option<Vec<usize>> {
     let model = |ix: &usize| seats[*ix].device.model.as_str();
     let of = |wanted: &str| -> Vec<usize> {
@@ -134,7 +135,7 @@ fn one_model(seats: &[Seat<'_>], candidates: &[usize], n_devices: usize) -> Opti
     candidates.iter().map(|ix| of(model(ix))).find(|group| group.len() >= n_devices)
 }
 
-/// All positions in the order in which the strategy gives devices out.
+/// All positions in the strategy's order.
 fn ranked(seats: &[Seat<'_>], strategy: DeviceStrategy, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..seats.len()).collect();
     let nearness_to_busy = |ix: usize| -> u64 {
@@ -152,14 +153,14 @@ fn ranked(seats: &[Seat<'_>], strategy: DeviceStrategy, seed: u64) -> Vec<usize>
     order
 }
 
-/// Of the candidates, in order of preference, the set with the best total link rank; among
-/// equals, the first in the order of preference.
+/// The set of candidates with the best total link rank; among equals, the first in the order of
+/// preference.
 fn best_linked(seats: &[Seat<'_>], candidates: &[usize], n_devices: usize) -> Vec<usize> {
     let first = || candidates[..n_devices].to_vec();
     if n_devices == 1 || n_devices == candidates.len() {
         return first();
     }
-    // Thousands of sets are compared, so each pair is looked up once.
+    // Thousands of sets are compared, so the rank of each pair is computed once.
     let n = candidates.len();
     let between = |a: &usize, b: &usize| link_rank(seats[*a].device, seats[*b].device);
     let ranks: Vec<u64> =
@@ -186,8 +187,7 @@ fn best_linked(seats: &[Seat<'_>], candidates: &[usize], n_devices: usize) -> Ve
     best.into_iter().map(|ix| candidates[ix]).collect()
 }
 
-/// The best of all sets of `n_chosen` positions out of `n`, the lexicographically first of
-/// equals.
+/// The best set of `n_chosen` positions out of `n`; among equals, the lexicographically first.
 fn best_of_all(n: usize, n_chosen: usize, rank: &dyn Fn(usize, usize) -> u64) -> Vec<usize> {
     let total = |set: &[usize]| -> u64 {
         (0..set.len())
@@ -208,7 +208,7 @@ fn best_of_all(n: usize, n_chosen: usize, rank: &dyn Fn(usize, usize) -> u64) ->
     best
 }
 
-/// The lexicographically next set of positions below `n`; false after the last.
+/// Makes the lexicographically next set of positions below `n`; returns `false` after the last.
 fn next_set(set: &mut [usize], n: usize) -> bool {
     let n_chosen = set.len();
     let Some(at) = (0..n_chosen).rev().find(|at| set[*at] < n - n_chosen + at) else {
@@ -221,8 +221,8 @@ fn next_set(set: &mut [usize], n: usize) -> bool {
     true
 }
 
-/// A good set where there are too many to compare: grown from each position by the one that is
-/// nearest to those chosen, and the best of these.
+/// A good set where there are too many to compare: grown greedily from each position by the nearest
+/// device; the best of these.
 fn best_grown(n: usize, n_chosen: usize, rank: &dyn Fn(usize, usize) -> u64) -> Vec<usize> {
     let mut best: (u64, Vec<usize>) = (0, (0..n_chosen).collect());
     for start in 0..n {
@@ -245,7 +245,7 @@ fn best_grown(n: usize, n_chosen: usize, rank: &dyn Fn(usize, usize) -> u64) -> 
     best.1
 }
 
-/// How many sets of `n_chosen` there are out of `n`, at most [`SETS_MAX`] + 1.
+/// The number of sets of `n_chosen` out of `n`, at most [`SETS_MAX`] + 1.
 fn n_sets(n: usize, n_chosen: usize) -> u64 {
     let mut count: u64 = 1;
     for step in 0..n_chosen.min(n - n_chosen) {
@@ -258,8 +258,8 @@ fn n_sets(n: usize, n_chosen: usize) -> u64 {
     count
 }
 
-/// How near two devices are, as a number that can be summed: a better kind of link outweighs any
-/// number of lanes.
+/// The rank of the link between two devices, as a number that can be summed: a better kind of link
+/// outweighs any number of lanes.
 fn link_rank(a: &Device, b: &Device) -> u64 {
     match a.links.get(&b.uuid).or_else(|| b.links.get(&a.uuid)) {
         None | Some(Link::System) => 0,
@@ -270,7 +270,7 @@ fn link_rank(a: &Device, b: &Device) -> u64 {
     }
 }
 
-/// Fisher-Yates with `SplitMix64`, so that the same seed gives the same order everywhere.
+/// Fisher-Yates with `SplitMix64`: the same seed gives the same order everywhere.
 ///
 /// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 fn shuffle(order: &mut [usize], seed: u64) {
@@ -284,7 +284,7 @@ fn shuffle(order: &mut [usize], seed: u64) {
     };
     for last in (1..order.len()).rev() {
         let below = last as u64 + 1;
-        // The bias of the remainder is below 2^-58 for any number of devices.
+        // The modulo bias is below 2^-58 for any number of devices.
         let ix = usize::try_from(draw() % below).expect("below the length of a slice");
         order.swap(last, ix);
     }
@@ -343,8 +343,8 @@ mod tests {
         seat(&seats, &GpuRequest::parse(request).expect("valid"), strategy, seed)
     }
 
-    /// The seats of a share where each device has so many GiB of room, of 80; those with less are
-    /// shared already.
+    /// The devices for shares, with the free GiB of each 80 GiB device; devices with less than 80
+    /// are shared.
     fn shared(devices: &[Device], room: &[u32], request: &str) -> Option<Vec<usize>> {
         let seat_of = |(device, gib): (_, &u32)| Seat {
             device,
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_go_where_shares_are_and_the_fullest_device_first() {
+    fn shares_prefer_shared_devices_and_the_fullest_first() {
         let four = devices(&["NVIDIA H100"; 4]);
         assert_eq!(shared(&four, &[80, 80, 80, 80], "0.5"), Some(vec![0]));
         assert_eq!(shared(&four, &[80, 60, 40, 0], "0.5"), Some(vec![2]));
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn linked_devices_are_given_together() {
+    fn linked_devices_are_allocated_together() {
         let mut eight = devices(&["NVIDIA H100"; 8]);
         link(&mut eight, 1, 6, Link::NvLink(4));
         link(&mut eight, 0, 1, Link::Switch);
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(take(&[], "h100|a100:2"), Some(vec![1, 3]));
         assert_eq!(take(&[3], "h100|a100:2"), Some(vec![0, 2]));
         assert_eq!(take(&[0, 1], "h100|a100:2"), None);
-        // Any model will do: two alike if there are two, else whatever there is.
+        // Any model: two of one model if possible, else mixed.
         assert_eq!(take(&[], "2"), Some(vec![0, 2]));
         assert_eq!(take(&[0, 1], "2"), Some(vec![2, 3]));
     }

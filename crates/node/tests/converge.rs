@@ -1,4 +1,4 @@
-//! Whatever is lost, repeated or late: one launch of each task, and the same end.
+//! If orders are lost, repeated or late, each task is launched at most once and ends the same.
 
 #![allow(clippy::unwrap_used)] // A test may end by a panic.
 
@@ -64,7 +64,7 @@ fn stop(term: u64, number: u64, generation: u64) -> Order {
     Order::Stop { term, task: task(number), generation, grace: GRACE, signal: None }
 }
 
-/// Of whatever generation.
+/// An acknowledgement that covers every generation.
 fn acknowledge(term: u64, number: u64) -> Order {
     let (term, generation) = (Term(term), Generation(u64::MAX));
     Order::Acknowledge { term, task: task(number), generation }
@@ -106,7 +106,7 @@ fn a_task_is_launched_once_reported_and_forgotten() {
     let mut converge = Converge::default();
     assert!(matches!(&obey(&mut converge, run(1, 1, 1))[..], [Action::Launch(_)]));
     let again = obey(&mut converge, run(1, 1, 1));
-    assert_eq!(reported(&again), [&TaskIs::Launching], "said again, not launched again");
+    assert_eq!(reported(&again), [&TaskIs::Launching], "reported again, not launched again");
     assert!(matches!(reported(&converge.step(started(1)))[..], [TaskIs::Running { pid: 7, .. }]));
     assert_eq!(reported(&converge.step(ended(1))), [&TaskIs::Ended(end(false))]);
     let sync = obey(&mut converge, Order::Sync { term: Term(2), round: Round(1) });
@@ -114,7 +114,7 @@ fn a_task_is_launched_once_reported_and_forgotten() {
         panic!("{sync:?}")
     };
     assert_eq!(tasks[0].is, TaskIs::Ended(end(false)), "kept until acknowledged");
-    assert_eq!(obey(&mut converge, acknowledge(1, 1)), [], "of an old term");
+    assert_eq!(obey(&mut converge, acknowledge(1, 1)), [], "an old term");
     assert_eq!(obey(&mut converge, acknowledge(2, 1)), [Action::Forget(task(1))]);
     assert_eq!(reported(&obey(&mut converge, run(2, 1, 9))), [&TaskIs::Over], "never again");
     assert_eq!(converge.tasks(), []);
@@ -131,7 +131,7 @@ fn orders_of_an_old_term_or_generation_are_refused() {
         obey(&mut converge, stop(2, 1, 5)),
         [Action::Stop { task: task(1), grace, signal: None }]
     );
-    assert_eq!(obey(&mut converge, stop(2, 1, 5)), [], "told already");
+    assert_eq!(obey(&mut converge, stop(2, 1, 5)), [], "ordered before");
     let sooner = Order::Stop {
         term: Term(2),
         task: task(1),
@@ -144,7 +144,7 @@ fn orders_of_an_old_term_or_generation_are_refused() {
 }
 
 #[test]
-fn who_is_to_save_is_told_once_and_again_when_it_is_to_end_without() {
+fn a_save_order_is_sent_once_and_a_plain_stop_after_it() {
     let mut converge = Converge::default();
     let _ = obey(&mut converge, run(1, 1, 1));
     let save = |grace| {
@@ -154,14 +154,14 @@ fn who_is_to_save_is_told_once_and_again_when_it_is_to_end_without() {
     let long = Millis::from_hours(1);
     let told = Action::Stop { task: task(1), grace: long, signal: Some(10) };
     assert_eq!(obey(&mut converge, save(long)), [told]);
-    assert_eq!(obey(&mut converge, save(long)), [], "told already");
+    assert_eq!(obey(&mut converge, save(long)), [], "ordered before");
     let ended = Action::Stop { task: task(1), grace: GRACE, signal: None };
     assert_eq!(obey(&mut converge, stop(1, 1, 1)), [ended]);
     assert_eq!(obey(&mut converge, save(long)), [], "it is ending");
 }
 
 #[test]
-fn what_runs_is_stopped_where_it_is_and_goes_on_by_the_last_order() {
+fn a_running_task_is_paused_and_resumed_by_the_last_order() {
     let mut converge = Converge::default();
     let _ = obey(&mut converge, run(1, 1, 1));
     let (term, task) = (Term(1), task(1));
@@ -173,17 +173,21 @@ fn what_runs_is_stopped_where_it_is_and_goes_on_by_the_last_order() {
     let _ = converge.step(Input::Started { task, pid: 7, started_at: Timestamp::ZERO });
     let generation = Generation(3);
     assert_eq!(obey(&mut converge, pause(3)), [Action::Pause { task, generation }]);
-    assert_eq!(obey(&mut converge, pause(3)), [Action::Pause { task, generation }], "not heard");
+    assert_eq!(
+        obey(&mut converge, pause(3)),
+        [Action::Pause { task, generation }],
+        "not reported yet"
+    );
     let paused = TaskIs::Paused { pid: 7, started_at: Timestamp::ZERO };
     let running = TaskIs::Running { pid: 7, started_at: Timestamp::ZERO };
     assert_eq!(reported(&converge.step(halted(3, Halting::Paused))), [&paused]);
-    assert_eq!(reported(&obey(&mut converge, pause(3))), [&paused], "said again");
-    assert_eq!(obey(&mut converge, resume(2)), [], "of before the pause");
+    assert_eq!(reported(&obey(&mut converge, pause(3))), [&paused], "reported again");
+    assert_eq!(obey(&mut converge, resume(2)), [], "from before the pause");
     let generation = Generation(4);
     assert_eq!(obey(&mut converge, resume(4)), [Action::Resume { task, generation }]);
-    assert_eq!(converge.step(halted(3, Halting::Paused)), [], "what was before");
+    assert_eq!(converge.step(halted(3, Halting::Paused)), [], "out of date");
     assert_eq!(reported(&converge.step(halted(4, Halting::Resumed))), [&running]);
-    assert_eq!(obey(&mut converge, pause(3)), [], "of before it went on");
+    assert_eq!(obey(&mut converge, pause(3)), [], "from before the resume");
     let _ = obey(&mut converge, pause(5));
     let not = TaskIs::NotPaused { pid: 7, started_at: Timestamp::ZERO };
     assert_eq!(reported(&converge.step(halted(5, Halting::NotPaused))), [&not]);
@@ -192,7 +196,7 @@ fn what_runs_is_stopped_where_it_is_and_goes_on_by_the_last_order() {
 }
 
 #[test]
-fn a_stop_that_comes_before_its_run_prevents_the_launch() {
+fn a_stop_before_the_run_order_prevents_the_launch() {
     let mut converge = Converge::default();
     let generation = Generation(2);
     let prevent = Action::Prevent { task: task(1), generation };
@@ -204,7 +208,7 @@ fn a_stop_that_comes_before_its_run_prevents_the_launch() {
 }
 
 #[test]
-fn a_stop_for_a_task_that_somebody_launched_already_ends_it() {
+fn a_stop_ends_a_task_that_was_already_launched() {
     let mut converge = Converge::default();
     let _ = obey(&mut converge, stop(1, 1, 2));
     let is = TaskIs::Running { pid: 7, started_at: Timestamp::ZERO };
@@ -215,7 +219,7 @@ fn a_stop_for_a_task_that_somebody_launched_already_ends_it() {
 }
 
 #[test]
-fn a_refused_task_may_come_back_with_other_devices_only() {
+fn a_refused_task_is_launched_only_by_a_later_generation() {
     let mut converge = Converge::default();
     let _ = obey(&mut converge, run(1, 1, 1));
     let devices = vec![DeviceUuid::new("GPU-a")];
@@ -241,9 +245,9 @@ fn a_late_acknowledgement_of_a_refusal_keeps_the_end_of_the_next_launch() {
     let _ = obey(&mut converge, run(1, 1, 2));
     let _ = converge.step(ended(1));
     let of_refusal = Order::Acknowledge { term: Term(1), task: task(1), generation: Generation(1) };
-    assert_eq!(obey(&mut converge, of_refusal.clone()), [], "the end has yet to be heard of");
+    assert_eq!(obey(&mut converge, of_refusal.clone()), [], "the server does not know the end yet");
     assert_eq!(converge.tasks()[0].is, TaskIs::Ended(end(false)));
-    // An agent that was started again in between knows nothing of the task.
+    // An agent that was restarted in between does not know the task.
     let mut converge = Converge::default();
     assert_eq!(obey(&mut converge, of_refusal), []);
     assert_eq!(obey(&mut converge, run(1, 1, 1)), [], "over");
@@ -251,7 +255,7 @@ fn a_late_acknowledgement_of_a_refusal_keeps_the_end_of_the_next_launch() {
 }
 
 #[test]
-fn a_signal_is_sent_once_and_only_to_what_runs() {
+fn a_signal_is_sent_once_and_only_to_a_running_task() {
     let mut converge = Converge::default();
     let signal = |request| Order::Signal {
         term: Term(1),
@@ -270,7 +274,7 @@ fn a_signal_is_sent_once_and_only_to_what_runs() {
 }
 
 #[test]
-fn what_an_earlier_life_left_is_adopted_or_thrown_away() {
+fn tasks_of_an_earlier_agent_are_adopted_or_forgotten() {
     let mut converge = Converge::new([task(1)]);
     let is = TaskIs::Ended(end(false));
     let found = |number| {
@@ -283,14 +287,14 @@ fn what_an_earlier_life_left_is_adopted_or_thrown_away() {
     assert_eq!(reported(&obey(&mut converge, run(1, 2, 1))), [&is]);
 }
 
-/// What a server wants of one task in the end.
+/// The final state that a server wants for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Running,
     Ended,
 }
 
-/// The launcher and the processes, as simple as they can be.
+/// A minimal launcher with its processes.
 #[derive(Default)]
 struct Machine {
     launches: BTreeMap<TaskId, u32>,
@@ -300,7 +304,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Carries actions out, and what follows from them.
+    /// Carries out actions, and the actions that follow from them.
     fn carry_out(&mut self, converge: &mut Converge, actions: Vec<Action>) {
         for action in actions {
             let follows = match action {
@@ -312,7 +316,7 @@ impl Machine {
                     Some(Input::Started { task, pid: 7, started_at: Timestamp::ZERO })
                 }
                 Action::Prevent { task, .. } => {
-                    assert!(self.claimed.insert(task), "prevented what was launched");
+                    assert!(self.claimed.insert(task), "prevented a launched task");
                     Some(Input::Ended { task, end: end(true) })
                 }
                 Action::Stop { task, .. } => {
@@ -331,7 +335,7 @@ impl Machine {
                     None
                 }
                 Action::Forget(task) => {
-                    assert!(!self.running.contains(&task), "forgot what runs");
+                    assert!(!self.running.contains(&task), "forgot a running task");
                     None
                 }
             };
@@ -348,7 +352,7 @@ impl Machine {
     }
 }
 
-/// A server that has just started: it asks, and orders what differs from what it wants.
+/// A server that has just started: it asks for the tasks, and orders the differences.
 fn resync(machine: &mut Machine, converge: &mut Converge, term: u64, wanted: &[Wanted]) {
     for _ in 0..3 {
         machine.reports.clear();
@@ -382,7 +386,7 @@ fn streams() -> impl Strategy<Value = (Vec<Wanted>, Vec<Order>)> {
                 all.push(acknowledge(1, number));
             }
         }
-        // Any order, any number of times each, some not at all.
+        // Any order, each any number of times or not at all.
         let delivered = prop::collection::vec(prop::sample::select(all), 0..30);
         (Just(wanted), delivered)
     })
@@ -390,13 +394,13 @@ fn streams() -> impl Strategy<Value = (Vec<Wanted>, Vec<Order>)> {
 
 proptest! {
     #[test]
-    fn any_loss_repetition_and_order_ends_the_same(
+    fn any_loss_repetition_and_order_gives_the_same_result(
         (wanted, delivered) in streams(),
         late in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
     ) {
         let (mut machine, mut converge) = (Machine::default(), Converge::default());
         for order in &delivered {
-            // A server acknowledges an end only after it has heard of it.
+            // A server acknowledges an end only after the report of it.
             if let Order::Acknowledge { task, .. } = order {
                 let over = converge.tasks().iter().any(|report| {
                     report.task == *task && matches!(report.is, TaskIs::Ended(_))
@@ -408,7 +412,7 @@ proptest! {
             machine.obey(&mut converge, order.clone());
         }
         resync(&mut machine, &mut converge, 2, &wanted);
-        // Orders of the old server that come an hour late.
+        // Late orders of the old server.
         for index in late {
             if !delivered.is_empty() {
                 machine.obey(&mut converge, index.get(&delivered).clone());
