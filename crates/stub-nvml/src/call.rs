@@ -1,5 +1,5 @@
-//! What every exported symbol does first: read the state, hang or fail if it says so, find the
-//! device. Handles are numbers, never addresses.
+//! The common part of all exported symbols: reads the state, hangs or fails if the state says so,
+//! and finds the device. Handles are numbers, never addresses.
 
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
@@ -20,19 +20,19 @@ pub(crate) const TIMEOUT: Code = 10;
 pub(crate) const GPU_IS_LOST: Code = 15;
 const UNKNOWN: Code = 999;
 
-/// `nvmlDevice_t`, a number here: the device's index + 1, and above bit 16 its instance's + 1.
+/// `nvmlDevice_t` as a number: the device's index + 1, and the instance's index + 1 above bit 16.
 pub(crate) type Handle = usize;
 
 pub(crate) fn handle(device: usize, instance: Option<usize>) -> Handle {
     (device + 1) | instance.map_or(0, |ix| (ix + 1) << 16)
 }
 
-/// The number of the device of a handle.
+/// The index of a handle's device.
 pub(crate) fn device_ix(handle: Handle) -> Option<usize> {
     (handle & 0xffff).checked_sub(1)
 }
 
-/// Answers a call that is about no device.
+/// Answers a call about the system.
 pub(crate) fn call(symbol: &str, answer: impl FnOnce(&State) -> Result<(), Code>) -> Code {
     let state = match returning(|state| state.hang.contains(symbol)) {
         Ok(state) => state,
@@ -69,18 +69,18 @@ pub(crate) fn device_call(
     }
 }
 
-/// The MIG instance of a handle, if it is one's.
+/// The MIG instance of a handle; `None` for a whole device.
 pub(crate) fn instance(device: &Device, handle: Handle) -> Option<&Instance> {
     (handle >> 16).checked_sub(1).and_then(|ix| device.instances.get(ix))
 }
 
-/// Gives a value back through a pointer of the caller's.
+/// Writes a value through the caller's pointer.
 pub(crate) fn give<T>(out: Option<&mut T>, value: Option<T>) -> Result<(), Code> {
     *out.ok_or(INVALID_ARGUMENT)? = value.ok_or(NOT_SUPPORTED)?;
     Ok(())
 }
 
-/// Writes a C string into a buffer of the caller's.
+/// Writes a C string into the caller's buffer.
 ///
 /// # Safety
 /// `buffer` is null or has room for `length` characters.
@@ -91,13 +91,13 @@ pub(crate) unsafe fn give_text(buffer: *mut c_char, length: u32, text: &str) -> 
     if text.len() >= length as usize {
         return Err(INSUFFICIENT_SIZE);
     }
-    // SAFETY: the caller promises `length` characters, and the text with its end is no longer.
+    // SAFETY: the caller promises `length` characters; the text with its NUL is no longer.
     let room = unsafe { std::slice::from_raw_parts_mut(buffer, text.len() + 1) };
     fill(room, text);
     Ok(())
 }
 
-/// Writes a C string into an array that is long enough; what is too long is cut.
+/// Writes a C string into an array; text that is too long is cut.
 pub(crate) fn fill(room: &mut [c_char], text: &str) {
     let last = room.len() - 1;
     for (to, from) in room[..last].iter_mut().zip(text.bytes().chain(std::iter::repeat(0))) {
@@ -106,7 +106,7 @@ pub(crate) fn fill(room: &mut [c_char], text: &str) {
     room[last] = 0;
 }
 
-/// The state, once it no longer says that the call hangs.
+/// Reads the state; blocks while it makes the call hang.
 fn returning(hangs: impl Fn(&State) -> bool) -> Result<State, Code> {
     loop {
         let state = state_file().and_then(|file| read(&file))?;
@@ -128,7 +128,7 @@ fn state_file() -> Result<PathBuf, Code> {
     if let Some(file) = std::env::var_os("GPOOL_STUB_STATE") {
         return Ok(PathBuf::from(file));
     }
-    // The loader knows where this library came from, and the kernel says it without a C call.
+    // The kernel's list of mappings shows the path of this library, without a C call.
     let here = returning as fn(fn(&State) -> bool) -> Result<State, Code> as usize;
     let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| UNKNOWN)?;
     let library = maps.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! Symbols about one device: what it is, what it does, who uses it, its parts.
+//! Symbols about one device: its properties, values, processes and instances.
 
 use std::ffi::{c_char, c_int};
 
@@ -17,7 +17,7 @@ use crate::state::Process;
 unsafe extern "C" fn nvmlDeviceGetUUID(device: Handle, buffer: *mut c_char, length: u32) -> Code {
     device_call("nvmlDeviceGetUUID", device, |_, it| {
         let uuid = instance(it, device).map_or(&it.uuid, |part| &part.uuid);
-        // SAFETY: the buffer and its length are the caller's word.
+        // SAFETY: the caller guarantees the buffer and its length.
         unsafe { give_text(buffer, length, uuid) }
     })
 }
@@ -26,7 +26,7 @@ unsafe extern "C" fn nvmlDeviceGetUUID(device: Handle, buffer: *mut c_char, leng
 unsafe extern "C" fn nvmlDeviceGetName(device: Handle, buffer: *mut c_char, length: u32) -> Code {
     device_call("nvmlDeviceGetName", device, |_, it| {
         let own = instance(it, device).and_then(|part| part.name.as_ref());
-        // SAFETY: the buffer and its length are the caller's word.
+        // SAFETY: the caller guarantees the buffer and its length.
         unsafe { give_text(buffer, length, own.unwrap_or(&it.name)) }
     })
 }
@@ -123,7 +123,7 @@ unsafe extern "C" fn nvmlDeviceGetFieldValues(
         if values.is_null() {
             return Err(INVALID_ARGUMENT);
         }
-        // SAFETY: not null, and the caller passes that many initialised values.
+        // SAFETY: not null, and the caller passes `count` initialised values.
         for value in unsafe { std::slice::from_raw_parts_mut(values, count) } {
             value.nvmlReturn = NOT_SUPPORTED;
             if let (NVML_FI_DEV_REMAPPED_PENDING, Some(pending)) = (value.fieldId, it.remap_pending)
@@ -152,7 +152,7 @@ unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
                 all.map(|all| all.cloned().collect::<Vec<Process>>())
             }
         };
-        // SAFETY: the room and its size are the caller's word.
+        // SAFETY: the caller guarantees the array and its length.
         unsafe { give_processes(processes.as_deref(), count, room) }
     })
 }
@@ -163,7 +163,7 @@ unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
     count: Option<&mut u32>,
     room: *mut nvmlProcessInfo_t,
 ) -> Code {
-    // SAFETY: the room and its size are the caller's word.
+    // SAFETY: the caller guarantees the array and its length.
     device_call("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, |_, it| unsafe {
         give_processes(it.mps_processes.as_deref(), count, room)
     })

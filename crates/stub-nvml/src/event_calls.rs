@@ -1,4 +1,4 @@
-//! Symbols about events. What a set watches is kept here, the events are the file's.
+//! Symbols about events. The sets are kept here; the events come from the state file.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,14 +9,14 @@ use crate::call::{
     device_ix, give, handle,
 };
 
-/// A device in a set: which kinds of events are wanted, and how many were delivered.
+/// A device in a set: the wanted kinds of events, and the number of delivered ones.
 struct Watch {
     device: usize,
     kinds: u64,
     n_delivered: usize,
 }
 
-/// By handle - 1. A freed set is an empty one.
+/// By handle - 1. Freeing a set empties it.
 static SETS: Mutex<Vec<Vec<Watch>>> = Mutex::new(Vec::new());
 
 fn sets() -> MutexGuard<'static, Vec<Vec<Watch>>> {

@@ -1,12 +1,12 @@
-//! A stand-in for the driver's `libnvidia-ml.so.1`, so that the real NVML path runs where there is
-//! no GPU. What it answers stands in a JSON file that is read again at each call: devices,
-//! processes, memory, faults, errors and hangs per symbol. It computes nothing: it says what the
-//! file says, and what the file does not say is not supported.
+//! A replacement of the driver's `libnvidia-ml.so.1`, so that the real NVML path runs on machines
+//! without a GPU. Its answers come from a JSON file that it reads at each call: devices, processes,
+//! memory, faults, and errors and hangs by symbol. It computes nothing; values that the file does
+//! not have are reported as not supported.
 //!
-//! The file is the one named by `GPOOL_STUB_STATE`, else `stub-nvml.json` beside the library, so
-//! that several copies in one process can tell different stories.
+//! The variable `GPOOL_STUB_STATE` names the file; the default is `stub-nvml.json` beside the
+//! library, so that several copies in one process can have different states.
 
-#![allow(unsafe_code)] // A C library: exported symbols and buffers that belong to the caller.
+#![allow(unsafe_code)] // A C library: exported symbols, and buffers of the caller.
 
 mod call;
 mod device_calls;
@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 
 pub use state::{Device, Event, Instance, Process, State};
 
-/// The name of the state file beside the library, where the environment names none.
+/// The name of the state file beside the library.
 pub const STATE_FILE: &str = "stub-nvml.json";
 
-/// Puts a copy of the library into `folder` under the driver's name, and says where. Each copy is a
-/// library of its own to the loader, with its own state file.
+/// Copies the library into `folder` under the driver's name, and returns its path. The loader
+/// treats each copy as a separate library, with its own state file.
 ///
 /// # Errors
-/// If cargo's build of the library is not beside the running test, or can't be copied.
+/// If the built library is not near the running test, or can't be copied.
 pub fn install(folder: &Path) -> io::Result<PathBuf> {
     let exe = std::env::current_exe()?;
     let built = exe

@@ -1,4 +1,4 @@
-//! Symbols about how near two devices are.
+//! Symbols about the links between two devices.
 
 use nvml_wrapper_sys::bindings::nvmlPciInfo_t;
 

@@ -1,4 +1,4 @@
-//! The state file: what the library answers, as data.
+//! The state file: the library's answers, as data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -6,21 +6,21 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// All that the library knows.
+/// The state of the library.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct State {
-    /// What `nvmlSystemGetDriverVersion` says.
+    /// The result of `nvmlSystemGetDriverVersion`.
     pub driver: String,
     /// The devices, in the driver's order.
     pub devices: Vec<Device>,
-    /// Return codes by symbol, for calls about any device or none.
+    /// Return codes by symbol, for all calls.
     pub errors: BTreeMap<String, u32>,
-    /// Symbols that do not return while they stand here.
+    /// Symbols that do not return while they are listed here.
     pub hang: BTreeSet<String>,
 }
 
-/// One device. What is `None` is not supported by it.
+/// One device. It does not support the values that are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Device {
@@ -28,21 +28,21 @@ pub struct Device {
     pub uuid: String,
     /// The model.
     pub name: String,
-    /// Bytes of memory; absent on devices that share the host's.
+    /// Bytes of memory; absent on devices that share the host's memory.
     pub memory: Option<u64>,
-    /// Bytes of it in use.
+    /// Bytes of memory in use.
     pub used: u64,
     /// `00000000:01:00.0`.
     pub bus: String,
     /// The number in `/dev/nvidiaN`.
     pub minor: Option<u32>,
-    /// The NUMA node that the device's memory is.
+    /// The NUMA node of the device's memory.
     pub numa: Option<u32>,
-    /// Compute processes; absent where the driver can't list them.
+    /// Compute processes; absent if the driver can't list them.
     pub processes: Option<Vec<Process>>,
     /// Compute processes that are clients of MPS.
     pub mps_processes: Option<Vec<Process>>,
-    /// Per cent of time in which a kernel ran.
+    /// Percentage of time in which a kernel ran.
     pub utilization: Option<u32>,
     /// Degrees Celsius.
     pub temperature: Option<u32>,
@@ -50,28 +50,28 @@ pub struct Device {
     pub power_mw: Option<u32>,
     /// Uncorrected memory errors since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
-    /// Whether rows wait for a reset to be replaced.
+    /// Whether memory rows wait for a reset to be replaced.
     pub remap_pending: Option<bool>,
     /// `nvmlGpuTopologyLevel_t` by the other's index.
     pub topology: BTreeMap<usize, u32>,
-    /// Active NVLinks: the bus of what is at the other end.
+    /// Active NVLinks: the bus IDs of the devices at their other ends.
     pub nv_links: Option<Vec<String>>,
     /// Devices that can be reached by NVLink, through switches too, by index.
     pub nv_peers: BTreeSet<usize>,
-    /// Whether MIG mode is on; absent where there is none.
+    /// Whether MIG mode is on; absent if the device does not have it.
     pub mig: Option<bool>,
     /// MIG instances.
     pub instances: Vec<Instance>,
-    /// Events, delivered in order and once to each process that waits for them; absent where the
+    /// Events, delivered in order and once to each process that waits for them; absent if the
     /// device has none.
     pub events: Option<Vec<Event>>,
-    /// The kinds of events that it knows; all if absent.
+    /// The supported kinds of events; all if absent.
     pub event_kinds: Option<u64>,
-    /// True when it is gone from the bus: all calls about it say so.
+    /// Whether it is gone from the bus: all calls about it fail then.
     pub lost: bool,
     /// Return codes by symbol, for calls about this device.
     pub errors: BTreeMap<String, u32>,
-    /// Symbols that do not return for this device while they stand here.
+    /// Symbols that do not return for this device while they are listed here.
     pub hang: BTreeSet<String>,
 }
 
@@ -79,9 +79,9 @@ pub struct Device {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Process {
-    /// Its id.
+    /// Its process ID.
     pub pid: u32,
-    /// Bytes it uses, where the driver can tell.
+    /// Bytes of device memory, if the driver can tell.
     pub memory: Option<u64>,
 }
 
@@ -95,7 +95,7 @@ pub struct Instance {
     pub memory_mb: u64,
     /// Compute slices.
     pub slices: u32,
-    /// The name; absent where the driver calls it as the device.
+    /// The name; absent if it is the device's.
     pub name: Option<String>,
     /// Bytes of memory in use.
     pub used: u64,
@@ -103,7 +103,7 @@ pub struct Instance {
     pub processes: Vec<Process>,
 }
 
-/// Something that happened to a device.
+/// An event of a device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Event {
@@ -114,7 +114,7 @@ pub struct Event {
 }
 
 impl State {
-    /// Writes the file so that no reader sees half of it.
+    /// Writes the file atomically.
     ///
     /// # Errors
     /// If the file can't be written.
@@ -128,7 +128,7 @@ impl State {
     /// Reads the file.
     ///
     /// # Errors
-    /// If it can't be read or is not what [`State::write`] writes.
+    /// If it can't be read or parsed.
     pub fn read(file: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&std::fs::read(file)?)?)
     }

@@ -28,7 +28,7 @@ extern "C" fn nvmlErrorString(_code: Code) -> *const c_char {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlSystemGetDriverVersion(buffer: *mut c_char, length: u32) -> Code {
-    // SAFETY: the buffer and its length are the caller's word.
+    // SAFETY: the caller guarantees the buffer and its length.
     call("nvmlSystemGetDriverVersion", |state| unsafe { give_text(buffer, length, &state.driver) })
 }
 
