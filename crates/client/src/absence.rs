@@ -1,5 +1,5 @@
-//! Tells that a server stays away or silent while it is waited for, and that it is back: once
-//! each, however many requests wait.
+//! Reports that a server stays away or silent, and that it is back: once each, for any number of
+//! waiting requests.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,30 +10,30 @@ use gpool_wire::live::Liveness;
 
 use crate::silence::Silence;
 
-/// A server that is back within this time is not told of: a restart takes less.
+/// A shorter absence is not reported: a restart takes less time.
 const UNTOLD: Duration = Duration::from_secs(1);
 
-/// What is told.
+/// A report about the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// No server has answered for a second, and the client still waits for one.
+    /// No server has answered for a second, and the client still waits.
     Away,
-    /// The server is there and answers nothing; the client still waits.
+    /// The server is there but answers nothing; the client still waits.
     Silent(Silence),
-    /// The server lives and has not answered for that long; the client still waits.
+    /// The server lives but has not answered for this long; the client still waits.
     Slow(Duration, Liveness),
-    /// After [`Presence::Away`] or [`Presence::Silent`], a server answers again.
+    /// After [`Presence::Away`] or [`Presence::Silent`]: a server answers again.
     Back,
 }
 
-/// Whom to tell, shared by all clones of a client.
+/// The receiver of the reports, shared by all clones of a client.
 #[derive(Clone, Default)]
 pub(crate) struct Absence {
     tell: Option<Arc<dyn Fn(Presence) + Send + Sync>>,
-    /// Whether a server that is away or silent is waited for.
+    /// Whether the client waits for a server that is away or silent.
     is_patient: bool,
     state: Arc<Mutex<State>>,
-    /// Whether anybody has ever answered.
+    /// Whether a server has ever answered.
     was_there: Arc<AtomicBool>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Absence {
 enum State {
     #[default]
     There,
-    /// Not there since, and not told of yet.
+    /// Away since this time, and not reported yet.
     Missed(Instant),
     Told,
 }
@@ -60,17 +60,17 @@ impl Absence {
         Self { tell: Some(Arc::new(tell)), is_patient, ..Self::default() }
     }
 
-    /// Whether a server that is away or silent is waited for.
+    /// Whether the client waits for a server that is away or silent.
     pub(crate) fn is_patient(&self) -> bool {
         self.is_patient
     }
 
-    /// Whether a server that is not there is one that went away, and is waited for.
+    /// Whether the client waits for a server that has answered before.
     pub(crate) fn is_missed(&self) -> bool {
         self.is_patient && self.was_there.load(Ordering::Relaxed)
     }
 
-    /// The server is there and answers nothing.
+    /// Reports that the server is there and answers nothing.
     pub(crate) fn silent(&self, silence: Silence) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(std::mem::replace(&mut *state, State::Told), State::Told) {
@@ -78,12 +78,12 @@ impl Absence {
         }
     }
 
-    /// The server lives and has not answered for that long.
+    /// Reports that the server lives and has not answered for this long.
     pub(crate) fn slow(&self, silent_for: Duration, alive: Liveness) {
         self.say(Presence::Slow(silent_for, alive));
     }
 
-    /// A request found no server.
+    /// Notes that a request found no server.
     pub(crate) fn away(&self) {
         if !self.is_patient {
             return;
@@ -103,7 +103,7 @@ impl Absence {
         }
     }
 
-    /// A request was answered.
+    /// Notes that a request was answered.
     pub(crate) fn back(&self) {
         self.was_there.store(true, Ordering::Relaxed);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,12 +124,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_absence_is_told_once_and_only_if_it_lasts() {
+    fn an_absence_is_reported_once_and_only_if_it_lasts() {
         let told: Arc<Mutex<Vec<Presence>>> = Arc::default();
         let to = Arc::clone(&told);
         let tell = move |presence| to.lock().expect("no thread panicked").push(presence);
         let absence = Absence::telling(tell, true);
-        let heard = || std::mem::take(&mut *told.lock().expect("nobody panicked"));
+        let heard = || std::mem::take(&mut *told.lock().expect("no thread panicked"));
         let now = Instant::now();
         absence.away_at(now);
         absence.back();

@@ -17,13 +17,13 @@ use crate::socket::{self, Place, Surroundings};
 use crate::transport::{HungUp, NoResolver, NotConnected, UnixConnector, WhileHeard};
 use crate::vigil::Vigil;
 
-/// How long a lost connection is tried again, unless set otherwise.
+/// How long a request is retried after a lost connection, by default.
 const RETRY_FOR: Duration = Duration::from_secs(10);
-/// Between two tries.
+/// Pause between two tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
-/// Before the next try, if the server said that there were too many requests.
+/// Pause before the next try, if the server reported too many requests.
 const PAUSE_IF_TOO_MUCH: Duration = Duration::from_secs(1);
-/// Longest address that can be written down; no server takes one.
+/// Longest URI that the library accepts; no server accepts one.
 const ADDRESS_MAX: usize = 60_000;
 /// Largest answer that is read into memory.
 const ANSWER_MAX: u64 = 1 << 30;
@@ -45,7 +45,7 @@ pub(crate) struct Call {
     query: Vec<(&'static str, String)>,
     headers: Vec<(&'static str, String)>,
     body: Option<Vec<u8>>,
-    /// Whether sending it twice does nothing twice.
+    /// Whether sending it twice has the same effect as once.
     pub(crate) repeatable: bool,
 }
 
@@ -69,7 +69,7 @@ impl Call {
         Self { method: Method::PATCH, repeatable: false, ..Self::get(path) }
     }
 
-    /// Something is to be there no more; asked twice, the second time it is not there.
+    /// Not repeatable: a second request would find the object missing.
     pub(crate) fn delete(path: &str) -> Self {
         Self { method: Method::DELETE, repeatable: false, ..Self::get(path) }
     }
@@ -113,7 +113,7 @@ impl Call {
     }
 }
 
-/// A part of a path or query as an address may hold it.
+/// Percent-encodes a part of a path or query.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -127,11 +127,11 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 impl Client {
-    /// Finds a server: the flag, `GPOOL_SERVER`, `GPOOL_SOCKET`, the user's own if alive, the
-    /// machine's.
+    /// Finds a server: the flag, `GPOOL_SERVER`, `GPOOL_SOCKET`, the user's own server if it runs,
+    /// the machine's.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] naming every socket that was tried; [`Error::SocketPath`],
+    /// [`Error::Unreachable`] with every socket that was tried; [`Error::SocketPath`],
     /// [`Error::SocketNotOurs`].
     pub fn find(flag: Option<&str>) -> Result<Self, Error> {
         let surroundings = Surroundings::of_this_process();
@@ -139,7 +139,7 @@ impl Client {
         Ok(Self::at(&socket::find(&place, surroundings.uid)?))
     }
 
-    /// A client of the server with that socket, whether it answers or not.
+    /// A client of the server with this socket, whether it answers or not.
     #[must_use]
     pub fn at(socket: &Path) -> Self {
         let absence = Absence::default();
@@ -152,29 +152,28 @@ impl Client {
         }
     }
 
-    /// With a limit on the time that one request may take, tries included. Streams (logs, events)
-    /// are limited only until they begin.
+    /// Limits the time of one request, including retries. For streams (logs, events) the limit
+    /// applies only until they begin.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// With a limit on the time for which a request whose connection was lost is tried again, if
-    /// repeating it does nothing twice.
+    /// Limits how long a repeatable request is retried after a lost connection.
     #[must_use]
     pub fn with_retries(mut self, retry_for: Duration) -> Self {
         self.retry_for = retry_for;
         self
     }
 
-    /// Waiting for a server that stays away or silent, and telling so.
+    /// Waits for a server that stays away or silent, and reports it.
     #[must_use]
     pub fn telling(self, tell: impl Fn(Presence) + Send + Sync + 'static) -> Self {
         self.with_absence(Absence::telling(tell, true))
     }
 
-    /// Telling when a server that lives takes long to answer.
+    /// Reports if a living server takes long to answer.
     #[must_use]
     pub fn noting(self, tell: impl Fn(Presence) + Send + Sync + 'static) -> Self {
         self.with_absence(Absence::telling(tell, false))
@@ -186,7 +185,7 @@ impl Client {
         self
     }
 
-    /// What watches over the server while it answers nothing.
+    /// The guard that checks the server's liveness while it answers nothing.
     #[must_use]
     pub fn vigil(&self) -> Vigil {
         Vigil::new(&self.socket, self.absence.clone())
@@ -198,7 +197,7 @@ impl Client {
         &self.socket
     }
 
-    /// Sends a request and reads the JSON that it is answered.
+    /// Sends a request and reads its JSON answer.
     pub(crate) fn ask<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
         self.with_tries(call, |left| {
             let response = self.send(call, left)?;
@@ -207,25 +206,25 @@ impl Client {
         })
     }
 
-    /// Sends a request that is answered with text.
+    /// Sends a request and reads its text answer.
     pub(crate) fn text(&self, call: &Call) -> Result<String, Error> {
         let bytes = self.with_tries(call, |left| read_all(self.send(call, left)?))?;
         String::from_utf8(bytes).map_err(|error| Error::BadAnswer { why: error.to_string() })
     }
 
-    /// Sends a request that has no answer worth reading.
+    /// Sends a request and ignores its answer.
     pub(crate) fn tell(&self, call: &Call) -> Result<(), Error> {
         self.with_tries(call, |left| read_all(self.send(call, left)?).map(drop))
     }
 
-    /// Sends a request and hands over the stream that it is answered with.
+    /// Sends a request and returns its answer as a stream.
     pub(crate) fn stream(&self, call: &Call) -> Result<Response<Body>, Error> {
         let request = self.agent.configure_request(request_of(call, ())?);
         let request = request.timeout_recv_response(self.timeout).build();
         self.checked(self.agent.run(request))
     }
 
-    /// Opens a stream again whose connection was lost; waits for a server that is away.
+    /// Reopens a stream after a lost connection; waits for a server that is away.
     pub(crate) fn stream_again(&self, call: &Call) -> Result<Response<Body>, Error> {
         let began = Instant::now();
         loop {
@@ -238,13 +237,13 @@ impl Client {
         }
     }
 
-    /// Sends a request whose body is read as it goes.
+    /// Sends a request with a body that is read while it is sent.
     pub(crate) fn upload<T: DeserializeOwned>(
         &self,
         call: &Call,
         body: &mut dyn Read,
     ) -> Result<T, Error> {
-        // On a connection of its own, so that it is this one that is hung up.
+        // A separate connection, so that the hang-up flag belongs to this request only.
         let hung_up = HungUp::default();
         let once = agent(self.vigil(), Arc::clone(&hung_up));
         let mut body = WhileHeard { body, hung_up };
@@ -306,8 +305,8 @@ impl Client {
         of_ureq(error)
     }
 
-    /// Tries once, or until time is up where a lost connection may be tried again. A server that
-    /// was not there at first is not waited for; one that went away in between is.
+    /// Sends a request and retries where that is allowed, within the time limit. Waits for a server
+    /// only if it has answered before.
     fn with_tries<T>(
         &self,
         call: &Call,
@@ -369,7 +368,8 @@ fn request_of<B>(call: &Call, body: B) -> Result<Request<B>, Error> {
     Ok(request.body(body).expect("names are fixed, and values were escaped or checked"))
 }
 
-/// Said by whoever reads HTTP there, before anybody who knows of problems; or here.
+/// The HTTP library may refuse the request before it reaches the server's code, so the client makes
+/// the problem; also for URIs that the client refuses.
 fn headers_too_large() -> Problem {
     let what = "the request's address and headers are more than the server takes";
     Problem::new(catalogue::HEADERS_TOO_LARGE, what)

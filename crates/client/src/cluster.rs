@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::events::Events;
 
 impl Client {
-    /// What answers, and of which version.
+    /// The server's name and version.
     ///
     /// # Errors
     /// See [`Error`].
@@ -19,7 +19,7 @@ impl Client {
         self.ask::<Document<_>>(&Call::get("/version")).map(|answer| answer.body)
     }
 
-    /// The server and its cluster in one page.
+    /// The state of the server and its cluster, in short.
     ///
     /// # Errors
     /// See [`Error`].
@@ -27,7 +27,7 @@ impl Client {
         self.ask::<Document<_>>(&Call::get("/status")).map(|answer| answer.body)
     }
 
-    /// The last forecast, and how well what was told before held.
+    /// The last forecast, and the accuracy of earlier ones.
     ///
     /// # Errors
     /// See [`Error`].
@@ -35,7 +35,7 @@ impl Client {
         self.ask::<Document<_>>(&Call::get("/forecast")).map(|answer| answer.body)
     }
 
-    /// What a user has and may have; `all` for users that have no caps of their own.
+    /// A user's usage and limits; `all` for users without caps of their own.
     ///
     /// # Errors
     /// See [`Error`].
@@ -44,7 +44,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Changes what a user may have.
+    /// Changes a user's caps.
     ///
     /// # Errors
     /// See [`Error`].
@@ -53,7 +53,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// What the last start of the server found and did.
+    /// The result of the server's last recovery at its start.
     ///
     /// # Errors
     /// See [`Error`].
@@ -61,16 +61,16 @@ impl Client {
         self.ask::<Document<_>>(&Call::get("/recovery")).map(|answer| answer.body)
     }
 
-    /// What would come of changes, none of which is made.
+    /// Simulates changes without making them.
     ///
     /// # Errors
-    /// [`Error::Problem`] if one is not understood, or would be refused; see [`Error`].
+    /// [`Error::Problem`] if a change is invalid or would be refused; see [`Error`].
     pub fn simulate(&self, ask: &SimulateAsk) -> Result<Simulation, Error> {
         let call = Call::post("/simulate").json(ask);
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// The present state with the plan that is made from it, as `gpool replay` takes it.
+    /// The present state with the plan for it, as input for `gpool replay`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -78,7 +78,7 @@ impl Client {
         self.text(&Call::get("/dump"))
     }
 
-    /// Messages about jobs that are still to be sent, or were given up not long ago.
+    /// Messages about jobs that are not sent yet, or were recently given up.
     ///
     /// # Errors
     /// See [`Error`].
@@ -86,7 +86,7 @@ impl Client {
         self.ask(&Call::get("/notifications"))
     }
 
-    /// The key by which the receiver of messages knows that they are the server's.
+    /// The key with which a receiver verifies that messages come from the server.
     ///
     /// # Errors
     /// See [`Error`].
@@ -95,7 +95,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Whether the server takes requests.
+    /// Whether the server accepts requests.
     ///
     /// # Errors
     /// [`Error::Problem`] while it is still reading its state; see [`Error`].
@@ -103,7 +103,7 @@ impl Client {
         self.tell(&Call::at_root("/readyz"))
     }
 
-    /// Figures in the OpenMetrics text format.
+    /// Metrics in the OpenMetrics text format.
     ///
     /// # Errors
     /// See [`Error`].
@@ -111,7 +111,7 @@ impl Client {
         self.text(&Call::at_root("/metrics"))
     }
 
-    /// Every device.
+    /// All devices.
     ///
     /// # Errors
     /// See [`Error`].
@@ -119,7 +119,7 @@ impl Client {
         self.ask(&Call::get("/gpus"))
     }
 
-    /// Says which devices of a node new allocations may use.
+    /// Sets the devices of a node that new allocations may use.
     ///
     /// # Errors
     /// See [`Error`].
@@ -127,7 +127,7 @@ impl Client {
         self.ask(&Call::post("/gpus/allow").json(allow))
     }
 
-    /// The pools that nodes are in, by name.
+    /// All pools of nodes, by name.
     ///
     /// # Errors
     /// See [`Error`].
@@ -135,7 +135,7 @@ impl Client {
         self.ask(&Call::get("/pools"))
     }
 
-    /// Puts nodes into a pool; answers with all pools.
+    /// Moves nodes into a pool; returns all pools.
     ///
     /// # Errors
     /// See [`Error`].
@@ -143,7 +143,7 @@ impl Client {
         self.ask(&Call::post("/pools/move").json(asked))
     }
 
-    /// Changes labels of nodes; answers with all nodes.
+    /// Changes labels of nodes; returns all nodes.
     ///
     /// # Errors
     /// See [`Error`].
@@ -151,7 +151,7 @@ impl Client {
         self.ask(&Call::post("/nodes/label").json(asked))
     }
 
-    /// How the scheduler decides.
+    /// The scheduler's policy.
     ///
     /// # Errors
     /// See [`Error`].
@@ -159,7 +159,7 @@ impl Client {
         self.ask::<Document<_>>(&Call::get("/policies")).map(|answer| answer.body)
     }
 
-    /// Changes how the scheduler decides.
+    /// Changes the scheduler's policy.
     ///
     /// # Errors
     /// See [`Error`].
@@ -168,7 +168,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Every node.
+    /// All nodes.
     ///
     /// # Errors
     /// See [`Error`].
@@ -185,7 +185,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Stops the server, after ending all jobs if `now`. The answer comes before it has stopped.
+    /// Stops the server; with `now`, after ending all jobs. Returns before it has stopped.
     ///
     /// # Errors
     /// See [`Error`].
@@ -193,8 +193,8 @@ impl Client {
         self.tell(&Call::post("/shutdown").json(&Shutdown { now }))
     }
 
-    /// The stream of events after one that was seen, or from now on. It resumes by itself when the
-    /// connection is lost.
+    /// The stream of events after a given one, or from now on. It resumes by itself after a lost
+    /// connection.
     ///
     /// # Errors
     /// See [`Error`].

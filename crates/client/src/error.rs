@@ -1,4 +1,4 @@
-//! What can go wrong between a command and its server.
+//! Errors between a command and its server.
 
 use std::path::PathBuf;
 
@@ -6,68 +6,68 @@ use gpool_wire::{Problem, catalogue, repeated};
 
 use crate::silence::{Cause, Silence, silence_of};
 
-/// Why a request has no answer, or not the one that was hoped for.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server refused.
+    /// The server refused the request.
     #[error("{}", .0.detail)]
     Problem(Problem),
-    /// Nothing answers on any of the sockets that were tried.
+    /// No server answers on any of the sockets.
     #[error("no gpool server answers")]
     Unreachable {
-        /// Each socket with what came of it.
+        /// Each socket with its error.
         tried: Vec<(PathBuf, String)>,
     },
-    /// There is a socket, and the caller may not connect to it.
+    /// There is a socket, but the caller may not connect to it.
     #[error("you may not connect to {}", .socket.display())]
     MayNotConnect {
-        /// Which.
+        /// The socket.
         socket: PathBuf,
     },
     /// The connection was lost after the request was sent; it may have been carried out.
     #[error("the connection to the server was lost: {why}")]
     Lost {
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// The server is there and answers nothing.
+    /// The server is there but answers nothing.
     #[error("{silence}")]
     Silent {
         /// Why.
         silence: Silence,
-        /// Whether the request may still be carried out, and changes something.
+        /// Whether the request changes something and may still be carried out.
         maybe_done: bool,
     },
-    /// The answer did not come in the time allowed.
+    /// The answer did not come within the time limit.
     #[error("the server did not answer in time")]
     TimedOut,
-    /// What answered does not speak as a server of this version does.
+    /// The answer is not that of a server of this version.
     #[error("the answer was not understood: {why}")]
     BadAnswer {
-        /// What was wrong with it.
+        /// The fault in the answer.
         why: String,
     },
     /// The path of the socket can't be used.
     #[error("the socket's path can't be used: {why}")]
     SocketPath {
-        /// What is wrong with it.
+        /// The fault in the path.
         why: String,
     },
-    /// The folder of the user's own socket belongs to somebody else.
+    /// The folder of the user's own socket belongs to another user.
     #[error("{} can't be trusted: {why}", .folder.display())]
     SocketNotOurs {
-        /// Which folder.
+        /// The folder.
         folder: PathBuf,
-        /// What is wrong with it.
+        /// Why it is not trusted.
         why: String,
     },
-    /// What was to be sent could not be read.
+    /// The input of the request could not be read.
     #[error("could not read what was to be sent: {0}")]
     Input(String),
 }
 
 impl Error {
-    /// The same as a problem, for printing: what, why, what to try, and the code.
+    /// Returns the error as a problem, for printing: summary, reasons, remedies and code.
     #[must_use]
     pub fn problem(&self) -> Problem {
         let of = |code| Problem::new(code, self.to_string());
@@ -112,13 +112,13 @@ impl Error {
         }
     }
 
-    /// What an error while reading a stream means.
+    /// Converts an error of reading a stream.
     #[must_use]
     pub fn of_read(error: std::io::Error) -> Self {
         of_io(error)
     }
 
-    /// The same for a request that changes something and was sent.
+    /// Marks a silence after a request that changes something.
     #[must_use]
     pub(crate) fn maybe_done(self) -> Self {
         match self {
@@ -127,7 +127,8 @@ impl Error {
         }
     }
 
-    /// Whether the request was sent and its answer is not known, so that it may have been done.
+    /// Whether the request was sent and its result is unknown, so that it may have been carried
+    /// out.
     #[must_use]
     pub fn is_unsure(&self) -> bool {
         matches!(
@@ -136,13 +137,13 @@ impl Error {
         )
     }
 
-    /// What a command that meets it exits with.
+    /// The exit code of a command with this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         self.problem().exit_code()
     }
 
-    /// Whether the server did nothing and asks for a pause.
+    /// Whether the server did nothing and asks the client to wait.
     #[must_use]
     pub fn is_too_much(&self) -> bool {
         let pauses = [catalogue::TOO_MANY_REQUESTS, catalogue::TOO_MANY_CONNECTIONS];
@@ -150,8 +151,8 @@ impl Error {
             if pauses.iter().any(|code| problem.code == code.to_string()))
     }
 
-    /// Whether asking again may help: the server is away, starting or stopping, or the connection
-    /// was lost.
+    /// Whether a retry may help: the server is away, starting or stopping, or the connection was
+    /// lost.
     #[must_use]
     pub fn is_away(&self) -> bool {
         match self {
@@ -171,12 +172,12 @@ impl Error {
     }
 }
 
-/// Whatever answered chose the words that the error repeats.
+/// The message may repeat text of an unknown server, so it is cut and cleaned.
 pub(crate) fn bad_answer(error: &dyn std::fmt::Display) -> Error {
     Error::BadAnswer { why: repeated(&error.to_string()) }
 }
 
-/// What an error while reading a body means.
+/// Converts an error of reading a body.
 pub(crate) fn of_io(error: std::io::Error) -> Error {
     if let Some(silence) = silence_of(&error) {
         return Error::Silent { silence, maybe_done: false };

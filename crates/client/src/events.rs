@@ -1,4 +1,4 @@
-//! The stream of events, resumed by itself.
+//! The stream of events, which resumes by itself.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -9,11 +9,11 @@ use ureq::{Body, BodyReader};
 use crate::call::{Call, Client, escaped};
 use crate::error::{Error, bad_answer, of_io};
 
-/// Longest line of the stream; an event is a fraction of that.
+/// Longest line of the stream; events are much shorter.
 const LINE_MAX: u64 = 1 << 20;
 
-/// Events in order. After a lost connection it goes on with the one after the last that it gave;
-/// it ends with an error when the server stays away.
+/// Events in order. After a lost connection the stream continues after the last returned event; it
+/// ends with an error if the server stays away.
 pub struct Events {
     client: Client,
     last: Option<String>,
@@ -29,7 +29,7 @@ impl Events {
         Ok(events)
     }
 
-    /// The id of the last event that was given, to go on from later.
+    /// The ID of the last returned event, to resume from later.
     #[must_use]
     pub fn last(&self) -> Option<&str> {
         self.last.as_deref()
@@ -38,7 +38,7 @@ impl Events {
     fn call(&self) -> Call {
         let call = Call::get("/events").header("accept", &"text/event-stream");
         match &self.last {
-            // Escaped it is a header, whatever stands in it; ids that are some are as they were.
+            // Escaping makes any text a valid header; valid IDs stay unchanged.
             Some(last) => call.header("last-event-id", &escaped(last)),
             None => call,
         }
@@ -49,7 +49,7 @@ impl Events {
         self.stream = Some(BufReader::new(body.reader()));
     }
 
-    /// The next event of this connection; `None` where it ends.
+    /// The next event of this connection; `None` at its end.
     fn read(&mut self) -> Result<Option<Event>, Error> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let mut data = String::new();
@@ -65,7 +65,7 @@ impl Events {
                     let read = serde_json::from_str(&data);
                     return read.map(Some).map_err(|error| bad_answer(&error));
                 }
-                // Ids and types are in the data as well; lines that begin with a colon keep the
+                // IDs and types are in the data too; lines that begin with a colon only keep the
                 // connection alive.
                 line => data.push_str(line.strip_prefix("data:").unwrap_or_default().trim_start()),
             }
@@ -108,7 +108,7 @@ impl Iterator for Events {
     }
 }
 
-/// What stands for events that can't be asked for, since none was seen that they come after.
+/// Stands for missed events that can't be requested, since no earlier event was seen.
 fn resync() -> Event {
     let time = "1970-01-01T00:00:00Z".parse().expect("this is how a moment is written");
     Event { id: String::new(), seq: 0, time, kind: EventKind::Resync }

@@ -16,30 +16,30 @@ use crate::call::{Call, Client, escaped, of_job};
 use crate::error::Error;
 use crate::logs::{LogQuery, Logs};
 
-/// Which jobs to list; what is `None` does not narrow.
+/// The jobs to list; a `None` field does not filter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobsQuery {
-    /// States, separated by commas; `all` for every one. `None`: those that have not ended.
+    /// States, separated by commas; `all` for every state. `None`: jobs that have not ended.
     pub state: Option<String>,
-    /// One user's.
+    /// Jobs of this user.
     pub user: Option<String>,
-    /// One project's.
+    /// Jobs of this project.
     pub project: Option<String>,
-    /// With that name.
+    /// Jobs with this name.
     pub name: Option<String>,
-    /// That ended then or later.
+    /// Jobs that ended at this time or later.
     pub ended_since: Option<Time>,
-    /// That ended before.
+    /// Jobs that ended before this time.
     pub ended_until: Option<Time>,
-    /// At most so many on a page.
+    /// Most jobs on a page.
     pub limit: Option<u32>,
-    /// Where the page begins: the last one's `next_cursor`.
+    /// The start of the page: `next_cursor` of the page before.
     pub cursor: Option<String>,
-    /// Elements of arrays that are in the middle of something too.
+    /// Whether to list array elements in transitional states too.
     pub elements: bool,
 }
 
-/// The jobs of a list, see [`Client::every_job`].
+/// All jobs of a query, see [`Client::every_job`].
 #[derive(Debug)]
 pub struct EveryJob<'c> {
     client: &'c Client,
@@ -82,17 +82,17 @@ impl Iterator for EveryJob<'_> {
     }
 }
 
-/// A name for a create that no other has, so that it can be repeated.
+/// Makes a unique key for a create request, so that it can be repeated.
 #[must_use]
 pub fn new_key() -> String {
-    // The standard library seeds each of these from the system's randomness.
+    // The standard library seeds each `RandomState` from the system's randomness.
     let word = || RandomState::new().hash_one(std::process::id());
     format!("{:016x}{:016x}", word(), word())
 }
 
 impl Client {
-    /// A page of jobs: living ones in the order of their ids, then ended ones, the newest first. It
-    /// may end before the limit, with the cursor of the next: a page has 8 MiB at the most.
+    /// A page of jobs: living jobs in the order of their IDs, then ended ones, the newest first. A
+    /// page has at most 8 MiB, so it may end before `limit`, with the cursor of the next page.
     ///
     /// # Errors
     /// See [`Error`].
@@ -104,8 +104,8 @@ impl Client {
         self.ask(&call)
     }
 
-    /// Every job that a query lets through, from its cursor on, each once: page by page, so that no
-    /// more than a page is in memory. `limit` is that of a page.
+    /// All jobs of a query, from its cursor on, each once. It reads page by page, so only one page
+    /// is in memory. `limit` is the size of a page.
     #[must_use]
     pub fn every_job(&self, query: JobsQuery) -> EveryJob<'_> {
         let page = Vec::new().into_iter();
@@ -120,7 +120,7 @@ impl Client {
         self.ask::<Document<_>>(&Call::get(&of_job(id, ""))).map(|answer| answer.body)
     }
 
-    /// Sums over the jobs that have ended, of those that the query lets through.
+    /// Totals over the ended jobs of a query.
     ///
     /// # Errors
     /// See [`Error`].
@@ -129,7 +129,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// What a job used of what it asked for.
+    /// The resources that a job used, compared with its request.
     ///
     /// # Errors
     /// See [`Error`].
@@ -137,7 +137,7 @@ impl Client {
         self.ask::<Document<_>>(&Call::get(&of_job(id, "/report"))).map(|answer| answer.body)
     }
 
-    /// What has happened to a job.
+    /// The events of a job.
     ///
     /// # Errors
     /// See [`Error`].
@@ -145,7 +145,7 @@ impl Client {
         self.ask(&Call::get(&of_job(id, "/events")))
     }
 
-    /// When a job will likely start, without what would let it start sooner.
+    /// When a job will likely start, without changes that would let it start sooner.
     ///
     /// # Errors
     /// See [`Error`].
@@ -162,8 +162,8 @@ impl Client {
         self.ask::<Document<_>>(&Call::get(&of_job(id, "/why"))).map(|answer| answer.body)
     }
 
-    /// Submits a job. With a key it is repeated by itself when the connection is lost, and is
-    /// never done twice.
+    /// Submits a job. With a key the request is retried after a lost connection, and the job is
+    /// never submitted twice.
     ///
     /// # Errors
     /// See [`Error`].
@@ -172,7 +172,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// What would become of a job if it were submitted now.
+    /// Forecasts a job as if it were submitted now.
     ///
     /// # Errors
     /// See [`Error`].
@@ -182,10 +182,10 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Submits many jobs, a line of JSON each, in one transaction.
+    /// Submits many jobs, one JSON line each, in one transaction.
     ///
     /// # Errors
-    /// [`Error::Problem`] names the first bad line; nothing was submitted. See [`Error`].
+    /// [`Error::Problem`] names the first invalid line; nothing was submitted. See [`Error`].
     pub fn submit_many(
         &self,
         lines: &mut dyn Read,
@@ -195,7 +195,7 @@ impl Client {
         self.upload::<Document<_>>(&call, lines).map(|answer| answer.body)
     }
 
-    /// What would become of many jobs if they were submitted now.
+    /// Forecasts many jobs as if they were submitted now.
     ///
     /// # Errors
     /// See [`Client::submit_many`].
@@ -211,7 +211,7 @@ impl Client {
         self.act("cancel", ids)
     }
 
-    /// Keeps jobs from being considered, all or none.
+    /// Holds jobs, so that the scheduler ignores them; all or none.
     ///
     /// # Errors
     /// See [`Error`].
@@ -219,7 +219,7 @@ impl Client {
         self.act("hold", ids)
     }
 
-    /// Stops jobs that run where they are, all or none.
+    /// Pauses running jobs, all or none.
     ///
     /// # Errors
     /// See [`Error`].
@@ -227,7 +227,7 @@ impl Client {
         self.act("pause", ids)
     }
 
-    /// Lets paused jobs go on when there is room, all or none.
+    /// Resumes paused jobs when capacity is free, all or none.
     ///
     /// # Errors
     /// See [`Error`].
@@ -235,7 +235,7 @@ impl Client {
         self.act("resume", ids)
     }
 
-    /// Lets held jobs be considered again, now or at a moment, all or none.
+    /// Releases held jobs, now or at a time, all or none.
     ///
     /// # Errors
     /// See [`Error`].
@@ -244,7 +244,7 @@ impl Client {
         self.ask(&Call::post("/jobs/release").json(&body))
     }
 
-    /// Stops jobs that run and puts them back to be run again, all or none.
+    /// Stops running jobs and queues them again, all or none.
     ///
     /// # Errors
     /// See [`Error`].
@@ -261,7 +261,7 @@ impl Client {
         self.ask(&Call::post("/jobs/extend").json(change))
     }
 
-    /// Elements of an array in some states (`all`, or words with commas), from an index on.
+    /// Elements of an array in some states (`all`, or names with commas), from an index on.
     ///
     /// # Errors
     /// See [`Error`].
@@ -279,8 +279,8 @@ impl Client {
         self.ask(&call)
     }
 
-    /// Lets a job that ended, or what of an array did not succeed, run again. It is repeated by
-    /// itself when the connection is lost, and is never submitted twice.
+    /// Runs an ended job again, or the elements of an array that did not succeed. The request is
+    /// retried after a lost connection, and the job is never submitted twice.
     ///
     /// # Errors
     /// See [`Error`].
@@ -289,7 +289,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// The same, held until it is released, so that it can be changed before it starts.
+    /// The same, but the job is held, so that it can be changed before it starts.
     ///
     /// # Errors
     /// See [`Error`].
@@ -308,7 +308,7 @@ impl Client {
         self.ask(&Call::post("/jobs/signal").json(&body))
     }
 
-    /// Changes a job; with a version, only if it is still at that one.
+    /// Changes a job; with a version, only if the job still has it.
     ///
     /// # Errors
     /// See [`Error`].
@@ -321,8 +321,8 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// What a job has written, as it is; with `follow`, until the job has ended and all is read. A
-    /// stream that is followed goes on by itself when the connection is lost.
+    /// The raw output of a job; with `follow`, until the job has ended and everything is read. A
+    /// followed stream resumes by itself after a lost connection.
     ///
     /// # Errors
     /// See [`Error`].

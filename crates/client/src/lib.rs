@@ -1,12 +1,9 @@
 //! A typed, blocking client of the API: it finds the server's socket, speaks HTTP over it, and
-//! turns problems into errors with the exit code that a command gives. It renders nothing and
-//! decides nothing; without an async runtime it costs a command next to nothing to start.
+//! turns problems into errors with exit codes. It renders no output and makes no decisions. Without
+//! an async runtime it adds almost nothing to the start of a command.
 
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::result_large_err,
-    reason = "problems carry their facts, and failing is no hot path"
-)]
+#![allow(clippy::result_large_err, reason = "problems carry details, and errors are no hot path")]
 
 mod absence;
 mod call;

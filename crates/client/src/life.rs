@@ -1,4 +1,5 @@
-//! Whether a server lives: its liveness socket tells, on which a thread of its own answers.
+//! Checks whether a server lives, over its liveness socket, which a separate thread of the server
+//! answers.
 
 use std::io::{self, ErrorKind, Read as _};
 use std::os::fd::AsFd;
@@ -14,22 +15,22 @@ use crate::socket;
 /// How long the liveness check may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// After this time in one step of the core, or one write of the disk, a server counts as hanging.
+/// A server counts as hanging after this time in one step of its core, or in one write to its disk.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// What a liveness check finds.
+/// The result of a liveness check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     /// The server lives.
     Alive(Liveness),
-    /// It does not.
+    /// The server does not answer.
     Silent(Silence),
-    /// The server is of a version without a liveness socket, or has ended.
+    /// The server has no liveness socket (an older version), or has ended.
     Unknown,
 }
 
 impl Life {
-    /// Asks the server with that API socket. Takes about a second at most.
+    /// Checks the server with this API socket. Takes about a second at most.
     #[must_use]
     pub fn of(api: &Path, pid: Option<u32>) -> Self {
         match answer(api) {
@@ -37,7 +38,7 @@ impl Life {
             Err(_) if pid.is_some_and(is_stopped) => {
                 Self::Silent(Silence { pid, cause: Cause::Stopped })
             }
-            // It takes connections, or has no room for more, and does not answer.
+            // The server accepts connections, or its queue is full, and it does not answer.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 Self::Silent(Silence { pid, cause: Cause::Hangs })
             }
@@ -45,7 +46,7 @@ impl Life {
         }
     }
 
-    /// Why the server will not answer soon, if it will not.
+    /// Why the server will not answer soon; `None` if it may.
     #[must_use]
     pub fn silence(self) -> Option<Silence> {
         let is_long = |ms: u64| u128::from(ms) >= STUCK.as_millis();
@@ -70,10 +71,10 @@ pub(crate) fn answer(api: &Path) -> io::Result<Liveness> {
     serde_json::from_slice(&line).map_err(io::Error::other)
 }
 
-/// The process that listens at the other end of a connection.
+/// The process at the listening end of a connection.
 pub fn pid_of(stream: impl AsFd) -> Option<u32> {
     let peer = socket_peercred(stream).ok()?;
-    // Zero where it is not in this namespace of processes.
+    // Zero if the process is in another PID namespace.
     u32::try_from(peer.pid.as_raw_nonzero().get()).ok().filter(|pid| *pid > 0)
 }
 
@@ -81,6 +82,6 @@ pub fn pid_of(stream: impl AsFd) -> Option<u32> {
 #[must_use]
 pub fn is_stopped(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before it may have any characters.
+    // The process name before the state may contain any character.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }

@@ -1,5 +1,5 @@
-//! Lines to jobs that run: a request that becomes a line of bytes. Written here and not by the
-//! library that speaks HTTP elsewhere, which has no such thing.
+//! Streams to running jobs: a request that is upgraded to a byte stream. Implemented here, since
+//! the HTTP library has no upgrades.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
@@ -15,26 +15,26 @@ use crate::silence::silence_of;
 use crate::socket;
 use crate::vigil::Vigil;
 
-/// Bytes of the head of an answer.
+/// Most bytes of an answer's head.
 const HEAD_MAX: usize = 64 * 1024;
-/// Bytes of a problem.
+/// Most bytes of a problem.
 const PROBLEM_MAX: usize = 1 << 20;
-/// How long the server may take to open a line.
+/// How long the server may take to open a stream.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A line to a job.
+/// A stream to a job.
 #[derive(Debug)]
 pub struct Line {
     /// The connection.
     pub stream: UnixStream,
-    /// What has come over it already.
+    /// Bytes that have already arrived.
     pub early: Vec<u8>,
-    /// What watches over the server while nothing comes.
+    /// Checks the server's liveness while nothing arrives.
     pub vigil: Vigil,
 }
 
 impl Client {
-    /// Opens a line to the terminal of a job. Frames go over it.
+    /// Attaches to the terminal of a job. The stream carries frames.
     ///
     /// # Errors
     /// See [`Error`].
@@ -42,7 +42,7 @@ impl Client {
         self.line(&of_job(id, "/attach"), attach)
     }
 
-    /// Runs a program beside a job's own. Frames go over the line.
+    /// Runs a program beside a job's own. The stream carries frames.
     ///
     /// # Errors
     /// See [`Error`].
@@ -50,7 +50,7 @@ impl Client {
         self.line(&of_job(id, "/exec"), exec)
     }
 
-    /// Connects to what a job listens on. Its bytes go over the line.
+    /// Connects to a port or socket of a job. The stream carries the connection's bytes.
     ///
     /// # Errors
     /// See [`Error`].
@@ -101,7 +101,7 @@ fn patience(vigil: &Vigil) -> Option<Duration> {
     (!vigil.is_patient()).then_some(PATIENCE)
 }
 
-/// Reads up to the empty line after an answer's head, and what came with it.
+/// Reads up to the empty line after an answer's head, and the bytes that came with it.
 fn read_head(vigil: &Vigil, stream: &UnixStream) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];

@@ -1,4 +1,4 @@
-//! What jobs have written, as a stream of bytes.
+//! The output of jobs, as a byte stream.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -10,7 +10,7 @@ use crate::call::{Call, Client, of_job};
 use crate::error::Error;
 use crate::silence::silence_of;
 
-/// Which of a job's two streams, or both.
+/// One of a job's two output streams, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogStream {
     /// Standard output.
@@ -18,12 +18,12 @@ pub enum LogStream {
     Stdout,
     /// Standard error.
     Stderr,
-    /// Both, in the order of their writing.
+    /// Both, in the order of writing.
     Both,
 }
 
 impl LogStream {
-    /// The word for it.
+    /// The name in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -34,20 +34,20 @@ impl LogStream {
     }
 }
 
-/// What of a job's output to read.
+/// The part of a job's output to read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogQuery {
-    /// Which stream.
+    /// The stream.
     pub stream: LogStream,
-    /// Go on until the job has ended.
+    /// Whether to continue until the job has ended.
     pub follow: bool,
-    /// Nothing, if the output was last written to before then.
+    /// Skip everything if the output was last written before this time.
     pub since: Option<Time>,
-    /// Only so many of the last lines, at first.
+    /// At first, only this number of last lines.
     pub tail: Option<u64>,
-    /// Of which run; `None` for the last.
+    /// The attempt; `None` for the last.
     pub attempt: Option<u32>,
-    /// Of which task, by its rank; `None` for the first.
+    /// The rank of the task; `None` for the first task.
     pub rank: Option<u32>,
 }
 
@@ -63,14 +63,14 @@ impl LogQuery {
     }
 }
 
-/// A job's output; ends where the output does.
+/// A job's output; ends with the output.
 pub struct Logs {
     client: Client,
     id: String,
     query: LogQuery,
-    /// How far it has been read.
+    /// The byte position of the reader.
     position: u64,
-    /// How far it had been read when it was last resumed.
+    /// The position at the last resumption.
     resumed_at: Option<u64>,
     reader: BodyReader<'static>,
 }
@@ -106,13 +106,13 @@ impl Read for Logs {
                     return Ok(n_read);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-                // It is there, and says nothing on another connection either.
+                // The server is there, but answers nothing on other connections either.
                 Err(error) if silence_of(&error).is_some() => return Err(error),
-                // Nothing came since: it is not the line that is at fault.
+                // Nothing came since the last resumption, so the connection is not the cause.
                 Err(error) if !self.query.follow && self.resumed_at == Some(self.position) => {
                     return Err(error);
                 }
-                // Also without following: a reader that took a long pause is let go.
+                // Also without `follow`: the server disconnects a reader that pauses for long.
                 Err(_) => self.resume().map_err(io::Error::other)?,
             }
         }

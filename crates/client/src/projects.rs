@@ -8,7 +8,7 @@ use crate::call::{Call, Client, escaped};
 use crate::error::Error;
 
 impl Client {
-    /// Every project, departments before what is below them.
+    /// All projects, departments before their children.
     ///
     /// # Errors
     /// See [`Error`].
@@ -24,7 +24,7 @@ impl Client {
         self.ask::<Document<_>>(&Call::get(&path(name))).map(|answer| answer.body)
     }
 
-    /// Makes a project.
+    /// Creates a project.
     ///
     /// # Errors
     /// See [`Error`].
@@ -33,7 +33,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Changes a project; with a version, only if it is still at that one.
+    /// Changes a project; with a version, only if the project still has it.
     ///
     /// # Errors
     /// See [`Error`].
@@ -47,7 +47,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Deletes a project; with a version, only if it is still at that one.
+    /// Deletes a project; with a version, only if the project still has it.
     ///
     /// # Errors
     /// See [`Error`].
@@ -60,7 +60,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Makes projects be as they are said to be.
+    /// Makes the projects match a set of settings.
     ///
     /// # Errors
     /// See [`Error`].
@@ -69,7 +69,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// What every project may have and has.
+    /// Quota and usage of every project.
     ///
     /// # Errors
     /// See [`Error`].

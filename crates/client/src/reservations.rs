@@ -9,7 +9,7 @@ use crate::call::{Call, Client, escaped};
 use crate::error::Error;
 
 impl Client {
-    /// Every reservation and maintenance window that is not over.
+    /// All reservations and maintenance windows that are not over.
     ///
     /// # Errors
     /// See [`Error`].
@@ -25,7 +25,7 @@ impl Client {
         self.ask::<Document<_>>(&Call::get(&path(name))).map(|answer| answer.body)
     }
 
-    /// Makes a reservation or a maintenance window.
+    /// Creates a reservation or a maintenance window.
     ///
     /// # Errors
     /// See [`Error`].
@@ -47,7 +47,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Ends a reservation before its time; answers with those that are left.
+    /// Ends a reservation early; returns the remaining ones.
     ///
     /// # Errors
     /// See [`Error`].
@@ -55,7 +55,7 @@ impl Client {
         self.ask(&Call::delete(&path(name)))
     }
 
-    /// Gives nodes or devices no new work.
+    /// Drains nodes or devices, so that no new jobs start on them.
     ///
     /// # Errors
     /// See [`Error`].
@@ -64,7 +64,7 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Gives nodes or devices work again.
+    /// Ends the drain of nodes or devices.
     ///
     /// # Errors
     /// See [`Error`].

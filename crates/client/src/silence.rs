@@ -5,22 +5,22 @@ use std::{fmt, io};
 /// Why a server answers nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub struct Silence {
-    /// Its process, where the system tells.
+    /// The server's process ID, if the system reports it.
     pub pid: Option<u32>,
-    /// What keeps it from answering.
+    /// The cause.
     pub cause: Cause,
 }
 
-/// What keeps a server from answering.
+/// Why a server does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// Its process is stopped: by SIGSTOP, or Ctrl-Z.
     Stopped,
-    /// Its process is there, and no thread of it answers.
+    /// Its process exists, but no thread of it answers.
     Hangs,
-    /// Its core has worked on one step for that many seconds.
+    /// Its core has worked on one step for this number of seconds.
     Core(u64),
-    /// Its disk has not taken a write for that many seconds.
+    /// Its disk has not completed a write for this number of seconds.
     Disk(u64),
 }
 
@@ -38,11 +38,11 @@ impl fmt::Display for Silence {
     }
 }
 
-/// The silence that an error is for.
+/// The [`Silence`] in an error's chain of sources.
 #[must_use]
 pub fn silence_of(error: &(dyn std::error::Error + 'static)) -> Option<Silence> {
     std::iter::successors(Some(error), |error| {
-        // An error of input or output hides the error that it was made of.
+        // `source` of an I/O error skips the error that it wraps.
         match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(inner) => Some(inner as &(dyn std::error::Error + 'static)),
             None => error.source(),

@@ -1,5 +1,5 @@
-//! Where a server's socket is: for commands that look for one, and for `gpool up`, which makes
-//! one. It makes no folders.
+//! The path of a server's socket: for commands that look for a server, and for `gpool up`, which
+//! starts one. Makes no folders.
 
 use std::env;
 use std::ffi::OsString;
@@ -20,20 +20,18 @@ use crate::error::Error;
 /// The socket of the machine's server.
 pub const MACHINE_SOCKET: &str = "/run/gpool/api.sock";
 
-/// Most bytes in the path of a socket.
-/// Source: `sun_path` in `unix(7)`, ending zero left out.
+/// Most bytes in the path of a socket. Source: `sun_path` in `unix(7)`, without the final zero.
 pub const PATH_MAX: usize = 107;
 
-/// Longest time to wait for a connection. A server that is stopped takes none once its queue is
-/// full.
+/// Longest time to wait for a connection. A stopped server accepts none once its queue is full.
 pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
-/// The same where it is only asked which server there is.
+/// The same for finding a server.
 const FIND_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Connects to a socket.
 ///
 /// # Errors
-/// `WouldBlock` where the server takes no connection in time; else what the system reports.
+/// `WouldBlock` if the server accepts no connection in time; otherwise the system's error.
 pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let (family, kind, flags) = (AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC);
@@ -44,7 +42,7 @@ pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// The liveness socket of the server with that API socket.
+/// The liveness socket of the server with this API socket.
 #[must_use]
 pub fn liveness(api: &Path) -> PathBuf {
     let mut name = api.as_os_str().to_owned();
@@ -52,10 +50,10 @@ pub fn liveness(api: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A socket, and what named it.
+/// A socket to use, or the usual ones to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Somebody named it; no other is tried.
+    /// Named explicitly; no other is tried.
     Named(PathBuf),
     /// The user's own, then the machine's.
     Usual {
@@ -66,7 +64,7 @@ pub enum Place {
     },
 }
 
-/// The surroundings that decide where to look.
+/// The environment that decides where to look.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Surroundings {
     /// `GPOOL_SERVER`.
@@ -75,12 +73,12 @@ pub struct Surroundings {
     pub socket: Option<OsString>,
     /// `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<OsString>,
-    /// Who asks.
+    /// The user.
     pub uid: u32,
 }
 
 impl Surroundings {
-    /// Those of this process.
+    /// The environment of this process.
     #[must_use]
     pub fn of_this_process() -> Self {
         let named = |name| env::var_os(name).filter(|value| !value.is_empty());
@@ -92,8 +90,7 @@ impl Surroundings {
         }
     }
 
-    /// The socket of a server of this user's own, whether there is one or not. Root's is the
-    /// machine's.
+    /// The socket of the user's own server, whether it runs or not. For root it is the machine's.
     #[must_use]
     pub fn own_socket(&self) -> PathBuf {
         if self.uid == 0 {
@@ -106,10 +103,10 @@ impl Surroundings {
         }
     }
 
-    /// Where to look: a flag, `GPOOL_SERVER`, `GPOOL_SOCKET`, else the usual places.
+    /// Decides where to look: the flag, `GPOOL_SERVER`, `GPOOL_SOCKET`, or the usual sockets.
     ///
     /// # Errors
-    /// [`Error::SocketPath`] for a path that is too long, and for a server that is no socket.
+    /// [`Error::SocketPath`] for a path that is too long, and for a server name that is no socket.
     pub fn place(&self, flag: Option<&str>) -> Result<Place, Error> {
         let named = match (flag, &self.server, &self.socket) {
             (Some(flag), _, _) => Some(socket_of(flag)?),
@@ -146,10 +143,10 @@ fn socket_of(server: &str) -> Result<PathBuf, Error> {
     }
 }
 
-/// Checks that the kernel takes a socket's path.
+/// Checks that the kernel accepts a socket's path.
 ///
 /// # Errors
-/// [`Error::SocketPath`] over 107 bytes.
+/// [`Error::SocketPath`] if it has more than 107 bytes.
 pub fn check_length(path: &Path) -> Result<(), Error> {
     let n_bytes = path.as_os_str().as_bytes().len();
     if n_bytes <= PATH_MAX {
@@ -163,13 +160,13 @@ pub fn check_length(path: &Path) -> Result<(), Error> {
     Err(Error::SocketPath { why })
 }
 
-/// Checks that the folder of the user's own socket is theirs alone, where it is not one that the
-/// system made for them. One that is missing is no error: there is no socket in it.
+/// Checks that the folder of the user's own socket belongs to the user alone, if it is not a
+/// system-made folder. A missing folder is no error: it has no socket.
 ///
 /// # Errors
 /// [`Error::SocketNotOurs`] if another user owns it or may write to it.
 pub fn check_folder(folder: &Path, uid: u32) -> Result<(), Error> {
-    // Not through a link, which another user may have put there.
+    // Links are not followed, since another user may have made them.
     let found = match fs::symlink_metadata(folder) {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -189,11 +186,11 @@ pub fn check_folder(folder: &Path, uid: u32) -> Result<(), Error> {
     Err(Error::SocketNotOurs { folder: folder.to_owned(), why })
 }
 
-/// A path of another user in a folder where everybody may make files, on the way to `path`. What
-/// lies in or behind it is that user's choice. Links on the way are looked at and followed.
+/// Returns a path of another user in a world-writable folder on the way to `path`: that user
+/// controls everything in it. Links on the way are checked and followed.
 #[must_use]
 pub fn stranger_on(path: &Path, uid: u32) -> Option<Stranger> {
-    // Of what does not exist yet, the folder that does.
+    // If the path does not exist yet, its nearest existing ancestor.
     let whole = path.ancestors().find_map(|entry| fs::canonicalize(entry).ok());
     let ways = [Some(path.to_owned()), whole.filter(|whole| whole != path)];
     ways.into_iter().flatten().find_map(|way| {
@@ -207,7 +204,7 @@ pub fn stranger_on(path: &Path, uid: u32) -> Option<Stranger> {
     })
 }
 
-/// A path that belongs to another user, in a folder where everybody may make files.
+/// A path of another user in a world-writable folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stranger {
     /// The path.
@@ -216,17 +213,17 @@ pub struct Stranger {
     pub uid: u32,
 }
 
-/// Finds the socket of a server that takes connections.
+/// Finds the socket of a server that accepts connections.
 ///
-/// A folder that another user made where the user's own socket would be is skipped, and the
-/// machine's socket comes next.
+/// If another user has made the folder of the user's own socket, that socket is skipped and the
+/// machine's is used.
 ///
 /// # Errors
 /// [`Error::Unreachable`] with each socket that was tried, [`Error::MayNotConnect`],
-/// [`Error::SocketNotOurs`] for a folder of the user's own that is open to others.
+/// [`Error::SocketNotOurs`] if the user's own folder is open to others.
 pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
     let (own, machine) = match place {
-        // No other is meant; the request itself finds out whether it answers.
+        // Only this one is tried; the request itself shows whether it answers.
         Place::Named(path) => return Ok(path.clone()),
         Place::Usual { own, machine } => (own, machine),
     };
@@ -237,7 +234,7 @@ pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
             None => match connect(own, FIND_PATIENCE) {
                 Ok(stream) if is_trusted(&stream, uid) => return Ok(own.clone()),
                 Ok(_) => tried.push((own.clone(), "another user listens on it".to_owned())),
-                // Its server takes no connections and is there; the request says so.
+                // The server is there but accepts no connections; the request reports that.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(own.clone()),
                 Err(error) => tried.push((own.clone(), in_words(&error))),
             },
@@ -254,10 +251,10 @@ pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
     Err(Error::Unreachable { tried })
 }
 
-/// Why the user's own socket is not looked for: another user made its folder.
+/// Why the user's own socket is skipped: another user made its folder.
 ///
 /// # Errors
-/// [`Error::SocketNotOurs`] if the folder is the user's and open to others.
+/// [`Error::SocketNotOurs`] if the folder belongs to the user and is open to others.
 pub fn skipped(own: &Path, uid: u32) -> Result<Option<String>, Error> {
     let Some(folder) = own.parent().filter(|folder| folder.starts_with("/tmp")) else {
         return Ok(stranger_on(own, uid).map(|it| it.in_words()));
@@ -272,20 +269,20 @@ pub fn skipped(own: &Path, uid: u32) -> Result<Option<String>, Error> {
 }
 
 impl Stranger {
-    /// Why the path is skipped.
+    /// The reason for skipping the path, for users.
     #[must_use]
     pub fn in_words(&self) -> String {
         format!("skipped: user {} made {}", self.uid, self.path.display())
     }
 }
 
-/// Whether the user's own server listens there: a process of theirs or of root.
+/// Whether the listener is trusted: a process of the user or of root.
 fn is_trusted(stream: &UnixStream, uid: u32) -> bool {
     let peer = rustix::net::sockopt::socket_peercred(stream);
     peer.is_ok_and(|peer| peer.uid.as_raw() == uid || peer.uid.is_root())
 }
 
-/// What a failure to connect means.
+/// The reason of a failed connection, for users.
 pub(crate) fn in_words(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "there is no such socket".to_owned(),

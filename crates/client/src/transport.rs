@@ -1,4 +1,4 @@
-//! HTTP over a unix socket, as a transport of `ureq`.
+//! HTTP over a Unix socket, as a transport of `ureq`.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -17,15 +17,15 @@ use ureq::unversioned::transport::{
 use crate::silence::{Silence, silence_of};
 use crate::vigil::Vigil;
 
-/// Connects to one socket, whatever the address says.
+/// Connects to one socket, whatever the URI says.
 #[derive(Debug)]
 pub(crate) struct UnixConnector {
     vigil: Vigil,
     hung_up: HungUp,
 }
 
-/// Whether the server has stopped to read a request before its end. It has answered then, and the
-/// answer says why; so the rest is not sent, and the answer is read as if all had been.
+/// Whether the server stopped reading a request before its end. It has answered then, and the
+/// answer says why; so the client sends no more, and reads the answer as usual.
 pub(crate) type HungUp = Arc<AtomicBool>;
 
 impl UnixConnector {
@@ -34,7 +34,7 @@ impl UnixConnector {
     }
 }
 
-/// A body that ends where the server no longer reads it.
+/// A body that ends when the server stops reading it.
 pub(crate) struct WhileHeard<'r> {
     pub(crate) body: &'r mut dyn Read,
     pub(crate) hung_up: HungUp,
@@ -46,7 +46,7 @@ impl Read for WhileHeard<'_> {
     }
 }
 
-/// Names no address: the connector does not read it.
+/// Resolves to a dummy address, which the connector ignores.
 #[derive(Debug)]
 pub(crate) struct NoResolver;
 
@@ -80,7 +80,7 @@ impl<In: Transport> Connector<In> for UnixConnector {
     }
 }
 
-/// Why no connection was made; told apart from one that was lost later.
+/// Why no connection was made, as opposed to a connection that was lost later.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NotConnected(pub(crate) io::Error);
@@ -110,12 +110,12 @@ impl fmt::Debug for UnixTransport {
     }
 }
 
-/// What is left of a time limit; an elapsed one is the error.
+/// The remaining time; an error if it has elapsed.
 fn left(timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
     if timeout.after.is_not_happening() {
         return Ok(None);
     }
-    // Zero means no limit to the kernel, and an elapsed one here.
+    // The kernel takes zero for "no limit", but here it means that the time has elapsed.
     match *timeout.after {
         Duration::ZERO => Err(ureq::Error::Timeout(timeout.reason)),
         left => Ok(Some(left)),
@@ -165,7 +165,8 @@ impl Transport for UnixTransport {
     }
 
     fn is_open(&mut self) -> bool {
-        // The server says nothing unasked, so anything but silence means that it has gone.
+        // The server sends nothing unasked, so an idle connection has nothing to read; anything
+        // else means that the server has closed it.
         if self.stream.set_nonblocking(true).is_err() {
             return false;
         }

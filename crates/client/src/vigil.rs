@@ -1,4 +1,4 @@
-//! Waiting for a server that answers nothing for a while: whether it is slow, or stopped, or hangs.
+//! Waits for a server that answers nothing, and finds out whether it is slow, stopped, or hangs.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -12,14 +12,14 @@ use crate::life::{Life, pid_of};
 use crate::silence::Silence;
 use crate::socket;
 
-/// How long a server may answer nothing before its liveness is checked.
+/// How long a server may be silent before its liveness is checked.
 const LOOK: Duration = Duration::from_secs(3);
-/// Longest time between two checks, where a long silence is usual.
+/// Longest time between two checks, where long silences are normal.
 const LOOK_MAX: Duration = Duration::from_secs(15);
-/// After this time without an answer of a server that lives, a note says so.
+/// After this time without an answer, a living server is reported as slow.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// Reads from a server and writes to it, and checks that it lives while it answers nothing.
+/// Reads from and writes to a server; checks its liveness while it is silent.
 #[derive(Debug, Clone)]
 pub struct Vigil {
     api: PathBuf,
@@ -31,11 +31,11 @@ impl Vigil {
         Self { api: api.to_owned(), absence }
     }
 
-    /// Reads what comes next, within `most` if that is given.
+    /// Reads the next bytes, within `most` if given.
     ///
     /// # Errors
-    /// `TimedOut` after that time; a [`Silence`] of a server that is not waited for; else what the
-    /// system reports.
+    /// `TimedOut` after that time; a [`Silence`] if the client does not wait for a silent server;
+    /// otherwise the system's error.
     pub fn read(
         &self,
         mut stream: &UnixStream,
@@ -58,7 +58,7 @@ impl Vigil {
         }
     }
 
-    /// Writes all of it, within `most` if that is given.
+    /// Writes all bytes, within `most` if given.
     ///
     /// # Errors
     /// As for [`Vigil::read`].
@@ -87,7 +87,7 @@ impl Vigil {
         Ok(())
     }
 
-    /// Whether a server that is silent is waited for.
+    /// Whether the client waits for a silent server.
     pub(crate) fn is_patient(&self) -> bool {
         self.absence.is_patient()
     }
@@ -109,7 +109,7 @@ impl Vigil {
         }
     }
 
-    /// Reports the silence where the client is patient; gives up where it is not.
+    /// Reports the silence if the client waits for the server; otherwise returns it as an error.
     fn silent(&self, silence: Silence) -> io::Result<()> {
         if self.absence.is_patient() {
             self.absence.silent(silence);
@@ -139,10 +139,10 @@ impl<'v> Wait<'v> {
         Self { vigil, began, heard: began, most, until_look: LOOK, is_told: false }
     }
 
-    /// How long the system may wait this time.
+    /// The timeout of the next system call.
     fn next(&self) -> io::Result<Duration> {
         let Some(most) = self.most else { return Ok(self.until_look) };
-        // Zero means no limit to the kernel, and an elapsed one here.
+        // The kernel takes zero for "no limit", but here it means that the time has elapsed.
         match most.saturating_sub(self.began.elapsed()) {
             Duration::ZERO => Err(ErrorKind::TimedOut.into()),
             left => Ok(left.min(self.until_look)),

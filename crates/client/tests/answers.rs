@@ -1,6 +1,6 @@
-//! A server that answers as it is told: lost connections, strange answers, silence.
+//! A server with scripted answers: lost connections, invalid answers, silence.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
+#![allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixListener;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use gpool_client::{Cause, Client, Error, JobsQuery, LogQuery, Presence, socket};
 use gpool_wire::JobCreate;
 
-/// What to do with one connection: send these bytes, having read a request; then close.
+/// The answers, one for each connection: read a request, send these bytes, close.
 type Script = Vec<String>;
 
 struct Pretender {
@@ -29,7 +29,7 @@ impl Pretender {
         it
     }
 
-    /// One that takes connections and answers nothing until it is opened.
+    /// A server that accepts connections but answers nothing until it is opened.
     fn gated(script: Script) -> Self {
         let (gate, opened) = channel::<()>();
         let folder = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ impl Pretender {
         Client::at(&self.socket)
     }
 
-    /// The requests that it got, once it has answered all that it was to.
+    /// The requests that it got, after all its answers.
     fn requests(mut self) -> Vec<String> {
         self.gate = None;
         self.requests.join().unwrap()
@@ -85,7 +85,7 @@ fn version() -> String {
     json(r#"{"apiVersion":"gpool/v1","name":"gpool","version":"9","pid":1,"new":"field"}"#)
 }
 
-/// A liveness socket that answers so at each check, and passes on that it was asked.
+/// A liveness socket that gives this answer to each check, and reports each check.
 fn lives(server: &Pretender, answer: Option<&'static str>) -> Receiver<()> {
     let listener = UnixListener::bind(socket::liveness(&server.socket)).unwrap();
     let (tell, checks) = channel();
@@ -107,19 +107,19 @@ fn lives(server: &Pretender, answer: Option<&'static str>) -> Receiver<()> {
 const ALIVE: &str = r#"{"pid":7,"core_ms":2000,"store_ms":0,"new":1}"#;
 
 #[test]
-fn a_slow_server_that_lives_is_waited_for() {
+fn the_client_waits_for_a_slow_server_that_lives() {
     let server = Pretender::gated(vec![version()]);
     let checks = lives(&server, Some(ALIVE));
     let client = server.client();
     let asked = std::thread::spawn(move || client.version());
-    // Two checks of its liveness are more than three seconds without an answer.
+    // Two liveness checks mean more than three seconds without an answer.
     (0..2).for_each(|_| checks.recv().unwrap());
     server.open();
     assert_eq!(asked.join().unwrap().unwrap().version, "9");
 }
 
 #[test]
-fn a_server_that_answers_nothing_is_given_up() {
+fn a_request_to_a_silent_server_fails() {
     for (answer, cause) in [
         (None, Cause::Hangs),
         (Some(r#"{"pid":7,"core_ms":61000,"store_ms":0}"#), Cause::Core(61)),
@@ -139,7 +139,7 @@ fn a_server_that_answers_nothing_is_given_up() {
 }
 
 #[test]
-fn a_patient_client_tells_of_silence_and_goes_on_with_the_same_request() {
+fn a_patient_client_reports_silence_and_continues_the_same_request() {
     let server = Pretender::gated(vec![version()]);
     let checks = lives(&server, None);
     let (tell, told) = channel();
@@ -154,21 +154,21 @@ fn a_patient_client_tells_of_silence_and_goes_on_with_the_same_request() {
 }
 
 #[test]
-fn what_was_sent_may_have_been_done_although_no_server_answers_since() {
+fn a_sent_request_may_have_been_done_even_if_no_server_answers_later() {
     let job = JobCreate { command: vec!["true".to_owned()], ..JobCreate::default() };
-    // It ends after one request, and its socket refuses connections.
+    // The server ends after one request, and its socket refuses connections.
     let server = Pretender::new(vec![String::new()]);
     let client = server.client().with_retries(Duration::from_millis(200));
     let error = client.submit(&job, Some("key")).unwrap_err();
     assert!(matches!(error, Error::Lost { .. }) && error.is_unsure(), "{error:?}");
     assert!(error.problem().why[0].contains("may have been done"), "{error:?}");
-    // One that never reached it is another matter.
+    // A request that never reached a server can't have been carried out.
     let error = client.submit(&job, Some("key")).unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }) && !error.is_unsure(), "{error:?}");
 }
 
 #[test]
-fn a_retry_is_asked_again_under_the_same_key() {
+fn a_retry_is_repeated_with_the_same_key() {
     let retried = r#"{"apiVersion":"gpool/v1","id":"9","n_elements":null,"is_new":true}"#;
     let server = Pretender::new(vec![String::new(), json(retried)]);
     assert_eq!(server.client().retry("5").unwrap().id, "9");
@@ -181,14 +181,14 @@ fn a_retry_is_asked_again_under_the_same_key() {
 }
 
 #[test]
-fn what_repeats_without_harm_is_asked_again() {
+fn a_repeatable_request_is_repeated() {
     let server = Pretender::new(vec![String::new(), String::new(), version()]);
     assert_eq!(server.client().version().unwrap().version, "9");
     assert_eq!(server.requests().len(), 3);
 }
 
 #[test]
-fn a_submission_is_asked_again_only_under_its_key() {
+fn a_submission_is_repeated_only_with_a_key() {
     let job = JobCreate { command: vec!["true".to_owned()], ..JobCreate::default() };
     let server = Pretender::new(vec![String::new()]);
     let error = server.client().submit(&job, None).unwrap_err();
@@ -208,7 +208,7 @@ fn a_submission_is_asked_again_only_under_its_key() {
 }
 
 #[test]
-fn a_lost_server_is_not_waited_for_for_ever() {
+fn a_lost_server_is_retried_for_a_limited_time() {
     let server = Pretender::new(vec![String::new()]);
     let client = server.client().with_retries(Duration::from_millis(1));
     let error = client.version().unwrap_err();
@@ -227,7 +227,7 @@ fn silence_ends_at_the_time_limit() {
 }
 
 #[test]
-fn what_is_no_gpool_is_not_believed() {
+fn answers_of_other_programs_are_refused() {
     for answer in [
         json("[]"),
         json("not json"),
@@ -254,7 +254,7 @@ fn queries_and_paths_are_escaped() {
 }
 
 #[test]
-fn followed_logs_go_on_at_their_byte() {
+fn followed_logs_resume_at_their_byte() {
     let head = |offset| {
         format!(
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ngpool-log-offset: {offset}\r\n\r\n"

@@ -1,6 +1,6 @@
-//! Where a server is looked for, and what is said when none is there.
+//! Finding a server, and the error if there is none.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
+#![allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn named(path: &str) -> Place {
 }
 
 #[test]
-fn the_nearest_word_wins() {
+fn the_most_specific_setting_wins() {
     let mut around = of_ana();
     around.runtime_dir = Some("/run/user/1001".into());
     let usual = Place::Usual {
@@ -34,7 +34,7 @@ fn the_nearest_word_wins() {
 }
 
 #[test]
-fn own_sockets_are_where_nobody_else_can_be() {
+fn own_sockets_are_in_private_folders() {
     assert_eq!(of_ana().own_socket(), Path::new("/tmp/gpool-1001/api.sock"));
     let relative = Surroundings { runtime_dir: Some("run".into()), ..of_ana() };
     assert_eq!(relative.own_socket(), Path::new("/tmp/gpool-1001/api.sock"));
@@ -43,7 +43,7 @@ fn own_sockets_are_where_nobody_else_can_be() {
 }
 
 #[test]
-fn what_is_no_socket_is_refused_with_the_way_out() {
+fn a_server_that_is_no_socket_is_refused_with_a_remedy() {
     for server in ["https://lab1:7878", "lab1", "http://[::1]/", ""] {
         let error = of_ana().place(Some(server)).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{server}");
@@ -57,11 +57,11 @@ fn what_is_no_socket_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_folder_of_somebody_else_is_not_trusted() {
+fn a_folder_of_another_user_is_not_trusted() {
     let place = tempfile::tempdir().unwrap();
     let uid = rustix::process::geteuid().as_raw();
     let folder = place.path().join("gpool");
-    assert!(check_folder(&folder, uid).is_ok(), "there is none, so there is no socket in it");
+    assert!(check_folder(&folder, uid).is_ok(), "a missing folder has no socket");
     std::fs::create_dir(&folder).unwrap();
     let mode = |mode| std::fs::Permissions::from_mode(mode);
     std::fs::set_permissions(&folder, mode(0o700)).unwrap();
@@ -72,7 +72,7 @@ fn a_folder_of_somebody_else_is_not_trusted() {
     std::fs::set_permissions(&folder, mode(0o700)).unwrap();
     let link = place.path().join("link");
     symlink(&folder, &link).unwrap();
-    assert!(check_folder(&link, uid).is_err(), "somebody else may have put it there");
+    assert!(check_folder(&link, uid).is_err(), "another user may have made it");
 }
 
 #[test]
@@ -88,18 +88,18 @@ fn a_path_of_another_user_in_an_open_folder_is_a_strangers() {
     if uid != 0 {
         return;
     }
-    // Root's paths are trusted, and so are one's own.
+    // Paths of root and of the user are trusted.
     assert_eq!(stranger_on(&inside, 1001), None);
     std::os::unix::fs::chown(&folder, Some(1002), None).unwrap();
     assert_eq!(stranger_on(&inside, 1002), None);
     let found = stranger_on(&inside, 1001).unwrap();
     assert_eq!((found.path, found.uid), (folder.clone(), 1002));
-    assert!(stranger_on(&inside, 0).is_some(), "also on the way of root");
-    // A link of one's own that leads there does not help.
+    assert!(stranger_on(&inside, 0).is_some(), "root does not trust it either");
+    // The user's own link to it does not help.
     let link = place.path().join("link");
     symlink(&folder, &link).unwrap();
     assert!(stranger_on(&link.join("api.sock"), 1001).is_some());
-    // Nor does a link of the stranger's that leads to a folder of one's own.
+    // Neither does the other user's link to a folder of the user.
     let own = place.path().join("own");
     std::fs::create_dir(&own).unwrap();
     symlink(&own, open.join("theirs")).unwrap();
@@ -108,7 +108,7 @@ fn a_path_of_another_user_in_an_open_folder_is_a_strangers() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn a_missing_server_is_named() {
     let place = tempfile::tempdir().unwrap();
     let socket = place.path().join("api.sock");
     let error = Client::at(&socket).version().unwrap_err();
