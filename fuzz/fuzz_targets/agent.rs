@@ -1,4 +1,4 @@
-//! Fuzz target; what it tries stands in `src/agent.rs`.
+//! Fuzz target for the checks in `src/agent.rs`.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! Fuzz target; what it tries stands in `src/answer.rs`.
+//! Fuzz target for the checks in `src/answer.rs`.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! Fuzz target; what it tries stands in `src/device.rs`.
+//! Fuzz target for the checks in `src/device.rs`.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! Fuzz target; what it tries stands in `src/frame.rs`.
+//! Fuzz target for the checks in `src/frame.rs`.
 
 #![cfg_attr(fuzzing, no_main)]
 

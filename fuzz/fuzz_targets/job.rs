@@ -1,4 +1,4 @@
-//! Fuzz target; what it tries stands in `src/job.rs`.
+//! Fuzz target for the checks in `src/job.rs`.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! Fuzz target; what it tries stands in `src/query.rs`.
+//! Fuzz target for the checks in `src/query.rs`.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! Fuzz target; what it tries stands in `src/scenario.rs`.
+//! Fuzz target for the checks in `src/scenario.rs`.
 
 #![cfg_attr(fuzzing, no_main)]
 

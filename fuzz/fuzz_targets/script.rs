@@ -1,4 +1,4 @@
-//! Fuzz target; what it tries stands in `src/script.rs`.
+//! Fuzz target for the checks in `src/script.rs`.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! Fuzz target; what it tries stands in `src/value.rs`.
+//! Fuzz target for the checks in `src/value.rs`.
 
 #![cfg_attr(fuzzing, no_main)]
 

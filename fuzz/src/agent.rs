@@ -1,17 +1,17 @@
-//! What an agent reads back: claims, which the user of a job may reach where agent and job are of
-//! one user, and what shepherds and agents tell each other.
+//! The inputs of an agent: claims, which a job can modify if agent and job have the same user, and
+//! the messages between shepherds and agents.
 
 use gpool_agent::fuzzing::{self, Of};
 
 use crate::input::{choose, cut, text};
 
-/// Tries them.
+/// Runs the checks.
 pub fn check(input: &[u8]) {
     let Some((parser, rest)) = choose(input, 5) else { return };
     match parser {
         0 => claim(rest),
         1 => {
-            // With checksums that are right, which no fuzzer guesses.
+            // With valid checksums, which a fuzzer does not guess.
             let Some(text) = text(rest) else { return };
             claim(text.lines().map(fuzzing::claim_line).collect::<String>().as_bytes());
         }
@@ -21,8 +21,8 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// A claim means the same after it was written again, and what is appended to it by somebody who
-/// is not its claimant does not undo what it says.
+/// A claim means the same after it was written again, and lines that another process appends don't
+/// change its contents.
 fn claim(bytes: &[u8]) {
     let Some(written) = fuzzing::claim(bytes) else { return };
     assert_eq!(fuzzing::claim(&written).as_ref(), Some(&written));
@@ -32,7 +32,7 @@ fn claim(bytes: &[u8]) {
     assert_eq!(fuzzing::claim(&appended), Some(written));
 }
 
-/// It does not matter in which parts messages come, and each is read as it is written.
+/// Messages are the same in any split of the stream, and after they were written again.
 fn messages(of: Of, input: &[u8]) {
     let Some((one, other)) = cut(input) else { return };
     let whole = [one, other].concat();

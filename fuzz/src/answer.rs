@@ -1,5 +1,5 @@
-//! What a client is answered. The server may be another version, or something else that listens
-//! there; and much of what it says, other users chose.
+//! The answers that a client gets. The server may have another version, or be another program; and
+//! users choose much of the text in its answers.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -20,11 +20,11 @@ use tempfile::TempDir;
 
 use crate::input::{are_shown, choose, is_problem, is_shown};
 
-/// Most events and bytes of a log that are read of one answer.
+/// Most events and log bytes that are read of one answer.
 const READ_MAX: u64 = 1 << 16;
 
-/// Tries one: the first byte chooses what is asked, and whether the answer is the body of an
-/// answer that is otherwise in order, which a fuzzer rarely makes.
+/// Runs one check. The first byte chooses the request, and whether the input is only the body of a
+/// valid answer, which a fuzzer rarely produces.
 pub fn check(input: &[u8]) {
     let Some((asked, answer)) = choose(input, 10) else { return };
     let answer = if asked < 5 { answer.to_vec() } else { in_order(answer) };
@@ -35,7 +35,7 @@ pub fn check(input: &[u8]) {
         2 => said(client.why("17").map(|why| are_shown(&why::page(&why, &view(&UTC))))),
         3 => said(client.events(None).map(|events| watched(events.take(100)))),
         _ => said(client.logs("17", &LogQuery::default()).map(|log| {
-            // Bytes of a job, which are nobody's to change; that reading ends is what is asked.
+            // Output of a job has no rules; the check is only that reading ends.
             let _ = log.take(READ_MAX).read_to_end(&mut Vec::new());
         })),
     }
@@ -82,7 +82,7 @@ fn watched(events: impl Iterator<Item = Result<Event, Error>>) {
     }
 }
 
-/// What a user is told of an answer that is none.
+/// Checks the error that a user sees for an invalid answer.
 fn said(answer: Result<(), Error>) {
     let Err(error) = answer else { return };
     let problem = error.problem();
@@ -95,8 +95,7 @@ fn said(answer: Result<(), Error>) {
 
 static SERVER: LazyLock<Mutex<Server>> = LazyLock::new(|| Mutex::new(Server::start()));
 
-/// Listens, and gives each request the next answer; a request for which there is none is hung up
-/// on.
+/// Listens, and gives each request the next answer; closes the connection if there is none.
 struct Server {
     folder: TempDir,
     answers: Sender<Vec<u8>>,
@@ -110,7 +109,7 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.expect("connections can be taken");
-                // One that was not fetched was of the request before, which never connected.
+                // Older answers belong to requests that never connected.
                 if let Some(answer) = next.try_iter().last() {
                     reply(stream, &answer);
                 }
@@ -119,7 +118,7 @@ impl Server {
         Self { folder, answers }
     }
 
-    /// A client whose first request is given that answer.
+    /// A client; its first request gets this answer.
     fn client(&self, answer: Vec<u8>) -> Client {
         self.answers.send(answer).expect("the server runs as long as the program");
         let client = Client::at(&self.folder.path().join("s"));
@@ -136,6 +135,6 @@ fn reply(mut stream: UnixStream, answer: &[u8]) {
             _ => return,
         }
     }
-    // A client that has heard enough hangs up.
+    // A client may close the connection early.
     let _ = stream.write_all(answer);
 }

@@ -1,5 +1,5 @@
-//! Which devices there are (`--devices`, a file of simulated ones) and what simulated ones do (the
-//! control file).
+//! The devices (`--devices` and the file of simulated devices) and the state of simulated devices
+//! (the control file).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::input::{choose, is_said, text};
 static FOLDER: LazyLock<TempDir> =
     LazyLock::new(|| tempfile::tempdir().expect("a folder for files can be made"));
 
-/// Tries them.
+/// Runs the checks.
 pub fn check(input: &[u8]) {
     let Some((parser, rest)) = choose(input, 3) else { return };
     match parser {
@@ -27,14 +27,14 @@ pub fn check(input: &[u8]) {
 fn words(input: &[u8]) {
     let Some(text) = text(input) else { return };
     match DevicesArg::parse(text) {
-        // Whatever file is named is not there to be read.
+        // A named file does not exist here.
         Ok(DevicesArg::File(_)) => {}
         Ok(asked) => are_sound(&asked.nodes(&NodeName::new("lab1")).expect("there is no file")),
         Err(error) => is_said(&error.to_string()),
     }
 }
 
-/// What a file says opens as devices that can be asked.
+/// Devices in a file can be opened and polled.
 fn file(input: &[u8]) {
     let path = written("devices.toml", input);
     match DevicesArg::File(path.clone()).nodes(&NodeName::new("lab1")) {
@@ -46,7 +46,7 @@ fn file(input: &[u8]) {
     }
 }
 
-/// As many nodes and devices as may be, no two nodes of a name, and no name that leads elsewhere.
+/// The numbers of nodes and devices are in range, all names differ, and no name is a path.
 fn are_sound(asked: &NodesArg) {
     let nodes = &asked.nodes;
     assert!((1..=64).contains(&nodes.len()));
@@ -74,7 +74,7 @@ fn can_be_asked(node: &NodeArg, control: &Path) {
     }
 }
 
-/// A file that can be edited once can be edited again: what was written is read as it was meant.
+/// A file that can be edited can be edited again, with the same result.
 fn control(input: &[u8]) {
     let path = written("control.toml", input);
     let control = SimControl::new(&path, 0..2);

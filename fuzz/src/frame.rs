@@ -1,9 +1,9 @@
-//! Frames of a line between a command and a job: what somebody sends is read by a process of
-//! root's.
+//! Frames of a stream between a command and a job: a process of root reads the bytes that any user
+//! sends.
 
 use gpool_wire::frame::{FRAME_MAX, Frame, Frames};
 
-/// However bytes are cut, the same frames come out; and those come out again as they were.
+/// Frames are the same in any split of the stream, and after they were written again.
 pub fn check(input: &[u8]) {
     let Some((&step, line)) = input.split_first() else { return };
     let whole = read(line, line.len().max(1));
@@ -16,7 +16,7 @@ pub fn check(input: &[u8]) {
     assert_eq!(read(&again, FRAME_MAX).len(), whole.iter().filter(|it| is_kept(it)).count());
 }
 
-/// Whether it has bytes at all: what is empty says nothing, and is not sent.
+/// Whether the frame has bytes; empty frames are not sent.
 fn is_kept(frame: &Frame) -> bool {
     match frame {
         Frame::Input(bytes) | Frame::Output(bytes) | Frame::Errors(bytes) => !bytes.is_empty(),

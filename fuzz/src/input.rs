@@ -1,29 +1,29 @@
-//! One input as the parts that a target wants, and what must hold of each refusal.
+//! Splits an input for a target, and checks refusals.
 
 use gpool_wire::{Problem, json};
 
-/// Most characters of one line that says why something was refused. A refusal that repeats what it
-/// refuses in full would be as long as that.
+/// Most characters of one line of a refusal. A refusal that repeats its whole input would be
+/// longer.
 const SAID_MAX: usize = 2000;
 
-/// The parser that an input is for, and the rest of it: its first byte chooses.
+/// The parser, chosen by the first byte, and the rest of the input.
 pub fn choose(input: &[u8], n_parsers: u8) -> Option<(u8, &[u8])> {
     let (first, rest) = input.split_first()?;
     Some((first % n_parsers, rest))
 }
 
-/// The input as text; what is none is of no use to parsers of text.
+/// The input as text; parsers of text skip other input.
 pub fn text(input: &[u8]) -> Option<&str> {
     std::str::from_utf8(input).ok()
 }
 
-/// The input in two parts, cut at a place that its first byte chooses.
+/// The input in two parts; the first byte chooses where it is cut.
 pub fn cut(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let (first, rest) = input.split_first()?;
     Some(rest.split_at(usize::from(*first).min(rest.len())))
 }
 
-/// What is said to a user is something, is not endless, and can be shown as it is.
+/// Checks that a message is not empty, not too long, and printable.
 pub fn is_said(text: &str) {
     assert!(!text.trim().is_empty(), "nothing is said");
     let n_chars = text.chars().count();
@@ -31,7 +31,7 @@ pub fn is_said(text: &str) {
     is_shown(text);
 }
 
-/// A terminal shows each character and obeys none.
+/// Checks that a terminal displays all characters and interprets none.
 pub fn is_shown(text: &str) {
     let is_obeyed = |c: &char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}');
     if let Some(c) = text.chars().find(is_obeyed) {
@@ -39,12 +39,12 @@ pub fn is_shown(text: &str) {
     }
 }
 
-/// A text of lines, each of which a terminal shows as it is.
+/// Checks each line of a text.
 pub fn are_shown(text: &str) {
     text.split('\n').for_each(is_shown);
 }
 
-/// A problem says what it is, in every part that has words, and survives being sent.
+/// Checks all texts of a problem, and that it survives serialisation.
 pub fn is_problem(problem: &Problem) {
     is_said(&problem.detail);
     problem.why.iter().chain(&problem.tries).for_each(|line| is_said(line));

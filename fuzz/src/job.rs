@@ -1,4 +1,4 @@
-//! Bodies of requests: jobs, many jobs, and what else is asked in JSON.
+//! Bodies of requests: jobs, many jobs, and all other JSON requests.
 
 use gpool_model::NewJob;
 use gpool_model::job::BlobId;
@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use crate::input::{choose, cut, is_problem, is_shown};
 
-/// Where a job runs that does not say.
+/// The working directory of a job that does not set one.
 const HOME: &str = "/home/ana";
 
-/// Tries them.
+/// Runs the checks.
 pub fn check(input: &[u8]) {
     let Some((parser, body)) = choose(input, 8) else { return };
     match parser {
@@ -30,7 +30,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// What is read is the same after it was written and read again; a refusal says why.
+/// A request is the same after it was written and read again; a refusal says why.
 fn read<T: DeserializeOwned + Serialize>(body: &[u8]) -> Option<T> {
     match json::read::<T>(body) {
         Ok(value) => {
@@ -47,7 +47,7 @@ fn read<T: DeserializeOwned + Serialize>(body: &[u8]) -> Option<T> {
     }
 }
 
-/// Decimals are read fast rather than to the last bit.
+/// Floats are compared approximately: the parser is fast but not exact to the last bit.
 fn is_same(one: &Value, other: &Value) {
     match (one, other) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
@@ -77,7 +77,7 @@ fn job(body: &[u8]) {
     assert_eq!(filled.command, job.command);
 }
 
-/// What a job that was taken may rely on.
+/// Checks the properties of an accepted job.
 fn is_valid(checked: CheckedJob, written: &JobCreate) {
     for (name, value) in &checked.environment {
         assert!(!name.is_empty() && !name.contains(&b'=') && !name.contains(&0), "{name:?}");
@@ -101,12 +101,12 @@ fn is_valid(checked: CheckedJob, written: &JobCreate) {
     assert!(new.memory.is_none_or(|memory| !memory.is_zero()));
     assert!(new.time_limit.is_none_or(|limit| !limit.is_zero()));
     assert_eq!(new.after.len(), written.after.len());
-    // So that it can be a record.
+    // It can be stored as a record.
     let kept = serde_json::to_vec(&new).expect("the model has string keys");
     assert_eq!(serde_json::from_slice::<NewJob>(&kept).expect("it was written just now"), new);
 }
 
-/// It does not matter in which parts a body comes.
+/// The result is the same in any split of the body.
 fn bulk(body: &[u8]) {
     let Some((one, other)) = cut(body) else { return };
     let whole = fuzzing::bulk(&[&[one, other].concat()]);

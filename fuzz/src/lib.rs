@@ -1,9 +1,9 @@
-//! What holds of every parser of bytes that a user, a job or another program chooses: it never
-//! panics, what it takes it takes again after it was printed, and what it refuses it refuses in a
-//! few words that a terminal can show. Each module tries one group of parsers with one input.
+//! Checks of every parser of bytes that a user, a job or another program chooses. A parser never
+//! panics, accepts its own printed output again, and refuses in a short message that a terminal can
+//! show. Each module checks one group of parsers with one input.
 //!
-//! A fuzzer runs them with inputs of its own (`cargo xtask fuzz`); the tests run them with the
-//! seeds in `corpus/` and with what once broke them, in `regressions/`.
+//! A fuzzer runs them with generated inputs (`cargo xtask fuzz`); the tests run them with the seeds
+//! in `corpus/` and with inputs that once failed, in `regressions/`.
 
 #![forbid(unsafe_code)]
 
@@ -21,10 +21,10 @@ pub mod value;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Tries one group of parsers with one input.
+/// Checks one group of parsers with one input.
 pub type Check = fn(&[u8]);
 
-/// Every group, by the name of its fuzz target.
+/// All groups, by the names of their fuzz targets.
 pub const TARGETS: &[(&str, Check)] = &[
     ("agent", agent::check),
     ("answer", answer::check),
@@ -37,7 +37,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("value", value::check),
 ];
 
-/// The program of a fuzz target. Without a fuzzer in it, it tries the files that it is given.
+/// The program of a fuzz target. Without a fuzzer it checks the files in its arguments.
 #[macro_export]
 macro_rules! target {
     ($check:path) => {
@@ -51,7 +51,7 @@ macro_rules! target {
     };
 }
 
-/// Tries the files that the command line names; a panic ends it, as it would end the fuzzer.
+/// Checks the files in the arguments; a panic ends the program, as it would end the fuzzer.
 #[must_use]
 pub fn try_files(check: Check) -> ExitCode {
     for path in std::env::args_os().skip(1).map(PathBuf::from) {
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Every input that is kept for a target.
+    /// All stored inputs of a target.
     fn kept(target: &str) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for folder in ["corpus", "regressions"] {
@@ -85,12 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn what_once_broke_a_parser_no_longer_does() {
+    fn seeds_and_regressions_pass() {
         for (target, check) in TARGETS {
             let files = kept(target);
             assert!(!files.is_empty(), "{target} has no seeds");
             for file in files {
-                // Which input it was is not in the panic.
+                // The panic does not name the input.
                 println!("{}", file.display());
                 check(&std::fs::read(&file).expect("the file can be read"));
             }

@@ -1,14 +1,15 @@
-//! What of a request is no body: paths, queries, headers; and what the kernel says of whoever asks.
+//! The parts of a request outside its body: paths, queries, headers; and the user's resource limits
+//! from the kernel.
 
 use axum::http::{HeaderName, HeaderValue, Uri};
 use gpool_server::http::fuzzing;
 
 use crate::input::{choose, is_problem, text};
 
-/// Headers that are read.
+/// The headers that the server reads.
 const HEADERS: [&str; 4] = ["idempotency-key", "last-event-id", "if-match", "content-type"];
 
-/// Tries them.
+/// Runs the checks.
 pub fn check(input: &[u8]) {
     let Some((parser, rest)) = choose(input, 6) else { return };
     match parser {
@@ -29,14 +30,14 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// What the HTTP library lets through as an address with that query.
+/// A URI with this query, if the HTTP library accepts it.
 fn uri(query: &[u8]) -> Option<Uri> {
     let mut address = b"/api/v1/jobs?".to_vec();
     address.extend_from_slice(query);
     Uri::try_from(address).ok()
 }
 
-/// A cursor that is taken is one that is given out.
+/// The server accepts only cursors that it also gives out.
 fn list(query: &[u8]) {
     match uri(query).map(|uri| fuzzing::list(&uri)) {
         None => {}

@@ -4,11 +4,11 @@ use gpool_scenario::Situation;
 
 use crate::input::text;
 
-/// Tries one.
+/// Runs the checks.
 pub fn check(input: &[u8]) {
     let Some(text) = text(input) else { return };
     match Situation::parse(text) {
-        // One line may stand for so many jobs that going on would try patience and nothing else.
+        // One line can describe a very large number of jobs, which would only be slow.
         Ok(situation) if situation.jobs.len() > 500 => {}
         Ok(situation) => {
             let printed = situation.to_string();

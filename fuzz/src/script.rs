@@ -1,5 +1,5 @@
-//! What the command line reads: its words, scripts with their directives, settings, names of jobs
-//! and devices, moments. And what it does to text from elsewhere before a terminal sees it.
+//! The inputs of the command line: arguments, scripts with directives, settings, names of jobs and
+//! devices, times. Also the cleaning of foreign text before a terminal shows it.
 
 use std::io::Write as _;
 
@@ -20,7 +20,7 @@ use gpool_wire::check;
 
 use crate::input::{are_shown, choose, cut, is_said, is_shown, text};
 
-/// Tries them.
+/// Runs the checks.
 pub fn check(input: &[u8]) {
     let Some((parser, rest)) = choose(input, 11) else { return };
     match parser {
@@ -41,7 +41,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// What a failure prints can be printed.
+/// Checks that a failure can be printed.
 fn is_failure(failure: &Failure) {
     let text = failure.text(false);
     assert!(text.starts_with("error: ") && text.ends_with('\n'), "{text}");
@@ -53,7 +53,7 @@ fn is_failure(failure: &Failure) {
     let _: serde_json::Value = serde_json::from_str(&json).expect("it is one JSON document");
 }
 
-/// A script that is taken here is taken by the server as well.
+/// The server accepts every script that the command line accepts.
 fn script(bytes: &[u8]) {
     let script = match Script::check("train.sh", bytes.to_vec()) {
         Ok(script) => script,
@@ -68,7 +68,7 @@ fn script(bytes: &[u8]) {
     check::Script::new(&written.name, bytes.to_vec()).expect("the server takes it too");
 }
 
-/// A line for each word.
+/// One argument on each line.
 fn words(text: &str) {
     let words: Vec<&str> = std::iter::once("gpool").chain(text.split('\n')).collect();
     if let Err(error) = Cli::try_parse_from(words)
@@ -132,7 +132,7 @@ fn environment(text: &str) {
     }
 }
 
-/// No terminal obeys it, and what can be shown as it is stays as it is.
+/// A terminal interprets nothing in the result, and printable text stays unchanged.
 fn shown(text: &str) {
     let once = safe(text).into_owned();
     is_shown(&once);
@@ -146,7 +146,8 @@ fn shown(text: &str) {
     assert_eq!(serde_json::from_str::<String>(&escaped).expect("it is JSON still"), text);
 }
 
-/// What another's job writes is obeyed by no terminal, and the same however it is cut.
+/// A terminal interprets nothing in the shown output of a job, and the result is the same in any
+/// split.
 fn output(bytes: &[u8]) {
     let Some((one, other)) = cut(bytes) else { return };
     let shown = |parts: &[&[u8]]| {

@@ -1,5 +1,4 @@
-//! Values as users write them in flags, scripts, requests and settings: amounts, lengths of time,
-//! GPUs, ids, moments, signals.
+//! Values in flags, scripts, requests and settings: amounts, durations, GPUs, IDs, times, signals.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -10,7 +9,7 @@ use gpool_wire::{Problem, Time, Written, signal};
 
 use crate::input::{choose, is_problem, is_said, text};
 
-/// Tries them.
+/// Runs the checks.
 pub fn check(input: &[u8]) {
     let Some((parser, rest)) = choose(input, 8) else { return };
     let Some(text) = text(rest) else { return };
@@ -26,13 +25,13 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// What is read is read again, and as the same, from how it is printed.
+/// A value can be read again from its printed form, and is the same.
 fn printed<T: FromStr<Err: Display + Debug> + Display + Debug + PartialEq>(text: &str) {
     match text.parse::<T>() {
         Ok(value) => {
             let printed = value.to_string();
             let again: T = printed.parse().expect("what is printed can be read");
-            // Time is printed in milliseconds, and may be written finer.
+            // Times are printed in milliseconds, but may be written more precisely.
             assert_eq!(again.to_string(), printed, "of {text:?}");
             assert_eq!(again, value, "of {text:?}");
         }
@@ -45,7 +44,7 @@ fn bytes(text: &str) {
         Ok(amount) => {
             assert_eq!(parse::bytes(&format!("{}B", amount.get())), Ok(amount));
             let shown = parse::bytes(&amount.to_string()).expect("what is shown can be read");
-            // It is rounded down to a tenth of its unit.
+            // The printed amount is rounded down to a tenth of its unit.
             let lost = amount.checked_sub(shown).expect("it is rounded down");
             assert!(lost <= amount.div_floor(10) || amount < Bytes::new(1 << 10), "{amount}");
         }
@@ -72,7 +71,7 @@ fn span(text: &str) {
     }
 }
 
-/// Behind a line end may stand the model of a device, which the driver chooses.
+/// The second line may hold a device's model, which the driver chooses.
 fn gpus(text: &str) {
     let (text, model) = text.split_once('\n').unwrap_or((text, "NVIDIA A100-SXM4-80GB"));
     match GpuRequest::parse(text) {
