@@ -1,5 +1,5 @@
-//! `cargo xtask check`: what a machine can check beside the tests. Every step runs even if an
-//! earlier one failed, so that one run shows all that is wrong.
+//! `cargo xtask check`: all automatic checks beside the tests. Every step runs even if an earlier
+//! one failed, so that one run shows all faults.
 
 use std::process::{Command, Stdio};
 
@@ -7,10 +7,11 @@ use crate::step::{announce, cargo, succeeds};
 use crate::test::FEATURES;
 use crate::{document, layering, prose, shape, tidy};
 
-/// Newer releases have changed what their configuration means; raise it together with deny.toml.
+/// Pinned, since newer releases changed the meaning of their configuration; raise it together with
+/// deny.toml.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
-/// Runs all checks and gives the names of those that failed.
+/// Runs all checks and returns the names of the failed ones.
 ///
 /// # Errors
 /// If a program cannot be started or the workspace cannot be read.
@@ -41,7 +42,8 @@ fn reported(title: &str, violations: &[String]) -> bool {
     violations.is_empty()
 }
 
-/// Compiles everything once more, as metadata without machine code, which the documentation shares.
+/// Compiles everything once more, as metadata without machine code, which the documentation step
+/// reuses.
 fn clippy() -> Command {
     let mut command = cargo(&["clippy", "--workspace", "--all-targets", "--locked"]);
     command.args(FEATURES).args(["--", "-D", "warnings"]);

@@ -1,5 +1,5 @@
-//! What can be checked about the documents: their links lead somewhere, the code map names every
-//! crate and files that are there, and the index of decisions names every decision.
+//! Checks of the documents: their links are valid, the code map names every crate and existing
+//! files, and the index of decisions names every decision.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use crate::{step, tidy};
 
-/// Everything wrong, a line each.
+/// All faults, one a line.
 ///
 /// # Errors
 /// If the repository cannot be read.
@@ -21,7 +21,7 @@ pub fn violations() -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Links to files that are not there.
+/// Links to missing files.
 fn link_violations(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     for path in tidy::files(root)? {
@@ -41,7 +41,7 @@ fn link_violations(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Files that a document links to, without the place inside them.
+/// The files that a document links to, without anchors.
 fn targets(text: &str) -> Vec<&str> {
     text.split("](")
         .skip(1)
@@ -51,7 +51,7 @@ fn targets(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Files that the code map says to begin with and that are not there.
+/// Missing files in the code map.
 fn map_violations(root: &Path) -> anyhow::Result<Vec<String>> {
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).context("reading the code map")?;
     let missing = entry_points(&text)
@@ -91,7 +91,7 @@ fn unnamed(folder: &Path, document: &Path, except: &str) -> anyhow::Result<Vec<S
     Ok(found)
 }
 
-/// Whether a text has a name as code or as the target of a link.
+/// Whether a text contains a name as code or as the target of a link.
 fn names(text: &str, name: &str) -> bool {
     text.contains(&format!("`{name}`")) || text.contains(&format!("]({name})"))
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_documents_are_true_to_the_folders() {
+    fn the_documents_match_the_folders() {
         let found = violations().expect("the repository can be read");
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_or_is_not_named_is_reported() {
+    fn broken_links_and_unnamed_files_are_reported() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path();
         fs::create_dir(path.join("things")).expect("a folder");

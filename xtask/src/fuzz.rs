@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: every parser of what users send, for a while each, by a fuzzer that sees
-//! which code an input reaches. It needs a C++ compiler and nothing else: the compiler's own passes
-//! count what is reached, and `libfuzzer-sys` brings the fuzzer. What a nightly compiler would add
-//! is the address sanitizer, which finds little where nothing is `unsafe`.
+//! `cargo xtask fuzz`: runs a coverage-guided fuzzer on every parser of user input, for a while
+//! each. It needs only a C++ compiler: the Rust compiler's own passes count the reached code, and
+//! `libfuzzer-sys` brings the fuzzer. A nightly compiler would add the address sanitizer, which
+//! finds little in code without `unsafe`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,19 +18,19 @@ use crate::{need, step};
 
 const PACKAGE: &str = "gpool-fuzz";
 
-/// How long each target runs unless said.
+/// The default time of each target.
 const SECONDS: u32 = 60;
 
-/// Seconds that one input may take.
+/// Most seconds for one input.
 const PATIENCE: u32 = 20;
 
-/// Megabytes that one target may use.
+/// Most megabytes of one target.
 const MEMORY: u32 = 2048;
 
-/// Bytes of the longest input: enough for two of anything.
+/// Bytes of the longest input: enough for two of every element.
 const INPUT_MAX: u32 = 4096;
 
-/// What `cargo fuzz` builds with, as far as a stable compiler has it.
+/// The flags of `cargo fuzz`, as far as a stable compiler supports them.
 const FLAGS: &[&str] = &[
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -40,11 +40,10 @@ const FLAGS: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// Builds the targets and runs them, as many at a time as there are processors.
+/// Builds the targets and runs them, one for each processor at a time.
 ///
 /// # Errors
-/// If an argument is not known, something that the build needs is missing, or a file can't be
-/// written.
+/// If an argument is unknown, a build requirement is missing, or a file can't be written.
 pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
     let known = targets()?;
     let Asked { seconds, until_quiet, seed, targets } = asked(arguments, &known)?;
@@ -85,18 +84,18 @@ fn targets() -> anyhow::Result<Vec<String>> {
     Ok(programs.map(|target| target.name.clone()).collect())
 }
 
-/// What to run.
+/// The parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     seconds: u32,
     /// Whether a target that still reaches new code gets more time.
     until_quiet: bool,
-    /// The same inputs in the same order each time; `None` draws others.
+    /// The seed, for the same inputs in the same order; `None` is random.
     seed: Option<u32>,
     targets: Vec<String>,
 }
 
-/// For how long to fuzz, and what.
+/// Parses the arguments.
 fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<Asked> {
     let (mut seconds, mut until_quiet, mut seed) = (SECONDS, false, None);
     let mut targets = Vec::new();
@@ -122,8 +121,8 @@ fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<Asked> {
     Ok(Asked { seconds, until_quiet, seed, targets })
 }
 
-/// Builds all targets; `None` if that fails. Naming the platform keeps the flags from what runs
-/// while building.
+/// Builds all targets; `None` if that fails. With an explicit platform, the flags don't apply to
+/// build scripts.
 fn build() -> anyhow::Result<Option<BTreeMap<String, PathBuf>>> {
     let platform = host()?;
     let folder = folder();
@@ -137,7 +136,7 @@ fn build() -> anyhow::Result<Option<BTreeMap<String, PathBuf>>> {
     Ok(Some(targets()?.into_iter().map(|name| (name.clone(), programs.join(name))).collect()))
 }
 
-/// The platform of the compiler, as it calls it.
+/// The compiler's host platform, in its own notation.
 fn host() -> anyhow::Result<String> {
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
     let output = step::command(compiler, &["-vV"]).output().context("starting rustc")?;
@@ -146,14 +145,13 @@ fn host() -> anyhow::Result<String> {
     Ok(host.context("rustc does not say what it runs on")?.to_owned())
 }
 
-/// Where everything of this command is kept: programs, inputs, logs.
+/// The folder for all files of this command: programs, inputs, logs.
 fn folder() -> PathBuf {
     step::root().join("target/fuzz")
 }
 
-/// Runs one target in halves of the time, until the last half reached nothing that was new, but for
-/// twice the time at most; whether nothing was found. Each run goes on from the inputs that the one
-/// before it found.
+/// Runs one target in rounds of half the time, until a round reaches no new code, for at most twice
+/// the time. Returns whether it found nothing. Each round starts with the inputs of the last one.
 fn fuzz_until_quiet(
     target: &str,
     program: &Path,
@@ -174,7 +172,8 @@ fn fuzz_until_quiet(
     Ok(true)
 }
 
-/// Runs one target and prints its line; whether nothing was found, and how much code was reached.
+/// Runs one target and prints its row. Returns whether it found nothing, and how much code it
+/// reached.
 fn fuzz(
     target: &str,
     program: &Path,
@@ -205,14 +204,14 @@ fn fuzz(
     Ok((status.success(), row.edges))
 }
 
-/// Where targets make files: in memory where that is possible, since each input may be one.
+/// The folder for files that targets make: in memory if possible, since each input may make one.
 fn scratch() -> PathBuf {
     let shared = Path::new("/dev/shm");
     if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
 }
 
-/// The fuzzer's command line. New inputs go to its own folder: those of the repository are chosen
-/// by people.
+/// The fuzzer's command line. New inputs go to a separate folder, since the inputs in the
+/// repository are selected by hand.
 fn command(
     target: &str,
     program: &Path,
@@ -243,7 +242,7 @@ fn command(
     command
 }
 
-/// What is wrong, and how to see it again.
+/// The fault, and how to reproduce it.
 fn report(target: &str, said: &str, log: &Path) -> String {
     let is_told = |line: &&str| line.contains("panicked at") || line.starts_with("==");
     let first = said.lines().position(|line| is_told(&line)).unwrap_or(0);
@@ -259,7 +258,7 @@ fn report(target: &str, said: &str, log: &Path) -> String {
     text
 }
 
-/// What a run came to, as the fuzzer says.
+/// The results of a run, from the fuzzer's output.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Row {
     n_runs: String,
@@ -305,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_targets_and_others_are_refused() {
+    fn targets_are_found_and_unknown_ones_refused() {
         let known = targets().expect("the workspace can be read");
         assert!(known.iter().any(|target| target == "job"), "{known:?}");
         let all =
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_what_the_fuzzer_said_last() {
+    fn a_row_shows_the_fuzzers_last_figures() {
         let said = "#2\tINITED cov: 8 ft: 8 corp: 1/1b exec/s: 0 rss: 27Mb\n\
                     #79\tREDUCE cov: 11 ft: 12 corp: 4/51b lim: 778 exec/s: 0 rss: 27Mb\n\
                     Done 90 runs in 2 second(s)\n\
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_is_told_with_the_command_that_shows_it_again() {
+    fn a_crash_is_reported_with_the_command_that_reproduces_it() {
         let said = "INFO: Seed: 1\nthread '<unnamed>' panicked at a.rs:1:1:\nno way\n\
                     Test unit written to /x/found/job/crash-1\n";
         let text = report("job", said, Path::new("/x/job.log"));

@@ -1,14 +1,14 @@
-//! `cargo xtask kill`: more of the kills that the tests do to the real binary.
+//! `cargo xtask kill`: more rounds of the tests that kill the real binary.
 
 use anyhow::bail;
 
 use crate::step;
 
-/// Runs the kill tests: so many kills of each of two clusters, and all failpoints once for each
+/// Runs the kill tests: `--rounds` kills on each of two clusters, and all failpoints once for each
 /// hundred of them.
 ///
 /// # Errors
-/// If an argument is not known, or cargo cannot be started.
+/// If an argument is unknown, or cargo cannot be started.
 pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
     let mut command = step::cargo(&["test", "--locked", "--package", "gpool", "--test", "e2e"]);
     command.args(["--features", "failpoints"]);

@@ -1,6 +1,6 @@
-//! Which crate may import which. The table is the one place where an arrow between crates is
-//! allowed; it holds crates that do not exist yet, so that their place is known before they come.
-//! It also holds what keeps the pure crates pure, as far as it can be seen from outside them.
+//! The allowed imports between crates. Every import between crates must be in this table; it also
+//! has crates that do not exist yet, to fix their place in advance. It also checks the purity of
+//! the pure crates, as far as that is visible from outside.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 
 use crate::{step, tidy};
 
-/// What the crates of one row may import of this repository.
+/// The crates of this repository that the crates of one row may import.
 #[derive(Clone, Copy)]
 enum Allowed {
     Only(&'static [&'static str]),
@@ -19,7 +19,7 @@ enum Allowed {
     All,
 }
 
-/// Crates by folder below `crates/`; development dependencies are free.
+/// Crates by folder below `crates/`; development dependencies are not restricted.
 const TABLE: &[(&str, Allowed)] = &[
     ("model", Allowed::Only(&[])),
     ("world", Allowed::Only(&["model"])),
@@ -74,17 +74,17 @@ const TABLE: &[(&str, Allowed)] = &[
     ("shim", Allowed::Only(&["ledger"])),
 ];
 
-/// The crates without clock, input, output, threads, floats, hash order and randomness.
+/// The crates without clock, I/O, threads, floats, hash order and randomness.
 const PURE: &[&str] = &["model", "world", "node", "sched", "verify", "control"];
 
-/// What a pure crate may import from elsewhere: neither can reach the outside world.
+/// The external crates that a pure crate may import: neither can reach the outside world.
 const PURE_EXTERNAL: &[&str] = &["serde", "thiserror"];
 
-/// Attributes that each pure crate carries in its `lib.rs`.
+/// Attributes that each pure crate must have in its `lib.rs`.
 const PURE_ATTRIBUTES: &[&str] = &["#![forbid(unsafe_code)]", "#![deny(clippy::float_arithmetic)]"];
 
-/// What command lines must not reach past the API for. They may import these crates, because the
-/// same binary starts server and agent or looks into a store; so each file is looked at.
+/// The crates behind the API, which the command line must not use directly. The same binary starts
+/// server and agent and opens stores, so it imports these crates; the check is therefore by file.
 const BEHIND_THE_API: &[&str] = &[
     "gpool_agent",
     "gpool_control",
@@ -122,8 +122,8 @@ const MAY_REACH_BEHIND: &[&str] = &[
     "verbs/sim.rs",
 ];
 
-/// A crate of the workspace and what its shipped code depends on, by folder where it is one of
-/// ours and by package name where it is not.
+/// A crate of the workspace with the dependencies of its shipped code: crates of this repository by
+/// folder, others by package name.
 #[derive(Debug, Default)]
 struct Crate {
     folder: String,
@@ -131,7 +131,7 @@ struct Crate {
     external: BTreeSet<String>,
 }
 
-/// Everything that breaks the table or purity, a line each.
+/// All violations of the table or of purity, one a line.
 ///
 /// # Errors
 /// If `cargo metadata` fails or a file of a pure crate cannot be read.
@@ -147,7 +147,7 @@ pub fn violations() -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Reads every crate of the workspace, without resolving what is outside it.
+/// Reads every crate of the workspace, without resolving external dependencies.
 fn read_crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
     let metadata = MetadataCommand::new()
         .manifest_path(root.join("Cargo.toml"))
@@ -181,8 +181,8 @@ fn read_crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
     Ok(crates)
 }
 
-/// The row of a crate. Stub drivers and this package stand beside the table: they import none of
-/// it, and none of it imports them.
+/// The row of a crate. Stub drivers and this package are not in the table: they import no crate of
+/// it, and no crate of it imports them.
 fn row(folder: &str) -> Option<Allowed> {
     if folder == "xtask" || folder.starts_with("stub-") {
         return Some(Allowed::Only(&[]));
@@ -224,7 +224,7 @@ fn purity_violations(crates: &[Crate]) -> Vec<String> {
     found
 }
 
-/// Every pure crate that exists has the attributes, and the same list of what it must not call.
+/// Checks that every pure crate has the attributes, and the same list of forbidden calls.
 fn source_violations(folder: &Path, crates: &[Crate]) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     let read = |path: &Path| {
@@ -246,7 +246,7 @@ fn source_violations(folder: &Path, crates: &[Crate]) -> anyhow::Result<Vec<Stri
     Ok(found)
 }
 
-/// Verbs that know more than the API tells.
+/// Files of the command line that use crates behind the API.
 fn api_violations(crate_name: &str, folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     for path in tidy::files(folder)? {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_workspace_is_seen() {
+    fn the_workspace_is_read() {
         let crates = read_crates(&step::root()).expect("the workspace can be read");
         let sched = crates.iter().find(|it| it.folder == "sched").expect("there is a scheduler");
         assert!(sched.ours.contains("model"), "{sched:?}");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_know_what_the_api_tells_and_no_more() {
+    fn verbs_use_only_the_api() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for name in ["serve.rs", "queue.rs"] {
             fs::write(folder.path().join(name), "use gpool_store::Store;\n").expect("a file");

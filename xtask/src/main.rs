@@ -1,5 +1,5 @@
 //! Developer commands, run as `cargo xtask …` from anywhere in the repository: the tests, the
-//! checks, and both as the continuous integration runs them. Nothing here is shipped.
+//! checks, and both as in continuous integration. None of this is shipped.
 
 mod check;
 mod document;
@@ -16,7 +16,7 @@ mod tidy;
 
 use std::process::ExitCode;
 
-/// Printed with `help`, and with an error when the command is not known.
+/// Printed by `help`, and with an error for an unknown command.
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
@@ -60,14 +60,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends with the summary of the tests, and says whether all passed.
+/// Prints the summary of the tests; returns whether all passed.
 fn summed_up(summary: anyhow::Result<test::Summary>) -> anyhow::Result<bool> {
     let summary = summary?;
     println!("\n{summary}");
     Ok(summary.all_passed())
 }
 
-/// All checks; the names of those that failed come last.
+/// Runs all checks and prints the names of the failed ones last.
 fn check() -> anyhow::Result<Vec<&'static str>> {
     let failed = check::run()?;
     step::announce("checks");
@@ -75,11 +75,11 @@ fn check() -> anyhow::Result<Vec<&'static str>> {
     Ok(failed)
 }
 
-/// The checks, the fuzzers and the tests. The tests run even if a check fails, so that one run
-/// tells all that is wrong, and come last, so that their summary is the last line.
+/// Runs the checks, the fuzzers and the tests. The tests run even if a check fails, so that one run
+/// shows all faults. They run last, so that their summary is the last line.
 fn ci() -> anyhow::Result<bool> {
     let mut failed = check()?;
-    // Always the same inputs, so that a failure is due to the change. Others are for `fuzz`.
+    // Always with the same inputs, so that a failure is due to the change. `fuzz` tries others.
     if !fuzz::run(&["--seed", "1", "--seconds", "30", "--until-quiet"]).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         false

@@ -1,6 +1,6 @@
-//! What the tests need beside cargo: a few programs, each with the Debian package that brings it,
-//! and schemathesis, from Python's package index. Missing ones are installed where that is
-//! allowed; elsewhere the messages name what to install.
+//! The requirements of the tests beside cargo: a few programs, each with its Debian package, and
+//! schemathesis from Python's package index. Installs missing ones where that is permitted;
+//! otherwise the messages name the packages.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -10,16 +10,17 @@ use anyhow::{Context, bail};
 
 use crate::step;
 
-/// A program and where it comes from.
+/// A program and its package.
 struct Program {
     name: &'static str,
     package: &'static str,
-    /// Tests that can't do without it say so and are skipped, instead of all of them failing.
+    /// Whether tests that need it are skipped with a message if it is missing; otherwise all tests
+    /// fail.
     can_be_absent: bool,
 }
 
-/// The C compiler builds the bundled SQLite, that of C++ the fuzzer's runtime; tests run scripts
-/// under bash, as jobs do, and move the clock by faketime's library.
+/// The C compiler builds the bundled SQLite, the C++ compiler the fuzzer's runtime. Tests run
+/// scripts under bash, as jobs do, and shift the clock with faketime's library.
 const PROGRAMS: &[Program] = &[
     Program { name: "cc", package: "gcc", can_be_absent: false },
     Program { name: "c++", package: "g++", can_be_absent: true },
@@ -28,18 +29,18 @@ const PROGRAMS: &[Program] = &[
     Program { name: "python3", package: "python3-venv", can_be_absent: true },
 ];
 
-/// Pins of schemathesis and all that it needs, and the folder below the root that it goes into.
+/// The pinned versions of schemathesis and its dependencies, and its folder below the root.
 const PINS: &str = "crates/server/tests/schemathesis/requirements.txt";
 const SCHEMATHESIS: &str = "target/schemathesis";
 
-/// Makes sure that everything is there.
+/// Makes sure that all requirements are installed.
 ///
 /// # Errors
-/// If something is missing and cannot be installed; the message names the packages.
+/// If a requirement is missing and cannot be installed; the message names the packages.
 pub fn provide() -> anyhow::Result<()> {
     provide_programs()?;
     match provide_schemathesis() {
-        // Continuous integration is where the document of the API must be held.
+        // Continuous integration must run the test of the API's document.
         Err(error) if std::env::var_os("CI").is_none() => {
             eprintln!("{error:#}\n  the test of the API's document is skipped");
             Ok(())
@@ -48,11 +49,11 @@ pub fn provide() -> anyhow::Result<()> {
     }
 }
 
-/// Installs schemathesis, in a folder of its own, unless the one that is pinned is there.
+/// Installs schemathesis into a separate folder, unless the pinned version is there.
 fn provide_schemathesis() -> anyhow::Result<()> {
     let folder = step::root().join(SCHEMATHESIS);
     let pins = fs::read(step::root().join(PINS)).with_context(|| format!("reading {PINS}"))?;
-    // Written last: an installation that was interrupted begins anew.
+    // Written last, so that an interrupted installation is repeated.
     let installed = folder.join("installed.txt");
     if fs::read(&installed).is_ok_and(|found| found == pins) {
         return Ok(());
@@ -73,7 +74,7 @@ fn provide_schemathesis() -> anyhow::Result<()> {
     fs::write(&installed, pins).context("writing what was installed")
 }
 
-/// Makes sure that every program is there.
+/// Makes sure that every program is installed.
 fn provide_programs() -> anyhow::Result<()> {
     let missing = missing_packages(on_path);
     if missing.is_empty() {
@@ -115,7 +116,7 @@ fn can_be_absent(name: &str) -> bool {
     PROGRAMS.iter().any(|it| it.name == name && it.can_be_absent)
 }
 
-/// Whether a program of that name would be found and may be run.
+/// Whether `PATH` has an executable program of this name.
 pub fn on_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| is_program(&folder.join(name)))
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_missing_is_installed() {
+    fn only_missing_packages_are_installed() {
         assert_eq!(missing_packages(|name| name != "cc"), ["gcc"]);
         assert!(missing_packages(|_| true).is_empty());
         assert_eq!(missing_packages(can_be_absent), ["gcc", "bash"]);

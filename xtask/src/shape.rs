@@ -1,6 +1,7 @@
-//! Rules about the shape of the sources: functions that can be read at once, and files that import
-//! each other only within what belongs together. A file and those below it, `a.rs` and `a/b.rs`,
-//! may import each other, since they are one module; other files may not form a circle, since none
+//! Rules about the shape of the sources: short functions, and no circular imports. A file and the
+//! files below it, `a.rs` and `a/b.rs`, may import each other, since they are one module. Other
+//! files may not form a circle, since none of them could be understood or changed without the
+//! others.
 //! of them can be understood or changed without the others.
 
 mod code;
@@ -17,13 +18,13 @@ use code::Token;
 /// Longer functions do more than one thing.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Crates, by folder, that do not keep these rules yet; each leaves this list when it does.
+/// Crates, by folder, that do not follow these rules yet; a crate leaves this list when it does.
 const NOT_YET: &[&str] = &["model", "wire", "sched", "gpool", "cli", "compat", "lab", "kai"];
 
-/// A module by its path in its crate; the root of the crate has none.
+/// A module by its path in its crate; empty for the root of the crate.
 type Module = Vec<String>;
 
-/// Everything out of shape, a line each: functions with file and line, circles with their files.
+/// All violations, one a line: functions with file and line, circles with their files.
 ///
 /// # Errors
 /// If the repository cannot be read.
@@ -78,7 +79,7 @@ fn long_functions(code: &str) -> impl Iterator<Item = String> {
         if *token != Token::Name("fn") {
             continue;
         }
-        // What stands in brackets belongs to the signature: `[u8; 4]`.
+        // Brackets belong to the signature: `[u8; 4]`.
         let mut depth = 0_usize;
         let body = tokens[ix..].iter().find(|(_, token)| {
             match token {
@@ -100,8 +101,8 @@ fn long_functions(code: &str) -> impl Iterator<Item = String> {
     found.into_iter()
 }
 
-/// Files of one crate that import each other and are not one of them with files below it; by their
-/// paths in the folder of its sources.
+/// Circles of imports between files of one crate, except between a file and the files below it; as
+/// paths in the source folder.
 fn circles(files: &BTreeMap<PathBuf, String>) -> Vec<Vec<PathBuf>> {
     let mut modules = BTreeMap::<Module, Vec<&PathBuf>>::new();
     for path in files.keys() {
@@ -112,7 +113,7 @@ fn circles(files: &BTreeMap<PathBuf, String>) -> Vec<Vec<PathBuf>> {
         roots.flat_map(|path| exports(&files[*path])).collect();
     let mut imports = BTreeMap::<&Module, BTreeSet<&Module>>::new();
     for (module, paths) in &modules {
-        // The root only gives out what others have; it does not need it itself.
+        // The root only re-exports the names of other modules; it does not need them itself.
         let with_public = !module.is_empty();
         let named = paths.iter().flat_map(|path| paths_in(&files[*path], with_public));
         let found = named.filter_map(|path| target(&modules, &exported, module, &path));
@@ -148,7 +149,7 @@ fn module_of(path: &Path) -> Module {
     module
 }
 
-/// What can be reached by imports, of one step or many.
+/// The modules that can be reached by one or more imports.
 fn reachable<'a>(
     imports: &BTreeMap<&'a Module, BTreeSet<&'a Module>>,
     from: &Module,
@@ -163,7 +164,7 @@ fn reachable<'a>(
     reached
 }
 
-/// The module that a path leads to from another: itself, or the one that has what it names.
+/// The module that an imported path leads to: the path itself, or the module that defines its name.
 fn target(
     modules: &BTreeMap<Module, Vec<&PathBuf>>,
     exported: &BTreeMap<String, Module>,
@@ -181,7 +182,7 @@ fn target(
                 rest = &rest[1..];
             }
         }
-        // A module below the one where it is named; all else comes from other crates.
+        // A module below the importing one; all other names come from other crates.
         first => {
             base.push(first.to_owned());
             modules.get(&base)?;
@@ -189,7 +190,7 @@ fn target(
         }
     }
     base.extend(rest.iter().cloned());
-    // The root gives out by its own name what others have.
+    // The root re-exports names of other modules.
     if let Some(first) = base.first()
         && !modules.contains_key(&base[..1])
         && let Some(of) = exported.get(first)
@@ -202,7 +203,7 @@ fn target(
     Some(base)
 }
 
-/// The names that a root gives out of its modules, by `pub use`, and the paths of them.
+/// The names that a root re-exports from its modules, with their paths.
 fn exports(code: &str) -> Vec<(String, Module)> {
     let mut found = Vec::new();
     for (is_public, tree) in statements(code) {
@@ -218,8 +219,8 @@ fn exports(code: &str) -> Vec<(String, Module)> {
     found
 }
 
-/// All paths that a file names: what it imports, with or without that by `pub use`, and what it
-/// spells out. Tests may import what they like.
+/// All paths that a file uses: in its imports, with or without `pub use`, and spelled out in code.
+/// Imports of tests do not count.
 fn paths_in(code: &str, with_public: bool) -> Vec<Module> {
     let code = without_tests(code);
     let uses = statements(&code).into_iter().filter(|(is_public, _)| with_public || !is_public);
@@ -254,7 +255,7 @@ fn paths_in(code: &str, with_public: bool) -> Vec<Module> {
     found
 }
 
-/// Code without its modules of tests.
+/// Code without its test modules.
 fn without_tests(code: &str) -> String {
     let mut code = code.to_owned();
     while let Some(at) = code.find("#[cfg(test)]\nmod ") {
@@ -286,11 +287,11 @@ fn statements(code: &str) -> Vec<(bool, Vec<Module>)> {
     found
 }
 
-/// Reads a tree of imports up to its end: a brace, or the end of the statement.
+/// Reads a tree of imports up to its closing brace or the end of the statement.
 fn tree<'a>(tokens: &mut impl Iterator<Item = Token<'a>>, above: &Module, found: &mut Vec<Module>) {
     let mut path = above.clone();
-    // Whether the next name is only what a thing is called here, whether the path means the module
-    // above, and whether it was added already.
+    // Whether the next name is only an alias, whether the path means the module above, and whether
+    // the path was already added.
     let (mut is_alias, mut is_self, mut is_done) = (false, false, false);
     while let Some(token) = tokens.next() {
         match token {
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_repository_is_seen() {
+    fn source_folders_are_recognised() {
         assert_eq!(
             source_folder(Path::new("crates/store/src/open.rs")),
             Some(PathBuf::from("crates/store/src"))
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_and_those_below_it_are_one_module() {
+    fn a_file_and_the_files_below_it_are_one_module() {
         let files = [
             ("a.rs", "mod b;\nuse b::B;"),
             ("a/b.rs", "use super::A;\nuse crate::a::c::C;"),
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_above_nothing() {
+    fn the_root_may_be_part_of_a_circle() {
         let files = [("lib.rs", "mod a;\nuse a::A;\nstruct R;"), ("a.rs", "use crate::R;")];
         assert_eq!(found(&files), [["lib.rs", "a.rs"]]);
     }

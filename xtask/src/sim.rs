@@ -1,8 +1,8 @@
-//! `cargo xtask sim`: the simulation with faults, built with optimisation.
+//! `cargo xtask sim`: the simulation with faults, in a release build.
 
 use crate::step;
 
-/// Passes its arguments on.
+/// Runs the simulation with these arguments.
 ///
 /// # Errors
 /// If cargo cannot be started.

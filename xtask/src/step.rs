@@ -1,5 +1,5 @@
-//! Running another program as one step of a command: announced, without standard input, from the
-//! root of the repository.
+//! Runs another program as one step of a command: with an announcement, without standard input, in
+//! the root of the repository.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use anyhow::Context;
 use cargo_metadata::{Metadata, MetadataCommand};
 
-/// The folder that holds the workspace.
+/// The root folder of the workspace.
 ///
 /// # Panics
-/// Never: this package lies in a folder of the workspace.
+/// Never: this package is in a folder of the workspace.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -29,25 +29,25 @@ pub fn metadata() -> anyhow::Result<Metadata> {
     command.exec().context("reading cargo metadata")
 }
 
-/// The cargo that started this program, so that a step never switches the toolchain.
+/// The cargo that started this program, so that a step never changes the toolchain.
 pub fn cargo(arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     command(program, arguments)
 }
 
-/// A program that is looked up in `PATH`.
+/// A program from `PATH`.
 pub fn command(program: impl Into<OsString>, arguments: &[&str]) -> Command {
     let mut command = Command::new(program.into());
     command.args(arguments).current_dir(root()).stdin(Stdio::null());
     command
 }
 
-/// Says on standard error which step begins.
+/// Prints the title of a step to standard error.
 pub fn announce(title: &str) {
     eprintln!("\n== {title}");
 }
 
-/// Runs a step to its end and tells whether it succeeded.
+/// Runs a step to its end and returns whether it succeeded.
 ///
 /// # Errors
 /// If the program cannot be started at all.

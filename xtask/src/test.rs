@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test of the workspace, and one line that sums them up.
+//! `cargo xtask test`: runs every test of the workspace, and prints one line with the totals.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,24 +13,24 @@ use cargo_metadata::Package;
 
 use crate::{need, step};
 
-/// How long nothing may come after cargo has ended before its output counts as complete.
+/// If cargo has ended, how long to wait for more output before it counts as complete.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Test targets that wait for processes, timers and disks rather than compute. They run beside the
-/// others, which would leave the processors to them half of the time.
+/// Test targets that mostly wait for processes, timers and disks. They run in parallel with the
+/// others, since alone they would leave the processors idle half of the time.
 const WAITING: &[&str] = &["e2e"];
 
-/// With points at which tests kill the program. Each step that compiles the workspace asks for
-/// them, so that nothing is compiled a second time without.
+/// Enables failpoints, at which tests kill the program. Each step that compiles the workspace uses
+/// the same features, so that nothing is compiled twice.
 pub const FEATURES: [&str; 2] = ["--features", "gpool/failpoints"];
 
-/// Runs all tests and sums up how they went.
+/// Runs all tests and returns the totals.
 ///
 /// # Errors
-/// If something that the tests need is missing, or cargo cannot be started.
+/// If a requirement of the tests is missing, or cargo cannot be started.
 pub fn run() -> anyhow::Result<Summary> {
     need::provide()?;
-    // Both runs below begin at once, so neither should have to wait until the other has compiled.
+    // The two runs below start at the same time; neither should wait for the other's build.
     if !step::succeeds("build of the tests", all_with(&["--no-run"]))? {
         return Ok(Tally::default().summary(false));
     }
@@ -52,11 +52,11 @@ pub fn run() -> anyhow::Result<Summary> {
     })
 }
 
-/// Runs the tests of one package, those alone whose names contain one of `filters` if there are
-/// any.
+/// Runs the tests of one package; if there are `filters`, only tests with names that contain one of
+/// them.
 ///
 /// # Errors
-/// If there is no such package, or cargo cannot be started.
+/// If the package does not exist, or cargo cannot be started.
 pub fn run_package(name: &str, filters: &[&str]) -> anyhow::Result<Summary> {
     let metadata = step::metadata()?;
     let is_called = |package: &&Package| {
@@ -78,15 +78,15 @@ pub fn run_package(name: &str, filters: &[&str]) -> anyhow::Result<Summary> {
     run_one(command, &mut io::stdout().lock())
 }
 
-/// `cargo test` for the whole workspace. Selecting packages would select other features of their
-/// dependencies, and compile those once more.
+/// `cargo test` for the whole workspace. Selecting packages would change the features of their
+/// dependencies and compile those again.
 fn all_with(arguments: &[&str]) -> Command {
     let mut command = step::cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
     command.args(FEATURES).args(arguments);
     command
 }
 
-/// Selects every test target but those that wait.
+/// All test targets except the waiting ones.
 fn other_targets() -> anyhow::Result<Vec<String>> {
     let metadata = step::metadata()?;
     let targets = metadata.packages.iter().flat_map(|package| &package.targets);
@@ -97,14 +97,14 @@ fn other_targets() -> anyhow::Result<Vec<String>> {
     Ok(["--lib", "--bins"].map(str::to_owned).into_iter().chain(tests).collect())
 }
 
-/// The same command at a lower priority, so that tests with a deadline do not miss it.
+/// The same command at a lower priority, so that tests with deadlines do not miss them.
 fn politely(command: &Command) -> Command {
     let mut polite = step::command("nice", &[]);
     polite.arg(command.get_program()).args(command.get_args());
     polite
 }
 
-/// Runs one command to its end, passing on what it prints.
+/// Runs one command to its end and copies its output.
 fn run_one(mut command: Command, out: &mut impl Write) -> anyhow::Result<Summary> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("starting cargo test")?;
     let output = child.stdout.take().expect("standard output was asked for as a pipe");
@@ -113,14 +113,14 @@ fn run_one(mut command: Command, out: &mut impl Write) -> anyhow::Result<Summary
     Ok(tally.summary(status.success()))
 }
 
-/// Reads lines on a thread of its own, so that a process which a test left behind, and which holds
-/// the pipe open, cannot keep the run from ending.
+/// Reads lines on a separate thread: a process that a test left behind, and that holds the pipe
+/// open, must not keep the run from ending.
 fn read_lines(output: impl Read + Send + 'static) -> anyhow::Result<Receiver<Vec<u8>>> {
     let (sender, lines) = mpsc::sync_channel(64);
     let read = move || {
         let mut output = BufReader::new(output);
         let mut line = Vec::new();
-        // Bytes, because a failing test may print what is not text.
+        // Bytes, since a failing test may print invalid text.
         while output.read_until(b'\n', &mut line).is_ok_and(|n_bytes| n_bytes > 0) {
             if sender.send(std::mem::take(&mut line)).is_err() {
                 return;
@@ -134,7 +134,7 @@ fn read_lines(output: impl Read + Send + 'static) -> anyhow::Result<Receiver<Vec
     Ok(lines)
 }
 
-/// Copies lines as they come, counting on the way.
+/// Copies lines as they come and counts results.
 fn pass_on(
     child: &mut Child,
     lines: &Receiver<Vec<u8>>,
@@ -160,13 +160,13 @@ fn pass_on(
     }
 }
 
-/// What the closing lines of the test binaries have said so far.
+/// The counts from the closing lines of the test binaries so far.
 #[derive(Debug, Default)]
 struct Tally {
     n_passed: u64,
     n_failed: u64,
     n_skipped: u64,
-    /// Test binaries that said that they begin and have not said how they ended.
+    /// Test binaries that have started and not ended.
     n_open: u64,
 }
 
@@ -182,8 +182,8 @@ impl Tally {
         }
     }
 
-    /// A binary that died without a closing line counts as one failure, and so does a run that
-    /// failed before any test could, for instance because something does not compile.
+    /// The totals. A binary without closing line counts as one failure, and so does a run that
+    /// failed before any test, for example because the code does not compile.
     fn summary(&self, run_succeeded: bool) -> Summary {
         let n_failed = self.n_failed + self.n_open;
         let n_failed = if run_succeeded { n_failed } else { n_failed.max(1) };
@@ -191,13 +191,13 @@ impl Tally {
     }
 }
 
-/// `running 3 tests`
+/// Recognises `running 3 tests`.
 fn is_opening(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     matches!(words.as_slice(), ["running", count, "test" | "tests"] if count.parse::<u64>().is_ok())
 }
 
-/// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s`
+/// Recognises `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; …`.
 fn closing_counts(line: &str) -> Option<[u64; 3]> {
     let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
     let count = |name: &str| {
@@ -206,7 +206,7 @@ fn closing_counts(line: &str) -> Option<[u64; 3]> {
     Some([count("passed")?, count("failed")?, count("ignored")?])
 }
 
-/// The last line of a run.
+/// The totals of a run.
 pub struct Summary {
     n_passed: u64,
     n_failed: u64,
@@ -266,12 +266,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_could_not_begin_is_a_failure() {
+    fn a_run_that_could_not_start_is_a_failure() {
         assert_eq!(summary_of("", false), "0 passed, 1 failed");
     }
 
     #[test]
-    fn a_run_ends_with_its_program_even_if_something_holds_the_output() {
+    fn a_run_ends_with_its_program_even_if_a_process_holds_the_output() {
         let mut child = step::command("bash", &["-c", "echo running 1 test; sleep 10 & exit 0"])
             .stdout(Stdio::piped())
             .spawn()
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_that_is_not_there_is_refused_with_those_that_are() {
+    fn an_unknown_package_is_refused_with_the_known_names() {
         let refused = run_package("nothing", &[]).err().expect("there is none").to_string();
         assert!(refused.contains("nothing") && refused.contains("xtask"), "{refused}");
     }

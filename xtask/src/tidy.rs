@@ -1,5 +1,5 @@
-//! Rules about the text of the sources that no compiler checks, told all at once: one pass over
-//! every source file reports everything that is wrong, so that nobody fixes them one by one.
+//! Rules about the text of the sources that no compiler checks. One pass over every source file
+//! reports all violations at once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use crate::step;
 /// Longer files hold more than one idea.
 const LINES_MAX: usize = 500;
 
-/// rustfmt sees to this, except for what it cannot break: text and comments.
+/// rustfmt checks this, except for strings and comments.
 const COLUMNS_MAX: usize = 100;
 
-/// Endings of files that people write.
+/// Extensions of files that people write.
 const ENDINGS: &[&str] = &["rs", "toml", "md", "sh", "html", "css", "js"];
 
-/// Folders that hold nothing written by people.
+/// Folders without files that people write.
 const SKIPPED: &[&str] = &["target", ".git"];
 
-/// Marks of unfinished work, in pieces so that this file does not trip over itself.
+/// Marks of unfinished work, split so that this file does not match.
 const UNFINISHED: &[&str] = &[
     concat!("to", "do!("),
     concat!("unimple", "mented!("),
@@ -29,12 +29,12 @@ const UNFINISHED: &[&str] = &[
     concat!("#[ign", "ore"),
 ];
 
-/// What lets a crate use `unsafe`, and the folders whose crates may.
+/// The attributes that allow `unsafe` in a crate, and the folders of crates that may have them.
 const UNSAFE_LEAVE: &[&str] =
     &[concat!("allow(unsa", "fe_code"), concat!("expect(unsa", "fe_code")];
 const UNSAFE_CRATES: &[&str] = &["sys", "ledger", "shim"];
 
-/// Everything untidy, a line each, with file and line.
+/// All violations, one a line, with file and line.
 ///
 /// # Errors
 /// If the repository cannot be read.
@@ -50,7 +50,7 @@ pub fn violations() -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Files that people write, in the order of their paths.
+/// Files that people write, sorted by path.
 ///
 /// # Errors
 /// If a folder cannot be read.
@@ -117,7 +117,8 @@ fn file_violations(path: &Path, text: &str) -> Vec<String> {
     found
 }
 
-/// Whether a line holds a literal and no code, as messages do: whole, they are found by searching.
+/// Whether a line is a string literal without code, such as a message: unbroken messages can be
+/// searched for.
 fn is_text_alone(line: &str) -> bool {
     let text = line.trim().trim_end_matches([',', ';', ')']);
     text.len() > 1 && text.starts_with('"') && text.ends_with('"')
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pass_sees_every_kind_of_source() {
+    fn the_pass_reads_every_kind_of_source() {
         let files = files(&step::root()).expect("the repository can be read");
         for seen in ["xtask/src/tidy.rs", "crates/model/clippy.toml", "README.md", ".ci/run"] {
             assert!(files.iter().any(|path| path.ends_with(seen)), "{seen} was not looked at");
@@ -185,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_may_be_as_long_as_it_is() {
+    fn a_message_may_be_of_any_length() {
         let message = format!("//! Head.\n    \"{}\",\n", "x ".repeat(COLUMNS_MAX));
         assert!(found("a.rs", &message).is_empty());
         assert_eq!(found("a.rs", &message.replace("    ", "let it = ")).len(), 1);
     }
 
     #[test]
-    fn a_source_file_says_what_it_is_for_and_stays_short() {
+    fn a_source_file_has_a_head_and_stays_short() {
         assert_eq!(found("a.rs", "fn f() {}\n").len(), 1);
         let long = format!("//! Head.\n{}", "\n".repeat(LINES_MAX));
         assert_eq!(found("a.rs", &long), ["a.rs: 501 lines, more than 500"]);
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_stays_where_it_may_be() {
+    fn unsafe_code_is_only_in_certain_crates() {
         let text = format!("//! Head.\n#![{})]\n", UNSAFE_LEAVE[0]);
         assert_eq!(found("crates/store/src/lib.rs", &text).len(), 1);
         assert!(found("crates/sys/src/lib.rs", &text).is_empty());

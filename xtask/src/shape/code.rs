@@ -1,7 +1,7 @@
-//! The code of a Rust file without what is no code: comments, text and characters are blanked, so
-//! that braces and names in them count for nothing. Lines stay where they are.
+//! The code of a Rust file with comments, strings and characters replaced by spaces, so that braces
+//! and names in them do not count. Line numbers stay the same.
 
-/// The code of a file; each character that is no code is a blank.
+/// The code of a file; spaces in place of all other characters.
 pub fn only(text: &str) -> String {
     let mut from: Vec<char> = text.chars().collect();
     from.push('\n');
@@ -29,13 +29,12 @@ pub fn only(text: &str) -> String {
     to
 }
 
-/// The first position from `at` on of which something holds, or the end.
+/// The first position from `at` on where `holds` is true, or the end.
 fn find(text: &[char], at: usize, holds: impl Fn(usize) -> bool) -> usize {
     (at..text.len()).find(|at| holds(*at)).unwrap_or(text.len())
 }
 
-/// Whether a character goes on with a name, rather than begins anything. A `b` before a raw text
-/// does not.
+/// Whether a character continues a name. A `b` before a raw string is not part of a name.
 fn is_in_name(text: &[char], at: usize) -> bool {
     let is_name = |at: usize| text[at].is_alphanumeric() || text[at] == '_';
     match at.checked_sub(1) {
@@ -66,7 +65,7 @@ fn end_of_text(text: &[char], begin: usize) -> usize {
     at + 1
 }
 
-/// The end of a raw text of which the `r` was read; where it stands for a name, nothing.
+/// The end of a raw string after its `r`; the start itself if this is no raw string.
 fn end_of_raw(text: &[char], begin: usize) -> usize {
     let quote = find(text, begin, |at| text[at] != '#');
     if text.get(quote) != Some(&'"') {
@@ -93,7 +92,7 @@ pub fn end_of_block(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// A word or a mark of code. Of marks there are only those that matter to paths.
+/// A name or a mark of code; all marks but `::` are single characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token<'a> {
     Name(&'a str),
@@ -102,7 +101,7 @@ pub enum Token<'a> {
     Mark(char),
 }
 
-/// The words and marks of code, each with where it begins.
+/// The names and marks of code, each with its position.
 pub fn tokens(code: &str) -> Vec<(usize, Token<'_>)> {
     let mut found = Vec::new();
     let mut rest = code.char_indices().peekable();
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_text_are_no_code() {
+    fn comments_and_strings_are_no_code() {
         let text = "a // {\n/* { /* { */ } */ b \"}\\\"{\" c r#\"\"{\"# d '{' e '\\'' 'f b\"{\" g";
         let code = only(text);
         assert_eq!(code.split_whitespace().collect::<String>(), "abcde'fbg");
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_end_in_r_are_no_raw_text() {
+    fn names_that_end_in_r_are_no_raw_strings() {
         assert_eq!(only("for#x r#type"), "for#x r#type");
         assert_eq!(only("br\"{\" x").trim(), "b     x".trim());
     }
