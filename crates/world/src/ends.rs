@@ -13,19 +13,19 @@ use crate::row::{JobRow, NodeIx};
 /// When one job is expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExpectedEnd {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// How that is known.
+    /// The basis of the estimate.
     pub basis: StartBasis,
 }
 
-/// What is known of the end of a job, whatever the time is.
+/// The part of an expected end that does not depend on the present time.
 enum Known {
-    /// It ends then at the latest.
+    /// It ends by this time.
     At(Timestamp),
-    /// It started then, and ends as like jobs do.
+    /// It started at this time and runs as long as jobs like it.
     Like(Timestamp, Likeness),
 }
 
@@ -41,7 +41,7 @@ impl Known {
                 });
                 return Some(Self::At(deadlines.max().unwrap_or(*since)));
             }
-            // Who is told to stop where he is may take as long as who is told to leave.
+            // An order to pause takes as long at most as an order to stop.
             Phase::Paused { allocations, since, .. }
                 if allocations.iter().any(|it| it.state == AllocationState::Pausing) =>
             {
@@ -75,7 +75,7 @@ impl Known {
     }
 }
 
-/// How long after now somebody ends who should have ended by limit before.
+/// How long after now a job is expected to end that is past its limit.
 const SOON: Millis = Millis::from_secs(10);
 
 fn by_limit(at: Timestamp, now: Timestamp) -> Timestamp {
@@ -91,13 +91,13 @@ pub(crate) fn expected_end(row: &JobRow, now: Timestamp, past: &Past) -> Option<
     Known::of(row)?.expected(row.job.id, now, past)
 }
 
-/// The same for a job that is taken back now.
+/// Returns the expected end of a job that is evicted now.
 pub(crate) fn of_taken_back(row: &JobRow, grace: Millis, now: Timestamp) -> ExpectedEnd {
     let at = by_limit(now.after(grace), now);
     ExpectedEnd { at, job: row.job.id, basis: StartBasis::Limit }
 }
 
-/// The same for a job that does not run, had it started, or gone on, at that moment.
+/// Returns the expected end of a job that does not run, if it started or resumed at this moment.
 pub(crate) fn of_start(
     row: &JobRow,
     started_at: Timestamp,
@@ -112,16 +112,16 @@ pub(crate) fn of_start(
     Known::of_start(row, started_at).expected(row.job.id, now, past)
 }
 
-/// Where an end frees something, and how many devices, in part or whole.
+/// A node on which an end frees devices, and how many, in part or whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FreedOn {
     /// The node.
     pub node: NodeIx,
-    /// Of how many devices.
+    /// How many devices.
     pub n_devices: usize,
 }
 
-/// Jobs by a moment, with where their ends free something.
+/// Jobs by a moment, with the devices that their ends free.
 type Jobs = BTreeMap<(Timestamp, JobId), Box<[FreedOn]>>;
 type Range<'a> = btree_map::Range<'a, (Timestamp, JobId), Box<[FreedOn]>>;
 
@@ -129,7 +129,7 @@ type Range<'a> = btree_map::Range<'a, (Timestamp, JobId), Box<[FreedOn]>>;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ends {
     at: Jobs,
-    /// By start, of each likeness: what like jobs say of the end may change at any time.
+    /// By start time, for each likeness: the prediction of a likeness may change at any time.
     like: BTreeMap<Likeness, Jobs>,
 }
 
@@ -169,7 +169,7 @@ impl Ends {
         ends.add(Source::At(self.at.range(later)));
         for (like, jobs) in &self.like {
             let Some(length) = past.of(like).map(|prediction| prediction.p50) else { continue };
-            // Whoever started then or before should have ended.
+            // A job that started then or earlier is past its prediction.
             let due = now.get().checked_sub(length.get()).map(Timestamp::new);
             let Some(due) = due else {
                 ends.add(Source::Due(jobs.range(..), length));
@@ -187,13 +187,13 @@ impl Ends {
 /// Some of the ends, the earliest first.
 #[derive(Debug, Clone)]
 enum Source<'a> {
-    /// Should have ended by limit.
+    /// Past their limit.
     Overdue(Range<'a>),
-    /// End by limit.
+    /// End by their limit.
     At(Range<'a>),
-    /// By start: have run longer than like jobs. Who started last ends first.
+    /// By start time: have run longer than jobs like them. The one that started last ends first.
     Passed(Range<'a>),
-    /// By start: end when they have run as long as like jobs.
+    /// By start time: end when they have run as long as jobs like them.
     Due(Range<'a>, Millis),
 }
 

@@ -1,17 +1,17 @@
-//! What is free on each node. Two counters of everything: `now`, what can be used at once, and
-//! `later`, what will be free when everyone who is leaving has left and everyone who has a claim
-//! has come. Without claims `now` is never more than `later`.
+//! The free capacity of each node, in two counters for everything: `now` is usable at once; `later`
+//! is free when all leaving jobs have left and all claims have started. Without claims `now` is
+//! never more than `later`.
 
 use std::collections::BTreeSet;
 
 use gpool_model::{Allocation, AllocationState, Bytes, Node, ResourceKind, Resources, TaskId};
 
-/// Free amounts of one kind; may fall below zero only for `now`, under a claim.
+/// Free amounts of one kind. Only `now` may fall below zero, under a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Free {
     /// Usable at once.
     pub now: i64,
-    /// Usable once everyone who leaves has left, less what is claimed.
+    /// Usable once all leaving jobs have left, less the amounts that are claimed.
     pub later: i64,
 }
 
@@ -21,7 +21,7 @@ impl Free {
         Self { now: capacity, later: capacity }
     }
 
-    /// Books or returns (`sign` -1 or 1) an amount that is held in that state.
+    /// Books or returns (`sign` -1 or 1) an amount that an allocation of this state holds.
     fn change(&mut self, state: &AllocationState, amount: u64, sign: i64) {
         let amount = i64::try_from(amount).unwrap_or(i64::MAX).saturating_mul(sign);
         self.now = self.now.saturating_add(amount);
@@ -35,12 +35,12 @@ impl Free {
     }
 }
 
-/// One node with what is free on it.
+/// One node with its free capacity.
 #[derive(Debug, Clone)]
 pub struct NodeRow {
     /// The node as recorded.
     pub node: Node,
-    /// Of each of the node's devices, by position in `node.devices`.
+    /// The ledger of each of the node's devices, by position in `node.devices`.
     pub devices: Vec<DeviceLedger>,
     /// CPU, in thousandths of a core.
     pub cpu: Free,
@@ -48,27 +48,27 @@ pub struct NodeRow {
     pub memory: Free,
     /// Tasks that may run at once.
     pub tasks: Free,
-    /// Those of them that may be without GPUs.
+    /// Those of the tasks that may run without GPUs.
     pub plain: Free,
     /// The node itself, in parts of [`Resources::WHOLE_NODE`].
     pub whole: Free,
     /// Tasks that hold or claim anything here.
     pub here: BTreeSet<TaskId>,
-    /// How many devices are whole ([`NodeRow::is_whole`]): an upper bound of what can be given out,
-    /// so that a full node is passed over without a look at its devices.
+    /// How many devices are whole ([`NodeRow::is_whole`]): an upper bound of the devices that the
+    /// node can give, so that a search skips a full node without a look at its devices.
     pub n_whole: usize,
     /// How many devices are shared ([`NodeRow::is_shared`]).
     pub n_shared: usize,
-    /// Grows with each change: what was worked out of it holds until then.
+    /// Grows with each change: a result computed from this row is valid until then.
     pub n_changes: u64,
 }
 
-/// What is free of one device and who holds the rest.
+/// The free capacity of one device, and the tasks that hold the rest.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceLedger {
-    /// Thousandths of the device, or of that of which it is an instance, that are not charged.
+    /// Free thousandths of the device, or of the GPU that it is an instance of.
     pub free: Free,
-    /// Bytes of its memory; what fits beside other shares is asked in these.
+    /// Free bytes of its memory; they decide whether a share fits beside other shares.
     pub memory: Free,
     /// How many of the holders have all of it.
     n_whole_holders: u32,
@@ -140,7 +140,7 @@ impl NodeRow {
         let amount = |kind| allocation.resources.get(&kind);
         self.cpu.change(&allocation.state, amount(ResourceKind::Cpu), sign);
         self.whole.change(&allocation.state, allocation.of_node(), sign);
-        // Who is paused keeps these.
+        // A paused job keeps these.
         let keeps = match &allocation.state {
             AllocationState::Pausing => &AllocationState::Running,
             state => state,
@@ -158,7 +158,7 @@ impl NodeRow {
         }
     }
 
-    /// A device that was taken out of the machine while a task held it has no ledger; its task
+    /// Returns `None` for a device that was removed from the machine while a task held it. The task
     /// still ends in its own time.
     fn ledger_mut(&mut self, allocation: &Allocation, uuid: &str) -> Option<&mut DeviceLedger> {
         let at = self.position(allocation, uuid)?;
@@ -170,21 +170,21 @@ impl NodeRow {
         self.node.devices.iter().position(|device| device.uuid.as_str() == uuid)
     }
 
-    /// Whether nobody holds or claims any part of a device.
+    /// Whether no task holds or claims any part of a device.
     #[must_use]
     pub fn is_whole(&self, device_ix: usize) -> bool {
         self.devices[device_ix].holders.is_empty()
     }
 
-    /// Whether somebody holds or claims a share of a device, and nobody all of it.
+    /// Whether tasks hold or claim shares of a device, and none holds all of it.
     #[must_use]
     pub fn is_shared(&self, device_ix: usize) -> bool {
         let ledger = &self.devices[device_ix];
         !ledger.holders.is_empty() && ledger.n_whole_holders == 0
     }
 
-    /// How much memory of a device a share may have, beside the shares that are there; none where
-    /// somebody has all of it.
+    /// Returns how much memory of a device a further share may have; none where a task has all of
+    /// the device.
     #[must_use]
     pub fn free_memory(&self, device_ix: usize) -> Bytes {
         let ledger = &self.devices[device_ix];
@@ -195,7 +195,7 @@ impl NodeRow {
         }
     }
 
-    /// What is free at once beside devices.
+    /// Returns the resources besides devices that are free at once.
     #[must_use]
     pub fn free_now(&self) -> Resources {
         let amount = |free: Free| u64::try_from(free.now.min(free.later)).unwrap_or(0);

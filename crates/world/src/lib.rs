@@ -1,6 +1,6 @@
-//! The state of the cluster, indexed for the scheduler: jobs by shape and age, free counters of
-//! nodes and devices. Every change passes one of a few doors, which keep the indexes true and
-//! remember which records changed. Decides nothing.
+//! The state of the cluster, indexed for the scheduler: jobs by shape and age, free capacity of
+//! nodes and devices. A few functions make all changes, keep the indexes true and record which
+//! records changed. This crate decides nothing.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

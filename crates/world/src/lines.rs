@@ -1,7 +1,7 @@
-//! The lines in which jobs wait: one for each project, or each user of it where users are told
-//! apart. A line has the first job of each of its shapes, in the order in which they are
-//! considered, and what all of it asks for; both are kept as jobs come and go, so that a cycle
-//! costs what it looks at and not what waits.
+//! The pending queues: one for each project, or for each user of a project where the scheduler
+//! distinguishes users. A queue has the first job of each of its shapes in queue order, and the sum
+//! of what its jobs ask for. Both are updated as jobs come and go, so that the cost of a cycle
+//! depends on the jobs that it looks at and not on all pending jobs.
 
 use std::collections::{BTreeMap, BTreeSet, btree_set};
 
@@ -12,53 +12,53 @@ use gpool_model::{
 use crate::order::Rank;
 use crate::row::{FitIx, ProjectIx, ShapeIx};
 
-/// Whose line it is.
+/// The owner of a pending queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LineKey {
     /// The project.
     pub project_ix: ProjectIx,
-    /// The user, where users are told apart.
+    /// The user, where the scheduler distinguishes users.
     pub uid: Option<u32>,
 }
 
-/// A job that is the first of its shape, or of those of it that have waited for long.
+/// The first job of its shape, among the escalated jobs or among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Head {
-    /// Its place in the order.
+    /// Its place in the queue order.
     pub rank: Rank,
     /// Its shape.
     pub shape_ix: ShapeIx,
     /// What its shape asks of nodes.
     pub fit_ix: FitIx,
-    /// Whether it has waited for long.
+    /// Whether it is escalated.
     pub is_escalated: bool,
     /// Its priority.
     pub priority: i32,
     /// Whether it makes another job larger.
     pub joins: bool,
-    /// Whether what it gets may be taken back.
+    /// Whether it is preemptible.
     pub preemptible: bool,
     /// How much of devices it asks for, all its tasks together.
     pub gpus: MilliGpu,
-    /// Of how many GPUs of one node it needs all; nothing where it shares them or has instances.
+    /// How many whole GPUs it needs on one node; zero for shares and instances.
     pub n_whole: usize,
-    /// For how long it holds what it gets, at most; `None` is for ever.
+    /// How long it holds its devices at most; `None` means without limit.
     pub takes: Option<Millis>,
 }
 
 impl Head {
-    /// Which job it is.
+    /// The job.
     #[must_use]
     pub fn job(&self) -> JobId {
         self.rank.job()
     }
 }
 
-/// One line.
+/// One pending queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
     heads: BTreeSet<Head>,
-    /// How many heads need so many devices of one node.
+    /// How many heads need each number of whole devices on one node.
     n_by_whole: BTreeMap<usize, u64>,
     least_whole: usize,
     n_preemptible: u64,
@@ -72,19 +72,19 @@ impl Line {
         self.heads.iter()
     }
 
-    /// Each of the heads needs at least so many devices of one node, all of each.
+    /// The least number of whole devices on one node that any of the heads needs.
     #[must_use]
     pub fn least_whole(&self) -> usize {
         self.least_whole
     }
 
-    /// Whether what any of the heads gets may be taken back.
+    /// Whether any of the heads is preemptible.
     #[must_use]
     pub fn any_preemptible(&self) -> bool {
         self.n_preemptible > 0
     }
 
-    /// Which priority the first has, and whether it makes another job larger.
+    /// The priority of the first head, and whether it makes another job larger.
     #[must_use]
     pub fn first(&self) -> Option<(i32, bool)> {
         self.first
@@ -97,7 +97,7 @@ impl Line {
         self.note();
     }
 
-    /// Keeps at hand what every cycle asks.
+    /// Caches the values that every cycle reads.
     fn note(&mut self) {
         self.least_whole = self.n_by_whole.keys().next().copied().unwrap_or(0);
         self.first = self.heads.first().map(|head| (head.priority, head.joins));
@@ -121,28 +121,29 @@ impl Line {
         self.note();
     }
 
-    /// What all of it asks for.
+    /// What all jobs of the queue ask for.
     #[must_use]
     pub fn asked(&self) -> &Asked {
         &self.asked
     }
 }
 
-/// What jobs ask for that wait.
+/// What waiting jobs ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
     n_jobs: u64,
-    // Wide enough that no sum is cut off, so that what was added can be taken away again.
+    // Wide enough that no sum is cut off, so that each amount can be subtracted again.
     gpus: u128,
     cpus: u128,
     memory: u128,
     tasks: u128,
-    /// How many ask for less than a device, by how much.
+    /// How many ask for less than a device, by their part of it.
     shares: BTreeMap<MilliGpu, u64>,
 }
 
 impl Asked {
-    /// How much of a kind; of a part of the GPUs `None`, as it depends on which they get.
+    /// Returns the amount of a kind; `None` for a part of the GPUs, because the placement decides
+    /// it.
     #[must_use]
     pub fn of(&self, kind: &ResourceKind) -> Option<u64> {
         let sum = match kind {
@@ -161,7 +162,7 @@ impl Asked {
         Some(u64::try_from(sum).unwrap_or(u64::MAX))
     }
 
-    /// The least that one of them asks for, of those that ask for less than a device.
+    /// The smallest part of a device that any of the jobs asks for.
     #[must_use]
     pub fn smallest_share(&self) -> Option<MilliGpu> {
         self.shares.keys().next().copied()
@@ -192,15 +193,15 @@ impl Asked {
     }
 }
 
-/// All lines in which somebody waits.
+/// All pending queues that have jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Lines {
-    /// Of jobs about which the policy of a pool decides, each pool's apart, as they stand in an
-    /// order of their own; and of all others.
+    /// By the pool that has a policy of its own for the jobs, as each policy has its own order;
+    /// `None` for all others.
     by_domain: BTreeMap<Option<PoolName>, BTreeMap<LineKey, Line>>,
 }
 
-/// Which of all lines.
+/// The domain and key of one queue.
 pub(crate) type DomainLine<'a> = (Option<&'a PoolName>, LineKey);
 
 impl Lines {
@@ -225,13 +226,13 @@ impl Lines {
         self.close(key);
     }
 
-    /// Of a shape so many jobs waited, and so many do now.
+    /// Replaces a count of `before` waiting jobs of a shape by `after`.
     pub fn ask(&mut self, key: DomainLine<'_>, shape: &Shape, before: u64, after: u64) {
         self.line(key).asked.change(shape, before, after);
         self.close(key);
     }
 
-    /// Forgets the order of all, which is another one now.
+    /// Forgets the order of all queues, before it is recomputed.
     pub fn clear_heads(&mut self) {
         self.by_domain.values_mut().flat_map(BTreeMap::values_mut).for_each(Line::clear);
     }
@@ -252,7 +253,7 @@ impl Lines {
     }
 }
 
-/// A job as the head of its shape, under a policy.
+/// Returns a job as the head of its shape, under a policy.
 pub(crate) fn head(
     policy: &Policy,
     shape: &Shape,

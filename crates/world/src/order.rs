@@ -1,14 +1,14 @@
-//! The order of jobs: the policy's keys, compared left to right, then age, which is the order in
-//! which the jobs of a shape are kept, then the job's id, so that it is total.
+//! The queue order: the policy's keys, compared left to right; then age, which orders the jobs of
+//! one shape; then the job's ID, which makes the order total.
 
 use gpool_model::attained::Level;
 use gpool_model::{JobId, Millis, OrderKey, Policy, Shape, Timestamp};
 
-/// A job's place in the order; smaller goes first. Of one priority those that make another job
-/// larger come last (SCHEDULING A4).
+/// A job's place in the queue order; smaller goes first. Among jobs of one priority, jobs that make
+/// another job larger come last (SCHEDULING A4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// Whether it makes another job larger, where priority does not come before that.
+    /// Whether the job makes another job larger. Always false where priority is the first key.
     joins: bool,
     keys: [u64; Self::KEYS_MAX],
     submitted_at: Timestamp,
@@ -16,12 +16,12 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// Each key stands at most once in a policy.
+    /// A policy names each key at most once.
     const KEYS_MAX: usize = 6;
     /// Priorities are below this, so that their complement is a natural number.
     const PRIORITY_ABOVE: i64 = 1 << 32;
 
-    /// Where a job of that shape stands.
+    /// Returns the rank of a job of this shape.
     #[must_use]
     pub fn of(
         policy: &Policy,
@@ -54,27 +54,27 @@ impl Rank {
         Self { joins, keys, submitted_at, job }
     }
 
-    /// Whose place it is.
+    /// The job that has this rank.
     #[must_use]
     pub fn job(&self) -> JobId {
         self.job
     }
 
-    /// When that was submitted.
+    /// When that job was submitted.
     #[must_use]
     pub fn submitted_at(&self) -> Timestamp {
         self.submitted_at
     }
 }
 
-/// The level at which a job stands that waits: one that has waited for long is at the first.
+/// Returns the level of a pending job: the first one once the job is escalated.
 #[must_use]
 pub fn level_of_waiting(shape: &Shape, is_escalated: bool) -> Level {
     shape.level.filter(|_| !is_escalated).unwrap_or(0)
 }
 
-/// How much GPU-time a job is likely to take: thousandths of a device times milliseconds. Without
-/// GPUs its time counts as if it had one.
+/// Estimates the GPU-time that a job takes, in thousandths of a device times milliseconds. A job
+/// without GPUs counts as if it had one.
 fn gpu_time(shape: &Shape) -> u64 {
     let length = shape.predicted.or(shape.takes).map_or(u64::MAX, Millis::get);
     length.saturating_mul(shape.fit.gpus_together().get().max(1))

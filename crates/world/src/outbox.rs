@@ -1,17 +1,17 @@
-//! The messages that are still to be sent, and the last of those that were given up.
+//! The messages that are still to be sent, and the last messages that were given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::Timestamp;
 use gpool_model::notify::{Delivery, DeliveryId};
 
-/// All messages, with what is counted of them.
+/// All messages, with counts.
 #[derive(Debug, Clone, Default)]
 pub struct Outbox {
     deliveries: BTreeMap<DeliveryId, Delivery>,
-    /// Those that are still sent, by user.
+    /// Messages that are still to be sent, by user.
     n_by_uid: BTreeMap<u32, usize>,
-    /// Those that were given up, by when.
+    /// Messages that were given up, by time.
     given_up: BTreeSet<(Timestamp, DeliveryId)>,
 }
 
@@ -27,25 +27,25 @@ impl Outbox {
         self.deliveries.get(id)
     }
 
-    /// How many are still sent.
+    /// How many messages are still to be sent.
     #[must_use]
     pub fn n_waiting(&self) -> usize {
         self.deliveries.len() - self.given_up.len()
     }
 
-    /// How many of a user are still sent.
+    /// How many messages of a user are still to be sent.
     #[must_use]
     pub fn n_waiting_of(&self, uid: u32) -> usize {
         self.n_by_uid.get(&uid).copied().unwrap_or(0)
     }
 
-    /// How many that were given up are kept.
+    /// How many given-up messages are stored.
     #[must_use]
     pub fn n_given_up(&self) -> usize {
         self.given_up.len()
     }
 
-    /// The one that was given up first.
+    /// The message that was given up first.
     #[must_use]
     pub fn first_given_up(&self) -> Option<&DeliveryId> {
         self.given_up.first().map(|(_, id)| id)

@@ -1,24 +1,24 @@
-//! How long jobs like one another ran: a bounded table, the likenesses that ended longest ago
-//! dropped first.
+//! How long jobs like one another ran: a bounded table that drops the likenesses with the oldest
+//! ends first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{Likeness, Millis, PastRuns, Prediction, Timestamp};
 
-/// What is remembered of ended jobs for predictions.
+/// The run times of ended jobs, for predictions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Past {
-    /// With what they say of the next.
+    /// The runs of each likeness, with the prediction that follows from them.
     runs: BTreeMap<Likeness, (PastRuns, Option<Prediction>)>,
-    /// The same by the last end.
+    /// The likenesses by their last end.
     by_age: BTreeSet<(Timestamp, Likeness)>,
 }
 
 impl Past {
-    /// So many likenesses are remembered.
+    /// How many likenesses are remembered.
     const LIKENESSES_MAX: usize = 10_000;
 
-    /// Replaces what is remembered of one likeness.
+    /// Replaces the runs of one likeness.
     pub fn put(&mut self, runs: PastRuns) {
         let (like, last_ended_at) = (runs.like.clone(), runs.last_ended_at);
         let prediction = runs.prediction();
@@ -30,7 +30,7 @@ impl Past {
         }
     }
 
-    /// Remembers one more run; which likenesses changed, those included that are forgotten for it.
+    /// Adds one more run. Returns the likenesses that changed, including any that it drops.
     pub fn add(&mut self, like: Likeness, length: Millis, ended_at: Timestamp) -> Vec<Likeness> {
         let known = self.runs.get(&like).map(|(runs, _)| runs.clone());
         let mut runs = known.unwrap_or_else(|| PastRuns::none(like.clone()));
@@ -46,7 +46,7 @@ impl Past {
         changed
     }
 
-    /// What is known of such jobs.
+    /// Returns the prediction for one likeness.
     pub fn of(&self, like: &Likeness) -> Option<Prediction> {
         self.runs.get(like)?.1
     }

@@ -1,5 +1,5 @@
 //! Pending jobs, grouped by shape. Jobs of one shape differ only in age, so a cycle looks at the
-//! first of each shape and skips the rest of a shape that does not fit.
+//! first job of each shape and skips the others if it does not fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use gpool_model::{JobId, Policy, PoolName, Shape, Timestamp};
 use crate::lines::{self, Line, LineKey, Lines};
 use crate::row::{FitIx, ProjectIx, ShapeIx};
 
-/// The first that are not escalated and that are.
+/// The first fresh job and the first escalated one.
 type Firsts = [Option<(Timestamp, JobId)>; 2];
 
 /// The pending jobs of one shape, oldest first.
 #[derive(Debug, Clone)]
 pub struct ShapeQueue {
-    /// What they have in common.
+    /// What the jobs have in common.
     pub shape: Arc<Shape>,
     /// The row of `shape.project`.
     pub project_ix: ProjectIx,
     /// The row of `shape.fit`.
     pub fit_ix: FitIx,
-    /// Jobs that have waited for less than escalation takes, by submission and id.
+    /// Jobs that have waited for less than the escalation time, by submission and ID.
     pub fresh: BTreeSet<(Timestamp, JobId)>,
-    /// Jobs that have waited longer, by submission and id.
+    /// Jobs that have waited longer, by submission and ID.
     pub escalated: BTreeSet<(Timestamp, JobId)>,
-    /// How many they are: an array stands in the sets once, for many elements.
+    /// How many jobs wait: an array is in the sets once and counts for many elements.
     n_jobs: u64,
-    /// For how many those stand that do not stand for one.
+    /// How many jobs an entry counts for, if not one.
     n_by_job: BTreeMap<JobId, u64>,
 }
 
@@ -39,19 +39,19 @@ impl ShapeQueue {
         self.n_jobs
     }
 
-    /// For how many jobs one of the sets stands.
+    /// Returns how many jobs an entry of the sets counts for.
     #[must_use]
     pub fn n_of(&self, job: JobId) -> u64 {
         self.n_by_job.get(&job).copied().unwrap_or(1)
     }
 
-    /// In whose line they are.
+    /// The pending queue that the jobs belong to.
     #[must_use]
     pub fn line(&self) -> LineKey {
         LineKey { project_ix: self.project_ix, uid: self.shape.uid }
     }
 
-    /// Those of `fresh` and of `escalated` that stand in the line of heads.
+    /// The heads: the first of `fresh` and the first of `escalated`.
     fn firsts(&self) -> Firsts {
         [&self.fresh, &self.escalated].map(|jobs| jobs.first().copied())
     }
@@ -70,12 +70,12 @@ impl ShapeQueue {
     }
 }
 
-/// Where a pending job stands.
+/// The position of a pending job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub shape_ix: ShapeIx,
     pub submitted_at: Timestamp,
-    /// When its wait began, as if it had been one spell.
+    /// When its wait began, with all its waits put together into one.
     pub waits_since: Timestamp,
     pub is_escalated: bool,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Queue {
     fit_by_content: BTreeMap<Fit, FitIx>,
     places: BTreeMap<JobId, Place>,
     n_jobs: u64,
-    /// Jobs that are not escalated, by when they are.
+    /// Jobs that are not escalated, by the time at which they will be.
     to_escalate: BTreeSet<(Timestamp, JobId)>,
     lines: Lines,
 }
@@ -135,13 +135,13 @@ impl Queue {
         }
     }
 
-    /// When a job has waited for long.
+    /// Returns when a job escalates.
     fn escalates_at(&self, place: Place, policy: &Policy) -> Timestamp {
         let domain = self.shape(place.shape_ix).shape.domain.as_ref();
         place.waits_since.after(policy.of_pool(domain).escalate_after)
     }
 
-    /// Says for how many jobs one stands.
+    /// Sets how many jobs an entry counts for.
     pub fn set_n(&mut self, job: JobId, n: u64) {
         let shape_ix = self.places.get(&job).expect("only queued jobs are counted").shape_ix;
         let queue = self.queue_mut(shape_ix);
@@ -150,7 +150,7 @@ impl Queue {
         self.change_n(shape_ix, before, n);
     }
 
-    /// For one of a shape that stood for so many jobs it does for so many now.
+    /// Replaces a count of `before` jobs of a shape by `n`.
     fn change_n(&mut self, shape_ix: ShapeIx, before: u64, n: u64) {
         self.n_jobs = self.n_jobs - before + n;
         let queue = self.shapes[shape_ix.0].as_mut().expect("rows are asked for while it waits");
@@ -158,7 +158,7 @@ impl Queue {
         self.lines.ask((queue.shape.domain.as_ref(), queue.line()), &queue.shape, before, n);
     }
 
-    /// Lets those of a shape stand in line that are its heads now. Others may have been before.
+    /// Puts the present heads of a shape into its queue, in place of the previous ones.
     fn stand_in_line(&mut self, shape_ix: ShapeIx, before: Firsts, policy: &Policy) {
         let queue = self.shapes[shape_ix.0].as_ref().expect("rows are asked for while it waits");
         let rows = (shape_ix, queue.fit_ix);
@@ -178,8 +178,8 @@ impl Queue {
         }
     }
 
-    /// Finds the order of all again, under another policy. Nobody is escalated by it until time
-    /// goes on.
+    /// Recomputes the order of all jobs under another policy. Jobs escalate again only when time
+    /// advances.
     pub fn line_up_anew(&mut self, policy: &Policy) {
         self.lines.clear_heads();
         self.reset_escalation(policy);
@@ -197,7 +197,7 @@ impl Queue {
         self.lines.of(domain)
     }
 
-    /// Escalates every job that has waited so long by `now`.
+    /// Escalates every job that is due by `now`.
     pub fn advance(&mut self, now: Timestamp, policy: &Policy) {
         while let Some(&(at, job)) = self.to_escalate.first() {
             if at > now {
@@ -207,7 +207,7 @@ impl Queue {
         }
     }
 
-    /// Escalates a job that is not.
+    /// Escalates a job that is not escalated.
     pub fn escalate(&mut self, job: JobId, policy: &Policy) {
         let place = self.places.get_mut(&job).expect("only queued jobs escalate");
         place.is_escalated = true;
@@ -225,7 +225,7 @@ impl Queue {
         self.places.keys().copied()
     }
 
-    /// Takes every escalation back, for `advance` to decide anew.
+    /// Undoes every escalation; `advance` decides again.
     fn reset_escalation(&mut self, policy: &Policy) {
         for (job, place) in &mut self.places {
             if place.is_escalated {

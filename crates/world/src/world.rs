@@ -1,4 +1,4 @@
-//! The tables and the doors through which they change.
+//! The tables, and the only functions that change them.
 
 mod arrays;
 mod asks;
@@ -43,16 +43,16 @@ use crate::world::reservations::Alarms;
 use crate::world::users::UserRow;
 use crate::world::waiting::Dependencies;
 
-/// Why records do not make a world. The store is damaged or from another version.
+/// Why records do not make a world: the store is damaged or from another version.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LoadError {
-    /// A job's state is there and what was asked is not, or the other way round.
+    /// Only one of a job's two records exists: its state or its spec.
     #[error("job {0} has only one of its two records")]
     HalfJob(JobId),
-    /// A job that has ended is still among the live ones.
+    /// A job that has ended was not archived.
     #[error("job {0} has ended and was not archived")]
     EndedJob(JobId),
-    /// A job holds something on a node that is not there.
+    /// A job holds something on a node that has no record.
     #[error("job {job} holds devices of node {node}, which has no record")]
     NoNode {
         /// Which job.
@@ -71,30 +71,30 @@ pub struct World {
     pub(crate) revision: Revision,
     pub(crate) cluster: ClusterRecord,
     pub(crate) policy: Policy,
-    /// Up to when time has passed; the beginning of it in a world that was just made.
+    /// The latest time that the world has seen; zero in a new world.
     pub(crate) clock: Timestamp,
     pub(crate) projects: Arc<BTreeMap<ProjectName, Project>>,
-    /// How many of them limit what one user may hold.
+    /// How many projects limit how much one user may hold.
     pub(crate) n_capping: usize,
-    /// How many nodes leave one user less than all of their task slots.
+    /// How many nodes allow one user fewer than all of their task slots.
     pub(crate) n_limiting_slots: usize,
-    /// What their jobs hold.
+    /// What the jobs of each project hold.
     pub(crate) holdings: Holdings,
     pub(crate) nodes: Vec<NodeRow>,
     pub(crate) node_by_name: BTreeMap<NodeName, NodeIx>,
-    /// In the order of their names: every cycle goes over all of them.
+    /// In the order of their names: every cycle goes over all nodes.
     pub(crate) nodes_in_order: Vec<NodeIx>,
     pub(crate) jobs: BTreeMap<JobId, Arc<JobRow>>,
     pub(crate) queue: Queue,
-    /// Pending jobs by what like jobs say of them; empty unless the policy's order asks for it.
+    /// Pending jobs by likeness; empty unless the policy's order uses predictions.
     pub(crate) pending_by_like: BTreeMap<Likeness, BTreeSet<JobId>>,
     /// Jobs that hold something on nodes.
     pub(crate) holding: BTreeSet<JobId>,
-    /// What they ask of nodes.
+    /// What these jobs ask of nodes.
     pub(crate) asks: Asks,
-    /// Those of them that are to start when others have left.
+    /// Jobs that start when others have left.
     pub(crate) claimants: BTreeSet<JobId>,
-    /// Those of them that leave what they hold, or some of it.
+    /// Jobs that leave some or all of the capacity that they hold.
     pub(crate) leaving: BTreeSet<JobId>,
     /// Waiting and held jobs by each job that they wait for.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
@@ -104,20 +104,19 @@ pub struct World {
     pub(crate) n_element_rows: usize,
     /// Arrays that have not ended.
     pub(crate) n_arrays: usize,
-    /// Jobs that grow, and those that join them.
+    /// Jobs that can grow, and the jobs that join them.
     pub(crate) gangs: Gangs,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
-    /// What each user has that has not ended.
+    /// What each user's jobs that have not ended ask for and hold.
     pub(crate) users: BTreeMap<u32, UserRow>,
-    /// When something becomes of jobs by itself; what has been taken as due is not among it.
+    /// When time alone changes a job. A moment leaves this set once it was handled.
     pub(crate) timers: BTreeSet<(Timestamp, JobId)>,
-    /// When running jobs may first be made to give way to others that have had less GPU-time, and
-    /// when they reach further levels; those that have come stay, so that a world that was loaded
-    /// has the same.
+    /// When running jobs may first be preempted for jobs with less GPU-time, and when they reach
+    /// further levels. Past moments stay, so that a loaded world has the same set.
     pub(crate) rotations: BTreeSet<(Timestamp, JobId)>,
-    /// Ends of the jobs that left memory last, for dependencies on them.
+    /// Ends of the jobs that left memory last; dependencies on those jobs need them.
     pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
-    /// Of the arrays among them, each element's.
+    /// The end of each element, for the arrays among them.
     pub(crate) recent_arrays: BTreeMap<JobNumber, ArrayEnds>,
     pub(crate) recent_order: std::collections::VecDeque<JobId>,
     /// When the jobs that hold something are expected to end.
@@ -126,24 +125,24 @@ pub struct World {
     pub(crate) past: Past,
     pub(crate) requests: BTreeMap<String, IdempotencyRecord>,
     pub(crate) reservations: BTreeMap<ReservationName, Reservation>,
-    /// Nodes that are drained or have devices that are.
+    /// Nodes that are drained or have drained devices.
     pub(crate) drained: BTreeSet<NodeName>,
-    /// When something begins, ends or is due that time alone brings.
+    /// When reservations, drains and the like begin, end or are due by time alone.
     pub(crate) alarms: Alarms,
     pub(crate) requests_by_age: BTreeSet<(Timestamp, String)>,
     pub(crate) requests_of: BTreeMap<u32, BTreeSet<(Timestamp, String)>>,
     pub(crate) outbox: Outbox,
     pub(crate) changed: BTreeSet<RecordKey>,
-    /// Grows with each change, for telling whether an event changed anything.
+    /// Grows with each change; shows whether an event changed anything.
     pub(crate) n_changes: u64,
     pub(crate) ended: Vec<EndedJob>,
 }
 
 impl World {
-    /// How many ended jobs are remembered for dependencies that are submitted just after.
+    /// How many ended jobs are remembered for later dependencies on them.
     pub(crate) const RECENT_ENDS_MAX: usize = 100_000;
 
-    /// A cluster in which nothing has happened: project `default`, no nodes, no jobs.
+    /// Returns a new cluster: project `default`, no nodes, no jobs.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         let mut world = Self {
@@ -200,10 +199,10 @@ impl World {
         world
     }
 
-    /// The world that these records describe.
+    /// Builds the world that these records describe.
     ///
     /// # Errors
-    /// If they contradict each other; nothing is repaired silently.
+    /// If the records contradict each other; nothing is repaired silently.
     pub fn load(
         revision: Revision,
         records: impl IntoIterator<Item = Record>,
@@ -246,7 +245,7 @@ impl World {
             world.put_node(node);
         }
         for (id, job) in jobs {
-            // An array comes before its elements, which have its spec.
+            // An array comes before its elements, which share its spec.
             let spec = match id.element {
                 None => specs.remove(&id),
                 Some(_) => world.position_of(id).map(|(row, _)| Arc::clone(&row.spec)),
@@ -275,19 +274,19 @@ impl World {
         self.revision
     }
 
-    /// What the cluster must never forget.
+    /// The facts about the cluster that must never be lost.
     #[must_use]
     pub fn cluster(&self) -> &ClusterRecord {
         &self.cluster
     }
 
-    /// How the scheduler decides.
+    /// The policy that the scheduler follows.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// All projects by name. Whoever holds on to it sees by its address whether it is still so.
+    /// All projects by name. While the address stays the same, nothing in the map has changed.
     #[must_use]
     pub fn agreed(&self) -> &Arc<BTreeMap<ProjectName, Project>> {
         &self.projects
@@ -339,8 +338,8 @@ impl World {
         self.jobs.get(&id).map(|row| &**row)
     }
 
-    /// How a job ended that left memory not long ago, or an element of an array that has not, or
-    /// not long ago.
+    /// Returns how a job ended that left memory recently, or an element of an array that is live or
+    /// ended recently.
     #[must_use]
     pub fn recent_end(&self, id: JobId) -> Option<Outcome> {
         self.recent_ends.get(&id).copied().or_else(|| self.element_end(id))
@@ -357,12 +356,12 @@ impl World {
         self.queue.shapes()
     }
 
-    /// The lines in which jobs wait, each with the pool whose own policy gives it its order.
+    /// The pending queues, each with the pool that orders it by a policy of its own.
     pub fn lines(&self) -> impl Iterator<Item = (Option<&PoolName>, LineKey, &Line)> {
         self.queue.lines()
     }
 
-    /// Those of jobs about which the policy of a pool decides, or that of the cluster.
+    /// The pending queues of the jobs that one pool's policy, or the cluster's, decides about.
     pub fn lines_of(&self, domain: Option<&PoolName>) -> impl Iterator<Item = (LineKey, &Line)> {
         self.queue.lines_of(domain)
     }
@@ -391,12 +390,12 @@ impl World {
         self.queue.n_fit_rows()
     }
 
-    /// Jobs that hold something on nodes, by id.
+    /// Jobs that hold something on nodes, in the order of their IDs.
     pub fn holding(&self) -> impl Iterator<Item = &JobRow> {
         self.holding.iter().map(|id| &*self.jobs[id])
     }
 
-    /// Jobs that leave what they hold on nodes, or some of it, by id.
+    /// Jobs that leave some or all of the capacity that they hold, in the order of their IDs.
     pub fn leaving(&self) -> impl Iterator<Item = &JobRow> {
         self.leaving.iter().map(|id| &*self.jobs[id])
     }
@@ -408,7 +407,7 @@ impl World {
         ids.map(|id| &*self.jobs[id])
     }
 
-    /// Jobs that are to start when others have left.
+    /// Jobs that start when others have left.
     pub fn claimants(&self) -> impl Iterator<Item = JobId> + '_ {
         self.claimants.iter().copied()
     }
@@ -419,7 +418,8 @@ impl World {
         self.node(node).is_some_and(|row| row.here.contains(&task))
     }
 
-    /// Whether a task holds anything on a node that others may have once it has left, or is paused.
+    /// Whether a task holds anything on a node that other jobs get once the task has left or is
+    /// paused.
     #[must_use]
     pub fn is_in_the_way(&self, node: &NodeName, task: TaskId) -> bool {
         let row = self.jobs.get(&task.job);
@@ -428,68 +428,69 @@ impl World {
         self.is_here(node, task) && own.any(|it| !it.is_paused())
     }
 
-    /// How long a job is likely to run; `None` while nothing like it has run.
+    /// Predicts how long a job runs; `None` until a job like it has run.
     #[must_use]
     pub fn prediction(&self, spec: &JobSpec) -> Option<Prediction> {
         self.prediction_like(&Likeness::of(spec))
     }
 
-    /// How long such a job is likely to run; `None` while none has run.
+    /// Predicts how long such a job runs; `None` until one has run.
     #[must_use]
     pub fn prediction_like(&self, like: &Likeness) -> Option<Prediction> {
         self.past.of(like)
     }
 
-    /// All that is remembered of how long jobs ran.
+    /// The recorded run times of all likenesses.
     pub fn past_runs(&self) -> impl Iterator<Item = &PastRuns> {
         self.past.all()
     }
 
-    /// When jobs that hold something are expected to end, the earliest first: by their time limit
-    /// and grace, by the order to stop, or as long after their start as like jobs ran. A job of
-    /// which none of these is known does not stand here. No moment is before `now`: whoever should
-    /// have ended by limit ends soon, by prediction after as long again. With each stands where it
-    /// frees something.
+    /// Iterates over the expected ends of jobs that hold something, the earliest first. A job ends
+    /// by its time limit and grace, by the order to stop, or after the run time of jobs like it; a
+    /// job without any of these is left out. No end is before `now`: a job that is past its limit
+    /// ends soon, and a job that is past its prediction runs twice its present length. Each end
+    /// comes with the nodes on which it frees devices.
     pub fn expected_ends(&self, now: Timestamp) -> ExpectedEnds<'_> {
         self.ends.from(now, &self.past)
     }
 
-    /// When one job that holds something is expected to end, as [`World::expected_ends`] says it.
+    /// Returns when one job that holds something is expected to end, as in
+    /// [`World::expected_ends`].
     #[must_use]
     pub fn expected_end(&self, row: &JobRow, now: Timestamp) -> Option<ExpectedEnd> {
         ends::expected_end(row, now, &self.past)
     }
 
-    /// When a job that waits would be expected to end if it started now.
+    /// Returns when a waiting job would be expected to end if it started now.
     #[must_use]
     pub fn expected_end_if_started(&self, row: &JobRow, now: Timestamp) -> Option<ExpectedEnd> {
         ends::of_start(row, now, now, &self.past)
     }
 
-    /// Waiting and held jobs that wait for that one.
+    /// Waiting and held jobs that wait for this job.
     pub fn dependents(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
         self.dependents.get(&job).into_iter().flatten().copied()
     }
 
-    /// The answer to an earlier request under that key ([`IdempotencyRecord::key_of`]).
+    /// The answer to an earlier request with this key ([`IdempotencyRecord::key_of`]).
     #[must_use]
     pub fn request(&self, key: &str) -> Option<&IdempotencyRecord> {
         self.requests.get(key)
     }
 
-    /// The messages that are still to be sent, and those given up last.
+    /// The messages that are still to be sent, and the last messages that were given up.
     #[must_use]
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    /// How often a record was changed since this world was made.
+    /// How many times a record was changed since this world was made.
     #[must_use]
     pub fn n_changes(&self) -> u64 {
         self.n_changes
     }
 
-    /// When the next change comes that only time brings.
+    /// Returns the next moment at which time alone changes something.
     #[must_use]
     pub fn next_timer(&self) -> Option<Timestamp> {
         let escalation = self.queue.next_escalation();

@@ -1,5 +1,5 @@
-//! Arrays: one row for all elements that have not been started, and a row for each that is in the
-//! middle of something. An element is in exactly one place, which the doors here see to.
+//! Arrays: one row for all elements that have not started, and a row for each element in progress.
+//! The functions here keep each element in exactly one place.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use gpool_model::{
 use crate::row::JobRow;
 use crate::world::World;
 
-/// What an array has rows of.
+/// Counts of an array's elements that have rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Elements {
     pub n_rows: u32,
-    /// Those that hold something on a node.
+    /// Elements that hold something on a node.
     pub n_live: u32,
 }
 
 impl World {
-    /// The row that speaks for a job: its own, or for an element that is like all others of its
-    /// array and has not ended, the array's.
+    /// Returns the row that describes a job: its own, or the array's for an element that has not
+    /// started.
     #[must_use]
     pub fn row_for(&self, id: JobId) -> Option<&JobRow> {
         self.job(id).or_else(|| {
@@ -33,20 +33,20 @@ impl World {
         })
     }
 
-    /// Whether there is a job, or element, of that id that has not ended.
+    /// Whether a job or element with this ID exists and has not ended.
     #[must_use]
     pub fn is_live(&self, id: JobId) -> bool {
         self.row_for(id).is_some()
     }
 
-    /// The living array that an element belongs to, with the element's position in it.
+    /// Returns the live array that an element belongs to, with the element's position in it.
     #[must_use]
     pub fn position_of(&self, id: JobId) -> Option<(&JobRow, u32)> {
         let row = self.array(id.number)?;
         Some((row, row.spec.array.as_ref()?.indexes.position(id.element?)?))
     }
 
-    /// A living array.
+    /// Returns an array that has not ended.
     #[must_use]
     pub fn array(&self, number: JobNumber) -> Option<&JobRow> {
         let row = self.jobs.get(&JobId { number, element: None })?;
@@ -59,7 +59,7 @@ impl World {
         self.jobs.range(of(Some(0))..=of(Some(u32::MAX))).map(|(_, row)| &**row)
     }
 
-    /// The elements of an array that others wait for by name.
+    /// The elements of an array that other jobs name in dependencies.
     pub fn awaited_elements(&self, number: JobNumber) -> impl Iterator<Item = JobId> {
         let of = |element| JobId { number, element };
         self.dependents.range(of(Some(0))..=of(Some(u32::MAX))).map(|(id, _)| *id)
@@ -89,7 +89,7 @@ impl World {
         self.n_arrays
     }
 
-    /// How an element ended, of an array that lives or ended not long ago.
+    /// Returns how an element ended, if its array is live or ended recently.
     pub(crate) fn element_end(&self, id: JobId) -> Option<Outcome> {
         match self.position_of(id) {
             Some((row, position)) => row.job.array.as_ref()?.outcome_of(position),
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// How the elements of an array ended that left memory not long ago.
+    /// Returns how the elements of an array ended that left memory recently.
     #[must_use]
     pub fn recent_array(&self, number: JobNumber) -> Option<&ArrayEnds> {
         self.recent_arrays.get(&number)
@@ -110,10 +110,10 @@ impl World {
         }
     }
 
-    /// Gives an element that has not been started a row of its own.
+    /// Gives an element that has not started a row of its own.
     ///
     /// # Panics
-    /// If it is none.
+    /// If the ID names no such element.
     pub fn add_element(&mut self, job: Job) {
         let (row, position) = self.position_of(job.id).expect("an element of a living array");
         let spec = std::sync::Arc::clone(&row.spec);
@@ -124,7 +124,7 @@ impl World {
         self.add_job(spec, job);
     }
 
-    /// Takes note of what an element came to whose row is gone.
+    /// Records in the array how an element ended, once its row is gone.
     pub(crate) fn note_element_end(&mut self, id: JobId, attempt: Attempt, end: &JobEnd) {
         if let Some((_, position)) = self.position_of(id) {
             let note = |array: &mut ArrayState| array.note_end(position, attempt, end);
@@ -132,11 +132,12 @@ impl World {
         }
     }
 
-    /// Changes what has become of the elements of an array that have no row. If none of them could
-    /// start any more, the array is waiting or under way since `at`, and the other way round.
+    /// Changes the state of an array's elements that have no row. If this empties or fills the set
+    /// of elements that could start, the array turns to waiting or under way as of `at`, or back to
+    /// pending.
     ///
     /// # Panics
-    /// If there is no such array.
+    /// If the array does not exist.
     pub fn change_array(
         &mut self,
         number: JobNumber,
@@ -177,8 +178,8 @@ impl World {
         self.mark_job(id);
     }
 
-    /// The positions that some elements of one array have; those that it does not have are left
-    /// out.
+    /// Returns the positions of elements of one array; elements that the array does not have are
+    /// left out.
     #[must_use]
     pub fn positions(&self, ids: &[JobId]) -> Positions {
         ids.iter().filter_map(|id| self.position_of(*id)).map(|(_, position)| position).collect()

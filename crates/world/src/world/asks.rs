@@ -1,5 +1,5 @@
-//! What jobs that hold something ask of nodes, and how often: what comes next is likely to ask the
-//! same.
+//! What jobs that hold something ask of nodes, and how many nodes they ask it of. The scheduler
+//! expects later jobs to ask the same.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use gpool_model::{Bytes, JobSpec};
 use crate::world::World;
 use crate::world::parts::GpuClass;
 
-/// What is asked of nodes, without host memory, and of how many of them.
+/// Requests to nodes, without host memory, each with the number of nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Asks {
     n_nodes: BTreeMap<Fit, u64>,
-    /// Grows when one is asked of twice as many, or half as many.
+    /// Grows when a number of nodes doubles or halves.
     n_changes: u64,
 }
 
 impl Asks {
-    /// A job holds something from now on.
+    /// Counts a job that now holds something.
     pub fn add(&mut self, spec: &JobSpec) {
         let n_nodes = self.n_nodes.entry(fit(spec)).or_default();
         let before = n_nodes.checked_ilog2();
@@ -26,7 +26,7 @@ impl Asks {
         self.n_changes += u64::from(n_nodes.checked_ilog2() != before);
     }
 
-    /// It does no more.
+    /// Uncounts a job that no longer holds anything.
     pub fn remove(&mut self, spec: &JobSpec) {
         let fit = fit(spec);
         let n_nodes = self.n_nodes.get_mut(&fit).expect("who holds something was counted");
@@ -40,24 +40,24 @@ impl Asks {
 }
 
 fn fit(spec: &JobSpec) -> Fit {
-    // Which nodes they name says nothing of the jobs that come next.
+    // The names of nodes say nothing about the jobs that come next.
     Fit { memory: Bytes::ZERO, nodes: None, ..Fit::of(spec) }
 }
 
 impl World {
-    /// What jobs that hold something ask of nodes, without host memory, and of how many of these:
-    /// the power of two below, so that it stays the same for long.
+    /// What jobs that hold something ask of nodes, without host memory, and of how many nodes. The
+    /// number is rounded down to a power of two, so that it rarely changes.
     pub fn asks(&self) -> impl Iterator<Item = (&Fit, u64)> {
         self.asks.n_nodes.iter().map(|(fit, n)| (fit, 1 << n.ilog2()))
     }
 
-    /// Another number whenever [`Self::asks`] is not what it was.
+    /// A number that changes whenever [`Self::asks`] does.
     #[must_use]
     pub fn n_changes_of_asks(&self) -> u64 {
         self.asks.n_changes
     }
 
-    /// Pools and models, and how many GPUs there are of each.
+    /// The number of GPUs of each pool and model.
     pub fn n_gpus_by_class(&self) -> impl Iterator<Item = (&GpuClass, u64)> {
         self.holdings.classes.iter().map(|(class, n)| (class, *n))
     }

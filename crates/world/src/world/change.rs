@@ -1,5 +1,5 @@
-//! The doors through which the world changes. Each keeps the indexes true and remembers which
-//! records changed.
+//! The functions that change the world. Each keeps the indexes true and records which records
+//! changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::world::World;
 use crate::world::used::in_use;
 
 impl World {
-    /// Lets time pass: escalates jobs that have waited long enough by `now`, and waits for what
-    /// time brings after it.
+    /// Advances the clock to `now`: escalates jobs that have waited long enough and passes the
+    /// moments up to then.
     pub fn advance(&mut self, now: Timestamp) {
         self.tell_time(now);
         self.advance_alarms(now);
         self.queue.advance(now, &self.policy);
     }
 
-    /// Replaces what the cluster must never forget.
+    /// Replaces the facts about the cluster that must never be lost.
     pub fn put_cluster(&mut self, cluster: ClusterRecord) {
         self.mark(Record::Cluster(cluster.clone()).key());
         self.cluster = cluster;
@@ -52,19 +52,19 @@ impl World {
         self.rotate_anew();
         self.queue.line_up_anew(&self.policy);
         if is_other {
-            // What jobs have in common is another thing now.
+            // The shapes of jobs depend on the policy.
             let pending: Vec<JobId> = self.queue.jobs().collect();
             self.queue_anew(&pending);
         }
     }
 
-    /// Adds a node or replaces what is recorded of it; what jobs hold there stays booked.
+    /// Adds a node or replaces its record; capacity that jobs hold there stays booked.
     pub fn put_node(&mut self, node: Node) {
         self.mark(Record::Node(Box::new(node.clone())).key());
         let name = node.name.clone();
         self.watch_drains(&node);
         self.count_capacity(&node);
-        // What is charged for GPUs goes by what they are and where.
+        // The charge for GPUs depends on their model and pool.
         let charged = self.charged_otherwise(&node);
         for row in &charged {
             self.uncount_for_project(row);
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Jobs on a node that are charged for other GPUs once it is so.
+    /// Returns the jobs on a node that the new record charges for other kinds of GPUs.
     fn charged_otherwise(&self, node: &Node) -> Vec<JobRow> {
         let Some(before) = self.node(&node.name) else { return Vec::new() };
         let models = |node: &Node| -> Vec<(DeviceUuid, String)> {
@@ -115,8 +115,8 @@ impl World {
         jobs.iter().filter_map(|job| self.job(*job)).cloned().collect()
     }
 
-    /// Takes every node for one whose agent has not answered yet. What is recorded stays: whether
-    /// an agent answers is known by hearing from it, not by reading it.
+    /// Marks every node as disconnected; the records stay. Only a message from an agent shows that
+    /// it answers.
     pub fn disconnect_nodes(&mut self) {
         for row in &mut self.nodes {
             row.node.connected = false;
@@ -125,10 +125,10 @@ impl World {
         self.holdings.capacity = Resources::none();
     }
 
-    /// Adds a job that was admitted.
+    /// Adds an admitted job.
     ///
     /// # Panics
-    /// If there is a job of that id.
+    /// If a job with this ID exists.
     pub fn add_job(&mut self, spec: Arc<JobSpec>, job: Job) {
         let id = job.id;
         assert!(!self.jobs.contains_key(&id), "job {id} is added once");
@@ -142,11 +142,11 @@ impl World {
         self.jobs.insert(id, row);
     }
 
-    /// Replaces what has become of a job. A job that has ended leaves memory; what an element came
-    /// to is kept by its array.
+    /// Replaces the state of a job. A job that has ended leaves memory; the array keeps the end of
+    /// an element.
     ///
     /// # Panics
-    /// If there is no such job.
+    /// If the job does not exist.
     pub fn put_job(&mut self, job: Job) {
         let id = job.id;
         let mut row = self.jobs.remove(&id).expect("only jobs that are there change");
@@ -169,23 +169,23 @@ impl World {
         }
         match Arc::get_mut(&mut row) {
             Some(row) => row.job = job,
-            // Somebody looks at it as it was.
+            // A reader still holds the old row.
             None => row = Arc::new(JobRow { spec: Arc::clone(&row.spec), job }),
         }
         self.index(&row);
         self.jobs.insert(id, row);
     }
 
-    /// Replaces what is remembered of how long jobs of one likeness ran.
+    /// Replaces the recorded run times of one likeness.
     pub fn put_past_runs(&mut self, runs: PastRuns) {
         self.mark(RecordKey { kind: RecordKind::PastRuns, key: runs.like.key() });
         self.past.put(runs);
     }
 
-    /// Replaces what a job asked for, for an array also what its elements did.
+    /// Replaces the spec of a job, for an array that of its elements too.
     ///
     /// # Panics
-    /// If there is no such job, or it is an element.
+    /// If the job does not exist, or is an element.
     pub fn put_spec(&mut self, spec: &Arc<JobSpec>) {
         let of = |element| JobId { element, ..spec.id };
         let rows = self.jobs.range(of(None)..=of(Some(u32::MAX))).map(|(id, _)| *id);
@@ -201,21 +201,21 @@ impl World {
         }
     }
 
-    /// Adds a message to the outbox, or replaces what has become of it.
+    /// Adds a message to the outbox, or replaces its state.
     pub fn put_delivery(&mut self, delivery: Delivery) {
         self.mark(Record::Delivery(Box::new(delivery.clone())).key());
         self.outbox.put(delivery);
     }
 
-    /// Takes a message off the outbox.
+    /// Removes a message from the outbox.
     pub fn remove_delivery(&mut self, id: &str) -> Option<Delivery> {
         let delivery = self.outbox.remove(id)?;
         self.mark(Record::Delivery(Box::new(delivery.clone())).key());
         Some(delivery)
     }
 
-    /// Takes the next revision and all that changed since the last one: records, each once, in
-    /// the order of their keys, and jobs that ended, in order. `None` if nothing changed.
+    /// Takes the next revision and all changes since the last one: each changed record once, in the
+    /// order of the keys, and the jobs that ended, in order. `None` if nothing changed.
     pub fn take_changes(&mut self) -> Option<(Revision, Vec<RecordChange>, Vec<EndedJob>)> {
         if self.changed.is_empty() {
             return None;
@@ -233,7 +233,7 @@ impl World {
         !self.changed.is_empty()
     }
 
-    /// Every record of this world, in the order of their keys: what loading it again needs.
+    /// Returns every record of this world in the order of their keys, enough to load it again.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
         let mut records = vec![
@@ -293,7 +293,7 @@ impl World {
         }
     }
 
-    /// Takes note that the record of a job changed.
+    /// Marks the record of a job as changed.
     pub(crate) fn mark_job(&mut self, id: JobId) {
         self.mark(RecordKey { kind: RecordKind::Job, key: id.to_string() });
     }
@@ -314,7 +314,7 @@ impl World {
         }
     }
 
-    /// Only what ended by itself or by its limit says how long such jobs run.
+    /// Counts only runs that ended by themselves or by their limit.
     fn remember_run(&mut self, spec: &JobSpec, end: &JobEnd, paused: Millis) {
         let finished =
             matches!(end.outcome, Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut);

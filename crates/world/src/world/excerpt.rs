@@ -1,5 +1,6 @@
-//! A part of a world, to be made into a world of its own: for runs of the planner on what could
-//! be. To take it costs what it holds, however much else waits.
+//! A part of a world that can be built into a world of its own, for runs of the planner on
+//! hypothetical states. The cost depends on what the part holds, not on the number of other pending
+//! jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,14 +18,14 @@ use crate::world::World;
 #[derive(Debug, Clone)]
 pub struct Excerpt {
     cluster: ClusterRecord,
-    /// How is decided.
+    /// The policy.
     pub policy: Policy,
-    /// What is agreed with projects.
+    /// The projects.
     pub projects: Arc<BTreeMap<ProjectName, Project>>,
-    /// What is known of jobs like these.
+    /// The run times of jobs like these.
     past: BTreeMap<String, PastRuns>,
     used: Vec<Used>,
-    /// What is kept for whom.
+    /// The reservations.
     pub reservations: BTreeMap<ReservationName, Reservation>,
     /// All nodes.
     pub nodes: Vec<Node>,
@@ -33,8 +34,8 @@ pub struct Excerpt {
 }
 
 impl World {
-    /// The nodes, the rules and those jobs. The caller sees to it that all that hold something
-    /// are among them, and for each that waits for others these too.
+    /// Copies the nodes, the rules and these jobs. The caller must include every job that holds
+    /// something, and for each job its dependencies.
     #[must_use]
     pub fn excerpt(&self, jobs: impl IntoIterator<Item = JobId>) -> Excerpt {
         let row = |id: JobId| Some((id, self.job(id)?.clone()));
@@ -57,19 +58,19 @@ impl World {
 }
 
 impl Excerpt {
-    /// The last job that the whole world had taken.
+    /// The number of the last job in the whole world.
     #[must_use]
     pub fn last_job(&self) -> JobNumber {
         self.cluster.last_job
     }
 
-    /// A project and all above it.
+    /// A project and all projects above it.
     pub fn projects_above(&self, name: &ProjectName) -> impl Iterator<Item = &Project> {
         let above = |it: &&Project| self.projects.get(it.parent.as_ref()?);
         std::iter::successors(self.projects.get(name), above).take(self.projects.len())
     }
 
-    /// A world of nothing but this, advanced to a moment.
+    /// Builds a world of this excerpt alone, advanced to a moment.
     #[must_use]
     pub fn world(&self, now: Timestamp) -> World {
         let mut world = World::new(self.policy.clone());

@@ -1,4 +1,4 @@
-//! Jobs that may be on more nodes than they started on, and the jobs that join them.
+//! Jobs that may grow to more nodes than they started on, and the jobs that join them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,9 @@ use crate::world::World;
 /// The index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gangs {
-    /// Those that run.
+    /// Jobs that run and may grow.
     elastic: BTreeSet<JobId>,
-    /// Those that join another one, by that one.
+    /// Jobs that join another one, by the job that they join.
     joiners: BTreeMap<JobId, BTreeSet<JobId>>,
 }
 
@@ -52,17 +52,17 @@ fn has_ended(row: &JobRow) -> bool {
 }
 
 impl World {
-    /// Jobs that run and may be on more nodes than they started on.
+    /// Jobs that run and may grow to more nodes than they started on.
     pub fn elastic(&self) -> impl Iterator<Item = &JobRow> {
         self.gangs.elastic.iter().filter_map(|id| self.job(*id))
     }
 
-    /// Jobs that have not ended and join another one.
+    /// Jobs that have not ended and join another job.
     pub fn joiners(&self) -> impl Iterator<Item = &JobRow> {
         self.gangs.joiners.values().flatten().filter_map(|id| self.job(*id))
     }
 
-    /// Those that join that one.
+    /// Jobs that join this job.
     pub fn joiners_of(&self, job: JobId) -> impl Iterator<Item = &JobRow> {
         self.gangs.joiners.get(&job).into_iter().flatten().filter_map(|id| self.job(*id))
     }

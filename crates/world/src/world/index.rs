@@ -1,5 +1,5 @@
-//! Where a job stands in the indexes: what it counts for, its place in the queue, who is told when
-//! it ends, what it books.
+//! The entries of a job in the indexes: the counts that it adds to, its place in the pending queue,
+//! the jobs that wait for its end, and the resources that it books.
 
 use gpool_model::attained::Level;
 use gpool_model::job::{DependencyKind, JobState};
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Finds the shapes of pending jobs again.
+    /// Recomputes the shapes of pending jobs.
     pub(crate) fn queue_anew(&mut self, jobs: &[JobId]) {
         for id in jobs {
             let row = self.jobs[id].clone();
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// The shape of a job.
+    /// Returns the shape of a job.
     fn shape_of(&self, row: &JobRow) -> Shape {
         let spec = &row.spec;
         let policy = self.policy_of(row);
@@ -216,7 +216,7 @@ impl World {
         self.policy.of_pool(row.spec.pool.as_ref())
     }
 
-    /// The shape that a job of a user would have, as far as it decides about its place.
+    /// Returns the shape of a new job of a user, as far as the shape decides about its placement.
     #[must_use]
     pub fn shape_of_new(&self, new: &JobRequest, uid: u32) -> Shape {
         Shape {
@@ -235,19 +235,20 @@ impl World {
     }
 }
 
-/// The level of a job that waits and has had so much, where the order asks for it.
+/// Returns the level of a pending job with this attained GPU-time, if the order uses levels.
 fn level_of(policy: &Policy, had: GpuTime) -> Option<Level> {
     policy.asks_attained().then(|| policy.level(had))
 }
 
-/// How much of its time limit a job has left.
+/// Returns how much of its time limit a job has left.
 fn left_of(row: &JobRow) -> Option<Millis> {
     let limit = row.spec.time_limit?;
     let ran = row.job.phase.is_parked().then(|| row.job.ran(Timestamp::ZERO));
     Some(limit.saturating_sub(ran.unwrap_or_default()))
 }
 
-/// What a job asks of nodes: one that is paused, the devices that it had, and its cores again.
+/// Returns what a job asks of nodes. A paused job asks for the devices that it had and for its
+/// cores.
 #[must_use]
 pub fn fit_of(row: &JobRow) -> Fit {
     let spec = &row.spec;
@@ -268,7 +269,8 @@ fn is_live(row: &JobRow) -> bool {
     !row.job.phase.allocations().is_empty() && !row.job.phase.is_parked()
 }
 
-/// For how many jobs of which state a row stands: an array, for its elements that have no row.
+/// Returns how many jobs of each state a row counts for. The row of an array counts for its
+/// elements that have no row.
 fn counts(row: &JobRow) -> impl Iterator<Item = (JobState, u64)> {
     let state = row.job.phase.state();
     let counts = match (&row.job.array, &row.job.phase) {
@@ -281,7 +283,7 @@ fn counts(row: &JobRow) -> impl Iterator<Item = (JobState, u64)> {
     counts.into_iter().filter(|(_, n)| *n > 0).map(|(state, n)| (state, u64::from(n)))
 }
 
-/// Jobs whose end a row is to hear of.
+/// The dependencies that this row waits for.
 fn awaited(row: &JobRow) -> impl Iterator<Item = &Dependency> {
     let waits = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. });
     let in_part = row.job.array.as_ref().is_some_and(|array| !array.waiting.is_empty());

@@ -1,5 +1,5 @@
-//! Parts of the GPUs, by model and by pool: which there are, what is held of them, and who is
-//! promised any.
+//! Parts of the GPUs, by model and by pool: which parts exist, how much of them is held, and how
+//! much projects are guaranteed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use gpool_model::{
 use crate::ledger::NodeRow;
 use crate::world::World;
 
-/// A pool and a model of which it has GPUs.
+/// A pool and a model of GPUs that the pool has.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GpuClass {
-    /// Where.
+    /// The pool.
     pub pool: PoolName,
-    /// What the driver calls them.
+    /// The driver's name for the model.
     pub model: String,
     /// Whether they are MIG instances.
     pub is_of_instances: bool,
 }
 
 impl GpuClass {
-    /// Whether its GPUs count for a quota of that kind.
+    /// Whether GPUs of this class count for a quota of this kind.
     #[must_use]
     pub fn counts_as(&self, kind: &ResourceKind) -> bool {
         match kind {
@@ -35,7 +35,7 @@ impl GpuClass {
         }
     }
 
-    /// Whether a job may have its GPUs, as far as models and pools go.
+    /// Whether the pool and model that a job asks for allow GPUs of this class.
     #[must_use]
     pub fn serves(&self, fit: &Fit) -> bool {
         self.is_of(&fit.gpus, fit.pool.as_ref())
@@ -50,24 +50,24 @@ impl GpuClass {
 }
 
 impl World {
-    /// Kinds of which projects are promised a number, parts of the GPUs among them.
+    /// Kinds of resources that projects are guaranteed a number of, parts of the GPUs included.
     pub fn promised(&self) -> impl Iterator<Item = &ResourceKind> {
         self.holdings.promised.keys()
     }
 
-    /// Whether any project is promised a number of a kind. Of what nobody is, all may have all that
-    /// there is, up to their limits.
+    /// Whether any project is guaranteed a number of this kind. Otherwise every project may use the
+    /// whole capacity of the kind, up to its limit.
     #[must_use]
     pub fn promises(&self, kind: &ResourceKind) -> bool {
         *kind == ResourceKind::Gpu || self.holdings.promised.contains_key(kind)
     }
 
-    /// Pools and models of which there are GPUs.
+    /// The pools and models of all GPUs.
     pub fn gpu_classes(&self) -> impl Iterator<Item = &GpuClass> {
         self.holdings.classes.keys()
     }
 
-    /// Whether a node that a job may use has GPUs of a class.
+    /// Whether any node that a job may use has GPUs of this class.
     #[must_use]
     pub fn has_class(&self, class: &GpuClass, fit: &Fit) -> bool {
         let nodes = self.nodes().iter().map(|row| &row.node);
@@ -98,7 +98,8 @@ impl World {
         }
     }
 
-    /// A request for GPUs of a pool, or of any, as large as it is among those that there are.
+    /// Returns the request with its size taken from the largest matching GPUs of the pool, or of
+    /// all pools.
     #[must_use]
     pub fn sized(&self, gpus: &GpuRequest, pool: Option<&PoolName>) -> GpuRequest {
         let nodes = self.nodes().iter().map(|row| &row.node);
@@ -106,7 +107,7 @@ impl World {
         gpus.among(nodes.flat_map(|node| &node.devices))
     }
 
-    /// What an allocation books, its GPUs by model and by pool too.
+    /// Returns what an allocation books, including its GPUs by model and by pool.
     #[must_use]
     pub fn booked(&self, allocation: &Allocation) -> Resources {
         let mut booked = allocation.resources.clone();
@@ -115,8 +116,8 @@ impl World {
         booked
     }
 
-    /// Adds what parts of a node's devices count for by model and by pool, each as much as `charge`
-    /// says.
+    /// Adds the parts that devices of a node count for by model and by pool, with `charge` for the
+    /// amount of each slot.
     pub fn add_parts(
         &self,
         booked: &mut Resources,
@@ -135,10 +136,10 @@ impl World {
         }
     }
 
-    /// What projects that take jobs are guaranteed of a part of the GPUs of which others are
-    /// promised some and nothing is said of theirs: of what is left of it, as much as they are
-    /// guaranteed of all GPUs, or in that proportion where it is less than they are together. Below
-    /// a department of which something is said, of what is left of that.
+    /// Returns the guarantees of projects that set no quota for a part of the GPUs that other
+    /// projects are guaranteed. They share the rest of the part: each gets its guarantee of all
+    /// GPUs, or a proportional cut where the rest is less than the sum. Below a department that
+    /// sets a quota for the part, the rest is the rest of that quota.
     #[must_use]
     pub fn left_of_part(&self, kind: &ResourceKind) -> BTreeMap<&ProjectName, u64> {
         let said = |it: &Project| it.quota(kind).guaranteed;
@@ -191,8 +192,8 @@ pub(crate) fn classes(node: &Node) -> impl Iterator<Item = GpuClass> + '_ {
     node.devices.iter().map(class)
 }
 
-/// The kinds of which a project is promised a number: some of a part of the GPUs, any of another
-/// kind, of which it has as much as there is where nothing is said.
+/// The kinds that a project is guaranteed a number of. For a part of the GPUs the guarantee must be
+/// more than nothing. For any other kind it must be finite, because no quota means unlimited.
 pub(crate) fn promised(project: &Project) -> impl Iterator<Item = &ResourceKind> {
     let is_promised = |(kind, quota): &(&ResourceKind, Quota)| match kind.is_part_of_gpus() {
         true => quota.guaranteed.is_some_and(|it| it > Amount::NOTHING),

@@ -1,4 +1,4 @@
-//! What each project holds, counted as jobs change, and what there is to be held.
+//! What each project holds, updated as jobs change, and the capacity that exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,46 +16,46 @@ use crate::world::parts::{GpuClass, classes, promised};
 /// One project with what its jobs hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectRow {
-    /// Which.
+    /// The project.
     pub name: ProjectName,
-    /// How many jobs it has that have not ended, an array as one.
+    /// How many jobs have not ended; an array counts once.
     pub n_jobs: u64,
-    /// What they hold, all together.
+    /// What its jobs hold together.
     pub sum: Holding,
-    /// The same by user id, of those who hold anything.
+    /// The same by user ID, for users that hold anything.
     pub by_user: BTreeMap<u32, Holding>,
-    /// What was used lately, by user id.
+    /// Recent usage, by user ID.
     pub used: BTreeMap<u32, InUse>,
-    /// Jobs that hold something that may be taken back.
+    /// Jobs that hold something and can be evicted.
     pub evictable: BTreeSet<JobId>,
-    /// How many of these have each priority, apart from those that make another one larger.
+    /// How many of these have each priority, with jobs that make another one larger counted apart.
     pub evictable_by: BTreeMap<(i32, bool), u64>,
 }
 
 /// What jobs hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Holding {
-    /// All of it; what is being given up is not held any more.
+    /// Everything held, without what is being given up.
     pub held: Resources,
-    /// The part of it that can't be taken back.
+    /// The part that belongs to non-preemptible jobs.
     pub for_good: Resources,
     /// What is being given up and will be wanted again.
     pub returning: Resources,
-    /// Of both, the jobs that ask for less than a device: how many, by how much of one.
+    /// How many jobs of both ask for less than a device, by their part of it.
     pub shares: BTreeMap<MilliGpu, u32>,
 }
 
 /// All rows, and the totals that they share.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Holdings {
-    /// Pools and models of which there are GPUs, with how many.
+    /// The number of GPUs of each pool and model.
     pub classes: BTreeMap<GpuClass, u64>,
-    /// Kinds of which projects are guaranteed any, with how many are.
+    /// How many projects are guaranteed each kind.
     pub promised: BTreeMap<ResourceKind, u64>,
-    // Rows are never removed, so that what is indexed by them stays true.
+    // Rows are never removed, so that indexes into them stay valid.
     rows: Vec<ProjectRow>,
     ix_by_name: BTreeMap<ProjectName, ProjectIx>,
-    /// What nodes that take work have and may give, whoever holds it.
+    /// What nodes that take work have and may give, held or not.
     pub capacity: Resources,
 }
 
@@ -70,7 +70,7 @@ impl Holdings {
 }
 
 impl World {
-    /// Adds a project or replaces what is recorded of it.
+    /// Adds a project or replaces its record.
     pub fn put_project(&mut self, project: Project) {
         self.mark(Record::Project(Box::new(project.clone())).key());
         self.project_ix(&project.name);
@@ -83,7 +83,7 @@ impl World {
         self.cap_anew(&name, before.as_ref());
     }
 
-    /// Takes a project away.
+    /// Removes a project.
     pub fn remove_project(&mut self, name: &ProjectName) -> Option<Project> {
         let project = Arc::make_mut(&mut self.projects).remove(name)?;
         self.mark(Record::Project(Box::new(project.clone())).key());
@@ -103,26 +103,26 @@ impl World {
         }
     }
 
-    /// What the jobs of each project hold, by [`ProjectIx`]. Some of them may have no record any
+    /// What the jobs of each project hold, by [`ProjectIx`]. Some projects may have no record any
     /// more.
     #[must_use]
     pub fn project_rows(&self) -> &[ProjectRow] {
         &self.holdings.rows
     }
 
-    /// What the jobs of a project hold; `None` if it never had any, or a record.
+    /// What the jobs of a project hold; `None` if it never had a job or a record.
     #[must_use]
     pub fn project_row(&self, name: &ProjectName) -> Option<&ProjectRow> {
         self.holdings.ix_by_name.get(name).map(|ix| &self.holdings.rows[ix.0])
     }
 
-    /// Where a project stands in [`World::project_rows`].
+    /// The index of a project in [`World::project_rows`].
     #[must_use]
     pub fn ix_of_project(&self, name: &ProjectName) -> Option<ProjectIx> {
         self.holdings.ix_by_name.get(name).copied()
     }
 
-    /// What nodes that take work have and may give, whoever holds it.
+    /// What nodes that take work have and may give, held or not.
     #[must_use]
     pub fn capacity(&self) -> &Resources {
         &self.holdings.capacity
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// What a node adds to what there is, from now on or no more.
+    /// Adds a node to the capacity.
     pub(crate) fn count_capacity(&mut self, node: &Node) {
         add(&mut self.holdings.capacity, &usable(node));
         for class in classes(node) {
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// What a job holds of what projects are charged for.
+    /// Returns the resources of a job that its project is charged for.
     fn charged_to(&self, row: &JobRow) -> Vec<(HeldAs, Resources)> {
         let mut held = Vec::new();
         for_each_held(row, |part, allocation| held.push((part, self.booked(allocation))));
@@ -224,7 +224,7 @@ impl World {
     }
 }
 
-/// What an amount counts for.
+/// The account that an amount goes to.
 #[derive(Clone, Copy)]
 enum HeldAs {
     Held,
@@ -260,8 +260,8 @@ impl Holding {
     }
 }
 
-/// How much of a device a job asks for that holds something, or will want it again; `None` if it
-/// asks for whole ones.
+/// Returns the part of a device that a job asks for, if it holds something or will want it again;
+/// `None` if it asks for whole devices.
 fn share_held(row: &JobRow) -> Option<MilliGpu> {
     let share = row.spec.gpus_together();
     let is_part = !share.is_zero() && share < MilliGpu::DEVICE;
@@ -305,7 +305,7 @@ fn for_each_held(row: &JobRow, mut count: impl FnMut(HeldAs, &Allocation)) {
 }
 
 impl JobRow {
-    /// Whether it holds something that may be taken back; what is only claimed is not held.
+    /// Whether the job holds something that can be evicted; a claim alone is not held.
     #[must_use]
     pub fn is_evictable(&self) -> bool {
         let held = |state: &AllocationState| {
@@ -318,7 +318,7 @@ impl JobRow {
     }
 }
 
-/// Its priority, and whether it makes another one larger.
+/// The job's priority, and whether it makes another one larger.
 fn rank(row: &JobRow) -> (i32, bool) {
     (row.job.priority, row.spec.joins.is_some())
 }
@@ -335,7 +335,7 @@ fn subtract(sum: &mut Resources, less: &Resources) {
     }
 }
 
-/// What a node has that may be given to work, whoever holds it now.
+/// Returns what a node has that jobs may get, held or not.
 fn usable(node: &Node) -> Resources {
     if !node.takes_work() {
         return Resources::none();

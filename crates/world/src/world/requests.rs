@@ -1,4 +1,4 @@
-//! Requests with an idempotency key, and how they were answered.
+//! Requests with an idempotency key, and the answers to them.
 
 use gpool_model::Timestamp;
 use gpool_model::record::{IdempotencyRecord, Record};
@@ -6,7 +6,7 @@ use gpool_model::record::{IdempotencyRecord, Record};
 use crate::world::World;
 
 impl World {
-    /// Remembers how a request was answered.
+    /// Stores the answer to a request.
     pub fn put_request(&mut self, record: IdempotencyRecord) {
         self.mark(Record::Idempotency(record.clone()).key());
         self.remember_request(record);
@@ -19,7 +19,7 @@ impl World {
         self.requests.insert(record.key(), record);
     }
 
-    /// Forgets requests that were answered before that moment.
+    /// Forgets requests that were answered before a moment.
     pub fn forget_requests(&mut self, before: Timestamp) {
         while let Some(oldest) = self.requests_by_age.first().cloned() {
             if oldest.0 >= before {
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// Forgets the oldest requests of a user beyond that number.
+    /// Forgets a user's oldest requests until `most` are left.
     pub fn forget_requests_of(&mut self, uid: u32, most: usize) {
         while let Some(of_user) = self.requests_of.get(&uid).filter(|it| it.len() > most) {
             let Some(oldest) = of_user.first().cloned() else { break };

@@ -1,5 +1,5 @@
 //! Reservations, and the moments at which time alone changes something: a reservation begins or
-//! ends, a drain comes to its deadline.
+//! ends, or a drain reaches its deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use gpool_model::{
 use crate::ledger::NodeRow;
 use crate::world::World;
 
-/// Moments to come, each once.
+/// Future moments, each once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Alarms {
     /// When a reservation changes next, by its name.
@@ -19,11 +19,11 @@ pub(crate) struct Alarms {
     /// Deadlines of a node's drains that are still to come.
     by_node: BTreeMap<NodeName, BTreeSet<Timestamp>>,
     all: BTreeSet<(Timestamp, Alarm)>,
-    /// The last moment that has come.
+    /// The last moment that has passed.
     pub(crate) now: Timestamp,
 }
 
-/// What a moment belongs to.
+/// The thing that a moment belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Alarm {
     Reservation(ReservationName),
@@ -63,18 +63,19 @@ impl World {
         &self.reservations
     }
 
-    /// The job itself, if something is reserved for it alone ([`gpool_model::Shape::reserved_as`]).
+    /// Returns the job itself if a reservation is for it alone
+    /// ([`gpool_model::Shape::reserved_as`]).
     #[must_use]
     pub fn reserved_as(&self, job: JobId) -> Option<JobId> {
         let own = Whom::Job { id: job };
         self.reservations.values().any(|it| it.whom == own).then_some(job)
     }
 
-    /// Adds a reservation or replaces the one of that name.
+    /// Adds a reservation or replaces the one with its name.
     pub fn put_reservation(&mut self, reservation: Reservation) {
         let name = reservation.name.clone();
         self.mark(Record::Reservation(Box::new(reservation.clone())).key());
-        // Whatever it is at the last moment that has come; later ones follow from that.
+        // The next change after the last moment that has passed; later changes follow from it.
         self.alarms.set_reservation(&name, reservation.next_change(self.alarms.now));
         let whom = reservation.whom.clone();
         let before = self.reservations.insert(name, reservation);
@@ -84,7 +85,7 @@ impl World {
         }
     }
 
-    /// Takes a reservation away; what it kept is for everybody.
+    /// Removes a reservation; its capacity is free for all jobs.
     pub fn remove_reservation(&mut self, name: &ReservationName) -> Option<Reservation> {
         let removed = self.reservations.remove(name)?;
         self.mark(Record::Reservation(Box::new(removed.clone())).key());
@@ -93,7 +94,8 @@ impl World {
         Some(removed)
     }
 
-    /// A user, where users are told apart in a project ([`gpool_model::Shape::uid`]).
+    /// Returns the user if the shape must name the user in this project
+    /// ([`gpool_model::Shape::uid`]).
     pub(crate) fn told_apart(&self, uid: u32, project: &ProjectName) -> Option<u32> {
         let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
         let is_told = self.policy.tells_users_apart()
@@ -103,11 +105,11 @@ impl World {
         is_told.then_some(uid)
     }
 
-    /// What a job's shape is depends on whether something is reserved for it, or for its user.
+    /// Recomputes shapes: a shape depends on the reservations for the job and for its user.
     fn index_again(&mut self, whom: &Whom) {
         let jobs: Vec<JobId> = match whom {
             Whom::Job { id } => {
-                // With an array go its elements.
+                // The elements of an array change with it.
                 let elements = self.elements(id.number).map(|row| row.job.id);
                 elements.filter(|_| id.element.is_none()).chain([*id]).collect()
             }
@@ -122,7 +124,7 @@ impl World {
         self.queue_anew(&pending);
     }
 
-    /// The nodes that are drained, or have devices that are.
+    /// The nodes that are drained or have drained devices.
     pub fn drained(&self) -> impl Iterator<Item = &NodeRow> {
         self.drained.iter().filter_map(|name| self.node(name))
     }
@@ -152,7 +154,7 @@ impl World {
                         let node = row.node.clone();
                         self.watch_drains(&node);
                     }
-                    // A node that is there watches only what is to come.
+                    // A node watches only deadlines in the future.
                     self.alarms.all.remove(&(at, Alarm::Drain(name)));
                 }
             }

@@ -1,7 +1,7 @@
-//! When running jobs may first be made to give way to others that have had less GPU-time, when they
-//! reach a level at which more may ask that, and from when on others may be moved for one that
-//! waits: what only time brings, where the policy's order asks how much jobs have had, or it moves
-//! jobs.
+//! Moments that time alone brings, where the policy's order uses attained GPU-time or the policy
+//! consolidates: when running jobs may first be preempted for jobs with less GPU-time, when they
+//! reach a level at which more jobs may preempt them, and from when on other jobs may move for a
+//! waiting one.
 
 use std::ops::Bound;
 
@@ -22,14 +22,14 @@ impl World {
         }
     }
 
-    /// Finds all of them again, under another policy.
+    /// Recomputes all of them under another policy.
     pub(crate) fn rotate_anew(&mut self) {
         let rows = self.jobs.values().map(|row| &**row);
         let own = |row| moments(&self.policy, row).map(|at| (at, row.job.id));
         self.rotations = rows.flat_map(own).collect();
     }
 
-    /// The next of them that has not come; nobody waits for any while nothing is pending.
+    /// Returns the next future moment; `None` while no job is pending.
     pub(crate) fn next_rotation(&self) -> Option<Timestamp> {
         let id_max = JobId { number: gpool_model::JobNumber(u64::MAX), element: Some(u32::MAX) };
         let after = Bound::Excluded((self.alarms.now, id_max));

@@ -1,5 +1,5 @@
-//! A copy of the world for those that look at it while the world goes on. Rows of jobs are shared
-//! with it until they change.
+//! A copy of the world for readers, while the world itself changes. Both share the rows of jobs
+//! until these change.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,8 +7,8 @@ use crate::outbox::Outbox;
 use crate::world::World;
 
 impl World {
-    /// The world as it is, to be looked at. Only what no reader asks for is left out: requests that
-    /// were answered, messages that are on their way, and what was not committed yet.
+    /// Returns a copy of the world as it is now. It leaves out what no reader uses: answered
+    /// requests, messages on their way, and changes that are not committed yet.
     #[must_use]
     pub fn still(&self) -> Self {
         Self {

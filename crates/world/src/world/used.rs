@@ -1,5 +1,5 @@
-//! What the users of each project used lately, kept as jobs change: a look at it and a change cost
-//! the same however long ago the last one was.
+//! The decayed usage of each project's users, updated as jobs change. The cost of a look or a
+//! change does not depend on the time since the last one.
 
 use gpool_model::job::Job;
 use gpool_model::record::{RecordKey, RecordKind};
@@ -10,7 +10,7 @@ use gpool_model::{
 use crate::row::ProjectIx;
 use crate::world::World;
 
-/// What a job keeps from others now, whether it is coming, running or leaving.
+/// Returns the GPUs that a job keeps from other jobs now, whether it starts, runs or leaves.
 pub(crate) fn in_use(job: &Job) -> MilliGpu {
     let held = job.phase.allocations().iter();
     let held = held.filter(|it| !matches!(it.state, AllocationState::Claimed { .. }));
@@ -19,19 +19,19 @@ pub(crate) fn in_use(job: &Job) -> MilliGpu {
 }
 
 impl World {
-    /// Says what time it is; what is used is counted up to then.
+    /// Sets the clock; usage counts up to this time.
     pub fn tell_time(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
     }
 
-    /// What a user used lately in a project.
+    /// Returns the recent usage of a user in a project.
     #[must_use]
     pub fn used_by(&self, ix: ProjectIx, uid: u32, now: Timestamp) -> GpuTime {
         let used = self.project_rows()[ix.0].used.get(&uid);
         used.map_or(GpuTime::ZERO, |used| used.by(now, self.policy.use_half_life))
     }
 
-    /// What was used lately in a project.
+    /// Returns the recent usage of a project.
     #[must_use]
     pub fn used_in(&self, ix: ProjectIx, now: Timestamp) -> GpuTime {
         let all = self.project_rows()[ix.0].used.values();
@@ -39,7 +39,7 @@ impl World {
         all.fold(GpuTime::ZERO, GpuTime::saturating_add)
     }
 
-    /// What is kept of what was used, by project and user.
+    /// The stored usage, by project and user.
     pub fn all_used(&self) -> impl Iterator<Item = Used> + '_ {
         self.project_rows().iter().flat_map(|row| {
             let counted = row.used.iter().filter(|(_, used)| used.at > Timestamp::ZERO);
@@ -47,7 +47,7 @@ impl World {
         })
     }
 
-    /// Takes over what was used.
+    /// Replaces stored usage.
     pub fn put_used(&mut self, used: &Used) {
         let ix = self.project_ix(&used.project);
         let gpus = self.holdings.row(ix).used.get(&used.uid).map(|it| it.gpus);
@@ -56,7 +56,7 @@ impl World {
         self.mark(RecordKey { kind: RecordKind::Used, key: used.key() });
     }
 
-    /// A job uses so much no more, and so much instead.
+    /// Records that a job now uses `after` GPUs and no longer `before`.
     pub(crate) fn change_use(&mut self, spec: &JobSpec, before: MilliGpu, after: MilliGpu) {
         if before == after {
             return;
@@ -65,7 +65,7 @@ impl World {
         let (ix, uid) = (self.project_ix(&spec.project), spec.owner.uid);
         let used = self.holdings.row(ix).used.entry(uid).or_default();
         let gpus = used.gpus.saturating_add(after).saturating_sub(before);
-        // Nothing is counted while a world is made from records: then there is no time yet.
+        // While a world is built from records its clock is zero, and nothing is counted.
         if now > used.at {
             (used.amount, used.at) = (used.by(now, half_life), now);
         }
@@ -77,7 +77,7 @@ impl World {
         self.mark(RecordKey { kind: RecordKind::Used, key });
     }
 
-    /// Counts all up to now, before it decays otherwise.
+    /// Counts usage up to now, before the rate of decay changes.
     pub(crate) fn settle_use(&mut self) {
         let (now, half_life) = (self.clock, self.policy.use_half_life);
         let mut keys = Vec::new();

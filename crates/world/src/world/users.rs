@@ -1,4 +1,4 @@
-//! What each user has, counted as jobs change.
+//! Counts of each user's jobs and of what they hold, updated as jobs change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,35 +14,35 @@ use crate::ends::{self, ExpectedEnd};
 use crate::row::JobRow;
 use crate::world::World;
 
-/// What one user has that has not ended.
+/// The jobs of one user that have not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserRow {
-    /// What the user is called.
+    /// The user's name.
     pub name: Arc<str>,
     /// All jobs.
     pub n_jobs: u64,
-    /// Jobs that wait, whatever for.
+    /// Jobs that wait, for any reason.
     pub n_waiting: u64,
-    /// Those by their project.
+    /// Jobs that wait, by project.
     pub waiting_in: BTreeMap<ProjectName, u64>,
-    /// Task slots that jobs take; a paused job keeps its own.
+    /// Task slots that jobs hold; a paused job keeps its own.
     pub slots: u64,
-    /// Of these, slots of jobs without GPUs.
+    /// Those of the slots that jobs without GPUs hold.
     pub plain: u64,
-    /// What the others hold.
+    /// What the jobs hold that are not paused.
     pub held: Held,
-    /// That by their project, of those in which they hold anything.
+    /// The same by project, without projects where they hold nothing.
     pub held_in: BTreeMap<ProjectName, Held>,
 }
 
 impl World {
-    /// What a user has; `None` if nothing.
+    /// One user's row; `None` if the user has no jobs.
     #[must_use]
     pub fn user(&self, uid: u32) -> Option<&UserRow> {
         self.users.get(&uid)
     }
 
-    /// All that have anything, by their ids.
+    /// All users with jobs, in the order of their IDs.
     pub fn users(&self) -> impl Iterator<Item = &UserRow> {
         self.users.values()
     }
@@ -53,14 +53,14 @@ impl World {
         self.user(uid).map_or(0, |user| user.n_jobs)
     }
 
-    /// How many dependencies a user's jobs name that have not ended, met or not.
+    /// How many dependencies a user's live jobs name, met or not.
     #[must_use]
     pub fn n_dependencies_of(&self, uid: u32) -> u64 {
         self.dependencies.n_by_user.get(&uid).copied().unwrap_or(0)
     }
 
     pub(crate) fn count_dependencies(&mut self, row: &JobRow) {
-        // Elements of an array have one list together.
+        // The elements of an array share one list.
         let n = row.spec.n_dependencies();
         if n > 0 && row.job.id.element.is_none() {
             *self.dependencies.n_by_user.entry(row.spec.owner.uid).or_default() += n;
@@ -76,11 +76,11 @@ impl World {
                 self.dependencies.n_by_user.remove(&uid);
             }
         }
-        // What it waits for may be other jobs from now on.
+        // The job's dependencies may change.
         self.dependencies.n_met.remove(&row.job.id);
     }
 
-    /// What a user's jobs hold.
+    /// Returns what a user's jobs hold.
     #[must_use]
     pub fn held_by(&self, uid: u32) -> Held {
         self.user(uid).map(|user| user.held).unwrap_or_default()
@@ -92,8 +92,9 @@ impl World {
         self.user(uid).map_or(0, |user| user.slots)
     }
 
-    /// How many task slots one user may have, and how many there are; `None` where no node limits
-    /// that. Each node counts, whether or not it takes work: what it runs counts for its user.
+    /// Returns how many task slots one user may have, and how many exist; `None` where no node
+    /// limits users. Every node counts, also one that takes no work: the jobs that it runs count
+    /// for their users.
     #[must_use]
     pub fn user_slots(&self) -> Option<(u64, u64)> {
         let nodes = || self.nodes.iter().map(|row| &row.node);
@@ -102,13 +103,13 @@ impl World {
         self.limits_slots().then(|| (most(), all()))
     }
 
-    /// Whether a node leaves one user less than all of its task slots.
+    /// Whether a node allows one user fewer than all of its task slots.
     #[must_use]
     pub fn limits_slots(&self) -> bool {
         self.n_limiting_slots > 0
     }
 
-    /// A node is another than before: users may be told apart that were not, or the reverse.
+    /// Updates the limits after a node changed. This may decide whether shapes name their users.
     pub(crate) fn limit_slots_anew(&mut self, before: Option<&Node>, after: &Node) {
         let limits = |node: &Node| usize::from(node.user_tasks() < node.tasks());
         let was_limited = self.limits_slots();
@@ -120,15 +121,15 @@ impl World {
         }
     }
 
-    /// What a user who has jobs may have at most.
+    /// Returns the caps of a user.
     #[must_use]
     pub fn caps_of(&self, uid: u32) -> Caps {
         let caps = &self.policy.user_caps;
         self.user(uid).map_or(caps.all, |user| caps.of(&user.name))
     }
 
-    /// The projects that limit what one user may hold in them, of one and all above it, itself
-    /// first.
+    /// The projects that cap what one user holds in them, among this project and all above it,
+    /// itself first.
     pub fn capping<'a>(&'a self, project: &ProjectName) -> impl Iterator<Item = &'a Project> {
         let first = Some(project).filter(|_| self.n_capping > 0);
         first
@@ -137,7 +138,7 @@ impl World {
             .filter(|it| it.user_caps.limits_held())
     }
 
-    /// What a user's jobs hold in a project and all below it.
+    /// Returns what a user's jobs hold in a project and all projects below it.
     #[must_use]
     pub fn held_in(&self, uid: u32, project: &ProjectName) -> Held {
         let is_below = |name: &ProjectName| {
@@ -151,14 +152,14 @@ impl World {
         })
     }
 
-    /// How long a job has between the first signal and KILL when it is taken back that way: as it
-    /// asks, and no longer than its project, those above it and the policy allow.
+    /// Returns the time between the first signal and KILL when a job is evicted by this exit: the
+    /// job's own grace, but no longer than its project, the projects above and the policy allow.
     #[must_use]
     pub fn grace_for(&self, spec: &JobSpec, exit: Exit) -> Millis {
         spec.grace_for(exit).min(self.save_time_max(&spec.project))
     }
 
-    /// When a job that holds something is expected to have left if it is taken back now.
+    /// Returns when a job that holds something is expected to have left if it is evicted now.
     #[must_use]
     pub fn expected_end_if_taken_back(
         &self,
@@ -169,21 +170,21 @@ impl World {
         ends::of_taken_back(row, self.grace_for(&row.spec, exit), now)
     }
 
-    /// How long the jobs of a project have at most to save and to end when they are taken back.
+    /// Returns how long evicted jobs of a project have at most to save and end.
     #[must_use]
     pub fn save_time_max(&self, project: &ProjectName) -> Millis {
         let said = self.upwards(project).filter_map(|it| it.jobs.save_time_max);
         said.chain([self.policy.save_time_max]).min().unwrap_or(self.policy.save_time_max)
     }
 
-    /// A project and all above it. Ends even where they make no tree.
+    /// A project and all projects above it. Stops even where the records contain a cycle.
     fn upwards(&self, name: &ProjectName) -> impl Iterator<Item = &Project> {
         let above = |it: &&Project| self.projects.get(it.parent.as_ref()?);
         std::iter::successors(self.projects.get(name), above).take(self.projects.len())
     }
 
-    /// What is said of a project is another thing now: whose jobs these are may matter in it that
-    /// did not, or matter no more.
+    /// Updates the caps after a project changed. This may decide whether shapes in it name their
+    /// users.
     pub(crate) fn cap_anew(&mut self, name: &ProjectName, before: Option<&Project>) {
         let said = |it: &Project| (it.user_caps.limits_held(), it.parent.clone());
         let before = before.map(said).unwrap_or_default();
@@ -197,7 +198,7 @@ impl World {
         }
     }
 
-    /// A row stands for so many jobs of that state.
+    /// Counts `n` jobs of this state for a row.
     pub(crate) fn count_for_user(&mut self, row: &JobRow, state: JobState, n: u64) {
         let owner = &row.spec.owner;
         let user = self.users.entry(owner.uid).or_insert_with(|| UserRow {
@@ -254,7 +255,7 @@ impl World {
             user.plain -= plain(row);
         }
         let Some(gpus) = held(row) else { return };
-        // Gone with the last of the user's jobs.
+        // The row leaves with the last of the user's jobs.
         if let Some(user) = self.users.get_mut(&row.spec.owner.uid) {
             let here = user.held_in.get_mut(&row.spec.project).expect("it was counted");
             for held in [&mut user.held, here] {
@@ -268,7 +269,7 @@ impl World {
     }
 }
 
-/// How many task slots the tasks of a job take.
+/// Returns how many task slots the tasks of a job take.
 fn slots(row: &JobRow) -> u64 {
     row.job.phase.allocations().iter().map(|it| it.resources.get(&ResourceKind::Tasks)).sum()
 }
@@ -277,9 +278,9 @@ fn plain(row: &JobRow) -> u64 {
     row.job.phase.allocations().iter().map(Allocation::plain_tasks).sum()
 }
 
-/// What the tasks of a job that hold something asked of devices; of how much of a device the
-/// memory is that a share asks for, depends on the device, and is not asked here. Of instances, as
-/// those that they have.
+/// Returns what the tasks of a job that hold something asked of devices. A share by memory is
+/// counted by its size in the request, without a look at the device. Instances count by what the
+/// job was given.
 fn held(row: &JobRow) -> Option<MilliGpu> {
     let n_tasks = row.job.phase.allocations().len();
     let together = || match row.spec.gpus.is_of_instances() {

@@ -1,5 +1,5 @@
-//! What a job waits for beside room on a node: other jobs, and moments. And the moments at which
-//! something becomes of a job although nothing happens.
+//! What a job waits for besides free capacity: other jobs, and moments. Also the moments at which
+//! time alone changes a job.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use gpool_model::{
 use crate::row::JobRow;
 use crate::world::World;
 
-/// What is counted of dependencies.
+/// Counts about dependencies.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dependencies {
-    /// How many the jobs of each user name, met or not; users of whom none does are absent.
+    /// How many dependencies each user's jobs name, met or not. Users without any are absent.
     pub n_by_user: BTreeMap<u32, u64>,
-    /// How many of the first ones of a waiting job were found to be met: they stay so.
+    /// How many of a waiting job's first dependencies are known to be met: they stay met.
     pub n_met: BTreeMap<JobId, usize>,
 }
 
 impl World {
-    /// Whether a job that waits for others still does. However often it is asked while these end
-    /// one by one, each of them is looked at a few times in all.
+    /// Whether a job still waits for other jobs. Repeated calls while those end one by one look at
+    /// each of them only a few times in all.
     pub fn has_open_dependency(&mut self, id: JobId) -> bool {
         let Some(row) = self.job(id) else { return false };
         let n_met = self.dependencies.n_met.get(&id).copied().unwrap_or(0);
@@ -40,7 +40,7 @@ impl World {
 
     fn reason_to_wait(&self, id: JobId, Dependency { job, kind }: Dependency) -> Option<Reason> {
         let job = match (kind, id.element) {
-            // Each element of an array waits for itself.
+            // Each element of an array waits for its own counterpart.
             (DependencyKind::Each, None) => return None,
             (DependencyKind::Each, element) => JobId { element, ..job },
             _ => job,
@@ -49,9 +49,9 @@ impl World {
         awaited.then_some(Reason::WaitsForJob { job, kind })
     }
 
-    /// What keeps a job from being considered; empty if nothing does. `id` is the job's, or any
-    /// without an element for one that is not there yet; `attempt` is the one that comes. A job may
-    /// wait for very many others, so each reason is found when it is asked for.
+    /// Returns the reasons that keep a job from being considered; empty if there are none. `id` is
+    /// the job's ID, or any ID without an element for a new job; `attempt` is the next one. A job
+    /// may wait for very many others, so each reason is found only on demand.
     pub fn waits_for(
         &self,
         (id, attempt): (JobId, Attempt),
@@ -75,14 +75,15 @@ impl World {
         unmet.into_iter().chain(others).chain(one.flatten()).chain(begin).chain(backoff)
     }
 
-    /// Whether a job is there that others wait for to end, or to start.
+    /// Whether a job exists that has yet to end, or to start, for this dependency.
     #[must_use]
     pub fn is_awaited(&self, dependency: Dependency) -> bool {
         let has_begun = || self.job(dependency.job).is_some_and(|row| has_begun(&row.job));
         self.is_live(dependency.job) && (dependency.kind != DependencyKind::Start || !has_begun())
     }
 
-    /// What keeps a job that is here, or all that is left of an array, from being considered.
+    /// Returns the reasons that keep this job, or all that is left of an array, from being
+    /// considered.
     pub fn waits(&self, spec: &JobSpec, job: &Job, now: Timestamp) -> impl Iterator<Item = Reason> {
         let who = (job.id, job.attempt);
         let only_alike = job.array.as_ref().is_some_and(|array| array.unstarted.is_empty());
@@ -92,13 +93,13 @@ impl World {
         self.waits_for(who, &spec.after, &spec.life, &job.course, now).chain(alike)
     }
 
-    /// Whether anything does.
+    /// Whether any reason keeps this job from being considered.
     #[must_use]
     pub fn is_waiting(&self, spec: &JobSpec, job: &Job, now: Timestamp) -> bool {
         self.waits(spec, job, now).next().is_some()
     }
 
-    /// The jobs for which a moment has come since this was asked last.
+    /// Takes the jobs with a moment that has come since the last call.
     pub fn take_due(&mut self, now: Timestamp) -> Vec<JobId> {
         let mut due = Vec::new();
         while let Some((at, job)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
@@ -108,13 +109,13 @@ impl World {
         due
     }
 
-    /// Jobs of which something becomes at a moment to come, the next first.
+    /// The future moments at which time alone changes a job, the earliest first.
     pub fn due_later(&self) -> impl Iterator<Item = (Timestamp, JobId)> {
         self.timers.iter().copied()
     }
 
     pub(crate) fn set_timers(&mut self, row: &JobRow) {
-        // Also one that is past: whether anybody looked since it came must not matter.
+        // Past moments too: the set must not depend on when it was last read.
         for at in moments(row).into_iter().flatten() {
             self.timers.insert((at, row.job.id));
         }
@@ -127,8 +128,8 @@ impl World {
     }
 }
 
-/// Whether a job that is neither an array nor an element has started, in this run of it or an
-/// earlier one: once it has, it stays so.
+/// Whether a job that is neither an array nor an element has started, in this attempt or an earlier
+/// one. Once true, this stays true.
 #[must_use]
 pub fn has_begun(job: &Job) -> bool {
     let is_alone = job.array.is_none() && job.id.element.is_none();
@@ -140,7 +141,7 @@ pub fn has_begun(job: &Job) -> bool {
             ))
 }
 
-/// The last moment at which a job may start and still end by its deadline.
+/// Returns the last moment at which a job may start and still end by its deadline.
 #[must_use]
 pub fn latest_start(life: &Life, time_limit: Option<Millis>) -> Option<Timestamp> {
     let limit = time_limit.unwrap_or_default();
@@ -148,7 +149,8 @@ pub fn latest_start(life: &Life, time_limit: Option<Millis>) -> Option<Timestamp
     Some(Timestamp::new(deadline.get().saturating_sub(limit.get())))
 }
 
-/// When something becomes of a job by itself: it may be considered, or can't be in time any more.
+/// Returns when time alone changes a job: when it may be considered, and when it is too late for
+/// its deadline.
 fn moments(row: &JobRow) -> [Option<Timestamp>; 2] {
     let late = || {
         let latest = latest_start(&row.spec.life, row.spec.time_limit)?;
