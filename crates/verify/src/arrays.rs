@@ -1,5 +1,5 @@
-//! Arrays, from their records alone: each element is in exactly one place, and a plan takes no
-//! more of them than there are or than the array lets run.
+//! Arrays, from their records alone: each element is in exactly one place, and a plan starts no
+//! more elements than exist or than may run at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use gpool_world::{JobRow, Snapshot, World};
 use crate::job::{is_parked, pending, started};
 use crate::violation::Violation;
 
-/// The row that says what an element, or another job, is: an array's, for those that it may start.
+/// Returns the row that describes a job: for an element that the array may start, the array's.
 pub(crate) fn row_of(world: &World, id: JobId) -> Option<&JobRow> {
     let own = world.job(id);
     own.or_else(|| {
@@ -21,7 +21,7 @@ pub(crate) fn row_of(world: &World, id: JobId) -> Option<&JobRow> {
     })
 }
 
-/// Rows of which a plan leaves jobs waiting, each with how many.
+/// The rows with jobs that a plan leaves waiting, each with their number.
 pub(crate) fn left<'a>(
     snapshot: &Snapshot<'a>,
     started: &BTreeSet<JobId>,
@@ -38,14 +38,14 @@ pub(crate) fn left<'a>(
     pending(snapshot).map(|row| (row, n_left(row))).filter(|(_, n)| *n > 0).collect()
 }
 
-/// How many elements of each array run, and how many do when a plan is carried out.
+/// How many elements of each array run before a plan, and after it.
 pub(crate) struct Running {
     before: BTreeMap<JobNumber, u32>,
     after: BTreeMap<JobNumber, u32>,
 }
 
 impl Running {
-    /// Of those arrays alone of which a plan starts anything.
+    /// Counts only arrays with elements that a plan starts.
     pub fn started(world: &World, plan: &Plan) -> Self {
         let mut after = BTreeMap::<JobNumber, u32>::new();
         for id in started(plan).iter().filter(|id| id.element.is_some()) {
@@ -74,7 +74,7 @@ impl Running {
         Self { before, after }
     }
 
-    /// Whether an array takes no more once the plan is carried out.
+    /// Whether an array may start no more elements after the plan.
     pub fn is_full(&self, world: &World, number: JobNumber) -> bool {
         most_of(world, number).is_some_and(|most| self.n_after(number) >= most)
     }
@@ -83,11 +83,11 @@ impl Running {
         self.after.get(&number).copied().unwrap_or(0)
     }
 
-    /// No array gets more than it lets run.
+    /// No array runs more elements than it may.
     pub fn check(&self, world: &World, found: &mut Vec<Violation>) {
         for (number, running) in &self.after {
             let before = self.before.get(number).copied().unwrap_or(0);
-            // Who lowers the limit ends nothing.
+            // A lower limit ends no elements that already run.
             if let Some(most) = most_of(world, *number)
                 && *running > most
                 && *running > before
@@ -98,7 +98,7 @@ impl Running {
         }
     }
 
-    /// Whether what a plan says of an array that keeps itself from more is so.
+    /// Whether a plan is right that an array has reached its own limit.
     pub fn is_true(&self, world: &World, wait: &Wait) -> bool {
         let (Some(number), Reason::GroupParallelLimit { running, most }) =
             (wait.array, &wait.reason)
@@ -184,7 +184,7 @@ fn rows_of(world: &World, spec: &JobSpec, id: JobId) -> Positions {
     rows.filter_map(|(id, _)| indexes?.position(id.element?)).collect()
 }
 
-/// The attempt that an element without a row would start as.
+/// Returns the attempt that an element without a row would start as.
 pub(crate) fn attempt_of(row: &JobRow, array: &ArrayState, id: JobId) -> Attempt {
     let indexes = row.spec.array.as_ref().map(|spec| &spec.indexes);
     let position = indexes.zip(id.element).and_then(|(indexes, index)| indexes.position(index));
@@ -193,7 +193,7 @@ pub(crate) fn attempt_of(row: &JobRow, array: &ArrayState, id: JobId) -> Attempt
     found.map_or(Attempt::FIRST, |(attempt, _)| *attempt)
 }
 
-/// For how many jobs that could start a row stands.
+/// How many pending jobs a row counts for.
 pub(crate) fn weight(row: &JobRow) -> u64 {
     row.job.array.as_ref().map_or(1, |array| u64::from(array.unstarted.len()))
 }

@@ -1,4 +1,4 @@
-//! Whether a plan leaves nothing waiting that fits, and says of all that waits that it does.
+//! Checks that a plan leaves no job waiting that fits, and that its waits count all waiting jobs.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::planned::comes_after;
 use crate::shape::shape_of;
 use crate::violation::Violation;
 
-/// After the plan, no job that it leaves waiting fits any node, but where it would be in the way
-/// of a planned start that comes first, or of a reservation: every shape against every node. But
-/// those whose users have all that they may have wait for that.
+/// After the plan, no job that it leaves waiting fits any node, except where the job would delay an
+/// earlier planned start or overlap a reservation. Tries every shape on every node; skips the jobs
+/// of users that have reached a cap.
 pub(crate) fn check_nothing_fits(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -27,7 +27,7 @@ pub(crate) fn check_nothing_fits(
     let started = started(plan);
     let running = Running::of(world, plan);
     let is_full = |row: &JobRow| running.is_full(world, row.job.id.number);
-    // The course with the first so many planned starts.
+    // One course for each number of planned starts, from none to all.
     let mut course = Course::of(snapshot, world.job_rows(), None);
     for decision in &plan.decisions {
         let Some((job, placements)) = decision.started() else { continue };
@@ -63,10 +63,10 @@ pub(crate) fn check_nothing_fits(
 }
 
 /// The waits of a plan count every job that it leaves waiting, each shape once, and each array that
-/// keeps itself from more.
+/// has reached its own limit.
 pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violation>) {
     let started = started(plan);
-    // What the state says beside what the plan says.
+    // By shape, the number of waiting jobs in the state and in the plan.
     let mut counts = BTreeMap::<Shape, (u64, u64)>::new();
     for (row, n) in left(snapshot, &started) {
         counts.entry(shape_of(snapshot.world, row)).or_default().0 += n;
@@ -83,7 +83,7 @@ pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<
         *planned = planned.saturating_add(wait.n_jobs);
     }
     for (shape, (waiting, planned)) in counts {
-        // A wait of nobody is as wrong as nobody's wait.
+        // A wait without jobs is as wrong as jobs without a wait.
         if waiting != planned || waiting == 0 {
             found.push(Violation::WrongWait { shape: Box::new(shape), planned, waiting });
         }

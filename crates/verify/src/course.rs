@@ -1,6 +1,6 @@
-//! Who holds what from when until when, as far as it is known: what runs, what a plan starts and
-//! what it keeps, told anew from the records. Every question is asked of each moment at which
-//! anything begins.
+//! The known allocations over time: running jobs, jobs that a plan starts and planned starts,
+//! recomputed from the records. Every question is tested at each moment at which an allocation
+//! begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::tally::{
     unusable, with_plain,
 };
 
-/// A stretch of time; without an end it is for ever.
+/// A stretch of time; without an end it lasts for ever.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stretch {
     pub from: Timestamp,
@@ -32,24 +32,24 @@ impl Stretch {
     }
 }
 
-/// What a job has on one node for a time.
+/// What a job holds on one node for a time.
 #[derive(Debug, Clone)]
 struct Held {
     job: JobId,
     slots: Vec<Slot>,
     resources: Resources,
-    /// Whether it runs, and then whether it wants the node alone.
+    /// `None` unless the job runs; then whether it wants the node alone.
     alone: Option<bool>,
     when: Stretch,
 }
 
-/// Who holds what, by node.
+/// The allocations of each node over time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Course<'a> {
     held: BTreeMap<&'a NodeName, Vec<Held>>,
 }
 
-/// When a job that started then is expected to end.
+/// Returns when a job that started at this time is expected to end.
 pub(crate) fn end_of(
     snapshot: &Snapshot<'_>,
     spec: &JobSpec,
@@ -66,12 +66,12 @@ pub(crate) fn end_of(
     Some(Timestamp::new(if end > now.get() { end } else { now.get().saturating_add(elapsed) }))
 }
 
-/// Whoever should have ended ends soon.
+/// A job that should have ended is expected to end soon.
 fn or_soon(end: Timestamp, now: Timestamp) -> Timestamp {
     if end > now { end } else { Timestamp::new(now.get().saturating_add(10_000)) }
 }
 
-/// When what a job holds is expected to be free.
+/// Returns when a job's allocations are expected to be free.
 fn expected_end(snapshot: &Snapshot<'_>, row: &JobRow) -> Option<Timestamp> {
     match &row.job.phase {
         Phase::Starting { since, .. } => end_of(snapshot, &row.spec, *since),
@@ -99,7 +99,7 @@ fn expected_end(snapshot: &Snapshot<'_>, row: &JobRow) -> Option<Timestamp> {
 }
 
 impl<'a> Course<'a> {
-    /// What these jobs hold, on those nodes or on all.
+    /// Collects the allocations of these jobs, on these nodes or on all.
     pub fn of(
         snapshot: &Snapshot<'a>,
         jobs: impl Iterator<Item = &'a JobRow>,
@@ -127,7 +127,7 @@ impl<'a> Course<'a> {
         course
     }
 
-    /// A job that is to start has others leave.
+    /// Ends the allocations of jobs that leave for a job that starts.
     pub fn take_back_for(&mut self, snapshot: &Snapshot<'_>, plan: &Plan, beneficiary: JobId) {
         for decision in &plan.decisions {
             let Decision::Evict { job, beneficiary: whose, exit, .. } = decision else { continue };
@@ -144,7 +144,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Who stops where he is keeps his memory.
+    /// A paused job keeps its memory.
     fn keep_memory(&mut self, row: &JobRow, from: Timestamp) {
         let when = Stretch { from, until: None };
         for (node, all) in &mut self.held {
@@ -159,7 +159,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Adds what a job is to have.
+    /// Adds a placement of a job.
     pub fn add(&mut self, placement: &'a Placement, row: &JobRow, when: Stretch) {
         let resources = taken_by(row, &placement.slots);
         let (slots, alone) = (placement.slots.clone(), Some(row.spec.is_exclusive()));
@@ -167,12 +167,12 @@ impl<'a> Course<'a> {
         self.held.entry(&placement.node).or_default().push(held);
     }
 
-    /// Moments at which anything becomes free.
+    /// The moments at which anything becomes free.
     pub fn ends(&self) -> BTreeSet<Timestamp> {
         self.held.values().flatten().filter_map(|held| held.when.until).collect()
     }
 
-    /// The moments of a stretch at which most is held: its begin, and whenever anything begins.
+    /// The moments of a stretch with the most held: its begin, and each begin of an allocation.
     fn moments(&self, node: &NodeName, when: Stretch) -> BTreeSet<Timestamp> {
         let begins = self.held.get(node).into_iter().flatten().map(|held| held.when.from);
         begins.filter(|at| when.holds(*at)).chain([when.from]).collect()
@@ -183,7 +183,7 @@ impl<'a> Course<'a> {
         here.filter(move |held| held.when.holds(at))
     }
 
-    /// Whether a device has what a request asks of one, all the time.
+    /// Whether a device has the free capacity that a request asks of one, all the time.
     pub fn has_device(
         &self,
         node: &Node,
@@ -208,7 +208,7 @@ impl<'a> Course<'a> {
         })
     }
 
-    /// The first kind of which a node has less than is wanted, at some moment.
+    /// Returns the first kind that a node lacks at some moment of the stretch.
     pub fn short_of(&self, node: &Node, wanted: &Resources, when: Stretch) -> Option<ResourceKind> {
         let is_short = |kind: &ResourceKind, at: Timestamp| {
             let mut sum = wanted.clone();
@@ -221,8 +221,8 @@ impl<'a> Course<'a> {
             .find(|kind| wanted.get(kind) > 0 && moments.iter().any(|at| is_short(kind, *at)))
     }
 
-    /// Whether a job can't run on a node at some moment beside those that do: it, or one of them,
-    /// wants the node alone.
+    /// Whether a job can't run on a node at some moment beside the others there, because it or one
+    /// of them wants the node alone.
     pub fn is_occupied(
         &self,
         node: &NodeName,
@@ -236,8 +236,8 @@ impl<'a> Course<'a> {
         self.moments(node, when).into_iter().any(|at| self.at(node, at).any(is_other))
     }
 
-    /// The first of nodes that have as many places as work of a shape asks for, for a time, all
-    /// with devices of one model of its request, whatever devices those are.
+    /// Returns the first of the nodes that together fit the work of a shape for a stretch, with
+    /// devices of one model of its request.
     pub fn has_places<'n>(
         &self,
         snapshot: &Snapshot<'n>,
@@ -262,8 +262,8 @@ impl<'a> Course<'a> {
         })
     }
 
-    /// How many times all tasks of a shape that one node gets at once have a place there for a
-    /// time, with devices of one model of their request, as often as they may be there.
+    /// How many times a node fits, for a stretch, the tasks that a shape puts on one node, with
+    /// devices of one model of the request; at most as often as they may be there.
     fn n_places(
         &self,
         snapshot: &Snapshot<'_>,
@@ -300,7 +300,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// How many times all tasks that a node gets at once may be on one.
+/// How many times one node may have the tasks that a fit puts on one node.
 pub(crate) fn most_on(node: &Node, fit: &Fit) -> u64 {
     match (fit.gang.anywhere, fit.at.is_empty()) {
         (false, _) => 1,
@@ -309,7 +309,7 @@ pub(crate) fn most_on(node: &Node, fit: &Fit) -> u64 {
     }
 }
 
-/// So many times as much.
+/// Multiplies the amounts.
 fn repeated(amounts: &Resources, times: u64) -> Resources {
     let mut sum = amounts.clone();
     for (kind, amount) in amounts.iter() {
@@ -318,7 +318,7 @@ fn repeated(amounts: &Resources, times: u64) -> Resources {
     sum
 }
 
-/// Whether a node, or a device of it, is kept from work of a shape at any time of a stretch.
+/// Whether a node, or a device of it, is reserved for other work at any time of a stretch.
 pub(crate) fn reserved(
     snapshot: &Snapshot<'_>,
     node: &Node,
@@ -336,8 +336,9 @@ pub(crate) fn reserved(
             Some(device) => it.what.has_device(&node.name, &device.uuid),
         };
         covers && !it.whom.admits(shape) && {
-            // The first of its windows that is not over when the stretch begins. Whoever is yet to
-            // start never counts on what is kept for others, over or not.
+            // The first of its windows that is not over when the stretch begins. A planned start
+            // never counts on a reservation's capacity, whether or not the reservation will be
+            // over.
             let is_planned = when.from > snapshot.now && !it.is_maintenance();
             let window = it.occurrence(if is_planned { snapshot.now } else { when.from });
             window.is_some_and(|window| when.until.is_none_or(|until| window.from < until))
@@ -360,8 +361,8 @@ pub(crate) fn is_reserved_for(
     })
 }
 
-/// The next moments at which a reservation no longer holds; and where only what is reserved is
-/// given out, those at which one begins.
+/// The next moments at which reservations end and, where only reserved capacity is given out, at
+/// which they begin.
 pub(crate) fn reservation_turns(snapshot: &Snapshot<'_>, at: Timestamp) -> Vec<Timestamp> {
     let begins = snapshot.world.policy().reserved_only;
     let windows = snapshot.world.reservations().values().filter_map(|it| it.occurrence(at));
@@ -374,15 +375,15 @@ pub(crate) fn stretch(shape: &Shape, from: Timestamp) -> Stretch {
     Stretch { from, until: shape.takes.map(|takes| from.after(takes)) }
 }
 
-/// What a job that is started now has it for.
+/// The stretch that a job takes if it starts now.
 pub(crate) fn started(snapshot: &Snapshot<'_>, id: JobId) -> Option<Stretch> {
     let row = row_of(snapshot.world, id)?;
     let begun = Timestamp::new(snapshot.now.get().saturating_sub(ran(row).get()));
     Some(Stretch { from: snapshot.now, until: end_of(snapshot, &row.spec, begun) })
 }
 
-/// Which devices the tasks of a job may have together: those of one alternative of its request; of
-/// a job of several nodes, those of one model.
+/// Returns which devices the tasks of a job may have together: the devices of one alternative of
+/// its request, and of one model for a job of several nodes.
 pub(crate) fn kinds<'w>(world: &'w World, fit: &Fit) -> BTreeSet<(usize, Option<&'w str>)> {
     let gpus = &fit.gpus;
     if fit.gang.nodes < 2 || gpus.is_none() || !fit.at.is_empty() {
@@ -393,7 +394,7 @@ pub(crate) fn kinds<'w>(world: &'w World, fit: &Fit) -> BTreeSet<(usize, Option<
     devices.filter_map(kind).collect()
 }
 
-/// How long a job has to leave that is taken back: no longer than its projects and the policy say.
+/// How long an evicted job has to leave: no longer than its projects and the policy allow.
 fn time_to_leave(world: &World, row: &JobRow, exit: Exit) -> Millis {
     let of = |name: &ProjectName| world.projects().get(name)?.jobs.save_time_max;
     let said = upwards(world, &row.spec.project).into_iter().filter_map(|name| of(&name));

@@ -1,4 +1,4 @@
-//! Whether what a plan starts may start, where it says.
+//! Checks that the jobs in a plan may start, on the nodes and devices that it names.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::tally::{
 use crate::users::{self, Users};
 use crate::violation::Violation;
 
-/// Checks every decision in turn and books it, so that the next one meets what this one took.
+/// Checks every decision in turn and books it, so that the next check sees it.
 pub(crate) fn check(
     snapshot: &Snapshot<'_>,
     plan: &Plan,
@@ -79,7 +79,7 @@ pub(crate) fn check(
     }
 }
 
-/// Checks that a job waits, to start or to go on where it was, and returns the attempt that it
+/// Checks that a job waits to start, or to resume on its devices, and returns the attempt that it
 /// would start as; `None` for an array as a whole.
 fn check_turn(
     row: &JobRow,
@@ -100,7 +100,7 @@ fn check_turn(
     }
     match &row.job.array {
         None => Some(row.job.attempt),
-        // It is its elements that start, not the array.
+        // Only elements start, never the array.
         Some(_) if job.element.is_none() => {
             found.push(Violation::WrongArray { job, what: "it is started as a whole" });
             None
@@ -109,8 +109,8 @@ fn check_turn(
     }
 }
 
-/// Which models of its request the devices of a place are; of a job of several nodes, which models
-/// by name.
+/// Returns which models of the request the devices of a placement match; for a job of several
+/// nodes, also the names of the models.
 fn ranks_of<'t>(
     row: &JobRow,
     placement: &Placement,
@@ -125,7 +125,7 @@ fn ranks_of<'t>(
     devices.filter_map(rank).collect()
 }
 
-/// What a plan takes back.
+/// A job that a plan evicts.
 #[derive(Clone, Copy)]
 struct Eviction {
     position: usize,
@@ -134,8 +134,8 @@ struct Eviction {
     exit: Exit,
 }
 
-/// Only what holds something and may go is taken back, once, and for somebody who starts with what
-/// it frees (SCHEDULING E 7).
+/// A plan evicts only jobs that hold something and may be evicted, each once, and for a job that
+/// starts with the freed capacity (SCHEDULING E 7).
 fn check_eviction(
     snapshot: &Snapshot<'_>,
     plan: &Plan,
@@ -190,7 +190,7 @@ fn check_eviction(
     }
 }
 
-/// No user is given more than he may have.
+/// No user gets more than the caps allow.
 pub(crate) fn check_quotas(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -229,7 +229,7 @@ fn check_placement(
     if node.node.drain.is_some() {
         found.push(Violation::NodeDrained { job, node: placement.node.clone() });
     }
-    // Where it was before it was paused it may stay.
+    // A paused job may stay where it is.
     if !is_parked(row) {
         let node_name = || placement.node.clone();
         if !is_of(node.node, spec.pool.as_ref(), None) {
@@ -249,10 +249,10 @@ fn check_placement(
     add(&mut node.booked, &resources);
     add(&mut node.kept, &resources);
     for kind in BESIDE {
-        // Who claims something waits for all who are leaving it.
+        // A claim waits for all jobs that leave.
         let sum = if is_claim { &node.kept } else { &node.booked };
         let (capacity, booked) = (capacity(node.node, &kind), sum.get(&kind));
-        // Who asks for none of a kind is not kept out by others who overbooked it.
+        // A kind that others overbook does not exclude a job that asks for none of it.
         if booked > capacity && resources.get(&kind) > 0 {
             let node = placement.node.clone();
             found.push(Violation::Overbooked { node, kind, capacity, booked });
@@ -317,7 +317,7 @@ fn check_devices(
     }
 }
 
-/// What a request asks of one device, counted by itself.
+/// Returns what a request asks of one device, computed independently.
 fn part_of(gpus: &GpuRequest, device: &Device) -> SlotPart {
     let whole = u128::from(MilliGpu::DEVICE.get());
     let has = u128::from(device.memory.get());
@@ -340,7 +340,7 @@ fn part_of(gpus: &GpuRequest, device: &Device) -> SlotPart {
     }
 }
 
-/// Who has all of a device has it alone, and shares of one are no more than it has.
+/// A task that has all of a device has it alone, and shares do not exceed the device's memory.
 pub(crate) fn check_shared(
     node: &NodeName,
     device: &DeviceUuid,

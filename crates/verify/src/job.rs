@@ -1,4 +1,4 @@
-//! What a job asks of nodes and has had, and whether it waits, from its records alone.
+//! A job's demand, attained GPU-time and state of waiting, from its records alone.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::tally::with_plain;
 
 /// What a job asks of nodes.
 pub(crate) fn fit_of(row: &JobRow) -> Fit {
-    // Who is paused has its memory, and goes on where it is.
+    // A paused job has its memory, and resumes where it is.
     let is_parked = is_parked(row);
     Fit {
         gpus: row.spec.gpus.clone(),
@@ -30,19 +30,19 @@ pub(crate) fn fit_of(row: &JobRow) -> Fit {
     }
 }
 
-/// Where the tasks of a job are, by rank.
+/// Returns the placements of a job's tasks, by rank.
 pub(crate) fn places_of(row: &JobRow) -> Vec<Placement> {
     let place = |it: &Allocation| Placement { node: it.node.clone(), slots: it.slots.clone() };
     row.job.phase.allocations().iter().map(place).collect()
 }
 
-/// Whether all tasks of a job are stopped where they are.
+/// Whether all tasks of a job are paused.
 pub(crate) fn is_parked(row: &JobRow) -> bool {
     let Phase::Paused { allocations, .. } = &row.job.phase else { return false };
     allocations.iter().all(|it| matches!(it.state, AllocationState::Paused { .. }))
 }
 
-/// Since when a job could start, or go on; `None` if it could not.
+/// Returns since when a job could start or resume; `None` if it could not.
 pub(crate) fn waits_since(row: &JobRow) -> Option<Timestamp> {
     match &row.job.phase {
         Phase::Pending { since } => Some(*since),
@@ -51,7 +51,7 @@ pub(crate) fn waits_since(row: &JobRow) -> Option<Timestamp> {
     }
 }
 
-/// What a job that is started, or goes on, takes that it does not have.
+/// Returns what a job that starts or resumes takes and does not have yet.
 pub(crate) fn taken_by(row: &JobRow, slots: &[Slot]) -> Resources {
     let mut taken = row.spec.resources(slots);
     if is_parked(row) {
@@ -61,12 +61,12 @@ pub(crate) fn taken_by(row: &JobRow, slots: &[Slot]) -> Resources {
     with_plain(taken, slots.is_empty())
 }
 
-/// Whether a job has been waiting for so long at `now`; `None` for jobs that are not pending.
+/// Whether a job is escalated at `now`; `None` for jobs that are not pending.
 pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Option<bool> {
     let policy = policy.of_pool(row.spec.pool.as_ref());
     let since = waits_since(row)?;
     let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
-    // Who ran before waits longer for it where the order asks how much jobs have had.
+    // Where the order uses attained GPU-time, a job that has run waits longer for its escalation.
     let ran = match policy.order.contains(&OrderKey::Attained) {
         true => had(row).div_ceil(row.spec.gpus_together().get().max(1)),
         false => 0,
@@ -75,7 +75,7 @@ pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Opt
     Some(waits_since.after(more).after(policy.escalate_after) <= now)
 }
 
-/// What a job that does not run has had of GPU-time and counts, in thousandths of a device times
+/// Returns the attained GPU-time of a job that does not run, in thousandths of a device times
 /// milliseconds.
 pub(crate) fn had(row: &JobRow) -> u64 {
     let slots = row.job.phase.allocations().iter().flat_map(|it| &it.slots);
@@ -85,7 +85,7 @@ pub(crate) fn had(row: &JobRow) -> u64 {
     all.saturating_sub(row.job.course.forgiven.get())
 }
 
-/// How many of the policy's bounds of GPU-time a job has reached.
+/// Returns how many of the policy's levels of GPU-time a job has passed.
 pub(crate) fn level(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
     let policy = policy.of_pool(row.spec.pool.as_ref());
     let running = match &row.job.phase {
@@ -106,7 +106,7 @@ pub(crate) fn level(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
     policy.attained_levels.iter().take_while(|bound| bound.get() <= counts).count()
 }
 
-/// The pool whose own policy decides about a job; `None` stands after all pools.
+/// The pool with a policy of its own that decides about a job; `None` sorts after all pools.
 pub(crate) fn domain<'a>(policy: &Policy, row: &'a JobRow) -> (bool, Option<&'a PoolName>) {
     let own = row.spec.pool.as_ref().filter(|pool| policy.pools.contains_key(*pool));
     (own.is_none(), own)
@@ -117,13 +117,13 @@ pub(crate) fn started(plan: &Plan) -> BTreeSet<JobId> {
     plan.decisions.iter().filter_map(Decision::started).map(|(job, _)| job).collect()
 }
 
-/// The jobs that could start, by id.
+/// The jobs that could start, in the order of their IDs.
 pub(crate) fn pending<'a>(snapshot: &Snapshot<'a>) -> impl Iterator<Item = &'a JobRow> {
     let rows = snapshot.world.job_rows();
     rows.filter(|row| waits_since(row).is_some())
 }
 
-/// For how long a job had run when it was paused.
+/// Returns how long a job had run when it was paused.
 pub(crate) fn ran(row: &JobRow) -> Millis {
     match &row.job.phase {
         Phase::Paused { started_at, since, .. } if is_parked(row) => {
@@ -140,8 +140,8 @@ pub(crate) fn n_tasks(spec: &JobSpec) -> usize {
     usize::try_from(u64::from(nodes) * u64::from(tasks_per_node)).unwrap_or(usize::MAX)
 }
 
-/// Whether tasks are on as many different nodes as they should be, as many on each, unless they may
-/// be anywhere; those of one node one after the other.
+/// Whether tasks are on the right number of nodes with the same number on each, unless they may run
+/// anywhere. Tasks on one node are listed together.
 pub(crate) fn is_spread<'a>(gang: Gang, nodes: impl Iterator<Item = &'a NodeName>) -> bool {
     let nodes: Vec<&NodeName> = nodes.collect();
     let groups: Vec<&[&NodeName]> = nodes.chunk_by(|one, next| one == next).collect();

@@ -1,5 +1,4 @@
-//! Whether what is free of each node and of its devices, and what there is of GPUs in all, is
-//! counted right.
+//! Checks the counters of free capacity of each node and device, and the total of GPUs.
 
 use gpool_model::{Device, ResourceKind, Resources};
 use gpool_world::{Free, NodeRow, World};
@@ -7,7 +6,7 @@ use gpool_world::{Free, NodeRow, World};
 use crate::tally::{Holding, NodeTally, Presence, capacity, has_all, milli_of, unusable};
 use crate::violation::Violation;
 
-/// The world counts the GPUs that may be given out, each as what it is.
+/// The world's total counts each usable GPU by its size.
 pub(crate) fn check_capacity(world: &World, found: &mut Vec<Violation>) {
     let open = world.nodes().iter().map(|row| &row.node).filter(|node| node.takes_work());
     let usable = open.flat_map(|node| {
@@ -89,7 +88,7 @@ pub(crate) fn check_ledger(row: &NodeRow, counted: &NodeTally<'_>, found: &mut V
     }
 }
 
-/// What is left of an amount that holders have parts of.
+/// Returns what holders leave free of an amount.
 fn free_of(amount: u64, holders: &[Holding], part: &dyn Fn(&Holding) -> u64) -> Free {
     let sum = |holdings: &mut dyn Iterator<Item = &Holding>| holdings.map(part).sum::<u64>();
     let kept = sum(&mut holders.iter().filter(|holding| !holding.is_releasing));

@@ -1,6 +1,6 @@
 //! An independent check of plans and states against the invariants. It shares no code with the
-//! scheduler: what is free is counted anew from what jobs hold, and whether a job fits is asked
-//! of every node in turn. Finds; repairs nothing.
+//! scheduler: it sums up free capacity from the allocations of jobs, and tries a job on every node
+//! in turn. It reports violations and repairs nothing.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
@@ -35,8 +35,8 @@ use projects::Projects;
 use tally::Tally;
 use users::Users;
 
-/// What a plan breaks, seen from the jobs that it starts and the nodes that it touches: cheap
-/// enough for every cycle. A plan that breaks anything must not be applied.
+/// Returns the violations of a plan among the jobs that it starts and the nodes that it touches:
+/// cheap enough for every cycle. A plan with violations must not be applied.
 #[must_use]
 pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Violation> {
     let touched: BTreeSet<&NodeName> = plan
@@ -62,9 +62,9 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
     found
 }
 
-/// Everything that a plan breaks: beside what [`verify`] sees, that nobody was passed over, that
-/// nothing that fits was left waiting, and that the waits are complete and their reasons true.
-/// Its cost grows with all that waits times all nodes.
+/// Returns all violations of a plan. Beyond [`verify`], no job is passed over, no job that fits
+/// waits, and the waits are complete with true reasons. The cost grows with the number of waiting
+/// jobs times the number of nodes.
 #[must_use]
 pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Violation> {
     let mut found = Vec::new();
@@ -95,8 +95,8 @@ pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Ve
     found
 }
 
-/// Everything in which a state contradicts itself: devices given twice, jobs that hold what they
-/// did not ask for, and indexes that differ from what the records say.
+/// Returns every contradiction in a state: devices given twice, allocations that jobs did not ask
+/// for, and indexes that differ from the records.
 #[must_use]
 pub fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     state::check(snapshot)

@@ -1,6 +1,6 @@
-//! Whether a plan keeps the policy's order: among jobs that ask the same of a node, none starts
-//! while one that comes first waits. Between jobs that ask different things nothing of the kind
-//! holds, since a later one may fit where an earlier one does not.
+//! Checks that a plan keeps the queue order: among jobs that ask the same of a node, none starts
+//! while an earlier one waits. Jobs that ask for different things are not compared, since a later
+//! one may fit where an earlier one does not.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,8 @@ use crate::plan_state::State;
 use crate::shape::shape_of;
 use crate::violation::Violation;
 
-/// GPU-time that a job is likely to take, as the order compares it: a power of two for the length
-/// of runs, the time limit in steps where nothing like it has run.
+/// Returns the expected GPU-time of a job as the order compares it: the predicted length is a power
+/// of two; without a prediction the time limit counts, in steps.
 fn gpu_time(snapshot: &Snapshot<'_>, row: &JobRow) -> u64 {
     let shape = shape_of(snapshot.world, row);
     let length = shape.predicted.or(shape.takes);
@@ -26,8 +26,7 @@ fn gpu_time(snapshot: &Snapshot<'_>, row: &JobRow) -> u64 {
     length.saturating_mul(row.spec.gpus_together().get().max(1))
 }
 
-/// Which of two pending jobs the policy puts first: those about whom a pool's own decides, then
-/// all others.
+/// Compares two pending jobs by the policy: jobs that a pool's own policy decides about come first.
 pub(crate) fn compare(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -73,7 +72,7 @@ pub(crate) fn compare(
     by_age.then(one.job.id.cmp(&other.job.id))
 }
 
-/// Among the jobs that a plan starts, equals stand in order.
+/// Jobs that ask for the same start in queue order.
 pub(crate) fn check_decisions(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -96,7 +95,7 @@ pub(crate) fn check_decisions(
     for decision in &plan.decisions {
         let Some((job, placements)) = decision.started() else { continue };
         let Some(row) = row_of(world, job) else { continue };
-        // Where quotas name models or pools, others may be entitled to those that one may not have.
+        // Quotas of models or pools may allow one job GPUs that they deny another.
         let classes = match by_class {
             true => placements.iter().flat_map(|it| classes_of(world, it)).collect(),
             false => BTreeSet::new(),
@@ -110,7 +109,7 @@ pub(crate) fn check_decisions(
     }
 }
 
-/// The pools and models of the devices that a task gets.
+/// Returns the pools and models of the devices of a placement.
 fn classes_of<'a>(
     world: &'a World,
     placement: &'a Placement,
@@ -123,9 +122,9 @@ fn classes_of<'a>(
     })
 }
 
-/// No job that a plan starts comes after one that asks the same and is left waiting; but one whose
-/// user has all that he may have may be passed by others, and where quotas name models or pools one
-/// may have what another may not.
+/// No job starts before one that asks the same and stays pending. Exceptions: while a user has
+/// reached a cap, other jobs may pass theirs, and quotas of models or pools may allow one job what
+/// they deny another.
 pub(crate) fn check_passed_over(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -138,8 +137,8 @@ pub(crate) fn check_passed_over(
     }
     let started = started(plan);
     let world = snapshot.world;
-    // Who asks the same and has access to the same, by how long it takes: who takes longer may
-    // wait where who takes less goes before a planned start.
+    // By everything that decides about access, then by duration: a longer job may wait where a
+    // shorter one fits before a planned start.
     let key = |row: &JobRow| {
         let shape = shape_of(world, row);
         let takes = shape.takes.map_or(u64::MAX, gpool_model::Millis::get);
@@ -149,7 +148,7 @@ pub(crate) fn check_passed_over(
     let running = Running::of(world, plan);
     let is_full = |row: &JobRow| running.is_full(world, row.job.id.number);
     let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
-    // One whose user has all that he may have may be passed by others.
+    // A job may be passed by others while its user has reached a cap.
     let is_kept = |row: &JobRow| is_full(row) || after.keeps(snapshot, policy, row);
     for row in left.filter(|row| !is_kept(row)) {
         let (alike, takes) = key(row);

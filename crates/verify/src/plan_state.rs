@@ -15,13 +15,14 @@ pub(crate) struct State<'a> {
     pub tally: Tally<'a>,
     pub users: Users,
     pub projects: Projects,
-    /// What a plan leaves waiting for its project's quota; whether it is so is asked with the
-    /// reasons.
+    /// The shapes that wait for their project's quota in the plan; the check of reasons decides
+    /// whether that is true.
     pub quota_waits: BTreeSet<&'a Shape>,
 }
 
 impl State<'_> {
-    /// Whether a job is kept by what its user or its project may have, whatever is free.
+    /// Whether a cap of its user or a quota of its project keeps a job waiting, however much is
+    /// free.
     pub fn keeps(&self, snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow) -> bool {
         self.users.is_capped(snapshot.world, policy, row)
             || self.projects.exceeded(snapshot.world, row).is_some()

@@ -1,4 +1,4 @@
-//! Whether planned starts can be kept, are the earliest, and belong to those whose turn it is.
+//! Checks that planned starts can be kept, are the earliest possible, and go to the right jobs.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,13 +19,13 @@ use crate::tally::unusable;
 use crate::users::Users;
 use crate::violation::Violation;
 
-/// Under [`PlannedStarts::All`], so many at most.
+/// The largest number of planned starts under [`PlannedStarts::All`].
 const ALL_MAX: usize = 100;
-/// After so many shapes of which no time is known, nobody is looked ahead for.
+/// After this many shapes without a known start the scheduler plans no more starts.
 const UNKNOWN_MAX: usize = 8;
 
-/// Every planned start can be kept whatever the plan starts: its place is free when it comes, and
-/// stays so. What is seen from the nodes that planned starts are on.
+/// Every planned start can be kept: its placement becomes free in time and stays free, whatever the
+/// plan starts. Looks only at the nodes of planned starts.
 pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violation>) {
     if plan.planned.is_empty() {
         return;
@@ -117,8 +117,8 @@ fn is_free(
         })
 }
 
-/// The planned starts are those that the policy asks for, each at the earliest moment: told anew
-/// by trying every moment on every node.
+/// The planned starts are the ones that the policy asks for, each at the earliest time. Recomputed
+/// by a test of every moment on every node.
 pub(crate) fn check_all(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -126,7 +126,7 @@ pub(crate) fn check_all(
     users: &Users,
     found: &mut Vec<Violation>,
 ) {
-    // Whose turn it is between projects is not told anew, nor what they may have.
+    // This check recomputes neither the order between projects nor their quotas.
     if are_bounded(snapshot.world, policy) {
         return;
     }
@@ -163,7 +163,7 @@ fn expected(
     let running = Running::of(world, plan);
     let mut course = Course::of(snapshot, world.job_rows(), None);
     let mut expected = Vec::new();
-    // Each domain has its own.
+    // Each domain has its own planned starts.
     let (mut tops, mut unknown, mut n_planned) = (BTreeSet::new(), BTreeSet::new(), 0);
     let mut current = None;
     for row in rows {
@@ -198,7 +198,7 @@ fn expected(
             unknown.insert(shape);
             continue;
         };
-        // Where exactly is the plan's to choose, and looked at by itself.
+        // The plan chooses the devices; another check covers them.
         let id = row.job.id;
         let own = plan.planned.iter().find(|it| is_of(row, it.job) && it.at == at);
         for placement in own.iter().flat_map(|it| &it.placements) {
@@ -214,7 +214,7 @@ fn expected(
     expected
 }
 
-/// How many planned starts a policy asks for at most.
+/// The largest number of planned starts under a policy.
 fn most(policy: &Policy) -> usize {
     match policy.planned_starts {
         PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
@@ -222,7 +222,7 @@ fn most(policy: &Policy) -> usize {
     }
 }
 
-/// The jobs of a row that a plan starts: itself, or new elements of an array.
+/// The jobs that a plan starts from a row: the job itself, or new elements of an array.
 fn started_of(
     snapshot: &Snapshot<'_>,
     starts: &BTreeMap<JobId, &[Placement]>,
@@ -239,7 +239,7 @@ fn started_of(
     }
 }
 
-/// Whether a job is that of a row, or an element of its array.
+/// Whether a job is the one of this row, or an element of its array.
 fn is_of(row: &JobRow, job: JobId) -> bool {
     match row.job.array {
         None => job == row.job.id,
@@ -277,7 +277,7 @@ fn earliest(snapshot: &Snapshot<'_>, course: &Course<'_>, shape: &Shape) -> Opti
     })
 }
 
-/// Whether a job comes after another in the order.
+/// Whether a job comes after another in queue order.
 pub(crate) fn comes_after(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -286,7 +286,7 @@ pub(crate) fn comes_after(
 ) -> bool {
     let other = row_of(snapshot.world, other);
     other.is_some_and(|other| {
-        // Between projects, and their users, the order changes with what they hold.
+        // The order between projects, and between their users, changes with what they hold.
         let is_apart = domain(policy, row) != domain(policy, other)
             || row.spec.project != other.spec.project
             || policy.share_between == ShareBetween::Users
@@ -296,8 +296,8 @@ pub(crate) fn comes_after(
     })
 }
 
-/// Whether one job may have whatever another may: who asks for more than is his project's own, and
-/// not his neighbour, comes after him whatever the order says.
+/// Whether one job may have whatever another may. A job that asks for more than its project's own
+/// comes after one that does not, regardless of the order.
 fn asks_no_more(row: &JobRow, other: &JobRow) -> bool {
     let (one, other) = (&row.spec, &other.spec);
     one.life.preemptible == other.life.preemptible

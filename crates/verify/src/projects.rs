@@ -1,5 +1,5 @@
-//! What projects hold, counted anew from all jobs, and whether they may have more: never above a
-//! limit, and what can't be taken back never above what is guaranteed.
+//! What projects hold, summed up from all jobs, and whether they may have more: never above a
+//! limit, and never above the guarantee for non-preemptible work.
 
 mod loans;
 mod taken_back;
@@ -21,18 +21,19 @@ use crate::violation::Violation;
 use loans::{Guarantees, Loans, is_evictable};
 use taken_back::TakenJob;
 
-/// What projects and those above them hold: all of it, and what can't be taken back.
+/// What projects and those above them hold: everything, and the non-preemptible part.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Projects {
-    /// Of what anything is agreed with them, GPUs in any case.
+    /// The kinds that quotas name, and GPUs in any case.
     kinds: BTreeSet<ResourceKind>,
     held: BTreeMap<ProjectName, (Resources, Resources)>,
-    /// Beside its limit, what bounds a project's jobs that can be taken back, and those that can't.
+    /// The bound of a project's preemptible jobs, and that of its non-preemptible ones, besides its
+    /// limit.
     bounds: (Option<Bound>, Option<Bound>),
     guarantees: Guarantees,
 }
 
-/// Whether projects may have so much and no more: they have shares, or limits.
+/// Whether projects are bounded: by fair shares or by limits.
 pub(crate) fn are_bounded(world: &World, policy: &Policy) -> bool {
     let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| it.limit.finite().is_some());
     are_shared(world, policy) || world.projects().values().any(is_limited)
@@ -41,7 +42,8 @@ pub(crate) fn are_bounded(world: &World, policy: &Policy) -> bool {
 /// Whether the cluster is shared between projects.
 pub(crate) fn are_shared(world: &World, policy: &Policy) -> bool {
     let unlimited = |it: &Project| it.quotas == Project::open(it.name.clone()).quotas;
-    // Asked in each cycle, so of the counters: that they are right is asked of the whole state.
+    // Every cycle asks this, so it reads the world's counters; the check of the whole state
+    // compares these with the jobs.
     let rows = world.project_rows().iter().filter(|row| row.n_jobs > 0);
     let mut others = rows.filter(|row| !world.projects().contains_key(&row.name));
     policy.share_between == ShareBetween::Users
@@ -52,7 +54,7 @@ pub(crate) fn are_shared(world: &World, policy: &Policy) -> bool {
 }
 
 impl Projects {
-    /// Counts all jobs; nothing where nothing is shared between projects.
+    /// Counts all jobs, or none where projects do not share the cluster.
     pub fn of(world: &World, policy: &Policy) -> Self {
         let bounds = match (are_shared(world, policy), policy.lend) {
             (false, _) => (None, None),
@@ -73,8 +75,8 @@ impl Projects {
         projects
     }
 
-    /// The same of those whom a plan has anything to do with, and all above them, from the counters
-    /// that the world keeps, which the check of the whole state holds against all jobs.
+    /// Counts the projects that a plan touches, and all above them, from the world's counters; the
+    /// check of the whole state compares these with all jobs.
     pub fn as_indexed(world: &World, policy: &Policy, plan: &Plan) -> Self {
         let bounds = match (are_shared(world, policy), policy.lend) {
             (false, _) => (None, None),
@@ -108,7 +110,7 @@ impl Projects {
         projects
     }
 
-    /// The least that they hold at any moment of a plan: without what is taken back.
+    /// The least that projects hold at any point of a plan: without the evicted jobs.
     pub fn least(&self, snapshot: &Snapshot<'_>, plan: &Plan) -> Self {
         let mut projects = self.clone();
         for decision in &plan.decisions {
@@ -121,8 +123,8 @@ impl Projects {
         projects
     }
 
-    /// The most that they hold at any moment: with what a plan starts, and what it keeps for those
-    /// that are to start.
+    /// The most that projects hold at any point of a plan: with the jobs that it starts or plans to
+    /// start.
     pub fn most(&self, snapshot: &Snapshot<'_>, plan: &Plan) -> Self {
         let mut projects = self.clone();
         let world = snapshot.world;
@@ -146,7 +148,7 @@ impl Projects {
         }
     }
 
-    /// What a job holds is given up; who is paused keeps its memory.
+    /// Removes what an evicted job holds; a paused job keeps its memory.
     fn remove(&mut self, world: &World, row: &JobRow, exit: Exit) {
         let stays = |kind: &ResourceKind| {
             exit == Exit::Pause && matches!(kind, ResourceKind::Memory | ResourceKind::Tasks)
@@ -163,7 +165,7 @@ impl Projects {
         }
     }
 
-    /// What resources count for, by kinds of which anything is agreed.
+    /// Returns how much resources count for, by the kinds that quotas name.
     pub fn counted(&self, resources: &Resources) -> Resources {
         let mut counted = Resources::none();
         for kind in &self.kinds {
@@ -172,22 +174,22 @@ impl Projects {
         counted
     }
 
-    /// Whether parts of the GPUs are counted by themselves.
+    /// Whether parts of the GPUs are counted.
     pub fn count_parts(&self) -> bool {
         self.kinds.iter().any(ResourceKind::is_part_of_gpus)
     }
 
-    /// How much a project holds of one kind.
+    /// How much a project holds of a kind.
     pub fn all(&self, name: &ProjectName, kind: &ResourceKind) -> u64 {
         self.held.get(name).map_or(0, |(held, _)| held.counted_as(kind))
     }
 
-    /// How much a project can keep of what it is guaranteed of one kind; `None` without a bound.
+    /// Returns a project's effective guarantee of a kind; `None` without a bound.
     pub fn kept(&self, world: &World, name: &ProjectName, kind: &ResourceKind) -> Option<u64> {
         self.guarantees.kept(world, name, kind)
     }
 
-    /// How much a project may have of one kind; `None` without a bound.
+    /// How much a project may have of a kind; `None` without a bound.
     pub fn bound(
         &self,
         world: &World,
@@ -201,7 +203,7 @@ impl Projects {
         }
     }
 
-    /// How much of one kind counts against a bound of a project.
+    /// How much of a kind counts against a bound of a project.
     pub fn held(&self, name: &ProjectName, kind: &ResourceKind, bound: Bound) -> u64 {
         self.held.get(name).map_or(0, |(held, for_good)| match bound {
             Bound::Limit | Bound::GuaranteedOnly => held.counted_as(kind),
@@ -209,12 +211,12 @@ impl Projects {
         })
     }
 
-    /// The first bound that a job would exceed, whichever GPUs it has.
+    /// Returns the first bound that a job would exceed with any choice of GPUs.
     pub fn exceeded(&self, world: &World, row: &JobRow) -> Option<(ProjectName, ResourceKind)> {
         self.exceeded_by(world, row, &asked(row))
     }
 
-    /// The first bound that a job would exceed with that.
+    /// Returns the first bound that a job would exceed with these resources.
     fn exceeded_by(
         &self,
         world: &World,
@@ -237,7 +239,7 @@ impl Projects {
     }
 }
 
-/// What the world counts for each project is what its jobs hold.
+/// The world's counts for each project equal what its jobs hold.
 pub(crate) fn check_holdings(world: &World, found: &mut Vec<Violation>) {
     type Counted = (u64, Resources, Resources, BTreeSet<JobId>);
     let mut counted = BTreeMap::<&ProjectName, Counted>::new();
@@ -265,7 +267,7 @@ pub(crate) fn check_holdings(world: &World, found: &mut Vec<Violation>) {
     found.extend(uncounted.map(|project| Violation::WrongHoldings { project }));
 }
 
-/// No project is given more than it may have.
+/// A plan gives no project more than it may have.
 pub(crate) fn check(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -313,7 +315,7 @@ fn kinds(world: &World) -> BTreeSet<ResourceKind> {
     written.chain([&ResourceKind::Gpu]).cloned().collect()
 }
 
-/// What an allocation books, its GPUs by model and by pool too.
+/// Returns what an allocation books, including its GPUs by model and by pool.
 pub(crate) fn booked(world: &World, allocation: &Allocation) -> Resources {
     let mut booked = allocation.resources.clone();
     let charge = |slot: &Slot| slot.part.charge().get();
@@ -321,7 +323,7 @@ pub(crate) fn booked(world: &World, allocation: &Allocation) -> Resources {
     booked
 }
 
-/// Parts of a node's devices by model and by pool.
+/// Returns slots of a node's devices by model and by pool.
 fn parts_of(
     world: &World,
     node: &NodeName,
@@ -340,10 +342,10 @@ fn parts_of(
     parts
 }
 
-/// What a job asks for of what quotas may count, with the GPUs that it gets.
+/// Returns what a job asks for of the kinds that quotas may count, with the GPUs that it gets.
 fn asked_at(world: &World, row: &JobRow, placements: &[Placement]) -> Resources {
     let mut asked = asked(row);
-    // Of a share by memory it is not known before it is booked what part of a device it is.
+    // The size of a share by memory depends on its device, and is not known before it is booked.
     let gpus = &row.spec.gpus;
     let each = gpus.size().get() / u64::from(gpus.n_devices().max(1));
     for it in placements {
@@ -352,7 +354,7 @@ fn asked_at(world: &World, row: &JobRow, placements: &[Placement]) -> Resources 
     asked
 }
 
-/// What a job asks for of what quotas may count.
+/// Returns what a job asks for of the kinds that quotas may count.
 fn asked(row: &JobRow) -> Resources {
     let n_tasks = u32::try_from(n_tasks(&row.spec)).unwrap_or(u32::MAX);
     let times = |amount: u64| amount.saturating_mul(u64::from(n_tasks));
@@ -367,7 +369,7 @@ fn asked(row: &JobRow) -> Resources {
         .with_tasks(n_tasks)
 }
 
-/// A project and all above it.
+/// A project and all projects above it.
 pub(crate) fn upwards(world: &World, name: &ProjectName) -> Vec<ProjectName> {
     let mut path = vec![name.clone()];
     while let Some(parent) = path.last().and_then(|name| world.projects().get(name)?.parent.clone())

@@ -1,5 +1,5 @@
-//! Whether what a plan gives as the reason of a wait is so. A reason holds at the moment when its
-//! job was considered, between the state before the plan and the one after it.
+//! Checks whether the reasons of a plan's waits are true. A reason was true when the scheduler
+//! considered the job, at some point between the state before the plan and the state after it.
 
 mod room;
 
@@ -91,7 +91,7 @@ pub(crate) fn check(
     }
 }
 
-/// What is said of a user who has as much as he may.
+/// The claim of a reason that a user has reached a cap.
 struct UserQuota<'a> {
     project: Option<&'a ProjectName>,
     what: UserCap,
@@ -100,7 +100,7 @@ struct UserQuota<'a> {
 }
 
 impl UserQuota<'_> {
-    /// A job of the user who waits for it, if it is so.
+    /// Returns a job of the user if the claim is true.
     fn owner<'a>(
         &self,
         snapshot: &Snapshot<'a>,
@@ -123,7 +123,7 @@ impl UserQuota<'_> {
     }
 }
 
-/// How many devices such as work of a shape asks for are reserved for it now.
+/// Counts the devices that match a shape's request and are reserved for it now.
 fn n_reserved(snapshot: &Snapshot<'_>, wait: &Wait) -> u64 {
     let nodes = snapshot.world.nodes_by_name();
     let devices = nodes.flat_map(|(_, row)| row.node.devices.iter().map(|it| (&row.node, it)));
@@ -138,8 +138,8 @@ fn has_room(before: &Tally<'_>, node: &NodeName, wait: &Wait) -> bool {
     before.nodes.get(node).is_some_and(|node| node.has_room(&wait.shape.fit))
 }
 
-/// Whether work of a shape would still be there when a job that comes before it is to start, on a
-/// node that has room for both only one after the other.
+/// Whether work of a shape would still run at an earlier job's planned start, on a node that fits
+/// the two only one after the other.
 fn is_in_the_way(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -156,7 +156,7 @@ fn is_in_the_way(
         && planned.placements.iter().any(|it| has_room(before, &it.node, wait))
 }
 
-/// Whether a reservation, or a maintenance window, keeps work of a shape out while it would run.
+/// Whether a reservation, or a maintenance window, excludes work of a shape while it would run.
 fn is_kept(
     snapshot: &Snapshot<'_>,
     wait: &Wait,

@@ -1,4 +1,4 @@
-//! Whether a plan starts somebody on what is reserved for others, now or before he has left.
+//! Checks that a plan starts no job on reserved devices of others, now or while the job still runs.
 
 use gpool_model::{Millis, Placement, Plan, Reservation, Timestamp};
 use gpool_world::{JobRow, Snapshot};
@@ -9,7 +9,7 @@ use crate::job::ran;
 use crate::shape::shape_of;
 use crate::violation::Violation;
 
-/// Nobody is started on what a reservation keeps for others while he would run.
+/// No job starts on capacity that is reserved for others while the job would run.
 pub(crate) fn check(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violation>) {
     let reservations = snapshot.world.reservations();
     let reserved_only = snapshot.world.policy().reserved_only;
@@ -48,14 +48,14 @@ fn is_given(snapshot: &Snapshot<'_>, row: &JobRow, placement: &Placement) -> boo
     })
 }
 
-/// Whether it has the node, or one of the devices.
+/// Whether the reservation has the node, or one of the devices.
 fn is_on(it: &Reservation, placement: &Placement) -> bool {
     let mut slots = placement.slots.iter();
     it.what.has_node(&placement.node)
         || slots.any(|slot| it.what.has_device(&placement.node, &slot.device))
 }
 
-/// Whether it holds now, or begins before a job that starts now is gone for certain.
+/// Whether the reservation holds now, or begins before a job that starts now is certain to be gone.
 fn is_met(it: &Reservation, row: &JobRow, now: Timestamp) -> bool {
     let length = |limit: Millis| limit.saturating_sub(ran(row)).saturating_add(row.spec.grace);
     let gone = row.spec.time_limit.map(|limit| now.after(length(limit)));

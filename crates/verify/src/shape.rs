@@ -1,4 +1,4 @@
-//! What a waiting job has in common with others, from its records alone.
+//! The shape of a waiting job, from its records alone.
 
 use gpool_model::{JobId, Millis, OrderKey, Shape, ShareBetween, Timestamp, Whom};
 use gpool_world::{JobRow, World};
@@ -6,7 +6,7 @@ use gpool_world::{JobRow, World};
 use crate::job::{self, fit_of, ran};
 use crate::users::is_capping;
 
-/// What a job has in common with others, from its records alone.
+/// Returns the shape of a job, from its records alone.
 pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
     let policy = world.policy().of_pool(row.spec.pool.as_ref());
     let asks = policy.order.contains(&OrderKey::Predicted);

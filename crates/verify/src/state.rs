@@ -1,4 +1,4 @@
-//! Whether a state contradicts itself: what jobs hold, the ledgers, the indexes, the records.
+//! Checks whether a state contradicts itself: allocations, ledgers, indexes and records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     found
 }
 
-/// Those and no others leave of whom it is noted.
+/// The index of leaving jobs has exactly the jobs that leave.
 fn check_leaving(world: &World, found: &mut Vec<Violation>) {
     let leaves = |row: &&JobRow| match &row.job.phase {
         Phase::Stopping { .. } => true,
@@ -73,7 +73,7 @@ fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<V
                 found.push(Violation::WaitsForNothing { job: id });
             }
         }
-        // A moment that has come once has come, though a later server's clock may be behind it.
+        // A moment that has passed stays passed, even if the clock of a later server is behind it.
         Phase::Pending { .. } if waits_for_others(snapshot, row) => {
             found.push(Violation::WaitsAndPending { job: id });
         }
@@ -102,8 +102,8 @@ fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<V
     check_task_courses(row, found);
 }
 
-/// Of a gang that runs every task has started, and of one that holds anything some task has not
-/// ended. Of all else nothing is kept.
+/// In a gang that runs, every task has started; in a gang that holds anything, some task has not
+/// ended. Other jobs have no records of tasks.
 fn check_task_courses(row: &JobRow, found: &mut Vec<Violation>) {
     let tasks = &row.job.course.tasks;
     let (all, held) = (n_tasks(&row.spec), row.job.phase.allocations());
@@ -121,7 +121,7 @@ fn check_task_courses(row: &JobRow, found: &mut Vec<Violation>) {
     }
 }
 
-/// Whether a moment to come keeps a job from being considered.
+/// Whether a future moment keeps a job from being considered.
 fn waits_for_a_moment(snapshot: &Snapshot<'_>, row: &JobRow) -> bool {
     let moments = [row.spec.life.begin, row.job.course.backoff_until];
     moments.into_iter().flatten().any(|at| snapshot.now < at)
@@ -149,7 +149,7 @@ fn waits_for_others(snapshot: &Snapshot<'_>, row: &JobRow) -> bool {
         || (!course.one_met && !life.after_one.is_empty())
 }
 
-/// Whether a job that is no array and no part of one has run, now or before.
+/// Whether a job that is neither an array nor an element has run, now or before.
 fn has_run(row: &JobRow) -> bool {
     let job = &row.job;
     if job.array.is_some() || job.id.element.is_some() {
@@ -212,7 +212,7 @@ fn check_allocation(
     check_kinds(&node.node, row, allocation, found);
 }
 
-/// Devices that were taken out of the machine since are passed over.
+/// Skips devices that were removed from the machine.
 fn check_kinds(node: &Node, row: &JobRow, allocation: &Allocation, found: &mut Vec<Violation>) {
     let job = row.job.id;
     let mut ranks = BTreeSet::new();
@@ -263,9 +263,10 @@ fn check_sharing(counted: &NodeTally<'_>, found: &mut Vec<Violation>) {
     let node = &counted.node.name;
     for (uuid, holders) in &counted.holders {
         let device = counted.node.devices.iter().find(|device| device.uuid == *uuid);
-        // One that was taken out of the machine has none, and still it is shared or it is not.
+        // A removed device has no known size; it may still be shared, or not.
         let memory = device.map_or(Bytes::MAX, |device| device.memory);
-        // Who stays, and who comes when all who leave have left, share it; who is there now, too.
+        // Two groups share the device: tasks that stay with tasks that have claims, and all present
+        // tasks.
         let stays = holders.iter().filter(|holding| !holding.is_releasing).copied();
         let is_there = holders.iter().filter(|holding| !holding.is_claim).copied();
         for together in [stays.collect::<Vec<_>>(), is_there.collect()] {
@@ -382,7 +383,7 @@ fn check_dependents(world: &World, found: &mut Vec<Violation>) {
     }
 }
 
-/// Whatever time alone brings to a job that waits is waited for.
+/// The world's timers include every moment at which time alone changes a waiting job.
 fn check_timer(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
     let next = snapshot.world.next_timer();
     for (id, row) in snapshot.world.jobs() {
@@ -406,7 +407,7 @@ fn check_timer(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-/// The records alone make the same state.
+/// The records alone build the same state.
 fn check_load(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
     let world = snapshot.world;
     let mut differs = |how: String| found.push(Violation::LoadsDifferently { how });

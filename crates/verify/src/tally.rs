@@ -1,6 +1,6 @@
-//! What is held on nodes, counted anew from what jobs hold; never from the ledger's counters. For
-//! a few nodes, which jobs to look at is taken from the ledger's index; that the index is right is
-//! held against all jobs by the check of the whole state.
+//! The allocations on nodes, summed up from the jobs and never from the ledger's counters. For a
+//! few nodes, the ledger's index selects the jobs; the check of the whole state compares that index
+//! with all jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use gpool_world::{JobRow, NodeRow, World};
 
 use crate::violation::Unusable;
 
-/// What tasks hold on the nodes that were asked for.
+/// What tasks hold on the selected nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally<'a> {
     pub nodes: BTreeMap<&'a NodeName, NodeTally<'a>>,
@@ -23,22 +23,22 @@ pub(crate) struct Tally<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct NodeTally<'a> {
     pub node: &'a Node,
-    /// Who holds or claims each device; the flag says whether it is leaving.
+    /// The tasks that hold or claim each device.
     pub holders: BTreeMap<DeviceUuid, Vec<Holding>>,
-    /// All that is booked and not free at once.
+    /// Everything that is booked and not free at once.
     pub booked: Resources,
-    /// What of it will not become free by itself: all but what is being released.
+    /// The part of `booked` that is not being released.
     pub kept: Resources,
-    /// Who holds or claims anything here.
+    /// Tasks that hold or claim anything here.
     pub tasks: BTreeSet<TaskId>,
-    /// Those of them that are not paused.
+    /// The tasks that are not paused.
     pub running: BTreeMap<TaskId, Presence>,
 }
 
-/// How a task is on a node.
+/// The way that a task occupies a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Presence {
-    /// Whether no other job may run there.
+    /// Whether no other job may run on the node.
     pub is_alone: bool,
     pub is_releasing: bool,
 }
@@ -58,8 +58,8 @@ impl<'a> Tally<'a> {
         Self::count(world.nodes().iter(), world.job_rows())
     }
 
-    /// Counts some nodes from the jobs that are indexed as holding something there, so that it
-    /// costs nothing per job that waits or runs elsewhere.
+    /// Sums up some nodes from the jobs that the index lists there, at no cost for jobs that wait
+    /// or run elsewhere.
     pub fn of_nodes(world: &'a World, names: &BTreeSet<&'a NodeName>) -> Self {
         let rows: Vec<&NodeRow> = names.iter().filter_map(|name| world.node(name)).collect();
         let tasks = rows.iter().flat_map(|row| &row.here);
@@ -122,7 +122,7 @@ impl NodeTally<'_> {
         }
     }
 
-    /// A task that is there is told to leave, or to stop where it is and keep its memory.
+    /// Releases a task's allocation: the task leaves, or pauses and keeps its memory.
     pub fn release(&mut self, allocation: &Allocation, is_paused: bool) {
         let stays = |kind: &ResourceKind| is_paused && STAYS.contains(kind);
         let resources = booked(allocation);
@@ -138,26 +138,27 @@ impl NodeTally<'_> {
         all.filter(own).for_each(|holding| holding.is_releasing = true);
     }
 
-    /// Whether a job can't run here beside those that do: it, or one of them, wants the node alone.
-    /// A job with a claim waits for the jobs that leave.
+    /// Whether a job can't run here beside the present ones, because it or one of them wants the
+    /// node alone. A job with a claim waits for the jobs that leave.
     pub fn is_occupied(&self, job: Option<JobId>, is_alone: bool, is_claim: bool) -> bool {
         self.running.iter().any(|(task, it)| {
             Some(task.job) != job && (is_alone || it.is_alone) && !(is_claim && it.is_releasing)
         })
     }
 
-    /// How much of one kind is free at once.
+    /// How much of a kind is free at once.
     pub fn free(&self, kind: &ResourceKind) -> u64 {
         capacity(self.node, kind).saturating_sub(self.booked.get(kind))
     }
 
-    /// Whether a device may be given out whole, now.
+    /// Whether the whole device is free now.
     pub fn is_free(&self, device: &Device) -> bool {
         self.holders.get(&device.uuid).is_none_or(Vec::is_empty)
             && unusable(self.node, device).is_none()
     }
 
-    /// How much of a device's memory a share could have, now: nothing beside who has all of it.
+    /// How much of a device's memory is free for a share now; none beside a task that has all of
+    /// it.
     pub fn room(&self, device: &Device) -> Bytes {
         if unusable(self.node, device).is_some() {
             return Bytes::ZERO;
@@ -167,7 +168,7 @@ impl NodeTally<'_> {
         device.memory.saturating_sub(taken.fold(Bytes::ZERO, Bytes::saturating_add))
     }
 
-    /// Whether a device has what a request asks of one, now.
+    /// Whether a device has the free capacity that a request asks of one device, now.
     pub fn has(&self, device: &Device, gpus: &GpuRequest) -> bool {
         match gpus.share() {
             None => self.is_free(device),
@@ -175,7 +176,7 @@ impl NodeTally<'_> {
         }
     }
 
-    /// Most devices that answer to one model of the request and pass `test`.
+    /// Returns the largest number of devices that match one model of the request and pass `test`.
     pub fn most_of_a_kind(&self, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
         let mut by_rank = BTreeMap::<usize, u32>::new();
         for device in self.node.devices.iter().filter(|device| test(device)) {
@@ -186,7 +187,7 @@ impl NodeTally<'_> {
         by_rank.into_values().max().unwrap_or(0)
     }
 
-    /// All devices that answer to the request and are free.
+    /// Counts all free devices that match the request.
     pub fn n_free(&self, gpus: &GpuRequest) -> u32 {
         let devices = self.node.devices.iter();
         let free =
@@ -194,7 +195,7 @@ impl NodeTally<'_> {
         u32::try_from(free.count()).unwrap_or(u32::MAX)
     }
 
-    /// Whether all tasks of that fit that one node gets find room at once.
+    /// Whether a node has the free capacity for all tasks that a fit puts on one node.
     pub fn has_room(&self, fit: &Fit) -> bool {
         let need = devices_on_node(fit);
         let most = self.most_of_a_kind(&fit.gpus, |device| {
@@ -210,15 +211,16 @@ impl NodeTally<'_> {
     }
 }
 
-/// What a paused task keeps of its node.
+/// The kinds that a paused task keeps on its node.
 pub(crate) const STAYS: [ResourceKind; 3] =
     [ResourceKind::Memory, ResourceKind::Tasks, ResourceKind::PlainTasks];
 
-/// What a node has less than others may take.
+/// The kinds of a node besides its devices.
 pub(crate) const BESIDE: [ResourceKind; 4] =
     [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks, ResourceKind::PlainTasks];
 
-/// How much a node has of a kind; without a part of its task slots, all of them.
+/// How much a node has of a kind; a node without its own limit for a kind of task has all its
+/// slots.
 pub(crate) fn capacity(node: &Node, kind: &ResourceKind) -> u64 {
     let tasks = node.capacity.get(&ResourceKind::Tasks);
     match (kind, node.capacity.get(kind)) {
@@ -228,19 +230,19 @@ pub(crate) fn capacity(node: &Node, kind: &ResourceKind) -> u64 {
     }
 }
 
-/// What a task books: without GPUs, also one of the slots for such tasks.
+/// Returns what a task books; a task without GPUs also books one of the slots for such tasks.
 pub(crate) fn booked(allocation: &Allocation) -> Resources {
     with_plain(allocation.resources.clone(), allocation.slots.is_empty())
 }
 
-/// The same of what is still to be booked.
+/// Adds the slots for tasks without GPUs to amounts that are not booked yet.
 pub(crate) fn with_plain(mut resources: Resources, is_plain: bool) -> Resources {
     let tasks = resources.get(&ResourceKind::Tasks);
     resources.set(ResourceKind::PlainTasks, if is_plain { tasks } else { 0 });
     resources
 }
 
-/// Whether a node is in the pool and among the nodes that were asked for, if any were.
+/// Whether a node is in the requested pool and passes the node filter, where these are given.
 pub(crate) fn is_of(node: &Node, pool: Option<&PoolName>, nodes: Option<&NodeFilter>) -> bool {
     let is_chosen = |nodes: &NodeFilter| {
         let is_named = nodes.include.is_empty() || nodes.include.contains(&node.name);
@@ -250,18 +252,18 @@ pub(crate) fn is_of(node: &Node, pool: Option<&PoolName>, nodes: Option<&NodeFil
     pool.is_none_or(|pool| node.pool == *pool) && nodes.is_none_or(is_chosen)
 }
 
-/// Whether work of a fit may be on a node: one that is paused only where it is.
+/// Whether work of a fit may be on a node; a paused job may only be where it is.
 pub(crate) fn is_at(node: &Node, fit: &Fit) -> bool {
     fit.at.is_empty() || fit.at.iter().any(|place| place.node == node.name)
 }
 
-/// Whether work of a fit may have a device: one that is paused only those that it had.
+/// Whether work of a fit may have a device; a paused job may only have its own.
 pub(crate) fn has_at(node: &Node, device: &Device, fit: &Fit) -> bool {
     let mut slots = fit.at.iter().filter(|it| it.node == node.name).flat_map(|it| &it.slots);
     fit.at.is_empty() || slots.any(|slot| slot.device == device.uuid)
 }
 
-/// What keeps a device from new work, whoever holds it.
+/// Returns why new work may not use a device, whether or not a task holds it.
 pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
     match device.health {
         DeviceHealth::Healthy => {}
@@ -285,7 +287,7 @@ pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
     None
 }
 
-/// A device, and the one that it is cut from.
+/// A device, and the device that it is cut from.
 fn with_parent<'n>(node: &'n Node, device: &'n Device) -> impl Iterator<Item = &'n DeviceUuid> {
     let others = node.devices.iter();
     let parent =
@@ -293,18 +295,18 @@ fn with_parent<'n>(node: &'n Node, device: &'n Device) -> impl Iterator<Item = &
     std::iter::once(device).chain(parent).map(|it| &it.uuid)
 }
 
-/// The drain of a device, or of the one that it is cut from.
+/// The drain of a device, or of the device that it is cut from.
 pub(crate) fn drain_of<'n>(node: &'n Node, device: &'n Device) -> Option<&'n Drain> {
     with_parent(node, device).find_map(|uuid| node.device_drains.get(uuid))
 }
 
-/// Whether a part of a device leaves nothing of it to others.
+/// Whether a slot of this part leaves nothing of the device to other tasks.
 pub(crate) fn has_all(part: SlotPart) -> bool {
     !matches!(part, SlotPart::Share { .. })
 }
 
-/// How many thousandths of a GPU a device is: an instance as many as it has of the compute slices
-/// of the one that it is cut from, or of its memory, whichever are more.
+/// Returns the size of a device in thousandths of a GPU. An instance counts its portion of the
+/// GPU's compute slices or of its memory, whichever is more.
 pub(crate) fn milli_of(device: &Device) -> u64 {
     let Some(instance) = &device.instance else { return 1000 };
     let slices = 1000 * u128::from(instance.compute_slices) / 7;
@@ -313,7 +315,7 @@ pub(crate) fn milli_of(device: &Device) -> u64 {
     u64::try_from(slices.max(memory)).unwrap_or(u64::MAX).clamp(1, 1000)
 }
 
-/// Adds up; what can't be written down is more than any capacity anyway.
+/// Adds amounts; a sum that would overflow is larger than any capacity.
 pub(crate) fn add(sum: &mut Resources, more: &Resources) {
     for (kind, amount) in more.iter() {
         let total = sum.get(kind).saturating_add(amount);
@@ -321,7 +323,7 @@ pub(crate) fn add(sum: &mut Resources, more: &Resources) {
     }
 }
 
-/// What one node is asked for beside devices, by all tasks that it gets.
+/// Returns what all tasks of a fit on one node ask for besides devices.
 pub(crate) fn on_node(fit: &Fit) -> Resources {
     let n_tasks = u64::from(fit.gang.tasks_per_node);
     let times = |amount: u64| amount.saturating_mul(n_tasks);
@@ -332,7 +334,7 @@ pub(crate) fn on_node(fit: &Fit) -> Resources {
     with_plain(asked, fit.gpus.is_none())
 }
 
-/// How many devices one node is asked for, by all tasks that it gets.
+/// Returns how many devices all tasks of a fit on one node ask for.
 pub(crate) fn devices_on_node(fit: &Fit) -> u64 {
     u64::from(fit.gpus.n_devices()) * u64::from(fit.gang.tasks_per_node)
 }

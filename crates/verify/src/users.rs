@@ -1,4 +1,4 @@
-//! What each user's jobs hold, counted anew from all jobs, and whether a user may have more.
+//! What each user's jobs hold, summed up from all jobs, and whether a user may have more.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,19 @@ use crate::violation::Violation;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Users {
     held: BTreeMap<u32, (u64, u64)>,
-    /// The same in each project, with all below it.
+    /// The same in each project, with all projects below it.
     held_in: BTreeMap<(u32, ProjectName), (u64, u64)>,
     /// Task slots, paused jobs included.
     slots: BTreeMap<u32, u64>,
 }
 
 impl Users {
-    /// Counts all jobs; nothing where neither the policy nor a project limits anybody.
+    /// Counts all jobs, or none where neither the policy nor a project limits users.
     pub fn of(world: &World, policy: &Policy) -> Self {
         Self::count(world, policy, world.job_rows())
     }
 
-    /// The same of those jobs alone that are indexed as holding something.
+    /// Counts only the jobs that the index lists as holding something.
     pub fn as_indexed(world: &World, policy: &Policy) -> Self {
         Self::count(world, policy, world.holding())
     }
@@ -49,7 +49,7 @@ impl Users {
         users
     }
 
-    /// The same with what a plan starts, and what it keeps for those that are to start.
+    /// Adds the jobs that a plan starts or plans to start.
     pub fn after(&self, snapshot: &Snapshot<'_>, plan: &Plan) -> Self {
         let mut users = self.clone();
         let planned = plan.planned.iter().map(|planned| planned.job);
@@ -60,13 +60,13 @@ impl Users {
         users
     }
 
-    /// One more job of its user, with as much of GPUs as it asks for.
+    /// Adds one more job of its user, with the GPUs that it asks for.
     pub fn add(&mut self, world: &World, row: &JobRow) {
         self.add_so_much(world, row, row.spec.gpus_together().get());
         *self.slots.entry(row.spec.owner.uid).or_default() += new_slots(row);
     }
 
-    /// How many task slots a user has.
+    /// How many task slots a user's jobs take.
     pub fn slots(&self, uid: u32) -> u64 {
         self.slots.get(&uid).copied().unwrap_or(0)
     }
@@ -83,7 +83,7 @@ impl Users {
         }
     }
 
-    /// How much of one kind a user holds: in a project and all below it, or in all.
+    /// How much of a kind a user holds, in a project and all below it, or in total.
     pub fn held(&self, uid: u32, project: Option<&ProjectName>, what: UserCap) -> u64 {
         let held = match project {
             None => self.held.get(&uid),
@@ -96,7 +96,7 @@ impl Users {
         }
     }
 
-    /// Whether a job of that user would be more than he may have.
+    /// Whether a job of this user would exceed a cap.
     pub fn is_capped(&self, world: &World, policy: &Policy, row: &JobRow) -> bool {
         if is_open(world, policy) {
             return false;
@@ -118,7 +118,7 @@ impl Users {
     }
 }
 
-/// How much of one kind a user may have: in a project and all below it, or in all.
+/// How much of a kind a user may have, in a project and all below it, or in total.
 pub(crate) fn most(
     world: &World,
     policy: &Policy,
@@ -137,14 +137,14 @@ pub(crate) fn most(
     }
 }
 
-/// Whether a project, or one above it, says how much one user may hold.
+/// Whether a project, or one above it, caps what one user may hold.
 pub(crate) fn is_capping(world: &World, project: &ProjectName) -> bool {
     let caps = |name: &ProjectName| world.projects().get(name).map(|it| it.user_caps);
     let mut above = upwards(world, project).into_iter();
     above.any(|name| caps(&name).is_some_and(|it| (it.running_jobs, it.gpus) != (None, None)))
 }
 
-/// Whether nobody is limited in what he holds.
+/// Whether no user is limited.
 pub(crate) fn is_open(world: &World, policy: &Policy) -> bool {
     let limits = |caps: &Caps| (caps.running_jobs, caps.gpus) != (None, None);
     !world.limits_slots()
@@ -157,12 +157,12 @@ fn slots(row: &JobRow) -> u64 {
     row.job.phase.allocations().iter().map(|it| it.resources.get(&ResourceKind::Tasks)).sum()
 }
 
-/// How many task slots a job takes when it starts; one that goes on has its own.
+/// How many task slots a job takes when it starts; a job that resumes has its slots already.
 pub(crate) fn new_slots(row: &JobRow) -> u64 {
     if is_parked(row) { 0 } else { u64::from(row.spec.gang.n_tasks()) }
 }
 
-/// How many task slots one user may have, and how many there are, if that is limited.
+/// How many task slots one user may have, and how many exist, if that is limited.
 pub(crate) fn slots_most(world: &World) -> Option<(u64, u64)> {
     let sum = |kind: &ResourceKind| -> u64 {
         world.nodes().iter().map(|row| capacity(&row.node, kind)).fold(0, u64::saturating_add)
@@ -171,7 +171,8 @@ pub(crate) fn slots_most(world: &World) -> Option<(u64, u64)> {
     (most < all).then_some((most, all))
 }
 
-/// What a job that holds something counts as: as it asks, or as the instances that it has.
+/// Returns the GPUs that a job with allocations counts for: its request, or the instances that it
+/// has.
 fn gpus_held(row: &JobRow) -> u64 {
     if !row.spec.gpus.is_of_instances() {
         return row.spec.gpus_together().get();
@@ -184,8 +185,8 @@ fn holds(row: &JobRow) -> bool {
     !row.job.phase.allocations().is_empty() && !is_parked(row)
 }
 
-/// What one user has, as it is counted: jobs, those that wait, those that hold something, GPUs; and
-/// the last two by project.
+/// The counts of one user: all jobs, jobs that wait, jobs that hold something, GPUs. The last two
+/// are also counted by project.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counted {
     all: (u64, u64, u64, u64),
@@ -193,7 +194,7 @@ struct Counted {
     in_projects: BTreeMap<ProjectName, (u64, u64)>,
 }
 
-/// What each user has is counted right.
+/// The counts of each user are right.
 pub(crate) fn check_index(world: &World, found: &mut Vec<Violation>) {
     if world.limits_slots() != slots_most(world).is_some() {
         let about = format!("slots of users: {}", world.limits_slots());

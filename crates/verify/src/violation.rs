@@ -1,4 +1,4 @@
-//! What can be wrong with a plan or a state, as data.
+//! The errors that a plan or a state can contain, as data.
 
 use gpool_model::job::JobState;
 use gpool_model::{
@@ -10,16 +10,16 @@ use thiserror::Error;
 /// Why a device may not be given to new work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Unusable {
-    /// It is faulty, lost or does not answer.
+    /// It is faulty or lost, or does not answer.
     #[error("not healthy")]
     Unhealthy,
     /// A process that gpool did not start uses it.
     #[error("in unmanaged use")]
     Unmanaged,
-    /// An admin keeps it from new work.
+    /// An admin has excluded it from new work.
     #[error("not allowed")]
     NotAllowed,
-    /// An admin empties it or its node.
+    /// An admin drains it or its node.
     #[error("being drained")]
     Drained,
     /// It is divided into MIG instances.
@@ -27,163 +27,164 @@ pub enum Unusable {
     Divided,
 }
 
-/// One invariant that is broken.
+/// One broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Violation {
     /// The plan was made from another state.
     #[error("the plan was made from revision {plan}, the state is at {world}")]
     WrongBasis {
-        /// Of the plan.
+        /// The revision that the plan names.
         plan: Revision,
-        /// Of the state.
+        /// The revision of the state.
         world: Revision,
     },
-    /// A job is started that is not there.
+    /// A plan starts a job that does not exist.
     #[error("job {job} is started and does not exist")]
     NoSuchJob {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// A job is started that may not start.
+    /// A plan starts a job that is not pending.
     #[error("job {job} is started while {state}")]
     NotPending {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// What it is instead.
+        /// The job's state.
         state: JobState,
     },
-    /// A job that wants a node alone runs there beside another.
+    /// A job that wants a node alone runs there beside another job.
     #[error("job {job} is on {node} beside another, and one of them wants the node alone")]
     NotAlone {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// Where.
+        /// The node.
         node: NodeName,
     },
     /// A task is placed on a node that its job may not use.
     #[error("job {job} is started on {node}, which it may not use")]
     WrongNode {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// Where.
+        /// The node.
         node: NodeName,
     },
     /// A task is placed on a node that is not in the pool that its job asked for.
     #[error("job {job} is started on {node}, which is not in its pool")]
     WrongPool {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// Where.
+        /// The node.
         node: NodeName,
     },
-    /// A job is started although its user has as much as he may have.
+    /// A plan starts a job although its user has reached a cap.
     #[error("job {job} is started, and user {uid} has all that he may have")]
     OverQuota {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// Whose.
+        /// The user.
         uid: u32,
     },
-    /// A job is started although its project, or one above it, has as much as it may have.
+    /// A plan starts a job although its project, or one above it, has reached its quota.
     #[error("job {job} is started, and project {project} may not have as much {kind}")]
     OverProjectQuota {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// Which project.
+        /// The project.
         project: ProjectName,
-        /// Of what.
+        /// The kind of resource.
         kind: ResourceKind,
     },
-    /// Work is taken back for another project that its own is guaranteed.
+    /// A plan reclaims capacity that the victim's project is guaranteed.
     #[error("job {job} is taken back, and its project is guaranteed what it holds")]
     OwnTakenBack {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// Work is taken back that may not be, or for nobody.
+    /// A plan evicts a job that must not be evicted, or that frees nothing for a start.
     #[error("job {job} is taken back: {what}")]
     WrongEviction {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
     },
-    /// Whether a job leaves what it holds is noted wrongly.
+    /// The index of leaving jobs is wrong about a job.
     #[error("job {job} leaves what it holds, and that is not noted, or the other way round")]
     WrongLeaving {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// What is counted for a project is not what its jobs hold.
+    /// The counts of a project differ from what its jobs hold.
     #[error("project {project} is counted as holding other than its jobs do")]
     WrongHoldings {
-        /// Which.
+        /// The project.
         project: ProjectName,
     },
-    /// A job could start although something keeps it from being considered.
+    /// A job is pending although something keeps it from being considered.
     #[error("job {job} is pending and should wait")]
     WaitsAndPending {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// A job is started twice in one plan.
+    /// A plan starts a job twice.
     #[error("job {job} is started twice")]
     StartedTwice {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// A paused job goes on elsewhere than where it is.
+    /// A plan resumes a paused job on other devices than its own.
     #[error("job {job} is paused, and goes on elsewhere")]
     GoesOnElsewhere {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// A job is started as another run than its next.
+    /// A plan starts a job as another attempt than its next one.
     #[error("job {job} is started as attempt {plan}, its next is {next}")]
     WrongAttempt {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// In the plan.
+        /// The attempt in the plan.
         plan: Attempt,
-        /// Of the job.
+        /// The job's next attempt.
         next: Attempt,
     },
-    /// The tasks of a job are not on as many different nodes as it asked for, as many on each.
+    /// The tasks of a job are not spread over nodes as it asked: on that many nodes, that many
+    /// each.
     #[error("the tasks of job {job} are not spread over nodes as it asked")]
     WrongSpread {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// What is kept of the tasks of a job does not fit its phase.
+    /// The recorded states of a job's tasks do not fit its phase.
     #[error("job {job} has other courses of its tasks than its phase says")]
     WrongTaskCourses {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// A job has more or fewer places than tasks.
+    /// A job has more or fewer placements than tasks.
     #[error("job {job} has {places} places for {tasks} tasks")]
     WrongNumberOfTasks {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// How many places, or allocations.
+        /// How many placements, or allocations.
         places: usize,
         /// How many tasks it has.
         tasks: usize,
     },
-    /// A decision comes after itself or one that stands behind it.
+    /// A decision names itself or a later decision as one that it comes after.
     #[error("decision {decision} comes after decision {after}, which is not before it")]
     AfterLater {
-        /// Which decision, by position.
+        /// The position of the decision.
         decision: usize,
-        /// What it should come after.
+        /// The position of the decision that it comes after.
         after: u32,
     },
-    /// A plan starts more elements of an array than it lets run at once.
+    /// A plan starts more elements of an array than may run at once.
     #[error("{running} elements of job {job} run at once, {most} may")]
     TooManyAtOnce {
-        /// Which array.
+        /// The job.
         job: JobId,
-        /// How many run once the plan is carried out.
+        /// How many run after the plan.
         running: u32,
         /// How many may.
         most: u32,
@@ -191,89 +192,89 @@ pub enum Violation {
     /// An array contradicts itself or its elements.
     #[error("the array of job {job}: {what}")]
     WrongArray {
-        /// Which job.
+        /// The array.
         job: JobId,
-        /// What is wrong.
+        /// The contradiction.
         what: &'static str,
     },
-    /// A task goes to a node that is not there.
+    /// A plan places a task on a node that does not exist.
     #[error("job {job} goes to node {node}, which does not exist")]
     NoSuchNode {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which node.
+        /// The node.
         node: NodeName,
     },
-    /// A task goes to a node whose agent is away.
+    /// A plan places a task on a node without a connected agent.
     #[error("job {job} goes to node {node}, which is not connected")]
     NotConnected {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which node.
+        /// The node.
         node: NodeName,
     },
-    /// A task goes to a node that is being drained.
+    /// A plan places a task on a node that is being drained.
     #[error("job {job} goes to node {node}, which is being drained")]
     NodeDrained {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which node.
+        /// The node.
         node: NodeName,
     },
-    /// A task gets a device that its node does not have.
+    /// A plan gives a task a device that its node does not have.
     #[error("job {job} gets device {device}, which node {node} does not have")]
     NoSuchDevice {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which node.
+        /// The node.
         node: NodeName,
-        /// Which device.
+        /// The device.
         device: DeviceUuid,
     },
-    /// A slot names another index than its device has.
+    /// A slot names another index than that of its device.
     #[error("job {job} gets device {device} as number {given}, it is number {index}")]
     WrongIndex {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which device.
+        /// The device.
         device: DeviceUuid,
-        /// In the slot.
+        /// The index in the slot.
         given: u32,
-        /// Of the device.
+        /// The index of the device.
         index: u32,
     },
-    /// Slots do not stand in the order of device indexes, or one stands twice.
+    /// The slots of a task are not in the order of device indexes, or name a device twice.
     #[error("the devices of job {job} on node {node} are not in order, each once")]
     SlotsOutOfOrder {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which node.
+        /// The node.
         node: NodeName,
     },
     /// A task gets another part of a device than it asked for.
     #[error("job {job} gets another part of device {device} than it asked for")]
     WrongPart {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which device.
+        /// The device.
         device: DeviceUuid,
     },
     /// The shares of a device add up to more than its memory.
     #[error("shares of {booked} on device {device} of node {node}, which has {memory}")]
     SharesTooLarge {
-        /// Which node.
+        /// The node.
         node: NodeName,
-        /// Which device.
+        /// The device.
         device: DeviceUuid,
-        /// What it has.
+        /// The memory of the device.
         memory: Bytes,
-        /// What is booked.
+        /// The sum of the shares.
         booked: Bytes,
     },
     /// A task has more or fewer devices than it asked for.
     #[error("job {job} asked for {asked} devices and has {given}")]
     WrongNumberOfDevices {
-        /// Which job.
+        /// The job.
         job: JobId,
         /// How many it asked for.
         asked: u32,
@@ -283,205 +284,206 @@ pub enum Violation {
     /// A task has a device of another kind than it asked for.
     #[error("job {job} has device {device}, whose model or memory it did not ask for")]
     WrongKind {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which device.
+        /// The device.
         device: DeviceUuid,
     },
-    /// A task has devices that answer to different models of its request.
+    /// A task has devices that match different models of its request.
     #[error("job {job} has devices of several of the models that it asked for")]
     MixedKinds {
-        /// Which job.
+        /// The job.
         job: JobId,
     },
-    /// A task gets a device that new work may not use.
+    /// A plan gives a task a device that new work may not use.
     #[error("job {job} gets device {device}, which is {why}")]
     DeviceUnusable {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which device.
+        /// The device.
         device: DeviceUuid,
-        /// What keeps it from new work.
+        /// Why not.
         why: Unusable,
     },
-    /// A device is given to two tasks.
+    /// Two tasks have the same device.
     #[error("device {device} of node {node} is given to {second} and belongs to {first}")]
     DeviceGivenTwice {
-        /// Which node.
+        /// The node.
         node: NodeName,
-        /// Which device.
+        /// The device.
         device: DeviceUuid,
-        /// Who has it.
+        /// The task that has it.
         first: TaskId,
-        /// Who gets it, or has it too.
+        /// The task that gets it, or has it too.
         second: TaskId,
     },
-    /// More is booked on a node than it has.
+    /// The bookings of a node exceed its capacity.
     #[error("node {node} has {capacity} of {kind} and {booked} is booked")]
     Overbooked {
-        /// Which node.
+        /// The node.
         node: NodeName,
-        /// Of what.
+        /// The kind of resource.
         kind: ResourceKind,
-        /// How much there is.
+        /// The capacity.
         capacity: u64,
-        /// How much is booked.
+        /// The amount booked.
         booked: u64,
     },
-    /// A job starts before one that comes first and asks for the same.
+    /// A job starts before a job that comes first and asks for the same.
     #[error("job {started} is started before job {passed}, which comes first and asks the same")]
     OutOfOrder {
-        /// Who starts.
+        /// The job that starts.
         started: JobId,
-        /// Who comes before it.
+        /// The job that comes before it.
         passed: JobId,
     },
-    /// A start is planned for a job that does not wait, or twice, or out of turn.
+    /// A start is planned for a job that is not pending, or twice, or out of order.
     #[error("a start is planned for job {job}, which has none to come")]
     PlannedForNobody {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// What is kept for a job is not free when it is to start, or does not stay so.
+    /// The placement of a planned start is not free at that time, or does not stay free.
     #[error("job {job} is planned to start at {at:?} on node {node}, where it has no room then")]
     PlannedNotFree {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// When.
+        /// The time.
         at: Timestamp,
-        /// Which node.
+        /// The node.
         node: NodeName,
     },
     /// The planned start of a job is missing, or not the earliest.
     #[error("job {job} could start at {earliest:?} and is not planned then")]
     PlannedOtherwise {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// When.
+        /// The earliest possible start.
         earliest: Timestamp,
     },
-    /// A job is started on what is reserved for others before it would end.
+    /// A job starts on capacity that is reserved for others before the job would end.
     #[error("job {job} is started on node {node} where reservation {reservation} keeps others out")]
     Reserved {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// Which node.
+        /// The node.
         node: NodeName,
-        /// By which reservation.
+        /// The reservation.
         reservation: gpool_model::ReservationName,
     },
-    /// A job is started on what nobody reserved for it, where nothing else is given out.
+    /// A job starts on capacity that is not reserved for it, where the policy allows only reserved
+    /// capacity.
     #[error("job {job} is started on node {node}, of which not all it gets is reserved for it")]
     NotReserved {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// Which node.
+        /// The node.
         node: NodeName,
     },
-    /// A job waits although a node has room for it.
+    /// A job waits although it fits a node.
     #[error("job {job} waits although it fits node {node}")]
     FitsAndWaits {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which node.
+        /// The node.
         node: NodeName,
     },
-    /// The waits of a plan do not count the jobs of a shape that it leaves waiting.
+    /// A plan's waits count another number of jobs of a shape than it leaves waiting.
     #[error("{planned} jobs of a shape are said to wait, {waiting} do: {shape:?}")]
     WrongWait {
-        /// Which shape.
+        /// The shape.
         shape: Box<Shape>,
-        /// As the plan says, all its waits of that shape together.
+        /// The number in the plan, over all waits of the shape.
         planned: u64,
-        /// As the state says.
+        /// The number in the state.
         waiting: u64,
     },
-    /// A shape has more than one wait in a plan.
+    /// A plan has several waits for one shape.
     #[error("a shape has two waits: {shape:?}")]
     WaitTwice {
-        /// Which shape.
+        /// The shape.
         shape: Box<Shape>,
     },
-    /// The reason of a wait is not so.
+    /// The reason of a wait is not true.
     #[error("this is not what keeps {shape:?}: {reason:?}")]
     ReasonUntrue {
-        /// Which shape.
+        /// The shape.
         shape: Box<Shape>,
-        /// What the plan says.
+        /// The reason in the plan.
         reason: Reason,
     },
     /// The two records of a job, or its key, name different jobs.
     #[error("the records of job {job} name another job")]
     MixedRecords {
-        /// Under which key.
+        /// The job in the key.
         job: JobId,
     },
     /// A job that has ended is still in memory.
     #[error("job {job} has ended and is still in memory")]
     EndedInMemory {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// A job has a number that was not given out yet.
+    /// A job's number is above the last one that was assigned.
     #[error("job {job} has a number above the last one that was given out")]
     NumberNotGiven {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// A job's attempt or, while it holds something, its generation is not counted from 1.
+    /// A job's attempt, or the generation of a job that holds something, is 0.
     #[error("job {job} has attempt or generation 0")]
     NotCounted {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// An allocation names another task than the one it stands for.
+    /// An allocation names another task than its own.
     #[error("job {job} has an allocation of task {task}")]
     WrongTask {
-        /// Whose allocation.
+        /// The job with the allocation.
         job: JobId,
-        /// Whom it names.
+        /// The task that it names.
         task: TaskId,
     },
-    /// An allocation books something else than the job asked for.
+    /// An allocation books other resources than the job asked for.
     #[error("job {job} books something else than it asked for")]
     WrongResources {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// An allocation is held otherwise than the job's state says.
+    /// The state of an allocation does not fit the job's state.
     #[error("an allocation of job {job} is held otherwise than its state {state} says")]
     WrongAllocationState {
-        /// Which.
+        /// The job.
         job: JobId,
         /// The job's state.
         state: JobState,
     },
-    /// A job waits for others, of which none is there.
+    /// A job waits for other jobs, but none of them exists any more.
     #[error("job {job} waits for nothing that could still end")]
     WaitsForNothing {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// The counters of a node differ from what jobs hold there.
+    /// The counters of a node differ from the allocations of jobs there.
     #[error("the ledger of node {node} is wrong about {what}")]
     WrongLedger {
-        /// Which node.
+        /// The node.
         node: NodeName,
-        /// About what: a kind of resource, or a device.
+        /// The wrong entry: a kind of resource, or a device.
         what: String,
     },
-    /// An index differs from what the jobs say.
+    /// An index differs from the jobs.
     #[error("the index of {index} is wrong about {about}")]
     WrongIndexEntry {
-        /// Which index.
+        /// The index.
         index: &'static str,
-        /// About what.
+        /// The wrong entry.
         about: String,
     },
-    /// Loading the state's records gives another state.
+    /// The state's records load as another state.
     #[error("a state loaded from the records differs: {how}")]
     LoadsDifferently {
-        /// In what.
+        /// The difference.
         how: String,
     },
 }

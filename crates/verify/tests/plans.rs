@@ -1,4 +1,4 @@
-//! A good plan is spoiled in every way there is, and each is found.
+//! Corrupts a good plan in every possible way; each corruption is found.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use gpool_sched::Workspace;
 use gpool_verify::{Unusable, Violation, verify, verify_fully};
 use gpool_world::{Snapshot, World};
 
-/// Everything that a plan may get wrong has an example here: of 6 pending jobs, 1 and 2 start on
-/// the devices 0, 1 and 2 of lab1, 3 and 4 wait.
+/// Has an example of everything that a plan may get wrong: of 6 pending jobs, 1 and 2 start on the
+/// devices 0, 1 and 2 of lab1; 3 and 4 wait.
 const SITUATION: &str = "
     node lab1  4 x h100 + 1 x a100 + 1 x h100  cpus 8  mem 32G  tasks 5
     node lab2  1 x h100  unreachable
@@ -49,7 +49,7 @@ fn task(job: u64) -> TaskId {
     TaskId { job: id(job), attempt: Attempt::FIRST, rank: 0 }
 }
 
-/// A plan of a situation, after a change.
+/// A situation with its plan, to be changed.
 struct Spoiled {
     world: World,
     now: gpool_model::Timestamp,
@@ -100,7 +100,7 @@ fn slots(plan: &mut Plan, position: usize) -> &mut Vec<Slot> {
     &mut start(plan, position).placements[0].slots
 }
 
-/// Both modes find it.
+/// Both modes find the violation.
 fn found(spoil: impl FnOnce(&mut Plan), expected: &Violation) {
     let mut spoiled = Spoiled::of(SITUATION);
     spoil(&mut spoiled.plan);
@@ -110,7 +110,7 @@ fn found(spoil: impl FnOnce(&mut Plan), expected: &Violation) {
     assert!(!expected.to_string().is_empty());
 }
 
-/// Only the full mode can find it.
+/// Only the full mode can find the violation.
 fn found_fully(spoil: impl FnOnce(&mut Plan), expected: &Violation) {
     let mut spoiled = Spoiled::of(SITUATION);
     spoil(&mut spoiled.plan);
@@ -290,7 +290,7 @@ fn devices_that_new_work_may_not_use() {
 
 #[test]
 fn devices_that_belong_to_others() {
-    // To a running job, to one that is leaving, and to another job of the same plan.
+    // A device of a running job, of a leaving one, and of another job of the same plan.
     found(
         |plan| *slots(plan, 0) = vec![slot("lab1", 3)],
         &Violation::DeviceGivenTwice {
@@ -353,10 +353,10 @@ fn more_than_the_node_has_beside_devices() {
 
 #[test]
 fn jobs_that_are_passed_over() {
-    // Job 3 asks the same as job 2 and came later.
+    // Job 3 asks for the same as job 2 and came later.
     let passed = Violation::OutOfOrder { started: id(3), passed: id(2) };
     found_fully(|plan| *start(plan, 1).job = id(3), &passed);
-    // Within a plan the cheap mode sees it too.
+    // Within a plan the cheap mode finds it too.
     let mut spoiled = Spoiled::of(
         "
         node lab1  2 x h100

@@ -1,4 +1,4 @@
-//! A plan that starts somebody on what is reserved for others is refused.
+//! Plans that start a job on capacity reserved for others are refused.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected ends there")]
 
@@ -9,13 +9,13 @@ use gpool_sched::{Workspace, plan};
 use gpool_verify::{Violation, verify, verify_fully};
 use gpool_world::{Snapshot, World};
 
-/// What is found of a plan that starts the job `x` on the first device of lab1.
+/// Returns the violations of a plan that starts the job `x` on the first device of lab1.
 fn found(text: &str) -> Vec<Violation> {
     let situation = Situation::parse(text).unwrap();
     let world: World = situation.world();
     let x = situation.jobs.iter().find(|(spec, _)| &*spec.name == "x").unwrap().0.id;
     let snapshot = Snapshot { world: &world, now: situation.now };
-    // The scheduler itself starts nobody there.
+    // The scheduler itself does not start the job there.
     let made = plan(&snapshot, world.policy(), &mut Workspace::default());
     assert_eq!(verify_fully(&snapshot, world.policy(), &made), []);
     let device = DeviceUuid::new("GPU-lab1-0");
@@ -49,7 +49,7 @@ fn an_outsider_on_reserved_devices_is_refused() {
         "lab1 for uid 1001 begun 1h",
         "lab1[0] for project nlp begun 1h",
         "lab1[0] for nobody begun 1h",
-        // Before it begins: without a limit nobody is sure to have left.
+        // Before the window begins: a job without a limit is not certain to have left.
         "lab1[0] for uid 1001 in 2h long 4h",
         "lab1[0] for uid 1001 in 2h long 4h every 24h",
     ] {
@@ -63,7 +63,7 @@ fn an_outsider_on_reserved_devices_is_refused() {
 }
 
 #[test]
-fn whom_it_is_for_and_who_has_left_in_time_may_start() {
+fn a_reservation_admits_its_own_jobs_and_jobs_that_end_before_it() {
     for (job, reserve) in [
         ("pending uid 1001", "lab1[0] for uid 1001 begun 1h"),
         ("pending project nlp", "lab1[0] for project nlp begun 1h"),

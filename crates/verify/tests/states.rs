@@ -1,5 +1,5 @@
-//! States that contradict themselves, made through the doors of the world, which trust whoever
-//! uses them; each contradiction is found.
+//! States that contradict themselves, made through the functions of the world, which trust their
+//! callers; each contradiction is found.
 
 use gpool_model::job::{JobEnd, JobState, Usage};
 use gpool_model::record::ClusterRecord;
@@ -32,7 +32,7 @@ fn violations(world: &World) -> Vec<Violation> {
     check(&Snapshot { world, now: Situation::NOW })
 }
 
-/// Changes one job and says what is wrong then.
+/// Changes one job and returns the violations.
 fn changed(number: u64, change: impl FnOnce(&mut Job)) -> Vec<Violation> {
     let mut world = world();
     let mut job = world.job(id(number)).expect("it is there").job.clone();
@@ -41,7 +41,7 @@ fn changed(number: u64, change: impl FnOnce(&mut Job)) -> Vec<Violation> {
     violations(&world)
 }
 
-/// Changes the allocation of one job and says what is wrong then.
+/// Changes the allocation of one job and returns the violations.
 fn changed_allocation(number: u64, change: impl FnOnce(&mut Allocation)) -> Vec<Violation> {
     changed(number, |job| match &mut job.phase {
         Phase::Running { allocations, .. } | Phase::Stopping { allocations, .. } => {
@@ -88,7 +88,7 @@ fn a_claim_may_stand_on_what_is_being_left() {
     job.phase = Phase::Starting { allocations: vec![claim], since: Situation::NOW };
     world.put_job(job.clone());
     assert_eq!(violations(&world), vec![]);
-    // Once it is placed it may not.
+    // Once the job is placed it may not.
     if let Phase::Starting { allocations, .. } = &mut job.phase {
         allocations[0].state = AllocationState::Placed;
     }
@@ -209,7 +209,7 @@ fn jobs_that_wait_for_nothing() {
     assert_eq!(changed(3, end), vec![Violation::WaitsForNothing { job: id(4) }]);
 }
 
-/// A world with the records of job 3 alone, after a change.
+/// Returns a world with the records of job 3 alone, after a change.
 fn with_job(change: impl FnOnce(&mut Job)) -> World {
     let full = world();
     let row = full.job(id(3)).expect("it is there").clone();

@@ -1,5 +1,5 @@
-//! What of a project's work may be taken back for others: what it has on loan, and has had for
-//! longer than it is safe. Counted anew from the jobs and from what is written of projects.
+//! Decides which work of a project may be reclaimed: work over quota that has run for its minimum
+//! run time. Recomputed from the jobs and the records of projects.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use gpool_world::{JobRow, Snapshot, World};
 use crate::projects::{Projects, booked, upwards};
 use crate::tally::add;
 
-/// Who is safe in each project that something is taken back from.
+/// The jobs within the guarantee of each project that loses work.
 pub(crate) struct Loans<'a> {
     snapshot: &'a Snapshot<'a>,
     safe: BTreeMap<ProjectName, BTreeSet<JobId>>,
@@ -25,9 +25,9 @@ impl<'a> Loans<'a> {
         Self { snapshot, safe: BTreeMap::new() }
     }
 
-    /// Whether a job is on loan: it is none of those that fit into what can be kept of its
-    /// project's guarantee, and the project, with all above it that have nothing to do with whom it
-    /// goes for, holds more than that.
+    /// Whether a job is over quota. It is not among the jobs that fit into its project's effective
+    /// guarantee. Also, the project and all projects above it hold more than theirs, except
+    /// projects that are also above the beneficiary.
     pub fn has(&mut self, projects: &Projects, row: &JobRow, taker: &ProjectName) -> bool {
         let world = self.snapshot.world;
         let name = &row.spec.project;
@@ -47,7 +47,7 @@ impl<'a> Loans<'a> {
         held.iter().any(|(kind, _)| is_over(kind)) && !self.safe[name].contains(&row.job.id)
     }
 
-    /// Whether a job was started too lately to go for others; `of` says which time counts.
+    /// Whether a job is still within the minimum run time that `of` selects.
     pub fn is_too_new(&self, row: &JobRow, of: fn(&MinRuntime) -> Option<Millis>) -> bool {
         let Snapshot { world, now } = *self.snapshot;
         let since = match &row.job.phase {
@@ -60,8 +60,8 @@ impl<'a> Loans<'a> {
         said.is_some_and(|length| since.after(length) > now)
     }
 
-    /// The jobs of a project that are its own, of those that may be taken back: after what can't
-    /// be, the higher priorities and then the oldest, as many as fit.
+    /// The preemptible jobs of a project that its guarantee covers: as many as fit beside its
+    /// non-preemptible jobs, by priority and then by age.
     fn safe_of(&self, projects: &Projects, name: &ProjectName) -> BTreeSet<JobId> {
         let world = self.snapshot.world;
         let Some(project) = world.project_row(name) else { return BTreeSet::new() };
@@ -84,7 +84,7 @@ impl<'a> Loans<'a> {
     }
 }
 
-/// What a job holds of what is agreed with projects.
+/// What a job holds of the kinds that quotas count.
 fn held_by(world: &World, projects: &Projects, row: &JobRow) -> Resources {
     let mut held = Resources::none();
     for allocation in row.job.phase.allocations() {
@@ -93,7 +93,7 @@ fn held_by(world: &World, projects: &Projects, row: &JobRow) -> Resources {
     projects.counted(&held)
 }
 
-/// Whether a job holds something that may be taken back.
+/// Whether a job holds something that can be evicted.
 pub(crate) fn is_evictable(row: &JobRow) -> bool {
     let is_held = |state: &AllocationState| {
         matches!(state, AllocationState::Placed | AllocationState::Running)
@@ -104,24 +104,24 @@ pub(crate) fn is_evictable(row: &JobRow) -> bool {
         && held.iter().all(|it| is_held(&it.state))
 }
 
-/// What can be kept of guarantees, each level of the tree counted when it is first asked for.
+/// Effective guarantees; each level of the tree is computed on first use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guarantees {
     levels: RefCell<BTreeMap<(Option<ProjectName>, ResourceKind), Level>>,
-    /// Of parts of the GPUs, what is left for whom of whom nothing is said.
+    /// The remainder of each part of the GPUs, for projects that set no quota for it.
     left: RefCell<BTreeMap<ResourceKind, BTreeMap<ProjectName, u64>>>,
 }
 
-/// What those below one project are guaranteed of a kind.
+/// The guarantees of one kind among the children of one project.
 #[derive(Debug, Clone, Copy)]
 struct Level {
-    /// What they can keep of it together.
+    /// The capacity that they share.
     cap: u128,
-    /// Whether what is above has no bound.
+    /// Whether the parent has no bound.
     is_open: bool,
-    /// With a bound.
+    /// The sum of the finite guarantees.
     sum: u128,
-    /// How much each keeps who has none.
+    /// What each child without a finite guarantee gets.
     rest: u128,
 }
 
@@ -133,8 +133,8 @@ impl Level {
 }
 
 impl Guarantees {
-    /// How much a project can keep of what it is guaranteed of a kind; `None` without a bound.
-    /// Where siblings are guaranteed more than there is for them, each keeps its part of that.
+    /// Returns a project's effective guarantee of a kind; `None` without a bound. Where siblings
+    /// are guaranteed more than they share, each gets a proportional part.
     pub fn kept(&self, world: &World, name: &ProjectName, kind: &ResourceKind) -> Option<u64> {
         let project = world.projects().get(name)?;
         let level = self.level(world, project.parent.as_ref(), kind);
@@ -165,7 +165,8 @@ impl Guarantees {
         level
     }
 
-    /// What a project is guaranteed, up to its limit; of what nobody is promised any, all there is.
+    /// Returns a project's guarantee, up to its limit; no bound where no project is guaranteed the
+    /// kind.
     fn bounded(&self, world: &World, project: &Project, kind: &ResourceKind) -> Amount {
         match world.promises(kind) {
             true => self.written(world, project, kind).min(project.quota(kind).limit),
@@ -173,7 +174,8 @@ impl Guarantees {
         }
     }
 
-    /// A department of which nothing is written is guaranteed what its children are.
+    /// Returns the configured guarantee; a department without one is guaranteed the sum of its
+    /// children.
     fn written(&self, world: &World, project: &Project, kind: &ResourceKind) -> Amount {
         if let Some(guaranteed) = project.quota(kind).guaranteed {
             return guaranteed;

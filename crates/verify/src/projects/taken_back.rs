@@ -1,5 +1,5 @@
-//! Whether a job may be taken back for another: because it is on loan, comes after the other in
-//! its project, or can be moved.
+//! Decides whether a job may be evicted for another: because it is over quota, comes after the
+//! other one in its project, or can be moved.
 
 use gpool_model::{Exit, JobId, OrderKey, Phase, Policy, TakenBack, Timestamp};
 use gpool_world::{JobRow, Snapshot, World};
@@ -10,7 +10,7 @@ use crate::arrays::row_of;
 use crate::job;
 use crate::violation::Violation;
 
-/// A job that a plan takes back.
+/// A job that a plan evicts.
 pub(super) struct TakenJob<'a> {
     pub row: &'a JobRow,
     pub why: TakenBack,
@@ -18,7 +18,7 @@ pub(super) struct TakenJob<'a> {
     pub beneficiary: JobId,
 }
 
-/// Checks that a job may be taken back for its beneficiary, for the reason that the plan gives.
+/// Checks that a job may be evicted for its beneficiary, for the reason in the plan.
 pub(super) fn check(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -62,8 +62,8 @@ pub(super) fn check(
     found.push(Violation::WrongEviction { job, what });
 }
 
-/// Whether a job gives way to another for its priority, and not before that for the GPU-time that
-/// it has had.
+/// Whether a job may be preempted for another because of its priority; attained GPU-time must not
+/// come first in the order, unless both are at one level.
 fn gives_way(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: JobId) -> bool {
     row_of(snapshot.world, other).is_some_and(|other| {
         let is_of_one = are_of_one(policy, row, other);
@@ -79,14 +79,14 @@ fn gives_way(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: JobI
     })
 }
 
-/// Whether one of two jobs may go before the other one that runs: they are of one project, and the
-/// same policy decides about them.
+/// Whether the order may put one of two jobs before the other, which runs: they are in one project,
+/// and the same policy decides about them.
 fn are_of_one(policy: &Policy, row: &JobRow, other: &JobRow) -> bool {
     (row.spec.project == other.spec.project || !policy.shares())
         && job::domain(policy, row) == job::domain(policy, other)
 }
 
-/// How much GPU-time counts for a job that waits: none once it is escalated.
+/// The level of a pending job: the first one once it is escalated.
 fn level_asked(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
     match job::is_escalated(row, policy, now) {
         Some(true) => 0,
@@ -94,7 +94,7 @@ fn level_asked(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
     }
 }
 
-/// Whether a job has run for long enough and gives way to another that has had less GPU-time.
+/// Whether a job has run for long enough to be preempted for another with less attained GPU-time.
 fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: JobId) -> bool {
     let Snapshot { world, now } = *snapshot;
     let started_at = match &row.job.phase {
@@ -111,8 +111,8 @@ fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: J
     })
 }
 
-/// Whether a job may be moved for another: where its policy moves any, it has run for a while and
-/// saves its work, and the other has waited for a while.
+/// Whether a job may be moved for another: its policy consolidates, the job has run for long enough
+/// and saves its work, and the other one has waited for long enough.
 fn is_moved(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
@@ -129,7 +129,7 @@ fn is_moved(
         })
 }
 
-/// Whether a job makes another one larger, and gives way for that to one of its project.
+/// Whether a job makes another one larger and may therefore be preempted for a job of its project.
 fn is_extra(world: &World, policy: &Policy, row: &JobRow, other: JobId) -> bool {
     row_of(world, other).is_some_and(|other| {
         let order = &policy.of_pool(row.spec.pool.as_ref()).order;

@@ -1,4 +1,4 @@
-//! Whether what a reason says of nodes and devices is so: what is not free, or not there at all.
+//! Checks what reasons say about nodes and devices: what is not free, or does not exist at all.
 
 use gpool_model::plan::Fit;
 use gpool_model::{Bytes, Device, Drain, GpuAmount, Node, NodeName, Reason, ResourceKind};
@@ -9,7 +9,7 @@ use crate::tally::{
     NodeTally, Tally, capacity, devices_on_node, drain_of, has_at, is_at, is_of, on_node,
 };
 
-/// The states between which a job was considered.
+/// The two states between which the scheduler considered a job.
 pub(super) struct Moment<'a> {
     pub world: &'a World,
     pub fit: &'a Fit,
@@ -18,7 +18,7 @@ pub(super) struct Moment<'a> {
 }
 
 impl Moment<'_> {
-    /// Whether what is not free, or is not there at all, is as the reason says.
+    /// Whether the reason is right about what is not free or does not exist.
     pub fn is_true(&self, reason: &Reason) -> bool {
         match reason {
             Reason::GpusNotFree { need, free, of_instances } => {
@@ -75,32 +75,32 @@ impl Moment<'_> {
                 let is_so = |drain: &Drain| drain.by == *by && drain.reason == *reason;
                 self.is_drained(node, *index, is_so)
             }
-            // Reasons of single jobs, and those beside the decisive one, are no shape's reasons.
+            // Reasons of single jobs and secondary reasons do not belong to a shape.
             _ => false,
         }
     }
 
-    /// How many devices work asks of one node.
+    /// How many devices the work asks of one node.
     fn asked(&self) -> u32 {
         u32::try_from(devices_on_node(self.fit)).unwrap_or(u32::MAX)
     }
 
-    /// Whether work asks for instances of devices.
+    /// Whether the work asks for instances.
     fn asks_instances(&self) -> bool {
         matches!(self.fit.gpus.amount, GpuAmount::Instances { .. })
     }
 
-    /// Whether work may use a node that answers.
+    /// Whether a node is connected and the work may use it.
     fn may_use(&self, node: &NodeTally<'_>) -> bool {
         node.node.connected && self.is_here(node)
     }
 
-    /// The nodes that work may use, before the plan.
+    /// The nodes that the work may use, before the plan.
     fn usable(&self) -> impl Iterator<Item = &NodeTally<'_>> {
         self.before.nodes.values().filter(|node| self.may_use(node))
     }
 
-    /// Whether fewer devices are free on all nodes than one of them is asked for.
+    /// Whether all nodes together have fewer free devices than the work asks of one node.
     fn lacks_gpus(&self, need: u32, free: u32, of_instances: bool) -> bool {
         let total = |tally: &Tally<'_>| -> u32 {
             let nodes = tally.nodes.values().filter(|node| self.may_use(node));
@@ -112,7 +112,7 @@ impl Moment<'_> {
             && between(free, total(self.after), total(self.before))
     }
 
-    /// Whether a node has fewer free devices of one kind than it is asked for.
+    /// Whether a node has fewer free devices of one model than the work asks for.
     fn lacks_gpus_together(
         &self,
         need: u32,
@@ -143,7 +143,7 @@ impl Moment<'_> {
             && between(free, with_room(self.after), with_room(self.before))
     }
 
-    /// Whether paused work waits for devices with these indexes of its node.
+    /// Whether a paused job waits for the devices with these indexes of its node.
     fn is_paused_on(&self, node: &NodeName, indexes: &[u32], free: u32) -> bool {
         let own = |node: &NodeTally<'_>| -> Vec<u32> {
             let devices = node.node.devices.iter();
@@ -164,7 +164,7 @@ impl Moment<'_> {
             })
     }
 
-    /// Whether too few devices of a node have room for a share, and what the largest room is.
+    /// Whether too few devices of a node fit a share, and `largest` is the largest free amount.
     fn lacks_share(&self, need: u32, free: u32, node: &NodeName, largest: Bytes) -> bool {
         let gpus = &self.fit.gpus;
         let with_room =
@@ -184,10 +184,10 @@ impl Moment<'_> {
             && self.at(node, |before, after| between(free, with_room(after), with_room(before)))
     }
 
-    /// Whether a node has less CPU time, memory or task slots than it is asked for.
+    /// Whether a node has less CPU, memory or task slots free than the work asks of it.
     fn lacks_rest(&self, kind: &ResourceKind, need: u64, free: u64, node: &NodeName) -> bool {
         let row = self.before.nodes.get(node).map(|tally| tally.node);
-        // A paused job goes on with all that it has there.
+        // A paused job resumes with all its tasks on the node.
         let times = row.filter(|_| !self.fit.at.is_empty()).map(|it| most_on(it, self.fit));
         let needed = match kind {
             ResourceKind::Cpu | ResourceKind::Memory | ResourceKind::Tasks => {
@@ -212,14 +212,14 @@ impl Moment<'_> {
             && self.at(node, |before, after| between(free, after.free(kind), before.free(kind)))
     }
 
-    /// How many slots of a node tasks without GPUs may have, and how many there are.
+    /// How many slots of a node tasks without GPUs may use, and how many slots exist.
     fn slots_of_plain_tasks(&self, node: &NodeName) -> Option<(u64, u64)> {
         let node = self.before.nodes.get(node)?.node;
         let of = |kind| capacity(node, &kind);
         Some((of(ResourceKind::PlainTasks), of(ResourceKind::Tasks)))
     }
 
-    /// Whether no node that work may use answers, or one does not that has what it asks for.
+    /// Whether no node that the work may use is connected, or an unconnected node has the devices.
     fn is_unreachable(&self, node: &NodeName) -> bool {
         let nobody_answers = self.usable().next().is_none();
         let has_kind = self.before.nodes.get(node).is_some_and(|node| {
@@ -229,7 +229,7 @@ impl Moment<'_> {
         nobody_answers || has_kind
     }
 
-    /// Whether the nodes that work names leave out all of its pool, as many as these.
+    /// Whether the node filter excludes all nodes of the pool, and `n_left_out` is their number.
     fn leaves_out_all(&self, n_left_out: u32) -> bool {
         let pool = self.fit.pool.as_ref();
         let of_pool = self.before.nodes.values().filter(|it| is_of(it.node, pool, None));
@@ -237,7 +237,7 @@ impl Moment<'_> {
             && !self.before.nodes.values().any(|node| self.is_here(node))
     }
 
-    /// Whether a node, or a device of it, is drained, and too few others could take the work.
+    /// Whether a node or a device of it is drained, and too few others could run the work.
     fn is_drained(
         &self,
         node: &NodeName,
@@ -263,14 +263,15 @@ impl Moment<'_> {
             && self.before.nodes.get(node).is_some_and(is_drained)
     }
 
-    /// How many times so many devices of a node are enough, at most as often as it may be there.
+    /// How many times `n_devices` of a node suffice, up to the number of times that the work may be
+    /// there.
     fn times_in(&self, node: &Node, n_devices: u64) -> u64 {
         let most = most_on(node, self.fit);
         n_devices.checked_div(devices_on_node(self.fit)).unwrap_or(most).min(most)
     }
 
-    /// How many times nodes that take work have as many devices that pass, of one model of the
-    /// request, and the room beside them: what is free, or all there is.
+    /// How many times the nodes that take work have enough devices of one model that pass, and the
+    /// host resources beside them, either free or in total.
     fn most_nodes(
         &self,
         tally: &Tally<'_>,
@@ -310,13 +311,13 @@ impl Moment<'_> {
         u32::try_from(counts.max().unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
-    /// Whether a node is one of those that it may use.
+    /// Whether a node is one that the work may use.
     fn is_here(&self, tally: &NodeTally<'_>) -> bool {
         is_of(tally.node, self.fit.pool.as_ref(), self.fit.nodes.as_deref())
             && is_at(tally.node, self.fit)
     }
 
-    /// Whether something holds of a connected node before and after the plan.
+    /// Whether a condition holds for a connected node before and after the plan.
     fn at(&self, name: &NodeName, holds: impl Fn(&NodeTally<'_>, &NodeTally<'_>) -> bool) -> bool {
         match (self.before.nodes.get(name), self.after.nodes.get(name)) {
             (Some(before), Some(after)) => {
