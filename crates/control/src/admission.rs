@@ -1,4 +1,4 @@
-//! Whether a job could ever run, and what could instead. Nothing here looks at what is free.
+//! Checks whether a job could ever run, and suggests alternatives. Ignores the present allocations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,30 +18,31 @@ use possible::satisfiable_on;
 mod parts;
 mod possible;
 
-/// A refusal names no more nodes than this.
+/// The largest number of nodes that a refusal names.
 const THERE_MAX: usize = 64;
 
-/// Admission of many jobs: what has been asked before is not worked out again.
+/// Admission of many jobs; caches the results of equal requests.
 pub(crate) struct Admission<'a> {
     world: &'a World,
     by_fit: BTreeMap<Fit, Result<(), Refusal>>,
     by_project: BTreeMap<ProjectName, Result<Vec<Rule>, Refusal>>,
 }
 
-/// What a project, or one above it, says of single jobs.
+/// The rules of a project, or of one above it, for single jobs.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     pub project: ProjectName,
     longest_time: Option<Millis>,
-    /// By kind: what one job may ask for at most, and what is guaranteed.
+    /// For each kind, the most that one job may ask for, and the guarantee.
     pub most: Vec<(ResourceKind, Amount, Amount)>,
-    /// How much one user may have.
+    /// The caps of one user in the project.
     user_caps: Caps,
-    /// Where that bounds jobs: all of them, not only those that can't be taken back.
+    /// Whether the project lends: if not, the guarantee bounds all jobs, not only non-preemptible
+    /// ones.
     lends: bool,
 }
 
-/// What of a job a project has a say in.
+/// The parts of a job that rules of projects concern.
 pub(crate) struct Asks {
     user: Arc<str>,
     pub fit: Fit,
@@ -55,8 +56,8 @@ impl<'a> Admission<'a> {
         Self { world, by_fit: BTreeMap::new(), by_project: BTreeMap::new() }
     }
 
-    /// Whether a job is acceptable by itself: who is charged, its priority, and whether some node
-    /// could ever hold it.
+    /// Checks that a job is acceptable by itself: its project, its priority, and whether some node
+    /// could ever run it.
     pub fn admit(&mut self, caller: &Caller, job: &NewJob) -> Result<(), Refusal> {
         let asks = Asks {
             user: Arc::clone(&caller.owner.user),
@@ -73,8 +74,8 @@ impl<'a> Admission<'a> {
         self.fits(asks.fit)
     }
 
-    /// The same of a job that is there and is to ask for something else; `mover` is who puts it
-    /// into another project.
+    /// Checks the edited spec of a live job; `mover` is the caller that moves it to another
+    /// project.
     pub fn admit_spec(&mut self, mover: Option<&Caller>, spec: &JobSpec) -> Result<(), Refusal> {
         let asks = Asks {
             user: Arc::clone(&spec.owner.user),
@@ -90,7 +91,7 @@ impl<'a> Admission<'a> {
         self.fits(asks.fit)
     }
 
-    /// Whether the project takes the job: from that caller, for so long, so much.
+    /// Checks whether the project accepts the job: from this caller, for this time and this amount.
     fn check_project(
         &mut self,
         caller: Option<&Caller>,
@@ -107,7 +108,8 @@ impl<'a> Admission<'a> {
         asks.check_user(None, self.world.policy().user_caps.of(&asks.user))
     }
 
-    /// What a project and all above it say; `Err` if it takes no jobs of that caller.
+    /// Returns the rules of a project and all projects above it; `Err` if it accepts no jobs from
+    /// the caller.
     fn rules(&self, caller: Option<&Caller>, name: &ProjectName) -> Result<Vec<Rule>, Refusal> {
         let projects = self.world.projects();
         let project = projects.get(name).ok_or_else(|| absent(projects, name))?;
@@ -139,7 +141,7 @@ impl<'a> Admission<'a> {
                     true => guaranteed,
                     false => Some(Amount::UNLIMITED),
                 };
-                // What is said of a department by what is below it bounds no more than that does.
+                // A department without its own quota bounds no more than its children do.
                 let silent = if it == project { Amount::NOTHING } else { Amount::UNLIMITED };
                 let guaranteed = match is_shared {
                     true => guaranteed.unwrap_or(silent).min(limit),
@@ -186,7 +188,7 @@ impl<'a> Admission<'a> {
         answer
     }
 
-    /// Whether nodes that it may use could ever hold it.
+    /// Checks whether the nodes that the job may use could ever run it.
     fn satisfiable(&self, fit: &Fit) -> Result<(), Refusal> {
         let all: Vec<&NodeRow> = self.world.nodes_by_name().map(|(_, row)| row).collect();
         let is_of_pool = |row: &&NodeRow| fit.pool.as_ref().is_none_or(|it| *it == row.node.pool);
@@ -215,7 +217,7 @@ impl<'a> Admission<'a> {
         })
     }
 
-    /// Every node that is named is there, and some node is allowed.
+    /// Checks that every named node exists and some node is allowed.
     fn check_named(&self, chosen: &Arc<NodeFilter>, allowed: &[&NodeRow]) -> Result<(), Refusal> {
         let unknown = chosen.named().filter(|name| self.world.node(name).is_none());
         let unknown: Vec<NodeName> = unknown.cloned().collect();
@@ -230,7 +232,7 @@ impl<'a> Admission<'a> {
 }
 
 impl Asks {
-    /// Whether a user who has nothing else may have it.
+    /// Checks whether a user with no other jobs could run it under these caps.
     fn check_user(&self, project: Option<&ProjectName>, caps: Caps) -> Result<(), Refusal> {
         let gpus = self.fit.gpus_together();
         match caps.exceeded(Held::default(), gpus).filter(|_| !self.allow_unsatisfiable) {
@@ -284,7 +286,7 @@ impl Rule {
         Ok(())
     }
 
-    /// What of a limit and a guarantee bounds a job.
+    /// Returns the bounds on a job that a limit and a guarantee set.
     pub fn bounds(
         &self,
         asks: &Asks,
@@ -300,8 +302,8 @@ impl Rule {
     }
 }
 
-/// Users may not go before others by asking for it; admins may, and those of a project in it, where
-/// priorities do not reach beyond projects.
+/// Checks a priority. Users may not raise their jobs above others; admins may, and project admins
+/// may within their project where priorities do not reach beyond it.
 pub(crate) fn priority(
     world: &World,
     caller: &Caller,

@@ -1,5 +1,5 @@
-//! Whose work a reservation or a drain touches: what runs there and ends in time, what does not,
-//! and what waits and may no longer start there.
+//! The jobs that a reservation or a drain affects: running jobs that end in time, running jobs that
+//! do not, and waiting jobs that may no longer start there.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, Snapshot, World};
 
-/// What is to be free of work, by when, and who may stay.
+/// The capacity to be cleared, by when, and the jobs that may stay.
 pub(crate) struct Clearing<'a> {
-    /// Where.
+    /// The nodes and devices.
     pub what: &'a Reserved,
-    /// By when what runs should be gone; `None` sets no time.
+    /// When running jobs should be gone; `None` sets no time.
     pub by: Option<Timestamp>,
-    /// From when on nobody else may be there: who ends before that may still start.
+    /// From when on no other job may be there; a job that ends before may still start.
     pub closes: Timestamp,
-    /// Whose work may be there.
+    /// The jobs that may be there.
     pub admits: &'a dyn Fn(&JobSpec) -> bool,
 }
 
 impl Clearing<'_> {
-    /// Whose work is touched.
+    /// Returns the affected jobs.
     pub fn affected(&self, snapshot: &Snapshot<'_>) -> Affected {
         let world = snapshot.world;
         let mut affected = Affected { by: self.by, ..Affected::default() };
@@ -59,13 +59,13 @@ impl Clearing<'_> {
         affected
     }
 
-    /// Jobs that run there, may not stay, and were not told to leave yet.
+    /// Jobs that run there, may not stay, and were not ordered to leave yet.
     pub fn in_the_way(&self, world: &World) -> Vec<JobId> {
         let rows = world.holding().filter(|row| self.node_of(row).is_some());
         rows.map(|row| row.job.id).collect()
     }
 
-    /// The node that is to be cleared and on which a job runs that may not stay.
+    /// Returns a node to be cleared on which a job runs that may not stay.
     fn node_of<'a>(&self, row: &'a JobRow) -> Option<&'a NodeName> {
         if matches!(row.job.phase, Phase::Stopping { .. }) {
             return None;
@@ -91,7 +91,7 @@ impl Clearing<'_> {
         !ends_before && self.could_use(world, &shape.fit)
     }
 
-    /// Whether a job of that fit could be given what is to be cleared.
+    /// Whether a job with this fit could get any of the capacity to be cleared.
     fn could_use(&self, world: &World, fit: &Fit) -> bool {
         let answers = |node: &Node, test: &dyn Fn(&DeviceUuid) -> bool| {
             let mut devices = node.devices.iter().filter(|device| test(&device.uuid));
@@ -109,7 +109,7 @@ impl Clearing<'_> {
     }
 }
 
-/// Whose work a reservation touches the next time it holds.
+/// Returns the jobs that the next window of a reservation affects.
 pub(crate) fn of_reservation(snapshot: &Snapshot<'_>, reservation: &Reservation) -> Affected {
     let begins = reservation.occurrence(snapshot.now).map_or(snapshot.now, |window| window.from);
     let closes = begins.max(snapshot.now);
@@ -118,7 +118,7 @@ pub(crate) fn of_reservation(snapshot: &Snapshot<'_>, reservation: &Reservation)
     clearing.affected(snapshot)
 }
 
-/// What a drain of these targets clears; targets are known to be there.
+/// Returns the capacity that a drain of these targets clears; the targets exist.
 pub(crate) fn drained(world: &World, targets: &[DrainTarget]) -> Reserved {
     let mut what = Reserved::default();
     for DrainTarget { node, device } in targets {

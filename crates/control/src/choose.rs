@@ -1,5 +1,6 @@
-//! Which devices a reservation by number gets: those of no use, and those that somebody else has
-//! for a part of the same time, are left out; then those on which least would be in the way.
+//! Chooses the devices of a reservation by number. Leaves out unusable devices and devices that
+//! other reservations have for a part of the same time, then prefers the devices with the least
+//! work in the way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +8,23 @@ use gpool_model::reservation::Counted;
 use gpool_model::{Device, DeviceUuid, Node, NodeName, Reservation, Timestamp};
 use gpool_world::{NodeRow, World};
 
-/// Devices by node, as a reservation keeps them.
+/// The devices that a reservation has, by node.
 pub(crate) type Chosen = BTreeMap<NodeName, BTreeSet<DeviceUuid>>;
 
-/// A device that could be reserved; smaller ones are better.
+/// A device that could be reserved; the smaller, the better.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// Whether work of others is likely to be on it when the reservation begins.
+    /// Whether work of others is likely to be on the device when the reservation begins.
     is_in_the_way: bool,
-    /// How well it answers the request.
+    /// The position in the request's list of models that the device matches.
     rank: usize,
     node: NodeName,
     index: u32,
     device: DeviceUuid,
 }
 
-/// Chooses devices for a reservation that is otherwise complete; devices in `kept` stay where
-/// they are. `Err` is the most that could be had.
+/// Chooses devices for a reservation that is otherwise complete; the devices in `kept` stay. `Err`
+/// is the largest number of devices that could be reserved.
 pub(crate) fn choose(
     world: &World,
     now: Timestamp,
@@ -41,7 +42,7 @@ pub(crate) fn choose(
         }
         return Ok(with(kept, free.into_iter().take(n_more)));
     }
-    // One task gets devices of one node that answer to one model of its request.
+    // A task gets devices of one node that match one model of its request.
     let mut groups = BTreeMap::<(usize, NodeName), Vec<Candidate>>::new();
     for candidate in free {
         let group = groups.entry((candidate.rank, candidate.node.clone())).or_default();
@@ -75,7 +76,7 @@ fn with(kept: &Chosen, more: impl Iterator<Item = Candidate>) -> Chosen {
     chosen
 }
 
-/// Every device that could be reserved beside those that are, best first.
+/// Returns every device that could be reserved besides the devices in `kept`, best first.
 fn candidates(
     world: &World,
     now: Timestamp,
@@ -122,7 +123,7 @@ fn is_in_the_way(
     others.any(|row| world.expected_end(row, now).is_none_or(|end| end.at > begins))
 }
 
-/// Whether a device can be given out at all, whoever has it now.
+/// Whether a device can be given to jobs at all, held or not.
 pub(crate) fn is_useful(node: &Node, device: &Device) -> bool {
     device.health == gpool_model::DeviceHealth::Healthy
         && node.allows(&device.uuid)
@@ -130,7 +131,7 @@ pub(crate) fn is_useful(node: &Node, device: &Device) -> bool {
         && !device.is_divided()
 }
 
-/// The devices of a reservation that are there and can be given out.
+/// Returns the devices of a reservation that exist and can be given to jobs.
 pub(crate) fn useful(world: &World, reservation: &Reservation) -> Chosen {
     let mut useful = Chosen::new();
     for (name, uuids) in &reservation.what.devices {

@@ -1,4 +1,4 @@
-//! One step of the state machine, and what waits for which commit.
+//! One step of the state machine, and the effects that wait for a commit.
 
 mod again;
 mod arrays;
@@ -50,31 +50,32 @@ use crate::control::submit::KnownEnds;
 pub struct Control {
     pub(crate) world: World,
     pub(crate) workspace: Workspace,
-    /// The moment of the present step.
+    /// The time of the present step.
     pub(crate) now: Timestamp,
-    /// The entry of the present event, if it is journaled.
+    /// The journal entry of the present event, if it gets one.
     pub(crate) seq: Seq,
     journal: Vec<JournalEntry>,
     pub(crate) sessions: Sessions,
     pub(crate) couriers: Couriers,
-    /// Grows with what an agent says that decides later what becomes of jobs: who it is, and of
-    /// which tasks it spoke before its first answer. It is journaled although no record changes.
+    /// Grows with reports of agents that matter for later decisions: the identity of an agent, and
+    /// the tasks that it mentioned before its first answer. Such an event is journaled although no
+    /// record changes.
     pub(crate) n_learnt: u64,
-    /// Nothing more is started.
+    /// The server is stopping and starts no more jobs.
     pub(crate) is_stopping: bool,
-    /// What the last cycle planned, and what of it stands in the journal.
+    /// The planned starts of the last cycle, and the ones last written to the journal.
     pub(crate) planned: Vec<PlannedStart>,
     pub(crate) planned_told: Vec<PlannedStart>,
-    /// Tasks that ran and should not have, and were told to end.
+    /// Tasks that ran although they should not have, and were ordered to end.
     pub(crate) strays: BTreeSet<TaskId>,
-    /// Ends of which not all has been settled that follows.
+    /// Ends with consequences that are not settled yet.
     pub(crate) gone: Vec<Gone>,
     pub(crate) is_settling: bool,
-    /// What is done to each plan before it is verified, to see what becomes of a wrong one.
+    /// Corrupts each plan before it is verified, for tests of the verification.
     pub(crate) distort: Option<fn(&mut Plan)>,
     /// Effects of the present step that wait for its commit.
     effects: Vec<Effect>,
-    /// Effects of earlier steps, with the revision that must be durable first.
+    /// Effects of earlier steps, each with the revision that must be durable first.
     // Invariant: revisions only grow from front to back.
     waiting: VecDeque<(Revision, Effect)>,
     durable: Revision,
@@ -83,28 +84,28 @@ pub struct Control {
 impl Control {
     /// How long the answer to a create with an idempotency key is remembered.
     pub(crate) const REQUESTS_KEPT: gpool_model::Millis = gpool_model::Millis::from_hours(24);
-    /// More answered requests of one user are not remembered, so that memory and disk stay bounded.
+    /// The largest number of remembered answers of one user, so that memory and disk stay bounded.
     pub(crate) const REQUESTS_OF_USER_MAX: usize = 100_000;
 
-    /// Takes over a world as loaded: all of it is durable, and no agent has said yet what it has.
+    /// Takes over a loaded world: all of it is durable, and no agent has reported yet.
     #[must_use]
     pub fn new(mut world: World) -> Self {
         world.disconnect_nodes();
         Self::over(world)
     }
 
-    /// A state machine without agents, to find out what would happen in a world: what it says
-    /// runs is believed, and nothing has to be durable.
+    /// Returns a state machine without agents, to simulate a world: it trusts the recorded
+    /// allocations and waits for no commits.
     pub(crate) fn imagined(world: World, now: Timestamp) -> Self {
         Self { now, durable: Revision(u64::MAX), ..Self::over(world) }
     }
 
-    /// Takes over a world within the life of a server, whose agents have said what they have.
+    /// Takes over a world within the life of a server, after the agents have reported.
     pub(crate) fn remembering(world: World) -> Self {
         Self::over(world)
     }
 
-    /// Nothing waits for its commit from now on.
+    /// From now on, no effect waits for its commit.
     pub(crate) fn believe_all_durable(&mut self) {
         self.durable = Revision(u64::MAX);
     }
@@ -132,7 +133,7 @@ impl Control {
         }
     }
 
-    /// A world in which nothing has happened; its first step commits it.
+    /// Returns the state machine of a new cluster; its first step commits the world.
     #[must_use]
     pub fn create(policy: Policy) -> Self {
         let mut control = Self::new(World::new(policy));
@@ -140,19 +141,19 @@ impl Control {
         control
     }
 
-    /// Makes every plan from now on another one before it is verified: a check that has never
-    /// refused anything may not be able to.
+    /// Corrupts every later plan before it is verified. A check that has never refused a plan may
+    /// be unable to.
     pub fn distort_plans(&mut self, distort: fn(&mut Plan)) {
         self.distort = Some(distort);
     }
 
-    /// The state, changes included that are not durable yet.
+    /// The state, including changes that are not durable yet.
     #[must_use]
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// The last revision that was handed out for a commit.
+    /// The last revision that a commit got.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.world.revision()
@@ -164,8 +165,8 @@ impl Control {
         self.durable
     }
 
-    /// All that is known beside the world, as text: what follows from equal worlds and equal texts
-    /// is equal too. For tools that compare states.
+    /// Returns the state beside the world as text, for tools that compare states. Equal worlds with
+    /// equal texts behave the same.
     #[must_use]
     pub fn beside_world(&self) -> String {
         let revision = self.world.revision().0;
@@ -181,30 +182,30 @@ impl Control {
         )
     }
 
-    /// Tasks that ran on a node and should not have, since this state machine was made, and were
-    /// told to end.
+    /// Tasks that ran on a node although they should not have, since this state machine was made,
+    /// and were ordered to end.
     #[must_use]
     pub fn strays(&self) -> &BTreeSet<TaskId> {
         &self.strays
     }
 
-    /// When a step is due although nothing happens.
+    /// Returns when the next step is due if nothing happens.
     #[must_use]
     pub fn next_timer(&self) -> Option<Timestamp> {
         let others = [self.sessions.next_timer(), self.couriers.next_timer()];
         self.next_change().into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// When something comes that only time brings; without asking agents again, and whom is to be
-    /// told of something, which is of no use where no message is lost.
+    /// Returns the next change that time alone brings, without repeated questions to agents and
+    /// repeated notifications. Those matter only where messages are lost.
     #[must_use]
     pub fn next_change(&self) -> Option<Timestamp> {
         self.world.next_timer().into_iter().chain(self.next_planned()).min()
     }
 
-    /// Takes events that came together, decides what starts, and answers with at most one commit
-    /// and everything that may be done now. `now` must not be before that of the last step; a
-    /// clock that jumps back is held.
+    /// Processes events that arrived together, decides which jobs start, and returns at most one
+    /// commit and everything that may be done now. `now` should not be before that of the last
+    /// step; a clock that jumps back stands still.
     pub fn step(&mut self, now: Timestamp, events: impl IntoIterator<Item = Event>) -> Vec<Effect> {
         self.now = self.now.max(now);
         self.world.tell_time(self.now);
@@ -251,14 +252,14 @@ impl Control {
             Event::ServerStopping => self.is_stopping = true,
             Event::TimerFired | Event::Committed { .. } => {}
         }
-        // It changes no record, and what is decided after it depends on it.
+        // This event changes no record, but later decisions depend on it.
         let is_decisive = matches!(event, Event::ServerStopping);
         if is_decisive || (self.world.n_changes(), self.n_learnt) != before {
             self.note(Journaled::Event(event));
         }
     }
 
-    /// Journals what happened as the entry `self.seq`.
+    /// Journals an entry as number `self.seq`.
     pub(crate) fn note(&mut self, entry: Journaled) {
         self.journal.push(JournalEntry { seq: self.seq, time: self.now, entry });
         let mut cluster = self.world.cluster().clone();
@@ -281,9 +282,10 @@ impl Control {
         self.ask_all();
     }
 
-    /// Agents and shepherds ignore generations older than they have seen, and a backup does not
-    /// know the latest. A restore raises the term by far more than the changes of any job, so the
-    /// term is also a generation that none of them has seen, however often a backup is restored.
+    /// Agents and shepherds ignore generations older than the newest one that they have seen, and a
+    /// backup does not know that one. A restore raises the term by far more than the changes of any
+    /// job. So the term is a generation that no agent has seen, even if a backup is restored
+    /// several times.
     fn skip_generations(&mut self, term: Term) {
         let jobs: Vec<Job> = self.world.job_rows().map(|row| row.job.clone()).collect();
         for mut job in jobs {
@@ -292,8 +294,8 @@ impl Control {
         }
     }
 
-    /// A job that waits in a backup may have run since. That attempt is not given out again, as
-    /// job numbers are not: agents refuse one that is over, and its output lies there.
+    /// A job that waits in a backup may have run since. Its attempt numbers, like job numbers, are
+    /// not assigned again: agents refuse an attempt that is over, and its output still exists.
     fn skip_attempts(&mut self) {
         let waits = |job: &&Job| job.phase.allocations().is_empty();
         let jobs: Vec<Job> =
@@ -308,7 +310,7 @@ impl Control {
         }
     }
 
-    /// Nobody knows what the nodes of a backup have run since, until each agent has said it.
+    /// After a restore the tasks on the nodes are unknown until each agent has reported.
     fn unsettle_nodes(&mut self) {
         let nodes = self.world.nodes().iter().map(|row| row.node.clone());
         for node in nodes.collect::<Vec<_>>() {
@@ -316,7 +318,7 @@ impl Control {
         }
     }
 
-    /// Does what somebody asks for and decides nothing yet; the answer comes at once.
+    /// Carries out a command without a decision of the scheduler; the answer comes at once.
     pub(crate) fn try_out(&mut self, caller: &Caller, command: Command) -> Result<Reply, Refusal> {
         self.requested(RequestId(0), caller, command);
         match self.effects.pop() {
@@ -378,12 +380,12 @@ impl Control {
         self.effects.push(Effect::Reply { request, reply });
     }
 
-    /// Wants something done once the present step is durable.
+    /// Adds an effect to be carried out once the present step is durable.
     pub(crate) fn effect(&mut self, effect: Effect) {
         self.effects.push(effect);
     }
 
-    /// Puts a job into another phase and tells those who watch, if the state is another.
+    /// Replaces the state of a job, and publishes a change of its phase.
     pub(crate) fn put_job(&mut self, job: Job) {
         let row = self.world.job(job.id);
         let before = row.map(|row| row.job.phase.state());
@@ -412,12 +414,12 @@ impl Control {
         self.effects.push(Effect::Publish(Notice { seq: self.seq, time: self.now, change }));
     }
 
-    /// The hot state of a job that is known to be there.
+    /// Returns a copy of the state of a live job.
     pub(crate) fn job(&self, id: JobId) -> Job {
         self.world.job(id).expect("asked only for jobs that are there").job.clone()
     }
 
-    /// Hands out the commit of this step and every effect whose commit is durable.
+    /// Releases the commit of this step and the effects of durable commits.
     fn flush(&mut self) -> Vec<Effect> {
         let mut out = Vec::new();
         if self.world.is_changed() && self.journal.is_empty() {

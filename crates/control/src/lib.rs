@@ -1,7 +1,7 @@
-//! The state machine: events in, commits and effects out. Pure and deterministic: the clock comes
-//! with each step, and whatever depends on a commit (replies, orders, notices) is released only
-//! when told that the commit is durable. If a commit fails, the whole of it is dropped and made
-//! again from the store.
+//! The state machine: events in, commits and effects out. It is pure and deterministic. The time
+//! comes with each step; effects that depend on a commit (replies, orders, notices) are released
+//! only when the commit is durable. If a commit fails, the whole state machine is dropped and
+//! rebuilt from the store.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

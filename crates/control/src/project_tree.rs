@@ -1,5 +1,4 @@
-//! What follows from projects being a tree: who is above whom, what each is guaranteed, who may
-//! do what, and what is allowed and should be known.
+//! Consequences of the tree of projects: ancestors, guarantees, rights of users, and warnings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +10,10 @@ use gpool_world::World;
 /// Projects by name.
 pub type Projects = BTreeMap<ProjectName, Project>;
 
-/// Those below each project that has any, by name.
+/// The children of each project that has any, by name.
 pub type Children = BTreeMap<ProjectName, Vec<ProjectName>>;
 
-/// A project and all above it, itself first. Ends even where they make no tree.
+/// A project and all projects above it, itself first. Stops even where the records contain a cycle.
 pub fn upwards<'a>(
     projects: &'a Projects,
     project: &'a Project,
@@ -23,7 +22,7 @@ pub fn upwards<'a>(
     std::iter::successors(Some(project), above).take(projects.len())
 }
 
-/// The children of each that has any, by name.
+/// Returns the children of each project that has any, by name.
 #[must_use]
 pub fn children(projects: &Projects) -> Children {
     let mut children = Children::new();
@@ -53,8 +52,9 @@ pub(crate) fn check_cycle(projects: &Projects) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a project is guaranteed of a kind: as it is written, never above its own limit; a
-/// department about which nothing is written has what its children have. They make a tree.
+/// Returns a project's guarantee of a kind: the configured one, but never above the project's
+/// limit. A department without its own guarantee gets the sum of its children's. The projects must
+/// be a tree.
 #[must_use]
 pub fn guaranteed(
     projects: &Projects,
@@ -73,14 +73,14 @@ pub fn guaranteed(
     quota.guaranteed.unwrap_or_else(sum).min(quota.limit)
 }
 
-/// Whether somebody is named as admin of a project, or of one above it.
+/// Whether a user is an admin of a project, or of one above it.
 pub(crate) fn is_admin_of(projects: &Projects, caller: &Caller, name: &ProjectName) -> bool {
     projects.get(name).is_some_and(|project| {
         upwards(projects, project).any(|it| it.admins.contains(&caller.owner.user))
     })
 }
 
-/// Whether somebody may submit to a project; it is asked of the nearest that says.
+/// Whether a user may submit to a project; the nearest project with a list of members decides.
 #[must_use]
 pub fn is_member(projects: &Projects, caller: &Caller, project: &Project) -> bool {
     let members = upwards(projects, project).find_map(|it| it.members.as_ref());
@@ -91,18 +91,18 @@ pub fn is_member(projects: &Projects, caller: &Caller, project: &Project) -> boo
     caller.admin || is_named || is_admin_of(projects, caller, &project.name)
 }
 
-/// For how long what a project started is not taken back.
+/// Returns the minimum run time of a project's jobs before they can be reclaimed.
 pub(crate) fn min_runtime(projects: &Projects, project: &Project) -> Millis {
     let mut said = upwards(projects, project).filter_map(|it| it.min_runtime.reclaim);
     said.next().unwrap_or(Millis::ZERO)
 }
 
-/// What holds for the jobs of a project, what is said above it included.
+/// The terms for the jobs of a project, with the terms of the projects above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Terms {
     /// The time limit of jobs that ask for none.
     pub default_time: Option<Millis>,
-    /// Whether jobs that say nothing may be taken back.
+    /// Whether jobs are preemptible unless they say otherwise.
     pub preemptible: bool,
 }
 
@@ -110,12 +110,12 @@ pub(crate) fn terms(projects: &Projects, project: &Project) -> Terms {
     let all: Vec<JobTerms> = upwards(projects, project).map(|it| it.jobs).collect();
     let longest = all.iter().filter_map(|it| it.longest_time).min();
     let usual = all.iter().find_map(|it| it.default_time);
-    // Who asks for no limit has the longest there is.
+    // A job without a limit gets the default, or else the longest allowed.
     let usual = usual.or(longest).map(|usual| longest.map_or(usual, |most| usual.min(most)));
     Terms { default_time: usual, preemptible: all.iter().any(|it| it.preemptible) }
 }
 
-/// What is allowed and should be known of these projects.
+/// Returns warnings: settings of these projects that are allowed but may surprise.
 #[must_use]
 pub fn warnings(world: &World, projects: &Projects) -> Vec<ProjectWarning> {
     let mut warnings = Vec::new();
@@ -166,7 +166,7 @@ pub fn warnings(world: &World, projects: &Projects) -> Vec<ProjectWarning> {
     warnings
 }
 
-/// Projects that may keep all there is, where others are guaranteed some of it.
+/// Projects that may keep the whole capacity although other projects have guarantees.
 fn never_taken_back(projects: &Projects) -> impl Iterator<Item = ProjectWarning> {
     let gpu = ResourceKind::Gpu;
     let written = |it: &Project| it.quota(&gpu).guaranteed;

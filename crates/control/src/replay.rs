@@ -1,5 +1,5 @@
-//! What was journaled is done again: the same events at the same moments must make the same plans
-//! and leave the same records, byte for byte.
+//! Repeats a journal: the same events at the same times must make the same plans and leave the same
+//! records, byte for byte.
 
 use gpool_model::agent::Report;
 use gpool_model::event::Journaled;
@@ -10,66 +10,66 @@ use gpool_world::World;
 
 use crate::control::Control;
 
-/// A state machine that is led along a journal, one commit after the other.
+/// A state machine that repeats a journal, one commit after the other.
 #[derive(Debug, Clone)]
 pub struct Replay {
     control: Control,
 }
 
-/// Where what was done again is not what was journaled.
+/// A difference between the repetition and the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Differs {
     /// A plan has another decision.
     Decision {
         /// The plan, by its place in the journal.
         seq: Seq,
-        /// Which of its decisions, from 0.
+        /// The position of the decision, from 0.
         nth: usize,
-        /// The one in the journal; `None` if it has no more.
+        /// The decision in the journal; `None` if there are no more.
         journaled: Option<Box<Decision>>,
-        /// The one that is made now; `None` if no more are made.
+        /// The decision made now; `None` if there are no more.
         made: Option<Box<Decision>>,
     },
-    /// The same is decided, and others are planned to start, or at another moment.
+    /// The decisions are equal, but other starts are planned, or at other times.
     Planned {
         /// The plan, by its place in the journal.
         seq: Seq,
-        /// Those in the journal; `None` where nobody was told anew.
+        /// The planned starts in the journal; `None` where none were journaled again.
         journaled: Option<Vec<PlannedStart>>,
-        /// Those that are planned now.
+        /// The planned starts made now.
         made: Option<Vec<PlannedStart>>,
     },
-    /// Another entry is made, or none, or one more.
+    /// A journal entry differs, is missing, or is new.
     Entry {
         /// Its place in the journal.
         seq: Seq,
-        /// The one in the journal.
+        /// The entry in the journal.
         journaled: Option<Box<JournalEntry>>,
-        /// The one that is made now.
+        /// The entry made now.
         made: Option<Box<JournalEntry>>,
     },
-    /// It makes another revision, so that a commit is missing in between.
+    /// The revisions differ: a commit in between is missing.
     Revision {
-        /// The one in the journal.
+        /// The revision in the journal.
         journaled: Revision,
-        /// The one that is made now; `None` if nothing changes.
+        /// The revision made now; `None` if nothing changes.
         made: Option<Revision>,
     },
-    /// The records that a start begins with contradict each other.
+    /// The records at a start of the server contradict each other.
     Records {
-        /// How.
+        /// The contradiction.
         why: String,
     },
 }
 
 impl Replay {
-    /// From the beginning of a cluster; `policy` is the one that it began with.
+    /// Starts at the beginning of a cluster with its first policy.
     #[must_use]
     pub fn create(policy: Policy) -> Self {
         Self::of(Control::create(policy))
     }
 
-    /// From records within the life of a server, which journaled these entries since it started.
+    /// Starts from records within the life of a server, with the entries journaled since its start.
     #[must_use]
     pub fn within<'e>(
         world: World,
@@ -92,17 +92,16 @@ impl Replay {
         self.control.distort_plans(distort);
     }
 
-    /// The state as it has become.
+    /// The state so far.
     #[must_use]
     pub fn world(&self) -> &World {
         self.control.world()
     }
 
-    /// Does one commit again, from its entries of the journal, in order, and answers with what it
-    /// commits now.
+    /// Repeats one commit from its journal entries, in order, and returns the commit made now.
     ///
     /// # Errors
-    /// Where that differs from what was journaled. Nothing after it can be compared.
+    /// The first difference from the journal. Commits after it can't be compared.
     pub fn commit(
         &mut self,
         revision: Revision,
@@ -117,7 +116,7 @@ impl Replay {
         if starts && self.world().revision() > Revision(0) {
             self.start_again()?;
         }
-        // A step in which nothing was said is one for which a moment had come.
+        // A step without events was due to a timer.
         let timer = Some(Event::TimerFired).filter(|_| events.is_empty());
         let effects = self.control.step(now, events.into_iter().chain(timer));
         let made = effects.into_iter().find_map(|effect| match effect {
@@ -135,7 +134,7 @@ impl Replay {
         Ok(made)
     }
 
-    /// What a server knows beside its records is gone when it ends.
+    /// Starts the server again: it loses everything beside its records.
     fn start_again(&mut self) -> Result<(), Differs> {
         let world = self.world();
         let world = World::load(world.revision(), world.records())
@@ -147,7 +146,7 @@ impl Replay {
     }
 }
 
-/// What was put in; what followed from it is made again.
+/// Returns the input of an entry; entries that follow from inputs are made again.
 fn event(entry: &JournalEntry) -> Option<Event> {
     match &entry.entry {
         Journaled::Event(event) => Some(event.clone()),
@@ -190,7 +189,7 @@ fn difference(was: &JournalEntry, is: &JournalEntry) -> Differs {
     Differs::Entry { seq, journaled, made }
 }
 
-/// The first place at which two lists are not the same, with what stands there.
+/// Returns the first position at which two lists differ, with both values.
 pub fn first_other<'l, T: PartialEq>(
     one: &'l [T],
     other: &'l [T],
@@ -201,7 +200,7 @@ pub fn first_other<'l, T: PartialEq>(
 }
 
 impl Control {
-    /// What a server has learnt since it started and keeps in no record, from what it journaled.
+    /// Restores state that a server keeps in memory only, from its journal entries.
     fn remember(&mut self, entry: &JournalEntry) {
         match &entry.entry {
             Journaled::Planned { planned: Some(planned), .. } => {

@@ -1,5 +1,5 @@
-//! Whether a project may ever have the GPUs that a job asks for where quotas name parts of them,
-//! by model or by pool.
+//! Checks whether a project may ever have the GPUs that a job asks for, where quotas name parts of
+//! the GPUs by model or by pool.
 
 use gpool_model::reason::Bound;
 use gpool_model::{ProjectName, Refusal, ResourceKind};
@@ -7,7 +7,7 @@ use gpool_world::{GpuClass, World};
 
 use crate::admission::{Asks, Rule};
 
-/// A bound of some GPUs, in thousandths.
+/// A bound on some GPUs, in thousandths.
 struct Most<'a> {
     amount: u64,
     project: &'a ProjectName,
@@ -28,8 +28,7 @@ impl Most<'_> {
     }
 }
 
-/// Refuses what no class of GPUs could give; what may have GPUs of several classes together, if
-/// these could not either.
+/// Refuses a job if no class of GPUs allows it, and the classes that it may combine don't either.
 pub(crate) fn check(world: &World, rules: &[Rule], asks: &Asks) -> Result<(), Refusal> {
     let asked = asks.fit.gpus_together().get();
     let names_parts = |rule: &Rule| rule.most.iter().any(|(kind, ..)| kind.is_part_of_gpus());
@@ -38,7 +37,7 @@ pub(crate) fn check(world: &World, rules: &[Rule], asks: &Asks) -> Result<(), Re
     }
     let classes = world.gpu_classes().filter(|class| class.serves(&asks.fit));
     let classes: Vec<&GpuClass> = classes.collect();
-    // What counts wherever it is.
+    // Bounds that apply to every class.
     let everywhere = bounds(rules, asks, |kind| classes.iter().all(|it| it.counts_as(kind)));
     if let Some(most) = everywhere.min_by_key(|most| most.amount).filter(|it| asked > it.amount)
         && !classes.is_empty()
@@ -63,7 +62,7 @@ pub(crate) fn check(world: &World, rules: &[Rule], asks: &Asks) -> Result<(), Re
     }
 }
 
-/// The bounds of those kinds.
+/// Returns the bounds of these kinds.
 fn bounds<'a>(
     rules: &'a [Rule],
     asks: &Asks,

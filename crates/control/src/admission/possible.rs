@@ -1,4 +1,4 @@
-//! Whether nodes could ever hold a request, and the largest part of it that they could.
+//! Checks whether nodes could ever run a request, and finds the largest part that they could.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use gpool_model::{
 };
 use gpool_world::NodeRow;
 
-/// Whether nodes could hold a job with devices of one of these models; without any, of the models
-/// that it names.
+/// Checks whether nodes could run a job with devices of one of these models, or, without any, of
+/// the models that it names.
 pub(super) fn satisfiable_on(
     nodes: &[&NodeRow],
     fit: &Fit,
@@ -19,7 +19,7 @@ pub(super) fn satisfiable_on(
 ) -> Result<(), Refusal> {
     let gpus = &*fit.gpus_on_node(1);
     let beside = &beside(fit);
-    // Mostly the first node answers; to look at all of a large cluster takes a while.
+    // The first node usually answers; a look at all nodes of a large cluster takes a while.
     let mut n_missing = fit.gang.nodes;
     let mut rows = nodes.iter();
     while n_missing > 0
@@ -28,7 +28,7 @@ pub(super) fn satisfiable_on(
         n_missing = n_missing.saturating_sub(times_on(row, fit, most_of(row, gpus)));
     }
     if n_missing == 0 {
-        // All of them with devices of one model.
+        // All tasks get devices of one model.
         let is_one = models.is_empty() && fit.gpus.models.len() < 2;
         let of_one_model = of_models(fit, models);
         return match is_one || n_able(&of_one_model, nodes) >= fit.gang.nodes {
@@ -46,11 +46,11 @@ pub(super) fn satisfiable_on(
     }
     let short = |row: &&NodeRow| beside.first_short(&row.node.capacity);
     let Some(kind) = with_gpus.iter().find_map(short) else {
-        // No node has reported yet: only what asks for nothing can be taken.
+        // No node has reported yet: only a job that asks for nothing can be accepted.
         return Ok(());
     };
     let of_kind = |row: &&&NodeRow| row.node.capacity.get(&kind);
-    // Nodes that have enough of it lack something else.
+    // Nodes with enough of it lack something else.
     let lacking = with_gpus.iter().rev().filter(|row| of_kind(row) < beside.get(&kind));
     let most = lacking.max_by_key(of_kind);
     Err(Refusal::ImpossibleResource {
@@ -61,7 +61,7 @@ pub(super) fn satisfiable_on(
     })
 }
 
-/// How many times a node could hold what a node gets, with so many devices.
+/// How many times a node could run the tasks for one node, with this many devices.
 fn times_on(row: &NodeRow, fit: &Fit, n_devices: u32) -> u32 {
     let most = fit.most_on(&row.node);
     let by_devices = n_devices.checked_div(fit.n_devices_on_node()).unwrap_or(most).min(most);
@@ -73,7 +73,7 @@ fn times_on(row: &NodeRow, fit: &Fit, n_devices: u32) -> u32 {
     u32::try_from(by_rest).unwrap_or(u32::MAX).min(by_devices)
 }
 
-/// What all tasks of a job that one node gets at once ask for beside devices.
+/// Returns what all tasks of a job on one node ask for besides devices.
 fn beside(fit: &Fit) -> Resources {
     let n_tasks = u64::from(fit.gang.tasks_per_node);
     Resources::none()
@@ -81,8 +81,8 @@ fn beside(fit: &Fit) -> Resources {
         .with_memory(fit.memory.checked_mul(n_tasks).unwrap_or(Bytes::MAX))
 }
 
-/// How many times nodes could hold all tasks of a job that one node gets at once, with devices of
-/// one model of its request; of the model of which most could.
+/// How many times nodes could run all tasks of a job for one node, with devices of one model of the
+/// request: the model with the highest count.
 fn n_able(fit: &Fit, nodes: &[&NodeRow]) -> u32 {
     let of_rank = |rank: usize| {
         let times = nodes.iter().map(|row| {
@@ -94,7 +94,7 @@ fn n_able(fit: &Fit, nodes: &[&NodeRow]) -> u32 {
     (0..fit.gpus.models.len().max(1)).map(of_rank).max().unwrap_or(0)
 }
 
-/// The same request of these models, if there are any.
+/// Returns the request with these models, if there are any.
 fn of_models(fit: &Fit, models: Vec<ModelPattern>) -> Fit {
     let mut own = fit.clone();
     if !models.is_empty() {
@@ -103,10 +103,10 @@ fn of_models(fit: &Fit, models: Vec<ModelPattern>) -> Fit {
     own
 }
 
-/// The refusal of a job that needs more nodes than could hold a part of it.
+/// Returns the refusal of a job that needs more nodes than could run a part of it.
 fn too_few_nodes(fit: &Fit, asked: &GpuRequest, nodes: &[&NodeRow]) -> Refusal {
     let able = n_able(fit, nodes);
-    // With as many nodes as there are of it, the largest part of the request that still fits.
+    // With the number of able nodes, the largest part of the request that still fits.
     let fits = |count: &u32| {
         let less = Fit { gpus: fit.gpus.of_count(*count), ..fit.clone() };
         n_able(&less, nodes) >= fit.gang.nodes
@@ -115,8 +115,8 @@ fn too_few_nodes(fit: &Fit, asked: &GpuRequest, nodes: &[&NodeRow]) -> Refusal {
     Refusal::TooFewNodes { asked: asked.clone(), gang: fit.gang, able, largest }
 }
 
-/// The most devices of the asked kind that one task could ever be given on a node: those of one
-/// alternative of the request, allowed, and not divided.
+/// The most devices that one task could ever get on a node: they match one alternative of the
+/// request, are allowed, and are not divided.
 fn most_of(row: &NodeRow, gpus: &GpuRequest) -> u32 {
     let mut by_rank = BTreeMap::<usize, u32>::new();
     for device in usable_ever(row) {
@@ -177,14 +177,14 @@ fn impossible_gpus(nodes: &[&NodeRow], asked: &GpuRequest) -> Refusal {
     }
 }
 
-/// Another request that a node could hold: as many devices of any kind, or with the most memory
-/// that there is.
+/// Returns another request that a node could run: the same number of devices of any kind, or of the
+/// largest memory.
 fn nearest(nodes: &[&NodeRow], asked: &GpuRequest, memory_max: Bytes) -> Option<GpuRequest> {
     let fits = |request: &GpuRequest| {
         let count = request.n_devices();
         count > 0 && nodes.iter().any(|row| most_of(row, request) >= count)
     };
-    // Of a share that is too large, the nearest is a whole device.
+    // For a share that is too large, the nearest request is a whole device.
     let is_too_large = matches!(asked.share(), Some(Share::Memory(memory)) if memory > memory_max);
     let amount = match asked.amount {
         GpuAmount::Shared { count, .. } if is_too_large => GpuAmount::Whole(count),

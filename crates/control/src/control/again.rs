@@ -1,5 +1,4 @@
-//! What follows the end of an attempt: the end of the job, or another attempt. And what brings one
-//! about: requeueing.
+//! The end of an attempt: the job ends, or begins another attempt. Also requeueing.
 
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ impl Control {
             |state| matches!(state, JobState::Starting | JobState::Running | JobState::Paused);
         let mut running = Vec::new();
         for id in jobs {
-            // Of an array, what runs of it.
+            // For an array, its running elements.
             let elements = self.waiting_rows(id.number, can);
             match id.element {
                 None if !elements.is_empty() => running.extend(elements),
@@ -53,7 +52,7 @@ impl Control {
         Ok(self.states(jobs))
     }
 
-    /// An attempt has ended: so has the job, unless it is run again.
+    /// Handles the end of an attempt: the job ends too, unless it runs again.
     pub(crate) fn attempt_ended(&mut self, id: JobId, end: JobEnd, was_stopped: bool) {
         let row = self.world.job(id).expect("only jobs that are there end");
         match self.again(row, &end, was_stopped) {
@@ -68,7 +67,7 @@ impl Control {
                 cause: StopCause::Cancelled { .. } | StopCause::GangEnded { .. },
                 ..
             } => return None,
-            // It may have been faster.
+            // The job may have finished before the order arrived.
             Phase::Stopping {
                 cause: StopCause::Requeued { .. } | StopCause::TakenBack { .. },
                 ..
@@ -92,7 +91,7 @@ impl Control {
         let retry = life.retry.as_deref();
         let covers = |retry: &&Retry| retry.covers(end.outcome, end.cause.as_ref(), end.exit);
         let covered = retry.filter(covers);
-        // A node that fails takes nothing from what the user asked for.
+        // The failure of a node uses no retry of the user.
         if matches!(end.cause, Some(EndCause::Rebooted))
             && (covered.is_some() || life.requeue == Some(true))
             && course.n_node_failures < Course::NODE_FAILURES_MOST
@@ -104,7 +103,7 @@ impl Control {
         self.in_time(&row.spec, next).then_some(Again::Retry)
     }
 
-    /// Whether a job that starts then can still end by its deadline.
+    /// Whether a job that starts at this time can still end by its deadline.
     pub(crate) fn in_time(&self, spec: &JobSpec, at: Timestamp) -> bool {
         latest_start(&spec.life, spec.time_limit).is_none_or(|latest| at <= latest)
     }
@@ -113,14 +112,14 @@ impl Control {
         let row = self.world.job(id).expect("it was just looked up");
         let spec = Arc::clone(&row.spec);
         let mut job = row.job.clone();
-        // What was paused is not started because its node failed meanwhile.
+        // A paused job does not start again because its node failed meanwhile.
         let hold = job.holder().is_some()
             || job.course.admin_hold.is_some()
             || matches!(
                 job.phase,
                 Phase::Stopping { cause: StopCause::Requeued { hold: true, .. }, .. }
             );
-        // Until it ended, and not until that was heard of.
+        // Up to its end, not up to the report of it.
         let ran = end.started_at.map(|at| end.ended_at.since(at)).unwrap_or_default();
         let had = GpuTime::of(job.gpus_given(), ran.saturating_sub(job.course.paused));
         let course = &mut job.course;

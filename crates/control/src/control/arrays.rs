@@ -1,4 +1,4 @@
-//! Arrays: what is done to all elements of one at once, and what follows when one of them ends.
+//! Arrays: actions on all elements of an array, and the consequences of an element's end.
 
 use gpool_model::array::ArrayEnds;
 use gpool_model::job::{DependencyKind, EndCause, JobState, StopCause};
@@ -12,7 +12,7 @@ use crate::control::settle::Gone;
 use crate::control::submit::KnownEnds;
 
 impl Control {
-    /// A row for an element that has none yet, as it would be if it had had one from the start.
+    /// Returns the row that an element without one would have had from the start.
     pub(crate) fn element(&self, id: JobId) -> Option<Job> {
         let (row, position) = self.world.position_of(id)?;
         let array = row.job.array.as_ref()?;
@@ -33,7 +33,7 @@ impl Control {
             generation: Generation(1),
             waited,
             note: None,
-            // Whoever is told is told of the whole.
+            // Only the whole array sends messages.
             notify: Vec::new(),
             array: None,
             phase,
@@ -41,13 +41,13 @@ impl Control {
         })
     }
 
-    /// The element at a position of an array.
+    /// Returns the element at a position of an array.
     pub(crate) fn id_at(&self, number: JobNumber, position: u32) -> JobId {
         let indexes = self.world.array(number).and_then(|row| row.spec.array.as_ref());
         JobId { number, element: indexes.and_then(|array| array.indexes.at(position)) }
     }
 
-    /// Ends elements that have no row. What a hundred thousand have in common is written once.
+    /// Ends elements that have no row. The common end of many elements is recorded once.
     pub(crate) fn end_elements(
         &mut self,
         number: JobNumber,
@@ -66,14 +66,14 @@ impl Control {
         self.settle(Gone { ids, of_array: Some((number, positions.clone())), outcome, at });
     }
 
-    /// Ends what is left of an array.
+    /// Ends the rest of an array.
     pub(crate) fn stop_array(&mut self, number: JobNumber, cause: &StopCause) {
         let Some(row) = self.world.array(number) else { return };
         let array = row.job.array.as_ref().expect("it is an array");
         let mut left = array.unstarted.clone();
         left.extend(&array.waiting);
         let rows: Vec<JobId> = self.world.elements(number).map(|row| row.job.id).collect();
-        // First: with its last element the array is gone.
+        // First, because the array is gone with its last element.
         self.end_elements(number, &left, cause.end_cause(), self.now);
         for id in rows {
             if self.world.job(id).is_some() {
@@ -82,8 +82,8 @@ impl Control {
         }
     }
 
-    /// Lets the elements of a new array wait for those of others that they were told to wait for.
-    /// What has ended already decides at once.
+    /// Makes the elements of a new array wait for their counterparts in other arrays. Counterparts
+    /// that have ended decide at once.
     pub(crate) fn wait_for_alike(&mut self, number: JobNumber, ends: KnownEnds<'_>) {
         let Some(row) = self.world.array(number) else { return };
         let mut waiting = Positions::default();
@@ -120,7 +120,7 @@ impl Control {
         }
     }
 
-    /// How the elements of an array ended that has left memory.
+    /// Returns how the elements of an array ended that has left memory.
     pub(crate) fn ended_elements<'a>(
         &'a self,
         array: JobId,
@@ -133,7 +133,7 @@ impl Control {
         }
     }
 
-    /// Lets elements that ended begin another attempt.
+    /// Gives ended elements another attempt.
     pub(crate) fn retry(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
         let mut again = Vec::<(JobNumber, Positions)>::new();
         for id in jobs {
@@ -172,7 +172,7 @@ impl Control {
         Ok(self.states(jobs))
     }
 
-    /// What runs again waits for what its array waits for, and for nothing else.
+    /// A retried element waits for the dependencies of its array, and for nothing else.
     fn wait_again(&mut self, id: JobId) {
         let row = self.world.job(id).expect("an array that lives");
         if matches!(row.job.phase, Phase::Pending { .. }) && self.awaits_others(row) {
@@ -183,7 +183,7 @@ impl Control {
         self.go_on(id);
     }
 
-    /// Elements can wait for their like only in arrays that have the same.
+    /// Elements can wait for their counterparts only in arrays with the same indexes.
     pub(crate) fn check_alike(
         &self,
         job: &NewJob,
@@ -214,7 +214,7 @@ impl Control {
         }
     }
 
-    /// Whether what is to be changed of an array belongs to one.
+    /// Checks that a patch of array settings is for an array.
     pub(crate) fn check_array_patch(&self, id: JobId, patch: &JobPatch) -> Result<(), Refusal> {
         let field = match (patch.max_parallel, patch.max_fails) {
             (None, None) => return Ok(()),
@@ -231,7 +231,7 @@ impl Control {
         Err(Refusal::Invalid { field: field.to_owned(), why })
     }
 
-    /// Changes an array, and its elements that wait beside it.
+    /// Changes an array and the rows of its waiting elements.
     pub(crate) fn edit_elements(&mut self, id: JobId, patch: &JobPatch) {
         if id.element.is_some() || self.world.array(id.number).is_none() {
             return;
@@ -250,7 +250,7 @@ impl Control {
         }
     }
 
-    /// The elements of an array that have a row and are in such a state.
+    /// Returns the elements of an array that have a row and are in a wanted state.
     pub(crate) fn waiting_rows(
         &self,
         number: JobNumber,
@@ -260,7 +260,7 @@ impl Control {
         rows.filter(|row| is_wanted(row.job.phase.state())).map(|row| row.job.id).collect()
     }
 
-    /// Gives elements that have none a row of their own, to be changed alone.
+    /// Gives elements without a row one of their own, so that they can be changed alone.
     pub(crate) fn set_apart(&mut self, jobs: &[JobId]) {
         for id in jobs {
             if self.world.job(*id).is_none()
@@ -271,7 +271,7 @@ impl Control {
         }
     }
 
-    /// An attempt that waits in a backup may have run since.
+    /// Skips attempts of waiting elements, which may have run since the backup.
     pub(crate) fn skip_attempts_of(&mut self, number: JobNumber) {
         let now = self.now;
         self.world.change_array(number, now, |array| {

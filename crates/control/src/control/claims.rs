@@ -1,6 +1,6 @@
-//! What is taken back and who has it then: a job that is to go is told to leave, and whom it goes
-//! for claims what that frees. A claim waits for all who are still on its devices, whoever told
-//! them to leave; when they have left, the job is started like any other.
+//! Evictions and claims. An evicted job is ordered to leave, and the beneficiary claims the freed
+//! devices. A claim waits for all jobs that are still on its devices, for whatever reason they
+//! leave. When they have left, the job starts like any other.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use gpool_world::JobRow;
 
 use crate::control::Control;
 
-/// Whether a job only claims what it is to have: no node knows of it.
+/// Whether a job only claims its devices: no node knows about the job.
 pub(crate) fn is_claim(allocations: &[Allocation]) -> bool {
     let claimed = |it: &Allocation| matches!(it.state, AllocationState::Claimed { .. });
     !allocations.is_empty() && allocations.iter().all(claimed)
 }
 
-/// Whether a task only claims what it is to have.
+/// Whether a task only claims its devices.
 pub(crate) fn is_claimed(allocation: &Allocation) -> bool {
     matches!(allocation.state, AllocationState::Claimed { .. })
 }
 
 impl Control {
-    /// What a job holds goes to another.
+    /// Evicts a job for another.
     pub(crate) fn take_back(&mut self, job: JobId, why: TakenBack, beneficiary: JobId, exit: Exit) {
         match exit {
             Exit::Pause => self.pause_one(job, PauseCause::TakenBack { why, beneficiary }),
@@ -37,8 +37,8 @@ impl Control {
         }
     }
 
-    /// Whom a claim on a place has to wait for: all that are on its devices, and those that leave
-    /// the node for it.
+    /// Returns the tasks that a claim on a placement waits for: all tasks on its devices, and the
+    /// leaving tasks on the node.
     pub(crate) fn in_the_way(&self, placement: &Placement, leaving: &[JobId]) -> Vec<TaskId> {
         let Some(row) = self.world.node(&placement.node) else { return Vec::new() };
         let devices = placement.slots.iter().filter_map(|slot| {
@@ -50,8 +50,8 @@ impl Control {
         on_devices.chain(leaving).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Starts those on whose claims nobody is any more, once the agents there have said what they
-    /// have: nothing is ordered of one before that.
+    /// Starts the jobs that have their claimed devices to themselves, once the agents there have
+    /// reported: the server sends no orders to an agent before that.
     pub(crate) fn come_into_claims(&mut self) {
         let claimants: Vec<JobId> = self.world.claimants().collect();
         for id in claimants {
@@ -96,7 +96,7 @@ impl Control {
         }
     }
 
-    /// A job that only claims something is put back, or ends.
+    /// Requeues or ends a job that only claims its devices.
     pub(crate) fn give_up_claim(&mut self, id: JobId, cause: &StopCause) {
         let hold = match cause {
             StopCause::Requeued { hold, .. } => *hold,
@@ -119,7 +119,7 @@ impl Control {
         self.put_job(job);
     }
 
-    /// Tells the nodes of a job to run its tasks.
+    /// Orders the nodes of a job to run its tasks.
     pub(crate) fn order_start(&mut self, id: JobId, allocations: Vec<Allocation>) {
         for allocation in allocations {
             let row = self.world.job(id).expect("only jobs that are there are started");
@@ -128,7 +128,7 @@ impl Control {
         }
     }
 
-    /// What a node is told of a task that it is to run.
+    /// Returns the order to run a task.
     pub(crate) fn task_order(&self, row: &JobRow, allocation: &Allocation) -> TaskOrder {
         let nodes = match row.job.phase.allocations() {
             [_] => Vec::new(),
@@ -147,8 +147,8 @@ impl Control {
         }
     }
 
-    /// Where a task on `own` reaches the first of the nodes of its gang: on one machine that is
-    /// itself, by whatever names its nodes go.
+    /// Returns the address at which a task on `own` reaches the first node of its gang: on the same
+    /// machine that is localhost, whatever the names of the nodes.
     fn master_addr(&self, nodes: &[NodeName], own: &NodeName) -> String {
         let machine = |name: &NodeName| self.world.node(name).map(|row| &row.node.boot_id);
         match nodes.first() {

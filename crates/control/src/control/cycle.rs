@@ -1,5 +1,5 @@
-//! One cycle: snapshot, plan, verify, apply. A plan that breaks an invariant, or a panic while it
-//! is made, is not applied and raises an alert; the job that it goes wrong for is set aside.
+//! One cycle: snapshot, plan, verify, apply. A plan that breaks an invariant, or a panic of the
+//! scheduler, raises an alert and is not applied; the job that causes it is set aside.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,13 +13,13 @@ use gpool_world::Snapshot;
 
 use crate::control::{Control, set_aside};
 
-/// What is said of a plan that was never finished.
+/// The violation that an alert reports if the scheduler panicked.
 pub const PANICKED: &str = "the scheduler panicked";
 
-/// Planned starts that moved by no more are not told anew.
+/// A planned start that moves by no more than this is not journaled again.
 const TOLD_STEP: Millis = Millis::from_mins(1);
 
-/// Whether the same is planned but for little.
+/// Whether two lists of planned starts are equal except for small differences in time.
 fn is_same(told: &[PlannedStart], planned: &[PlannedStart]) -> bool {
     let is_near = |one: Timestamp, other: Timestamp| {
         one.since(other) <= TOLD_STEP && other.since(one) <= TOLD_STEP
@@ -31,7 +31,7 @@ fn is_same(told: &[PlannedStart], planned: &[PlannedStart]) -> bool {
         })
 }
 
-/// Who leaves by these decisions of a plan.
+/// Returns the jobs that these decisions of a plan evict.
 fn leaving(decisions: &[Decision], after: &[u32]) -> Vec<JobId> {
     let evicted =
         after.iter().filter_map(|ix| match decisions.get(usize::try_from(*ix).ok()?)? {
@@ -42,15 +42,15 @@ fn leaving(decisions: &[Decision], after: &[u32]) -> Vec<JobId> {
 }
 
 impl Control {
-    /// So many cycles follow each other in one step at most.
+    /// The largest number of cycles in one step.
     const ROUNDS_MAX: usize = 8;
 
-    /// Most jobs that are set aside in one step; the next step goes on.
+    /// The largest number of jobs that are set aside in one step; the next step continues.
     const SET_ASIDE_MAX: usize = 64;
 
-    /// Decides what starts now and applies it, until nothing is left to decide. What is lent late
-    /// in a cycle can put a project over its share, and then whoever is entitled takes that back:
-    /// without any change from outside, so at once. Mostly one cycle is enough, and says so.
+    /// Runs cycles and applies their plans until nothing is left to decide. A job that starts late
+    /// in a cycle can put a project over its share, so that the next cycle reclaims its capacity at
+    /// once, without any change from outside. One cycle is usually enough.
     pub(crate) fn cycle(&mut self) {
         self.world.advance(self.now);
         if self.is_stopping {
@@ -63,7 +63,7 @@ impl Control {
         }
     }
 
-    /// One cycle; says whether it decided anything.
+    /// Runs one cycle; returns whether it decided anything.
     fn one_cycle(&mut self) -> bool {
         let Some(plan) = self.verified_plan() else {
             return false;
@@ -99,20 +99,20 @@ impl Control {
         !is_over
     }
 
-    /// When and where those start that have a planned start, as the last cycle had it.
+    /// The planned starts of the last cycle.
     #[must_use]
     pub fn planned(&self) -> &[PlannedStart] {
         &self.planned
     }
 
-    /// When a planned start comes due: whoever is in its way then is later than was expected, and
-    /// others may go before it.
+    /// Returns the next time of a planned start. A job in its way then runs longer than expected,
+    /// and other jobs may start first.
     pub(crate) fn next_planned(&self) -> Option<Timestamp> {
         self.planned.iter().map(|planned| planned.at).filter(|at| *at > self.now).min()
     }
 
-    /// A plan that breaks no invariant. A job that breaks one is set aside, and the others are
-    /// planned without it. `None` if no such job can be named, or there are very many.
+    /// Returns a plan that breaks no invariant. A job that causes a violation is set aside, and the
+    /// next plan is made without it. `None` if no such job is found, or there are too many.
     fn verified_plan(&mut self) -> Option<Plan> {
         for _ in 0..Self::SET_ASIDE_MAX {
             let refused = match self.plan() {
@@ -126,7 +126,7 @@ impl Control {
         None
     }
 
-    /// Plans, and verifies.
+    /// Makes a plan and verifies it.
     fn plan(&mut self) -> Result<Plan, Box<Alert>> {
         let snapshot = Snapshot { world: &self.world, now: self.now };
         let policy = self.world.policy();
@@ -155,14 +155,14 @@ impl Control {
         Err(Box::new(Alert { now: self.now, basis, records, plan, violations, set_aside }))
     }
 
-    /// Whether a job that waits has done so for long; of an element, whether its array has.
+    /// Whether a pending job is escalated; for an element, whether its array is.
     fn is_escalated(&self, id: JobId) -> bool {
         let array = JobId { element: None, ..id };
         let place = self.world.place_of(id).or_else(|| self.world.place_of(array));
         place.is_some_and(|(_, is_escalated)| is_escalated)
     }
 
-    /// Gives a job its places; it starts at once, or when those have left who leave for it.
+    /// Gives a job its placements. It starts at once, or when the leaving jobs have left.
     fn start(&mut self, id: JobId, attempt: Attempt, placements: &[Placement], leaving: &[JobId]) {
         let is_escalated = self.is_escalated(id);
         self.set_apart(&[id]);
@@ -173,7 +173,7 @@ impl Control {
             job.waited = job.waited.saturating_add(self.now.since(since));
         }
         if is_escalated && self.world.policy().asks_attained() {
-            // It starts anew, and so goes on until it has had as much again.
+            // The job starts anew, and so runs until it has attained as much again.
             job.waited = Millis::ZERO;
             job.course.forgiven = job.course.attained;
         }

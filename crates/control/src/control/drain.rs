@@ -1,5 +1,4 @@
-//! Nodes and devices that are emptied: no new work starts there, and what runs has until a
-//! deadline.
+//! Drained nodes and devices: no new work starts there, and running work has until a deadline.
 
 use std::sync::Arc;
 
@@ -29,7 +28,7 @@ impl Control {
         self.check_targets(targets)?;
         checked_reason(reason, true)?;
         let is_moving = consent.choice.is_some_and(|choice| choice != Displace::LetFinish);
-        // Work is told to leave at once where no time is set for it.
+        // Without a deadline, jobs are ordered to leave at once.
         let by = by.or(is_moving.then_some(self.now));
         if by.is_some_and(|by| by < self.now) {
             let why = "it is in the past; leave it out, or name a moment to come".to_owned();
@@ -137,7 +136,7 @@ impl Control {
     }
 }
 
-/// What is drained, in words: `lab2, GPU 3 of lab1`.
+/// The drained targets, in words: `lab2, GPU 3 of lab1`.
 fn words(targets: &[DrainTarget]) -> String {
     targets.iter().map(word).collect::<Vec<_>>().join(", ")
 }

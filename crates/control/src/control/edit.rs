@@ -1,5 +1,4 @@
-//! Changes to a job that is there. What has not started is checked anew as if it were submitted
-//! so.
+//! Edits of live jobs. A job that has not started is checked again as if it were submitted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +37,7 @@ impl Control {
             return Err(Refusal::VersionConflict { id, expected, found: row.job.version.0 });
         }
         if let Some(priority) = patch.priority {
-            // Lowering what an admin raised is no claim to go before others.
+            // Lowering a priority that an admin raised does not put the job before others.
             if priority > row.job.priority {
                 let project = self.world.row_for(id).expect("checked above").spec.project.clone();
                 admission::priority(&self.world, caller, &project, priority)?;
@@ -83,7 +82,8 @@ impl Control {
         Ok(self.states(&[id]))
     }
 
-    /// What a job runs, and where its output goes, is its owner's: it runs with his rights.
+    /// The command and the outputs of a job belong to its owner, because it runs with the owner's
+    /// rights.
     fn check_owners_part(
         &self,
         caller: &Caller,
@@ -101,8 +101,7 @@ impl Control {
         }
     }
 
-    /// What the job asks for from now on, and what it waits for of what has ended, if that is
-    /// another.
+    /// Returns the edited spec and, if the dependencies change, the ended jobs among them.
     fn edit_spec(
         &self,
         caller: &Caller,
@@ -161,7 +160,7 @@ impl Control {
         Ok((spec, Some(waits)))
     }
 
-    /// Puts a job that has not started where what it asks for now belongs.
+    /// Puts an edited job that has not started into the phase where it belongs.
     fn reconsider(&self, job: &mut Job, spec: &JobSpec) {
         let is_ready = !self.world.is_waiting(spec, job, self.now);
         let since = self.now;
@@ -175,9 +174,9 @@ impl Control {
         }
     }
 
-    /// No job waits for itself, through however many others.
+    /// Checks that no job waits for itself, directly or through others.
     fn check_cycle(&self, spec: &JobSpec) -> Result<(), Refusal> {
-        // From where each was come to.
+        // The path to the present job, each step with the jobs left to visit.
         let mut path: Vec<(JobId, Vec<JobId>)> = vec![(spec.id, jobs_of(spec))];
         let mut seen = BTreeSet::new();
         while let Some((_, next)) = path.last_mut() {
@@ -199,7 +198,7 @@ impl Control {
     }
 }
 
-/// What a job waits for, of what has ended already.
+/// The dependencies of a job that have ended already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Waits {
     pub one_met: bool,
@@ -207,8 +206,8 @@ pub(crate) struct Waits {
 }
 
 impl Control {
-    /// Every job that is waited for exists, belongs to the caller, and can still end as asked, or
-    /// the job is kept although it can't.
+    /// Checks that every dependency exists, belongs to the caller, and can still end as asked,
+    /// unless the job is kept in that case.
     pub(crate) fn check_waits(
         &self,
         caller: &Caller,
@@ -243,7 +242,7 @@ impl Control {
         }
     }
 
-    /// Whether a job that is waited for has ended, and if so, how, if otherwise than asked.
+    /// Returns whether a dependency has ended, and its end if that is not the required one.
     fn ended_otherwise(
         &self,
         caller: &Caller,
@@ -261,7 +260,7 @@ impl Control {
         if dependency.kind == DependencyKind::Each {
             let elements = self.ended_elements(job, ends);
             let all = |it: &&ArrayEnds| it.unmet(dependency.kind).len() == it.indexes.len();
-            // Elements that can't start end at once: none would be left to be kept.
+            // Elements that can't start end at once: none would be left to keep.
             return match elements.filter(all) {
                 Some(_) => Err(Refusal::DependencyNeverMet { job, state: outcome.state() }),
                 None => Ok((true, None)),

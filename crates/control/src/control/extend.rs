@@ -1,4 +1,4 @@
-//! Time limits of jobs that are there, running or not.
+//! Time limits of live jobs, running or not.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use gpool_world::JobRow;
 use crate::control::Control;
 
 impl Control {
-    /// Ten years: longer limits are slips of the pen.
+    /// Ten years: a longer limit is a typing error.
     const LIMIT_MOST: Millis = Millis::from_hours(10 * 365 * 24);
 
     pub(crate) fn extend(
@@ -88,7 +88,7 @@ impl Control {
         Ok(limit)
     }
 
-    /// What others were told of their starts rests on the limits of what runs.
+    /// Planned starts of other jobs depend on the limits of running jobs.
     fn check_longer(
         &self,
         caller: &Caller,
@@ -133,7 +133,7 @@ impl Control {
                 Phase::Starting { .. } | Phase::Running { .. } | Phase::Paused { .. }
             );
             if is_under_way {
-                // What was taken off before may be put on again.
+                // A user may add again what they took off.
                 let (before, after) = (before.unwrap_or_default(), limit.unwrap_or_default());
                 let extended = job.course.extended.saturating_add(after.saturating_sub(before));
                 job.course.extended = extended.saturating_sub(before.saturating_sub(after));
@@ -146,7 +146,7 @@ impl Control {
         }
     }
 
-    /// Tells the nodes of a job its time limit.
+    /// Sends a job's time limit to its nodes.
     fn order_limit(&mut self, job: &gpool_model::Job, limit: Option<Millis>) {
         let term = self.world.cluster().term;
         for allocation in job.phase.allocations() {
@@ -156,7 +156,7 @@ impl Control {
         }
     }
 
-    /// A job that is to end by a deadline can do so if it starts now, or when it is to begin.
+    /// Checks that a job with a deadline meets it if the job starts now, or at its begin.
     pub(crate) fn check_deadline(&self, spec: &JobSpec) -> Result<(), Refusal> {
         let first = spec.life.begin.unwrap_or(Timestamp::ZERO).max(self.now);
         self.check_in_time(&spec.life, spec.time_limit, first)
@@ -182,7 +182,7 @@ impl Control {
     }
 }
 
-/// The ways in which a job may be taken back must be possible.
+/// Checks that the exits of a job are possible.
 pub(crate) fn check_exits(life: &gpool_model::Life) -> Result<(), Refusal> {
     let invalid = |why: &str| Refusal::Invalid { field: "exits".to_owned(), why: why.to_owned() };
     life.wrong_exits().map_or(Ok(()), |why| Err(invalid(why)))

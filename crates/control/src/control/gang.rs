@@ -1,7 +1,7 @@
-//! Jobs of several tasks. A gang runs when all of its tasks have started. When one of them fails,
-//! the others end with it; when one is not launched, all go back to the queue. It has ended when
-//! all of them have. Where the first task is a launcher, its end, whatever it is, ends the others
-//! and is that of the job.
+//! Jobs of several tasks. A gang runs when all of its tasks have started. When a task fails, the
+//! others end with it; when a task is not launched, all go back to the queue. The gang has ended
+//! when all tasks have. If the first task is a launcher, its end, whatever it is, ends the others
+//! and is the end of the job.
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::{EndCause, ExitStatus, Holder, StopCause, Usage};
@@ -13,7 +13,7 @@ use gpool_model::{
 use crate::control::Control;
 use crate::control::judge::judge;
 
-/// What came of one task, where that is kept beside the phase of its job.
+/// Returns the recorded state of one task, for jobs that record the states of tasks.
 pub(crate) fn course_of(job: &Job, task: TaskId) -> Option<&TaskCourse> {
     job.course.tasks.get(usize::try_from(task.rank).ok()?)
 }
@@ -35,7 +35,7 @@ pub(crate) fn started_at(job: &Job, task: TaskId) -> Option<Timestamp> {
     }
 }
 
-/// Whether a job that holds something has several tasks.
+/// Whether a job with allocations has several tasks.
 pub(crate) fn is_gang(job: &Job) -> bool {
     job.phase.allocations().len() > 1
 }
@@ -50,7 +50,7 @@ fn course_mut(job: &mut Job, task: TaskId) -> Option<&mut TaskCourse> {
     job.course.tasks.get_mut(usize::try_from(task.rank).ok()?)
 }
 
-/// Brings the phase of a gang in line with what came of its tasks.
+/// Updates the phase of a gang from the states of its tasks.
 fn come_along(job: &mut Job) {
     let tasks = &job.course.tasks;
     let has_begun = |course: &TaskCourse| course.started_at.is_some() || course.end.is_some();
@@ -76,7 +76,7 @@ fn come_along(job: &mut Job) {
 }
 
 impl Control {
-    /// A task of a gang has started.
+    /// Records that a task of a gang has started.
     pub(crate) fn member_started(&mut self, task: TaskId, at: Timestamp) {
         let mut job = self.job(task.job);
         let Some(course) = course_mut(&mut job, task) else { return };
@@ -88,14 +88,14 @@ impl Control {
         self.put_job(job);
     }
 
-    /// A task of a gang has ended. The first that has not succeeded, or the launcher, takes the
-    /// others with it.
+    /// Records that a task of a gang has ended. The first task that fails, or the launcher, ends
+    /// the others.
     pub(crate) fn member_ended(&mut self, task: TaskId, end: &TaskEnd) {
         self.member_gone(task, end, StopCause::TaskFailed { rank: task.rank });
     }
 
-    /// A task of a gang was not launched: the others may have been, so the next run of the job is
-    /// another attempt.
+    /// Handles a task of a gang that was not launched. Other tasks may have been, so the next run
+    /// of the job is another attempt.
     pub(crate) fn member_refused(&mut self, task: TaskId) {
         let end = TaskEnd {
             started_at: None,
@@ -117,7 +117,7 @@ impl Control {
         course.started_at = course.started_at.or(end.started_at);
         course.end = Some(end.clone());
         if job.course.tasks.iter().all(|course| course.end.is_some()) {
-            // The others had ended by themselves.
+            // The other tasks had ended by themselves.
             let is_stopping = matches!(job.phase, Phase::Stopping { .. });
             if matches!(cause, StopCause::TaskRefused { .. }) && !is_stopping {
                 self.put_job(job);
@@ -135,12 +135,12 @@ impl Control {
         }
     }
 
-    /// Whether the first task of a job alone runs its command.
+    /// Whether only the first task of a job runs its command.
     fn has_launcher(&self, id: JobId) -> bool {
         self.world().job(id).is_some_and(|row| row.spec.gang.has_launcher())
     }
 
-    /// All tasks have ended: so has the attempt, as the one did that decides.
+    /// Ends the attempt once all tasks have ended, with the end of the decisive task.
     fn gang_ended(&mut self, job: &Job) {
         let tasks = &job.course.tasks;
         let ends: Vec<&TaskEnd> = tasks.iter().filter_map(|course| course.end.as_ref()).collect();
@@ -182,13 +182,13 @@ impl Control {
             allocations: job.phase.allocations().to_vec(),
         };
         let was_stopped = end.stopped;
-        // What came of the tasks is said of a gang that has ended, too.
+        // The states of the tasks are also stored for a gang that has ended.
         self.put_job(job.clone());
         self.attempt_ended(job.id, whole, was_stopped);
     }
 
-    /// Something that a task needs was not there, and its program was not started: the job is held
-    /// until somebody has put it there.
+    /// Holds a job because a path that a task needs was missing, until a user has restored the
+    /// path; the program was not started.
     fn hold_for_path(&mut self, job: &Job, rank: usize, path: String) {
         let mut job = job.clone();
         let node = job.phase.allocations()[rank].node.clone();
@@ -201,7 +201,7 @@ impl Control {
     }
 }
 
-/// Whether what stops a gang is not one of its own tasks.
+/// Whether a gang is stopped for another reason than the failure of one of its own tasks.
 fn is_ended_by_somebody(phase: &Phase) -> bool {
     match phase {
         Phase::Stopping { cause, .. } => !matches!(cause, StopCause::TaskFailed { .. }),

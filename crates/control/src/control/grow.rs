@@ -1,6 +1,6 @@
-//! Jobs that may be on more nodes than they started on. While one runs another one waits to join
-//! it, with the tasks of one more node: a job like any other, that goes behind all of the same
-//! priority and may be taken back at any time. It is over when the run that it joined is.
+//! Jobs that may grow to more nodes than they started on. While such a job runs, another job waits
+//! to join it with the tasks of one more node. A joining job is scheduled behind all jobs of the
+//! same priority and may be preempted at any time. It ends with the run that it joined.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use gpool_world::{JobRow, World};
 use crate::control::Control;
 
 impl Control {
-    /// Ends those whose run to join is over.
+    /// Ends joining jobs if the run that they join is over.
     pub(crate) fn let_leave(&mut self, kept: &mut Vec<Kept>) {
         let is_over = |row: &&JobRow| {
             let is_told = matches!(
@@ -35,8 +35,8 @@ impl Control {
         }
     }
 
-    /// Lets one more join each job that may be on more nodes, unless one waits for that already:
-    /// they come one at a time, so that others have their turn between them.
+    /// Submits one more joining job for each job that may grow, unless one is waiting already. They
+    /// are added one at a time, so that other jobs get their turn in between.
     pub(crate) fn let_join(&mut self, kept: &mut Vec<Kept>) {
         let may = |row: &&JobRow| {
             let Gang { nodes, nodes_most, .. } = row.spec.gang;
@@ -66,7 +66,7 @@ impl Control {
         id
     }
 
-    /// What one more node of a job is asked for.
+    /// Returns the spec of a job that adds one more node.
     fn joining(&self, row: &JobRow, id: JobId) -> JobSpec {
         let JobRow { spec, job } = row;
         let Gang { nodes, tasks_per_node, .. } = spec.gang;
@@ -125,7 +125,7 @@ impl Control {
     }
 }
 
-/// Whether the run goes on that is joined.
+/// Whether the joined run still runs.
 fn goes_on(world: &World, joins: &Joins) -> bool {
     world.job(joins.job).is_some_and(|row| {
         row.job.attempt == joins.attempt && matches!(row.job.phase, Phase::Running { .. })

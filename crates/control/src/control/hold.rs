@@ -1,5 +1,5 @@
-//! Holds of users and of admins. A job that an admin stopped, only such an admin starts, whichever
-//! command would start it; its owner may end it.
+//! Holds of users and admins. Only an admin with the same rights starts a job that an admin
+//! stopped, whichever command would start it; its owner may end it.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Control {
         Ok(self.states(jobs))
     }
 
-    /// The hold of a caller on a job: an admin's, or `None` for the job's own user.
+    /// Returns the hold of a caller on a job: an admin's, or `None` for the job's own user.
     pub(crate) fn admin_hold(&self, caller: &Caller, id: JobId) -> Option<AdminHold> {
         let spec = &self.world.row_for(id)?.spec;
         let is_own = spec.owner.uid == caller.owner.uid;
@@ -41,10 +41,10 @@ impl Control {
         }
         let mut job = self.job(id);
         match job.phase {
-            // Of an array that has nothing left to hold, its elements are.
+            // An array with no elements left to hold is held through its running elements.
             Phase::Underway { .. } => return,
             Phase::Held { .. } if !is_stronger(&job, hold) => {
-                // The same again, but not released at the moment that was set.
+                // The same hold again, but without the release time.
                 if hold.is_none() == (job.holder() == Some(Holder::User))
                     && job.course.release_at.take().is_some()
                 {
@@ -65,7 +65,7 @@ impl Control {
         self.put_job(job);
     }
 
-    /// Keeps a paused job from going on.
+    /// Keeps a paused job from resuming.
     pub(crate) fn hold_paused(&mut self, id: JobId, hold: Option<&AdminHold>) {
         let mut job = self.job(id);
         if !is_stronger(&job, hold) {
@@ -80,7 +80,7 @@ impl Control {
         self.put_job(job);
     }
 
-    /// Lets held jobs be considered again, now or at a moment.
+    /// Lets held jobs be considered again, now or at a certain time.
     pub(crate) fn release(
         &mut self,
         caller: &Caller,
@@ -125,8 +125,8 @@ impl Control {
         Ok(self.states(jobs))
     }
 
-    /// Whether a caller that may act on a job may also start it, or have it started: not against
-    /// the admin that stopped it.
+    /// Checks whether a caller with the right to act on a job may also start it: not against the
+    /// admin that stopped it.
     pub(crate) fn check_may_start(
         &self,
         caller: &Caller,
@@ -137,7 +137,7 @@ impl Control {
         if job.holder() != Some(Holder::Admin) || caller.admin {
             return Ok(());
         }
-        // The job may be in another project since.
+        // The job may be in another project now.
         let hold = job.course.admin_hold.clone();
         let project = hold.as_ref().and_then(|hold| hold.project.as_ref());
         let projects = self.world.projects();
@@ -148,8 +148,8 @@ impl Control {
     }
 }
 
-/// Whether a hold keeps a job from more callers than the one that it has: an admin's from its
-/// owner, and that of an admin of the server from admins of its project.
+/// Whether a hold binds more callers than the present one: an admin's binds the owner, and a server
+/// admin's binds the admins of the project.
 fn is_stronger(job: &Job, hold: Option<&AdminHold>) -> bool {
     match (job.holder(), hold) {
         (None, _) | (Some(Holder::User | Holder::Scheduler), Some(_)) => true,

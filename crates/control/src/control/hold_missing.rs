@@ -1,4 +1,4 @@
-//! Holds jobs because a file that they need is gone.
+//! Holds jobs because a file that they need is missing.
 
 use gpool_model::job::{Holder, JobState};
 use gpool_model::launch::Missing;
@@ -7,8 +7,8 @@ use gpool_model::{Caller, JobId, Phase, Refusal, Reply};
 use crate::control::Control;
 
 impl Control {
-    /// Holds those of the jobs that wait, until a user has put the file back and releases them.
-    /// Jobs that have ended since the server looked are passed over.
+    /// Holds the waiting jobs among these until a user restores the file and releases them. Skips
+    /// jobs that have ended since the server looked.
     pub(crate) fn hold_missing(
         &mut self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! What users do to jobs. A request names several jobs and is carried out for all or none.
+//! Actions of users on jobs. A request names several jobs and is carried out for all or none.
 
 use gpool_model::agent::Order;
 use gpool_model::job::{EndCause, JobState, StopCause, Usage};
@@ -18,7 +18,7 @@ impl Control {
     pub(crate) fn cancel(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "cancel")?;
         for id in jobs {
-            // An earlier one of the list may have taken this one with it.
+            // The end of an earlier job of the list may have ended this one.
             if self.world.is_live(*id) {
                 self.cancel_one(caller, *id);
             }
@@ -31,7 +31,7 @@ impl Control {
         self.stop(id, StopCause::Cancelled { by });
     }
 
-    /// Ends a job: one that waits at once, one that runs by telling its node.
+    /// Ends a job: a waiting one at once, a running one by an order to its node.
     pub(crate) fn stop(&mut self, id: JobId, cause: StopCause) {
         let Some(row) = self.world.job(id) else {
             let only = self.world.positions(&[id]);
@@ -47,13 +47,13 @@ impl Control {
             Phase::Held { .. } | Phase::Waiting { .. } | Phase::Pending { .. } => {
                 return self.end_unstarted(id, cause.end_cause(), self.now);
             }
-            // Nobody was told to start it.
+            // No agent was ordered to start it.
             Phase::Starting { allocations, .. } if is_claim(&allocations) => {
                 return self.give_up_claim(id, &cause);
             }
             Phase::Starting { allocations, .. } => (allocations, first),
             Phase::Running { allocations, started_at } => (allocations, Some(started_at)),
-            // What it was to go on on is not its own yet.
+            // The job does not own the devices that it claims to resume.
             Phase::Paused { allocations, started_at, since, .. } => {
                 let pause = self.now.since(since);
                 job.course.paused = job.course.paused.saturating_add(pause);
@@ -65,7 +65,7 @@ impl Control {
                 };
                 (allocations.into_iter().map(has_left).collect(), Some(started_at))
             }
-            // Who cancels has the last word before who puts back.
+            // A cancellation overrides a requeue.
             Phase::Stopping {
                 cause:
                     before @ (StopCause::Requeued { .. }
@@ -79,7 +79,7 @@ impl Control {
                 let was_saving = terms_of(&self.world, &row.spec, &before).1.is_some();
                 job.phase = Phase::Stopping { allocations, started_at, cause, since };
                 self.put_job(job.clone());
-                // It is not to take its time for what nobody will need.
+                // A cancelled job must not spend its time on a checkpoint that is not needed.
                 if was_saving {
                     self.order_stop(&job, grace, None);
                 }
@@ -98,7 +98,7 @@ impl Control {
         self.order_stop(&job, grace, signal);
     }
 
-    /// Tells the nodes of a job to end its tasks.
+    /// Orders the nodes of a job to end its tasks.
     fn order_stop(&mut self, job: &Job, grace: Millis, signal: Option<i32>) {
         let (term, generation) = (self.world.cluster().term, job.generation);
         let goes_on = |it: &&Allocation| !has_ended(job, it.task);
@@ -139,7 +139,7 @@ impl Control {
         Ok(self.states(jobs))
     }
 
-    /// Ends a job that never started, and those that waited for it to end otherwise.
+    /// Ends a job that never started, and jobs that need another end of it.
     pub(crate) fn end_unstarted(&mut self, id: JobId, cause: EndCause, at: Timestamp) {
         let end = JobEnd {
             outcome: Outcome::Cancelled,
@@ -153,7 +153,7 @@ impl Control {
         self.end(id, end);
     }
 
-    /// Ends a job, and settles what follows.
+    /// Ends a job and settles the consequences.
     pub(crate) fn end(&mut self, id: JobId, end: JobEnd) {
         let mut job = self.job(id);
         let (outcome, at) = (end.outcome, end.ended_at);
@@ -167,7 +167,7 @@ impl Control {
         self.settle(Gone { ids: vec![id], of_array, outcome, at });
     }
 
-    /// Every job is there and the caller may act on it.
+    /// Checks that every job exists and the caller may act on it.
     pub(crate) fn check_live(
         &self,
         caller: &Caller,
@@ -192,8 +192,8 @@ impl Control {
         Ok(())
     }
 
-    /// Whether the caller is an admin of the project of a job, and the action is one that those
-    /// may: none by which he would act with the rights of the job's owner.
+    /// Whether the caller is an admin of the job's project, and project admins may take the action:
+    /// never one that would use the rights of the job's owner.
     fn is_admin_of(&self, caller: &Caller, id: JobId, action: &str) -> bool {
         let may = ["cancel", "hold", "release", "pause", "resume", "requeue", "edit"];
         let may = may.contains(&action);
@@ -233,7 +233,7 @@ impl Control {
         Ok(())
     }
 
-    /// Each job with the state that it is in now.
+    /// Returns each job with its present state.
     pub(crate) fn states(&self, jobs: &[JobId]) -> Reply {
         let state = |id: &JobId| match self.world.row_for(*id) {
             Some(row) => row.job.phase.state(),
@@ -243,15 +243,16 @@ impl Control {
     }
 }
 
-/// Between the signal and KILL, and the signal if it is not TERM, for a job that is stopped for
-/// that. One that is taken back has no longer than is allowed: another waits for what it holds.
+/// Returns the time between the signal and KILL, and the signal if it is not TERM, for a job that
+/// is stopped for this cause. An evicted job gets no longer than allowed, because another job waits
+/// for its devices.
 pub(crate) fn terms_of(world: &World, spec: &JobSpec, cause: &StopCause) -> (Millis, Option<i32>) {
     let StopCause::TakenBack { exit, .. } = cause else { return (spec.grace, None) };
     let Checkpoint { signal, .. } = spec.life.checkpoint.unwrap_or_default();
     (world.grace_for(spec, *exit), (*exit == Exit::Checkpoint).then_some(signal))
 }
 
-/// Whether who stops a job for that has the last word before what would run it again.
+/// Whether a stop for this cause overrides causes that would run the job again.
 fn is_final(cause: &StopCause) -> bool {
     match cause {
         StopCause::Cancelled { .. }

@@ -1,10 +1,10 @@
-//! What the end of a task means for its job.
+//! Derives the end of a job from the end of its task.
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::{EndCause, ExitStatus};
 use gpool_model::{Outcome, Phase};
 
-/// What a job's end is called, and what stands behind it.
+/// Returns the outcome of a job and its cause.
 pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>) {
     if let Some(cause) = &end.cause {
         let outcome = match cause {

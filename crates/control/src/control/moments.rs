@@ -1,5 +1,5 @@
-//! What becomes of jobs because a moment has come: they may be considered, are released, or can't
-//! end by their deadline any more.
+//! Changes of jobs at a certain time: they may be considered, are released, or become too late for
+//! their deadline.
 
 use gpool_model::event::Journaled;
 use gpool_model::job::EndCause;
@@ -8,7 +8,7 @@ use gpool_model::{Event, JobId, Phase};
 use crate::control::Control;
 
 impl Control {
-    /// Deals with every job for which a moment has come.
+    /// Processes every job with a moment that has come.
     pub(crate) fn wake_due(&mut self) {
         let due = self.world.take_due(self.now);
         if due.is_empty() {
@@ -25,7 +25,7 @@ impl Control {
     }
 
     fn wake(&mut self, id: JobId) {
-        // An earlier one of the same moment may have taken it along.
+        // The change of an earlier job may have ended this one.
         let Some(row) = self.world.job(id) else { return };
         let waits = matches!(
             row.job.phase,

@@ -1,4 +1,4 @@
-//! Nodes and their devices: what agents find, and what admins allow.
+//! Nodes and their devices: the reports of agents and the settings of admins.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use gpool_model::{
 
 use crate::control::Control;
 
-/// A node has no more labels than this.
+/// The largest number of labels of a node.
 const LABELS_MAX: usize = 64;
 
 impl Control {
@@ -49,7 +49,7 @@ impl Control {
             self.publish(Change::NodeChanged { node: name.clone() });
         }
         if is_new {
-            // Nothing is placed there until it has said what runs.
+            // No job starts there before the agent has reported its tasks.
             self.ask(name);
         }
     }
@@ -90,12 +90,12 @@ impl Control {
         Ok(Reply::Done)
     }
 
-    /// The pool that a node is in.
+    /// Returns the pool of a node.
     pub(crate) fn pool_of(&self, name: &NodeName) -> PoolName {
         self.world.node(name).map_or_else(PoolName::usual, |row| row.node.pool.clone())
     }
 
-    /// What runs there stays, and what waits for the pool that a node leaves waits on.
+    /// Running jobs stay, and jobs that ask for the old pool keep waiting.
     pub(crate) fn move_nodes(
         &mut self,
         caller: &Caller,
@@ -122,7 +122,7 @@ impl Control {
         Ok(Reply::Done)
     }
 
-    /// What runs there stays, and what waits for a label that is gone waits on.
+    /// Running jobs stay, and jobs that ask for a removed label keep waiting.
     pub(crate) fn label_nodes(
         &mut self,
         caller: &Caller,
@@ -150,7 +150,7 @@ impl Control {
         Ok(Reply::Done)
     }
 
-    /// Every node that is named is there.
+    /// Checks that every named node exists.
     fn check_nodes(&self, names: &[NodeName]) -> Result<(), Refusal> {
         match names.iter().find(|name| self.world.node(name).is_none()) {
             Some(name) => Err(Refusal::NoSuchNode { name: name.clone() }),
@@ -173,7 +173,7 @@ impl Control {
     }
 }
 
-/// The device of a node that somebody named by index or UUID.
+/// Finds a device of a node by index or UUID.
 pub(crate) fn find_device(node: &Node, text: &str) -> Option<DeviceUuid> {
     let index = text.parse::<u32>().ok();
     let mut devices = node.devices.iter();
@@ -181,7 +181,7 @@ pub(crate) fn find_device(node: &Node, text: &str) -> Option<DeviceUuid> {
     found.map(|device| device.uuid.clone())
 }
 
-/// That a node has no device of that name.
+/// The refusal of a device that the node does not have.
 pub(crate) fn no_such_device(node: &Node, text: &str) -> Refusal {
     Refusal::NoSuchDevice {
         device: text.chars().take(80).collect(),
@@ -191,7 +191,7 @@ pub(crate) fn no_such_device(node: &Node, text: &str) -> Refusal {
 }
 
 impl Control {
-    /// What runs goes on, whatever its user may have from now on.
+    /// Running jobs stay, even above their user's new caps.
     pub(crate) fn set_user_caps(
         &mut self,
         caller: &Caller,
@@ -211,7 +211,7 @@ impl Control {
     }
 }
 
-/// Refuses whoever is no admin.
+/// Refuses a caller that is not an admin.
 pub(crate) fn admin(caller: &Caller, what: impl Fn() -> String) -> Result<(), Refusal> {
     if caller.admin { Ok(()) } else { Err(Refusal::NotPermitted { what: what() }) }
 }

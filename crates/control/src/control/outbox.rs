@@ -1,6 +1,7 @@
-//! The outbox: what of a job's life is told to whom, when each message is sent again, and when it
-//! is given up. A message is in the same commit as what it tells, and leaves the outbox by another,
-//! so that none is lost; one that was taken just before a crash is sent twice, under the same id.
+//! The outbox: the messages about jobs, when each is sent again, and when it is given up. A message
+//! is committed together with the change that it reports, and leaves the outbox in another commit,
+//! so that none is lost. A message that was delivered just before a crash is sent twice, with the
+//! same ID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use gpool_model::{Caller, Effect, Job, JobSpec, NotifyRule, Phase, Timestamp};
 
 use crate::control::Control;
 
-/// Messages that are on their way, and those that wait for their moment. Known only to this life
-/// of the server. Each user has a share of the connections, and so has each host, so that neither a
-/// user with many messages nor a host that hangs delays the messages of others.
+/// Messages on their way, and messages that wait for their time. Lost when the server ends. Each
+/// user and each host has a share of the connections, so that neither a user with many messages nor
+/// a host that hangs delays the messages of others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Couriers {
-    /// Sent, and not yet answered.
+    /// Sent, and not answered yet.
     under_way: BTreeMap<DeliveryId, Lane>,
     n_by_user: BTreeMap<u32, usize>,
     n_by_host: BTreeMap<Arc<str>, usize>,
@@ -34,16 +35,16 @@ fn lane_of(delivery: &Delivery) -> Lane {
 }
 
 impl Couriers {
-    /// Messages that are sent at once.
+    /// The largest number of messages on their way.
     const AT_ONCE: usize = 32;
-    /// Messages of one user that are sent at once.
+    /// The largest number of one user's messages on their way.
     const AT_ONCE_OF_USER: usize = 4;
-    /// Messages that are sent to one host at once.
+    /// The largest number of messages on their way to one host.
     const AT_ONCE_TO_HOST: usize = 4;
-    /// Messages of one user that are sent to one host at once.
+    /// The largest number of one user's messages on their way to one host.
     const AT_ONCE_IN_LANE: usize = 2;
 
-    /// What waits in an outbox that was loaded.
+    /// Collects the waiting messages of a loaded outbox.
     pub fn new<'d>(all: impl Iterator<Item = &'d Delivery>) -> Self {
         let mut couriers = Self::default();
         all.filter(|delivery| !delivery.given_up).for_each(|delivery| couriers.wait(delivery));
@@ -59,7 +60,7 @@ impl Couriers {
         self.n_by_user.get(&uid).copied().unwrap_or(0)
     }
 
-    /// The lanes that may send one more message, with the first message of each.
+    /// The lanes that may send one more message, each with its first message.
     fn open(&self) -> impl Iterator<Item = (&Lane, &(Timestamp, DeliveryId))> {
         let has_room = |lane: &Lane| {
             let in_lane = self.n_by_lane.get(lane).copied().unwrap_or(0);
@@ -73,12 +74,13 @@ impl Couriers {
         open.filter_map(|(lane, queue)| Some((lane, queue.first()?)))
     }
 
-    /// When the next message could be sent.
+    /// Returns when the next message could be sent.
     pub fn next_timer(&self) -> Option<Timestamp> {
         self.open().map(|(_, (due, _))| *due).min()
     }
 
-    /// Takes the next message: of the user with the fewest on their way, that which is longest due.
+    /// Takes the next message: from the users with the fewest messages on their way, the longest
+    /// due.
     fn take(&mut self, now: Timestamp) -> Option<DeliveryId> {
         let due = self.open().filter(|(_, (due, _))| *due <= now);
         let next = due.min_by_key(|(lane, first)| (self.n_of_user(lane.0), *first));
@@ -128,16 +130,16 @@ fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
 }
 
 impl Control {
-    /// More messages than this do not wait.
+    /// The largest number of waiting messages.
     const OUTBOX_MAX: usize = 10_000;
-    /// More messages of one user than this do not wait.
+    /// The largest number of waiting messages of one user.
     const OUTBOX_OF_USER_MAX: usize = 1_000;
-    /// Messages that were given up and are kept to be shown.
+    /// The largest number of given-up messages that are kept for display.
     const GIVEN_UP_MAX: usize = 100;
 
-    /// Puts into the outbox what is to be told of a job that has come into a state.
+    /// Puts messages about a job's new state into the outbox.
     pub(crate) fn tell(&mut self, spec: &JobSpec, job: &Job, state: JobState) {
-        // An array tells once, when all of it has ended.
+        // An array sends one message, when all of it has ended.
         if job.notify.is_empty() || job.id.element.is_some() {
             return;
         }
@@ -195,12 +197,12 @@ impl Control {
         }
     }
 
-    /// What became of a message that was sent.
+    /// Handles the result of a sent message.
     pub(crate) fn delivered(&mut self, id: &DeliveryId, sent: Sent) {
         self.couriers.came_back(id);
         let waits = |delivery: &&Delivery| !delivery.given_up;
         let Some(mut delivery) = self.world.outbox().get(id).filter(waits).cloned() else {
-            // Sent twice, by two lives of the server, and taken before.
+            // Two lives of the server sent the message, and the first one succeeded.
             return;
         };
         match sent {
@@ -216,7 +218,7 @@ impl Control {
             }
             Sent::Failed { why } => self.try_later(delivery, why),
             Sent::Unanswered { why } => {
-                // Each would take a connection only to find out the same.
+                // Each of them would use a connection only to fail in the same way.
                 for id in self.couriers.due_beside(&delivery, self.now) {
                     let beside = self.world.outbox().get(&id).filter(waits).cloned();
                     let same = beside.filter(|beside| beside.origin() == delivery.origin());
@@ -235,7 +237,7 @@ impl Control {
         }
     }
 
-    /// Sends a message that failed again later, or gives it up.
+    /// Schedules a failed message again, or gives it up.
     fn try_later(&mut self, mut delivery: Delivery, why: Arc<str>) {
         self.couriers.forget(&delivery);
         let n_attempts = usize::try_from(delivery.n_attempts).ok();
@@ -274,7 +276,7 @@ impl Control {
         self.world.put_cluster(cluster);
     }
 
-    /// Sends what is due. What is in no commit yet leaves with the commit.
+    /// Sends due messages. A message that is not committed yet leaves with its commit.
     pub(crate) fn send_due(&mut self) {
         while let Some(id) = self.couriers.take(self.now) {
             match self.world.outbox().get(&id).cloned() {
@@ -285,7 +287,7 @@ impl Control {
     }
 }
 
-/// Rules as the one who asks may have them: what an admin names, the server may be made to ask.
+/// Marks the rules of an admin: they may name addresses inside the server's machine.
 pub(crate) fn as_named_by(caller: &Caller, mut rules: Vec<NotifyRule>) -> Vec<NotifyRule> {
     for rule in &mut rules {
         rule.by_admin |= caller.admin;

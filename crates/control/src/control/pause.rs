@@ -1,6 +1,6 @@
-//! Jobs that are stopped where they are, and go on later. A job is paused as a whole: all of its
-//! tasks on all of its nodes, or it goes in another way. It keeps its host memory and its place in
-//! the order; when it goes on is decided like a start.
+//! Paused jobs. A job pauses as a whole, with all its tasks on all its nodes, or leaves by another
+//! exit. It keeps its host memory and its place in the queue order; it resumes by a decision like a
+//! start.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::control::Control;
 use crate::control::gang::has_ended;
 
 impl Control {
-    /// Somebody stops jobs that run where they are.
+    /// Pauses running jobs for a caller.
     pub(crate) fn pause(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "pause")?;
         let mut all = Vec::new();
         for id in jobs {
-            // Of an array, what runs of it.
+            // For an array, its running elements.
             let runs = |state| matches!(state, JobState::Running | JobState::Paused);
             let elements = self.waiting_rows(id.number, runs);
             match id.element {
@@ -43,7 +43,7 @@ impl Control {
         Ok(self.states(jobs))
     }
 
-    /// Lets paused jobs go on when there is room.
+    /// Lets paused jobs resume when capacity is free.
     pub(crate) fn resume(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
         self.check_live(caller, jobs, "resume")?;
         let mut all = Vec::new();
@@ -90,7 +90,7 @@ impl Control {
         Ok(())
     }
 
-    /// Tells the nodes of a job that runs to stop its tasks where they are.
+    /// Orders the nodes of a job to pause its tasks.
     pub(crate) fn pause_one(&mut self, id: JobId, why: PauseCause) {
         let mut job = self.job(id);
         let Phase::Running { mut allocations, started_at } = job.phase.clone() else { return };
@@ -108,7 +108,7 @@ impl Control {
         }
     }
 
-    /// A task is stopped where it is: what it held but host memory is free.
+    /// Records that a task is paused: everything but its host memory is free.
     pub(crate) fn task_paused(&mut self, task: TaskId) {
         let Some(row) = self.world.job(task.job) else { return };
         let (resources, mut job) = (row.spec.resources_paused(), row.job.clone());
@@ -120,8 +120,8 @@ impl Control {
         self.put_job(job);
     }
 
-    /// A task could not be stopped where it is: its job goes in the next way that it allows, or
-    /// runs on if somebody asked for the pause.
+    /// Handles a task that could not be paused: its job leaves by the next exit that it allows, or
+    /// runs on if a user asked for the pause.
     pub(crate) fn task_not_paused(&mut self, task: TaskId) {
         let Some(row) = self.world.job(task.job) else { return };
         let Phase::Paused { allocations, why, .. } = &row.job.phase else { return };
@@ -139,7 +139,7 @@ impl Control {
         }
     }
 
-    /// A paused job goes on, at once or when those have left who leave for it.
+    /// Resumes a paused job, at once or when the leaving jobs have left.
     pub(crate) fn resume_one(&mut self, id: JobId, leaving: &[JobId]) {
         let row = self.world.job(id).expect("a verified plan resumes jobs that are there");
         let (spec, mut job) = (Arc::clone(&row.spec), row.job.clone());
@@ -160,7 +160,7 @@ impl Control {
         self.put_job(job);
     }
 
-    /// A paused job has all that it had, and goes on.
+    /// Resumes a paused job that has its resources back.
     pub(crate) fn go_on_now(&mut self, id: JobId) {
         let row = self.world.job(id).expect("only jobs that are there go on");
         let (spec, mut job) = (Arc::clone(&row.spec), row.job.clone());
@@ -175,7 +175,7 @@ impl Control {
         job.generation = job.generation.next();
         let pause = self.now.since(since);
         job.course.paused = job.course.paused.saturating_add(pause);
-        // Who asked for it did not wait.
+        // A pause that a user asked for is not waiting time.
         if matches!(why, PauseCause::TakenBack { .. }) {
             job.waited = job.waited.saturating_add(pause);
         }
@@ -184,7 +184,7 @@ impl Control {
         self.order_halt(&job, false);
     }
 
-    /// Tells the nodes of a job to stop its tasks where they are, or to let them go on.
+    /// Orders the nodes of a job to pause or resume its tasks.
     fn order_halt(&mut self, job: &Job, pauses: bool) {
         let goes_on = |it: &&Allocation| !has_ended(job, it.task);
         for Allocation { task, node, .. } in job.phase.allocations().iter().filter(goes_on) {
@@ -197,14 +197,14 @@ impl Control {
         if pauses {
             return self.order(node, Order::Pause { term, task, generation });
         }
-        // What was said of it meanwhile may not have been heard, and counts as heard after this.
+        // A limit that changed meanwhile may not have arrived, and counts as received after this.
         let limit = self.world.job(job.id).and_then(|row| row.spec.time_limit);
         self.order(node, Order::Limit { term, task, generation, limit });
         self.order(node, Order::Resume { term, task, generation });
     }
 }
 
-/// Tasks of a gang that have ended, while others go on.
+/// Returns the tasks of a gang that have ended while others go on.
 fn ended_tasks(job: &Job) -> Vec<TaskId> {
     let all = job.phase.allocations().iter().map(|it| it.task);
     all.filter(|task| has_ended(job, *task)).collect()

@@ -6,7 +6,7 @@ use gpool_model::{Caller, Policy, Refusal, Reply};
 use crate::control::Control;
 
 impl Control {
-    /// Takes a preset, or what there is, and changes settings of it. All of it or nothing.
+    /// Changes settings of a preset, or of the present policy: all of them or none.
     pub(crate) fn set_policy(
         &mut self,
         caller: &Caller,
@@ -27,8 +27,7 @@ impl Control {
         let mut policy = match preset {
             None => before.clone(),
             Some(preset) => {
-                // Who may have how much is said of users, and stays; so does what pools have of
-                // their own.
+                // The caps of users and the policies of pools stay.
                 let (user_caps, mut pools) = (before.user_caps.clone(), before.pools.clone());
                 let preset = Policy::from_preset(preset).map_err(invalid)?;
                 pools.extend(preset.pools.clone());

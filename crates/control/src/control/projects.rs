@@ -1,4 +1,4 @@
-//! Projects made, changed and taken away: several at once or not at all.
+//! Projects are created, changed and removed: several at once or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use gpool_model::{
 use crate::control::Control;
 use crate::project_tree::{self, Children, Projects, absent};
 
-/// What jobs belong to that name no project.
+/// The project of jobs that name none.
 const DEFAULT: &str = "default";
 
 impl Control {
-    /// More projects than this are refused, so that a cycle stays cheap.
+    /// The largest number of projects, so that a cycle stays cheap.
     const PROJECTS_MAX: usize = 10_000;
-    /// Models and pools of which quotas are counted by themselves, of all projects.
+    /// The largest number of models and pools that the quotas of all projects name.
     const PARTS_MAX: usize = 48;
 
     pub(crate) fn change_projects(
@@ -52,7 +52,7 @@ impl Control {
         Ok(Reply::Projects(Box::new(outcome)))
     }
 
-    /// All projects as they are to be.
+    /// Returns all projects after the change.
     fn changed(
         &self,
         caller: &Caller,
@@ -115,7 +115,7 @@ impl Control {
         checked(patch.of_blank(name.clone(), self.now))
     }
 
-    /// The projects make a tree, and jobs are where jobs may be.
+    /// Checks that the projects form a tree, and that only leaves have jobs.
     fn check_structure(&self, before: &Projects, after: &Projects) -> Result<(), Refusal> {
         let most = Self::PROJECTS_MAX;
         if after.len() > most && after.len() > before.len() {
@@ -171,7 +171,7 @@ impl Control {
         }
     }
 
-    /// That a project is promised less now than it holds, and was not before.
+    /// Warns that a project is now guaranteed less than it holds, and was not before.
     fn holds_more(
         &self,
         before: &Projects,
@@ -202,7 +202,7 @@ fn invalid(field: &str, why: String) -> Refusal {
     Refusal::Invalid { field: field.to_owned(), why }
 }
 
-/// What is said of a project fits together.
+/// Checks that a project's settings fit together.
 fn checked(project: Project) -> Result<Project, Refusal> {
     let jobs = &project.jobs;
     if let (Some(usual), Some(longest)) = (jobs.default_time, jobs.longest_time)
@@ -224,7 +224,7 @@ fn check_version(project: &Project, version: Option<u64>) -> Result<(), Refusal>
     }
 }
 
-/// Nobody has changed anything since the caller looked.
+/// Checks that the projects are unchanged since the caller read them.
 fn check_seen(before: &Projects, ask: &ProjectsAsk) -> Result<(), Refusal> {
     let Some(seen) = &ask.seen else { return Ok(()) };
     let seen: BTreeMap<&ProjectName, u64> = seen.iter().map(|(name, it)| (name, *it)).collect();
@@ -239,7 +239,7 @@ fn check_seen(before: &Projects, ask: &ProjectsAsk) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Those that are otherwise; each that changed has the next version.
+/// Returns the projects that differ; each changed one gets its next version.
 fn differences(before: &Projects, after: &Projects) -> Vec<ProjectDifference> {
     let names: BTreeSet<&ProjectName> = before.keys().chain(after.keys()).collect();
     let difference = |name: &ProjectName| {
@@ -256,7 +256,7 @@ fn differences(before: &Projects, after: &Projects) -> Vec<ProjectDifference> {
     names.into_iter().filter_map(difference).collect()
 }
 
-/// Who is no admin of the cluster changes only what is below a project that he is an admin of.
+/// A caller without cluster admin rights changes only projects below their own.
 fn check_role(
     caller: &Caller,
     before: &Projects,
@@ -282,7 +282,7 @@ fn check_role(
     }
 }
 
-/// What somebody gives away who is no admin of the cluster, he must have.
+/// A caller without cluster admin rights can only assign quota that their project has.
 fn check_gifts(before: &Projects, after: &Projects) -> Result<(), Refusal> {
     let children = project_tree::children(after);
     for difference in differences(before, after) {
@@ -290,7 +290,7 @@ fn check_gifts(before: &Projects, after: &Projects) -> Result<(), Refusal> {
         let Some(parent) = project.parent.as_ref().and_then(|name| after.get(name)) else {
             continue;
         };
-        // What is on loan is not kept from its owners by a time of one's own choice.
+        // A minimum run time of one's own choice must not keep borrowed capacity from its owners.
         let most = project_tree::min_runtime(after, parent);
         let had = difference.before.as_ref().and_then(|it| it.min_runtime.reclaim);
         let asks = project.min_runtime.reclaim;
@@ -335,7 +335,7 @@ fn check_gift(
     {
         return Err(above(Bound::Limit, own.limit, most));
     }
-    // What a department is promised only through its children is not its admin's to give.
+    // A department that is guaranteed only its children's sum gives its admin nothing to assign.
     let written = parent.quota(kind).guaranteed.unwrap_or(Amount::NOTHING);
     let Some(most) = written.finite() else { return Ok(()) };
     let below = children.get(&parent.name).into_iter().flatten();

@@ -1,5 +1,5 @@
-//! What agents say. Reports may be lost, repeated, late and out of order: each is compared with
-//! what should be, and nothing is believed of an attempt that is over.
+//! Reports of agents. They may be lost, repeated, late and out of order. Each is compared with the
+//! expected state, and reports about attempts that are over count for nothing.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use crate::control::jobs::terms_of;
 use crate::control::judge::judge;
 
 impl Control {
-    /// Grace of tasks that nobody knows.
+    /// The grace of tasks that the server does not know.
     const STRAY_GRACE: Millis = Millis::from_secs(10);
-    /// More of them are not told of by their names.
+    /// The largest number of unknown tasks that are listed by name.
     const STRAYS_MAX: usize = 1000;
 
     pub(crate) fn reported(&mut self, node: &NodeName, report: Report) {
@@ -28,7 +28,7 @@ impl Control {
                 self.inventory(node, stamp, capacity, devices, boot_id, facts);
             }
             Report::Tasks { stamp, term, round, tasks } => {
-                // Without its inventory it is not known whether the node was rebooted.
+                // Without its inventory, the server does not know whether the node was rebooted.
                 if term == self.world.cluster().term && self.is_known(node, &stamp.incarnation) {
                     self.reconcile(node, tasks);
                     self.answered(node, round);
@@ -41,22 +41,23 @@ impl Control {
         }
     }
 
-    /// Compares all that an agent has with all that it should have.
+    /// Compares all tasks of an agent with the tasks that it should have.
     fn reconcile(&mut self, node: &NodeName, tasks: Vec<TaskReport>) {
         let Some(row) = self.world.node(node) else {
             return;
         };
-        // Nothing is placed on a node before the first answer of its agent, so that one proves
-        // what is missing. Another one may be older than what was ordered since.
+        // The server places nothing on a node before the first answer of its agent, so that answer
+        // proves which tasks are missing. A later answer may be older than the last orders.
         let is_first = !row.node.connected;
         let lost_to = match row.node.settled_boot_id.as_str() {
             "" => Some(EndCause::Vanished),
             settled if settled != row.node.boot_id => Some(EndCause::Rebooted),
             _ => None,
         };
-        // A shepherd of an earlier agent may have claimed its task after this was said.
+        // A shepherd of an earlier agent may have claimed its task after the agent sent this
+        // answer.
         let spoken_of = self.take_spoken_of(node);
-        // Of a task that has ended nothing more is to be heard, though its gang goes on.
+        // The agent no longer reports a task that has ended, although its gang goes on.
         let here: Vec<TaskId> = (self.world.holding())
             .flat_map(|row| row.job.phase.allocations().iter().map(move |it| (&row.job, it)))
             .filter(|(job, allocation)| {
@@ -106,7 +107,7 @@ impl Control {
                 let limit = row.spec.time_limit;
                 self.order(node, Order::Limit { term, task, generation, limit });
             }
-            // Of the limit nothing is known then; it is said again when this has been heard.
+            // The agent ignores limits then; the limit is sent again after this order.
             Phase::Paused { .. } if !allocation.is_paused() && !is_claimed(allocation) => {
                 let (job, node) = (row.job.clone(), node.clone());
                 self.order_halt_of(&job, task, &node, true);
@@ -117,8 +118,8 @@ impl Control {
                 self.order(node, Order::Run(order));
             }
             Phase::Stopping { cause, .. } => {
-                // All of it: whoever ends the task counts from when it was told first, by a clock
-                // that nobody sets.
+                // The full grace: the shepherd counts from the first order that arrived, by a clock
+                // that is never set.
                 let (grace, signal) = terms_of(&self.world, &row.spec, cause);
                 self.order(node, Order::Stop { term, task, generation, grace, signal });
             }
@@ -126,9 +127,10 @@ impl Control {
         }
     }
 
-    /// A task that the agent should have and knows nothing of. After a reboot that proves nothing
-    /// of what ran before: what the agent had noted may not have reached the disk. In a backup it
-    /// may have run to its end since, and would be refused for ever. Then it is lost to that.
+    /// Handles a task that the agent should have but does not know. After a reboot this does not
+    /// prove that the task never ran, since the agent's notes may not have reached the disk. After
+    /// a restore the task may have run to its end, and would be refused for ever. In these cases
+    /// the task is lost.
     fn missing(&mut self, node: &NodeName, task: TaskId, lost_to: Option<&EndCause>) {
         let Some(row) = self.world.job(task.job) else {
             return;
@@ -151,8 +153,8 @@ impl Control {
                 TaskEnd { stopped: true, cause: None, ..vanished(None) }
             }
             Phase::Stopping { .. } if lost_to.is_some() => vanished(started_at),
-            // What an earlier agent was about to launch may not have been claimed yet: the order
-            // to end it keeps it from that, and then it has ended.
+            // An earlier agent may still be about to launch the task. The order to end it prevents
+            // the launch, and then the task has ended.
             Phase::Starting { .. } | Phase::Stopping { .. } => {
                 return self.remind(node, task, None);
             }
@@ -211,15 +213,15 @@ impl Control {
         }
     }
 
-    /// A task that should not be: its job has ended, or is in another attempt.
+    /// Handles a task that should not exist: its job has ended, or is in another attempt.
     fn stray(&mut self, node: &NodeName, task: TaskId, generation: Generation, is: &TaskIs) {
         match is {
             TaskIs::Ended(_) | TaskIs::Refused { .. } => {
                 self.acknowledge(node, task, generation);
             }
             TaskIs::Over => {}
-            // It was refused since, or it would not be of an earlier generation: to end it would
-            // keep the same attempt from ever being launched there.
+            // The task was refused meanwhile, or its generation would not be older. An order to end
+            // it would keep the same attempt from ever being launched there.
             TaskIs::Launching
             | TaskIs::Running { .. }
             | TaskIs::Paused { .. }
@@ -241,8 +243,8 @@ impl Control {
         }
     }
 
-    /// After a restore, a job that waits may meet a run of its own that is newer than the backup:
-    /// the next run gets another number.
+    /// After a restore, a waiting job may have a run of its own that is newer than the backup: its
+    /// next run gets another number.
     fn skip_attempt(&mut self, found: TaskId) {
         let Some(row) = self.world.job(found.job) else { return };
         if row.job.array.is_none()
@@ -255,7 +257,7 @@ impl Control {
         }
     }
 
-    /// A task goes on: one that was told to stop where it is may not have heard of it.
+    /// A task runs: if it should be paused, the order may not have arrived.
     fn goes_on(&mut self, node: &NodeName, task: TaskId) {
         let job = self.job(task.job);
         let own = job.phase.allocations().iter().find(|it| it.task == task);
@@ -265,7 +267,7 @@ impl Control {
         }
     }
 
-    /// A task is stopped where it is: one that was told to go on may not have heard of it.
+    /// A task is paused: if it should run, the order may not have arrived.
     fn is_halted(&mut self, node: &NodeName, task: TaskId) {
         let job = self.job(task.job);
         match job.phase {
@@ -300,7 +302,7 @@ impl Control {
             Phase::Stopping { allocations, started_at: None, cause, since } => {
                 Phase::Stopping { allocations, started_at: Some(at), cause, since }
             }
-            // Said before.
+            // This is a repeated report.
             _ => return,
         };
         self.put_job(job);
@@ -329,8 +331,8 @@ impl Control {
         self.attempt_ended(task.job, end, was_stopped);
     }
 
-    /// Something that the job needs is not there, and its program was not started: it is held until
-    /// somebody has put it there. The attempt was claimed, so the next one has another number.
+    /// Holds a job because a path that it needs is missing, until a user has restored the path; its
+    /// program was not started. The attempt was claimed, so the next one has another number.
     fn path_missing(&mut self, task: TaskId, path: String, end: &TaskEnd) {
         let mut job = self.job(task.job);
         let node = job.phase.allocations().first().map(|allocation| allocation.node.clone());
@@ -342,13 +344,13 @@ impl Control {
                 job.phase = Phase::Held { by: Holder::User, since: self.now, missing };
                 self.put_job(job);
             }
-            // It was told to end before.
+            // The job was ordered to end before.
             _ => self.task_ended(task, &TaskEnd { cause: None, stopped: true, ..end.clone() }),
         }
     }
 
-    /// The store was restored: the task ran after the backup, and its end was acknowledged. A job
-    /// that has not started runs as another attempt, any other is lost.
+    /// Handles a restored store: the task ran after the backup, and its end was acknowledged. A job
+    /// that has not started runs as another attempt; any other job is lost.
     fn task_over(&mut self, task: TaskId) {
         let mut job = self.job(task.job);
         let started_at = started_at(&job, task);
@@ -367,8 +369,8 @@ impl Control {
         }
     }
 
-    /// The devices were taken by somebody else in the meantime: the job goes back to its place in
-    /// the queue, in the same attempt, since nothing was launched.
+    /// Another process took the devices meanwhile: the job goes back to its place in the queue, in
+    /// the same attempt, since nothing was launched.
     fn refused(&mut self, task: TaskId) {
         let mut job = self.job(task.job);
         if is_gang(&job) {

@@ -1,4 +1,4 @@
-//! Reservations and maintenance windows: made, changed and taken away by admins.
+//! Reservations and maintenance windows: created, changed and removed by admins.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::control::Control;
 use crate::control::nodes::{admin, find_device, no_such_device};
 
 impl Control {
-    /// More reservations than this are refused, so that a cycle stays cheap.
+    /// The largest number of reservations, so that a cycle stays cheap.
     const RESERVATIONS_MAX: usize = 1000;
-    /// A moment so little in the past is now: it was written when it was not past.
+    /// A begin that is at most this far in the past counts as now: the request took time to arrive.
     const LATE_MAX: Millis = Millis::from_mins(1);
-    /// Nothing is reserved for later than in so much time.
+    /// The furthest future that a reservation may begin in.
     const AHEAD_MAX: Millis = Millis::from_hours(10 * 366 * 24);
 
     pub(crate) fn reserve(
@@ -63,7 +63,7 @@ impl Control {
         let length = before.window.length();
         let when = ReserveWhen {
             from: patch.from,
-            // Moved as a whole unless another end is given.
+            // The window moves as a whole unless the patch sets another end.
             end: patch.end.or(length.map(ReserveEnd::After)),
             every: patch.every.or(before.every).filter(|every| !every.is_zero()),
         };
@@ -85,7 +85,7 @@ impl Control {
             ..before
         };
         checked_reason(&draft.reason, false)?;
-        // What was agreed to before needs no new consent.
+        // A choice that was made before needs no new consent.
         let choice = consent.choice.or(touches_nobody.then_some(draft.at_begin));
         let consent = Consent { choice, ..consent };
         self.decide("change the reservation", draft, patch.ask, consent)
@@ -107,8 +107,8 @@ impl Control {
         Ok(Reply::Done)
     }
 
-    /// Chooses what is reserved, looks for clashes and for who is affected, and does it if that
-    /// is agreed to.
+    /// Chooses the devices, checks for clashes and affected jobs, and makes the reservation if the
+    /// caller consents.
     fn decide(
         &mut self,
         verb: &str,
@@ -117,7 +117,7 @@ impl Control {
         consent: Consent,
     ) -> Result<Reply, Refusal> {
         self.check_whom(&draft.whom)?;
-        // What is kept for one element is kept for its whole array.
+        // A reservation for one element is for its whole array.
         if let Whom::Job { id } = &mut draft.whom {
             id.element = None;
         }
@@ -167,7 +167,7 @@ impl Control {
         }
     }
 
-    /// When it holds; `began` is when one that is changed began.
+    /// Computes the window; `began` is the begin of a reservation that is being changed.
     fn window(&self, when: ReserveWhen, began: Option<Timestamp>) -> Result<Window, Refusal> {
         let invalid = |field: &str, why: &str| {
             Err(Refusal::Invalid { field: field.to_owned(), why: why.to_owned() })
@@ -220,7 +220,7 @@ impl Control {
         }
     }
 
-    /// The devices and nodes that were asked for.
+    /// Returns the requested devices and nodes.
     fn what(&self, draft: &Reservation, ask: ReserveAsk) -> Result<Reserved, Refusal> {
         let empty = |field: &str| Refusal::Invalid {
             field: field.to_owned(),
@@ -290,7 +290,7 @@ impl Control {
     }
 }
 
-/// A reason is one line, and short.
+/// Checks that a reason is one short line.
 pub(crate) fn checked_reason(reason: &str, is_needed: bool) -> Result<(), Refusal> {
     let why = match reason.trim() {
         "" if is_needed => "say why, for those whose jobs wait: --reason 'new PSU'",

@@ -1,6 +1,6 @@
-//! What is known of the agents in this life of the server, and when each is asked again. Orders
-//! and reports may be lost, so an agent is asked until its answer fits what the server believes,
-//! and then rarely.
+//! State of the agents in this life of the server, and when each is asked again. Orders and reports
+//! may be lost. So the server asks an agent repeatedly until its answer fits the server's state,
+//! and rarely after that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,28 +9,29 @@ use gpool_model::{Effect, Incarnation, Millis, NodeName, Phase, Round, TaskId, T
 
 use crate::control::Control;
 
-/// All agents, and when they are to be asked.
+/// All agents, and when each is asked next.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sessions {
     by_node: BTreeMap<NodeName, Session>,
-    /// Whom to ask next, and when.
-    // Invariant: each session once, when it is due.
+    /// The next questions, by time.
+    // Invariant: each session is in the set once, by its `due`.
     due: BTreeSet<(Timestamp, NodeName)>,
 }
 
 /// The agent of one node.
 #[derive(Debug, Clone)]
 struct Session {
-    /// The newest inventory that was taken over, which says who the agent is.
+    /// The stamp of the newest accepted inventory; it identifies the agent.
     stamp: Option<Stamp>,
-    /// Tasks that the agent spoke of before its first answer, which may be older than that.
+    /// Tasks that the agent mentioned before its first answer, which may be older than these
+    /// reports.
     spoken_of: BTreeSet<TaskId>,
     /// The last question.
     round: Round,
-    /// Whether anything was ordered since that question.
+    /// Whether the server sent an order after that question.
     was_ordered: bool,
     due: Timestamp,
-    /// After how long it is asked again if it does not answer.
+    /// How long the server waits for an answer before it asks again.
     patience: Millis,
 }
 
@@ -48,13 +49,13 @@ impl Default for Session {
 }
 
 impl Sessions {
-    /// After how long an agent is asked again whose answer did not come or did not fit; twice as
-    /// long after each question without an answer.
+    /// The time until the next question if an answer did not come or did not fit; it doubles with
+    /// each question without an answer.
     const REPEAT: Millis = Millis::from_secs(5);
-    /// After how long an agent is asked again whose answer did fit.
+    /// The time until the next question if the answer did fit.
     const QUIET: Millis = Millis::from_secs(60);
 
-    /// When the next agent is to be asked.
+    /// Returns when the next question is due.
     pub fn next_timer(&self) -> Option<Timestamp> {
         self.due.first().map(|(at, _)| *at)
     }
@@ -68,8 +69,8 @@ impl Sessions {
 }
 
 impl Control {
-    /// Takes note of an inventory: `None` if a newer one was heard before, else whether it is the
-    /// first of that agent.
+    /// Records an inventory. Returns `None` if a newer one was received before, else whether it is
+    /// the first of that agent.
     pub(crate) fn introduce(&mut self, node: &NodeName, stamp: Stamp) -> Option<bool> {
         let session = self.sessions.by_node.entry(node.clone()).or_default();
         let known = session.stamp.as_ref();
@@ -87,7 +88,7 @@ impl Control {
         Some(is_new)
     }
 
-    /// Takes note that an agent spoke of a task, if it has not answered yet.
+    /// Records that an agent mentioned a task before its first answer.
     pub(crate) fn note_spoken_of(&mut self, node: &NodeName, task: TaskId) {
         let is_awaited = self.world.node(node).is_some_and(|row| !row.node.connected);
         if let Some(session) = self.sessions.by_node.get_mut(node).filter(|_| is_awaited) {
@@ -95,13 +96,13 @@ impl Control {
         }
     }
 
-    /// The tasks that an agent spoke of before its first answer.
+    /// Takes the tasks that an agent mentioned before its first answer.
     pub(crate) fn take_spoken_of(&mut self, node: &NodeName) -> BTreeSet<TaskId> {
         let session = self.sessions.by_node.get_mut(node);
         session.map(|session| std::mem::take(&mut session.spoken_of)).unwrap_or_default()
     }
 
-    /// Whether that is the agent whose inventory was taken over.
+    /// Whether this agent sent the accepted inventory.
     pub(crate) fn is_known(&self, node: &NodeName, who: &Incarnation) -> bool {
         self.incarnation(node).as_ref() == Some(who)
     }
@@ -111,7 +112,7 @@ impl Control {
         session.stamp.as_ref().map(|stamp| stamp.incarnation.clone())
     }
 
-    /// Asks an agent what it has.
+    /// Asks an agent for its tasks.
     pub(crate) fn ask(&mut self, node: &NodeName) {
         let session = self.sessions.by_node.entry(node.clone()).or_default();
         let due = self.now.after(session.patience);
@@ -121,7 +122,7 @@ impl Control {
         session.round = session.round.next();
         session.was_ordered = false;
         let order = Order::Sync { term: self.world.cluster().term, round: session.round };
-        // Not only for the agent that was heard last: another one answers as well.
+        // Not only the last known agent: another one answers as well.
         self.effect(Effect::Order { node: node.clone(), to: None, order });
     }
 
@@ -133,7 +134,7 @@ impl Control {
         }
     }
 
-    /// Asks the agents whose time has come.
+    /// Sends the questions that are due.
     pub(crate) fn ask_due(&mut self) {
         let due = self.sessions.due.iter().take_while(|(at, _)| *at <= self.now);
         for node in due.map(|(_, node)| node.clone()).collect::<Vec<_>>() {
@@ -141,8 +142,8 @@ impl Control {
         }
     }
 
-    /// Tells an agent something that it has to hear sooner or later. One that is not known yet is
-    /// told when it has said what it has.
+    /// Sends an order that the agent must receive sooner or later. An unknown agent gets it after
+    /// its first report.
     pub(crate) fn order(&mut self, node: &NodeName, order: Order) {
         let to = self.incarnation(node);
         if to.is_none() {
@@ -155,14 +156,14 @@ impl Control {
         self.effect(Effect::Order { node: node.clone(), to, order });
     }
 
-    /// Tells an agent something that may be lost.
+    /// Sends an order that may be lost.
     pub(crate) fn order_once(&mut self, node: &NodeName, order: Order) {
         if let Some(to) = self.incarnation(node) {
             self.effect(Effect::Order { node: node.clone(), to: Some(to), order });
         }
     }
 
-    /// Takes note that an agent answered, and whether there is anything left to say.
+    /// Records an answer of an agent, and whether any order is left to send.
     pub(crate) fn answered(&mut self, node: &NodeName, round: Round) {
         let is_settled = |row: &gpool_world::JobRow| {
             matches!(row.job.phase, Phase::Running { .. }) || row.job.phase.is_parked()

@@ -1,5 +1,5 @@
-//! A plan that breaks an invariant must not stop everything: the job that it goes wrong for is
-//! held, and the others are planned without it.
+//! A plan that breaks an invariant must not stop all jobs: the job that causes it is held, and the
+//! next plan is made without it.
 
 use gpool_model::event::{Journaled, Kept};
 use gpool_model::job::Holder;
@@ -9,8 +9,8 @@ use gpool_world::Snapshot;
 use crate::control::Control;
 
 impl Control {
-    /// Raises the alert, and holds the job that it names. Says whether one is held for it: without
-    /// that another plan would be the same.
+    /// Raises the alert and holds the job that it names. Returns whether a job was held: otherwise
+    /// the next plan would be the same.
     pub(crate) fn set_aside(&mut self, mut alert: Alert) -> bool {
         alert.set_aside = alert.set_aside.and_then(|job| self.hold_aside(job));
         let violations = alert.violations.clone();
@@ -21,8 +21,8 @@ impl Control {
         true
     }
 
-    /// Holds a job in the name of the scheduler; of an element that was not told from the others
-    /// yet, its array. Returns the job that is newly held.
+    /// Holds a job in the scheduler's name, or the array of an element without a row. Returns the
+    /// job if it was not held before.
     fn hold_aside(&mut self, job: JobId) -> Option<JobId> {
         let array = JobId { element: None, ..job };
         let id = [job, array].into_iter().find(|id| self.world.job(*id).is_some())?;
@@ -43,8 +43,8 @@ impl Control {
     }
 }
 
-/// The job that a plan goes wrong for: the plan up to its decision breaks an invariant, and up to
-/// the one before it does not. `None` if a plan that decides nothing breaks one too.
+/// Returns the job that causes a violation: the plan up to its decision breaks an invariant, and
+/// the plan before it does not. `None` if an empty plan breaks one too.
 pub(crate) fn wrong_for(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Option<JobId> {
     let is_wrong = |n_decisions: usize, n_planned: usize| {
         let cut = Plan {
@@ -58,7 +58,7 @@ pub(crate) fn wrong_for(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -
     if is_wrong(0, 0) {
         return None;
     }
-    // A start and the evictions before it belong together: half of them breaks an invariant.
+    // A start and the evictions before it belong together: a half of them breaks an invariant.
     let is_end = |n: &usize| {
         let next = plan.decisions.get(*n);
         next.is_none() || !matches!(plan.decisions[*n - 1], Decision::Evict { .. })

@@ -1,5 +1,6 @@
-//! What follows when jobs have ended: those that waited for them go on or end, elements of other
-//! arrays too, an array ends with its last element. Without recursion: chains may be long.
+//! Consequences of ended jobs: jobs that waited for them are released or end, elements of other
+//! arrays too, and an array ends with its last element. Works without recursion, because chains may
+//! be long.
 
 use gpool_model::job::{DependencyKind, EndCause, StopCause};
 use gpool_model::life::{OnUnmet, Unmet};
@@ -10,19 +11,19 @@ use gpool_world::JobRow;
 
 use crate::control::Control;
 
-/// Jobs that have ended alike, before anything followed from it.
+/// Jobs with the same end, before any consequence.
 #[derive(Debug, Clone)]
 pub(crate) struct Gone {
-    /// Those for which others may wait by name.
+    /// The jobs that others may wait for by name.
     pub ids: Vec<JobId>,
-    /// If they are elements: of which array, and which.
+    /// For elements: their array, and their positions.
     pub of_array: Option<(JobNumber, Positions)>,
     pub outcome: Outcome,
     pub at: Timestamp,
 }
 
 impl Control {
-    /// Settles what follows from an end, and from what follows.
+    /// Settles the consequences of an end, and their own consequences.
     pub(crate) fn settle(&mut self, gone: Gone) {
         self.gone.push(gone);
         if self.is_settling {
@@ -44,8 +45,8 @@ impl Control {
         self.is_settling = false;
     }
 
-    /// Lets a waiting job go on after one that it waited for has ended, or ends it if that was not
-    /// the end it waited for, held or not: it could never start.
+    /// Updates a waiting job after a dependency has ended. A job that needed another end can never
+    /// start: it ends, held or not.
     fn settle_one(&mut self, id: JobId, ended: JobId, gone: &Gone) {
         let Some(row) = self.world.job(id) else { return };
         let (life, outcome) = (&row.spec.life, gone.outcome);
@@ -71,7 +72,7 @@ impl Control {
         self.go_on(id);
     }
 
-    /// Lets jobs go on that waited for another to start.
+    /// Releases jobs that waited for another job to start.
     pub(crate) fn settle_start(&mut self, started: JobId) {
         for dependent in self.world.dependents(started).collect::<Vec<_>>() {
             let waits_for_start = |row: &JobRow| {
@@ -96,7 +97,7 @@ impl Control {
         }
     }
 
-    /// Lets a waiting job be considered if it waits for nothing any more.
+    /// Makes a waiting job pending if nothing keeps it any more.
     pub(crate) fn go_on(&mut self, id: JobId) {
         let waits = |row: &JobRow| matches!(row.job.phase, Phase::Waiting { .. });
         if self.world.job(id).is_some_and(waits)
@@ -110,13 +111,13 @@ impl Control {
         }
     }
 
-    /// Whether a job, or all that is left of an array, waits for others to end or for a moment.
+    /// Whether a job, or all that is left of an array, waits for other jobs or for a moment.
     pub(crate) fn awaits_others(&self, row: &JobRow) -> bool {
         let only_alike = row.job.array.as_ref().is_some_and(|array| array.unstarted.is_empty());
         only_alike || self.world.is_waiting(&row.spec, &row.job, self.now)
     }
 
-    /// Lets elements of other arrays go on that waited for the same elements of this one.
+    /// Releases elements of other arrays that waited for the same elements of this one.
     fn settle_alike(&mut self, number: JobNumber, positions: &Positions, gone: &Gone) {
         let whole = JobId { number, element: None };
         let is_met = DependencyKind::Each.is_met_by(gone.outcome);
@@ -149,7 +150,7 @@ impl Control {
         }
     }
 
-    /// Ends what is left of an array of which more elements failed than may.
+    /// Ends the rest of an array if more of its elements failed than allowed.
     pub(crate) fn stop_after_failures(&mut self, number: JobNumber) {
         let array = self.world.array(number).and_then(|row| row.job.array.as_ref());
         let most = array.and_then(|array| array.max_fails.filter(|most| array.n_failed() > *most));
@@ -158,7 +159,7 @@ impl Control {
         }
     }
 
-    /// Ends an array all of whose elements have ended.
+    /// Ends an array if all its elements have ended.
     fn conclude(&mut self, number: JobNumber) {
         let Some(row) = self.world.array(number) else { return };
         let array = row.job.array.as_ref().expect("it is an array");

@@ -1,4 +1,4 @@
-//! Submissions: checked as a whole, then taken as a whole.
+//! Submissions: checked as a whole, then accepted as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::control::extend::check_exits;
 use crate::control::outbox::as_named_by;
 use crate::project_tree;
 
-/// How jobs ended that have left memory, as the caller looked them up.
+/// Ends of jobs that have left memory, as the caller looked them up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownEnds<'a> {
     pub jobs: &'a [(JobId, Outcome)],
-    /// Arrays, element by element.
+    /// Arrays, with the end of each element.
     pub arrays: &'a [(JobId, ArrayEnds)],
 }
 
@@ -34,11 +34,11 @@ impl KnownEnds<'_> {
     pub const NONE: Self = Self { jobs: &[], arrays: &[] };
 }
 
-/// How jobs ended that others wait for, and arrays.
+/// Ends of jobs and of arrays that others wait for.
 type Ends<'e> = (&'e [(JobId, Outcome)], &'e [(JobId, ArrayEnds)]);
 
 impl Control {
-    /// More live jobs than this are refused, so that memory stays bounded.
+    /// The largest number of live jobs, so that memory stays bounded.
     const LIVE_JOBS_MAX: usize = 2_000_000;
 
     pub(crate) fn submit(
@@ -83,7 +83,7 @@ impl Control {
         Some(Ok(Reply::Submitted { first, n_jobs, repeated: true }))
     }
 
-    /// Checks each job, and says what of it waits for jobs that have ended.
+    /// Checks each job, and returns its dependencies that have ended already.
     fn check_all(
         &self,
         caller: &Caller,
@@ -130,7 +130,7 @@ impl Control {
         (0..).zip(jobs).map(check).collect()
     }
 
-    /// One user does not fill the queue for all, where the policy says so.
+    /// Checks the cap on pending jobs of one user.
     fn check_user_cap(&self, caller: &Caller, n_asked: u64) -> Result<(), Refusal> {
         let owner = &caller.owner;
         let n_found = self.world.user(owner.uid).map_or(0, |user| user.n_waiting);
@@ -141,7 +141,7 @@ impl Control {
         }
     }
 
-    /// The same of one project.
+    /// Checks the cap on pending jobs of one user in a project.
     fn check_project_cap(
         &self,
         caller: &Caller,
@@ -158,7 +158,7 @@ impl Control {
         }
     }
 
-    /// Jobs with what their projects say where they say nothing, and as large as they are here.
+    /// Fills in the defaults of the projects, and sizes GPU requests by the devices of the cluster.
     fn under_terms(&self, mut jobs: Vec<NewJob>) -> Vec<NewJob> {
         let projects = self.world.projects();
         for job in &mut jobs {
@@ -215,10 +215,10 @@ impl Control {
         self.publish(Change::JobState { job: id, state, exit_code: None });
     }
 
-    /// What submitting to a world would do, which nothing else needs any more.
+    /// Returns the result of a submission to a world that is needed for nothing else.
     ///
     /// # Errors
-    /// It would be refused.
+    /// If the submission would be refused.
     pub fn would_submit_to(
         world: World,
         now: Timestamp,
@@ -230,7 +230,7 @@ impl Control {
         Self::imagined(world, now).would_submit(caller, jobs, ends)
     }
 
-    /// What submitting would do, each job by itself.
+    /// Returns the result of a submission, each job by itself.
     pub(crate) fn would_submit(
         &mut self,
         caller: &Caller,

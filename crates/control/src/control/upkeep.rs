@@ -1,6 +1,6 @@
-//! What follows without being asked for. Reservations and drains: those that are over go, other
-//! devices are chosen in place of lost ones, and work leaves where that was asked for. Jobs that
-//! may be on more nodes are joined by others for as long as they run.
+//! Changes without a request. Reservations and drains that are over are removed, lost devices of
+//! reservations are replaced, and jobs leave where an admin asked for that. Jobs join other jobs
+//! that may grow, as long as those run.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::choose::{Chosen, choose, useful};
 use crate::control::Control;
 
 impl Control {
-    /// Does what is due; journals it if that is anything.
+    /// Makes the changes that are due, and journals them.
     pub(crate) fn keep_up(&mut self) {
         let keeps = !self.world.reservations().is_empty() || self.world.drained().next().is_some();
         let grows = self.world.elastic().next().is_some() || self.world.joiners().next().is_some();
@@ -62,8 +62,8 @@ impl Control {
         }
     }
 
-    /// The devices of a reservation by number with others in place of those of no use; `None` if
-    /// all are of use, or nothing better is there.
+    /// Returns the devices of a reservation by number, with unusable ones replaced; `None` if all
+    /// are usable, or no better ones exist.
     fn replaced(&self, it: &Reservation) -> Option<Chosen> {
         let counted = it.what.counted.as_ref()?;
         let good = useful(&self.world, it);
@@ -71,7 +71,7 @@ impl Control {
             return None;
         }
         let choose = |kept: &Chosen| choose(&self.world, self.now, it, counted, kept).ok();
-        // Another node only if nobody who is meant runs there already.
+        // The reservation moves to another node only if none of its jobs run on this one.
         let is_used = !self.entitled_on(it).is_empty();
         let chosen = choose(&good).or_else(|| {
             let anywhere = if is_used { None } else { choose(&Chosen::new()) };
@@ -80,7 +80,7 @@ impl Control {
         Some(chosen).filter(|chosen| *chosen != it.what.devices)
     }
 
-    /// Jobs that run on what a reservation keeps for them.
+    /// Returns jobs that run on their own reservation.
     fn entitled_on(&self, it: &Reservation) -> Vec<JobId> {
         let others = |spec: &JobSpec| !it.whom.is_for(spec);
         let clearing = Clearing { what: &it.what, by: None, closes: self.now, admits: &others };
@@ -132,10 +132,10 @@ impl Control {
         }
     }
 
-    /// Tells a job to leave.
+    /// Orders a job to leave.
     fn displace(&mut self, job: JobId, how: Displace, who: &str, by: &str, kept: &mut Vec<Kept>) {
         let who = Arc::from(format!("{who} ({by})"));
-        // Running it twice would do harm, so it stays; an admin who knows better may cancel it.
+        // A second run would do harm, so the job stays; an admin may cancel it.
         let row = self.world.job(job);
         let never = row.is_some_and(|row| row.spec.life.requeue == Some(false));
         if how == Displace::Requeue && never {

@@ -1,5 +1,5 @@
-//! Which jobs would start otherwise if something were otherwise: the middle courses of two excerpts
-//! side by side.
+//! Finds jobs that would start at another time after a change: compares the median courses of two
+//! excerpts.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,17 +14,17 @@ use super::part::Part;
 /// A job that would start at another time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moved {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// When it starts as it is, if everybody ends in the middle; `None` if not within what is
-    /// looked at.
+    /// When it starts without the change, if every job ends at its median; `None` if not within the
+    /// horizon.
     pub before: Option<Timestamp>,
-    /// The same with the change.
+    /// When it starts with the change.
     pub after: Option<Timestamp>,
 }
 
 impl Moved {
-    /// By how much later, and by how much earlier.
+    /// Returns how much later, and how much earlier.
     fn by(&self) -> (Millis, Millis) {
         let at = |moment: Option<Timestamp>| moment.unwrap_or(Timestamp::MAX);
         let (before, after) = (at(self.before), at(self.after));
@@ -32,7 +32,8 @@ impl Moved {
     }
 }
 
-/// When each job starts if everybody ends in the middle; `None` if a plan broke an invariant.
+/// Returns when each job starts if every job ends at its median; `None` if a plan broke an
+/// invariant.
 #[must_use]
 pub fn middle_starts(part: &Part, n_starts: usize) -> Option<BTreeMap<JobId, Timestamp>> {
     let course = Course::of(part, Pace::Middle, &Bounds { target: None, n_starts });
@@ -40,8 +41,7 @@ pub fn middle_starts(part: &Part, n_starts: usize) -> Option<BTreeMap<JobId, Tim
     (!course.is_broken).then_some(starts)
 }
 
-/// The jobs that start earlier or later by more than is worth a word: those that start later
-/// first, the worst first.
+/// Returns the jobs that start noticeably earlier or later: later ones first, the worst first.
 #[must_use]
 pub fn moved(before: &Part, after: &Part, n_starts: usize) -> Vec<Moved> {
     let starts = |part| middle_starts(part, n_starts);

@@ -1,5 +1,4 @@
-//! One course that things could take: the state machine is run forward over the ends that jobs are
-//! expected to have.
+//! One simulated course: the state machine runs forward over the expected ends of jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,53 +17,53 @@ use crate::control::Control;
 use crate::control::claims::is_claim;
 use crate::control::submit::KnownEnds;
 
-/// How far things are followed.
+/// The bounds of a simulation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Nothing more is looked at once this job has started.
+    /// The simulation ends when this job has started.
     pub target: Option<JobId>,
-    /// So many jobs are started.
+    /// The simulation ends after this many starts.
     pub n_starts: usize,
 }
 
-/// When jobs that run go.
+/// When running jobs leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaving {
-    /// When they are expected to end, and after their grace if they are told to.
+    /// At their expected ends, or after their grace when ordered to leave.
     InTime,
-    /// At once if they are told to, and never else: what would come of the present moment.
+    /// At once when ordered to leave, and never otherwise: settles the present moment.
     IfTold,
 }
 
-/// How things went.
+/// The result of a simulation.
 #[derive(Debug, Default)]
 pub(super) struct Course {
-    /// When each job started that had not.
+    /// The first start of each job that had not started.
     pub starts: BTreeMap<JobId, Start>,
-    /// When each job was first told to leave.
+    /// When each job was first ordered to leave.
     pub stops: BTreeMap<JobId, Timestamp>,
     /// When each job ended.
     pub ends: BTreeMap<JobId, Timestamp>,
-    /// As far as things were followed.
+    /// The time that the simulation reached.
     pub reach: Timestamp,
-    /// Whether all was followed that is going to happen: who has not started then never will, by
-    /// what is known.
+    /// Whether the simulation ran to its end: a job that has not started then never will, as far as
+    /// is known.
     pub is_whole: bool,
-    /// The plan broke an invariant, or the scheduler panicked.
+    /// A plan broke an invariant, or the scheduler panicked.
     pub is_broken: bool,
 }
 
-/// How a job started.
+/// A simulated start.
 #[derive(Debug, Clone)]
 pub(super) struct Start {
     pub at: Timestamp,
-    /// What the ends before were taken from.
+    /// The basis of the ends before it.
     pub basis: Option<Basis>,
-    /// Jobs whose ends it waited for, with the devices that they left to it.
+    /// Jobs that it waited for, with the number of devices that each left to it.
     pub freed_by: BTreeMap<JobId, u32>,
 }
 
-/// A job that is not there yet, after those that prepare it.
+/// A new job, after the jobs that prepare it.
 pub(super) struct Newcomer<'a> {
     pub caller: &'a Caller,
     pub jobs: &'a [NewJob],
@@ -73,15 +72,15 @@ pub(super) struct Newcomer<'a> {
 }
 
 impl Course {
-    /// More steps than this are not made.
+    /// The largest number of steps.
     const STEPS_MAX: usize = 12_000;
 
-    /// Follows what happens when jobs end at that pace.
+    /// Simulates a part; its jobs end at this pace.
     pub fn of(part: &Part, pace: Pace, bounds: &Bounds) -> Self {
         Runner::new(part, pace).run(bounds)
     }
 
-    /// The same with one job more; that comes with its id, unless it is refused.
+    /// Simulates the part with one more job, and returns its ID unless it is refused.
     pub fn with(
         part: &Part,
         pace: Pace,
@@ -108,16 +107,16 @@ pub(super) struct Runner<'a> {
     pub newcomers: BTreeMap<JobId, Length>,
     due: BTreeSet<(Timestamp, JobId)>,
     due_of: BTreeMap<JobId, Timestamp>,
-    /// Who is paused, with how long it has to run yet.
+    /// Paused jobs, each with the time that it has left to run.
     paused: BTreeMap<JobId, Millis>,
     basis: Option<Basis>,
     /// The job that left each device last, and when.
     last_on: BTreeMap<DeviceUuid, (JobId, Timestamp)>,
-    /// When jobs began to wait for room that did not at first.
+    /// When jobs became pending that were not pending at first.
     ready_at: BTreeMap<JobId, Timestamp>,
-    /// Who waits until others have left what is to be his.
+    /// Jobs that wait for others to leave their claimed devices.
     claiming: BTreeSet<JobId>,
-    /// Jobs that ended, or were paused, at the present moment.
+    /// Jobs that ended or paused at the present moment.
     left_last: Vec<JobId>,
     pub course: Course,
 }
@@ -159,7 +158,7 @@ impl<'a> Runner<'a> {
         self.course
     }
 
-    /// Follows what happens until then, or until as much has happened as was asked for.
+    /// Simulates up to this time, or until a bound is reached.
     pub fn follow(&mut self, bounds: &Bounds, horizon: Timestamp) {
         let mut now = self.part.now;
         for _ in 0..Course::STEPS_MAX {
@@ -182,7 +181,7 @@ impl<'a> Runner<'a> {
                     self.course.reach = horizon;
                     return;
                 }
-                // Time always passes, so that what is due at once does not keep us here.
+                // Time always advances, so that work that is due at once causes no endless loop.
                 Some(at) => now = at.max(Timestamp::new(now.get().saturating_add(1))),
             }
         }
@@ -241,12 +240,12 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Whether a job waits until others have left what is to be his.
+    /// Whether a job waits for others to leave its claimed devices.
     fn claims(&self, id: JobId) -> bool {
         self.control.world().job(id).is_some_and(|row| is_claim(row.job.phase.allocations()))
     }
 
-    /// A job that is told to stop where it is does so at once.
+    /// Pauses a job at once.
     fn pause(&mut self, id: JobId, now: Timestamp) {
         let left = self.due_of.remove(&id).map(|due| {
             self.due.remove(&(due, id));
@@ -264,7 +263,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// One that was paused goes on.
+    /// Resumes a paused job.
     fn resume(&mut self, id: JobId, now: Timestamp) {
         let Some(left) = self.paused.remove(&id) else { return };
         self.note_start(id, now);
@@ -287,14 +286,14 @@ impl<'a> Runner<'a> {
     fn note_start(&mut self, id: JobId, now: Timestamp) {
         let freed_by = self.freed_by(id);
         let start = Start { at: now, basis: self.basis, freed_by };
-        // An array starts with the first of its elements.
+        // An array starts with its first element.
         self.course.starts.entry(whole(id)).or_insert_with(|| start.clone());
-        // Who is taken back and starts again started when it first did.
+        // The first start counts, even if the job is evicted and starts again.
         self.course.starts.entry(id).or_insert(start);
     }
 
-    /// The jobs whose ends let a job start that starts now, with the devices that they left to
-    /// it. A job that starts at a moment at which no other ends waited for something else.
+    /// Returns the jobs that had to end before this job starts now, with the number of devices that
+    /// each left to it. A job that starts when no other ends waited for something else.
     fn freed_by(&self, id: JobId) -> BTreeMap<JobId, u32> {
         let mut freed_by = BTreeMap::new();
         if self.left_last.is_empty() {
@@ -309,14 +308,14 @@ impl<'a> Runner<'a> {
                 *freed_by.entry(*job).or_default() += 1;
             }
         }
-        // A job that ends now may free a quota, or host resources, and not the devices.
+        // A job that ends now may free a quota or host resources, and no devices.
         if !self.left_last.iter().any(|job| freed_by.contains_key(job)) {
             freed_by = self.left_last.iter().map(|job| (*job, 0)).collect();
         }
         freed_by
     }
 
-    /// A job that holds something runs from now on and ends in its time.
+    /// Starts a job with allocations; it runs until its expected end.
     fn begin(&mut self, id: JobId, now: Timestamp) {
         let is_paused = |row: &gpool_world::JobRow| matches!(row.job.phase, Phase::Paused { .. });
         if self.control.world().job(id).is_some_and(is_paused) {
@@ -342,7 +341,7 @@ impl<'a> Runner<'a> {
         self.due.insert((at, id));
     }
 
-    /// A job that is told to leave is gone when its grace is over, if not before.
+    /// Ends a job that is ordered to leave, at the end of its grace at the latest.
     fn stop(&mut self, id: JobId, now: Timestamp) {
         let Some(row) = self.control.world().job(id) else { return };
         self.course.stops.entry(id).or_insert(now);
@@ -356,7 +355,8 @@ impl<'a> Runner<'a> {
 
     fn end(&mut self, id: JobId, now: Timestamp) {
         let Some(row) = self.control.world().job(id) else { return };
-        // Who was asked to stop ends so, and whoever waits for a success does not get it.
+        // A job that was ordered to stop ends as stopped, and jobs that wait for its success do not
+        // start.
         let stopped = matches!(row.job.phase, Phase::Stopping { .. });
         for slot in row.job.phase.allocations().iter().flat_map(|held| &held.slots) {
             self.last_on.insert(slot.device.clone(), (id, now));
@@ -374,7 +374,7 @@ impl<'a> Runner<'a> {
             usage: Usage::default(),
         };
         for task in self.tasks(id) {
-            // The end of one task may be that of the job.
+            // The end of one task may be the end of the job.
             if self.control.world().job(id).is_some() {
                 self.control.task_ended(task, &end);
             }
@@ -388,7 +388,7 @@ impl<'a> Runner<'a> {
     }
 
     fn length(&self, id: JobId) -> Length {
-        // What was known of it was known of an attempt that is over.
+        // The known length belonged to an attempt that is over.
         let again = self.course.ends.get(&id).and_then(|_| self.control.world().job(id));
         if let Some(row) = again {
             let prediction = self.control.world().prediction(&row.spec);

@@ -1,5 +1,5 @@
-//! Three courses made into moments: of all jobs that wait, of one with whose ends it waits for, of
-//! one that is not there yet with whom it would delay.
+//! Turns three courses into forecasts: for all waiting jobs, for one job with the jobs that it
+//! waits for, and for a new job with the jobs that it would delay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,72 +11,72 @@ use super::length::{Length, Pace};
 use super::part::{Part, whole};
 use super::{HORIZON, WORTHWHILE};
 
-/// When the jobs of an excerpt will likely start.
+/// Forecasts for the jobs of an excerpt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Forecast {
     /// When it was made.
     pub as_of: Timestamp,
-    /// As far as it looks.
+    /// The end of the forecast's horizon.
     pub horizon: Timestamp,
-    /// Of each job that may start by what is known.
+    /// The forecasts of jobs that start within the known future.
     pub etas: BTreeMap<JobId, Eta>,
-    /// How far ahead the middle of each of them was before anything learnt moved it.
+    /// For each of them, the time to its median before any correction.
     pub leads: BTreeMap<JobId, Millis>,
-    /// Jobs that wait for room and come after all of them.
+    /// How many pending jobs come after all of these and have no forecast.
     pub n_beyond: u64,
-    /// Jobs that were looked at and never start, by what is known.
+    /// Jobs of the excerpt that never start within the known future.
     pub unknown: BTreeSet<JobId>,
-    /// The last job that there was.
+    /// The number of the last job that existed.
     pub last_job: JobNumber,
-    /// Whether a course had to be given up because a plan broke an invariant.
+    /// Whether a course was given up because a plan broke an invariant.
     pub is_broken: bool,
 }
 
-/// When one job will likely start.
+/// The forecast of one job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Estimate {
-    /// When; `None` if nothing that is known lets it start, or too many others wait.
+    /// The forecast; `None` if nothing known lets the job start, or too many others wait.
     pub eta: Option<Eta>,
-    /// Whether so many others wait that this can't be said.
+    /// Whether too many others wait for a forecast.
     pub is_out_of_reach: bool,
-    /// When it starts if everybody ends in the middle, before what was learnt.
+    /// When it starts if every job ends at its median, before any correction.
     pub middle: Option<Timestamp>,
-    /// Whose ends it waits for, by the middle course.
+    /// The jobs that it waits for, in the median course.
     pub freed_by: Vec<FreedBy>,
-    /// When it would start without its deadline, if that is what keeps it from starting.
+    /// When it would start without its deadline, if the deadline prevents the start.
     pub without_deadline: Option<Eta>,
 }
 
-/// A job whose end another one waits for.
+/// A job that another one waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreedBy {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// Devices that it leaves to the other one.
+    /// How many devices it leaves to the other job.
     pub n_devices: u32,
     /// When it ends, in the early and the late course.
     pub ends: [Option<Timestamp>; 2],
 }
 
-/// What would come of a job that is not there yet.
+/// The simulated effect of a new job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Imagined {
-    /// When it would likely start.
+    /// Its forecast.
     pub eta: Option<Eta>,
-    /// Whose middle would come later by more than is worth a word, the worst first.
+    /// The jobs that would start noticeably later, the worst first.
     pub delays: Vec<Delay>,
 }
 
-/// By how much a job would start later.
+/// The delay of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// By how much.
+    /// The delay.
     pub by: Millis,
 }
 
-/// When the jobs of an excerpt will likely start.
+/// Forecasts the starts of the jobs of an excerpt.
 #[must_use]
 pub fn forecast(part: &Part, n_starts: usize, learnt: &Learnt) -> Forecast {
     let bounds = Bounds { target: None, n_starts };
@@ -111,10 +111,10 @@ pub fn forecast(part: &Part, n_starts: usize, learnt: &Learnt) -> Forecast {
 }
 
 impl Forecast {
-    /// When a job that waits for room will likely start; `None` if that is not known.
+    /// Returns the forecast of a waiting job; `None` if there is none.
     #[must_use]
     pub fn eta_of(&self, job: JobId) -> Option<Eta> {
-        // One that came since may go before all of them.
+        // A newer job may go before all of them.
         let is_after = || self.n_beyond > 0 && job.number <= self.last_job;
         match self.etas.get(&job) {
             Some(eta) => Some(*eta),
@@ -130,7 +130,7 @@ impl Forecast {
     }
 }
 
-/// When one job will likely start, and whose ends it waits for.
+/// Forecasts one job, with the jobs that it waits for.
 #[must_use]
 pub fn estimate(part: &Part, job: JobId, n_starts: usize, learnt: &Learnt) -> Estimate {
     if !part.covers(&part.world(), job) {
@@ -164,7 +164,7 @@ pub fn estimate(part: &Part, job: JobId, n_starts: usize, learnt: &Learnt) -> Es
     }
 }
 
-/// What would come of a job if it were submitted now, after those that prepare it.
+/// Simulates a job as if it were submitted now, after the jobs that prepare it.
 #[must_use]
 pub fn imagine(
     part: &Part,
@@ -178,7 +178,7 @@ pub fn imagine(
     let with = Pace::ALL.map(|pace| Course::with(part, pace, &newcomer, n_starts));
     let Some(id) = with[1].1 else { return Imagined::default() };
     let courses = with.map(|(course, _)| course);
-    // Among jobs that are not looked at it may find its place too, and would wait for them.
+    // The job may also fit between jobs outside the excerpt, and would wait for them.
     let is_covered = part.n_beyond == 0 || {
         let [_, middle, _] = &courses;
         let others =
@@ -205,7 +205,7 @@ pub fn imagine(
     Imagined { eta: eta.filter(|_| is_covered), delays }
 }
 
-/// The three moments of one job; `None` if it never starts by what is known.
+/// Returns the three times of one job; `None` if it never starts within the known future.
 fn eta_of(part: &Part, courses: &[Course; 3], job: JobId) -> Option<Eta> {
     let starts = courses.each_ref().map(|course| course.starts.get(&job));
     let never = |(course, start): (&Course, &Option<_>)| {
@@ -214,8 +214,8 @@ fn eta_of(part: &Part, courses: &[Course; 3], job: JobId) -> Option<Eta> {
     if courses.iter().zip(&starts).any(never) {
         return None;
     }
-    // To end earlier may let somebody else go first, so a course may start a job later than a
-    // slower one does.
+    // An earlier end may let another job go first, so an earlier course may start a job later than
+    // a slower one does.
     let mut moments: Vec<Timestamp> =
         starts.iter().flatten().map(|start| start.at.max(part.now)).collect();
     moments.sort_unstable();

@@ -1,39 +1,39 @@
-//! What is learnt from how earlier forecasts held: of each job that starts, what was told first is
-//! held against when it did. By it the last moment is moved, so that nine of ten jobs start
-//! before, and the middle, so that half of them do.
+//! Calibration of forecasts. For each job that starts, the first forecast is compared with the
+//! actual start. The results move later p90s so that nine of ten jobs start before them, and p50s
+//! so that half of the jobs do.
 
 use std::collections::BTreeMap;
 
 use gpool_model::{Eta, JobId, Millis, Timestamp, Version};
 use serde::{Deserialize, Serialize};
 
-/// What was learnt.
+/// The state of the calibration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learnt {
-    /// By how long before the start it was told.
+    /// By how long before the start the forecast was made.
     pub buckets: Vec<Bucket>,
-    /// What was told first of jobs that have not started.
+    /// The first forecasts of jobs that have not started.
     pub told: BTreeMap<JobId, Told>,
 }
 
-/// How forecasts of one lead time held.
+/// Results of forecasts with one lead time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
-    /// From the telling to the middle that was told: so long at least.
+    /// The least time from the forecast to its median.
     pub lead_from: Millis,
     /// Jobs that have started.
     pub n: u64,
-    /// Of those, at their p90 or before.
+    /// How many of these started at their p90 or before.
     pub n_by_p90: u64,
-    /// Of those, before their p10.
+    /// How many of these started before their p10.
     pub n_before_p10: u64,
-    /// Of those, at their middle or before.
+    /// How many of these started at their median or before.
     pub n_by_p50: u64,
-    /// Milliseconds by which they started after their middle, together.
+    /// The sum of milliseconds by which they started after their median.
     pub late_ms: i64,
-    /// By what the way from now to p90 is multiplied, in thousandths.
+    /// The factor on the time from now to the p90, in thousandths.
     pub factor: u64,
-    /// The same for the way from now to the middle.
+    /// The factor on the time from now to the median.
     #[serde(default = "one")]
     pub factor_p50: u64,
 }
@@ -42,14 +42,14 @@ fn one() -> u64 {
     Learnt::ONE
 }
 
-/// What was told of a job.
+/// The first forecast of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// The version that the job had: what its user changes since is nobody's error.
+    /// The job's version: an edit by its user is not an error of the forecast.
     pub version: Version,
-    /// From then to the middle as it was before anything learnt moved it.
+    /// The time from the forecast to its median, before any correction.
     #[serde(default)]
     pub lead: Millis,
     /// See [`Eta::p10`].
@@ -79,7 +79,7 @@ impl Default for Learnt {
 impl Learnt {
     /// A factor that changes nothing.
     pub const ONE: u64 = 1000;
-    /// What lead times are told apart.
+    /// The bounds between lead times.
     const LEADS: [Millis; 5] = [
         Millis::ZERO,
         Millis::from_mins(1),
@@ -87,25 +87,26 @@ impl Learnt {
         Millis::from_hours(1),
         Millis::from_hours(6),
     ];
-    /// So many jobs are remembered for what was told of them.
+    /// The largest number of jobs with remembered forecasts.
     const TOLD_MAX: usize = 10_000;
-    /// A start within this of what was told is on time: the planner and the node need a moment.
+    /// A start within this of its forecast is on time: the planner and the node take a moment.
     const MOMENT: Millis = Millis::from_secs(2);
-    /// By one start after its p90 the factor grows by so many steps, by one before it shrinks by
-    /// one. It rests where one in fourteen is late: queues build up faster than starts tell of
-    /// it, so that with nine steps, where one in ten is, one in six is late in fact.
+    /// A start after its p90 raises the factor by this many steps; a start before it lowers the
+    /// factor by one step. The factor settles where one start in fourteen is late. Queues build up
+    /// faster than starts show it: with nine steps, meant for one in ten, one in six is late in
+    /// fact.
     ///
     /// Source: adaptive conformal inference, Gibbs and Candès, 2021.
     const STEP: u64 = 20;
     const STEPS_UP: u64 = 13;
-    /// By one start after its middle its factor grows by so much, by one before it shrinks by as
-    /// much.
+    /// A start after its median raises the factor by this, and a start before it lowers the factor
+    /// by the same.
     const STEP_P50: u64 = 4;
     const FACTOR_LEAST: u64 = 250;
     const FACTOR_MOST: u64 = 8000;
 
-    /// Remembers what is told of a job first, since its user changed it last; one that starts at
-    /// once is no forecast. `lead` is how far ahead its middle was before it was corrected.
+    /// Remembers the first forecast of a job since its user's last edit, unless the job starts at
+    /// once. `lead` is the time to the median before its correction.
     pub fn tell(
         &mut self,
         (job, version): (JobId, Version),
@@ -124,7 +125,7 @@ impl Learnt {
         }
     }
 
-    /// Holds a start against what was told; true if anything was.
+    /// Compares a start with its forecast; returns true if there was one.
     pub fn started(&mut self, job: JobId, at: Timestamp) -> bool {
         let Some(told) = self.told.remove(&job) else { return false };
         let Some(bucket) = self.bucket_mut(told.lead) else { return false };
@@ -150,13 +151,12 @@ impl Learnt {
         true
     }
 
-    /// Forgets jobs that will not be held against anything: those that no longer wait.
+    /// Forgets the forecasts of jobs that no longer wait.
     pub fn keep_told(&mut self, still_waits: impl Fn(JobId) -> bool) {
         self.told.retain(|job, _| still_waits(*job));
     }
 
-    /// The estimate with its middle and its last moment moved by what was learnt; neither is before
-    /// the one before it.
+    /// Returns the estimate with its median and p90 corrected and kept in order.
     #[must_use]
     pub fn corrected(&self, eta: Eta, now: Timestamp) -> Eta {
         let Some(p50) = eta.p50 else { return eta };
@@ -183,7 +183,7 @@ impl Learnt {
         self.buckets.iter_mut().rev().find(|bucket| bucket.lead_from <= lead)
     }
 
-    /// Whether it is as this version writes it; another one's is not used.
+    /// Whether this version wrote the state; the state of another version is not used.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.buckets.iter().map(|bucket| bucket.lead_from).eq(Self::LEADS)

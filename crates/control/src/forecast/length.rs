@@ -1,16 +1,15 @@
-//! How long jobs will hold what they have, three times: as short as such jobs take, in the middle,
-//! as long. What is known of a job decides, in this order: how long like ones ran, its time limit,
-//! how long it has run so far.
+//! Estimates how long jobs will hold their devices: short, median and long. The basis is, in this
+//! order: run times of jobs like it, the time limit, the time that the job has run so far.
 
 use gpool_model::{AllocationState, Basis, Millis, Phase, Prediction, Timestamp};
 use gpool_world::JobRow;
 
-/// In which of the three ways jobs end.
+/// How early or late jobs end in a simulated course.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pace {
     /// As early as such jobs do: one in ten is earlier.
     Early,
-    /// As likely earlier as later.
+    /// The median.
     Middle,
     /// As late as such jobs do: one in ten is later.
     Late,
@@ -21,24 +20,24 @@ impl Pace {
     pub const ALL: [Self; 3] = [Self::Early, Self::Middle, Self::Late];
 }
 
-/// What a length was taken from.
+/// The basis of an estimated length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// Its time limit: users ask for more than they need.
+    /// The time limit: users ask for more than they need.
     Limit,
-    /// How long jobs like it ran.
+    /// The run times of jobs like it.
     LikeRuns {
-        /// How many of them.
+        /// The number of these runs.
         n_runs: u32,
     },
-    /// How long it has run so far, for want of anything better.
+    /// The time that it has run so far, without any better basis.
     Elapsed,
-    /// It was told to end.
+    /// The order to end.
     Stopping,
 }
 
 impl Source {
-    /// What an estimate that rests on it is based on.
+    /// Returns the basis to report for an estimate from this source.
     #[must_use]
     pub fn basis(self) -> Basis {
         match self {
@@ -48,28 +47,28 @@ impl Source {
     }
 }
 
-/// How long a job will hold what it has: from now if it has begun, else from its start.
+/// How long a job will hold its devices: from now if it has started, else from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length {
     by_pace: [Millis; 3],
-    /// What that was taken from.
+    /// The basis of the estimate.
     pub source: Source,
 }
 
 impl Length {
-    /// A job of which nothing is known is taken to run for that long in the middle.
+    /// The median length of a job without any basis.
     pub const UNKNOWN: Millis = Prediction::USUAL;
-    /// Among jobs of which nothing is known but that they have run for a time, one in ten ends
-    /// within a ninth of that time, half within as much again, nine in ten within nine times it.
+    /// The spread of jobs known only to have run for some time. One in ten ends within a ninth of
+    /// that time, half within the same time again, and nine in ten within nine times it.
     const SPREAD: u64 = 9;
 
-    /// A length that is known exactly.
+    /// Returns a length that is known exactly.
     #[must_use]
     pub fn exactly(length: Millis, source: Source) -> Self {
         Self { by_pace: [length; 3], source }
     }
 
-    /// That of a job, from what is known at a moment.
+    /// Estimates the length of a job at a moment.
     #[must_use]
     pub fn of(row: &JobRow, prediction: Option<Prediction>, now: Timestamp) -> Self {
         let elapsed = match &row.job.phase {
@@ -96,7 +95,7 @@ impl Length {
         let (lengths, source) = match (prediction, left) {
             (Some(like), left) => {
                 let mut lengths = Self::like(like, elapsed);
-                // After few runs the next one may well take as long as its limit lets it.
+                // After few runs, the next one may well use up its limit.
                 let late = left.filter(|_| like.n_runs < Prediction::FEW);
                 lengths[2] = lengths[2].max(late.unwrap_or_default());
                 (lengths, Source::LikeRuns { n_runs: like.n_runs })
@@ -107,14 +106,14 @@ impl Length {
         Self { by_pace: lengths.map(|length| length.min(most)), source }
     }
 
-    /// That of a job that has not begun.
+    /// Estimates the length of a job that has not started.
     #[must_use]
     pub fn whole(limit: Option<Millis>, grace: Millis, prediction: Option<Prediction>) -> Self {
         Self::left(Millis::ZERO, limit, grace, prediction)
     }
 
-    /// What is left by how long like jobs ran. Few of them say little, so that the ends are
-    /// drawn apart: fourfold by one run, by a seventh more by twenty.
+    /// Returns the time left by the run times of jobs like it. With few runs the ends are drawn
+    /// apart: by a factor of four for one run, and by a seventh for twenty.
     fn like(like: Prediction, elapsed: Millis) -> [Millis; 3] {
         const FEW: u64 = 3;
         let n_runs = u64::from(like.n_runs).max(1);
@@ -150,7 +149,7 @@ impl Length {
         Self { by_pace: [Millis::ZERO, most.div_floor(2), most], source: Source::Stopping }
     }
 
-    /// The length in one of the three ways.
+    /// The length at one pace.
     #[must_use]
     pub fn at(&self, pace: Pace) -> Millis {
         match pace {

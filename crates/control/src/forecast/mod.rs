@@ -1,9 +1,9 @@
-//! When waiting jobs will likely start, and what would let them start sooner. The same state
-//! machine is run forward over an excerpt of the world, in virtual time, over the ends that jobs
-//! are expected to have: once as early as such jobs end, once in the middle, once as late. So
-//! whatever decides about jobs decides here too, and nothing here changes the cluster.
+//! Forecasts when waiting jobs will start, and what would let them start sooner. The state machine
+//! itself runs forward over an excerpt of the world, in virtual time, with the expected ends of
+//! jobs: once early, once at the median, once late. So the same code decides here as in the
+//! cluster, and nothing here changes the cluster.
 //!
-//! It looks at nothing but what it is given, and its work is bounded by counts.
+//! It reads nothing but its arguments, and its work is bounded by counts.
 
 mod compare;
 mod course;
@@ -24,9 +24,9 @@ pub use whatif::{Tried, Whose, alternatives};
 
 use gpool_model::Millis;
 
-/// As far as is looked.
+/// The horizon of a forecast.
 pub const HORIZON: Millis = Millis::from_hours(48);
-/// So many jobs that wait for room are looked at, those that are considered first.
+/// The largest number of pending jobs in a forecast: the first ones in queue order.
 pub const JOBS_MAX: usize = 2_000;
-/// A change that brings less than this is no gain.
+/// The least gain that makes a change worthwhile.
 pub const WORTHWHILE: Millis = Millis::from_mins(1);

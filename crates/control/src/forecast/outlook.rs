@@ -1,5 +1,5 @@
-//! What would come of changes that nobody has made: they are asked of a state machine over an
-//! excerpt of the world, as they would be of the real one, and it is run forward.
+//! Simulates hypothetical changes: a state machine over an excerpt of the world carries them out as
+//! the real one would, and runs forward.
 
 use std::collections::BTreeMap;
 
@@ -11,52 +11,52 @@ use super::course::{Bounds, Leaving, Runner};
 use super::length::{Length, Pace};
 use super::part::Part;
 
-/// One thing that is otherwise.
+/// A hypothetical change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Otherwise {
-    /// Somebody asked for it.
+    /// A command of a caller.
     Asked(Command),
-    /// A node is there, or is another one.
+    /// A node that is added or replaced.
     Node(Box<Node>),
 }
 
-/// What becomes of a job.
+/// The simulated course of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fate {
-    /// Its state when it was looked at; `None` of a job that is not there yet.
+    /// Its state before; `None` for a job that does not exist yet.
     pub was: Option<JobState>,
-    /// Its state in the end; `None` once it has ended.
+    /// Its state after; `None` once it has ended.
     pub is: Option<JobState>,
     /// When it first starts, if it does.
     pub starts: Option<Timestamp>,
-    /// When it is first told to leave, if it is.
+    /// When it is first ordered to leave, if it is.
     pub stops: Option<Timestamp>,
     /// When it last ends, if it does.
     pub ends: Option<Timestamp>,
 }
 
-/// What becomes of everything.
+/// The result of a simulation.
 #[derive(Debug)]
 pub struct Outlook {
-    /// Of each job of the excerpt, and of each that was submitted.
+    /// The courses of the jobs of the excerpt, and of each submitted job.
     pub fates: BTreeMap<JobId, Fate>,
-    /// The cluster in the end.
+    /// The cluster at the end.
     pub world: World,
-    /// The moment of that.
+    /// The time of that end.
     pub reach: Timestamp,
-    /// A plan broke an invariant on the way; nothing of this can be relied on.
+    /// A plan broke an invariant; none of the result can be relied on.
     pub is_broken: bool,
 }
 
-/// Starts that are followed, at the most.
+/// The largest number of simulated starts.
 const STARTS_MAX: usize = 20_000;
 
-/// What becomes of everything if this is otherwise, in that order. Without `until` as it would
-/// settle now: who is told to leave is gone at once, and nobody else ends. With it, as it is
-/// likely to be after so long, if everybody ends in the middle of what is expected.
+/// Simulates these changes, made in this order. Without `until`, the result shows the present
+/// moment settled: jobs that are ordered to leave are gone at once, and no other job ends. With it,
+/// the result shows the state after that time, if every job ends at its median.
 ///
 /// # Errors
-/// The first thing that would be refused, by its place, and why.
+/// The position of the first change that would be refused, and the refusal.
 pub fn outlook(
     part: &Part,
     caller: &Caller,

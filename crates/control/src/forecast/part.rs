@@ -1,4 +1,4 @@
-//! What a forecast is made from: an excerpt of the world, and how long its jobs will run.
+//! The input of a forecast: an excerpt of the world, and how long its jobs will run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,27 +8,27 @@ use gpool_world::{Excerpt, Snapshot, World};
 use super::HORIZON;
 use super::length::Length;
 
-/// For each job that may be taken, how many dependencies are looked at to find those that follow.
+/// How many dependencies are examined per job to find the jobs that follow.
 const LOOKS_PER_JOB: usize = 32;
 
-/// What a forecast is made from. To take it costs what it holds.
+/// The input of a forecast. Its cost depends on its own size.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// The moment.
+    /// The present time.
     pub now: Timestamp,
     /// Nodes, rules and jobs.
     pub excerpt: Excerpt,
-    /// How long jobs of the excerpt will run.
+    /// How long the jobs of the excerpt will run.
     pub lengths: BTreeMap<JobId, Length>,
-    /// Jobs that wait for room and are not in it: all come after those that are.
+    /// How many pending jobs are left out: all of them come after the included ones.
     pub n_beyond: u64,
-    /// A job that was asked for although it may come after others that are not in it.
+    /// A job that was included although it may come after excluded ones.
     pub beyond: Option<JobId>,
 }
 
 impl Part {
-    /// All that holds something, the first so many jobs that wait for room, and those that wait
-    /// for these; and one more, if it waits.
+    /// Takes all jobs that hold something, the first pending jobs, and the jobs that wait for
+    /// these; and `also`, if it waits.
     #[must_use]
     pub fn of(snapshot: &Snapshot<'_>, n_jobs_max: usize, also: Option<JobId>) -> Self {
         let world = snapshot.world;
@@ -47,7 +47,7 @@ impl Part {
             taken.insert(id);
             add_awaited(world, id, &mut taken, n_jobs_max);
         }
-        // Elements are nothing without their array.
+        // Elements need their array.
         let arrays: Vec<JobId> = taken.iter().copied().map(whole).collect();
         taken.extend(arrays.into_iter().filter(|id| world.job(*id).is_some()));
         let excerpt = world.excerpt(taken);
@@ -58,45 +58,46 @@ impl Part {
         Self { now: snapshot.now, excerpt, lengths, n_beyond, beyond: also }
     }
 
-    /// The world of it.
+    /// Builds the world of this part.
     #[must_use]
     pub fn world(&self) -> World {
         self.excerpt.world(self.now)
     }
 
-    /// Whether what is found out about a job holds although other jobs wait too: those that are
-    /// not in this part must come after it.
+    /// Whether the result for a job is valid although other jobs wait too: jobs outside this part
+    /// must come after it.
     #[must_use]
     pub fn covers(&self, world: &World, job: JobId) -> bool {
         if self.n_beyond == 0 {
             return true;
         }
         let snapshot = Snapshot { world, now: self.now };
-        // An element that was never started stands in the queue with its array.
+        // An element that never started is in the queue with its array.
         let row = world.row_for(job);
         match row.map(|row| &row.job.phase) {
             Some(phase) if phase.waits_for_room_since().is_some() => {
                 let last = gpool_sched::in_order(&snapshot, world.policy()).last();
                 last != row.map(|row| row.job.id)
             }
-            // When it may start is when it takes its place, and others may have come by then.
+            // It takes its place in the queue when it may start, and other jobs may have come by
+            // then.
             Some(Phase::Waiting { .. }) => self.beyond != Some(job),
             _ => false,
         }
     }
 }
 
-/// The array that an element belongs to; any other job itself.
+/// Returns the array that an element belongs to; any other job itself.
 pub(super) fn whole(id: JobId) -> JobId {
     JobId { element: None, ..id }
 }
 
-/// For how many jobs one stands that waits for room.
+/// Returns how many pending jobs an entry counts for.
 fn n_of(world: &World, id: JobId) -> u64 {
     world.place_of(id).map_or(0, |(shape_ix, _)| world.shape(shape_ix).n_of(id))
 }
 
-/// Whether a job waits for no other, but for its time.
+/// Whether a job waits for a moment and for no other job.
 fn waits_for_a_moment(world: &World, id: JobId) -> bool {
     world.job(id).is_some_and(|row| {
         let mut awaited = row.spec.after.iter().chain(&row.spec.life.after_one);
@@ -105,7 +106,7 @@ fn waits_for_a_moment(world: &World, id: JobId) -> bool {
     })
 }
 
-/// Adds jobs that wait for nothing but jobs that are there.
+/// Adds jobs that wait only for jobs of the part.
 fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
     let mut n_left = n_jobs_max;
     let mut n_looks_left = n_jobs_max.saturating_mul(LOOKS_PER_JOB);
@@ -121,7 +122,7 @@ fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
             let is_known = |job: JobId| {
                 !world.is_live(job) || taken.contains(&job) || taken.contains(&whole(job))
             };
-            // One that is held may still end by what it waits for, and let others go on.
+            // A held job may still end because of its dependencies, and release others.
             let follows = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. })
                 && (row.spec.after.iter().chain(&row.spec.life.after_one))
                     .all(|after| is_known(after.job));
@@ -133,7 +134,7 @@ fn add_waiting(world: &World, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
     }
 }
 
-/// Adds the jobs that one waits for, and what these wait for.
+/// Adds the dependencies of a job, and theirs.
 fn add_awaited(world: &World, id: JobId, taken: &mut BTreeSet<JobId>, n_jobs_max: usize) {
     let mut n_left = n_jobs_max;
     let mut jobs = vec![id];

@@ -1,5 +1,5 @@
-//! What would let a job start sooner: the planner is run again with one thing otherwise, for each
-//! thing that could be.
+//! Finds changes that would let a job start sooner: runs the planner again for each possible
+//! change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,41 +19,41 @@ use super::learnt::Learnt;
 use super::length::{Length, Pace, Source};
 use super::part::{Part, whole};
 
-/// Whose question it is: what they can't do is not proposed.
+/// The caller; changes that the caller can't make are not proposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Whose {
-    /// Their user id.
+    /// The user ID.
     pub uid: u32,
-    /// Whether they may act for others.
+    /// Whether the caller may act for others.
     pub admin: bool,
 }
 
-/// What would come of one change.
+/// The result of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
     /// The change.
     pub what: WhatIf,
-    /// When the job would start if everybody ends in the middle; `None` if never.
+    /// When the job would start if every job ends at its median; `None` if never.
     pub middle: Option<Timestamp>,
-    /// The same as an interval, for those that help most.
+    /// The same as an interval, for the changes that help most.
     pub eta: Option<Eta>,
-    /// By how much that is sooner; `None` if it would not start at all without the change.
+    /// How much sooner that is; `None` if the job would not start at all without the change.
     pub gain: Option<Millis>,
     /// Whether it helps.
     pub helps: bool,
 }
 
-/// Changes whose interval is worked out, and not their middle alone.
+/// The largest number of changes with a computed interval.
 const INTERVALS_MAX: usize = 6;
-/// Running jobs of which it is tried what their end would bring.
+/// The largest number of running jobs to try without.
 const ENDED_MAX: usize = 8;
-/// Reservations of which it is tried what their absence would bring.
+/// The largest number of reservations to try without.
 const RESERVATIONS_MAX: usize = 8;
-/// Models of which it is tried what they would bring.
+/// The largest number of models to try.
 const MODELS_MAX: usize = 6;
 
-/// Everything that was tried for a job: first what helps, the most useful first; of equals, in
-/// the order in which it was tried.
+/// Returns every change that was tried for a job: the helpful ones first, from the most helpful on;
+/// equal ones in the order of the trials.
 #[must_use]
 pub fn alternatives(
     part: &Part,
@@ -69,10 +69,10 @@ pub fn alternatives(
     }
     let mut tried = Vec::new();
     let mut last = None;
-    // Without a deadline a job starts no sooner than with one that it can meet.
+    // A job does not start sooner without a deadline that it can meet.
     let is_vain = |what: &WhatIf| *what == WhatIf::WithoutDeadline && base.middle.is_some();
     for what in candidates(part, row, whose).into_iter().filter(|what| !is_vain(what)) {
-        // Of one kind the first that helps asks for the least.
+        // Within one kind of change, the first one that helps asks for the least.
         let is_graded = matches!(what, WhatIf::Gpus { .. } | WhatIf::TimeLimit { .. });
         let key = (what.code(), is_graded && is_same_kind(&what, row));
         if is_graded && last == Some(key) {
@@ -95,7 +95,7 @@ pub fn alternatives(
     tried
 }
 
-/// Of limits that do not help only the shortest is worth a word: not even that one does.
+/// Keeps only the shortest of the time limits that do not help: it shows that none does.
 fn keep_least(tried: &mut Vec<Tried>) {
     let is_vain = |tried: &Tried| !tried.helps && matches!(tried.what, WhatIf::TimeLimit { .. });
     let last = tried.iter().rposition(is_vain);
@@ -141,7 +141,7 @@ fn attempt(
     Some(Tried { what: what.clone(), middle, eta: None, gain, helps })
 }
 
-/// What is tried, in the order in which it is proposed among equals.
+/// The changes to try; equal ones are proposed in this order.
 fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
     let mut all = Vec::new();
     let spec = &row.spec;
@@ -190,8 +190,7 @@ fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
     all
 }
 
-/// Fewer GPUs: the next power of two below, and so on down to one. Then as many of any kind, and
-/// of each model there is.
+/// Fewer GPUs: powers of two, down to one. Then the same number of any kind, and of each model.
 fn gpus(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
     let n_devices = asked.n_devices();
     let mut all = Vec::new();
@@ -234,7 +233,7 @@ fn time_limits(limit: Option<Millis>) -> impl Iterator<Item = Millis> {
     all.into_iter()
 }
 
-/// Above every other job that waits, as far as whoever asks may go.
+/// A priority above every other waiting job, as far as the caller may go.
 fn priority(part: &Part, row: &JobRow, whose: Whose) -> Option<WhatIf> {
     let others = part.excerpt.jobs.values().filter(|other| other.job.id != row.job.id);
     let pending = others.filter(|other| other.job.phase.waits_for_room_since().is_some());
@@ -244,7 +243,7 @@ fn priority(part: &Part, row: &JobRow, whose: Whose) -> Option<WhatIf> {
     (priority > row.job.priority).then_some(WhatIf::Priority { priority })
 }
 
-/// What the job's user may have no more of, in all or in one of its projects.
+/// The caps that the job's user has reached, in total or in one of the job's projects.
 fn caps(part: &Part, spec: &JobSpec) -> Vec<WhatIf> {
     let user = &spec.owner.user;
     let projects = part.excerpt.projects_above(&spec.project);
@@ -260,7 +259,7 @@ fn caps(part: &Part, spec: &JobSpec) -> Vec<WhatIf> {
     all.flat_map(of_one).map(what).collect()
 }
 
-/// What is kept for others, or will be.
+/// Present and future reservations for others.
 fn reservations<'a>(part: &'a Part, spec: &'a JobSpec) -> impl Iterator<Item = WhatIf> + 'a {
     let others = part.excerpt.reservations.values().filter(|it| !it.whom.is_for(spec));
     others.take(RESERVATIONS_MAX).map(|it| WhatIf::WithoutReservation {
@@ -269,7 +268,7 @@ fn reservations<'a>(part: &'a Part, spec: &'a JobSpec) -> impl Iterator<Item = W
     })
 }
 
-/// Running jobs that whoever asks may end: their own, or for an admin anybody's.
+/// Running jobs that the caller may end: their own, or for an admin all.
 fn ends(part: &Part, row: &JobRow, whose: Whose) -> impl Iterator<Item = WhatIf> {
     let may_end = move |other: &&JobRow| {
         matches!(other.job.phase, Phase::Running { .. })
@@ -283,7 +282,7 @@ fn ends(part: &Part, row: &JobRow, whose: Whose) -> impl Iterator<Item = WhatIf>
     jobs.into_iter().map(|job| WhatIf::Ended { job })
 }
 
-/// Devices and nodes that could serve it and can't be used.
+/// Devices and nodes that could run the job and can't be used.
 fn devices(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
     let mut all = Vec::new();
     for node in &part.excerpt.nodes {
@@ -311,7 +310,7 @@ fn devices(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
 }
 
 impl Part {
-    /// The same with one thing otherwise about a job, or about the cluster.
+    /// Returns the part with one change to a job or to the cluster.
     #[must_use]
     pub fn with(&self, what: &WhatIf, job: JobId) -> Self {
         let mut part = self.clone();
@@ -393,7 +392,7 @@ impl Part {
         }
     }
 
-    /// A paused job that goes on when there is room.
+    /// Lets a paused job resume when capacity is free.
     fn resume(&mut self, job: JobId) {
         if let Some(row) = self.excerpt.jobs.get_mut(&job)
             && let Phase::Paused { held, .. } = &mut row.job.phase
@@ -402,7 +401,7 @@ impl Part {
         }
     }
 
-    /// A job that waits for nothing but room from now on, unless it waits for others too.
+    /// Makes a job pending, unless it also waits for other jobs.
     fn ready(&mut self, job: JobId, is_so: impl FnOnce(&Phase) -> bool) {
         let Some(row) = self.excerpt.jobs.get(&job) else { return };
         let waits = row.spec.after.iter().any(|after| self.is_live(after.job))

@@ -1,5 +1,5 @@
-//! Arrays: elements start one after the other, each exactly once unless it is tried again, within
-//! the array's own limits; what is done to an array is done to its elements.
+//! Arrays: elements start one after the other, each exactly once unless it is retried, within the
+//! array's own limits; an action on an array applies to its elements.
 
 use gpool_model::array::ArraySpec;
 use gpool_model::job::{DependencyKind, EndCause, JobState};
@@ -21,7 +21,7 @@ fn limited(indexes: &str, max_parallel: Option<u32>, max_fails: Option<u32>) -> 
     job
 }
 
-/// Each element waits for the same one of another array.
+/// An array in which each element waits for its counterpart in another array.
 fn alike(of: JobId, indexes: &str) -> NewJob {
     let after = vec![Dependency { job: of, kind: DependencyKind::Each }];
     array(indexes).with(|it| it.after = Rare::from(after))
@@ -128,7 +128,7 @@ fn single_elements_are_held_cancelled_and_released() {
 }
 
 #[test]
-fn what_did_not_succeed_begins_its_next_attempt() {
+fn elements_that_did_not_succeed_begin_their_next_attempt() {
     let mut harness = Harness::new(1);
     let id = harness.add(array("0-2"));
     for (index, code) in [(0, 1), (1, 0)] {
@@ -148,12 +148,13 @@ fn what_did_not_succeed_begins_its_next_attempt() {
 }
 
 #[test]
-fn what_runs_again_waits_for_what_its_array_waits_for() {
+fn a_retried_element_waits_for_the_dependencies_of_its_array() {
     let mut harness = Harness::new(2);
     let first = harness.add(job("1"));
     let after = vec![Dependency { job: first, kind: DependencyKind::Ok }];
     let id = harness.add(array("0-1").with(|it| it.after = Rare::from(after)));
-    // One is cancelled, the other has a row of its own: nothing else of the array is left.
+    // One element is cancelled, and the other has a row of its own: the array has nothing else
+    // left.
     let (cancel, hold) = (vec![element(id, 0)], vec![element(id, 1)]);
     harness.command(&ana(), Command::Cancel { jobs: cancel.clone() }).expect("it waits");
     harness.command(&ana(), Command::Hold { jobs: hold }).expect("it waits");
@@ -229,14 +230,14 @@ fn elements_that_ended_decide_at_once_for_their_like_whether_their_array_lives_o
 }
 
 #[test]
-fn elements_of_an_array_that_left_memory_are_known_by_what_the_caller_looked_up() {
+fn ends_of_an_array_that_left_memory_come_from_the_caller() {
     let mut harness = Harness::new(2);
     let [first, none] = [harness.add(array("0-1")), harness.add(array("0-1"))];
     for (of, index, code) in [(first, 0, 1), (first, 1, 0), (none, 0, 1), (none, 1, 1)] {
         harness.started(element(of, index));
         harness.exited(element(of, index), code);
     }
-    // All that can never start is refused, as it is after a single job.
+    // An array with no element that can ever start is refused, also after a single job.
     let never = harness.submit(&ana(), vec![alike(none, "0-1")]);
     assert!(matches!(never, Err(Refusal::DependencyNeverMet { job, .. }) if job == none));
     let ends_of = |harness: &Harness, id: JobId| {

@@ -1,4 +1,4 @@
-//! Nothing leaves before what it rests on is durable.
+//! No effect leaves before the state that it depends on is durable.
 
 use gpool_model::agent::{Order, TaskIs};
 use gpool_model::{Command, Reply};
@@ -89,6 +89,6 @@ fn every_event_that_changed_something_is_journaled_once_without_gaps() {
     harness.exited(id, 0);
     let seqs: Vec<u64> = harness.journal.iter().map(|entry| entry.seq.0).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
-    // Took over, inventory, tasks, submitted, planned, started (once), ended.
+    // Started the server, inventory, tasks, submitted, planned, started (once), ended.
     assert_eq!(seqs.len(), 7);
 }

@@ -1,4 +1,4 @@
-//! In which ways jobs are taken back, through the state machine.
+//! The exits of evicted jobs, through the state machine.
 
 use gpool_model::agent::{Order, TaskIs};
 use gpool_model::job::{EndCause, ExitStatus, JobState};
@@ -7,7 +7,7 @@ use gpool_model::*;
 
 use crate::harness::*;
 
-/// A job that gives way to a higher priority, in those ways.
+/// A job that a higher priority preempts, with these exits.
 fn gives_way(exits: &[Exit]) -> NewJob {
     let mut new = job("1").with(|it| it.standing.priority = -1);
     new.life.preemptible = Some(true);
@@ -20,7 +20,7 @@ fn one_device() -> Harness {
 }
 
 #[test]
-fn who_saves_is_told_by_its_signal_and_is_run_again_as_its_next_attempt() {
+fn a_job_that_checkpoints_gets_its_signal_and_runs_again_as_its_next_attempt() {
     let mut harness = one_device();
     let mut new = gives_way(&[Exit::Checkpoint, Exit::Kill]);
     let grace = Some(Millis::from_mins(5));
@@ -38,7 +38,7 @@ fn who_saves_is_told_by_its_signal_and_is_run_again_as_its_next_attempt() {
     let orders = harness.take_orders();
     let [Order::Stop { grace: told, signal, .. }] = &orders[..] else { panic!("{orders:?}") };
     assert_eq!((Some(*told), *signal), (grace, Some(10)));
-    // Said again after a restart, as it was said.
+    // After a restart the order is sent again unchanged.
     let now = harness.now;
     harness.say(victim, TaskIs::Ended(end(now, Some(ExitStatus::Code(0)), true)));
     assert_eq!(harness.state(victim), JobState::Pending);
@@ -50,7 +50,7 @@ fn who_saves_is_told_by_its_signal_and_is_run_again_as_its_next_attempt() {
 }
 
 #[test]
-fn who_is_cancelled_while_it_saves_is_not_waited_for() {
+fn a_job_cancelled_during_its_checkpoint_gets_no_more_time() {
     let mut harness = one_device();
     let victim = harness.add(gives_way(&[Exit::Checkpoint]));
     harness.started(victim);
@@ -62,7 +62,7 @@ fn who_is_cancelled_while_it_saves_is_not_waited_for() {
 }
 
 #[test]
-fn who_may_be_ended_for_good_is_not_run_again() {
+fn a_job_with_exit_kill_does_not_run_again() {
     let mut harness = one_device();
     let victim = harness.add(gives_way(&[Exit::Kill]));
     harness.started(victim);
@@ -91,7 +91,7 @@ fn exits_that_can_not_be_are_refused_when_they_are_asked_for() {
     assert!(!refused(&mut harness, gives_way(&[Exit::Pause, Exit::Kill])));
 }
 
-/// A job that is paused, the one that it was paused for, and what was ordered.
+/// Returns a paused job, the job that it was paused for, and the orders.
 fn paused_for_another() -> (Harness, JobId, JobId) {
     let mut harness = one_device();
     let mut new = gives_way(&[Exit::Pause, Exit::Requeue]);
@@ -134,7 +134,7 @@ impl Harness {
 }
 
 #[test]
-fn who_is_paused_for_another_goes_on_after_it_as_the_same_attempt() {
+fn a_job_paused_for_another_resumes_as_the_same_attempt() {
     let (mut harness, victim, winner) = paused_for_another();
     let node = &harness.control.world().nodes()[0];
     assert_eq!(node.memory.now, i64::try_from(Bytes::from_gib(56).get()).expect("it fits"));
@@ -154,7 +154,7 @@ fn who_is_paused_for_another_goes_on_after_it_as_the_same_attempt() {
 }
 
 #[test]
-fn who_can_not_be_paused_after_all_goes_in_the_next_way() {
+fn a_job_that_can_not_be_paused_leaves_by_the_next_exit() {
     let mut harness = one_device();
     let victim = harness.add(gives_way(&[Exit::Pause, Exit::Checkpoint]));
     harness.started(victim);
@@ -168,13 +168,13 @@ fn who_can_not_be_paused_after_all_goes_in_the_next_way() {
 }
 
 #[test]
-fn a_pause_and_what_follows_outlive_the_server() {
+fn a_pause_and_its_resume_survive_a_restart() {
     let (mut harness, victim, winner) = paused_for_another();
     harness.started(winner);
     let reports = vec![harness.says(victim, paused()), harness.says(winner, running())];
     assert_eq!(harness.hears_again(reports), []);
     assert_eq!(harness.state(victim), JobState::Paused);
-    // One that goes on although it should not is told again; one that should and does not, too.
+    // A job that runs although it should be paused is ordered again; so is the reverse.
     let reports = vec![harness.says(victim, running()), harness.says(winner, running())];
     let orders = harness.hears_again(reports);
     assert!(matches!(orders[..], [Order::Pause { .. }]), "{orders:?}");
@@ -186,7 +186,7 @@ fn a_pause_and_what_follows_outlive_the_server() {
 }
 
 #[test]
-fn who_is_cancelled_or_put_back_while_it_is_paused_goes_without_its_devices() {
+fn a_paused_job_that_is_cancelled_or_requeued_leaves_without_its_devices() {
     let (mut harness, victim, winner) = paused_for_another();
     harness.started(winner);
     harness.command(&ana(), Command::Requeue { jobs: vec![victim], hold: false }).expect("hers");
@@ -201,7 +201,7 @@ fn who_is_cancelled_or_put_back_while_it_is_paused_goes_without_its_devices() {
 }
 
 #[test]
-fn who_is_paused_by_hand_goes_on_when_it_is_asked_to() {
+fn a_job_paused_by_a_user_resumes_on_request() {
     let mut harness = one_device();
     let id = harness.add(job("1"));
     harness.started(id);
@@ -211,7 +211,7 @@ fn who_is_paused_by_hand_goes_on_when_it_is_asked_to() {
     assert_eq!(harness.state(other), JobState::Starting, "its device is free");
     harness.started(other);
     harness.exited(other, 0);
-    assert_eq!(harness.state(id), JobState::Paused, "nobody has let it go on");
+    assert_eq!(harness.state(id), JobState::Paused, "no user has resumed it");
     harness.command(&ana(), Command::Resume { jobs: vec![id] }).expect("it is hers");
     assert_eq!(harness.state(id), JobState::Running);
     let refused = harness.command(&bo(), Command::Pause { jobs: vec![id] });

@@ -94,7 +94,7 @@ fn it_has_succeeded_when_all_have_and_holds_its_place_until_then() {
     assert_eq!(harness.state(id), JobState::Running);
     assert_eq!(harness.state(next), JobState::Pending, "all of it is held");
     assert!(matches!(harness.take_orders()[..], [Order::Acknowledge { .. }]));
-    // Said again, it is acknowledged again and changes nothing.
+    // A repeated report is acknowledged again and changes nothing.
     exited(&mut harness, id, 0, 3);
     assert_eq!(harness.state(id), JobState::Running);
     assert_eq!(violations(&harness), []);
@@ -137,7 +137,7 @@ fn a_launcher_ends_the_others_and_its_end_is_that_of_the_job() {
 }
 
 #[test]
-fn who_cancels_a_gang_that_fails_has_the_last_word() {
+fn a_cancellation_overrides_the_retry_of_a_failing_gang() {
     let mut harness = Harness::new(2);
     let retry = Retry { most: 1, on: [].into(), exits: [].into(), backoff: Millis::ZERO };
     let life = Life { retry: Some(Box::new(retry)), ..Life::default() };
@@ -191,7 +191,7 @@ fn a_gang_of_which_nothing_was_launched_goes_back_at_once() {
     }
     let row = harness.control.world().job(id).expect("it goes on");
     assert_eq!(row.job.attempt, Attempt(2));
-    assert_eq!(harness.state(id), JobState::Starting, "on what is free");
+    assert_eq!(harness.state(id), JobState::Starting, "on free devices");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn after_a_restart_each_task_is_asked_for_and_one_that_is_gone_is_lost() {
     harness.report(crate::harness::inventory(2));
     let term = harness.term();
     harness.report(tasks(term, vec![found]));
-    assert_eq!(harness.state(id), JobState::Running, "who has ended need not be known");
+    assert_eq!(harness.state(id), JobState::Running, "the agent need not know an ended task");
     harness.restart();
     harness.report(crate::harness::inventory(2));
     let term = harness.term();
@@ -301,7 +301,7 @@ fn tasks_that_may_be_anywhere_are_refused_if_there_could_never_be_room_for_all()
     assert_eq!((able, largest), (1, Some(1)));
 }
 
-/// What was ordered to run last.
+/// Returns the last order to run a task.
 fn last_run(harness: &mut Harness) -> TaskOrder {
     let runs = harness.take_orders().into_iter().filter_map(|order| match order {
         Order::Run(run) => Some(*run),
@@ -327,7 +327,7 @@ fn tasks_that_may_be_anywhere_are_joined_by_one_task_after_the_other() {
     assert_eq!(violations(&harness), []);
 }
 
-/// One task that may be joined by two more.
+/// A job of one task that may grow by two nodes.
 fn growing() -> NewJob {
     let gang = Gang::SINGLE.growing_to(3).expect("three nodes");
     job("1").with(|it| {
@@ -354,7 +354,7 @@ fn a_job_is_joined_by_one_node_after_the_other_while_there_is_room() {
     assert_eq!(joins.nodes, [NodeName::new("lab1")]);
     assert_eq!(joined.master_addr, "127.0.0.1");
     started(&mut harness, JobId::single(2), 0);
-    // The third node waits for room, and nobody after it.
+    // The third node waits for free capacity, and no fourth is added.
     assert_eq!(joiners(&harness, id), [(2, JobState::Running), (3, JobState::Pending)]);
     harness.now = harness.now.after(Millis::from_secs(60));
     harness.step(vec![Event::TimerFired]);
@@ -363,7 +363,7 @@ fn a_job_is_joined_by_one_node_after_the_other_while_there_is_room() {
 }
 
 #[test]
-fn others_of_its_project_take_the_place_of_what_joined_which_waits_again() {
+fn jobs_of_the_project_preempt_a_joined_job_which_waits_again() {
     let mut harness = Harness::new(2);
     let id = harness.add(growing());
     started(&mut harness, id, 0);
@@ -381,7 +381,7 @@ fn others_of_its_project_take_the_place_of_what_joined_which_waits_again() {
 }
 
 #[test]
-fn what_joined_a_run_is_over_when_that_is() {
+fn a_joined_job_ends_with_the_run() {
     let mut harness = Harness::new(2);
     let id = harness.add(growing());
     started(&mut harness, id, 0);
@@ -416,7 +416,7 @@ fn the_next_run_of_a_job_is_joined_anew() {
 }
 
 #[test]
-fn what_joined_and_ended_by_itself_is_not_replaced() {
+fn a_joined_job_that_ended_by_itself_is_not_replaced() {
     let mut harness = Harness::new(4);
     let id = harness.add(growing());
     started(&mut harness, id, 0);
@@ -430,7 +430,7 @@ fn what_joined_and_ended_by_itself_is_not_replaced() {
 }
 
 #[test]
-fn who_holds_what_waits_to_join_lets_the_job_grow_no_more() {
+fn a_hold_on_the_joining_job_stops_the_growth() {
     let mut harness = Harness::new(1);
     let id = harness.add(growing());
     started(&mut harness, id, 0);

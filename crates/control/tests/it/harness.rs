@@ -19,14 +19,14 @@ pub struct Harness {
     pub records: BTreeMap<RecordKey, Record>,
     pub ended: Vec<EndedJob>,
     pub journal: Vec<JournalEntry>,
-    /// Commits that were handed out and not yet told to be durable.
+    /// Commits that were released and are not durable yet.
     pub in_flight: Vec<Revision>,
     pub replies: BTreeMap<RequestId, Result<Reply, Refusal>>,
     pub orders: Vec<Order>,
-    /// Messages that left, in order.
+    /// Sent messages, in order.
     pub sent: Vec<Delivery>,
     pub alerts: Vec<Alert>,
-    /// Whether plans are made wrong, so that alerts are expected.
+    /// Whether plans are corrupted, so that alerts are expected.
     pub is_wrong: bool,
     last_request: RequestId,
     last_sequence: u64,
@@ -34,7 +34,7 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// A server in its first term, with a connected node of so many devices.
+    /// A server in its first term, with a connected node of `n_devices` devices.
     pub fn new(n_devices: u32) -> Self {
         Self::with_policy(n_devices, Policy::fair())
     }
@@ -69,7 +69,7 @@ impl Harness {
         }
     }
 
-    /// The server is killed and another takes over what was durable.
+    /// Kills the server; another one takes over the durable state.
     pub fn restart(&mut self) {
         let revision = self.control.durable();
         let records = self.records.values().cloned();
@@ -91,7 +91,7 @@ impl Harness {
         self.control.world().cluster().term
     }
 
-    /// Commits are not durable until [`Self::catch_up`].
+    /// Makes commits not durable until [`Self::catch_up`].
     pub fn slow_store(&mut self) {
         self.is_slow = true;
     }
@@ -148,7 +148,7 @@ impl Harness {
         self.step(vec![Event::Reported { node: NodeName::new(NODE), report }]);
     }
 
-    /// Asks and hands back the request, for an answer that may come later.
+    /// Sends a request and returns its ID, for an answer that may come later.
     pub fn ask(&mut self, caller: &Caller, command: Command) -> RequestId {
         let request = self.last_request.next();
         self.last_request = request;
@@ -167,7 +167,7 @@ impl Harness {
         self.command(caller, submit)
     }
 
-    /// Submits one job and answers with its id.
+    /// Submits one job and returns its ID.
     pub fn add(&mut self, job: NewJob) -> JobId {
         match self.submit(&ana(), vec![job]) {
             Ok(Reply::Submitted { first, .. }) => JobId { number: first, element: None },
@@ -214,7 +214,7 @@ impl Harness {
         self.say(id, TaskIs::Ended(end));
     }
 
-    /// Orders of a kind since the last look.
+    /// Takes the orders since the last call.
     pub fn take_orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.orders)
     }
@@ -245,7 +245,7 @@ pub fn device(index: u32) -> Device {
     }
 }
 
-/// Of the one agent that there is; numbered when it is reported, unless it was before.
+/// The stamp of the only agent, without the number that the report gets.
 pub fn stamp() -> Stamp {
     Stamp { incarnation: Incarnation::new("agent"), sequence: 0 }
 }
@@ -285,7 +285,7 @@ pub fn root() -> Caller {
     caller("root", 0, true)
 }
 
-/// A job that asks for so many GPUs.
+/// A job that asks for these GPUs.
 pub fn job(gpus: &str) -> NewJob {
     NewJob {
         context: BlobId(Arc::from("context")),

@@ -1,4 +1,4 @@
-//! What an admin stopped only an admin starts, whichever command would start it.
+//! Only an admin starts a job that an admin stopped, whichever command would start it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn requeue(id: JobId, hold: bool) -> Command {
     Command::Requeue { jobs: vec![id], hold }
 }
 
-/// Every command by which an owner could have the job started.
+/// Tries every command that could let an owner start the job.
 fn starts(harness: &mut Harness, caller: &Caller, id: JobId) -> Vec<(&'static str, Refusal)> {
     let later = harness.now.after(Millis::from_mins(1));
     let commands = [
@@ -61,7 +61,7 @@ fn assert_refused(refused: &[(&str, Refusal)], by: &str) {
 }
 
 #[test]
-fn an_owner_does_not_start_what_an_admin_paused() {
+fn an_owner_can_not_start_a_job_that_an_admin_paused() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
@@ -71,7 +71,7 @@ fn an_owner_does_not_start_what_an_admin_paused() {
     assert_refused(&refused, "root");
     let n_holds = refused.iter().filter(|it| it.1.code() == Code(511)).count();
     assert_eq!(n_holds, 5, "{refused:?}");
-    // Its owner's own pause and hold leave the admin's.
+    // The owner's own pause and hold do not replace the admin's.
     harness.command(&ana(), Command::Pause { jobs: vec![id] }).expect("hers");
     harness.command(&ana(), Command::Hold { jobs: vec![id] }).expect("hers");
     assert_refused(&starts(&mut harness, &ana(), id), "root");
@@ -81,7 +81,7 @@ fn an_owner_does_not_start_what_an_admin_paused() {
 }
 
 #[test]
-fn an_owner_does_not_start_what_an_admin_requeued_with_a_hold() {
+fn an_owner_can_not_start_a_job_that_an_admin_requeued_with_a_hold() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
@@ -144,7 +144,7 @@ fn an_admin_of_a_project_is_one_for_its_jobs_and_none_against_the_server() {
     harness.say(id, paused());
     assert_refused(&starts(&mut harness, &ana(), id), "bo");
     harness.command(&bo(), Command::Resume { jobs: vec![id] }).expect("bo stopped it");
-    // An admin of the server is above: bo does not undo that.
+    // A server admin is above: bo can't undo the hold.
     harness.command(&bo(), Command::Pause { jobs: vec![id] }).expect("an admin of the project");
     harness.command(&root(), Command::Hold { jobs: vec![id] }).expect("root may");
     harness.command(&bo(), Command::Hold { jobs: vec![id] }).expect("it is held already");
@@ -155,7 +155,7 @@ fn an_admin_of_a_project_is_one_for_its_jobs_and_none_against_the_server() {
 }
 
 #[test]
-fn a_job_does_not_leave_the_project_whose_admin_stopped_it() {
+fn a_job_stopped_by_a_project_admin_can_not_leave_the_project() {
     let mut harness = Harness::new(1);
     project(&mut harness, "red", "bo");
     project(&mut harness, "own", "ana");
@@ -171,7 +171,7 @@ fn a_job_does_not_leave_the_project_whose_admin_stopped_it() {
     };
     let refused = harness.command(&ana(), to("own")).expect_err("she is an admin there");
     assert_eq!(refused.code(), Code(511), "{refused:?}");
-    // Moved by an admin, it is still bo's to release.
+    // After an admin moved the job, bo may still release it.
     harness.command(&root(), to("own")).expect("root may");
     assert_refused(&starts(&mut harness, &ana(), id), "bo");
 }

@@ -1,4 +1,4 @@
-//! What users do to jobs, and how jobs end.
+//! Actions of users on jobs, and the ends of jobs.
 
 use gpool_model::agent::{Order, TaskEnd, TaskIs};
 use gpool_model::job::{EndCause, ExitStatus, Holder, JobState, Outcome};
@@ -7,7 +7,7 @@ use gpool_model::{Command, DependencyKind, DeviceUuid, JobId, JobPatch, Millis, 
 use crate::harness::{Harness, NODE, after, ana, bo, end, inventory, job, root};
 
 #[test]
-fn the_end_is_what_the_exit_status_and_its_cause_say() {
+fn the_end_follows_from_the_exit_status_and_its_cause() {
     let code = |code| Some(ExitStatus::Code(code));
     let cases: [(Option<ExitStatus>, Option<EndCause>, Outcome); 7] = [
         (code(0), None, Outcome::Succeeded),
@@ -45,7 +45,7 @@ fn cancelling_a_waiting_job_ends_it_at_once_and_a_running_one_when_it_has_ended(
 }
 
 #[test]
-fn a_job_that_ended_by_itself_before_it_was_told_to_is_not_called_cancelled() {
+fn a_job_that_ended_before_the_order_to_stop_is_not_cancelled() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
@@ -67,7 +67,7 @@ fn the_device_of_a_stopping_job_is_given_out_only_when_it_has_ended() {
 }
 
 #[test]
-fn nobody_touches_the_job_of_another_and_root_may() {
+fn users_can_not_change_jobs_of_others_and_root_can() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
@@ -94,7 +94,7 @@ fn a_request_for_several_jobs_is_carried_out_for_all_or_none() {
 }
 
 #[test]
-fn held_jobs_are_passed_over_and_their_holder_decides_who_releases() {
+fn held_jobs_are_skipped_and_only_their_holder_releases_them() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1").with(|it| it.standing.hold = true));
     assert_eq!(harness.state(id), JobState::Held);
@@ -142,7 +142,7 @@ fn a_job_starts_after_the_one_it_waits_for_or_ends_with_it() {
     assert_eq!(harness.state(on_ok), JobState::Starting);
     assert_eq!(harness.state(on_end), JobState::Starting);
     assert_eq!(harness.state(on_fail), JobState::Cancelled);
-    assert_eq!(harness.state(behind), JobState::Cancelled, "what waited for it ends too");
+    assert_eq!(harness.state(behind), JobState::Cancelled, "the dependent job ends too");
     let cause = harness.end_of(behind).cause.clone();
     assert_eq!(cause, Some(EndCause::DependencyFailed { job: on_fail }));
 }
@@ -161,7 +161,7 @@ fn a_long_chain_of_dependencies_ends_without_recursion() {
 }
 
 #[test]
-fn two_who_edit_at_once_are_told() {
+fn of_two_edits_at_once_the_second_is_refused() {
     let mut harness = Harness::new(0);
     let id = harness.add(job("0").with(|it| it.standing.hold = true));
     let edit = |version, note: &str| Command::Edit {
@@ -181,7 +181,7 @@ fn two_who_edit_at_once_are_told() {
 fn a_refused_start_goes_back_to_the_queue_in_the_same_attempt() {
     let mut harness = Harness::new(2);
     let id = harness.add(job("1"));
-    // The agent finds somebody else's process on device 0 and says so, then refuses.
+    // The agent reports a process of another user on device 0, then refuses.
     let mut report = inventory(2);
     if let gpool_model::agent::Report::Inventory { devices, .. } = &mut report {
         devices[0].unmanaged.push(gpool_model::DeviceProcess {

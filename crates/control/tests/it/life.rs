@@ -1,4 +1,4 @@
-//! When jobs may start, how long they go on, and what follows their end.
+//! When jobs may start, how long they run, and the consequences of their ends.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn edit(id: JobId, spec: SpecPatch) -> Command {
     Command::Edit { job: id, version: None, patch: spec_patch(spec), ends: Vec::new() }
 }
 
-/// Lets that much time pass, and the timer fire.
+/// Lets this much time pass, and the timer fire.
 fn pass(harness: &mut Harness, span: Millis) {
     harness.now = harness.now.after(span);
     harness.step(vec![gpool_model::Event::TimerFired]);
@@ -43,11 +43,11 @@ fn a_failed_attempt_is_followed_by_another_until_none_is_left() {
     let first = harness.task_of(id);
     harness.started(id);
     harness.exited(id, 1);
-    // The same step has started it again, in another attempt; whoever waits goes on waiting.
+    // The same step has started it again, in another attempt; the dependent job still waits.
     assert_eq!(harness.state(id), JobState::Starting);
     assert_eq!(harness.task_of(id).attempt, first.attempt.next());
     assert_eq!(harness.state(dependent), JobState::Waiting);
-    // What is said of the attempt that is over changes nothing.
+    // A report about the attempt that is over changes nothing.
     let is = TaskIs::Ended(end(harness.now, Some(ExitStatus::Code(0)), false));
     harness.report(Report::Task(TaskReport { task: first, generation: Generation(1), is }));
     assert_eq!(harness.state(id), JobState::Starting);
@@ -72,7 +72,7 @@ fn failures_of_nodes_use_no_retry() {
 }
 
 #[test]
-fn who_cancels_has_the_last_word() {
+fn a_cancellation_overrides_a_retry() {
     let mut harness = Harness::new(1);
     let id = harness.add(retrying(5, &[RetryOn::Fail]));
     harness.started(id);
@@ -120,7 +120,7 @@ fn a_deadline_that_can_not_be_kept_ends_the_job() {
 }
 
 #[test]
-fn a_limit_is_said_again_until_the_agent_has_it() {
+fn a_limit_is_sent_again_until_the_agent_has_it() {
     let mut harness = Harness::new(1);
     let mut limited = job("1");
     limited.time_limit = Some(Millis::from_hours(1));
@@ -135,7 +135,7 @@ fn a_limit_is_said_again_until_the_agent_has_it() {
         matches!(order, Order::Limit { limit, .. } if *limit == wanted)
     };
     assert!(harness.take_orders().iter().any(is_limit));
-    // It was lost: the agent's answer shows that.
+    // The order was lost: the agent's answer shows that.
     let is = TaskIs::Running { pid: 4242, started_at: harness.now };
     let report = TaskReport { task, generation: before, is };
     let term = harness.term();
@@ -148,7 +148,7 @@ fn a_limit_is_said_again_until_the_agent_has_it() {
 }
 
 #[test]
-fn users_add_what_they_may_to_what_runs() {
+fn users_extend_running_jobs_up_to_their_allowance() {
     let mut harness = Harness::new(1);
     let mut limited = job("1");
     limited.time_limit = Some(Millis::from_hours(1));
@@ -162,7 +162,7 @@ fn users_add_what_they_may_to_what_runs() {
     let refused = harness.command(&ana(), to(6));
     assert!(matches!(refused, Err(Refusal::ExtendTooLong { .. })), "{refused:?}");
     harness.command(&ana(), to(2)).expect("shorter");
-    harness.command(&ana(), to(5)).expect("what was taken off may be put on again");
+    harness.command(&ana(), to(5)).expect("removed time may be added again");
     let refused = harness.command(&bo(), to(2));
     assert!(matches!(refused, Err(Refusal::NotPermitted { .. })));
     harness.command(&root(), to(100)).expect("an admin may");
@@ -176,12 +176,12 @@ fn a_job_may_wait_for_another_to_start() {
     assert_eq!(harness.state(dependent), JobState::Waiting);
     harness.started(id);
     assert_eq!(harness.state(dependent), JobState::Starting);
-    // One that comes while the other waits for its next run has nothing to wait for.
+    // A dependent that is submitted while the other job waits for its next run does not wait.
     let late = after(job("0"), id, DependencyKind::Start);
     harness.exited(id, 1);
     let late = harness.add(late);
     assert_eq!(harness.state(late), JobState::Starting);
-    // One that ends without having started is waited for no longer.
+    // A job that ends without a start is not waited for any longer.
     let waits = harness.add(job("1"));
     let last = harness.add(after(job("0"), waits, DependencyKind::Start));
     assert_eq!(harness.state(last), JobState::Waiting);
@@ -232,7 +232,7 @@ fn cycles_are_refused_however_long() {
 }
 
 #[test]
-fn caps_keep_a_user_s_jobs_and_nobody_else_s() {
+fn caps_hold_back_only_their_own_user_s_jobs() {
     let mut policy = Policy::fair();
     let gpus = Some(MilliGpu::from_devices(2));
     let caps = Caps { gpus, pending_jobs: Some(2), running_jobs: None };

@@ -1,4 +1,4 @@
-//! Who is told of what becomes of jobs, and how long it is tried.
+//! The recipients of messages about jobs, and how long a message is sent again.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn pass_until(harness: &mut Harness, at: Timestamp) {
 }
 
 #[test]
-fn what_was_asked_for_is_told_and_nothing_else() {
+fn only_requested_messages_are_sent() {
     let mut harness = Harness::new(1);
     let id = harness.add(told(&[NotifyOn::Start, NotifyOn::Fail], "http://a/"));
     let quiet = harness.add(told(&[NotifyOn::Done], "http://b/"));
@@ -77,7 +77,7 @@ fn what_was_asked_for_is_told_and_nothing_else() {
 }
 
 #[test]
-fn a_message_leaves_only_when_what_it_tells_is_durable() {
+fn a_message_leaves_only_when_its_change_is_durable() {
     let mut harness = Harness::new(1);
     let id = harness.add(told(&[NotifyOn::Start], "http://a/"));
     harness.slow_store();
@@ -113,7 +113,7 @@ fn a_message_is_sent_again_until_a_day_has_passed_and_then_given_up() {
 }
 
 #[test]
-fn what_was_under_way_at_a_crash_is_sent_again_under_the_same_id() {
+fn a_message_under_way_at_a_crash_is_sent_again_with_the_same_id() {
     let mut harness = Harness::new(1);
     let id = harness.add(told(&[NotifyOn::Start], "http://a/"));
     harness.started(id);
@@ -151,7 +151,7 @@ fn unanswered() -> Sent {
     Sent::Unanswered { why: Arc::from("no answer within 10 s") }
 }
 
-/// Has a user's jobs tell `n_hosts` hosts that never answer, `n` times each.
+/// Sends `n` messages for a user to each of `n_hosts` hosts that never answer.
 fn flood(harness: &mut Harness, caller: &gpool_model::Caller, n_hosts: usize, n: usize) {
     let url = |host: usize| format!("http://{}-{host}.slow/", caller.owner.user);
     let jobs = (0..n_hosts * n).map(|at| waits(&[NotifyOn::Hold], &url(at % n_hosts))).collect();
@@ -174,7 +174,7 @@ fn many_messages_of_one_user_to_hosts_that_hang_delay_no_other_user() {
     assert_eq!(harness.sent.len(), 4, "a user has a share of the connections");
     tell_one(&mut harness, &bo(), "http://quick/");
     assert_eq!(harness.sent.last().expect("it left").origin(), "http://quick");
-    // By mail it is the same.
+    // Mail works the same way.
     tell_one(&mut harness, &bo(), "mailto:bo@example.org");
     assert_eq!(&*harness.sent.last().expect("it left").url, "mailto:bo@example.org");
     assert_eq!(harness.sent.len(), 6);
@@ -221,14 +221,14 @@ fn a_host_that_does_not_answer_is_not_asked_for_each_message() {
     assert_eq!(harness.sent.len(), 2, "the others are sent as late");
     let all = deliveries(&harness);
     assert!(all.len() == 20 && all.iter().all(|it| it.n_attempts == 1 && it.why.is_some()));
-    // Another user's message, and one to another host, are tried for themselves.
+    // A message of another user, and one to another host, are sent on their own schedules.
     tell_one(&mut harness, &bo(), &first.url);
     tell_one(&mut harness, &ana(), "http://quick/");
     assert_eq!(harness.sent.len(), 4);
     let at = deliveries(&harness).iter().map(|it| it.due).max().expect("they wait");
     pass_until(&mut harness, at);
     assert_eq!(harness.sent.len(), 6);
-    // An answer of any kind is one of that message alone.
+    // An answer of any kind counts for that message alone.
     let last = harness.sent[5].clone();
     answer(&mut harness, &last, failed());
     assert_eq!(harness.sent.len(), 7);
@@ -243,7 +243,7 @@ fn too_many_messages_of_one_user_are_counted_and_not_kept() {
     harness.command(&ana(), Command::Hold { jobs }).expect("own jobs");
     assert_eq!(harness.control.world().outbox().n_waiting(), 1000);
     assert_eq!(harness.control.world().cluster().deliveries.n_dropped, 1);
-    // Others still have room.
+    // Other users can still send messages.
     let id = harness.submit(&bo(), vec![waits(&[NotifyOn::Hold], "http://b/")]);
     id.expect("it fits");
     let last = *harness.control.world().jobs().keys().last().expect("there are jobs");
@@ -252,7 +252,7 @@ fn too_many_messages_of_one_user_are_counted_and_not_kept() {
 }
 
 #[test]
-fn who_is_told_can_be_changed_and_an_admin_is_known_as_one() {
+fn recipients_can_be_changed_and_rules_of_admins_are_marked() {
     let mut harness = Harness::new(1);
     let id = harness.add(waits(&all(), "http://a/"));
     let patch =
@@ -270,7 +270,7 @@ fn who_is_told_can_be_changed_and_an_admin_is_known_as_one() {
 }
 
 #[test]
-fn what_is_refused_is_not_tried_again() {
+fn a_refused_message_is_not_sent_again() {
     let mut harness = Harness::new(1);
     let id = harness.add(told(&[NotifyOn::Start], "http://a/"));
     harness.started(id);

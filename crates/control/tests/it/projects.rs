@@ -1,4 +1,4 @@
-//! Projects through the state machine: made, changed, taken away, and what they say of jobs.
+//! Projects through the state machine: created, changed and removed, and their rules for jobs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Harness {
         refusal.code().0
     }
 
-    /// A job that was told to leave has left.
+    /// A job that was ordered to leave has left.
     fn leaves(&mut self, id: JobId) {
         let end = end(self.now, Some(ExitStatus::Signal(15)), true);
         self.say(id, TaskIs::Ended(end));
@@ -120,7 +120,7 @@ fn a_tree_is_made_at_once_changed_and_taken_away_and_is_there_after_a_restart() 
 }
 
 #[test]
-fn what_makes_no_tree_is_refused_and_nothing_of_it_is_done() {
+fn a_change_that_makes_no_tree_is_refused_as_a_whole() {
     let mut it = Harness::new(8);
     let none = ProjectPatch::default;
     let both = vec![create("a", below("b", none())), create("b", below("a", none()))];
@@ -148,7 +148,7 @@ fn what_makes_no_tree_is_refused_and_nothing_of_it_is_done() {
 }
 
 #[test]
-fn of_two_who_change_the_same_the_second_is_told() {
+fn of_two_changes_of_one_project_the_second_is_refused() {
     let mut it = Harness::new(8);
     it.change(&root(), vec![create("red", gpus("1", ""))]).unwrap();
     let seen = it.version("red");
@@ -205,7 +205,7 @@ fn promises_that_can_not_all_be_kept_are_taken_and_flagged() {
 }
 
 #[test]
-fn a_guarantee_below_what_is_held_ends_nothing_and_says_what_is_on_loan() {
+fn a_guarantee_below_the_usage_ends_nothing_and_warns() {
     let mut it = Harness::new(4);
     it.change(&root(), vec![create("red", gpus("4", ""))]).unwrap();
     let job = it.add(preemptible(in_project("red", "4")));
@@ -219,7 +219,7 @@ fn a_guarantee_below_what_is_held_ends_nothing_and_says_what_is_on_loan() {
 }
 
 #[test]
-fn jobs_are_taken_by_leaves_from_members_within_what_could_ever_be() {
+fn leaves_accept_possible_jobs_from_their_members() {
     let mut it = Harness::new(8);
     let members = Members {
         users: BTreeSet::from([Arc::from("bo")]),
@@ -260,7 +260,7 @@ fn jobs_are_taken_by_leaves_from_members_within_what_could_ever_be() {
     let mut grouped = ana();
     grouped.groups.insert(Arc::from("vision"));
     assert!(submit(&grouped, in_project("red", "1")).is_ok());
-    // More than it is guaranteed: only what can be taken back, and never above a limit.
+    // More than its guarantee: only for preemptible jobs, and never above a limit.
     let Err(Refusal::AboveQuota { project, bound, asked, most, .. }) =
         submit(&bo(), in_project("red", "3"))
     else {
@@ -288,7 +288,7 @@ fn jobs_are_taken_by_leaves_from_members_within_what_could_ever_be() {
 }
 
 #[test]
-fn admins_of_a_project_act_on_its_jobs_and_on_what_is_below_it() {
+fn admins_of_a_project_act_on_its_jobs_and_on_the_projects_below_it() {
     let mut it = Harness::new(4);
     let admins = |patch| ProjectPatch { admins: Some(BTreeSet::from([Arc::from("bo")])), ..patch };
     let lab = admins(gpus("4", "6"));
@@ -309,7 +309,7 @@ fn admins_of_a_project_act_on_its_jobs_and_on_what_is_below_it() {
     let patch = JobPatch { priority: Some(7), ..JobPatch::default() };
     it.command(&bo(), edit_job(patch)).unwrap();
     it.command(&bo(), cancel(job)).unwrap();
-    // Below it, within what it has itself.
+    // Below it, up to what it has itself.
     it.change(&bo(), vec![create("blue", below("lab", gpus("2", "5")))]).unwrap();
     it.change(&bo(), vec![edit("blue", None, gpus("1", ""))]).unwrap();
     assert_eq!(it.code_of(&bo(), vec![edit("blue", None, gpus("3", ""))]), 510);
@@ -329,7 +329,7 @@ fn admins_of_a_project_act_on_its_jobs_and_on_what_is_below_it() {
 }
 
 #[test]
-fn who_borrowed_leaves_for_the_owner_and_claims_live_through_what_happens_meanwhile() {
+fn borrowers_leave_for_the_owner_and_claims_survive_other_changes() {
     let mut it = Harness::new(2);
     let changes = vec![
         create("red", gpus("1", "")),
@@ -354,7 +354,7 @@ fn who_borrowed_leaves_for_the_owner_and_claims_live_through_what_happens_meanwh
     let reports = lent.iter().map(|id| runs(&it, id)).collect();
     let term = it.term();
     it.report(tasks(term, reports));
-    // The one that leaves is cancelled meanwhile; the claim stays.
+    // The leaving job is cancelled meanwhile; the claim stays.
     it.command(&ana(), Command::Cancel { jobs: vec![newest] }).unwrap();
     let reasons = it.why(owner);
     let [Reason::PreemptionGrace { job, n_jobs: 1, until: Some(_), .. }] = reasons[..] else {
@@ -367,12 +367,12 @@ fn who_borrowed_leaves_for_the_owner_and_claims_live_through_what_happens_meanwh
         .take_orders()
         .into_iter()
         .any(|order| matches!(order, agent::Order::Run(run) if run.allocation.task.job == owner));
-    assert!(order, "the owner starts on what was left to it");
+    assert!(order, "the owner starts on the freed devices");
     assert!(it.why(owner).is_empty());
 }
 
 #[test]
-fn a_claimant_that_goes_leaves_its_claim_to_nobody_and_who_left_comes_back() {
+fn a_cancelled_claimant_drops_its_claim_and_the_evicted_job_comes_back() {
     let mut it = Harness::new(2);
     let changes = vec![
         create("red", gpus("1", "")),
@@ -386,7 +386,7 @@ fn a_claimant_that_goes_leaves_its_claim_to_nobody_and_who_left_comes_back() {
     it.command(&ana(), Command::Cancel { jobs: vec![owner] }).unwrap();
     assert_eq!(it.state(owner), JobState::Cancelled);
     it.leaves(lent[1]);
-    assert_eq!(it.state(lent[1]), JobState::Starting, "nobody wants it any more");
+    assert_eq!(it.state(lent[1]), JobState::Starting, "no job claims its devices any more");
     assert_eq!(it.control.world().job(lent[1]).unwrap().job.attempt, Attempt(2));
 }
 

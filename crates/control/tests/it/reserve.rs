@@ -122,7 +122,7 @@ fn only_admins_reserve_and_drain() {
 }
 
 #[test]
-fn devices_by_number_are_those_on_which_least_is_in_the_way() {
+fn devices_by_number_are_the_ones_with_the_least_work_in_the_way() {
     let mut lab = Harness::new(4);
     let first = lab.add(job("1"));
     lab.started(first);
@@ -130,7 +130,7 @@ fn devices_by_number_are_those_on_which_least_is_in_the_way() {
     assert!(outcome.done && outcome.affected.is_nobody());
     assert_eq!(outcome.reservation.name, ReservationName::new("r1"));
     assert_eq!(lab.devices_of(&outcome.reservation.name), ["GPU-1", "GPU-2"]);
-    // Those are taken for others, so one more has the busy one and the last.
+    // Other reservations have those, so one more gets the busy device and the last one.
     let carl = NewReservation {
         whom: Whom::User { uid: 1002, name: Arc::from("carl") },
         ..for_bo(gpus("3"))
@@ -144,7 +144,7 @@ fn devices_by_number_are_those_on_which_least_is_in_the_way() {
 }
 
 #[test]
-fn what_is_reserved_for_somebody_else_at_the_same_time_is_refused_naming_it() {
+fn a_reservation_that_clashes_with_another_is_refused_naming_it() {
     let mut lab = Harness::new(2);
     let at = |hours: u32, lab: &Harness| Some(lab.now.after(Millis::from_hours(hours)));
     let when = ReserveWhen {
@@ -161,7 +161,7 @@ fn what_is_reserved_for_somebody_else_at_the_same_time_is_refused_naming_it() {
     let refused = lab.reserve(window.clone(), Consent::default());
     let Err(Refusal::ReservationClash { other, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(other, ReservationName::new("r1"));
-    // An hour later nobody has it, and the same user may have it twice.
+    // An hour later it is free, and the same user may reserve it twice.
     let free = ReserveWhen { from: at(243, &lab), ..later };
     lab.reserve(NewReservation { when: free, ..window }, Consent::default()).expect("free then");
     let twice = NewReservation { when: later, ..for_bo(device_named("0")) };
@@ -169,7 +169,7 @@ fn what_is_reserved_for_somebody_else_at_the_same_time_is_refused_naming_it() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_reservations_are_refused() {
     let mut lab = Harness::new(2);
     let (before, after) = (Timestamp::new(1000), lab.now.after(HOUR));
     let when = |from, end, every| ReserveWhen { from, end, every };
@@ -217,7 +217,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn whose_work_is_touched_is_shown_before_anything_happens() {
+fn affected_jobs_are_shown_before_a_reservation_is_made() {
     let mut lab = Harness::new(3);
     let short = lab.add(limited("1", HOUR));
     let long = lab.add(limited("1", Millis::from_hours(9)));
@@ -238,7 +238,7 @@ fn whose_work_is_touched_is_shown_before_anything_happens() {
     assert_eq!(affected.waiting.iter().map(|it| it.job).collect::<Vec<_>>(), [waits]);
     assert_ne!(waits, ends_before);
     assert!(lab.control.world().reservations().is_empty());
-    // The same answer where nothing is to be done.
+    // A dry run gives the same answer.
     let dry = Consent { dry_run: true, choice: None };
     let outcome = lab.reserve(window.clone(), dry).expect("it is only asked");
     assert_eq!((outcome.done, &outcome.affected), (false, &*affected));
@@ -289,7 +289,7 @@ fn a_device_that_is_lost_is_replaced_and_one_that_can_not_be_stays() {
     assert_eq!(lab.kept(), [Kept::Replaced { reservation: name.clone() }]);
     lab.report(with(&[0, 1]));
     assert_eq!(lab.devices_of(&name), ["GPU-1", "GPU-2"], "nothing is there in its place");
-    // Gone for good, and then another is whole again.
+    // The first device is gone for good; then another one is whole again.
     lab.report(with(&[1]));
     assert_eq!(lab.devices_of(&name), ["GPU-0", "GPU-2"]);
 }
@@ -311,7 +311,7 @@ fn work_of_others_leaves_when_a_window_begins_if_that_was_asked_for() {
     assert!(lab.take_orders().iter().any(|order| matches!(order, Order::Stop { .. })));
     let by = "maintenance m1".to_owned();
     assert_eq!(lab.kept(), [Kept::Displaced { job: id, how: Displace::Cancel, by }]);
-    // It is told once.
+    // The job is ordered to leave once.
     lab.pass(Millis::from_secs(1));
     assert_eq!(lab.kept().len(), 1);
 }
@@ -319,7 +319,7 @@ fn work_of_others_leaves_when_a_window_begins_if_that_was_asked_for() {
 #[test]
 fn a_drained_device_gets_no_work_until_it_is_undrained() {
     let mut lab = Harness::new(2);
-    lab.drain(Some("0"), None, Consent::default()).expect("nobody is touched");
+    lab.drain(Some("0"), None, Consent::default()).expect("no job is affected");
     let first = lab.add(job("1"));
     assert_eq!(lab.task_of(first).job, first);
     let row = lab.control.world().job(first).expect("it is live");
@@ -362,7 +362,7 @@ fn a_drain_with_a_deadline_needs_a_choice_and_keeps_it() {
 }
 
 #[test]
-fn an_edit_moves_what_is_there_and_keeps_the_rest() {
+fn an_edit_moves_a_reservation_and_keeps_the_rest() {
     let mut lab = Harness::new(2);
     let from = Some(lab.now.after(HOUR));
     let when = ReserveWhen { from, end: Some(ReserveEnd::After(HOUR)), every: None };
@@ -391,7 +391,7 @@ fn an_edit_moves_what_is_there_and_keeps_the_rest() {
 }
 
 #[test]
-fn what_is_requeued_goes_back_to_the_queue_unless_it_may_not_run_twice() {
+fn a_displaced_job_is_requeued_unless_it_may_not_run_twice() {
     let mut lab = Harness::new(2);
     let once = job("1").with(|it| it.life = Life { requeue: Some(false), ..Life::default() });
     let (id, once) = (lab.add(job("1")), lab.add(once));

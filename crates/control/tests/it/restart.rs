@@ -1,4 +1,4 @@
-//! Another server takes over what was durable, and asks the agent what runs.
+//! Another server takes over the durable state and asks the agent for its tasks.
 
 use gpool_model::agent::{Order, Report, TaskIs, TaskReport};
 use gpool_model::job::{EndCause, ExitStatus, JobState, Outcome};
@@ -6,13 +6,13 @@ use gpool_model::{Attempt, Command, Generation, Incarnation, JobId, TaskId, Term
 
 use crate::harness::{Harness, ana, end, inventory, job, tasks as said};
 
-/// Questions of that term, and nothing else.
+/// Whether the orders are questions of that term, and nothing else.
 fn only_asked(orders: &[Order], asked: Term) -> bool {
     let is_asked = |order: &Order| matches!(order, Order::Sync { term, .. } if *term == asked);
     !orders.is_empty() && orders.iter().all(is_asked)
 }
 
-/// The agent comes back and says which tasks it has.
+/// The agent connects again and reports its tasks.
 fn sync(harness: &mut Harness, tasks: Vec<TaskReport>) {
     harness.report(inventory(1));
     let term = harness.term();
@@ -24,7 +24,7 @@ fn says(task: TaskId, is: TaskIs) -> TaskReport {
     TaskReport { task, generation: Generation(1), is }
 }
 
-/// Makes the agent another one, after a reboot.
+/// Changes a report so that it comes from another agent, after a reboot.
 fn rebooted(report: &mut Report) {
     if let Report::Inventory { stamp, .. } | Report::Tasks { stamp, .. } = report {
         stamp.incarnation = Incarnation::new("after the reboot");
@@ -35,7 +35,7 @@ fn rebooted(report: &mut Report) {
 }
 
 #[test]
-fn what_runs_is_adopted_and_what_waits_is_all_there_in_order() {
+fn running_jobs_are_adopted_and_waiting_jobs_stay_in_order() {
     let mut harness = Harness::new(1);
     let running = harness.add(job("1"));
     harness.started(running);
@@ -44,7 +44,7 @@ fn what_runs_is_adopted_and_what_waits_is_all_there_in_order() {
     let started_at = harness.now;
     harness.restart();
     sync(&mut harness, vec![says(task, TaskIs::Running { pid: 1, started_at })]);
-    assert!(harness.take_orders().is_empty(), "nothing is told to what runs");
+    assert!(harness.take_orders().is_empty(), "running tasks get no orders");
     assert_eq!(harness.state(running), JobState::Running);
     for id in waiting {
         assert_eq!(harness.state(id), JobState::Pending);
@@ -52,7 +52,7 @@ fn what_runs_is_adopted_and_what_waits_is_all_there_in_order() {
 }
 
 #[test]
-fn what_ended_in_between_ends_with_its_own_exit_code() {
+fn a_job_that_ended_in_between_ends_with_its_own_exit_code() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
@@ -66,7 +66,7 @@ fn what_ended_in_between_ends_with_its_own_exit_code() {
 }
 
 #[test]
-fn a_start_that_was_durable_and_not_told_is_told_again_once() {
+fn a_durable_start_that_was_not_ordered_is_ordered_once() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.restart();
@@ -77,7 +77,7 @@ fn a_start_that_was_durable_and_not_told_is_told_again_once() {
 }
 
 #[test]
-fn what_ran_and_left_no_trace_is_lost_and_says_so() {
+fn a_task_that_left_no_trace_is_lost_and_says_so() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
@@ -88,7 +88,7 @@ fn what_ran_and_left_no_trace_is_lost_and_says_so() {
 }
 
 #[test]
-fn nothing_is_placed_before_the_agent_has_said_what_runs() {
+fn nothing_is_placed_before_the_agent_has_reported_its_tasks() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     let waiting = harness.add(job("1"));
@@ -101,7 +101,7 @@ fn nothing_is_placed_before_the_agent_has_said_what_runs() {
 }
 
 #[test]
-fn a_cancellation_that_the_agent_has_not_heard_is_told_again() {
+fn a_cancellation_that_the_agent_missed_is_ordered_again() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
@@ -197,7 +197,7 @@ fn after_a_reboot_nothing_is_launched_that_may_have_run() {
 }
 
 #[test]
-fn a_node_that_was_rebooted_while_the_server_lived_is_asked_what_it_has() {
+fn a_node_that_rebooted_while_the_server_ran_is_asked_for_its_tasks() {
     let mut harness = Harness::new(1);
     let running = harness.add(job("1"));
     harness.started(running);

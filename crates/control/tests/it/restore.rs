@@ -1,4 +1,4 @@
-//! A server takes over the state of a backup: more may have happened since than it knows.
+//! A server takes over the state of a backup: more may have happened since than the backup shows.
 
 use gpool_model::agent::{Order, TaskIs, TaskReport};
 use gpool_model::job::{EndCause, JobState};
@@ -7,7 +7,7 @@ use gpool_model::{Attempt, Command, Event, Generation, TaskId, Term};
 use crate::harness::{Harness, ana, inventory, job, tasks};
 
 #[test]
-fn what_may_have_run_since_the_backup_gets_no_attempt_that_was_given_out() {
+fn a_job_that_may_have_run_since_the_backup_gets_a_new_attempt() {
     let mut harness = Harness::new(2);
     let running = harness.add(job("1"));
     harness.started(running);
@@ -36,7 +36,7 @@ fn what_may_have_run_since_the_backup_gets_no_attempt_that_was_given_out() {
     assert_eq!(attempts, [(pending, Attempt(2))]);
     let row = harness.control.world().job(held).expect("it is held");
     assert_eq!((row.job.phase.state(), row.job.attempt), (JobState::Held, Attempt(2)));
-    // The next start is no restore.
+    // The next start of the server is not a restore.
     harness.restart();
     let row = harness.control.world().job(held).expect("it is held");
     assert_eq!(row.job.attempt, Attempt(2));
@@ -56,7 +56,7 @@ fn a_server_that_is_killed_before_the_agent_answered_still_knows_that_it_was_res
     assert_eq!(harness.end_of(starting).cause, Some(EndCause::Vanished));
 }
 
-/// Takes over the same state as one that was restored.
+/// Takes over the same state as after a restore.
 fn restored(harness: &mut Harness) -> Term {
     harness.restart();
     let term = Term(harness.term().0 + 1_000_000);
@@ -67,7 +67,7 @@ fn restored(harness: &mut Harness) -> Term {
 }
 
 #[test]
-fn a_restored_server_orders_what_runs_by_a_generation_that_no_agent_has_seen() {
+fn a_restored_server_orders_with_a_generation_that_no_agent_has_seen() {
     let mut harness = Harness::new(2);
     let running = harness.add(job("1"));
     harness.started(running);
@@ -83,7 +83,7 @@ fn a_restored_server_orders_what_runs_by_a_generation_that_no_agent_has_seen() {
         };
         let limits: Vec<_> = harness.take_orders().iter().filter_map(of_limit).collect();
         assert!(limits.iter().any(|generation| *generation > seen), "{limits:?}");
-        // As after as many changes, and then the same backup again.
+        // As after that many changes and another restore of the same backup.
         seen = Generation(limits[0].0 + 40);
     }
     let term = restored(&mut harness);
@@ -114,7 +114,7 @@ fn a_job_whose_attempts_ran_after_the_backup_runs_as_another_one() {
     harness.report(tasks(term, vec![TaskReport { task, generation: Generation(1), is }]));
     let row = harness.control.world().job(held).expect("it is held");
     assert_eq!(row.job.attempt, Attempt(6), "the run that is newer than the backup is not its");
-    // The agent has the ends of attempts 2 and 3.
+    // The agent knows the ends of attempts 2 and 3.
     harness.command(&ana(), Command::Release { jobs: vec![ran], at: None }).expect("it is held");
     for attempt in [2, 3] {
         let task = harness.task_of(ran);

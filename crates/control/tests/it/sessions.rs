@@ -1,4 +1,4 @@
-//! What is said to agents and heard from them may be lost, late or repeated.
+//! Orders to agents and reports from them may be lost, late or repeated.
 
 use gpool_model::agent::{Order, Report, Stamp, TaskIs, TaskReport};
 use gpool_model::job::JobState;
@@ -9,7 +9,7 @@ use gpool_model::{
 use crate::harness::{Harness, ana, inventory, job, stamp, tasks};
 
 impl Harness {
-    /// Time passes until something is due, and that happens.
+    /// Lets time pass until something is due.
     fn pass_to_timer(&mut self) -> Millis {
         let due = self.control.next_timer().expect("something is due");
         let passed = due.since(self.now);
@@ -18,7 +18,7 @@ impl Harness {
         passed
     }
 
-    /// The agent answers the newest question that is among these orders.
+    /// Answers the newest question among these orders, as the agent.
     fn answer(&mut self, orders: &[Order], known: Vec<TaskReport>) {
         let asked = orders.iter().rev().find_map(|order| match order {
             Order::Sync { term, round } => Some((*term, *round)),
@@ -42,7 +42,7 @@ fn runs(orders: &[Order]) -> Vec<u64> {
 }
 
 #[test]
-fn a_start_that_was_not_heard_is_told_again_within_the_term() {
+fn a_lost_start_is_ordered_again_within_the_term() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     assert_eq!(runs(&harness.take_orders()), [1], "this one is lost");
@@ -55,7 +55,7 @@ fn a_start_that_was_not_heard_is_told_again_within_the_term() {
 }
 
 #[test]
-fn a_stop_that_was_not_heard_is_told_again_within_the_term() {
+fn a_lost_stop_is_ordered_again_within_the_term() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
@@ -68,12 +68,12 @@ fn a_stop_that_was_not_heard_is_told_again_within_the_term() {
     harness.answer(&orders, vec![says(task, 1, is)]);
     let orders = harness.take_orders();
     assert!(matches!(orders[..], [Order::Stop { task: told, .. }] if told == task), "{orders:?}");
-    // With all of its grace: the clock that passed may have been set.
+    // The order has the full grace: the clock may have been changed in between.
     assert_eq!(orders.last(), first.last());
 }
 
 #[test]
-fn an_agent_whose_answer_fits_is_asked_rarely() {
+fn an_agent_with_an_answer_that_fits_is_asked_rarely() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     let task = harness.task_of(id);
@@ -99,7 +99,7 @@ fn an_inventory_that_comes_late_is_not_taken_for_news() {
     let mut harness = Harness::new(1);
     let mut late = inventory(1);
     if let Report::Inventory { stamp, .. } = &mut late {
-        // It was said right after the first.
+        // It was sent right after the first.
         stamp.sequence = 2;
     }
     let mut now = inventory(1);
@@ -115,7 +115,7 @@ fn an_inventory_that_comes_late_is_not_taken_for_news() {
 }
 
 #[test]
-fn an_answer_of_an_agent_whose_inventory_is_not_known_ends_nothing() {
+fn an_answer_of_an_agent_without_an_inventory_ends_nothing() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
@@ -131,7 +131,7 @@ fn an_answer_of_an_agent_whose_inventory_is_not_known_ends_nothing() {
 }
 
 #[test]
-fn a_start_after_a_refusal_is_told_again_if_the_agent_knows_only_the_refusal() {
+fn a_start_after_a_refusal_is_ordered_again_if_the_agent_knows_only_the_refusal() {
     let mut harness = Harness::new(2);
     let id = harness.add(job("1"));
     let task = harness.task_of(id);

@@ -1,4 +1,4 @@
-//! A plan that is wrong for one job keeps no other from starting.
+//! A plan that is wrong for one job does not keep other jobs from starting.
 
 use gpool_model::event::{Journaled, Kept};
 use gpool_model::job::{Holder, JobState};
@@ -7,7 +7,7 @@ use gpool_model::*;
 use crate::arrays::array;
 use crate::harness::{Harness, ana, job};
 
-/// Each plan starts the second job, if it starts it, twice.
+/// Makes a plan that starts the second job start it twice.
 fn twice(plan: &mut Plan) {
     let is_second = |it: &&Decision| it.started().is_some_and(|(job, _)| job.number.0 == 2);
     let second: Vec<Decision> = plan.decisions.iter().filter(is_second).cloned().collect();
@@ -35,7 +35,7 @@ fn the_job_that_a_plan_is_wrong_for_is_held_and_the_others_start() {
     let [alert] = &harness.alerts[..] else { panic!("{:?}", harness.alerts) };
     assert_eq!(alert.set_aside, Some(ids[1]));
     assert_eq!(alert.violations[0], "job 2 is started twice");
-    // The case can be planned again as it was.
+    // The case can be planned again from the alert's records.
     let world = gpool_world::World::load(alert.basis, alert.records.clone()).expect("it is whole");
     assert_eq!(world.job(ids[1]).expect("it is there").job.phase.state(), JobState::Pending);
     let told = harness.journal.iter().filter_map(|entry| match &entry.entry {
@@ -74,7 +74,7 @@ fn of_an_array_none_starts_and_jobs_behind_it_do() {
 }
 
 #[test]
-fn a_plan_that_is_wrong_for_nobody_is_not_applied() {
+fn a_wrong_plan_that_names_no_job_is_not_applied() {
     let mut harness = harness(2);
     harness.control.distort_plans(|plan| plan.basis = Revision(u64::MAX));
     let id = harness.add(job("1"));

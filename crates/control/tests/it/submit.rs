@@ -1,4 +1,4 @@
-//! What is taken, what is refused, and that a refusal changes nothing.
+//! Accepted and refused submissions; a refusal changes nothing.
 
 use gpool_model::agent::Report;
 use gpool_model::command::RequestKey;
@@ -67,7 +67,7 @@ fn cores_and_memory_beyond_every_node_are_refused() {
 }
 
 #[test]
-fn what_no_single_node_has_is_named_on_a_node_that_lacks_it() {
+fn a_resource_that_no_single_node_has_is_named_on_a_node_that_lacks_it() {
     let mut harness = Harness::new(1);
     // The harness's node has 16 cores and 64 GiB; this one has more of one and less of the other.
     let capacity = Resources::none().with_cpus(MilliCpu::from_cores(64)).with_tasks(32);
@@ -162,7 +162,7 @@ fn dependencies_must_exist_belong_to_the_caller_and_be_possible() {
 }
 
 #[test]
-fn a_job_that_left_memory_is_known_by_what_the_caller_looked_up() {
+fn the_end_of_a_job_that_left_memory_comes_from_the_caller() {
     let mut harness = Harness::new(2);
     let first = harness.add(job("1"));
     harness.started(first);
