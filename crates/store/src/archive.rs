@@ -1,5 +1,5 @@
-//! Questions to the archive of ended jobs. Sorted by job number, since numbers are given out in
-//! the order of submission and make a cursor that never shifts.
+//! Queries on the archive of ended jobs. Sorted by job number: numbers are assigned in the order of
+//! submission, so they make a stable cursor.
 
 use gpool_model::{JobNumber, Timestamp};
 use rusqlite::types::Value;
@@ -10,26 +10,26 @@ use crate::hash::{Checksum, archive_checksum};
 use crate::head::{signed, unsigned};
 use crate::row::ArchiveEntry;
 
-/// Which ended jobs to list. What is `None` or empty lets all through.
+/// A filter of ended jobs. `None` and empty lists match all jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ArchiveFilter {
-    /// Of this user.
+    /// Jobs of this user.
     pub user: Option<String>,
-    /// Of one of these projects.
+    /// Jobs of one of these projects.
     pub projects: Vec<String>,
-    /// With exactly this name.
+    /// Jobs with exactly this name.
     pub name: Option<String>,
-    /// Ended in one of these ways.
+    /// Jobs that ended in one of these states.
     pub states: Vec<String>,
-    /// Ended then or later.
+    /// Jobs that ended at this time or later.
     pub since: Option<Timestamp>,
-    /// Ended before.
+    /// Jobs that ended before this time.
     pub until: Option<Timestamp>,
-    /// With a number below; the last of one page is the cursor for the next.
+    /// Jobs with a lower number; the last number of a page is the cursor for the next page.
     pub before: Option<JobNumber>,
-    /// At most so many.
+    /// The largest number of jobs.
     pub limit: u32,
-    /// No more once they have so many bytes together.
+    /// Stops once the jobs have this many bytes together.
     pub bytes_max: Option<usize>,
 }
 
@@ -47,7 +47,7 @@ impl ArchiveFilter {
                 also(condition, Value::Text(text.clone()));
             }
         }
-        // What is beyond the numbers of SQLite is beyond everything stored.
+        // A number beyond SQLite's range is beyond everything stored.
         let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
         let numbers = [
             ("ended_at >= ?", self.since.map(Timestamp::get)),
@@ -72,7 +72,7 @@ impl ArchiveFilter {
 
 const COLUMNS: &str = "job, ended_at, user, project, name, state, checksum, body";
 
-/// Ended jobs that `filter` lets through, newest number first.
+/// Returns the ended jobs that match `filter`, newest number first.
 pub fn list(
     connection: &Connection,
     filter: &ArchiveFilter,
@@ -98,7 +98,7 @@ pub fn list(
     Ok(entries)
 }
 
-/// One ended job.
+/// Returns one ended job.
 pub fn get(connection: &Connection, job: JobNumber) -> Result<Option<ArchiveEntry>, ReadError> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM archive WHERE job = ?1"))?
@@ -107,12 +107,12 @@ pub fn get(connection: &Connection, job: JobNumber) -> Result<Option<ArchiveEntr
         .transpose()
 }
 
-/// Calls back for each ended job, with whether its checksum is right, and the checksum.
+/// Calls `each` for every ended job, with whether its checksum is right, and the checksum.
 pub fn for_each(
     connection: &Connection,
     mut each: impl FnMut(ArchiveEntry, bool, &Checksum),
 ) -> rusqlite::Result<()> {
-    // By the table itself: an index may have lost what the table has.
+    // Reads the table itself: an index may lack rows of the table.
     let mut statement =
         connection.prepare(&format!("SELECT {COLUMNS} FROM archive NOT INDEXED"))?;
     let mut rows = statement.query([])?;

@@ -1,5 +1,5 @@
-//! Copies a store, in use or not, into one file: the database as of one moment, and the blobs.
-//! Commits go on meanwhile. Never writes over anything.
+//! Copies a store, in use or not, into one file: the database at one point in time, and the blobs.
+//! Commits go on meanwhile. Never overwrites a file.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::create::{self, Paths};
 use crate::error::{BackupError, LoadError, OpenError};
 use crate::{database, file, load};
 
-/// What a backup holds.
+/// The content of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
     /// The last commit in it.
@@ -23,7 +23,7 @@ pub struct Backup {
     pub n_blobs: usize,
 }
 
-// In the backup file only; a restored store has them as files again.
+// Only in backups; a restored store has its blobs as files again.
 const BLOB_TABLES: &str = "
 CREATE TABLE blob (id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
 CREATE TABLE blob_key (key BLOB NOT NULL) STRICT;
@@ -32,7 +32,7 @@ CREATE TABLE blob_key (key BLOB NOT NULL) STRICT;
 /// Copies the store in state folder `dir` to the new file `to`, for its owner alone.
 ///
 /// # Errors
-/// Nothing is left under the name `to` then.
+/// If there is an error, no file `to` is left.
 pub fn backup(dir: &Path, to: &Path) -> Result<Backup, BackupError> {
     if file::is_there(to) {
         return Err(BackupError::Exists { path: to.to_owned() });
@@ -48,13 +48,13 @@ pub fn backup(dir: &Path, to: &Path) -> Result<Backup, BackupError> {
         Ok(made)
     });
     if made.is_err() {
-        // Best effort: the first error is the one to tell.
+        // Best effort: the first error is the one to report.
         let _ = file::remove_if_there(&temporary);
     }
     made
 }
 
-/// Apart for each process, so that two backups do not get into each other's way.
+/// A name of this process alone, so that two backups do not collide.
 fn temporary_name(to: &Path) -> PathBuf {
     let mut name = to.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
@@ -79,7 +79,7 @@ fn copy(
         true => Some(BlobFiles::open(&paths.blobs)?),
         false => None,
     };
-    // Before the database, so that all that it names are still there afterwards.
+    // Before the database, so that all blobs that it names are still there afterwards.
     let _kept = files.as_ref().map(BlobFiles::keep).transpose()?;
     let mut copy = create::fresh_database(temporary).map_err(|error| write_error(to, &error))?;
     copy_database(source, &mut copy).map_err(write)?;
@@ -106,9 +106,9 @@ fn copy(
     Ok(Backup { revision: loaded.revision, n_records: loaded.records.len(), n_blobs })
 }
 
-/// Copies all pages as of one moment, into a file that needs no other beside it.
+/// Copies all pages at one point in time into a single file.
 pub fn copy_database(source: &Connection, copy: &mut Connection) -> rusqlite::Result<()> {
-    // In one step: a commit in between would make it start again, for ever under load.
+    // In one step: a commit in between would restart the copy, for ever under load.
     let step = rusqlite::backup::Backup::new(source, copy)?.step(-1)?;
     if step != StepResult::Done {
         return Err(rusqlite::Error::SqliteFailure(

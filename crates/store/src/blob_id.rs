@@ -1,4 +1,4 @@
-//! Names of blobs: made of the owner and the content with a secret key.
+//! Names of blobs: made of the owner and of a keyed hash of the content.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ impl BlobId {
         &self.text
     }
 
-    /// The user that stored it.
+    /// Returns the ID of the user that stored the blob.
     #[must_use]
     pub fn owner(&self) -> u32 {
         self.owner
@@ -54,5 +54,5 @@ impl FromStr for BlobId {
     }
 }
 
-/// The secret that names are made with.
+/// The secret key for names.
 pub type Key = [u8; 32];

@@ -1,7 +1,7 @@
-//! Small files named by owner and content: environments and scripts of jobs, which belong in no
-//! journal and no log. Names are made with a secret key, so that a name tells nothing of the
-//! content. Each user has a folder: the jobs of one user share a file, those of two never do, so
-//! that the limit counts what a user stored, and that no user learns what another has stored.
+//! Small files named by owner and content: environments and scripts of jobs, which are too large
+//! for the journal. Names are made with a secret key, so that a name reveals nothing about the
+//! content. Each user has a folder. Jobs of one user share files and jobs of two users never do, so
+//! that each user's limit counts their own files, and no user can find out another's content.
 //! Opening the blobs for writing requires the store's lock.
 
 use std::collections::{HashMap, HashSet};
@@ -19,37 +19,37 @@ use crate::create::Paths;
 use crate::error::BlobError;
 use crate::file;
 
-/// How long a file stays that no commit ever named, unless it is discarded before.
+/// How long a file stays that no commit ever named, unless it is removed before.
 const ORPHAN_AGE: Duration = Duration::from_hours(1);
-/// A file takes whole blocks of this size of the disk, and is counted so.
+/// A file takes whole disk blocks of this size, and counts as such.
 const BLOCK: u64 = 4096;
 
 /// The blobs of a state folder.
 pub struct Blobs {
     files: BlobFiles,
     known: Mutex<Known>,
-    // Held while files are removed; a backup shares it, so that no file vanishes under it.
+    // Locked while files are removed; a backup shares the lock, so that no file vanishes meanwhile.
     removal: File,
     n_temporary: AtomicU64,
 }
 
-/// The files that are there, in memory.
+/// The existing files, in memory.
 #[derive(Default)]
 struct Known {
     entries: HashMap<BlobId, Entry>,
-    /// Bytes on disk of each user, those that are being written included.
+    /// Each user's bytes on disk, including files that are being written.
     taken: HashMap<u32, u64>,
 }
 
 struct Entry {
     /// Bytes on disk.
     taken: u64,
-    /// Requests that are about to name it in a commit.
+    /// Requests that are about to name the blob in a commit.
     n_pins: u32,
-    /// Whether a commit named it.
+    /// Whether a commit named the blob.
     is_used: bool,
-    /// Whether a commit may have named it: a request went without an answer. Only a sweep, which
-    /// knows the files in use, removes it then.
+    /// Whether a commit may have named the blob: a request got no answer. Then only a sweep, which
+    /// knows the files in use, removes the file.
     may_be_used: bool,
 }
 
@@ -60,16 +60,16 @@ pub enum PinEnd {
     Used,
     /// No commit will name them.
     Refused,
-    /// It is not known whether a commit names them.
+    /// Unknown whether a commit names them.
     Unknown,
 }
 
-/// What a look at all blobs found.
+/// The result of a sweep over all blobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sweep {
     /// How many files were removed.
     pub n_removed: usize,
-    /// Blobs that are in use and not there.
+    /// Blobs that are in use but missing.
     pub missing: HashSet<BlobId>,
 }
 
@@ -109,7 +109,7 @@ impl ByOwner for HashMap<u32, u64> {
 }
 
 impl Blobs {
-    /// Opens the blobs in state folder `dir`; makes their folder and key if there are none.
+    /// Opens the blobs in state folder `dir`; makes a missing folder and key.
     ///
     /// # Errors
     /// If the folder can't be used, or its key is lost.
@@ -117,7 +117,7 @@ impl Blobs {
         Self::open_in(&Paths::of(dir).blobs, None)
     }
 
-    /// Opens the blobs in a folder of that name, and makes it with the given key.
+    /// Opens the blobs in this folder, with a given key if the folder is new.
     pub(crate) fn open_in(dir: &Path, key: Option<Key>) -> Result<Self, BlobError> {
         let io = |error| BlobError::io(dir, error);
         file::create_private_dir(&dir.join("tmp")).map_err(io)?;
@@ -149,18 +149,18 @@ impl Blobs {
         Ok(Self { files, known, removal, n_temporary: AtomicU64::new(0) })
     }
 
-    /// The name of bytes that a user stores.
+    /// Returns the name of bytes that a user stores.
     #[must_use]
     pub fn name(&self, owner: u32, bytes: &[u8]) -> BlobId {
         BlobId::of(&self.files.key, owner, bytes)
     }
 
-    /// Stores the bytes of a name and pins it: [`Self::unpin`] follows. Durable when it returns.
-    /// Bytes that are stored already are not written again.
+    /// Stores the bytes of a name durably and pins the blob until [`Self::unpin`]. Bytes that are
+    /// already stored are not written again.
     ///
     /// # Errors
-    /// If they can't be written, or the user would have more than `most` bytes; nothing is left
-    /// then.
+    /// If the bytes can't be written, or the user would have more than `most` bytes; then nothing
+    /// is stored.
     pub fn put(&self, id: &BlobId, bytes: &[u8], most: u64) -> Result<(), BlobError> {
         let path = self.files.path(id);
         let is_known = self.known().pin(id);
@@ -194,7 +194,7 @@ impl Blobs {
             }
             (false, Ok(())) => {
                 known.give_back(id, taken);
-                // Another request may have stored the same meanwhile.
+                // Another request may have stored the same bytes meanwhile.
                 if !known.pin(id) {
                     known.add(id, taken, 1, false);
                 }
@@ -208,7 +208,8 @@ impl Blobs {
         let number = self.n_temporary.fetch_add(1, Ordering::Relaxed);
         let temporary = self.files.dir.join("tmp").join(number.to_string());
         let io = |error| BlobError::io(path, error);
-        // They may have been removed under the server; a new state folder is not for it to make.
+        // The folders may have been removed while the server runs. The state folder itself is not
+        // made again.
         let (dir, key) = (&self.files.dir, self.files.dir.join("key"));
         for folder in [dir, file::parent(&temporary), file::parent(path)] {
             if !file::is_there(folder) {
@@ -229,10 +230,10 @@ impl Blobs {
         self.write(id, &self.files.path(id), bytes)
     }
 
-    /// Pins blobs that are stored: [`Self::unpin`] follows.
+    /// Pins stored blobs until [`Self::unpin`].
     ///
     /// # Errors
-    /// If one is missing; none is pinned then.
+    /// If one is missing; then none is pinned.
     pub fn pin<'a>(&self, ids: impl IntoIterator<Item = &'a BlobId>) -> Result<(), BlobError> {
         let mut pinned = Vec::new();
         for id in ids {
@@ -255,7 +256,7 @@ impl Blobs {
         Ok(())
     }
 
-    /// Lets go of blobs that were pinned. Those that no commit can have named are removed.
+    /// Releases pinned blobs. Removes blobs that no commit can have named.
     pub fn unpin<'a>(&self, ids: impl IntoIterator<Item = &'a BlobId>, end: PinEnd) {
         let mut known = self.known();
         for id in ids {
@@ -266,14 +267,14 @@ impl Blobs {
             if entry.n_pins > 0 || entry.may_be_used || entry.is_used {
                 continue;
             }
-            // One that can't be removed is an orphan, which a later sweep finds.
+            // A file that can't be removed is an orphan; a later sweep finds it.
             if file::remove_if_there(&self.files.path(id)).is_ok() {
                 known.remove(id);
             }
         }
     }
 
-    /// Reads a blob and checks that it is what was stored.
+    /// Reads a blob and checks that it has the stored bytes.
     ///
     /// # Errors
     /// If it is missing or damaged.
@@ -281,24 +282,23 @@ impl Blobs {
         self.files.get(id)
     }
 
-    /// Whether the file of a blob is there.
+    /// Whether the file of a blob exists.
     #[must_use]
     pub fn has(&self, id: &BlobId) -> bool {
         file::is_there(&self.files.path(id))
     }
 
-    /// The file of a blob.
+    /// The path of a blob's file.
     #[must_use]
     pub fn path(&self, id: &BlobId) -> PathBuf {
         self.files.path(id)
     }
 
-    /// Looks at all blobs: notes on the files of those that are `in_use` that they were, and
-    /// removes others with a last use `keep` ago, and those that no commit named after an hour.
-    /// Removes nothing while a backup is being made.
+    /// Marks the files of blobs `in_use` as used now. Removes other files with a last use `keep`
+    /// ago, and files that no commit named after an hour. Removes nothing during a backup.
     ///
     /// # Errors
-    /// If a file can't be looked at or removed; those before it are gone.
+    /// If a file can't be examined or removed; earlier removals stay.
     pub fn sweep(&self, in_use: &HashSet<BlobId>, keep: Duration) -> Result<Sweep, BlobError> {
         let mut found = Sweep::default();
         for id in in_use {
@@ -324,8 +324,8 @@ impl Blobs {
         let mut n_removed = 0;
         for id in unused {
             let path = self.files.path(&id);
-            // Held while the file goes: a request for the same bytes must wait, or it would
-            // believe in a file that is about to go.
+            // Locked during the removal: a request for the same bytes must wait, or it would rely
+            // on a file that is about to vanish.
             let mut known = self.known();
             let Some(entry) = known.entries.get(&id).filter(|entry| entry.n_pins == 0) else {
                 continue;
@@ -341,24 +341,24 @@ impl Blobs {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Each change of it is whole, whatever a panic elsewhere.
+        // A panic elsewhere leaves the map complete, since each change is complete in itself.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Bytes that a file of that length takes.
+/// Returns the bytes on disk of a file of this length.
 fn on_disk(length: u64) -> u64 {
     length.div_ceil(BLOCK).saturating_mul(BLOCK)
 }
 
-/// Notes on a file that it is used; `false` if it is not there.
+/// Marks a file as used now; `false` if it does not exist.
 fn touch(path: &Path) -> io::Result<bool> {
     let this_moment = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let times = Timestamps { last_access: this_moment, last_modification: this_moment };
     match rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(false),
-        // It is there, and the disk takes no change: what can't be noted is not needed either.
+        // The file exists. A disk that accepts no change must not make it count as missing.
         Err(rustix::io::Errno::ROFS | rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
             Ok(true)
         }
@@ -369,7 +369,7 @@ fn touch(path: &Path) -> io::Result<bool> {
 fn is_older(path: &Path, min_age: Duration) -> io::Result<bool> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        // A time in the future says nothing about its age, so it stays.
+        // A time in the future does not show its age, so the file stays.
         metadata => Ok(SystemTime::now()
             .duration_since(metadata?.modified()?)
             .is_ok_and(|age| age >= min_age)),
@@ -379,7 +379,7 @@ fn is_older(path: &Path, min_age: Duration) -> io::Result<bool> {
 /// The files of blobs, for reading only.
 pub struct BlobFiles {
     dir: PathBuf,
-    /// What names are made with.
+    /// The key for names.
     pub key: Key,
 }
 
@@ -399,7 +399,7 @@ impl BlobFiles {
         }
     }
 
-    /// Reads a blob and checks it.
+    /// Reads a blob and checks its bytes.
     pub fn get(&self, id: &BlobId) -> Result<Vec<u8>, BlobError> {
         let path = self.path(id);
         let bytes = fs::read(&path).map_err(|error| match error.kind() {
@@ -415,8 +415,8 @@ impl BlobFiles {
         list(&self.dir)
     }
 
-    /// Keeps blobs from being removed, until the file is dropped. Without a lock there is nobody
-    /// who removes any.
+    /// Prevents the removal of blobs until the file is dropped. Without a lock file, no server
+    /// removes any.
     pub fn keep(&self) -> Result<Option<File>, BlobError> {
         let path = self.dir.join("lock");
         let io = |error| BlobError::io(&path, error);
@@ -444,7 +444,7 @@ fn list(dir: &Path) -> Result<Vec<BlobId>, BlobError> {
             _ => continue,
         };
         for name in names(&dir.join(&folder))? {
-            // Anything else in there is not ours, and is left alone.
+            // Other files in the folder do not belong to the store, and stay.
             found.extend(format!("{folder}{between}{name}").parse::<BlobId>());
         }
     }
@@ -461,7 +461,7 @@ fn names(dir: &Path) -> Result<Vec<String>, BlobError> {
     Ok(names)
 }
 
-/// Says whether bytes are those that a name stands for.
+/// Checks that bytes have this name.
 pub fn check(key: &Key, id: &BlobId, bytes: &[u8]) -> Result<(), BlobError> {
     let is_it = BlobId::of(key, id.owner(), bytes) == *id;
     if is_it { Ok(()) } else { Err(BlobError::Damaged(id.clone())) }

@@ -1,4 +1,4 @@
-//! The rows of the journal and the chain that goes through them.
+//! The rows of the journal and the hash chain through them.
 
 use gpool_model::{Seq, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -23,7 +23,7 @@ pub fn journal_row(row: &Row<'_>) -> rusqlite::Result<(JournalEntry, Chain)> {
 /// Follows the journal's chain.
 #[derive(Debug, Clone)]
 pub struct Walk {
-    /// The last entry that was passed.
+    /// The last entry that was checked.
     pub seq: Seq,
     chain: Chain,
 }
@@ -39,7 +39,7 @@ impl Walk {
         Ok(start.unwrap_or(Self { seq: Seq(0), chain: CHAIN_START }))
     }
 
-    /// Goes on from an entry further along; `None` if it is missing.
+    /// Continues from a later entry; `None` if it is missing.
     pub fn at(self, connection: &Connection, seq: Seq) -> rusqlite::Result<Option<Self>> {
         if seq <= self.seq {
             return Ok(Some(self));
@@ -47,11 +47,11 @@ impl Walk {
         Ok(chain_at(connection, seq)?.map(|chain| Self { seq, chain }))
     }
 
-    /// Takes the next entry; says how it does not follow.
+    /// Checks the next entry; returns an error that says why it does not follow.
     pub fn step(&mut self, entry: &JournalEntry, chain: Chain) -> Result<(), String> {
         let expected = self.seq.next();
         let computed = hash::chain_after(&self.chain, entry);
-        // Goes on from what is there, so that one fault is told once.
+        // Continues with the found chain, so that one fault is reported once.
         *self = Self { seq: entry.seq, chain };
         if entry.seq != expected {
             return Err(format!("journal {expected}: missing, the next one is {}", entry.seq));
@@ -62,7 +62,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Says how the end that was reached is not the one that `meta` tells.
+    /// Checks that the reached end is the one in `meta`; returns an error that says how it differs.
     pub fn end(&self, head: &Head) -> Result<(), String> {
         if self.seq != head.seq {
             return Err(format!("journal: ends at {}, but {} was committed", self.seq, head.seq));
@@ -74,7 +74,7 @@ impl Walk {
     }
 }
 
-/// The chain after one entry.
+/// Returns the chain after one entry.
 pub fn chain_at(connection: &Connection, seq: Seq) -> rusqlite::Result<Option<Chain>> {
     connection
         .query_row("SELECT chain FROM journal WHERE seq = ?1", [signed(seq.0)], |row| row.get(0))

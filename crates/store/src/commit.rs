@@ -1,5 +1,5 @@
-//! Writes commits: any number of them in one transaction, all or none. Does not wait for more and
-//! sends no messages; that is the committer's work.
+//! Writes commits: any number in one transaction, all or none. The committer waits for more of them
+//! and sends the messages.
 
 use gpool_model::{JobNumber, Revision, Seq, Term};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, ffi, params};
@@ -13,7 +13,7 @@ use crate::open::Store;
 use crate::row::{ArchiveEntry, Commit, JournalEntry, RecordChange};
 
 impl Store {
-    /// How many of `commits`, from the first, may follow what is stored, and what is wrong with
+    /// Returns how many of `commits`, from the first, may follow the stored ones, and the error of
     /// the next one.
     #[must_use]
     pub fn check(&self, commits: &[Commit]) -> (usize, Option<CommitError>) {
@@ -29,12 +29,12 @@ impl Store {
     /// Makes commits durable in one transaction, and returns the last revision.
     ///
     /// # Errors
-    /// Nothing of any of them is stored then.
+    /// If none of them could be stored.
     pub fn commit(&mut self, commits: &[Commit]) -> Result<Revision, CommitError> {
         if let (_, Some(error)) = self.check(commits) {
             return Err(error);
         }
-        // Before, so that nothing is written into lost files; after, so that no such commit is
+        // Before, so that nothing is written to removed files; after, so that no such commit is
         // acknowledged.
         self.presence.check()?;
         let is_first = self.head.revision == Revision(0);
@@ -49,7 +49,7 @@ impl Store {
             self.fold_log();
         }
         self.presence.check()?;
-        // The commit stands; a mark that lags behind only sees less if the log's end is lost.
+        // The commit is durable; an older mark only detects less if the end of the log is lost.
         if let Err(error) = self.mark.set(&Mark::of(&self.head)) {
             tracing::warn!(path = %self.paths.mark.display(), %error, "can't move the mark");
         }
@@ -57,8 +57,8 @@ impl Store {
         Ok(self.head.revision)
     }
 
-    /// Writes the log into the database, so that the database alone says that something was
-    /// committed: without it and without its log and mark it would be taken for a new one.
+    /// Copies the log into the database, so that the database alone shows that something was
+    /// committed: a database without its log and mark would otherwise pass as new.
     fn fold_log(&self) {
         let folded = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         if let Err(error) = folded {
@@ -75,7 +75,8 @@ impl Store {
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(sqlite)?;
         let mut head = self.head.clone();
-        // Nobody else writes, and if somebody does, it is seen before it is overwritten.
+        // No other process writes. If one does, the conflict is found before its data is
+        // overwritten.
         match Head::read(&transaction).map_err(sqlite)? {
             Ok(stored) if stored == head => {}
             Ok(_) => return Err(CommitError::Corrupt("another program wrote to it".to_owned())),
@@ -109,7 +110,7 @@ impl Store {
     }
 }
 
-/// Where the commits before have come to.
+/// The position after the previous commits.
 struct Last {
     fence: Term,
     revision: Revision,
@@ -211,7 +212,7 @@ fn archive(connection: &Connection, head: &mut Head, entry: &ArchiveEntry) -> ru
 }
 
 fn duplicate(error: &rusqlite::Error, job: JobNumber) -> Option<CommitError> {
-    // What has ended never changes.
+    // An ended job never changes.
     (error.sqlite_error_code() == Some(ffi::ErrorCode::ConstraintViolation))
         .then(|| CommitError::OutOfOrder(format!("job {job} is in the archive already")))
 }

@@ -1,6 +1,6 @@
-//! The one thread that writes. It takes all commits that wait, makes them durable together, and
-//! tells about each, in order. After a failure everything fails until [`Committer::reset`], since
-//! what comes later builds on what was lost.
+//! The only thread that writes. It takes all waiting commits, makes them durable together, and
+//! reports each, in order. After a failure all commits fail until [`Committer::reset`], since later
+//! commits depend on the lost ones.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
@@ -12,10 +12,11 @@ use crate::load::Loaded;
 use crate::open::Store;
 use crate::row::Commit;
 
-// Bounds how long the first of a group waits for the last.
+// Limits how long the first commit of a group waits for the last.
 const GROUP_MAX: usize = 1024;
 
-/// Told once for each commit, in order, on the committer's thread; should be quick.
+/// The callback for results: called once for each commit, in order, on the committer's thread;
+/// should be quick.
 pub type OnDone = Box<dyn FnMut(Result<Revision, CommitError>) + Send>;
 
 enum Message {
@@ -24,13 +25,13 @@ enum Message {
     Close,
 }
 
-/// Owns the store while a server runs. Dropping it commits what waits and closes the store.
+/// Owns the store while a server runs. On drop, it commits the queue and closes the store.
 pub struct Committer {
     submitter: Submitter,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Hands commits over; cheap to clone.
+/// Queues commits; cheap to clone.
 #[derive(Clone)]
 pub struct Submitter {
     messages: Sender<Message>,
@@ -40,7 +41,7 @@ impl Committer {
     /// Starts the thread.
     ///
     /// # Errors
-    /// If the system has no thread left.
+    /// If the system can't start another thread.
     pub fn spawn(store: Store, on_done: OnDone) -> std::io::Result<Self> {
         let (messages, inbox) = mpsc::channel();
         let work = move || Work { store, on_done, failed: None }.run(&inbox);
@@ -56,24 +57,24 @@ impl Committer {
         self.submitter.submit(commit)
     }
 
-    /// A handle for other threads.
+    /// Returns a handle for other threads.
     #[must_use]
     pub fn submitter(&self) -> Submitter {
         self.submitter.clone()
     }
 
-    /// After a failure: loads what is durable and takes commits again from there. All commits
-    /// handed over before have been told about when it returns.
+    /// Recovers from a failure: loads the durable state and accepts commits again from there. All
+    /// earlier commits have been reported when this returns.
     ///
     /// # Errors
-    /// If what is stored can't be trusted; then commits go on failing.
+    /// If the stored data can't be trusted; then commits keep failing.
     pub fn reset(&self) -> Result<Loaded, LoadError> {
         let (reply, answer) = mpsc::channel();
         self.submitter.messages.send(Message::Reset(reply)).map_err(|_| LoadError::Closed)?;
         answer.recv().map_err(|_| LoadError::Closed)?
     }
 
-    /// Commits what waits, closes the store and lets go of the state folder.
+    /// Commits the queue, closes the store and releases the state folder.
     pub fn close(self) {
         drop(self);
     }
@@ -81,7 +82,7 @@ impl Committer {
 
 impl Drop for Committer {
     fn drop(&mut self) {
-        // Fails only if the thread is gone already.
+        // Fails only if the thread has ended already.
         let _ = self.submitter.messages.send(Message::Close);
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -92,10 +93,10 @@ impl Drop for Committer {
 }
 
 impl Submitter {
-    /// Queues a commit. Whether it is durable is told by the callback.
+    /// Queues a commit. The callback reports whether it is durable.
     ///
     /// # Errors
-    /// [`CommitError::Closed`] after the committer has gone; nothing is told then.
+    /// [`CommitError::Closed`] after the committer has ended; no callback follows then.
     pub fn submit(&self, commit: Commit) -> Result<(), CommitError> {
         self.messages.send(Message::Commit(commit)).map_err(|_| CommitError::Closed)
     }
@@ -120,7 +121,7 @@ impl Work {
             group.clear();
             match next {
                 Some(Message::Reset(reply)) => {
-                    // Who asked may have given up.
+                    // The caller may have given up.
                     let _ = reply.send(self.reset());
                 }
                 Some(Message::Close) => return,

@@ -1,5 +1,5 @@
-//! Makes a new, empty store under a temporary name and publishes it whole. Never writes over
-//! anything: whether there may be one is for `open` and `restore` to know.
+//! Makes a new, empty store under a temporary name and publishes it as a whole. Never overwrites a
+//! file: `open` and `restore` decide whether a store may exist.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,15 +38,15 @@ impl Paths {
         }
     }
 
-    /// Where a database or mark is made before it gets its name. What a crash left there was
-    /// never in use, and is replaced.
+    /// Returns the temporary path of a new database or mark. A file left there by a crash was never
+    /// in use, and is replaced.
     pub fn temporary(path: &Path) -> PathBuf {
         let mut name = path.as_os_str().to_owned();
         name.push(".new");
         name.into()
     }
 
-    /// Something that only a store leaves in its folder, if the database itself is missing.
+    /// Returns a file that only a store has, in case the database itself is missing.
     pub fn sign_of_a_store(&self) -> Option<&Path> {
         [&self.mark, &self.log, &self.blobs]
             .into_iter()
@@ -55,7 +55,7 @@ impl Paths {
     }
 }
 
-/// Opens a fresh database for its owner alone, to be published when it is whole.
+/// Makes a new database for its owner alone, to be published when it is complete.
 pub fn fresh_database(path: &Path) -> Result<Connection, OpenError> {
     file::remove_if_there(path)
         .and_then(|()| file::create_private(path))
@@ -65,7 +65,7 @@ pub fn fresh_database(path: &Path) -> Result<Connection, OpenError> {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )
     .map_err(|error| OpenError::sqlite("make", path, &error))?;
-    // It has no name yet, so a crash loses nothing, and no journal file is left beside it.
+    // It is not published yet, so a crash loses nothing, and no journal file is left beside it.
     connection
         .pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))
         .map_err(|error| OpenError::sqlite("make", path, &error))?;
@@ -85,14 +85,14 @@ pub fn create(paths: &Paths) -> Result<(), OpenError> {
         .and_then(|()| connection.close().map_err(|(_, error)| error))
         .map_err(|error| OpenError::sqlite("make", &temporary, &error))?;
     fail::fail_point!("store-create-made");
-    // A crash between the two leaves a store at revision 0 without a mark, which `open` mends.
+    // A crash between the two leaves a store at revision 0 without a mark; `open` repairs that.
     publish(&temporary, &paths.database)
         .map_err(|error| OpenError::io("make", &paths.database, error))?;
     fail::fail_point!("store-create-published");
     create_mark(paths, &Mark::of(&head))
 }
 
-/// Makes a database durable and gives it its name.
+/// Makes a database durable and gives it its final name.
 pub fn publish(temporary: &Path, path: &Path) -> io::Result<()> {
     std::fs::File::open(temporary)?.sync_all()?;
     file::publish(temporary, path)

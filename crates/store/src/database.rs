@@ -1,5 +1,5 @@
-//! The database of a store as a file: where it is, whether it is one that this gpool reads, and
-//! opening it for reading.
+//! The database file of a store: its path, checks that this gpool can read it, and a connection for
+//! reading.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use crate::create::Paths;
 use crate::error::OpenError;
 use crate::schema::{APPLICATION_ID, SCHEMA};
 
-/// Refuses a file that is no database of gpool's, by its first bytes, before SQLite sees it.
+/// Refuses a file that is not a database of gpool, by its first bytes, before SQLite opens it.
 pub fn check_file(path: &Path) -> Result<(), OpenError> {
     let io_error = |error| OpenError::io("read", path, error);
     let not_a_store =
@@ -58,7 +58,7 @@ pub fn check_schema(connection: &Connection, path: &Path) -> Result<(), OpenErro
     Ok(())
 }
 
-/// The database that `path` means: a file, or the one in a state folder.
+/// Returns the database at `path`: the file itself, or the one in a state folder.
 pub fn database_of(path: &Path) -> Result<std::path::PathBuf, OpenError> {
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => OpenError::NoStore { path: path.to_owned() },

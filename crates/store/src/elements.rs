@@ -1,4 +1,4 @@
-//! Ended elements of arrays: written beside the archive, asked for by their array.
+//! Ended elements of arrays: written beside the archive, queried by array.
 
 use gpool_model::{JobNumber, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -10,7 +10,7 @@ use crate::row::ElementEntry;
 
 const COLUMNS: &str = "job, element, attempt, ended_at, state, checksum, body";
 
-/// Writes one and counts it in.
+/// Writes an entry and adds it to the head's digest.
 pub fn put(connection: &Connection, head: &mut Head, entry: &ElementEntry) -> rusqlite::Result<()> {
     let checksum = element_checksum(entry);
     connection
@@ -30,7 +30,7 @@ pub fn put(connection: &Connection, head: &mut Head, entry: &ElementEntry) -> ru
     Ok(())
 }
 
-/// The last attempt of an element that ended.
+/// Returns the last ended attempt of an element.
 pub fn last(
     connection: &Connection,
     job: JobNumber,
@@ -46,7 +46,7 @@ pub fn last(
         .transpose()
 }
 
-/// The last ended attempts of elements of an array from an index on, at most `limit`.
+/// Returns the last ended attempts of an array's elements from an index on, at most `limit`.
 pub fn list(
     connection: &Connection,
     job: JobNumber,
@@ -67,14 +67,14 @@ pub fn list(
     Ok(entries)
 }
 
-/// The arrays of which there is one.
+/// Returns the arrays with ended elements.
 pub fn arrays(connection: &Connection) -> rusqlite::Result<Vec<JobNumber>> {
     let mut statement = connection.prepare("SELECT DISTINCT job FROM element ORDER BY job")?;
     let rows = statement.query_map([], |row| Ok(JobNumber(unsigned(row, 0)?)))?;
     rows.collect()
 }
 
-/// Calls back for each, with whether its checksum is right, and the checksum.
+/// Calls `each` for every entry, with whether its checksum is right, and the checksum.
 pub fn for_each(
     connection: &Connection,
     mut each: impl FnMut(ElementEntry, bool, &Checksum),

@@ -1,4 +1,4 @@
-//! What can go wrong, each with the way out. Does not decide what a caller does about it.
+//! Errors of the store, each with a message that says what to do. The caller decides how to react.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use rusqlite::ffi;
 use crate::blob_id::BlobId;
 use crate::file;
 
-/// Why a store could not be opened. Nothing was changed.
+/// Why a store could not be opened. The store is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The path is something else than a folder.
+    /// The path is not a folder.
     #[error("{path} is not a folder: name another state folder, or move what is there away")]
     NotADirectory {
         /// The state folder.
@@ -21,16 +21,16 @@ pub enum OpenError {
     /// Reading or writing is not allowed.
     #[error("no permission to use {path}: run as its owner, or name another state folder")]
     Permission {
-        /// What may not be used.
+        /// The file or folder.
         path: PathBuf,
     },
-    /// The file system or the file can't be written.
+    /// The file system or the file is read-only.
     #[error("{path} is read-only: remount it writable, or name another state folder")]
     ReadOnly {
-        /// What can't be written.
+        /// The file or folder.
         path: PathBuf,
     },
-    /// Others could replace files in the folder.
+    /// Other users could replace files in the folder.
     #[error(
         "others may write in {path} (mode {mode:03o}): `chmod go-w` it, or name a folder of your own"
     )]
@@ -40,12 +40,12 @@ pub enum OpenError {
         /// Its permission bits.
         mode: u32,
     },
-    /// The folder is another user's, who could replace files in it.
+    /// The folder belongs to another user, so that user could replace files in it.
     #[error("{path} belongs to user {owner}: run as that user, or name a folder of your own")]
     NotOwned {
         /// The state folder.
         path: PathBuf,
-        /// The number of the user.
+        /// The owner's user ID.
         owner: u32,
     },
     /// Another process has the store open.
@@ -53,10 +53,10 @@ pub enum OpenError {
     Held {
         /// The state folder.
         path: PathBuf,
-        /// Who holds it, where the lock says.
+        /// The process in the lock file, if any.
         pid: Option<u32>,
     },
-    /// There is no store, and none was to be made.
+    /// There is no store, and `create` was not set.
     #[error(
         "no store in {path}: start a server on it with `gpool up`, or `gpool restore` a backup"
     )]
@@ -64,7 +64,7 @@ pub enum OpenError {
         /// The state folder.
         path: PathBuf,
     },
-    /// There was a store, and its database is gone.
+    /// There was a store, but its database is missing.
     #[error(
         "{path} is missing, but {sign} shows that there was one: put it back, or \
          `gpool restore` a backup; to begin anew, name an empty folder"
@@ -72,7 +72,7 @@ pub enum OpenError {
     Vanished {
         /// The database.
         path: PathBuf,
-        /// What shows that there was one.
+        /// The file that shows that there was one.
         sign: PathBuf,
     },
     /// A gpool with another stored format wrote the file.
@@ -91,15 +91,15 @@ pub enum OpenError {
         /// The gpool that made it.
         written_by: String,
     },
-    /// The file is something else.
+    /// The file is not a store.
     #[error("{path} is not a gpool store ({what}): move it away, or name another state folder")]
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// The reason.
         what: String,
     },
-    /// The file is a store with damage.
+    /// The file is a damaged store.
     #[error(
         "{path} is damaged: {what}; nothing was changed: see all damage with `gpool verify`, then \
          `gpool restore` a backup"
@@ -107,7 +107,7 @@ pub enum OpenError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where, and how it is known.
+        /// The damage.
         what: String,
     },
     /// The database ends before commits that were acknowledged.
@@ -118,12 +118,12 @@ pub enum OpenError {
     LostCommits {
         /// The database.
         path: PathBuf,
-        /// Where it ends.
+        /// The last revision of the database.
         found: Revision,
-        /// Where it ended.
+        /// The last acknowledged revision.
         committed: Revision,
     },
-    /// The file that tells whether commits were lost is missing or belongs to another store.
+    /// The mark is missing, damaged or from another store, so lost commits could go unnoticed.
     #[error(
         "{path} {what}, so it can't be told whether the last commits of the database are all \
          there: put the right one back, or move the database away and `gpool restore` it from there"
@@ -131,23 +131,23 @@ pub enum OpenError {
     Mark {
         /// The mark file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// No room to make or open the store.
+    /// No space to make or open the store.
     #[error("no space left for {path}: free some space, or name another state folder")]
     StorageFull {
-        /// What could not be written.
+        /// The file that could not be written.
         path: PathBuf,
     },
-    /// Anything else that the system says.
+    /// Any other system error.
     #[error("can't {doing} {path}")]
     Io {
-        /// What was being done.
+        /// The failed action.
         doing: &'static str,
-        /// To what.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -189,10 +189,10 @@ fn denied(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Why what is stored could not be loaded.
+/// Why the stored data could not be loaded.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
-    /// What is stored is not what was committed.
+    /// The stored data differs from the committed data.
     #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
     Damaged(String),
     /// The database could not be read.
@@ -215,10 +215,10 @@ impl From<rusqlite::Error> for LoadError {
 /// Why a commit is not durable. Nothing of it was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// No room. Goes on without a restart once there is some.
+    /// No space left. Continues without a restart once there is space.
     #[error("no space left in the state folder: free some space; what was accepted is safe")]
     StorageFull,
-    /// The file system or the file can't be written any more.
+    /// The file system or the file has become read-only.
     #[error("the state folder is read-only: remount it writable; what was accepted is safe")]
     ReadOnly,
     /// The system failed to write or read.
@@ -227,7 +227,7 @@ pub enum CommitError {
     /// The database is damaged.
     #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
     Corrupt(String),
-    /// The files at the path are not those that are open.
+    /// The files at the path are not the open ones.
     #[error(
         "{0} was removed or replaced under the server, which can store nothing any more: put it \
          back, or stop the server with `gpool down` and `gpool restore` a backup"
@@ -241,7 +241,7 @@ pub enum CommitError {
         /// The term of the commit.
         offered: Term,
     },
-    /// The commit does not follow the one before it: a fault of the caller.
+    /// The commit does not follow the previous one: a bug of the caller.
     #[error("the commit does not follow the one before it: {0}")]
     OutOfOrder(String),
     /// The committer has been closed.
@@ -260,10 +260,10 @@ impl CommitError {
     }
 }
 
-/// Why a question to the store got no answer.
+/// Why a query failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
-    /// A row is not what was committed.
+    /// A row differs from the committed one.
     #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
     Damaged(String),
     /// The database could not be read.
@@ -280,10 +280,10 @@ impl From<rusqlite::Error> for ReadError {
     }
 }
 
-/// Why there is no backup. Nothing is left under its name.
+/// Why a backup failed. No file is left under its name.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// Something has that name.
+    /// The name is taken.
     #[error("{path} exists and is left as it is: name another file")]
     Exists {
         /// The name of the backup.
@@ -292,7 +292,7 @@ pub enum BackupError {
     /// The store could not be opened for reading.
     #[error(transparent)]
     Source(#[from] OpenError),
-    /// What was copied is not what was committed.
+    /// The copied data differs from the committed data.
     #[error("the store is damaged, so no backup was made: {0}; see all damage with `gpool verify`")]
     Damaged(String),
     /// The backup could not be written.
@@ -300,7 +300,7 @@ pub enum BackupError {
     Write {
         /// The name of the backup.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         what: String,
     },
     /// A blob could not be read.
@@ -308,10 +308,10 @@ pub enum BackupError {
     Blob(#[from] BlobError),
 }
 
-/// Why nothing was restored. What was there is still there.
+/// Why a restore failed. The previous store is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// A store is there, and was not to be put aside.
+    /// A store exists, and `put_aside` was not set.
     #[error(
         "{path} holds a store already: name an empty folder, or say `--put-aside` to keep the old \
          one under another name"
@@ -325,7 +325,7 @@ pub enum RestoreError {
     Damaged {
         /// The backup.
         path: PathBuf,
-        /// The first damage.
+        /// The first finding.
         what: String,
     },
     /// The backup or the state folder could not be opened.
@@ -339,7 +339,7 @@ pub enum RestoreError {
     Write {
         /// The state folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         what: String,
     },
 }
@@ -347,42 +347,42 @@ pub enum RestoreError {
 /// Why a blob could not be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    /// There is no such blob.
+    /// The blob does not exist.
     #[error("no blob {0}: `gpool restore` a backup that has it")]
     Missing(BlobId),
-    /// The file is not what was stored.
+    /// The file differs from the stored bytes.
     #[error("blob {0} is damaged: `gpool restore` a backup that has it")]
     Damaged(BlobId),
-    /// The key that names are made with is gone or damaged, and there are blobs.
+    /// The key for names is missing or damaged, and blobs exist.
     #[error("{path} is {what}, and blobs named with it are there: put it back from a backup")]
     Key {
         /// The key file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
-    /// The user has stored as much as one user may.
+    /// The user has reached the limit for stored bytes.
     #[error("the user has {n_kept} bytes stored; with {n_more} more it would be over {most}")]
     TooMuch {
-        /// Bytes that are stored.
+        /// The bytes that the user has stored.
         n_kept: u64,
-        /// Bytes that were to be stored.
+        /// The bytes to be stored.
         n_more: u64,
-        /// Bytes that one user may have stored.
+        /// The limit for one user.
         most: u64,
     },
-    /// No room.
+    /// No space left.
     #[error("no space left for {path}: free some space")]
     StorageFull {
-        /// What could not be written.
+        /// The file that could not be written.
         path: PathBuf,
     },
-    /// Anything else that the system says.
+    /// Any other system error.
     #[error("can't use {path}")]
     Io {
-        /// What could not be used.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -399,7 +399,7 @@ impl BlobError {
     }
 }
 
-/// The kinds of failure that SQLite tells apart.
+/// The kinds of SQLite errors that the store distinguishes.
 pub(crate) enum Trouble {
     StorageFull,
     ReadOnly,
@@ -409,20 +409,20 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// What `error` means, for a database in or at `path`.
+    /// Classifies an error of a database in or at `path`.
     pub(crate) fn of(error: &rusqlite::Error, path: &Path) -> Self {
         match error.sqlite_error_code() {
             Some(ffi::ErrorCode::DiskFull) => Self::StorageFull,
             Some(ffi::ErrorCode::ReadOnly) => Self::ReadOnly,
             Some(ffi::ErrorCode::NotADatabase) => Self::NotADatabase,
             Some(ffi::ErrorCode::DatabaseCorrupt) => Self::Corrupt,
-            // The log's shared memory and a delayed write report a full disk as a failed one.
+            // Errors in the log's shared memory and in delayed writes hide that the disk is full.
             Some(ffi::ErrorCode::SystemIoFailure) if file::is_full(path) => Self::StorageFull,
-            // As does one that became read-only with files open on it.
+            // The same for a file system that became read-only while files were open.
             Some(ffi::ErrorCode::SystemIoFailure) if file::is_read_only(path) => Self::ReadOnly,
             // A value of a type, length or encoding that no commit wrote.
             None => Self::Corrupt,
-            // Tables or columns that are not there, in a file that says it has them.
+            // Tables or columns are missing from a file that should have them.
             Some(ffi::ErrorCode::Unknown | ffi::ErrorCode::TypeMismatch) => Self::Corrupt,
             Some(_) => Self::Other,
         }

@@ -1,4 +1,4 @@
-//! Files and folders that nobody else may read, made durable. Does not know what is in them.
+//! Private, durable files and folders. Does not know their content.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,12 +8,12 @@ use std::path::Path;
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-/// Makes a folder, and those above it that are missing, for its owner alone.
+/// Makes a folder and its missing parents, for their owner alone.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes one folder for its owner alone; another thread may make it at the same moment.
+/// Makes one folder for its owner alone; another thread may make it at the same time.
 pub fn create_one_private_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -21,12 +21,12 @@ pub fn create_one_private_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a file for its owner alone; makes it if it is not there. Never follows a link.
+/// Opens a file for its owner alone; makes a missing file. Never follows a link.
 pub fn open_private(path: &Path) -> io::Result<File> {
     private().read(true).create(true).truncate(false).open(path)
 }
 
-/// Makes a file for its owner alone; fails if there is one.
+/// Makes a file for its owner alone; fails if it exists.
 pub fn create_private(path: &Path) -> io::Result<File> {
     private().create_new(true).open(path)
 }
@@ -37,13 +37,13 @@ fn private() -> OpenOptions {
     options
 }
 
-/// Makes what was done to the names in a folder durable.
+/// Makes changes of the names in a folder durable.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Writes `bytes` under `path` so that a crash leaves all of it there or nothing, and makes it
-/// durable. `temporary` is on the same file system and taken over if something is left there.
+/// Writes `bytes` to `path` durably; a crash leaves all of them there or none. `temporary` is on
+/// the same file system; a file left there is replaced.
 pub fn write_durably(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
     remove_if_there(temporary)?;
     let written = create_private(temporary).and_then(|mut file| {
@@ -53,18 +53,19 @@ pub fn write_durably(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<
         fs::rename(temporary, path)
     });
     if let Err(error) = written {
-        // Best effort: the first error is the one to tell, and a left-over is taken over later.
+        // Best effort: the first error is the one to report, and a left-over file is replaced
+        // later.
         let _ = fs::remove_file(temporary);
         return Err(error);
     }
     sync_dir(parent(path))
 }
 
-/// Gives a file its final name, unless something has that name.
+/// Gives a file its final name, unless the name is taken.
 pub fn publish(temporary: &Path, path: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, temporary, CWD, path, RenameFlags::NOREPLACE) {
         Ok(()) => {}
-        // File systems that can't promise it: look first, which leaves a gap of microseconds.
+        // A file system without this guarantee: checks first, which leaves a gap of microseconds.
         Err(Errno::INVAL | Errno::NOSYS) => {
             if path.symlink_metadata().is_ok() {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -76,7 +77,7 @@ pub fn publish(temporary: &Path, path: &Path) -> io::Result<()> {
     sync_dir(parent(path))
 }
 
-/// Removes a file; one that is not there is fine.
+/// Removes a file if it exists.
 pub fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -84,12 +85,12 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// True if the name is taken, be it by a link to nowhere.
+/// True if the name is taken, even by a dangling link.
 pub fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// The folder that a path is in.
+/// Returns the parent folder of a path.
 pub fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -97,28 +98,28 @@ pub fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Bytes that nobody can guess.
+/// Returns random bytes for secrets.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-/// True if the file system that holds `path` has no room, or next to none.
+/// True if the file system of `path` has no space, or almost none.
 pub fn is_full(path: &Path) -> bool {
-    // A few blocks may be left that a write of several can't use.
+    // A few blocks may be left, too few for a larger write.
     rustix::fs::statvfs(path).is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) < 65_536)
 }
 
-/// True if nothing can be made where `path` is because the file system is read-only.
+/// True if the file system of `path` is read-only.
 pub fn is_read_only(path: &Path) -> bool {
     let dir = if path.is_dir() { path } else { parent(path) };
-    // Tried and not asked: a file system that failed does not always say so.
+    // By trial, because a failed file system does not always report that.
     let nameless = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, dir, nameless, rustix::fs::Mode::RUSR).err() == Some(Errno::ROFS)
 }
 
-/// True if an error means that there is no room.
+/// True if an error means that no space is left.
 pub fn is_no_space(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -1,7 +1,7 @@
-//! Checksums of rows, the journal's chain, and the digest of a whole table. SQLite alone does not
-//! see a flipped bit (tried: 105 of 128 were silently wrong with `integrity_check` ok), so each
-//! row carries a hash over everything that identifies it. Guards against accidents; the chain
-//! also shows an edit, as long as its end is known from elsewhere.
+//! Checksums of rows, the journal's hash chain, and the digest of a whole table. SQLite alone does
+//! not detect a flipped bit: in a test, 105 of 128 gave wrong data while `integrity_check` passed.
+//! So each row has a hash over everything that identifies it. Protects against accidents; the chain
+//! also shows edits if its end is known from elsewhere.
 
 use gpool_model::Revision;
 
@@ -13,17 +13,18 @@ pub const CHECKSUM_LEN: usize = 16;
 /// The checksum of one row.
 pub type Checksum = [u8; CHECKSUM_LEN];
 
-/// The journal's hash up to and with one entry.
+/// The hash of the journal up to an entry, that entry included.
 pub type Chain = [u8; 32];
 
 /// The chain before the first entry.
 pub const CHAIN_START: Chain = [0; 32];
 
-/// Hashes fields so that no two different lists of fields look alike: each goes with its length.
+/// Hashes fields so that different lists never have the same input: each field goes with its
+/// length.
 pub struct Fields(blake3::Hasher);
 
 impl Fields {
-    /// Starts a hash for one purpose; hashes of different purposes never meet.
+    /// Starts a hash for one purpose; hashes of different purposes never collide.
     pub fn new(purpose: &str) -> Self {
         Self(blake3::Hasher::new()).bytes(purpose.as_bytes())
     }
@@ -41,21 +42,21 @@ impl Fields {
         self
     }
 
-    /// The checksum of what was added.
+    /// Returns the checksum of the added fields.
     pub fn checksum(&self) -> Checksum {
         let mut checksum = [0; CHECKSUM_LEN];
         checksum.copy_from_slice(&self.0.finalize().as_bytes()[..CHECKSUM_LEN]);
         checksum
     }
 
-    /// The whole hash of what was added.
+    /// Returns the whole hash of the added fields.
     pub fn chain(&self) -> Chain {
         *self.0.finalize().as_bytes()
     }
 }
 
-/// The checksum of a record. The revision is in it, so that an older version of the same record
-/// has another one.
+/// Returns the checksum of a record. It includes the revision, so that an older version of the
+/// record has another checksum.
 pub fn record_checksum(kind: &str, key: &str, revision: Revision, value: &[u8]) -> Checksum {
     Fields::new("record")
         .bytes(kind.as_bytes())
@@ -100,9 +101,9 @@ pub fn chain_after(before: &Chain, entry: &JournalEntry) -> Chain {
         .chain()
 }
 
-/// Stands for the content of a whole table: how many rows, and the sum of their checksums. Adding
-/// and removing a row costs the same however large the table is, and a row that is lost, stale or
-/// there twice changes the sum.
+/// The digest of a whole table: the number of rows and the sum of their checksums. The cost of
+/// adding or removing a row does not depend on the size of the table. A lost, stale or duplicate
+/// row changes the sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Digest {
     /// How many rows there are.
@@ -111,24 +112,24 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Counts a row in.
+    /// Adds a row.
     pub fn add(&mut self, row: &Checksum) {
         self.n_rows = self.n_rows.wrapping_add(1);
         self.sum = self.sum.wrapping_add(u128::from_le_bytes(*row));
     }
 
-    /// Counts a row out.
+    /// Removes a row.
     pub fn remove(&mut self, row: &Checksum) {
         self.n_rows = self.n_rows.wrapping_sub(1);
         self.sum = self.sum.wrapping_sub(u128::from_le_bytes(*row));
     }
 
-    /// The digest as it was written down.
+    /// Returns a stored digest.
     pub fn from_parts(n_rows: u64, sum: [u8; 16]) -> Self {
         Self { n_rows, sum: u128::from_le_bytes(sum) }
     }
 
-    /// The sum as it is written down.
+    /// Returns the sum in its stored form.
     pub fn sum(&self) -> [u8; 16] {
         self.sum.to_le_bytes()
     }
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_forgets_what_is_removed() {
+    fn a_digest_forgets_removed_rows() {
         let (a, b) = (Fields::new("a").checksum(), Fields::new("b").checksum());
         let mut digest = Digest::default();
         digest.add(&a);

@@ -1,5 +1,5 @@
-//! The one row of `meta`: where the store stands. Changed in the transaction of each commit, so
-//! it is always about exactly the rows beside it.
+//! The only row of `meta`: the head of the store. Each commit changes it in its transaction, so
+//! that it always describes exactly the rows beside it.
 
 use gpool_model::{Revision, Seq, Term};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -7,14 +7,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::hash::{CHAIN_START, Chain, Checksum, Digest, Fields};
 use crate::schema::SCHEMA;
 
-/// Where the store stands.
+/// The position and the digests of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// The version of the stored format.
     pub schema: u32,
     /// The gpool that made the tables.
     pub written_by: String,
-    /// Tells this store from any other; a restored one gets a new one.
+    /// A unique ID; a restored store gets a new one.
     pub store_id: [u8; 16],
     /// The newest term that has committed.
     pub fence: Term,
@@ -22,11 +22,11 @@ pub struct Head {
     pub revision: Revision,
     /// The last entry of the journal.
     pub seq: Seq,
-    /// The journal's chain after that entry.
+    /// The chain after that entry.
     pub chain: Chain,
-    /// All live records.
+    /// The digest of all live records.
     pub records: Digest,
-    /// All ended jobs.
+    /// The digest of all ended jobs.
     pub archive: Digest,
 }
 
@@ -62,7 +62,7 @@ impl Head {
             .checksum()
     }
 
-    /// Reads the row; `Ok(Err(_))` says how it is damaged.
+    /// Reads the row; `Ok(Err(_))` describes its damage.
     pub fn read(connection: &Connection) -> rusqlite::Result<Result<Self, String>> {
         let row = connection
             .prepare_cached(
@@ -120,13 +120,13 @@ impl Head {
     }
 }
 
-/// A number as SQLite keeps it. Those above 2^63 become negative and come back as they were; they
-/// are out of reach for everything that is sorted by.
+/// Converts a number for SQLite. Numbers above 2^63 become negative, and [`unsigned`] restores
+/// them; columns that are sorted by never reach them.
 pub fn signed(number: u64) -> i64 {
     number.cast_signed()
 }
 
-/// A number as it was before [`signed`].
+/// Restores a number that [`signed`] converted.
 pub fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(column)?.cast_unsigned())
 }

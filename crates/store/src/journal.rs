@@ -1,6 +1,6 @@
-//! Finds what the journal says about one thing. There is no index of what entries are about: to
-//! keep one would cost every commit, and an entry is looked through faster than it is written. So
-//! the entries of the time in question are, bounded by count.
+//! Finds journal entries about one thing. There is no index by subject: it would slow down every
+//! commit, and reading an entry is faster than writing one. So a search reads all entries of the
+//! time range, up to a limit.
 
 use gpool_model::{Seq, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -11,25 +11,25 @@ use crate::hash;
 use crate::head::signed;
 use crate::row::JournalEntry;
 
-/// What is looked for in the journal.
+/// A search in the journal.
 #[derive(Debug, Clone, Copy)]
 pub struct JournalSearch<'a> {
-    /// Entries of that moment and later.
+    /// Entries of this time and later.
     pub since: Timestamp,
-    /// Entries of that moment and earlier.
+    /// Entries of this time and earlier.
     pub until: Timestamp,
-    /// Either of these stands in the entry.
+    /// Entries that contain either of these.
     pub words: [&'a [u8]; 2],
-    /// At most so many are found.
+    /// The largest number of results.
     pub limit: u32,
-    /// No more once they have so many bytes together.
+    /// Stops once the results have this many bytes together.
     pub bytes_max: usize,
 }
 
-/// Entries that are looked through for one question, at the most.
+/// The largest number of entries that a search reads.
 const LOOKED_AT_MAX: u64 = 2_000_000;
 
-/// Entries about something, in order.
+/// Returns the entries that match a search, in order.
 pub fn about(
     connection: &Connection,
     search: &JournalSearch<'_>,
@@ -42,7 +42,7 @@ pub fn about(
         "SELECT {JOURNAL_COLUMNS} FROM journal WHERE seq >= ?1 AND seq <= ?2 AND time <= ?3 \
          AND (instr(body, ?4) > 0 OR instr(body, ?5) > 0) ORDER BY seq LIMIT ?6"
     ))?;
-    // Once the time is over nothing more comes, but SQLite does not know; the end is looked up.
+    // SQLite does not know that times only grow, so the last entry of the range is looked up first.
     let past = Timestamp::new(search.until.get().saturating_add(1));
     let end = first_since(&transaction, first, last, past)?;
     let [one, other] = search.words;
@@ -70,7 +70,7 @@ pub fn about(
     Ok(entries)
 }
 
-/// The first entry that is kept, and the last.
+/// Returns the first and the last kept entry.
 pub(crate) fn ends(connection: &Connection) -> rusqlite::Result<Option<(u64, u64)>> {
     let ends: (Option<i64>, Option<i64>) = connection.query_row(
         "SELECT (SELECT seq FROM journal ORDER BY seq LIMIT 1), \
@@ -82,7 +82,7 @@ pub(crate) fn ends(connection: &Connection) -> rusqlite::Result<Option<(u64, u64
     Ok(natural(ends.0).zip(natural(ends.1)))
 }
 
-/// The first entry of that moment or later, by halving; the last one if there is none.
+/// Returns the first entry of this time or later, by binary search; the last one if there is none.
 fn first_since(
     connection: &Connection,
     first: u64,
@@ -95,7 +95,7 @@ fn first_since(
         let middle = low + (high - low) / 2;
         let time: Option<i64> =
             statement.query_row([signed(middle)], |row| row.get(0)).optional()?;
-        // One that is missing is damage, which verifying finds; here it is passed over.
+        // A missing entry is damage that `verify` finds; the search skips it.
         let is_before = time.is_none_or(|time| time < signed(since.get()));
         if is_before { low = middle + 1 } else { high = middle }
     }

@@ -1,7 +1,7 @@
-//! What a server must not forget: records, the journal of how they came about, the archive of
-//! ended jobs, and small blobs. One SQLite file in a state directory, owned by one thread that
-//! commits in groups; checksums and a mark outside the database tell damage and loss apart from
-//! truth. It knows nothing of what the bytes mean, and it takes no decision.
+//! The durable state of a server: records, the journal of changes, the archive of ended jobs, and
+//! small blobs. One SQLite file in a state folder, owned by one thread that commits in groups.
+//! Checksums and a mark outside the database detect damage and loss. The store does not know the
+//! meaning of the bytes and decides nothing.
 
 #![forbid(unsafe_code)]
 

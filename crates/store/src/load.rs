@@ -1,6 +1,6 @@
-//! Reads all records and proves that they are those that were committed: each one by its
-//! checksum, all of them by the digest in `meta`, the journal's end by its chain, and the whole by
-//! the mark. The journal before its end is proved by `verify` only, since it is long.
+//! Reads all records and proves that they are the committed ones: each by its checksum, all
+//! together by the digest in `meta`, the journal's end by its chain, and the whole by the mark.
+//! Only `verify` checks the journal before its end, since that is long.
 
 use gpool_model::{Revision, Seq, Term};
 use rusqlite::Connection;
@@ -12,10 +12,10 @@ use crate::head::{Head, signed, unsigned};
 use crate::mark::Mark;
 use crate::row::Record;
 
-// Enough to see a damaged last page; more is `verify`'s work.
+// Enough to find a damaged last page; `verify` checks the rest.
 const TAIL_LEN: u64 = 64;
 
-/// What a server starts from.
+/// The state that a server starts from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
     /// The last commit; the next one is one more.
@@ -28,9 +28,9 @@ pub struct Loaded {
     pub records: Vec<Record>,
 }
 
-/// Reads and checks everything that a server starts from.
+/// Reads and checks the state that a server starts from.
 pub fn load(connection: &Connection) -> Result<(Head, Loaded), LoadError> {
-    // One read transaction, so that all of it is from one moment.
+    // One read transaction, so that all of it shows one point in time.
     let transaction = connection.unchecked_transaction()?;
     let head = read_head(&transaction)?;
     let mut records =
@@ -59,12 +59,12 @@ fn read_head(connection: &Connection) -> Result<Head, LoadError> {
     Head::read(connection)?.map_err(|what| LoadError::Damaged(format!("meta: {what}")))
 }
 
-/// How a record is named in messages.
+/// Returns the name of a record for messages.
 pub fn name_of(record: &Record) -> String {
     format!("record {}/{} (revision {})", record.kind, record.key, record.revision)
 }
 
-/// Says how a table differs from its digest.
+/// Returns a message about the difference between a table and its digest.
 pub fn digest_differs(table: &str, found: Digest, written: Digest) -> String {
     if found.n_rows == written.n_rows {
         format!("{table}: rows are not those that were committed, though each is whole")
@@ -73,7 +73,7 @@ pub fn digest_differs(table: &str, found: Digest, written: Digest) -> String {
     }
 }
 
-/// Calls back for each record, with whether its checksum is right, and the checksum.
+/// Calls `each` for every record, with whether its checksum is right, and the checksum.
 pub fn for_each_record(
     connection: &Connection,
     mut each: impl FnMut(Record, bool, &Checksum),
@@ -111,13 +111,13 @@ fn check_tail(connection: &Connection, head: &Head) -> Result<(), LoadError> {
     walk.end(head).map_err(LoadError::Damaged)
 }
 
-/// How the store and its mark disagree.
+/// The ways that a store and its mark can disagree.
 pub enum Disagreement {
-    /// The mark is of another store.
+    /// The mark belongs to another store.
     OtherStore,
     /// The store ends before the mark.
     Lost,
-    /// The store took another way to where the mark is.
+    /// The store has another history at the position of the mark.
     Diverged,
 }
 
@@ -133,7 +133,7 @@ pub fn compare_with_mark(
     if mark.revision > head.revision || mark.seq > head.seq {
         return Ok(Some(Disagreement::Lost));
     }
-    // What is not kept any more can't be compared.
+    // A dropped entry can't be compared.
     let is_kept = mark.seq > Walk::start(connection)?.seq;
     let is_other = is_kept && chain_at(connection, mark.seq)? != Some(mark.chain);
     Ok(is_other.then_some(Disagreement::Diverged))

@@ -1,5 +1,5 @@
-//! One server per state folder: the folder is checked and a lock taken on `DIR/lock`, which the
-//! kernel lets go of when its holder dies, however that happens. Opens nothing else.
+//! One server per state folder: checks the folder and locks `DIR/lock`. The kernel releases the
+//! lock when its holder dies, for any reason. Opens nothing else.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -13,21 +13,21 @@ use rustix::process::Pid;
 use crate::error::OpenError;
 use crate::file;
 
-/// How long a lock is waited for whose holder has ended. A process that it was just starting has
-/// what it inherited until it becomes another program, which takes a moment.
+/// How long to wait for the lock of an ended process. A child that it was starting inherits the
+/// lock until the child executes its program, which takes a moment.
 const HEIRS: Duration = Duration::from_secs(5);
-/// Between two tries.
+/// The time between two attempts.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Held for as long as the store is open.
+/// Locks a state folder while its store is open.
 pub struct Lock {
-    // The lock belongs to the open file, so it is never closed and opened again.
+    // The lock belongs to the open file, so the file is never closed and opened again.
     file: File,
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing is not enough: a process that is just being started has the file as well.
+        // Closing is not enough: a child that is just being started has the file open too.
         if let Err(error) = self.file.unlock() {
             tracing::warn!(%error, "the lock of the state folder is let go of by closing it");
         }
@@ -35,7 +35,7 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    /// Takes the lock; makes the folder if `create` says so and it is missing.
+    /// Takes the lock; makes a missing folder if `create` is true.
     pub fn take(dir: &Path, create: bool) -> Result<Self, OpenError> {
         check_dir(dir, create)?;
         let path = dir.join("lock");
@@ -56,7 +56,7 @@ impl Lock {
             }
             std::thread::sleep(LOOK);
         }
-        // Only tells the next one who holds it; a full disk must not keep a server from starting.
+        // Only a hint for the next process; a full disk must not prevent a server from starting.
         if let Err(error) = write_pid(&mut file) {
             tracing::warn!(path = %path.display(), %error, "can't write the process id");
         }
@@ -83,7 +83,7 @@ fn check_dir(dir: &Path, create: bool) -> Result<(), OpenError> {
     if mode & 0o022 != 0 {
         return Err(OpenError::Exposed { path: dir.to_owned(), mode });
     }
-    // Root may open anybody's folder, but would leave files there that its owner can't use.
+    // Root may open any user's folder, but would leave files there that the owner can't use.
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(OpenError::NotOwned { path: dir.to_owned(), owner: metadata.uid() });
     }
@@ -92,7 +92,7 @@ fn check_dir(dir: &Path, create: bool) -> Result<(), OpenError> {
 
 fn is_alive(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    // One that may not be signalled is there.
+    // A process that may not be signalled exists.
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }
 
@@ -121,7 +121,7 @@ mod tests {
         let own = std::process::id();
         let refused = Lock::take(&dir, true).err();
         assert!(matches!(refused, Some(OpenError::Held { pid: Some(pid), .. }) if pid == own));
-        // As if its holder had been killed while it started another process.
+        // As if the holder had been killed while it started another process.
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         ended.wait().unwrap();
         std::fs::write(dir.join("lock"), format!("{}\n", ended.id())).unwrap();

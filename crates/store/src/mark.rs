@@ -1,9 +1,9 @@
-//! The high-water mark: a small file beside the database that says how far commits have come.
-//! SQLite drops a damaged end of its log without a word; the mark shows that there was more.
+//! The high-water mark: a small file beside the database with the last commit. SQLite silently
+//! drops a damaged end of its log; the mark shows that there was more.
 //!
-//! It is written after each commit and before anybody is told, without a sync: what the kernel
-//! has survives a killed server. Two slots are written in turn, so a write that a power cut tears
-//! leaves the one before it.
+//! It is written after each commit and before any reply, without a sync: data in the kernel
+//! survives a killed server. Writes alternate between two slots, so that a write torn by a power
+//! failure leaves the previous mark.
 
 use std::fs::File;
 use std::io;
@@ -18,10 +18,10 @@ use crate::head::Head;
 
 const MAGIC: &[u8; 8] = b"gpoolmk1";
 const SLOT_LEN: usize = 8 + 16 + 8 + 8 + 8 + 32 + 16;
-// Apart by more than a sector, so that one torn write can't reach both.
+// More than a sector apart, so that one torn write can't damage both slots.
 const SLOT_OFFSETS: [u64; 2] = [0, 4096];
 
-/// How far commits have come.
+/// The last commit of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     /// The store it belongs to.
@@ -66,7 +66,7 @@ impl Mark {
         newest.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "is damaged"))
     }
 
-    /// Writes a new mark file, durably.
+    /// Writes a new mark file durably.
     pub fn create(&self, path: &Path, temporary: &Path) -> io::Result<()> {
         let mut bytes = vec![0; 4096 + SLOT_LEN];
         for offset in [0, 4096] {
@@ -118,7 +118,7 @@ impl MarkFile {
         Ok(Self { file: file::open_private(path)?, next_slot: 0, sync_every, n_unsynced: 0 })
     }
 
-    /// Moves the mark.
+    /// Writes the mark.
     pub fn set(&mut self, mark: &Mark) -> io::Result<()> {
         self.file.write_all_at(&mark.encode(), SLOT_OFFSETS[self.next_slot])?;
         self.next_slot = 1 - self.next_slot;

@@ -29,10 +29,10 @@ use crate::reader::Reader;
 pub struct Options {
     /// Makes a new store in a folder that has none.
     pub create: bool,
-    /// After how many commits the mark is synced. Only a power cut can take it back that far; a
-    /// killed server takes nothing back.
+    /// After how many commits the mark is synced. Only a power failure can move the mark back by
+    /// that many commits; killing the server does not.
     pub mark_sync_every: u32,
-    /// How many entries of the journal are kept at least. Older ones are dropped, some at a time.
+    /// The least number of journal entries that are kept. Older ones are dropped in batches.
     pub journal_keep: u64,
 }
 
@@ -50,9 +50,9 @@ pub struct Store {
     pub(crate) mark: MarkFile,
     pub(crate) keep: Keep,
     pub(crate) presence: Presence,
-    // False once damage was seen: then nothing is written any more, not even on the way out.
+    // False after damage was found: from then on nothing is written, not even on close.
     pub(crate) sound: bool,
-    // Last, so that it is let go of after everything else.
+    // The last field, so that the lock is released after everything else.
     _lock: Lock,
 }
 
@@ -60,7 +60,7 @@ impl Store {
     /// Opens the store in `dir`, or makes one if the folder never had any.
     ///
     /// # Errors
-    /// Each with the way out; nothing was changed then.
+    /// Each error says what to do; the store is unchanged.
     pub fn open(dir: &Path, options: &Options) -> Result<(Self, Loaded), OpenError> {
         let lock = Lock::take(dir, options.create)?;
         fail::fail_point!("store-open-locked");
@@ -94,10 +94,10 @@ impl Store {
         Ok((Self { paths, connection, head, mark, keep, presence, sound, _lock: lock }, loaded))
     }
 
-    /// A connection of its own for reading, for any thread.
+    /// Opens another connection for reading, for any thread.
     ///
     /// # Errors
-    /// If the database can't be opened once more.
+    /// If the database can't be opened again.
     pub fn reader(&self) -> Result<Reader, OpenError> {
         Reader::open(&self.paths.dir)
     }
@@ -110,16 +110,16 @@ impl Store {
         Blobs::open(&self.paths.dir)
     }
 
-    /// Tells whether the store's files are still those that it has open, for any thread.
+    /// Returns a check that the store's files are still the open ones, for any thread.
     #[must_use]
     pub fn presence(&self) -> Presence {
         self.presence.clone()
     }
 
-    /// Drops what is known and loads it again, as after a failed commit.
+    /// Drops the state in memory and loads it again, as after a failed commit.
     ///
     /// # Errors
-    /// If what is stored can't be read or is not what was committed.
+    /// If the stored data can't be read or differs from the committed data.
     pub fn reload(&mut self) -> Result<Loaded, LoadError> {
         match load::load(&self.connection) {
             Ok((head, loaded)) => {
@@ -144,7 +144,7 @@ impl Drop for Store {
             .connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
             .map_err(|error| io::Error::other(error.to_string()));
-        // All commits are durable already; this only saves the next start some work.
+        // All commits are durable already; this only speeds up the next start.
         if let Err(error) = synced.and(folded) {
             tracing::warn!(path = %self.paths.dir.display(), %error, "store closed untidily");
         }
@@ -157,7 +157,7 @@ fn connect(path: &Path) -> Result<Connection, OpenError> {
             path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
-        // For others who look in, such as the sqlite3 shell.
+        // Waits for other programs that have the database open, such as the sqlite3 shell.
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.pragma_update(None, "cell_size_check", true)?;
@@ -211,27 +211,27 @@ fn check_mark(connection: &Connection, paths: &Paths, head: &Head) -> Result<(),
     }
 }
 
-/// What is found whole is set up for writing.
+/// Sets up a sound database for writing.
 fn settle(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     fs::set_permissions(path, Permissions::from_mode(0o600))
         .map_err(|error| OpenError::io("set the permissions of", path, error))?;
     connection
         .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
         .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
-        // A log that a long backup let grow is cut back to this at the next occasion.
+        // Truncates a log that grew during a long backup to this size at the next checkpoint.
         .and_then(|()| {
             connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))
         })
         .map_err(|error| OpenError::sqlite("set up", path, &error))
 }
 
-/// What the journal of an open store is cut back to.
+/// The part of the journal that an open store keeps.
 pub struct Keep {
-    /// Entries that are kept at least.
+    /// The least number of entries to keep.
     pub n_entries: u64,
-    /// The last entry that is not kept any more.
+    /// The last dropped entry.
     pub start: Seq,
-    /// Nothing is tried before the journal has come to this entry: a disk that failed once is not
-    /// asked again at once.
+    /// After a failure, the store drops nothing more before the journal reaches this entry: a disk
+    /// that failed gets time.
     pub rest_until: Seq,
 }

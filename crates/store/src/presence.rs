@@ -1,5 +1,5 @@
-//! Whether the files at the store's paths are still those that this process has open. A file that
-//! was removed or replaced takes writes as before, and all of them are lost when it is closed.
+//! Checks whether the files at the store's paths are still the open ones. A removed or replaced
+//! file accepts writes as before, but all of them are lost when it is closed.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use crate::create::Paths;
 use crate::error::CommitError;
 
-/// The files of an open store, by device and inode. Cheap to clone, and to ask.
+/// The files of an open store, by device and inode. Cheap to clone and to check.
 #[derive(Debug, Clone)]
 pub struct Presence {
     files: Arc<[Seen]>,
@@ -18,7 +18,7 @@ pub struct Presence {
 #[derive(Debug)]
 struct Seen {
     path: PathBuf,
-    // Empty until the file is there: SQLite makes the log with the first commit.
+    // Empty until the file exists: SQLite makes the log with the first commit.
     is: OnceLock<(u64, u64)>,
 }
 
@@ -31,16 +31,16 @@ impl Presence {
         Self { files: [&paths.database, &paths.mark, &paths.log].map(seen).into() }
     }
 
-    /// Checks that each file is the one that is open. Takes a few microseconds.
+    /// Checks that each file is the open one. Takes a few microseconds.
     ///
     /// # Errors
-    /// Which one is missing or another file.
+    /// The file that is missing or was replaced.
     pub fn check(&self) -> Result<(), CommitError> {
         for Seen { path, is } in &*self.files {
             let found = identity(path);
             match (is.get(), found) {
                 (Some(is), Ok(found)) if *is == found => {}
-                // Another thread may have noted it meanwhile.
+                // Another thread may have recorded it meanwhile.
                 (None, Ok(found)) if *is.get_or_init(|| found) == found => {}
                 (None, Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
                 (_, Err(error)) if !is_absent(&error) => {

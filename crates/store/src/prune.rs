@@ -1,5 +1,5 @@
-//! Keeps the journal from growing for ever: the oldest entries are dropped, and where it starts now
-//! is written down with them, so that the chain of the rest still proves itself.
+//! Limits the journal: drops the oldest entries and records the new start with its chain, so that
+//! the chain of the rest can still be verified.
 
 use gpool_model::Seq;
 use rusqlite::{TransactionBehavior, params};
@@ -10,12 +10,12 @@ use crate::head::signed;
 use crate::mark::Mark;
 use crate::open::Store;
 
-/// Entries that are dropped at once, so that no commit waits long for it.
+/// The largest number of entries dropped at once, so that no commit waits long.
 const AT_ONCE: u64 = 8192;
 
 impl Store {
-    /// Drops the oldest entries of the journal beyond those that are to be kept, a bounded number
-    /// of them, and only when there are many. A failure is no harm: it is tried again later.
+    /// Drops a bounded number of the oldest journal entries once many are beyond the number to
+    /// keep. A failure does no harm: the store tries again later.
     pub fn prune(&mut self) {
         let n_entries = self.head.seq.0.saturating_sub(self.keep.start.0);
         let n_surplus = n_entries.saturating_sub(self.keep.n_entries);
@@ -33,7 +33,7 @@ impl Store {
     fn drop_up_to(&mut self, seq: Seq) -> Result<(), CommitError> {
         let dir = self.paths.dir.clone();
         let sqlite = |error: rusqlite::Error| CommitError::sqlite(&error, &dir);
-        // A mark that lags behind could not be compared with a journal that starts after it.
+        // An older mark could not be compared with a journal that starts after it.
         self.mark
             .set(&Mark::of(&self.head))
             .and_then(|()| self.mark.sync())

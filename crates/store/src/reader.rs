@@ -1,5 +1,5 @@
-//! Reads a store that a server has open, or a backup, from any thread. Never writes; each answer
-//! is from one moment. A reader is one connection: threads that ask at once open one each.
+//! Reads a backup, or a store that a server has open, from any thread. Never writes; each answer
+//! shows one point in time. A reader is one connection: parallel threads open one each.
 
 use std::path::Path;
 
@@ -25,24 +25,24 @@ impl Reader {
     /// Opens the store in a state folder, or a backup file.
     ///
     /// # Errors
-    /// If there is none, or it is not of this gpool.
+    /// If there is none, or another program made it.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Ok(Self { connection: connect(&database_of(path)?)? })
     }
 
-    /// Everything that a server starts from, checked in the same way.
+    /// Returns everything that a server loads at its start, with the same checks.
     ///
     /// # Errors
-    /// If it can't be read or is not what was committed.
+    /// If it can't be read or differs from the committed data.
     pub fn load(&self) -> Result<Loaded, LoadError> {
         load::load(&self.connection).map(|(_, loaded)| loaded)
     }
 
-    /// Entries of the journal from `from` on, at most `limit`, each checked against the chain. It
-    /// begins with the oldest that is kept if `from` is older.
+    /// Returns at most `limit` journal entries from `from` on, each checked against the chain.
+    /// Begins with the oldest kept entry if `from` is older.
     ///
     /// # Errors
-    /// If one is not what was committed.
+    /// If an entry differs from the committed one.
     pub fn journal(&self, from: Seq, limit: u32) -> Result<Vec<JournalEntry>, ReadError> {
         let from = from.0.max(1);
         let transaction = self.connection.unchecked_transaction()?;
@@ -70,44 +70,44 @@ impl Reader {
         Ok(entries)
     }
 
-    /// Entries of the journal between two moments that hold one of these words, each checked
-    /// against the entry before it; the journal's times only grow, so that no more is looked at
-    /// than what lies between.
+    /// Returns the journal entries between two times that contain one of these words, each checked
+    /// against the entry before it. The journal's times only grow, so only entries of that range
+    /// are read.
     ///
     /// # Errors
-    /// If one is not what was committed.
+    /// If an entry differs from the committed one.
     pub fn journal_about(&self, about: &JournalSearch<'_>) -> Result<Vec<JournalEntry>, ReadError> {
         journal::about(&self.connection, about)
     }
 
-    /// Ended jobs that `filter` lets through, newest number first.
+    /// Returns the ended jobs that match `filter`, newest number first.
     ///
     /// # Errors
-    /// If one is not what was committed.
+    /// If a job differs from the committed one.
     pub fn archive(&self, filter: &ArchiveFilter) -> Result<Vec<ArchiveEntry>, ReadError> {
         archive::list(&self.connection, filter)
     }
 
-    /// One ended job.
+    /// Returns one ended job.
     ///
     /// # Errors
-    /// If it is not what was committed.
+    /// If it differs from the committed one.
     pub fn archived(&self, job: JobNumber) -> Result<Option<ArchiveEntry>, ReadError> {
         archive::get(&self.connection, job)
     }
 
-    /// The last attempt of an element of an array that ended.
+    /// Returns the last ended attempt of an element.
     ///
     /// # Errors
-    /// If it is not what was committed.
+    /// If it differs from the committed one.
     pub fn element(&self, job: JobNumber, element: u32) -> Result<Option<ElementEntry>, ReadError> {
         elements::last(&self.connection, job, element)
     }
 
-    /// The last ended attempts of elements of an array, from an index on, at most `limit`.
+    /// Returns the last ended attempts of an array's elements from an index on, at most `limit`.
     ///
     /// # Errors
-    /// If one is not what was committed.
+    /// If one differs from the committed one.
     pub fn elements(
         &self,
         job: JobNumber,
@@ -117,7 +117,7 @@ impl Reader {
         elements::list(&self.connection, job, from, limit)
     }
 
-    /// The arrays of which elements have ended that were started.
+    /// Returns the arrays with archived elements.
     ///
     /// # Errors
     /// If the store can't be read.

@@ -1,5 +1,5 @@
-//! Makes a store out of a backup. What was there before is never deleted: it is in the way, or it
-//! is put aside whole.
+//! Makes a store from a backup. Never deletes an existing store: refuses, or puts all its files
+//! aside.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -17,20 +17,20 @@ use crate::lock::Lock;
 use crate::mark::Mark;
 use crate::{database, file, verify};
 
-// Agents refuse terms older than they have seen, and a backup does not know the latest. Far more
-// than any server's number of starts, and nothing next to 2^64.
+// Agents refuse terms older than the newest one that they know, and a backup does not know that
+// one. This is far more than any server's number of starts, and tiny compared to 2^64.
 const FENCE_STEP: u64 = 1_000_000;
 
-/// What to do with a store that is there already.
+/// The action for an existing store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Leave everything as it is.
+    /// Refuse, and change nothing.
     Refuse,
     /// Move its files into a new folder beside them, `aside-1` and so on.
     PutAside,
 }
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// The last commit in it.
@@ -41,16 +41,16 @@ pub struct Restored {
     pub n_records: u64,
     /// How many blobs it has.
     pub n_blobs: u64,
-    /// Where the files of the store before it are now.
+    /// The folder with the files of the previous store.
     pub put_aside: Option<PathBuf>,
 }
 
-/// Makes the store in state folder `dir` out of a backup. A plain database file is as good as a
-/// backup; its blobs are looked for beside it.
+/// Makes the store in state folder `dir` from a backup. A plain database file works as well; its
+/// blobs are read from the folder beside it.
 ///
 /// # Errors
-/// If a server holds the folder, a store is there, the backup is damaged, or something can't be
-/// written. What was there is still there then, at most under the name that `put_aside` would tell.
+/// If a server holds the folder, a store exists, the backup is damaged, or a file can't be written.
+/// The previous store still exists then, possibly under the name that `put_aside` would return.
 pub fn restore(backup: &Path, dir: &Path, existing: Existing) -> Result<Restored, RestoreError> {
     if backup.is_dir() {
         let what = "it is a folder".to_owned();
@@ -64,13 +64,13 @@ pub fn restore(backup: &Path, dir: &Path, existing: Existing) -> Result<Restored
     let source = database::connect(backup)?;
     let _lock = Lock::take(dir, true)?;
     let paths = Paths::of(dir);
-    // The newest term that anything here knows of; a damaged mark knows none.
+    // The newest term that is known here; a damaged mark knows none.
     let seen = Mark::read(&paths.mark).ok().flatten().map_or(Term(0), |mark| mark.fence);
     let occupied = file::is_there(&paths.database) || paths.sign_of_a_store().is_some();
     if occupied && existing == Existing::Refuse {
         return Err(RestoreError::Exists { path: dir.to_owned() });
     }
-    // All that can fail for want of space comes before anything is moved.
+    // Everything that can fail for lack of space comes before any move.
     let staged = Paths::of(&dir.join("restore.new"));
     remove_staged(&staged.dir).map_err(|error| write_error(dir, &error))?;
     file::create_private_dir(&staged.dir).map_err(|error| write_error(dir, &error))?;
@@ -91,7 +91,7 @@ fn write_error(dir: &Path, error: &dyn std::fmt::Display) -> RestoreError {
     RestoreError::Write { path: dir.to_owned(), what: error.to_string() }
 }
 
-/// What an interrupted restore left is a copy of a backup, and never was a store.
+/// Files of an interrupted restore are a copy of a backup, and never were a store.
 fn remove_staged(dir: &Path) -> io::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -127,7 +127,7 @@ fn stage_blobs(source: &Connection, backup: &Path, staged: &Paths) -> Result<u64
     let mut failed = None;
     let mut blobs = None;
     verify::for_each_blob(source, |key, id, bytes| {
-        // Its names were checked with all else.
+        // The names were checked with everything else.
         let Ok(id) = id.parse::<BlobId>() else { return Ok(()) };
         let put = match &mut blobs {
             Some(blobs) => Blobs::restore(blobs, &id, &bytes),
@@ -162,7 +162,7 @@ fn put_aside(paths: &Paths) -> Result<PathBuf, RestoreError> {
         number += 1;
     };
     file::create_private_dir(&aside).map_err(error)?;
-    // The shared memory of the log holds nothing of its own, and is made again.
+    // The shared memory of the log has no content of its own, and is made again.
     for path in [&paths.database, &paths.log, &paths.mark, &paths.blobs] {
         if let Some(name) = path.file_name().filter(|_| file::is_there(path)) {
             fs::rename(path, aside.join(name)).map_err(error)?;
@@ -176,8 +176,8 @@ fn publish(staged: &Paths, paths: &Paths) -> io::Result<()> {
     if file::is_there(&staged.blobs) {
         file::publish(&staged.blobs, &paths.blobs)?;
     }
-    // A crash before the last of these leaves a mark without a database, which nobody takes for
-    // a new store.
+    // A crash before the last step leaves a mark without a database, which is never taken for a new
+    // store.
     file::publish(&staged.mark, &paths.mark)?;
     let memory = paths.dir.join("store.db-shm");
     file::remove_if_there(&memory)?;

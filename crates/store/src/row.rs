@@ -1,41 +1,41 @@
-//! What goes into the store and comes out of it, as rows of bytes. Does not look inside a body.
+//! Rows of the store, as bytes. The store never reads a body.
 
 use gpool_model::{JobNumber, Revision, Seq, Term, Timestamp};
 
-/// Everything that becomes durable together, or not at all.
+/// Changes that become durable together, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// The term of the server that commits; older ones than the store has seen are refused.
+    /// The term of the committing server; terms older than the newest stored one are refused.
     pub fence: Term,
     /// The revision after this commit: one more than before it.
     pub revision: Revision,
     /// Records that are written or deleted.
     pub records: Vec<RecordChange>,
-    /// What happened, in order; sequence numbers go on from the last one without a gap.
+    /// Events, in order; sequence numbers continue from the last one without a gap.
     pub journal: Vec<JournalEntry>,
-    /// Jobs that have ended; each is written once and never changed.
+    /// Ended jobs; each is written once and never changes.
     pub archive: Vec<ArchiveEntry>,
-    /// Attempts of elements of arrays that have ended; the same holds for them.
+    /// Ended attempts of array elements; each is written once and never changes.
     pub elements: Vec<ElementEntry>,
 }
 
-/// A record that is written, or deleted.
+/// A written or deleted record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordChange {
-    /// What kind of thing it is, such as `job`.
+    /// The kind of record, such as `job`.
     pub kind: String,
-    /// Which of its kind.
+    /// The key within the kind.
     pub key: String,
-    /// The new content; `None` deletes it, and deleting what is not there changes nothing.
+    /// The new content. `None` deletes the record; deleting a missing record changes nothing.
     pub value: Option<Vec<u8>>,
 }
 
-/// A record as it was loaded.
+/// A loaded record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// What kind of thing it is, such as `job`.
+    /// The kind of record, such as `job`.
     pub kind: String,
-    /// Which of its kind.
+    /// The key within the kind.
     pub key: String,
     /// The commit that wrote it last.
     pub revision: Revision,
@@ -43,49 +43,49 @@ pub struct Record {
     pub value: Vec<u8>,
 }
 
-/// One line of the journal.
+/// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalEntry {
-    /// Its place, from 1, without gaps.
+    /// Its number, from 1 without gaps.
     pub seq: Seq,
     /// When it happened.
     pub time: Timestamp,
-    /// What happened.
+    /// The event.
     pub body: Vec<u8>,
 }
 
-/// A job that has ended. Its columns are what lists can be filtered by; the body is the rest.
+/// An ended job. Lists can be filtered by its columns; the body has the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveEntry {
     /// The job.
     pub job: JobNumber,
     /// When it ended.
     pub ended_at: Timestamp,
-    /// Whose it was.
+    /// The owner.
     pub user: String,
-    /// Who was charged.
+    /// The project that was charged.
     pub project: String,
-    /// What it was called.
+    /// The job's name.
     pub name: String,
-    /// How it ended.
+    /// Its final state.
     pub state: String,
-    /// Everything about it.
+    /// The whole job.
     pub body: Vec<u8>,
 }
 
-/// An attempt of an element of an array that has ended.
+/// An ended attempt of an array element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElementEntry {
     /// The array.
     pub job: JobNumber,
-    /// Which element, by its index.
+    /// The index of the element.
     pub element: u32,
-    /// Which attempt of it.
+    /// The attempt.
     pub attempt: u32,
     /// When it ended.
     pub ended_at: Timestamp,
-    /// How it ended.
+    /// Its final state.
     pub state: String,
-    /// Everything about it that is not the array's.
+    /// The whole attempt, without what the array has in common.
     pub body: Vec<u8>,
 }

@@ -1,6 +1,6 @@
-//! Checks everything that can be checked without knowing what the bytes mean: SQLite's own
-//! structure, all checksums, the digests, the whole chain, the mark, the blobs. Reads only, on a
-//! store in use as well as on a backup. What the content must fulfil is for others to check.
+//! Checks everything that can be checked without the meaning of the bytes: SQLite's own structure,
+//! all checksums, the digests, the whole chain, the mark, the blobs. Only reads, from a store in
+//! use as well as from a backup. Other crates check the content.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -19,7 +19,7 @@ use crate::load::{self, Disagreement};
 use crate::mark::Mark;
 use crate::{archive, database, elements, file, schema};
 
-/// What was looked at, and what is wrong with it.
+/// The result of a check: counts and damage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// The database.
@@ -42,21 +42,21 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
-/// One thing that is wrong.
+/// One damaged part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it concerns.
+    /// The part of the store.
     pub kind: FindingKind,
-    /// Which row, and what is wrong with it.
+    /// The row, and its damage.
     pub what: String,
 }
 
-/// What a finding concerns.
+/// The parts of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingKind {
     /// The structure of the database.
     Database,
-    /// The row that says where the store stands.
+    /// The row with the head of the store.
     Meta,
     /// Live records.
     Record,
@@ -87,7 +87,7 @@ impl Report {
         self.findings.push(Finding { kind, what: what.into() });
     }
 
-    /// Notes that a table could not be read to its end.
+    /// Adds a finding for a table that can't be read to its end.
     fn stopped(&mut self, kind: FindingKind, table: &str, read: rusqlite::Result<()>) -> bool {
         let Err(error) = read else { return false };
         self.add(kind, format!("{table}: can't be read further: {error}"));
@@ -101,7 +101,7 @@ impl Report {
 /// If it can't be opened at all.
 pub fn verify(path: &Path) -> Result<Report, OpenError> {
     let database = database::database_of(path)?;
-    // Before the database: commits go on meanwhile, and the mark must not run ahead of it.
+    // Before the database: commits go on meanwhile, and the mark must not be newer than it.
     let paths = (database != path).then(|| Paths::of(path));
     let mark = paths.as_ref().map(|paths| Mark::read(&paths.mark));
     let connection = database::connect(&database)?;
@@ -254,7 +254,7 @@ fn check_blob_files(dir: &Path, report: &mut Report) {
     let checked = BlobFiles::open(dir).and_then(|files| {
         for id in files.list()? {
             match files.get(&id) {
-                // Removed meanwhile, as unused ones are.
+                // Removed meanwhile, as unused blobs are.
                 Err(crate::BlobError::Missing(_)) => continue,
                 Err(error) => report.add(FindingKind::Blob, error.to_string()),
                 Ok(_) => {}
@@ -282,7 +282,7 @@ fn check_blob_table(connection: &Connection, report: &mut Report) -> rusqlite::R
     })
 }
 
-/// Calls back for each blob that a backup carries: the key, the name, the bytes.
+/// Calls `each` for every blob of a backup: the key, the name, the bytes.
 pub fn for_each_blob(
     connection: &Connection,
     mut each: impl FnMut(&Key, String, Vec<u8>) -> rusqlite::Result<()>,

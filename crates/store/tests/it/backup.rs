@@ -1,4 +1,4 @@
-//! Backups are of one moment, and restoring one never takes anything away.
+//! Backups show one point in time, and a restore never removes anything.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -104,7 +104,7 @@ fn a_store_in_use_or_in_the_way_is_not_replaced() {
     let aside = restored.put_aside.unwrap();
     assert_eq!(content(&aside), before);
     assert!(Truth::after(10).is_loaded(&state.open().1));
-    // What was put aside can be restored in turn.
+    // Files that were put aside can be restored in turn.
     let again = restore(&aside.join("store.db"), &state.dir, Existing::PutAside).unwrap();
     assert_ne!(again.put_aside.unwrap(), aside);
     assert!(truth.is_loaded(&state.open().1));

@@ -22,7 +22,7 @@ fn file_of(state: &State, id: &BlobId) -> PathBuf {
     state.dir.join("blobs").join(folder).join(name)
 }
 
-/// Stores bytes of a user as a submission that was taken does.
+/// Stores bytes of a user as an accepted submission does.
 fn put(blobs: &Blobs, owner: u32, bytes: &[u8]) -> BlobId {
     let id = blobs.name(owner, bytes);
     blobs.put(&id, bytes, NO_LIMIT).unwrap();
@@ -36,7 +36,7 @@ fn make_older(path: &Path, age: Duration) {
 }
 
 #[test]
-fn what_is_put_is_there_after_reopening() {
+fn stored_blobs_exist_after_reopening() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
     let bodies: Vec<Vec<u8>> = (0..50_u8).map(|n| vec![n; usize::from(n) * 100]).collect();
@@ -66,7 +66,7 @@ fn a_known_blob_is_not_written_again_unless_its_file_is_gone() {
     assert_eq!(inode(&file), first);
     let about = fs::metadata(&file).unwrap();
     assert!(about.modified().unwrap() > SystemTime::now() - HOUR, "its use is noted");
-    // A job must never be taken without its blob.
+    // A job must never be accepted without its blob.
     fs::remove_dir_all(state.dir.join("blobs")).unwrap();
     put(&blobs, ANA, b"once");
     assert_eq!(blobs.get(&id).unwrap(), b"once");
@@ -116,10 +116,10 @@ fn a_user_has_a_limit_in_blocks_of_the_disk() {
         matches!(error, BlobError::TooMuch { n_kept: 12_288, n_more: 4096, most: 12_288 })
     };
     assert!(full(&refused), "{refused}");
-    // Stored bytes cost nothing more, and another user has room.
+    // Stored bytes cost nothing more, and another user has space.
     put_within(&blobs, ANA, b"two").unwrap();
     put_within(&blobs, BO, b"four").unwrap();
-    // It is known after a restart, and a removed file makes room.
+    // The limit applies after a restart too, and a removed file frees its bytes.
     drop(blobs);
     let blobs = Blobs::open(&state.dir).unwrap();
     assert!(full(&put_within(&blobs, ANA, b"four").unwrap_err()));
@@ -137,9 +137,9 @@ fn a_refused_request_leaves_nothing_unless_another_needs_it() {
     blobs.put(&id, b"refused", 4096).unwrap();
     blobs.unpin([&id], PinEnd::Refused);
     assert!(!file_of(&state, &id).exists());
-    // Its room is free again, also after a failure to write.
+    // Its bytes are free again, also after a failed write.
     blobs.put(&id, b"refused", 4096).unwrap();
-    // A second request with the same bytes is on its way, and is taken.
+    // A second request with the same bytes is on its way, and is accepted.
     blobs.put(&id, b"refused", 4096).unwrap();
     blobs.unpin([&id], PinEnd::Refused);
     assert!(blobs.has(&id));
@@ -150,12 +150,12 @@ fn a_refused_request_leaves_nothing_unless_another_needs_it() {
 }
 
 #[test]
-fn what_an_unanswered_request_may_have_named_outlives_its_refused_repetition() {
+fn a_blob_of_an_unanswered_request_survives_its_refused_repetition() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
     let id = blobs.name(ANA, b"environment");
     blobs.put(&id, b"environment", NO_LIMIT).unwrap();
-    // The connection is lost; the command is carried out all the same.
+    // The connection is lost; the server still carries out the command.
     blobs.unpin([&id], PinEnd::Unknown);
     // The client repeats the request under the same key and gets the existing job.
     blobs.put(&id, b"environment", NO_LIMIT).unwrap();
@@ -176,7 +176,7 @@ fn damage_is_seen() {
 }
 
 #[test]
-fn only_what_is_unused_and_old_is_removed() {
+fn only_unused_old_blobs_are_removed() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
     let bodies = ["used", "old", "pinned", "put again", "lately"];
@@ -193,18 +193,18 @@ fn only_what_is_unused_and_old_is_removed() {
     assert_eq!((swept.n_removed, swept.missing.len()), (1, 0));
     assert!(matches!(blobs.get(&ids[1]), Err(BlobError::Missing(_))));
     assert!(matches!(blobs.pin([&ids[0], &ids[1]]), Err(BlobError::Missing(_))));
-    // Its use was noted by the sweep: what ends from now on is kept from now on.
+    // The sweep recorded its use: after the last use it stays for the whole time.
     assert_eq!(blobs.sweep(&HashSet::new(), DAY).unwrap().n_removed, 0);
     blobs.unpin([&ids[2]], PinEnd::Unknown);
     make_older(&file_of(&state, &ids[2]), 2 * DAY);
     assert_eq!(blobs.sweep(&used, DAY).unwrap().n_removed, 1);
-    // What was removed can be put again.
+    // Removed bytes can be stored again.
     assert_eq!(put(&blobs, ANA, b"old"), ids[1]);
     assert_eq!(blobs.get(&ids[1]).unwrap(), b"old");
 }
 
 #[test]
-fn what_no_commit_ever_named_goes_after_an_hour() {
+fn a_blob_that_no_commit_named_is_removed_after_an_hour() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
     let id = blobs.name(ANA, b"orphan");
@@ -213,7 +213,7 @@ fn what_no_commit_ever_named_goes_after_an_hour() {
     assert_eq!(blobs.sweep(&HashSet::new(), 7 * DAY).unwrap().n_removed, 0);
     make_older(&file_of(&state, &id), 2 * HOUR);
     assert_eq!(blobs.sweep(&HashSet::new(), 7 * DAY).unwrap().n_removed, 1);
-    // After a crash it looks like that of an ended job, and goes with those.
+    // After a crash it looks like the blob of an ended job, and is removed like one.
     blobs.put(&id, b"orphan", NO_LIMIT).unwrap();
     drop(blobs);
     let blobs = Blobs::open(&state.dir).unwrap();
@@ -222,7 +222,7 @@ fn what_no_commit_ever_named_goes_after_an_hour() {
 }
 
 #[test]
-fn what_is_in_use_and_not_there_is_told() {
+fn blobs_in_use_that_are_missing_are_reported() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
     let (gone, there) = (put(&blobs, ANA, b"gone"), put(&blobs, ANA, b"there"));

@@ -1,4 +1,4 @@
-//! What is committed is there after reopening, in order, and nothing else is.
+//! After reopening, exactly the committed data is there, in order.
 
 use gpool_model::{JobNumber, Revision, Seq, Term, Timestamp};
 use gpool_store::{ArchiveFilter, CommitError, Committer, Reader};
@@ -22,7 +22,7 @@ fn reopening_keeps_everything() {
 }
 
 #[test]
-fn a_group_is_told_of_in_order_and_is_all_there() {
+fn a_group_is_reported_in_order_and_stored_completely() {
     let state = State::new();
     let (store, _) = state.open();
     let (on_done, told) = results();
@@ -194,7 +194,7 @@ fn many_records_load() {
     drop(store);
     let begin = std::time::Instant::now();
     let (_store, loaded) = state.open();
-    // Told, not judged: the figure is for a release build on an idle machine.
+    // Printed, not checked: the figure is for a release build on an idle machine.
     eprintln!("100,000 records loaded in {:?}", begin.elapsed());
     assert_eq!(loaded.records.len(), 100_000);
 }

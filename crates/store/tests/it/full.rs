@@ -1,5 +1,5 @@
-//! A full disk: what was acknowledged stays, new commits are refused as such, and once there is
-//! room it goes on without a restart.
+//! A full disk: acknowledged commits stay, new ones are refused with that reason, and with free
+//! space the store continues without a restart.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
     let put = || blobs.put(&id, big.as_bytes(), u64::MAX);
     assert!(matches!(put(), Err(BlobError::StorageFull { .. })));
 
-    // Reading works on: by the reader, and by loading again.
+    // Reading still works: with the reader, and by loading again.
     assert_eq!(reader.load().unwrap().revision.0, durable.revision + n_big);
     let loaded = committer.reset().unwrap();
     assert_eq!(loaded.revision.0, durable.revision + n_big);

@@ -1,4 +1,4 @@
-//! What the journal says about one thing is found by looking through the time in question.
+//! Journal entries about one thing are found by reading a range of time.
 
 use gpool_model::Timestamp;
 use gpool_store::{JournalEntry, JournalSearch, Reader, Store};
@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::support::{State, commit, entry};
 
-/// A journal of that many entries, each about a job of a hundred.
+/// A journal of `n` entries, each about one of a hundred jobs.
 fn journal(n: u64) -> (State, Vec<JournalEntry>) {
     let state = State::new();
     let (mut store, _): (Store, _) = state.open();
@@ -36,7 +36,7 @@ fn seqs(reader: &Reader, what: &JournalSearch<'_>) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_asked_for_is_found_and_nothing_else() {
+fn a_search_finds_exactly_the_matching_entries() {
     let (state, all) = journal(1000);
     let reader = Reader::open(&state.dir).unwrap();
     assert_eq!(seqs(&reader, &search(1, 1000)), (0..10).map(|n| n * 100 + 7).collect::<Vec<_>>());
@@ -46,7 +46,7 @@ fn what_is_asked_for_is_found_and_nothing_else() {
     assert_eq!(seqs(&reader, &JournalSearch { limit: 2, ..search(1, 1000) }), [7, 107]);
     let found = reader.journal_about(&search(1, 50)).unwrap();
     assert_eq!(found, all[6..7]);
-    // One word does not stand for another that begins like it.
+    // A word does not match a longer one with the same beginning.
     let other = JournalSearch { words: [b"\"77\"", b"\"77#"], ..search(1, 100) };
     assert_eq!(seqs(&reader, &other), [77]);
 }

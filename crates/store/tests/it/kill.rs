@@ -1,4 +1,5 @@
-//! A process that commits is killed at any moment: what it was told is durable is there.
+//! A committing process is killed at any moment: every commit reported as durable exists
+//! afterwards.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,22 +12,22 @@ use crate::support::{State, Truth};
 
 const CHILD: &str = "GPOOL_STORE_TEST_CHILD";
 
-/// Not a test of its own: what the child process of the test below does. Commits for ever, and
-/// prints each revision that it is told of.
+/// Not a test of its own but the child process of the test below. Commits for ever, and prints each
+/// durable revision.
 #[test]
 fn child_commits_until_killed() {
     let Some(dir) = std::env::var_os(CHILD) else { return };
     let (store, loaded) = Store::open(Path::new(&dir), &Options::default()).unwrap();
     let mut truth = Truth::after(loaded.revision.0);
     assert!(truth.is_loaded(&loaded));
-    // Bounds how far the queue runs ahead.
+    // Limits the length of the queue.
     let (sender, told) = mpsc::sync_channel(64);
     let committer = Committer::spawn(
         store,
         Box::new(move |result| {
             let revision = result.unwrap();
-            // Not by `println!`, which the test harness may hold back; in one write, so that a
-            // kill leaves no half of a line.
+            // Not by `println!`, which the test harness may hold back. In one write, so that a kill
+            // leaves no half line.
             let line = format!("durable {revision}\n");
             std::io::stderr().write_all(line.as_bytes()).unwrap();
             sender.send(()).unwrap();
@@ -42,10 +43,10 @@ fn child_commits_until_killed() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kills() {
+fn acknowledged_commits_survive_kills() {
     let state = State::new();
     let mut told = 0;
-    // Different each round, so that kills meet groups of all sizes and checkpoints too.
+    // Different in each round, so that kills hit groups of all sizes, and checkpoints too.
     for n_lines in (1..24).map(|round| round * round * 7 % 900 + 1) {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "kill::child_commits_until_killed", "--nocapture"])

@@ -1,4 +1,4 @@
-//! The store as its users see it: what is committed is there, and what is not is an error.
+//! The store as its users see it: committed data is there, and everything else is an error.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What can't be opened is refused, says why and what to do, and is left as it is.
+//! A store that can't be opened is refused with the reason and a way out, and left unchanged.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ fn a_new_store_is_for_its_owner_alone() {
 }
 
 #[test]
-fn a_second_server_is_told_who_holds_the_folder() {
+fn a_second_server_learns_which_process_holds_the_folder() {
     let state = State::new();
     let (store, _) = state.open();
     let says = state.refusal();
@@ -59,7 +59,7 @@ fn a_folder_that_others_may_write_is_refused() {
 }
 
 #[test]
-fn a_folder_of_somebody_else_is_refused() {
+fn a_folder_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: only root can give a folder away");
         return;
@@ -97,7 +97,7 @@ fn a_folder_without_permission_is_refused() {
 }
 
 #[test]
-fn what_is_no_store_is_left_as_it_is() {
+fn a_file_that_is_no_store_is_left_unchanged() {
     let big_text = "not a database ".repeat(1000);
     for (bytes, says) in [
         (&b""[..], "0 bytes"),
@@ -204,10 +204,10 @@ fn a_database_that_took_another_way_than_its_mark_is_refused() {
 fn an_interrupted_creation_is_done_again() {
     let (state, _) = State::with_commits(0);
     let database = state.dir.join("store.db");
-    // Killed between database and mark.
+    // Killed between the database and the mark.
     fs::remove_file(state.dir.join("mark")).unwrap();
     state.open();
-    // Killed before the database had its name.
+    // Killed before the database got its name.
     fs::remove_file(state.dir.join("mark")).unwrap();
     fs::rename(&database, state.dir.join("store.db.new")).unwrap();
     for name in ["store.db-wal", "store.db-shm"] {

@@ -1,4 +1,4 @@
-//! The journal is cut back to what is to be kept, and the rest still proves itself.
+//! The journal is cut to the entries to keep, and the rest can still be verified.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn open(dir: &Path) -> Store {
     Store::open(dir, &Options { journal_keep: KEEP, ..Options::default() }).unwrap().0
 }
 
-/// A store that had `n` commits, group by group as a server has them, and keeps the last entries.
+/// A store after `n` commits, in groups as a server makes them, that keeps only the last entries.
 fn pruned(n: u64) -> (State, Truth) {
     let state = State::new();
     let (on_done, told) = results();
@@ -28,7 +28,7 @@ fn pruned(n: u64) -> (State, Truth) {
     (state, truth)
 }
 
-/// What is kept of the journal is its end.
+/// Checks that the kept entries are the end of the journal.
 fn check(dir: &Path, truth: &Truth) -> u64 {
     let report = verify(dir).unwrap();
     assert_eq!(report.findings, []);
@@ -47,7 +47,7 @@ fn old_entries_go_and_the_chain_holds() {
     let newest = reader.journal(Seq(truth.seq - 9), 5).unwrap();
     assert_eq!(newest, truth.journal[truth.journal.len() - 10..][..5]);
     drop(reader);
-    // With less to keep the next server drops more, and with more nothing.
+    // A server with a lower limit drops more, and one with a higher limit nothing.
     let mut store = open(&state.dir);
     store.commit(&[truth.next()]).unwrap();
     drop(store);
@@ -57,7 +57,7 @@ fn old_entries_go_and_the_chain_holds() {
     store.prune();
     drop(store);
     assert!(check(&state.dir, &truth) >= n_kept);
-    // A backup starts where the journal does.
+    // A backup starts where the journal starts.
     let to = state.dir.with_file_name("backup");
     backup(&state.dir, &to).unwrap();
     assert_eq!(check(&to, &truth), check(&state.dir, &truth));
@@ -107,7 +107,7 @@ fn damage_at_the_start_is_seen() {
 }
 
 #[test]
-fn a_mark_from_before_what_is_kept_hinders_nobody() {
+fn a_mark_older_than_the_kept_journal_does_not_prevent_opening() {
     let (state, mut truth) = State::with_commits(20);
     let mark = std::fs::read(state.dir.join("mark")).unwrap();
     let mut store = open(&state.dir);
@@ -125,7 +125,7 @@ fn without_room_nothing_is_dropped_and_nothing_is_lost() {
     let dir = mount.dir.join("state");
     let mut store = open(&dir);
     let mut truth = Truth::default();
-    // What follows is in the log alone, which has no room to grow then.
+    // The next commits are in the log alone, which has no space to grow then.
     store.commit(&[truth.next()]).unwrap();
     let commits: Vec<_> = (1..1000).map(|_| truth.next()).collect();
     store.commit(&commits).unwrap();
@@ -136,7 +136,7 @@ fn without_room_nothing_is_dropped_and_nothing_is_lost() {
     store.prune();
     assert_eq!(check(&dir, &truth), truth.seq);
     std::fs::remove_file(&ballast).unwrap();
-    // It rests before it tries again.
+    // It waits before it tries again.
     store.prune();
     assert_eq!(check(&dir, &truth), truth.seq);
     let commits: Vec<_> = (0..9000).map(|_| truth.next()).collect();

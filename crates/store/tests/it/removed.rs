@@ -6,7 +6,7 @@ use gpool_store::{CommitError, Committer, OpenError, Options, Store};
 
 use crate::support::{State, copy_store, results};
 
-/// Runs a committer on a store, does something to its folder, and gives what the next commit says.
+/// Runs a committer on a store, damages its folder, and returns the error of the next commit.
 fn after(harm: impl FnOnce(&State)) -> (CommitError, State) {
     let (state, mut truth) = State::with_commits(5);
     let (store, _) = state.open();
@@ -69,7 +69,7 @@ fn a_store_without_its_mark_and_log_is_no_new_one() {
     for _ in 0..40 {
         store.commit(&[truth.next()]).unwrap();
     }
-    // As after a kill: nothing is folded on the way out.
+    // As after a kill: closing does not copy the log.
     let killed = State::new();
     copy_store(&state.dir, &killed.dir);
     drop(store);

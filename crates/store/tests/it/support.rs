@@ -1,4 +1,4 @@
-//! Commits with made-up content, what the store must hold after them, and mounts for the cases
+//! Commits with made-up content, the expected content of the store after them, and mounts for tests
 //! that need one.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use gpool_store::{
 };
 use tempfile::TempDir;
 
-/// What a store must hold.
+/// The expected content of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Truth {
     pub revision: u64,
@@ -25,7 +25,8 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// The commit after this, and this after it: jobs come, change, and end in turn.
+    /// Returns the next commit and adds it to the expected content: jobs come, change, and end in
+    /// turn.
     pub fn next(&mut self) -> Commit {
         self.revision += 1;
         let revision = self.revision;
@@ -59,7 +60,7 @@ impl Truth {
         self.archive.extend(commit.archive.iter().cloned());
     }
 
-    /// The same after `n` more commits.
+    /// The expected content after `n` commits.
     pub fn after(n: u64) -> Self {
         let mut truth = Self::default();
         for _ in 0..n {
@@ -68,7 +69,7 @@ impl Truth {
         truth
     }
 
-    /// True if the records that were loaded are these.
+    /// True if the loaded records are the expected ones.
     pub fn is_loaded(&self, loaded: &Loaded) -> bool {
         let records: BTreeMap<_, _> = loaded
             .records
@@ -84,7 +85,7 @@ impl Truth {
             && records == self.records
     }
 
-    /// True if all that can be read from the store is this.
+    /// True if everything that can be read from the store is as expected.
     pub fn is_read(&self, reader: &Reader) -> bool {
         let everything = ArchiveFilter { limit: u32::MAX, ..ArchiveFilter::default() };
         let mut archive = self.archive.clone();
@@ -133,7 +134,7 @@ pub fn ended(job: u64, body: &str) -> ArchiveEntry {
     }
 }
 
-/// A state folder that is gone after the test.
+/// A state folder that is removed after the test.
 pub struct State {
     pub dir: PathBuf,
     _parent: TempDir,
@@ -145,7 +146,7 @@ impl State {
         Self { dir: parent.path().join("state"), _parent: parent }
     }
 
-    /// One whose store has had `n` commits, each in a transaction of its own.
+    /// A state folder with a store after `n` commits, each in its own transaction.
     pub fn with_commits(n: u64) -> (Self, Truth) {
         let state = Self::new();
         let mut truth = Truth::default();
@@ -160,7 +161,7 @@ impl State {
         Store::open(&self.dir, &Options::default()).unwrap()
     }
 
-    /// What opening it says.
+    /// Returns the error of opening the store.
     pub fn refusal(&self) -> String {
         match Store::open(&self.dir, &Options::default()) {
             Ok(_) => panic!("the store was opened"),
@@ -169,8 +170,8 @@ impl State {
     }
 }
 
-/// The files of a store that hold content, by name. An empty log holds none, and comes with
-/// looking.
+/// Returns the files of a store with their content, by name. Skips an empty log, which a mere look
+/// makes.
 fn files(dir: &Path) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     ["store.db", "store.db-wal", "mark"]
         .into_iter()
@@ -178,7 +179,7 @@ fn files(dir: &Path) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         .filter(|(_, bytes)| !bytes.is_empty())
 }
 
-/// The content of a store, to be compared later.
+/// Returns hashes of a store's content, to be compared later.
 pub fn content(dir: &Path) -> BTreeMap<&'static str, blake3::Hash> {
     files(dir).map(|(name, bytes)| (name, blake3::hash(&bytes))).collect()
 }
@@ -190,20 +191,20 @@ pub fn copy_store(from: &Path, to: &Path) {
     }
 }
 
-/// A callback that hands results on.
+/// Returns a callback that forwards results.
 pub fn results() -> (gpool_store::OnDone, Receiver<Result<Revision, CommitError>>) {
     let (sender, receiver) = mpsc::channel();
     (Box::new(move |result| sender.send(result).unwrap()), receiver)
 }
 
-/// A file system that is gone after the test.
+/// A file system that is unmounted after the test.
 pub struct Mount {
     pub dir: PathBuf,
     _parent: TempDir,
 }
 
 impl Mount {
-    /// Mounts an empty file system in memory, or says why the test can't run.
+    /// Mounts an empty file system in memory, or prints why the test can't run.
     pub fn tmpfs(size: &str) -> Option<Self> {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("mount");

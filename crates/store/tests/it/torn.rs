@@ -1,5 +1,5 @@
-//! Bits flip and files end early, all over the first and the last 64 kB of the database and its
-//! log. Whatever opens and verifies must be the truth.
+//! Flips bits and cuts files, all over the first and the last 64 kB of the database and its log.
+//! Data that can be opened and verified must be the committed data.
 
 use std::fs;
 use std::path::Path;
@@ -18,13 +18,13 @@ struct Tally {
     harmless: u32,
 }
 
-/// Opens a damaged copy. Wrong content that nobody noticed fails the test.
+/// Opens a damaged copy. Undetected wrong content fails the test.
 fn judge(dir: &Path, truth: &Truth, case: &str, tally: &mut Tally) {
     let Ok((store, loaded)) = Store::open(dir, &Options::default()) else {
         tally.refused += 1;
         return;
     };
-    // Records are what decisions are made from: for them, opening alone must be enough.
+    // Decisions depend on records: opening alone must detect damage in them.
     assert!(truth.is_loaded(&loaded), "{case}: loaded something else, without a word");
     drop(store);
     match verify(dir) {
@@ -45,7 +45,7 @@ fn damage_everywhere(original: &Path, name: &str, truth: &Truth) -> Tally {
         if offset >= REACH && offset + REACH < bytes.len() {
             continue;
         }
-        // A different byte and bit of each block, so that all fields of rows and pages are met.
+        // A different byte and bit of each block, so that all fields of rows and pages are hit.
         let place = (offset + offset / STEP * 37 % STEP).min(bytes.len() - 1);
         let bit = offset / STEP % 8;
         let mut flipped = bytes.clone();
@@ -67,7 +67,7 @@ fn damage_of_the_database_is_never_silent() {
     let (state, truth) = State::with_commits(400);
     let tally = damage_everywhere(&state.dir, "store.db", &truth);
     eprintln!("database: {tally:?}");
-    // Not all of it can be harmless: then the test would damage nothing.
+    // If all damage were harmless, the test would damage nothing.
     assert!(tally.refused > tally.harmless, "{tally:?}");
 }
 
@@ -80,7 +80,7 @@ fn damage_of_the_log_is_never_silent() {
     for _ in 0..40 {
         store.commit(&[truth.next()]).unwrap();
     }
-    // As a kill leaves it: closing would fold the log into the database.
+    // As after a kill: closing would copy the log into the database.
     copy_store(&state.dir, &copy);
     drop(store);
     let tally = damage_everywhere(&copy, "store.db-wal", &truth);
@@ -89,7 +89,7 @@ fn damage_of_the_log_is_never_silent() {
 }
 
 #[test]
-fn a_lost_log_is_told_apart_from_other_damage_and_left_as_it_is() {
+fn a_lost_log_is_distinguished_from_other_damage_and_left_unchanged() {
     let state = State::new();
     let copy = state.dir.with_file_name("killed");
     let (mut store, _) = state.open();
@@ -102,13 +102,14 @@ fn a_lost_log_is_told_apart_from_other_damage_and_left_as_it_is() {
     fs::remove_file(copy.join("store.db-wal")).unwrap();
     match Store::open(&copy, &Options::default()) {
         Err(OpenError::LostCommits { found, committed, .. }) => {
-            // The first is in the database, so that it is never taken for a new one.
+            // The first commit is in the database itself, so that it never passes as new.
             assert_eq!((found.0, committed.0), (1, 10));
         }
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("opened"),
     }
-    // A torn end is refused without folding in what comes before it: putting it back helps.
+    // A log with a torn end is refused before the part in front of it is copied into the database,
+    // so putting the end back helps.
     fs::write(copy.join("store.db-wal"), &log[..log.len() - 1000]).unwrap();
     assert!(matches!(Store::open(&copy, &Options::default()), Err(OpenError::LostCommits { .. })));
     assert_eq!(fs::read(copy.join("store.db-wal")).unwrap(), log[..log.len() - 1000]);

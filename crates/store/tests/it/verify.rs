@@ -1,4 +1,4 @@
-//! Damage that a row's own checksum can't see, and where verify says it is.
+//! Damage that the checksum of a row can't show, and where `verify` reports it.
 
 use gpool_model::Seq;
 use gpool_store::{FindingKind, ReadError, Reader, Store, verify};
@@ -18,7 +18,7 @@ fn a_reader_tells_a_lost_entry_from_the_end() {
     }
 }
 
-/// Changes the database behind the store's back; returns what opening says, and all findings.
+/// Changes the database directly; returns the error of opening it, and all findings.
 fn after(sql: &str) -> (Option<String>, Vec<(FindingKind, String)>) {
     let (state, _) = State::with_commits(300);
     assert!(verify(&state.dir).unwrap().is_sound());
@@ -59,7 +59,7 @@ fn records_with_each_others_content_are_seen() {
 #[test]
 fn an_edited_journal_is_seen() {
     let (refusal, found) = after("UPDATE journal SET body = x'00' WHERE seq = 17");
-    // Old entries are verified only when asked.
+    // Old entries are verified only on request.
     assert_eq!(refusal, None);
     let what = "journal 17: the chain is broken here".to_owned();
     assert_eq!(found, [(FindingKind::Journal, what)]);
