@@ -71,7 +71,7 @@ pub fn read(spoken: &Spoken, words: &[String], session: &Session) -> Result<Opti
 pub fn say_ignored(said: &Said, session: &Session) {
     let ignored = said.ignored();
     if !ignored.is_empty() {
-        session.screen.warn(&format!("ignored: {} (docs/compat.md)", ignored.join(", ")));
+        session.screen.warn(&format!("ignored: {} (docs/using/compat.md)", ignored.join(", ")));
     }
 }
 
@@ -89,7 +89,7 @@ pub fn below<'w>(
         let known: Vec<&str> = known.iter().filter(is_word).copied().collect();
         Failure::new(errors::NO_SUCH_VERB, what)
             .why(format!("there are {}", known.join(", ")))
-            .why("docs/compat.md lists what is understood")
+            .why("docs/using/compat.md lists what is understood")
     };
     let Some((word, rest)) = words.split_first() else {
         return Err(failure(format!("{name}: what to do is missing")));

@@ -262,7 +262,8 @@ gpool exec 17 --rank 1 -- nvidia-smi",
         about: "Slurm's commands and #SBATCH lines",
         text: "
 gpool install-shims --slurm FOLDER makes sbatch srun salloc squeue scancel scontrol sinfo sacct
-seff; put FOLDER into PATH. Each shows with --help what its flags do here; docs/compat.md has them.
+seff; put FOLDER into PATH. Each shows with --help what its flags do here; docs/using/compat.md has
+them all.
 
 sbatch a.sh        Submitted batch job 17; output in slurm-17.out of the working folder
 squeue --me        also -j -n -p -t -o -O -l -r -i SECONDS --start; pools are partitions
@@ -274,19 +275,19 @@ srun -G1 CMD       a job in front; inside a job, or with --jobid=17, processes o
 salloc -N2         nodes for the srun of a shell on this machine, until it ends
 
 A script runs once, on the first node; srun in it starts processes on all nodes of the job (-n -N
---ntasks-per-node --gpus-per-task -l -o -K), also several steps at once (docs/gangs.md). Jobs from
-scripts with #SBATCH lines find SLURM_JOB_ID and its like; others with --compat slurm. For element 4
-of array 17, SLURM_JOB_ID is the number 170000000004; the commands take it as well as 17_4. An
-account that is no project here, and a priority above your right, are left out with a warning. A
-blank makes '# SBATCH' a comment, as in Slurm.",
+--ntasks-per-node --gpus-per-task -l -o -K), also several steps at once (docs/using/gangs.md). Jobs
+from scripts with #SBATCH lines find SLURM_JOB_ID and its like; others with --compat slurm. For
+element 4 of array 17, SLURM_JOB_ID is the number 170000000004; the commands take it as well as
+17_4. An account that is no project here, and a priority above your right, are left out with a
+warning. A blank makes '# SBATCH' a comment, as in Slurm.",
     },
     Topic {
         name: "gflow",
         about: "gflow's commands, # GFLOW lines and its queue",
         text: "
 gpool install-shims --gflow FOLDER makes gflowd gbatch grun gqueue ginfo gjob gcancel gctl gstats;
-put FOLDER into PATH. Each shows with --help what its flags do here; docs/compat.md has them all,
-and every example of gflow's documentation with what becomes of it.
+put FOLDER into PATH. Each shows with --help what its flags do here; docs/using/compat.md has them
+all, and every example of gflow's documentation with what becomes of it.
 
 gbatch -g 1 a.sh   Submitted batch job 17 (a.sh)
 gbatch --param lr=0.1,0.01 --param bs=32,64 python train.py --lr {lr} --bs {bs}

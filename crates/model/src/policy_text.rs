@@ -25,8 +25,8 @@ impl Policy {
 
     /// Why preset `kai` is refused.
     const NO_KAI: &str = "gpool has no preset kai; fair guarantees quotas, lends idle GPUs and \
-        reclaims them, and docs/from-runai-and-kai.md names what it does otherwise than Run:ai \
-        and KAI";
+        reclaims them, and docs/using/from-runai-and-kai.md names what it does otherwise than \
+        Run:ai and KAI";
 
     /// The preset of that name, with what is set otherwise behind a colon:
     /// `valohai:escalate_after=24h,planned_starts=all`.

@@ -1,6 +1,6 @@
 //! Messages to people's own programs about their jobs: how they are asked for, what they say, and
 //! how those that are still to be sent are shown. How they are signed is said in
-//! docs/notifications.md; sending is the server's.
+//! docs/using/notifications.md; sending is the server's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

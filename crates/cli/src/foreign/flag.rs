@@ -1,6 +1,6 @@
 //! A table of the flags of somebody else's command: how they are written, and what becomes of
 //! them here. The table is what command lines and directives are read by, what `--help` shows and
-//! what `docs/compat.md` is written from, so that none of these can say something else.
+//! what `docs/using/compat.md` is written from, so that none of these can say something else.
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -157,7 +157,7 @@ impl Spoken {
                 let code = failure.code().unwrap_or(errors::USAGE);
                 return Err(failure
                     .moved(code, |what| format!("{}: {what}", self.name))
-                    .why("docs/compat.md lists what is understood"));
+                    .why("docs/using/compat.md lists what is understood"));
             }
         };
         let said = Said { flags: self.given(&matches), words: last_words(&matches) };
@@ -191,7 +191,7 @@ impl Spoken {
     fn instead(&self, given: &Given) -> Failure {
         let what = format!("{} has no {}", self.name, given.flag.written());
         Failure::new(errors::NO_SUCH_FLAG, what)
-            .why("docs/compat.md lists what is understood")
+            .why("docs/using/compat.md lists what is understood")
             .tip(given.flag.note)
     }
 

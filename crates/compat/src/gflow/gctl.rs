@@ -117,7 +117,7 @@ fn set_limit(jobs: &str, limit: &str, session: &Session) -> Result {
 
 fn instead(what: &str, tip: &str, or: &str) -> Failure {
     Failure::new(errors::NO_SUCH_VERB, format!("{what} has no counterpart here"))
-        .why("docs/compat.md lists what is understood")
+        .why("docs/using/compat.md lists what is understood")
         .tip(tip)
         .tip(or)
 }

@@ -1,4 +1,4 @@
-//! `docs/compat.md` says what the tables of flags say.
+//! `docs/using/compat.md` says what the tables of flags say.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -117,13 +117,13 @@ fn wrapped(line: &str) -> String {
 
 #[test]
 fn the_document_is_what_the_tables_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compat.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/using/compat.md");
     let text = document();
     if std::env::var_os("GPOOL_BLESS").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
     let there = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(there == text, "docs/compat.md differs; GPOOL_BLESS=1 writes it anew");
+    assert!(there == text, "docs/using/compat.md differs; GPOOL_BLESS=1 writes it anew");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Every example of gflow's documentation, run as it is written there by the links to gpool. The
-//! table beside this says whether it runs or is refused, and what its output has; `docs/compat.md`
-//! is written from the same table.
+//! table beside this says whether it runs or is refused, and what its output has;
+//! `docs/using/compat.md` is written from the same table.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;

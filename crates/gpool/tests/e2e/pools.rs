@@ -200,9 +200,9 @@ fn a_pool_has_a_policy_of_its_own_that_is_kept_and_taken_away_again() {
     };
     refused(&["pool.batch.lend=no"], &["lend is said of the whole cluster", "planned_starts"]);
     refused(&["pool.batch.order=size"], &["pool.batch.order", "size", "for example"]);
-    refused(&["pool.batch=kai"], &["no preset kai", "docs/from-runai-and-kai.md"]);
+    refused(&["pool.batch=kai"], &["no preset kai", "docs/using/from-runai-and-kai.md"]);
     refused(&["pool.batch=best"], &["there is no \"best\"", "fifo"]);
     refused(&["pool.=fifo"], &["the name of a pool", "pool.batch.order"]);
     refused(&["pool.batch.colour=red"], &["pool.batch.colour"]);
-    refused(&["--preset", "kai"], &["no preset kai", "docs/from-runai-and-kai.md"]);
+    refused(&["--preset", "kai"], &["no preset kai", "docs/using/from-runai-and-kai.md"]);
 }

@@ -185,7 +185,7 @@ fn what_they_do_not_know_is_refused_and_named() {
     let cluster = Cluster::new("none");
     let bin = installed(&cluster);
     for (line, words) in [
-        ("sbatch --nosuch a.sh", &["there is no flag --nosuch", "docs/compat.md"][..]),
+        ("sbatch --nosuch a.sh", &["there is no flag --nosuch", "docs/using/compat.md"][..]),
         ("squeue --nosuch", &["squeue: there is no flag --nosuch"]),
         ("squeue -o %!", &["%!", "%i"]),
         ("squeue -t BOGUS", &["BOGUS", "PENDING"]),

@@ -1,9 +1,9 @@
-//! The transcripts of the documents, run: every block of ```console in README.md and docs/ is what
-//! a person would see. The blocks of one document are one session on a cluster of its own.
+//! Runs every block of ```console in README.md and docs/ and compares its output. The blocks of one
+//! document are one session on a cluster of its own.
 //!
-//! A line after `$ ` is run by a shell; what follows, up to the next, is what it writes on both
-//! streams. `[..]` stands for anything within a line, a line `...` for any lines. Numbers that
-//! depend on the moment are written so. A block that can't be run says `console, not run` and is
+//! A shell runs each line after `$ `; the lines up to the next are its output on both streams.
+//! `[..]` stands for anything within a line, a line `...` for any lines. Times of day, durations
+//! and the width of columns may differ. A block that can't be run says `console, not run` and is
 //! counted.
 
 use std::path::{Path, PathBuf};
@@ -13,6 +13,9 @@ use crate::harness::{Cluster, Running};
 
 /// Blocks that may say that they are not run.
 const NOT_RUN_MAX: usize = 4;
+
+/// The day before a time of day.
+const DAYS: [&str; 8] = ["today ", "Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat ", "Sun "];
 
 #[derive(Debug)]
 struct Step {
@@ -39,9 +42,11 @@ fn what_the_documents_show_is_what_is_seen() {
 }
 
 fn documents(root: &Path) -> Vec<PathBuf> {
-    let docs = std::fs::read_dir(root.join("docs")).unwrap();
-    let mut paths: Vec<PathBuf> = docs.flatten().map(|entry| entry.path()).collect();
-    paths.push(root.join("README.md"));
+    let mut paths = vec![root.join("README.md")];
+    for folder in ["docs", "docs/using", "docs/operating", "docs/developing"] {
+        let entries = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+        paths.extend(entries.map(|entry| entry.path()));
+    }
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     paths.sort();
     paths
@@ -117,9 +122,52 @@ fn fits(expected: &[String], seen: &[&str]) -> bool {
         (Some((first, rest)), _) if first == "..." => {
             (0..=seen.len()).any(|n| fits(rest, &seen[n..]))
         }
-        (Some((first, rest)), Some((line, more))) => line_fits(first, line) && fits(rest, more),
+        (Some((first, rest)), Some((line, more))) => {
+            line_fits(&without_times(first), &without_times(line)) && fits(rest, more)
+        }
         _ => false,
     }
+}
+
+/// Writes `~` for each time of day, with its day, and each duration, and one space for several.
+fn without_times(line: &str) -> String {
+    let (mut shown, mut rest) = (String::new(), line);
+    while let Some(first) = rest.chars().next() {
+        let length = if first == ' ' {
+            length_of(rest, |it| it == ' ')
+        } else if first.is_ascii_alphanumeric() {
+            length_of(rest, |it| it.is_ascii_alphanumeric() || it == ':')
+        } else {
+            first.len_utf8()
+        };
+        let (part, after) = rest.split_at(length);
+        if is_time(part.trim_end_matches(':')) {
+            let day = DAYS.iter().find(|day| shown.ends_with(*day)).map_or(0, |day| day.len());
+            shown.truncate(shown.len() - day);
+            shown.push('~');
+        } else {
+            shown.push_str(if first == ' ' { " " } else { part });
+        }
+        rest = after;
+    }
+    shown
+}
+
+/// Returns the length of the start of `text` that has only such characters.
+fn length_of(text: &str, is_such: impl Fn(char) -> bool) -> usize {
+    text.find(|it: char| !is_such(it)).unwrap_or(text.len())
+}
+
+/// Whether a word is a time of day (`06:07`) or a duration (`3h00`, `192ms`).
+fn is_time(word: &str) -> bool {
+    let is_number = |part: &str| part.chars().all(|it| it.is_ascii_digit());
+    let is_unit = |it: char| matches!(it, 'd' | 'h' | 'm' | 's');
+    let is_clock =
+        word.contains(':') && word.split(':').all(|part| part.len() == 2 && is_number(part));
+    let is_duration = word.starts_with(|it: char| it.is_ascii_digit())
+        && word.contains(is_unit)
+        && word.chars().all(|it| it.is_ascii_digit() || is_unit(it));
+    is_clock || is_duration
 }
 
 fn line_fits(expected: &str, seen: &str) -> bool {
@@ -138,6 +186,9 @@ fn lines_are_compared_as_they_are_written() {
     assert!(fits(&lines("a [..] c\n...\nd"), &["a b c", "x", "y", "d"]));
     assert!(!fits(&lines("a [..] c"), &["a b d"]));
     assert!(!fits(&lines("a"), &["a", "b"]));
+    assert!(fits(&lines("at 06:07: for  3h00"), &["at 18:15: for 192ms"]));
+    assert!(fits(&lines("start today 06:07–09:07"), &["start 18:15–Tue 02:15"]));
+    assert!(!fits(&lines("8 GPUs of lab1:0"), &["8 GPUs of lab1:1"]));
     let (steps, n_not_run) = read("```console\n$ a\nb\n```\n```console, not run\n$ c\n```\n");
     assert_eq!((steps.len(), n_not_run), (1, 1));
 }
