@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the tables of the documents out of what was measured.
+"""Makes the tables of the documents from the measurements.
 
     figures.py merge OUT RUN…    several runs of `gpool bench --json` as one: the middle of each
     figures.py tables            writes the tables between their marks in the documents
@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-DOCUMENTS = [HERE.parent / "docs" / name for name in ("performance.md", "reliability.md")]
+DOCUMENTS = [HERE.parent / "docs" / "operating" / name for name in ("performance.md", "reliability.md")]
 sys.path.insert(0, str(HERE / "peers"))
 
 import peers  # noqa: E402, from the folder just named
@@ -72,7 +72,7 @@ def shown(report, name):
 def figures_table():
     """Every figure of the full run, beside the same in memory where that was measured."""
     disk, memory = load("disk"), load("memory")
-    lines = ["| what | on disk | in memory | goal | |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| what | on disk | in memory | target | |", "| --- | --- | --- | --- | --- |"]
     for name, figure in disk["figures"].items():
         goal, reached = goal_of(figure)
         lines.append(
@@ -86,13 +86,13 @@ def figures_table():
 
 
 def pending_table():
-    """What grows with the jobs that wait."""
+    """What grows with the number of pending jobs."""
     sizes = {n: load(name) for n, name in SIZES.items()}
     names = ["bulk_per_s", "pending_memory_mb", "restarted_memory_mb", "queue_ms", "why_ms",
              "restart_s"]
-    words = ["taken in one call", "memory then", "memory after a restart", "`queue`",
-             "`why` of the last", "kill -9 to first decision"]
-    lines = ["| jobs that wait | " + " | ".join(words) + " |", "| --- " * 7 + "|"]
+    words = ["bulk submission", "memory", "memory after a restart", "`queue`",
+             "`why` of the last job", "kill -9 to first decision"]
+    lines = ["| pending jobs | " + " | ".join(words) + " |", "| --- " * 7 + "|"]
     for n, report in sizes.items():
         if report:
             lines.append(f"| {n:,} | " + " | ".join(shown(report, name) for name in names) + " |")
@@ -118,8 +118,8 @@ def shares_table():
     """What a cycle of a shared cluster costs, by its size."""
     names = ["shares_full_ms", "shares_end_ms", "shares_submit_ms", "shares_reclaim_ms",
              "shares_memory_mb"]
-    words = ["nodes", "GPUs", "projects", "jobs that wait", "shapes", "full cycle",
-             "after one end", "after one submission", "taking back", "among", "memory"]
+    words = ["nodes", "GPUs", "projects", "pending jobs", "shapes", "full cycle",
+             "after one end", "after one submission", "reclaim", "running jobs", "memory"]
     lines = ["| " + " | ".join(words) + " |", "| --- " * len(words) + "|"]
     report = None
     for nodes in SHARED_BY:
@@ -132,12 +132,12 @@ def shares_table():
                 among = int(re.search(r"\d+", figures["shares_reclaim_ms"]["what"])[0])
                 cells = [f"{it:,}" for it in (n_nodes, n_gpus, n_projects, n_pending, n_shapes)]
                 cells += [shown({"figures": figures}, name) for name in names]
-                cells.insert(-1, f"{among:,} jobs")
+                cells.insert(-1, f"{among:,}")
                 lines.append("| " + " | ".join(cells) + " |")
     goals = [goal_of(report["figures"][name]) for name in names]
     goals = [f"{goal}, {reached}" for goal, reached in goals]
     goals.insert(-1, "10,000")
-    lines.append("| the goal for the last line | | | | | " + " | ".join(goals) + " |")
+    lines.append("| target for the last row | | | | | " + " | ".join(goals) + " |")
     lines += ["", f"{report['date']}, {report['machine']}; in memory."]
     return "\n".join(lines)
 

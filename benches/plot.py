@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the plots of docs/performance.md as SVG out of benches/results, with nothing but Python's
+"""Draws the plots of docs/operating/performance.md as SVG out of benches/results, with nothing but Python's
 standard library. White ground, so that they read the same on a dark page."""
 
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-DOCS = HERE.parent / "docs"
+DOCS = HERE.parent / "docs" / "operating"
 COLOURS = {
     "gpool": "#0b6e4f", "task-spooler": "#c77800", "pueue": "#7b4fb5", "slurm": "#b3273a",
     "gflow": "#2563a8",
@@ -108,7 +108,7 @@ def starts(report):
         y = bottom - percent / 100 * (bottom - top)
         drawing.line([(left, y), (right, y)], GREY)
         drawing.text(left - 8, y + 4, f"{percent} %", "end")
-    drawing.text((left + right) / 2, bottom + 40, "jobs that have begun, by time", "middle")
+    drawing.text((left + right) / 2, bottom + 40, "jobs started, by time", "middle")
     for row, (name, values) in enumerate(sorted(series.items(), key=lambda item: item[1][0])):
         colour = COLOURS[name]
         points = [(x.at(values[0]), bottom)]
@@ -123,14 +123,14 @@ def starts(report):
 
 
 def rates(report):
-    """Submissions a second and jobs a second, a bar for each tool."""
+    """Submissions and jobs per second, a bar for each tool."""
     middle = lambda values: sorted(values)[-(-len(values) // 2) - 1] if values else None
     rounds = {name: tool["rounds"] for name, tool in report["tools"].items()}
     groups = [
-        ("commands that submit, a second",
+        ("submit commands per second",
          {name: middle([one["submits_per_s"] for one in all if "submits_per_s" in one])
           for name, all in rounds.items()}),
-        ("jobs a second, true on 8 slots",
+        ("jobs per second, true on 8 slots",
          {name: middle([one["drain"]["jobs_per_s"] for one in all if "drain" in one])
           for name, all in rounds.items()}),
     ]
@@ -138,8 +138,8 @@ def rates(report):
     if not values:
         return
     height = 50 + sum(40 + 24 * len(group) for _, group in groups)
-    drawing = Drawing(720, height, "Submissions and jobs a second")
-    drawing.text(20, 26, "Submissions and jobs a second", size=15, weight="bold")
+    drawing = Drawing(720, height, "Submissions and jobs per second")
+    drawing.text(20, 26, "Submissions and jobs per second", size=15, weight="bold")
     drawing.text(700, 26, "logarithmic", "end", size=11)
     x = Log(min(values) / 2, max(values), 130, 620)
     y = 44
@@ -159,7 +159,7 @@ def rates(report):
 
 
 def pending():
-    """What grows with the jobs that wait, against its goal."""
+    """What grows with the number of pending jobs, and the target."""
     reports = {1_000: load("pending-1000"), 10_000: load("pending-10000"), 100_000: load("disk")}
     reports = {n: report["figures"] for n, report in reports.items() if report}
     panels = [
@@ -169,9 +169,9 @@ def pending():
     ]
     if len(reports) < 2:
         return
-    drawing = Drawing(720, 270, "What grows with the jobs that wait")
-    drawing.text(20, 26, "With so many jobs waiting", size=15, weight="bold")
-    drawing.text(700, 26, "dashes: the goal at 100,000", "end", size=11)
+    drawing = Drawing(720, 270, "Growth with the number of pending jobs")
+    drawing.text(20, 26, "By the number of pending jobs", size=15, weight="bold")
+    drawing.text(700, 26, "dashes: the target at 100,000", "end", size=11)
     for column, (title, name, unit) in enumerate(panels):
         points = {n: figures[name]["value"] for n, figures in reports.items() if name in figures}
         if not points:
@@ -197,12 +197,12 @@ def pending():
 
 
 def shares():
-    """What a cycle of a shared cluster costs, against the jobs that wait, a line for each size."""
+    """What a cycle of a shared cluster costs, by pending jobs, a line for each size."""
     fleets = {100: "#7b4fb5", 1_000: "#c77800", 10_000: COLOURS["gpool"]}
     panels = [
         ("full cycle, ms", "shares_full_ms"),
         ("after one end, ms", "shares_end_ms"),
-        ("taking back, ms", "shares_reclaim_ms"),
+        ("reclaim, ms", "shares_reclaim_ms"),
     ]
     reports = {}
     for nodes in fleets:
@@ -212,11 +212,11 @@ def shares():
                 reports[nodes, n] = report["figures"]
     if len(reports) < 2:
         return
-    drawing = Drawing(720, 286, "What a cycle costs where projects share a cluster")
-    drawing.text(20, 26, "A cycle, by jobs that wait", size=15, weight="bold")
+    drawing = Drawing(720, 286, "The cost of a cycle with projects")
+    drawing.text(20, 26, "A cycle, by pending jobs", size=15, weight="bold")
     for at, (nodes, colour) in enumerate(fleets.items()):
         drawing.text(300 + 110 * at, 26, f"{nodes:,} nodes", colour=colour, weight="bold")
-    drawing.text(700, 276, "dashes: the goal at 100,000 jobs and 10,000 nodes", "end", size=11)
+    drawing.text(700, 276, "dashes: the target at 100,000 jobs and 10,000 nodes", "end", size=11)
     for column, (title, name) in enumerate(panels):
         values = [figures[name]["value"] for figures in reports.values()]
         goal = reports[max(reports)][name]["goal"]["below"]

@@ -1,5 +1,5 @@
 #!/bin/bash
-# All figures, plots and tables of docs/performance.md again, in about a quarter of an hour without
+# All figures, plots and tables of docs/operating/performance.md again, in about a quarter of an hour without
 # peers: benches/run.sh [--quick] [--rounds N] [--no-peers] [--disk FOLDER]
 #
 # Run it on a machine with nothing else to do. As root it makes a file system of its own for the

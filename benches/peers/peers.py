@@ -231,8 +231,8 @@ def figures_table(tools):
         })
     base = next((row for row in rows if row["name"].startswith("gpool ")), {})
     lines = [
-        "| | submit → first instruction, p50 | p99 | commands a second | drain on 8 slots | of | "
-        "CPU a job | daemon, idle |",
+        "| | submit → first instruction, p50 | p99 | commands/s | drain on 8 slots | jobs | "
+        "CPU per job | idle daemon |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
@@ -250,10 +250,10 @@ def figures_table(tools):
 
 
 def kill_table(tools):
-    """What is left after kill -9, a line for each tool."""
+    """The state after kill -9, a row for each tool."""
     lines = [
-        "| | acknowledged, waiting: lost | running: processes ended "
-        "| running: known again as such | ran twice | ids used again | exit codes known | by hand |",
+        "| | pending jobs lost | running processes ended | running jobs recognised | run twice "
+        "| IDs reused | exit codes known | manual step |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, tool in tools.items():
@@ -266,7 +266,7 @@ def kill_table(tools):
                 f"| {name} {tool['version']} | {one['lost']} of {one['waiting']} "
                 f"| {dead} of {SLOTS} | {one['running_known']} of {SLOTS} | {one['ran_twice']} "
                 f"| {'yes' if one['ids_reused'] else 'no'} "
-                f"| {one['codes_right']} of {one['jobs']} | {one['by_hand'] or 'nothing'} |"
+                f"| {one['codes_right']} of {one['jobs']} | {one['by_hand'] or 'none'} |"
             )
     return "\n".join(lines)
 
