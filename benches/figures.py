@@ -119,7 +119,7 @@ def shares_table():
     names = ["shares_full_ms", "shares_end_ms", "shares_submit_ms", "shares_reclaim_ms",
              "shares_memory_mb"]
     words = ["nodes", "GPUs", "projects", "pending jobs", "shapes", "full cycle",
-             "after one end", "after one submission", "reclaim", "running jobs", "memory"]
+             "after one end", "after one submission", "reclaim", "candidates", "memory"]
     lines = ["| " + " | ".join(words) + " |", "| --- " * len(words) + "|"]
     report = None
     for nodes in SHARED_BY:
