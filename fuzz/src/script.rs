@@ -3,9 +3,9 @@
 
 use std::io::Write as _;
 
-use clap::Parser as _;
-use gpool::cli::Cli;
+use gpool::cli;
 use gpool::config::Config;
+use gpool::verbs::VERBS;
 use gpool_cli::args::values;
 use gpool_cli::caller::Variable;
 use gpool_cli::failure::Failure;
@@ -70,8 +70,9 @@ fn script(bytes: &[u8]) {
 
 /// One argument on each line.
 fn words(text: &str) {
-    let words: Vec<&str> = std::iter::once("gpool").chain(text.split('\n')).collect();
-    if let Err(error) = Cli::try_parse_from(words)
+    let words = std::iter::once("gpool").chain(text.split('\n'));
+    let words: Vec<String> = words.map(str::to_owned).collect();
+    if let Err(error) = cli::parse(VERBS, &words)
         && error.use_stderr()
     {
         is_failure(&usage::failure(&error, None));

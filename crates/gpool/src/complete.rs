@@ -6,8 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
+use clap::Command;
 use clap::builder::StyledStr;
-use clap::{Command, CommandFactory as _};
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
@@ -17,7 +17,7 @@ use gpool_model::job::JobState;
 use gpool_model::pattern::short_model;
 use gpool_wire::Job;
 
-use crate::cli::Cli;
+use crate::cli::{self, Verb};
 use crate::topics;
 
 /// The variable by which the shell's script asks for words.
@@ -29,12 +29,14 @@ const WORDS_MAX: u32 = 200;
 
 /// Answers a shell that asks how a line goes on; false if this is no such question.
 #[must_use]
-pub fn answered(words: &[OsString]) -> bool {
+pub fn answered(verbs: &'static [Verb], words: &[OsString]) -> bool {
     if std::env::var_os(ASKS).is_none() {
         return false;
     }
     let here = std::env::current_dir().ok();
-    let asked = CompleteEnv::with_factory(command).var(ASKS).bin("gpool");
+    let asked = CompleteEnv::with_factory(|| with_values(cli::command(verbs), verbs))
+        .var(ASKS)
+        .bin("gpool");
     // A line that can't be completed stays as it is.
     asked.try_complete(words.to_vec(), here.as_deref()).unwrap_or(true)
 }
@@ -58,20 +60,21 @@ fn is_in_path(program: &Path) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join("gpool") == program)
 }
 
-/// The parser, with what completes each kind of value.
-fn command() -> Command {
-    with_values(Cli::command())
-}
-
-fn with_values(command: Command) -> Command {
+/// The parser, with functions that complete each kind of value.
+fn with_values(command: Command, verbs: &'static [Verb]) -> Command {
     let command = command.mut_args(|arg| {
         let name = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
-        match (name.as_deref().and_then(values), arg.get_id().as_str()) {
-            (Some(values), _) => arg.add(ArgValueCompleter::new(values)),
-            (None, _) => arg,
+        match name.as_deref() {
+            Some("WHAT") => {
+                arg.add(ArgValueCompleter::new(move |start: &OsStr| help_on(verbs, start)))
+            }
+            Some(name) if let Some(values) = values(name) => {
+                arg.add(ArgValueCompleter::new(values))
+            }
+            _ => arg,
         }
     });
-    command.mut_subcommands(with_values)
+    command.mut_subcommands(|verb| with_values(verb, verbs))
 }
 
 /// What completes a value, by the name that help gives it.
@@ -84,7 +87,6 @@ fn values(name: &str) -> Option<fn(&OsStr) -> Vec<CompletionCandidate>> {
         "NODE" | "NODES" => nodes,
         "GPUS" => gpus,
         "STATE" | "STATES" => states,
-        "WHAT" => help_on,
         _ => return None,
     })
 }
@@ -184,13 +186,11 @@ fn states(start: &OsStr) -> Vec<CompletionCandidate> {
     words.map(|word| word_of(&format!("{before}{word}"), "")).collect()
 }
 
-fn help_on(start: &OsStr) -> Vec<CompletionCandidate> {
+fn help_on(verbs: &[Verb], start: &OsStr) -> Vec<CompletionCandidate> {
     let Some(start) = start.to_str() else { return Vec::new() };
     let pages = topics::all().map(|(name, about)| word_of(name, about));
     let codes = errors::all().map(|entry| word_of(&entry.code.to_string(), entry.title));
-    let command = Cli::command();
-    let about = |verb: &Command| verb.get_about().map(ToString::to_string).unwrap_or_default();
-    let verbs = command.get_subcommands().map(|verb| word_of(verb.get_name(), &about(verb)));
+    let verbs = verbs.iter().map(|verb| word_of(verb.name, verb.about));
     let all: Vec<CompletionCandidate> = pages.chain(codes).chain(verbs).collect();
     let starts = |it: &CompletionCandidate| it.get_value().to_string_lossy().starts_with(start);
     all.into_iter().filter(starts).collect()

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory as _, Parser as _};
 use gpool_cli::args::Global;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
@@ -11,13 +10,14 @@ use gpool_cli::session::Session;
 use gpool_cli::usage;
 
 use crate::away;
-use crate::cli::Cli;
+use crate::cli::{self, Line};
 use crate::complete;
+use crate::verbs::VERBS;
 
-/// Runs what the command line says; the first word is the program's own name.
+/// Runs the command line; its first word is the name of the program.
 #[must_use]
 pub fn main(words: Vec<OsString>) -> Exit {
-    if complete::answered(&words) {
+    if complete::answered(VERBS, &words) {
         return Exit::OK;
     }
     let early = program::early_screen(&words);
@@ -31,46 +31,21 @@ pub fn main(words: Vec<OsString>) -> Exit {
         let result = result.map_err(|failure| away::told(failure, &session));
         return ended(result, &session.screen);
     }
-    let cli = match Cli::try_parse_from(&words) {
-        Ok(cli) => cli,
-        Err(error) => return program::not_parsed(&error, &words, &Cli::command(), &early),
+    let parsed = match cli::parse(VERBS, &words) {
+        Ok(parsed) => parsed,
+        Err(error) => return program::not_parsed(&error, &words, &cli::command(VERBS), &early),
     };
-    let session = Session::new(program::screen(&cli.global), cli.global.clone());
+    let session = Session::new(program::screen(&parsed.global), parsed.global.clone());
     let session = session.with_verbs(verb_of);
-    let is_command = stands_after_dashes(&words, cli.verb.last_words());
-    let result = cli.verb.run(is_command, &session);
+    let result = parsed.run(&Line { words: &words, session: &session });
     let result = result.map_err(|failure| away::told(failure, &session));
     ended(result, &session.screen)
 }
 
-/// Runs one command line more, in the same session.
+/// Runs one more command line in the same session; `words` do not name the program.
 fn verb_of(words: &[String], session: &Session) -> Result {
-    let all = std::iter::once("gpool").chain(words.iter().map(String::as_str));
-    let cli = Cli::try_parse_from(all).map_err(|error| usage::failure(&error, None))?;
-    let is_command = words.iter().any(|word| word == "--");
-    cli.verb.run(is_command, session)
-}
-
-/// Whether two dashes stand before the last words; the parser does not tell.
-fn stands_after_dashes(words: &[String], last: &[String]) -> bool {
-    let n_before = words.len().saturating_sub(last.len());
-    !last.is_empty() && n_before > 0 && words[n_before - 1] == "--"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_dashes_are_told_from_words() {
-        let is = |line: &str, n_last: usize| {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            let last = words[words.len() - n_last..].to_vec();
-            stands_after_dashes(&words, &last)
-        };
-        assert!(is("gpool submit -- a b", 2));
-        assert!(is("gpool submit -- -- b", 2));
-        assert!(!is("gpool submit a -- b", 3));
-        assert!(!is("gpool submit", 0));
-    }
+    let mut line = vec!["gpool".to_owned()];
+    line.extend_from_slice(words);
+    let parsed = cli::parse(VERBS, &line).map_err(|error| usage::failure(&error, None))?;
+    parsed.run(&Line { words: &line, session })
 }

@@ -1,6 +1,6 @@
 //! `gpool help`: what an error means, how a command is used, and a few topics; without a server.
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
@@ -8,7 +8,7 @@ use gpool_cli::render::page::Page;
 use gpool_cli::session::Session;
 use gpool_wire::catalogue::CATALOGUE;
 
-use crate::cli::Cli;
+use crate::cli::{self, Verb};
 use crate::{overview, topics};
 
 /// Explain an error (GP0412), a command or a topic
@@ -23,16 +23,16 @@ pub struct HelpArgs {
 ///
 /// # Errors
 /// There is nothing of that name.
-pub fn run(args: &HelpArgs, session: &Session) -> Result {
+pub fn run(args: &HelpArgs, verbs: &[Verb], session: &Session) -> Result {
     let text = match args.what.as_slice() {
-        [] => format!("{}\n{}", overview::overview(), topics::list()),
+        [] => format!("{}\n{}", overview::overview(verbs), topics::list()),
         [word] if word == "codes" => codes(),
         [word] => match (errors::find(word), topics::text(word)) {
             (Some(entry), _) => explained(entry),
             (None, Some(text)) => format!("{}\n", text.trim()),
-            (None, None) => of_verb(std::slice::from_ref(word))?,
+            (None, None) => of_verb(std::slice::from_ref(word), verbs)?,
         },
-        words => of_verb(words)?,
+        words => of_verb(words, verbs)?,
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)
@@ -56,8 +56,8 @@ fn codes() -> String {
         .collect()
 }
 
-fn of_verb(words: &[String]) -> Result<String> {
-    let mut command = Cli::command();
+fn of_verb(words: &[String], verbs: &[Verb]) -> Result<String> {
+    let mut command = cli::command(verbs);
     command.build();
     let mut found = &mut command;
     for word in words {

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_mangen::roff::{Roff, roman};
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
 
-use crate::cli::Cli;
+use crate::cli::{self, Verb};
 use crate::keys;
 
 /// Write manual pages into a folder
@@ -26,20 +26,20 @@ pub struct ManArgs {
 ///
 /// # Errors
 /// They can't be written.
-pub fn run(args: &ManArgs, session: &Session) -> Result {
+pub fn run(args: &ManArgs, verbs: &[Verb], session: &Session) -> Result {
     let failed = |error: std::io::Error| {
         let what = format!("can't write manual pages to {}: {error}", args.folder.display());
         Failure::new(errors::NOT_WRITTEN, what).tip("gpool man FOLDER, of one that you may write")
     };
-    let n_pages = write(&args.folder).map_err(failed)?;
+    let n_pages = write(&args.folder, verbs).map_err(failed)?;
     session.screen.note(&format!("{n_pages} pages; man -M {} gpool", args.folder.display()));
     Ok(Exit::OK)
 }
 
-fn write(folder: &Path) -> std::io::Result<usize> {
+fn write(folder: &Path, verbs: &[Verb]) -> std::io::Result<usize> {
     let commands = folder.join("man1");
     std::fs::create_dir_all(&commands)?;
-    clap_mangen::generate_to(Cli::command(), &commands)?;
+    clap_mangen::generate_to(cli::command(verbs), &commands)?;
     let files = folder.join("man5");
     std::fs::create_dir_all(&files)?;
     std::fs::write(files.join("gpool.toml.5"), settings_page())?;
@@ -84,6 +84,8 @@ fn page_of(command: clap::Command) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Group;
+    use crate::verbs::VERBS;
 
     #[test]
     fn every_key_and_every_verb_has_its_place() {
@@ -91,9 +93,9 @@ mod tests {
         for name in keys::names() {
             assert!(settings.contains(&name.replace('-', "\\-")), "{name}");
         }
-        let page = page_of(Cli::command()).expect("memory takes it");
-        for verb in Cli::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
-            let name = verb.get_name().replace('-', "\\-");
+        let page = page_of(cli::command(VERBS)).expect("memory takes it");
+        for verb in VERBS.iter().filter(|verb| verb.group != Group::Internal) {
+            let name = verb.name.replace('-', "\\-");
             assert!(page.contains(&name), "{name}");
         }
     }

@@ -1,4 +1,4 @@
-//! A file for each verb. Each has its arguments and one function that runs it.
+//! The table of verbs. Each verb is a file here, with its arguments and a function that runs it.
 
 pub mod attach;
 pub mod backup;
@@ -60,6 +60,182 @@ pub mod version;
 pub mod wait;
 pub mod why;
 
+use clap::{Args, FromArgMatches as _};
+use gpool_cli::failure::Result;
+use gpool_cli::usage;
+use gpool_compat::import;
+use gpool_compat::slurm::step;
+
+use crate::cli::{Group, Line, Verb};
+use crate::lab::{self, LabArgs};
+
+/// Makes the table. A row has the group, the name with aliases, the type of the arguments, the
+/// help, and what runs the verb.
+macro_rules! verbs {
+    ($(
+        $group:ident $name:literal $(or [$($alias:literal),*])? $(hidden [$($hidden:literal),*])?:
+        $args:ty, $about:literal, $run:expr;
+    )*) => {
+        &[$(Verb {
+            name: $name,
+            aliases: &[$($($alias),*)?],
+            hidden_aliases: &[$($($hidden),*)?],
+            group: Group::$group,
+            about: $about,
+            flags: <$args>::augment_args,
+            run: |mut found, line| {
+                let run: fn($args, &Line<'_>) -> Result = $run;
+                let args = <$args>::from_arg_matches_mut(&mut found);
+                run(args.map_err(|error| usage::failure(&error, Some($name)))?, line)
+            },
+        }),*]
+    };
+}
+
+/// Every verb, in the order of `gpool --help`.
+pub static VERBS: &[Verb] = verbs! {
+    Start "demo": demo::DemoArgs,
+        "Run a mixed load on a cluster of its own, and show who gets what and why",
+        |args, line| demo::run(args, line.session);
+    Start "up": up::UpArgs, "Start the server of this machine",
+        |args, line| up::run(&args, line.session);
+    Start "down": down::DownArgs, "Stop the server; jobs go on",
+        |args, line| down::run(args, line.session);
+    Start "status": status::StatusArgs, "Show the server and its cluster on one page",
+        |args, line| status::run(&args, line.session);
+    Start "doctor": doctor::DoctorArgs, "Try what gpool needs on this machine, and say what works",
+        |args, line| doctor::run(&args, line.session);
+    Start "version": version::VersionArgs, "Show the versions of this command and of the server",
+        |args, line| version::run(args, line.session);
+    Submit "run": run::RunArgs, "Run a command as a job and stay with it",
+        |args, line| {
+            let is_command = line.has_dashes_before(args.words());
+            run::run(args, is_command, line.session)
+        };
+    Submit "shell": shell::ShellArgs, "Open a shell as a job, with the flags of run",
+        |args, line| shell::run(args, line.session);
+    Submit "submit" or ["sub"] hidden ["batch"]: submit::SubmitArgs,
+        "Hand in a job and print its id",
+        |args, line| {
+            let is_command = line.has_dashes_before(args.words());
+            submit::run(args, is_command, line.session)
+        };
+    See "queue" or ["q", "ps"]: queue::QueueArgs, "List jobs",
+        |args, line| queue::run(&args, line.session);
+    See "show": show::ShowArgs, "Show all that is known of jobs",
+        |args, line| show::run(&args, line.session);
+    See "why": why::WhyArgs, "Say why jobs wait",
+        |args, line| why::run(&args, line.session);
+    See "logs": logs::LogsArgs, "Show what a job has written",
+        |args, line| logs::run(&args, line.session);
+    See "wait": wait::WaitArgs,
+        "Wait until jobs have ended; the exit code is the largest of theirs",
+        |args, line| wait::run(&args, line.session);
+    Steer "cancel": cancel::CancelArgs, "End jobs, or take them off the queue",
+        |args, line| cancel::run(&args, line.session);
+    Steer "hold": hold::HoldArgs, "Keep jobs from starting until they are released",
+        |args, line| hold::run(&args, line.session);
+    Steer "release": release::ReleaseArgs, "Let held jobs start",
+        |args, line| release::run(&args, line.session);
+    Steer "pause": pause::PauseArgs, "Stop jobs that run where they are, and free their GPUs",
+        |args, line| pause::pause(&args, line.session);
+    Steer "resume": pause::ResumeArgs, "Let paused jobs go on when there is room",
+        |args, line| pause::resume(&args, line.session);
+    Submit "retry": retry::RetryArgs,
+        "Let jobs that ended run again; of an array, the elements that did not succeed",
+        |args, line| retry::run(&args, line.session);
+    Steer "signal": signal::SignalArgs, "Send a signal to the processes of running jobs",
+        |args, line| signal::run(&args, line.session);
+    Steer "attach": attach::AttachArgs, "Show the terminal of a running job here, and type into it",
+        |args, line| attach::run(&args, line.session);
+    Steer "exec": exec::ExecArgs,
+        "Run a further program in a running job: its processes, environment and GPUs",
+        |args, line| exec::run(args, line.session);
+    Steer "forward": forward::ForwardArgs, "Make ports of a running job reachable here",
+        |args, line| forward::run(&args, line.session);
+    Steer "extend": extend::ExtendArgs, "Change the time limits of jobs, running or not",
+        |args, line| extend::run(&args, line.session);
+    Steer "requeue": requeue::RequeueArgs, "Stop jobs that run, and run them again later",
+        |args, line| requeue::run(&args, line.session);
+    Submit "edit": edit::EditArgs, "Change what can still change of a job",
+        |args, line| edit::run(&args, line.session);
+    Steer "prio": prio::PrioArgs, "Change the priority of jobs",
+        |args, line| prio::run(&args, line.session);
+    Steer "note": note::NoteArgs, "Write something beside a job",
+        |args, line| note::run(args, line.session);
+    See "gpus": gpus::GpusArgs, "List GPUs, or show some in full",
+        |args, line| gpus::run(args, line.session);
+    Administer "user": user::UserArgs, "Show or change how much users may have",
+        |args, line| user::run(&args, line.session);
+    See "nodes" hidden ["node"]: nodes::NodesArgs, "List nodes, or change their labels",
+        |args, line| nodes::run(args, line.session);
+    Administer "policy": policy::PolicyArgs, "Show or change how the scheduler decides",
+        |args, line| policy::run(args, line.session);
+    Administer "pool": pool::PoolArgs, "List pools of nodes, or put nodes into one",
+        |args, line| pool::run(args, line.session);
+    Administer "project": project::ProjectArgs, "Show or change projects and their quotas",
+        |args, line| project::run(args, line.session);
+    Administer "quota": quota::QuotaArgs,
+        "Show what projects may have and have, and who lends to whom",
+        |args, line| quota::run(&args, line.session);
+    Administer "drain": drain::DrainArgs, "Give nodes or GPUs no new work",
+        |args, line| drain::run(args, line.session);
+    Administer "undrain": drain::UndrainArgs, "Give nodes or GPUs work again",
+        |args, line| drain::undrain(args, line.session);
+    Administer "reserve": reserve::ReserveArgs, "Keep GPUs or nodes for somebody for a time",
+        |args, line| reserve::run(args, line.session);
+    Administer "maint": reserve::MaintArgs, "Keep nodes free of work for a time",
+        |args, line| reserve::maint(args, line.session);
+    Steer "notify": notify::NotifyArgs,
+        "Say who is told of jobs, and show what is still to be told",
+        |args, line| notify::run(&args, line.session);
+    See "events": events::EventsArgs,
+        "Show what happens, as it happens; of a job, what has happened to it",
+        |args, line| events::run(&args, line.session);
+    See "history": history::HistoryArgs, "List jobs that have ended, with what they took",
+        |args, line| history::run(&args, line.session);
+    See "report": report::ReportArgs, "Say what jobs used of what they asked for",
+        |args, line| report::run(&args, line.session);
+    Administer "backup": backup::BackupArgs,
+        "Copy the store into one file; the server may go on meanwhile",
+        |args, line| backup::run(&args, line.session);
+    Administer "restore": restore::RestoreArgs,
+        "Make a store out of a backup; no server may use it meanwhile",
+        |args, line| restore::run(&args, line.session);
+    Administer "verify": verify::VerifyArgs, "Check a store or a backup",
+        |args, line| verify::run(&args, line.session);
+    Administer "bench": LabArgs, "Measure what starting jobs costs, on a cluster of its own",
+        |_, _| lab::run();
+    Administer "sim": sim::SimArgs,
+        "Let something happen to simulated GPUs: processes, memory, faults, a driver that hangs",
+        |args, line| sim::run(args, line.session);
+    Administer "replay": LabArgs, "Make decisions again from a dump or a journal, and compare",
+        |_, _| lab::run();
+    Administer "debug": debug::DebugArgs, "Help to find faults of gpool itself",
+        |args, line| debug::run(args, line.session);
+    Help "help": help::HelpArgs, "Explain an error (GP0412), a command or a topic",
+        |args, line| help::run(&args, VERBS, line.session);
+    Start "init": init::InitArgs, "Write a commented file of settings",
+        |args, line| init::run(args, line.session);
+    Help "man": man::ManArgs, "Write manual pages into a folder",
+        |args, line| man::run(&args, VERBS, line.session);
+    Administer "simulate": simulate::SimulateArgs,
+        "Say what would come of changes, and make none of them",
+        |args, line| simulate::run(&args, line.session);
+    Start "import": import::ImportArgs, "Take over what another scheduler has",
+        |args, line| import::run(&args, line.session);
+    Start "install-shims": install_shims::InstallShimsArgs,
+        "Make links by the names of Slurm's and gflow's commands",
+        |args, line| install_shims::run(&args, line.session);
+    Help "shim": shim::ShimArgs, "Run a command of Slurm or gflow: gpool shim squeue --me",
+        |args, line| shim::run(&args, line.session);
+    Internal "step-host": step::host::StepHostArgs, "Start processes of a step; srun calls this",
+        |args, _| step::host::run(&args);
+    Help "completion": completion::CompletionArgs,
+        "Print a script that completes the command line in a shell",
+        |args, line| completion::run(args, line.session);
+};
+
 /// In which form a page is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum PageFormat {
@@ -79,5 +255,22 @@ impl PageFormat {
     #[must_use]
     pub fn or_json(self, json: bool) -> Self {
         if json && self == Self::Text { Self::Json } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_means_one_verb() {
+        let names = VERBS.iter().flat_map(|verb| {
+            std::iter::once(&verb.name).chain(verb.aliases).chain(verb.hidden_aliases)
+        });
+        let mut names: Vec<&str> = names.copied().collect();
+        let n_names = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), n_names);
     }
 }

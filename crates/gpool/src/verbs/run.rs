@@ -36,6 +36,7 @@ const TWICE_WITHIN: Duration = Duration::from_secs(2);
 /// Run a command as a job and stay with it
 #[derive(Debug, Clone, Args)]
 #[command(
+    args_override_self = true,
     after_help = "The exit code is the job's own: 128+n if signal n ended it, 124 at its time \
     limit, 137 out of memory, 125 if it could not be started. 2 to 7: refused, and nothing ran. \
     Ctrl-C once leaves the job running (130), twice cancels it. Standard input is not passed to \

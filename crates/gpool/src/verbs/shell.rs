@@ -20,6 +20,7 @@ const SCRIPT: &str = include_str!("shell.sh");
 /// Open a shell as a job, with the flags of run
 #[derive(Debug, Clone, Args)]
 #[command(
+    args_override_self = true,
     after_help = "It waits for its GPUs like any job, and ends when the shell does. Without \
     --time it has no limit: what it holds is held until you leave. Ctrl-\\ d leaves it running \
     (130); gpool attach @ comes back."

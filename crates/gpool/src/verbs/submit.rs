@@ -22,6 +22,7 @@ use serde_json::json;
 
 /// Hand in a job and print its id
 #[derive(Debug, Clone, Args)]
+#[command(args_override_self = true)]
 #[command(after_help = "gpool submit [FLAGS] SCRIPT [ARGUMENTS…]\n\
     gpool submit [FLAGS] -- COMMAND [ARGUMENTS…]\n\n\
     Lines '# GPOOL --gpus 2 --time 1h' at a script's start are flags, and so are variables such as \

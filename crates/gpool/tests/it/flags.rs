@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use clap::{Command, CommandFactory as _};
-use gpool::cli::Cli;
+use clap::Command;
+use gpool::cli;
+use gpool::verbs::VERBS;
 
 /// Every short flag there may be, with the long one that it stands for.
 const SHORT: [(char, &str); 18] = [
@@ -35,14 +36,14 @@ fn each(command: &Command, path: &str, then: &mut dyn FnMut(&Command, &str)) {
 }
 
 fn built() -> Command {
-    let mut command = Cli::command();
+    let mut command = cli::command(VERBS);
     command.build();
     command
 }
 
 #[test]
 fn the_command_line_has_no_clash() {
-    Cli::command().debug_assert();
+    cli::command(VERBS).debug_assert();
 }
 
 #[test]
