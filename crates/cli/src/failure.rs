@@ -126,6 +126,12 @@ impl Failure {
         self
     }
 
+    /// The same under another code, with the place that it is about.
+    #[must_use]
+    pub fn at(self, code: Code, place: &str) -> Self {
+        self.moved(code, |what| format!("{place}: {what}"))
+    }
+
     /// Whether no server answered: jobs are then looked up without one.
     #[must_use]
     pub fn is_no_answer(&self) -> bool {

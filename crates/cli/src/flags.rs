@@ -1,18 +1,18 @@
 //! Flags of a job that stand elsewhere than on the command line: `GPOOL_SUBMIT_…` variables and the
 //! directives of a script.
 
-use clap::{ArgAction, Args as _, Command, FromArgMatches as _};
-use gpool_model::{Code, Compat};
+use clap::{ArgAction, Command};
+use gpool_model::Compat;
 use gpool_wire::json;
 
 use crate::args::job_flags::JobFlags;
 use crate::directives::{self, Found, Kind};
+use crate::errors;
 use crate::failure::{Failure, Result};
 use crate::foreign::flag::Given;
 use crate::foreign::translated::Translated;
 use crate::foreign::{gflow, slurm};
 use crate::script::Script;
-use crate::{errors, usage};
 
 const PREFIX: &str = "GPOOL_SUBMIT_";
 
@@ -26,7 +26,7 @@ pub fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Resu
         variables.filter(|(name, value)| name.starts_with(PREFIX) && !value.is_empty()).collect();
     set.sort();
     for (name, value) in set {
-        let parser = parser();
+        let parser = JobFlags::parser();
         let known: Vec<(String, String, bool)> = known(&parser);
         let Some((_, flag, is_switch)) = known.iter().find(|(variable, ..)| *variable == name)
         else {
@@ -53,8 +53,8 @@ pub fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Resu
                 .tip(format!("{name}=1, or unset it")));
             }
         };
-        let read = read(&[word])
-            .map_err(|failure| at(&failure, errors::BAD_VARIABLE, &format!("variable {name}")))?;
+        let read = JobFlags::read(&[word])
+            .map_err(|failure| failure.at(errors::BAD_VARIABLE, &format!("variable {name}")))?;
         flags = flags.or(read);
     }
     Ok(flags)
@@ -85,10 +85,10 @@ pub fn from_directives(script: &Script) -> Result<OfScript> {
     let (mut sbatch, mut gflow) = (Vec::new(), Vec::new());
     for directive in &found.directives {
         let place = format!("{path}:{}", directive.line);
-        let moved = |failure: Failure| at(&failure, errors::BAD_DIRECTIVE, &place);
+        let moved = |failure: Failure| failure.at(errors::BAD_DIRECTIVE, &place);
         let words = &directive.words;
         match directive.kind {
-            Kind::Gpool => all.own = read(words).map_err(moved)?.or(all.own),
+            Kind::Gpool => all.own = JobFlags::read(words).map_err(moved)?.or(all.own),
             Kind::Gflow => {
                 let given = gflow::flags::DIRECTIVE.read_directive(words, &place);
                 gflow.extend(given.map_err(moved)?);
@@ -156,30 +156,6 @@ fn known(parser: &Command) -> Vec<(String, String, bool)> {
         Some((variable, long, matches!(arg.get_action(), ArgAction::SetTrue)))
     };
     parser.get_arguments().filter_map(long).collect()
-}
-
-fn parser() -> Command {
-    JobFlags::augment_args(Command::new("gpool submit"))
-        .no_binary_name(true)
-        .args_override_self(true)
-        .disable_help_flag(true)
-}
-
-/// Reads flags of `submit`.
-///
-/// # Errors
-/// A word is none, or its value is not understood.
-pub fn read(words: &[String]) -> Result<JobFlags> {
-    let matches = parser()
-        .try_get_matches_from(words)
-        .map_err(|error| usage::failure(&error, Some("submit")))?;
-    JobFlags::from_arg_matches(&matches).map_err(|error| usage::failure(&error, Some("submit")))
-}
-
-/// The same failure, with the place it is about.
-#[must_use]
-pub fn at(failure: &Failure, code: Code, place: &str) -> Failure {
-    failure.clone().moved(code, |what| format!("{place}: {what}"))
 }
 
 #[cfg(test)]
@@ -266,7 +242,7 @@ mod tests {
                 .own;
         let variables =
             variables(&[("GPOOL_SUBMIT_GPUS", "2"), ("GPOOL_SUBMIT_TIME", "2h")]).expect("fine");
-        let line = read(&["--gpus=3".to_owned()]).expect("it is a flag");
+        let line = JobFlags::read(&["--gpus=3".to_owned()]).expect("it is a flag");
         let flags = line.or(variables).or(directives);
         assert_eq!(
             (flags.asked.0.gpus.as_deref(), flags.asked.0.time, flags.asked.0.name.as_deref()),

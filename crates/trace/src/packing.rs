@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
-pub use gpool_sched::packing::Mix;
-use gpool_sched::packing::{Ask, Packer};
+use gpool_sched::packing::Packer;
+pub use gpool_sched::packing::{Ask, Mix};
 
 use crate::openb::Cluster;
 use crate::packing_live::Live;

@@ -1,14 +1,16 @@
 //! Flags that say what a job needs. They come from the command line, from `GPOOL_SUBMIT_…`
 //! variables and from directives; the first that says something wins, lists are joined.
 
-use clap::Args;
+use clap::{Args, Command, FromArgMatches as _};
 
 use super::array_flags::ArrayFlags;
 use super::asked::Asked;
 use super::life_flags::LifeFlags;
 use super::software_flags::SoftwareFlags;
-use super::values;
+use super::values::{self, joined};
 use crate::caller::Variable;
+use crate::failure::Result;
+use crate::usage;
 
 /// What a job needs and how it is to run.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
@@ -54,6 +56,25 @@ pub struct JobFlags {
 }
 
 impl JobFlags {
+    /// The parser of these flags alone, as `submit` reads them.
+    pub(crate) fn parser() -> Command {
+        Self::augment_args(Command::new("gpool submit"))
+            .no_binary_name(true)
+            .args_override_self(true)
+            .disable_help_flag(true)
+    }
+
+    /// Reads flags of `submit`.
+    ///
+    /// # Errors
+    /// A word is no flag, or its value is invalid.
+    pub fn read(words: &[String]) -> Result<Self> {
+        let matches = Self::parser().try_get_matches_from(words);
+        matches
+            .and_then(|matches| Self::from_arg_matches(&matches))
+            .map_err(|error| usage::failure(&error, Some("submit")))
+    }
+
     /// Takes from `other` what is not said here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -72,10 +93,4 @@ impl JobFlags {
             no_queue: self.no_queue || other.no_queue,
         }
     }
-}
-
-/// Joined so that what is said first comes last, where it wins.
-pub(super) fn joined<T>(mut other: Vec<T>, mut own: Vec<T>) -> Vec<T> {
-    other.append(&mut own);
-    other
 }

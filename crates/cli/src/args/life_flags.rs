@@ -3,7 +3,7 @@
 
 use clap::Args;
 
-use super::values;
+use super::values::{self, joined};
 
 /// When a job starts, and when it is run again.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
@@ -39,7 +39,7 @@ impl LifeFlags {
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
-            after_one: super::job_flags::joined(other.after_one, self.after_one),
+            after_one: joined(other.after_one, self.after_one),
             begin: self.begin.or(other.begin),
             deadline: self.deadline.or(other.deadline),
             retry: self.retry.or(other.retry),

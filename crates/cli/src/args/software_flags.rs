@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::values;
+use super::values::{self, joined};
 
 /// Which software is active for a job.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
@@ -32,10 +32,6 @@ impl SoftwareFlags {
     /// Takes from `other` what is not said here. One Python said here stands against any there.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        let joined = |mut first: Vec<_>, mut last: Vec<_>| {
-            first.append(&mut last);
-            first
-        };
         let has_python = self.conda.is_some() || self.uv || self.venv.is_some();
         let python = if has_python { Self::default() } else { other.clone() };
         Self {

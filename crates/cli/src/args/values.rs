@@ -15,6 +15,12 @@ pub const PRIORITY_MAX: i32 = 1000;
 /// More devices than this no node has.
 const DEVICES_MAX: usize = 4096;
 
+/// Two lists in one: the own values come last, where they win over the other ones.
+pub(super) fn joined<T>(mut other: Vec<T>, mut own: Vec<T>) -> Vec<T> {
+    other.append(&mut own);
+    other
+}
+
 /// How often a job is run again.
 ///
 /// # Errors

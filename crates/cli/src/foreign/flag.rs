@@ -294,3 +294,11 @@ pub fn ignored(given: &[Given]) -> Vec<String> {
     }
     names
 }
+
+/// A refusal of the value of a flag.
+#[must_use]
+pub fn invalid(given: &Given, why: &str) -> Failure {
+    let place = given.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+    let code = if given.place.is_some() { errors::BAD_DIRECTIVE } else { errors::INVALID };
+    Failure::new(code, format!("{place}{}: {:?} {why}", given.flag.written(), given.value))
+}

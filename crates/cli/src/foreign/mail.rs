@@ -2,8 +2,7 @@
 
 use gpool_wire::notify::{MAILTO, is_mail_address};
 
-use super::flag::Given;
-use super::translated::invalid;
+use super::flag::{Given, invalid};
 use crate::failure::Result;
 use crate::session::user_name;
 

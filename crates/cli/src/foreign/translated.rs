@@ -5,7 +5,6 @@ use super::mail::Mail;
 use crate::args::job_flags::JobFlags;
 use crate::errors;
 use crate::failure::{Failure, Result};
-use crate::flags;
 
 /// What flags of another scheduler come to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -118,14 +117,15 @@ impl Translated {
     /// A value is not understood.
     pub fn flags(&self) -> Result<JobFlags> {
         let words: Vec<String> = self.words.iter().map(|(word, _)| word.clone()).collect();
-        let failure = match flags::read(&words) {
+        let failure = match JobFlags::read(&words) {
             Ok(all) => return Ok(all),
             Err(failure) => failure,
         };
         // Read again one by one, to name the place of the one that is not understood.
         for (word, place) in &self.words {
-            if let (Err(failure), Some(place)) = (flags::read(std::slice::from_ref(word)), place) {
-                return Err(flags::at(&failure, errors::BAD_DIRECTIVE, place));
+            let read = JobFlags::read(std::slice::from_ref(word));
+            if let (Err(failure), Some(place)) = (read, place) {
+                return Err(failure.at(errors::BAD_DIRECTIVE, place));
             }
         }
         Err(failure)
@@ -147,12 +147,4 @@ fn contradictions(given: &[Given]) -> Vec<String> {
         }
     }
     found
-}
-
-/// A refusal of a value of a flag.
-#[must_use]
-pub fn invalid(given: &Given, why: &str) -> Failure {
-    let place = given.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-    let code = if given.place.is_some() { errors::BAD_DIRECTIVE } else { errors::INVALID };
-    Failure::new(code, format!("{place}{}: {:?} {why}", given.flag.written(), given.value))
 }

@@ -11,8 +11,10 @@ use gpool_model::JobId;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Time, Usage};
 
-use super::select::DEFAULT_POOL;
-use super::tres;
+use super::tres::{self, cores, mebibytes};
+
+/// The partition of jobs that name none: the pool of all nodes that are in no other pool.
+pub const DEFAULT_POOL: &str = "default";
 
 /// A thing about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -349,11 +351,6 @@ fn file(job: &Job, path: Option<&str>) -> String {
     Path::new(folder).join(filled).to_string_lossy().into_owned()
 }
 
-/// Whole cores, at least one, as Slurm counts.
-pub fn cores(job: &Job) -> u64 {
-    job.cpus.map_or(1, |cpus| span(cpus).get().div_ceil(1000).max(1))
-}
-
 /// Seconds after which it is ended.
 fn limit(job: &Job) -> Option<u64> {
     job.time_limit.map(|limit| span(limit).get() / 1000)
@@ -411,14 +408,6 @@ fn exit_code(job: &Job) -> String {
         (Some(signal), _) => format!("0:{signal}"),
         (None, Some(code)) => format!("{code}:0"),
         (None, None) => "0:0".to_owned(),
-    }
-}
-
-/// `16G`, or mebibytes where it is no whole number of those.
-pub(super) fn mebibytes(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes % (1 << 30) == 0 => format!("{}G", bytes >> 30),
-        bytes => format!("{}M", bytes >> 20),
     }
 }
 

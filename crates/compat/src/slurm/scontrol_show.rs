@@ -10,8 +10,8 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_wire::{Gpu, Job, Node, catalogue};
 
-use super::cells::Cell;
-use super::select::{self, DEFAULT_POOL, Filter};
+use super::cells::{Cell, DEFAULT_POOL};
+use super::select::{self, Filter};
 use super::{sinfo, tres};
 use crate::shim::print;
 

@@ -14,7 +14,8 @@ use gpool_cli::render::words::gpu_hours_asked;
 use gpool_cli::session::Session;
 use gpool_wire::Report;
 
-use super::cells::{self, cores, elapsed, long_time};
+use super::cells::{self, elapsed, long_time};
+use super::tres::cores;
 use crate::shim::{print, read, say_ignored};
 use crate::slurm::select;
 

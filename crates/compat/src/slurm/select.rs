@@ -10,10 +10,7 @@ use gpool_model::JobId;
 use gpool_wire::{Job, catalogue};
 
 use super::arrays::{self, Shape, is_of};
-use super::cells::{STATES, is_in};
-
-/// The pool of nodes that are in no other, and the partition of jobs that name none.
-pub const DEFAULT_POOL: &str = "default";
+use super::cells::{DEFAULT_POOL, STATES, is_in};
 
 /// Fewer named elements of an array than this are read one by one.
 const NAMED_MAX: usize = 50;

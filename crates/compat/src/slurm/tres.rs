@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use gpool_cli::render::clock::span;
 use gpool_wire::Job;
-
-use super::cells::{cores, mebibytes};
 
 /// How many tasks it has.
 pub fn n_tasks(job: &Job) -> u64 {
@@ -56,4 +55,17 @@ fn written(job: &Job, tasks: u64, nodes: u64, model: Option<&str>, gpus: Option<
         parts.extend(model.map(|model| format!("gres/gpu:{model}={gpus}")));
     }
     parts.join(",")
+}
+
+/// Returns the cores of a task: whole ones, at least one, as Slurm counts.
+pub fn cores(job: &Job) -> u64 {
+    job.cpus.map_or(1, |cpus| span(cpus).get().div_ceil(1000).max(1))
+}
+
+/// Memory as Slurm writes it: `16G`, or `1500M` if it is not a whole number of gibibytes.
+pub(super) fn mebibytes(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes % (1 << 30) == 0 => format!("{}G", bytes >> 30),
+        bytes => format!("{}M", bytes >> 20),
+    }
 }

@@ -81,7 +81,7 @@ pub fn elements(page: &mut Page, job: &Job, elements: Option<&[Job]>, view: &Vie
             true => words::end(element),
             false => words::places(&element.placement),
         };
-        let ran = super::jobs::ran(element, view).map(|ran| ran.to_string()).unwrap_or_default();
+        let ran = super::life::ran(element, view).map(|ran| ran.to_string()).unwrap_or_default();
         let state = words::state(element.state.as_str());
         format!("{:<10} {state:<10} {ran:<8} {end}", element.id)
     };

@@ -9,7 +9,7 @@ use gpool_cli::render::words::NOTHING;
 use gpool_wire::Job;
 use serde::Serialize;
 
-use super::history::figure;
+use super::hours::figure;
 
 /// What ended jobs are summed up by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -7,7 +7,7 @@ use gpool_cli::render::words::{self, indexes};
 use gpool_model::job::JobState;
 use gpool_wire::{Attempted, Job, PlacedOn, Report, TaskShown};
 
-use super::jobs::ran;
+use super::life::ran;
 
 /// All that is known of a job, and of the elements of an array if they are few.
 #[must_use]

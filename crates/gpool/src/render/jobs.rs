@@ -7,11 +7,11 @@ use gpool_cli::render::style::Style;
 use gpool_cli::render::table::Cell;
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, NOTHING, count};
-use gpool_model::Millis;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Status};
 
-use super::history::{figure, gpu_hours};
+use super::hours::{figure, gpu_hours};
+use super::life::ran;
 
 /// Jobs.
 pub const JOBS: Noun<Job> = Noun {
@@ -136,13 +136,6 @@ fn gpus(job: &Job) -> Cell {
 
 fn state(job: &Job) -> Cell {
     Cell::new(&words::state(job.state.as_str())).whole().styled(Style::of_job(job.state))
-}
-
-/// For how long it has run; nothing before it has started.
-#[must_use]
-pub fn ran(job: &Job, view: &View<'_>) -> Option<Millis> {
-    let until = job.ended_at.or(job.paused_since).unwrap_or(view.now);
-    job.started_at.map(|started| until.0.since(started.0))
 }
 
 fn time(job: &Job, view: &View<'_>) -> String {

@@ -1,8 +1,17 @@
-//! The life of a job as lines: `gpool events JOB`, and below `gpool why` of one that has ended.
+//! The life of a job: how long it has run, and its events as lines, as `gpool events JOB` and
+//! `gpool why` of an ended job show them.
 
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::view::View;
-use gpool_wire::{JobEvent, Time};
+use gpool_model::Millis;
+use gpool_wire::{Job, JobEvent, Time};
+
+/// Returns how long a job has run; `None` before it has started.
+#[must_use]
+pub fn ran(job: &Job, view: &View<'_>) -> Option<Millis> {
+    let until = job.ended_at.or(job.paused_since).unwrap_or(view.now);
+    job.started_at.map(|started| until.0.since(started.0))
+}
 
 /// One event as a line: `14:50:02  job 1844 given lab1:6,7, run 1  (by ana)`.
 #[must_use]

@@ -6,6 +6,7 @@ pub mod events;
 pub mod gpus;
 pub mod history;
 pub mod history_by;
+pub mod hours;
 pub mod job;
 pub mod jobs;
 pub mod life;

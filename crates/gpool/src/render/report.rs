@@ -7,7 +7,7 @@ use gpool_cli::render::words::{self, gpu_hours_asked};
 use gpool_model::Bytes;
 use gpool_wire::Report;
 
-use super::history::figure;
+use super::hours::figure;
 
 /// The whole report.
 #[must_use]

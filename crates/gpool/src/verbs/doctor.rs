@@ -1,6 +1,8 @@
 //! `gpool doctor`: tries what gpool needs on this machine and says what works, and what the last
 //! start of the server found; exit code 1 if something is wrong.
 
+mod service;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -19,7 +21,7 @@ use gpool_sys::capability::{Capabilities, Held};
 use gpool_wire::{Node, Recovery, Status, Version, catalogue};
 use serde::Serialize;
 
-use super::{doctor_service, down};
+use super::down;
 use crate::away;
 use crate::render::{calibration, recovery};
 
@@ -67,11 +69,11 @@ pub struct Probe {
     found: String,
 }
 
-pub(super) fn ok(what: &'static str, found: impl Into<String>) -> Probe {
+fn ok(what: &'static str, found: impl Into<String>) -> Probe {
     Probe { what, verdict: Verdict::Ok, found: found.into() }
 }
 
-pub(super) fn less(what: &'static str, found: impl Into<String>) -> Probe {
+fn less(what: &'static str, found: impl Into<String>) -> Probe {
     Probe { what, verdict: Verdict::Less, found: found.into() }
 }
 
@@ -146,7 +148,7 @@ pub fn probes(named: Option<&str>, session: &Session) -> Vec<Probe> {
         Ok(dir) => probes.extend(state(&dir, asked.and_then(|it| it.other_user(session)))),
         Err(failure) => probes.push(wrong("state folder", failure.what())),
     }
-    probes.extend(doctor_service::service(asked.map(|it| it.status.user.as_str()), session.me()));
+    probes.extend(service::service(asked.map(|it| it.status.user.as_str()), session.me()));
     probes.push(files());
     probes.push(clock());
     probes
@@ -238,7 +240,7 @@ fn answering(asked: &Asked, session: &Session) -> Vec<Probe> {
     }];
     probes.extend(client.nodes().map(|list| nodes(&list.items)).unwrap_or_default());
     probes.extend(short_memory(version.pid));
-    probes.extend(doctor_service::notifications(client, status));
+    probes.extend(service::notifications(client, status));
     probes.extend(status.store_fault.as_ref().map(|why| wrong("taking jobs", why)));
     probes.extend(status.lacking.as_ref().map(|why| wrong("environments", why)));
     probes.extend(recovery::lines(recovery, &session.view()).into_iter().map(|line| {

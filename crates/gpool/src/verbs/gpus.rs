@@ -16,7 +16,7 @@ use gpool_model::Millis;
 use gpool_wire::{AllowDevices, Gpu, Job, catalogue};
 
 use crate::render::gpus::{GPUS, folded, footer, page, rows};
-use crate::render::jobs::ran;
+use crate::render::life::ran;
 
 /// List GPUs, or show some in full
 #[derive(Debug, Clone, Args)]

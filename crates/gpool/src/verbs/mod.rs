@@ -7,7 +7,6 @@ pub mod completion;
 pub mod debug;
 pub mod demo;
 pub mod doctor;
-mod doctor_service;
 pub mod down;
 pub mod drain;
 pub mod edit;

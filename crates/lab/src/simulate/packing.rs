@@ -16,7 +16,7 @@ use gpool_cli::render::yaml;
 use gpool_cli::session::Session;
 use gpool_trace::TraceError;
 use gpool_trace::openb::Cluster;
-use gpool_trace::packing::{Churned, Experiment, Filled, Mix};
+use gpool_trace::packing::{Ask, Churned, Experiment, Filled, Mix};
 use gpool_trace::packing_policy::Policy;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
@@ -127,38 +127,7 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
-    let mut measured: Vec<(&Policy, Vec<(u64, Measured)>)> = Vec::new();
-    let (began, n_seeds) = (Instant::now(), args.seeds.0.len());
-    let mut progress = Progress::new(args.policies.len());
-    'all: for policy in &args.policies {
-        measured.push((policy, Vec::new()));
-        for (ix, seed) in args.seeds.0.iter().enumerate() {
-            if stop.load(Ordering::Relaxed) {
-                session.screen.warn("interrupted: this is what was done until then");
-                break 'all;
-            }
-            let (place, nth, part) = (progress.place(), ix + 1, ix as f64 / n_seeds as f64);
-            let so_far = words(progress.part(part), progress.left(began.elapsed(), part));
-            let shown = format!("{policy}{place}: seed {nth} of {n_seeds}; {so_far}");
-            session.screen.progress(&shown);
-            let (by, seed) = (&policy.by, *seed);
-            let it = Experiment { cluster: &cluster, tasks: &tasks, mix: &mix, by, seed };
-            let result = match args.churn {
-                None => it.fill(&AT).map(Measured::Filled),
-                Some(load) => it.churn(load, args.moves).map(Measured::Churned),
-            };
-            let result = result.map_err(|error| {
-                let what = format!("{policy}: the tasks can't be placed");
-                Failure::new(errors::NOT_PLAYED, what).why(error.to_string())
-            })?;
-            if let Some((_, all)) = measured.last_mut() {
-                all.push((seed, result));
-            }
-        }
-        progress.next(began.elapsed());
-    }
-    session.screen.progress("");
-    measured.retain(|(_, all)| !all.is_empty());
+    let measured = measure(args, session, (&cluster, &tasks, &mix), &stop)?;
     let document = || document(&measured, &cluster, args.churn);
     let is_part = stop.load(Ordering::Relaxed);
     let grid = || if args.churn.is_none() { filled(&measured) } else { churned(&measured) };
@@ -183,6 +152,48 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
     };
     session.screen.data(&text)?;
     Ok(if is_part { Exit::DETACHED } else { Exit::OK })
+}
+
+/// The results of each policy and seed, or of those before Ctrl-C.
+fn measure<'a>(
+    args: &'a PackingArgs,
+    session: &Session,
+    (cluster, tasks, mix): (&Cluster, &[Ask], &Mix),
+    stop: &AtomicBool,
+) -> Result<Vec<(&'a Policy, Vec<(u64, Measured)>)>> {
+    let mut measured: Vec<(&Policy, Vec<(u64, Measured)>)> = Vec::new();
+    let (began, n_seeds) = (Instant::now(), args.seeds.0.len());
+    let mut progress = Progress::new(args.policies.len());
+    'all: for policy in &args.policies {
+        measured.push((policy, Vec::new()));
+        for (ix, seed) in args.seeds.0.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                session.screen.warn("interrupted: this is what was done until then");
+                break 'all;
+            }
+            let (place, nth, part) = (progress.place(), ix + 1, ix as f64 / n_seeds as f64);
+            let so_far = words(progress.part(part), progress.left(began.elapsed(), part));
+            let shown = format!("{policy}{place}: seed {nth} of {n_seeds}; {so_far}");
+            session.screen.progress(&shown);
+            let (by, seed) = (&policy.by, *seed);
+            let it = Experiment { cluster, tasks, mix, by, seed };
+            let result = match args.churn {
+                None => it.fill(&AT).map(Measured::Filled),
+                Some(load) => it.churn(load, args.moves).map(Measured::Churned),
+            };
+            let result = result.map_err(|error| {
+                let what = format!("{policy}: the tasks can't be placed");
+                Failure::new(errors::NOT_PLAYED, what).why(error.to_string())
+            })?;
+            if let Some((_, all)) = measured.last_mut() {
+                all.push((seed, result));
+            }
+        }
+        progress.next(began.elapsed());
+    }
+    session.screen.progress("");
+    measured.retain(|(_, all)| !all.is_empty());
+    Ok(measured)
 }
 
 fn refused(error: &TraceError) -> Failure {

@@ -106,14 +106,7 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
     if args.watch.is_some() {
         needs_terminal(session, "gpool simulate queue without --watch")?;
     }
-    let [stop, is_left] = [false, true].map(|is_so| Arc::new(AtomicBool::new(is_so)));
-    // After the first Ctrl-C those jobs end that have come; the second does not wait for that, but
-    // where it is watched until the terminal is as it was.
-    let may_end = if args.watch.is_some() { &is_left } else { &stop };
-    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(may_end))
-        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
-        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
-    let ending = Ending { stop, is_left };
+    let ending = at_interrupt(args.watch.is_some())?;
     let asked = Asked {
         trace: &args.trace,
         cluster: args.cluster,
@@ -150,6 +143,29 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
             session.screen.warn(&format!("{text}: {words}"));
         }
     }
+    session.screen.data(&text(args, session, &trace, terms, (&played, is_part)))?;
+    Ok(if is_part { Exit::DETACHED } else { Exit::OK })
+}
+
+/// Catches Ctrl-C. After the first one the jobs end that have come. The second one ends the program
+/// at once, but where it is watched only after the terminal is as it was.
+fn at_interrupt(is_watched: bool) -> Result<Ending> {
+    let [stop, is_left] = [false, true].map(|is_so| Arc::new(AtomicBool::new(is_so)));
+    let may_end = if is_watched { &is_left } else { &stop };
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(may_end))
+        .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
+        .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
+    Ok(Ending { stop, is_left })
+}
+
+/// The results in the form that the user asks for; `is_part` if Ctrl-C ended the last one.
+fn text(
+    args: &QueueArgs,
+    session: &Session,
+    trace: &Trace,
+    terms: Terms,
+    (played, is_part): (&[(String, Outcome)], bool),
+) -> String {
     let layout = &trace.layout;
     let items: Vec<Value> = played.iter().map(|(text, it)| item(text, it, layout)).collect();
     let document = |items: Vec<Value>| {
@@ -159,8 +175,8 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
         }
         json::one(document)
     };
-    let text = match form {
-        ResultFormat::Text => grid(&played, layout).text(&session.screen),
+    match args.output.or_json(session.global.json) {
+        ResultFormat::Text => grid(played, layout).text(&session.screen),
         ResultFormat::Json => document(items),
         ResultFormat::Jsonl => json::lines(&items),
         ResultFormat::Yaml => yaml::of_json(&document(items)),
@@ -172,13 +188,11 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
             n_jobs: trace.extent.n_jobs,
             cluster: layout,
             terms,
-            played: &played,
+            played,
             is_part,
-            table: grid(&played, layout),
+            table: grid(played, layout),
         }),
-    };
-    session.screen.data(&text)?;
-    Ok(if is_part { Exit::DETACHED } else { Exit::OK })
+    }
 }
 
 /// What came of the trace by each policy, or by those until it was interrupted.

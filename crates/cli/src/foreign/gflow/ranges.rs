@@ -2,8 +2,7 @@
 //! Decimals are counted in whole numbers, so that `0:1:0.1` has exactly eleven values.
 
 use crate::failure::{Failure, Result};
-use crate::foreign::flag::Given;
-use crate::foreign::translated::invalid;
+use crate::foreign::flag::{Given, invalid};
 
 /// Most values that a range has.
 const VALUES_MAX: i128 = 10_000;

@@ -2,9 +2,9 @@
 
 use super::ranges;
 use crate::failure::Result;
-use crate::foreign::flag::Given;
+use crate::foreign::flag::{Given, invalid};
 use crate::foreign::mail;
-use crate::foreign::translated::{Translated, invalid};
+use crate::foreign::translated::Translated;
 
 /// The priority of a gflow job that asked for none, which is 0 here.
 pub const PRIORITY_USUAL: i32 = 10;

@@ -3,8 +3,8 @@
 use gpool_model::hostlist;
 
 use crate::failure::Result;
-use crate::foreign::flag::Given;
-use crate::foreign::translated::{Translated, invalid};
+use crate::foreign::flag::{Given, invalid};
+use crate::foreign::translated::Translated;
 
 /// Translates them; of one that is given twice the later counts.
 ///

@@ -4,8 +4,8 @@
 
 use super::{chosen, values};
 use crate::failure::Result;
-use crate::foreign::flag::Given;
-use crate::foreign::translated::{Translated, invalid};
+use crate::foreign::flag::{Given, invalid};
+use crate::foreign::translated::Translated;
 
 /// Flags that ask for GPUs; the last one given counts.
 const GPUS: [&str; 4] = ["gpus", "gpus-per-node", "gpus-per-task", "gres"];

@@ -3,9 +3,9 @@
 
 use super::{chosen, shape, values};
 use crate::failure::Result;
-use crate::foreign::flag::Given;
+use crate::foreign::flag::{Given, invalid};
 use crate::foreign::mail;
-use crate::foreign::translated::{Translated, invalid};
+use crate::foreign::translated::Translated;
 
 /// Translates them.
 ///

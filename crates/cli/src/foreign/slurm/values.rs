@@ -1,8 +1,7 @@
 //! Values as Slurm reads them.
 
 use crate::failure::Result;
-use crate::foreign::flag::Given;
-use crate::foreign::translated::invalid;
+use crate::foreign::flag::{Given, invalid};
 
 /// Lowest and highest priority there is.
 const PRIORITY_MAX: i64 = 1000;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use gpool_trace::queue::Outcome;
 
-use super::owners::{Window, spread};
 use super::waits::part_of_time;
+use super::window::{Window, spread};
 use super::{Figure, Grid, Key, USUAL, class_of, keys};
 use crate::render::plot::{Axis, Plot, plain};
 

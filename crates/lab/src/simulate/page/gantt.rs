@@ -6,7 +6,8 @@ use gpool_cli::render::words::count;
 use gpool_trace::queue::Outcome;
 use gpool_trace::{Layout, Place};
 
-use super::owners::{Owners, Window, spread};
+use super::owners::Owners;
+use super::window::{Window, spread};
 use super::{Figure, Panel, percent};
 use crate::render::plot::{Axis, Block, DAY, HOUR, Plot, Scale, plain};
 

@@ -11,6 +11,7 @@ pub(super) mod queue;
 #[cfg(test)]
 mod tests;
 mod waits;
+mod window;
 
 use askama::Template;
 use gpool_cli::render::safe::safe;

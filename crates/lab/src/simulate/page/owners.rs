@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_cli::render::safe::safe;
-use gpool_model::Timestamp;
 use gpool_trace::Layout;
 use gpool_trace::queue::{Outcome, Played};
 
 use super::waits::{Unit, mean, part_of_time};
+use super::window::{Window, spread};
 use super::{Figure, Grid, Key, Panel, USUAL, percent};
-use crate::render::plot::{Axis, DAY, HOUR, Plot, plain};
+use crate::render::plot::{Axis, HOUR, Plot, plain};
 
 /// How many owners have a colour of their own.
 const N_SHOWN: usize = 8;
@@ -18,77 +18,6 @@ const N_SHOWN: usize = 8;
 const OTHERS: usize = N_SHOWN;
 /// Parts of time: more are not seen.
 const N_PARTS_MAX: f64 = 180.0;
-
-/// Spans that people divide time into, in milliseconds.
-const STEPS: [f64; 14] = [
-    1_000.0,
-    10_000.0,
-    60_000.0,
-    300_000.0,
-    600_000.0,
-    1_800_000.0,
-    HOUR,
-    2.0 * HOUR,
-    3.0 * HOUR,
-    6.0 * HOUR,
-    12.0 * HOUR,
-    DAY,
-    2.0 * DAY,
-    7.0 * DAY,
-];
-
-/// From when to when is looked at.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Window {
-    /// When the first job came.
-    pub origin: Timestamp,
-    /// How long until the last one came, in milliseconds; later the cluster runs empty.
-    pub span: f64,
-}
-
-impl Window {
-    /// That of all jobs.
-    pub fn of(played: &[(String, Outcome)]) -> Option<Self> {
-        let came = || played.iter().filter_map(|(_, outcome)| outcome.came);
-        let origin = came().map(|(first, _)| first).min()?;
-        let last = came().map(|(_, last)| last).max()?;
-        let ended = || played.iter().flat_map(|(_, it)| it.jobs.iter().map(|job| job.ended_at));
-        // All came at once.
-        let last = if last > origin { last } else { ended().max()? };
-        let span = last.since(origin).get() as f64;
-        Some(Self { origin, span: span.max(1_000.0) })
-    }
-
-    /// How long after the first job came that is, in milliseconds.
-    pub fn at(self, at: Timestamp) -> f64 {
-        at.since(self.origin).get() as f64
-    }
-
-    /// Parts of it, so many at most: from when to when each is.
-    pub fn parts(self, n_most: f64) -> Vec<(f64, f64)> {
-        let fits = |step: &f64| self.span / step <= n_most;
-        let step = STEPS.into_iter().find(fits).unwrap_or(self.span / n_most);
-        let mut parts = Vec::new();
-        let mut from = 0.0;
-        while from < self.span {
-            let to = (from + step).min(self.span);
-            parts.push((from, to));
-            from += step;
-        }
-        parts
-    }
-}
-
-/// Adds to each part how much of it lies between two moments, times a weight.
-pub fn spread(parts: &[(f64, f64)], (from, to): (f64, f64), mut add: impl FnMut(usize, f64)) {
-    let first = parts.partition_point(|(_, end)| *end <= from);
-    for (ix, (start, end)) in parts.iter().enumerate().skip(first) {
-        if *start >= to {
-            break;
-        }
-        add(ix, to.min(*end) - from.max(*start));
-    }
-}
 
 /// The owners that are told apart, those with most GPU-time first.
 #[derive(Debug)]
@@ -246,23 +175,5 @@ pub fn over_time(
         grid: Some(owners.grid(played)),
         is_wide: true,
         is_long: false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_is_divided_as_people_do_and_nothing_of_it_is_lost() {
-        let month = Window { origin: Timestamp::ZERO, span: 31.0 * DAY - 5.0 };
-        let parts = month.parts(180.0);
-        assert_eq!(parts[0], (0.0, 6.0 * HOUR));
-        assert_eq!(parts.last().map(|(_, to)| *to), Some(month.span));
-        let mut all = 0.0;
-        spread(&parts, (3.0 * HOUR, 40.0 * DAY), |_, span| all += span);
-        assert_eq!(all, month.span - 3.0 * HOUR);
-        let moment = Window { origin: Timestamp::ZERO, span: 1_000.0 };
-        assert_eq!(moment.parts(180.0), [(0.0, 1_000.0)]);
     }
 }

@@ -10,8 +10,9 @@ use gpool_trace::queue::{Outcome, Played, Terms};
 use gpool_wire::Problem;
 
 use super::interval::{Mean, Sum};
-use super::owners::{Owners, Window};
+use super::owners::Owners;
 use super::waits::{Unit, mean, wait};
+use super::window::Window;
 use super::{
     Figure, Grid, Page, by_how_much, command, fairness, gantt, interval, listed, owners, signed,
     verdict, waits,

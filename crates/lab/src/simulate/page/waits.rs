@@ -2,7 +2,7 @@
 
 use gpool_trace::queue::{Outcome, Played};
 
-use super::owners::Window;
+use super::window::Window;
 use super::{Figure, Grid, Key, USUAL, class_of, keys, percent};
 use crate::render::plot::{Axis, Block, DAY, HOUR, Plot, Scale, plain};
 

@@ -1,5 +1,5 @@
-//! What `gpool doctor` says of what the server does beside running jobs: the messages that it
-//! sends, and the unit of systemd that starts it.
+//! What `gpool doctor` reports of the server beside its jobs: the messages that it sends, and the
+//! unit of systemd that starts it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,15 +9,15 @@ use gpool_cli::render::words::count;
 use gpool_client::Client;
 use gpool_wire::{Notification, Status};
 
-use super::doctor::{Probe, less, ok};
-use super::version::VERSION;
+use super::{Probe, less, ok};
 use crate::systemd::Scope;
+use crate::verbs::version::VERSION;
 
-/// More addresses are not named.
+/// Most addresses that are named.
 const NAMED_MAX: usize = 3;
 
-/// Messages that wait, and who does not take them; nothing where nobody was ever told.
-pub fn notifications(client: &Client, status: &Status) -> Option<Probe> {
+/// Messages that wait, and the addresses that refuse them; `None` where none was ever sent.
+pub(super) fn notifications(client: &Client, status: &Status) -> Option<Probe> {
     let counts = status.notifications;
     if counts.waiting + counts.taken + counts.given_up + counts.dropped == 0 {
         return None;
@@ -47,7 +47,7 @@ pub fn notifications(client: &Client, status: &Status) -> Option<Probe> {
     Some(less(what, format!("{text}{named}; gpool notify says more")))
 }
 
-/// The addresses that did not take what was sent, with how much waits for each and why.
+/// The addresses that refuse messages, each with how many wait and why.
 fn failing(all: &[Notification]) -> BTreeMap<&str, (u64, &str)> {
     let mut failing: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
     for message in all {
@@ -59,9 +59,9 @@ fn failing(all: &[Notification]) -> BTreeMap<&str, (u64, &str)> {
     failing
 }
 
-/// Whether there is a unit, whether systemd starts it by itself, and whether it is this program. If
-/// a server answers, only a unit of its user is looked at.
-pub fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
+/// Whether there is a unit, whether systemd starts it at boot, and whether it starts this program.
+/// If a server answers, only a unit of its user counts.
+pub(super) fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
     let what = "service";
     let scopes = match server_user {
         Some("root") => vec![Scope::System],
@@ -118,7 +118,7 @@ fn version_of(program: &str) -> Option<String> {
     said.trim().strip_prefix("gpool ").map(str::to_owned)
 }
 
-/// What systemd says of the unit, in a word; nothing where it does not run.
+/// The answer of systemd about the unit, one word; `None` where systemd does not run.
 fn asked(scope: Scope, question: &str) -> Option<String> {
     let (program, before) = scope.systemctl().split_first()?;
     let mut command = Command::new(program);

@@ -1,0 +1,95 @@
+//! The time that the figures show, and its parts.
+
+use gpool_model::Timestamp;
+use gpool_trace::queue::Outcome;
+
+use crate::render::plot::{DAY, HOUR};
+
+/// Usual lengths of a part of time, in milliseconds.
+const STEPS: [f64; 14] = [
+    1_000.0,
+    10_000.0,
+    60_000.0,
+    300_000.0,
+    600_000.0,
+    1_800_000.0,
+    HOUR,
+    2.0 * HOUR,
+    3.0 * HOUR,
+    6.0 * HOUR,
+    12.0 * HOUR,
+    DAY,
+    2.0 * DAY,
+    7.0 * DAY,
+];
+
+/// The time that a figure shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// When the first job came.
+    pub origin: Timestamp,
+    /// Milliseconds until the last job came; after that the cluster runs empty.
+    pub span: f64,
+}
+
+impl Window {
+    /// The window of all jobs.
+    pub fn of(played: &[(String, Outcome)]) -> Option<Self> {
+        let came = || played.iter().filter_map(|(_, outcome)| outcome.came);
+        let origin = came().map(|(first, _)| first).min()?;
+        let last = came().map(|(_, last)| last).max()?;
+        let ended = || played.iter().flat_map(|(_, it)| it.jobs.iter().map(|job| job.ended_at));
+        // All came at once.
+        let last = if last > origin { last } else { ended().max()? };
+        let span = last.since(origin).get() as f64;
+        Some(Self { origin, span: span.max(1_000.0) })
+    }
+
+    /// Milliseconds from the first job to a moment.
+    pub fn at(self, at: Timestamp) -> f64 {
+        at.since(self.origin).get() as f64
+    }
+
+    /// Divides the window into at most `n_most` parts; each has its start and its end.
+    pub fn parts(self, n_most: f64) -> Vec<(f64, f64)> {
+        let fits = |step: &f64| self.span / step <= n_most;
+        let step = STEPS.into_iter().find(fits).unwrap_or(self.span / n_most);
+        let mut parts = Vec::new();
+        let mut from = 0.0;
+        while from < self.span {
+            let to = (from + step).min(self.span);
+            parts.push((from, to));
+            from += step;
+        }
+        parts
+    }
+}
+
+/// Calls `add` with each part that overlaps the time between two moments, and with the overlap.
+pub fn spread(parts: &[(f64, f64)], (from, to): (f64, f64), mut add: impl FnMut(usize, f64)) {
+    let first = parts.partition_point(|(_, end)| *end <= from);
+    for (ix, (start, end)) in parts.iter().enumerate().skip(first) {
+        if *start >= to {
+            break;
+        }
+        add(ix, to.min(*end) - from.max(*start));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_divided_as_people_do_and_nothing_of_it_is_lost() {
+        let month = Window { origin: Timestamp::ZERO, span: 31.0 * DAY - 5.0 };
+        let parts = month.parts(180.0);
+        assert_eq!(parts[0], (0.0, 6.0 * HOUR));
+        assert_eq!(parts.last().map(|(_, to)| *to), Some(month.span));
+        let mut all = 0.0;
+        spread(&parts, (3.0 * HOUR, 40.0 * DAY), |_, span| all += span);
+        assert_eq!(all, month.span - 3.0 * HOUR);
+        let moment = Window { origin: Timestamp::ZERO, span: 1_000.0 };
+        assert_eq!(moment.parts(180.0), [(0.0, 1_000.0)]);
+    }
+}
