@@ -1,48 +1,50 @@
-//! The page of our own scenarios, made from the tests that ask them: whatever is asked in the
-//! comment of a test, with its situation and the plan that is made. `GPOOL_BLESS=1` writes it.
+//! Makes the page of scenarios from the tests: each question in the doc comment of a test, with the
+//! test's situation and plan. `GPOOL_BLESS=1` writes the page.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected ends there")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Files of questions, with what they are about.
+/// Files with questions, and their titles.
 const PARTS: [(&str, &str); 21] = [
-    ("order", "Who goes first"),
+    ("order", "Queue order"),
     ("planned", "Planned starts and backfill"),
-    ("projects", "Projects: quotas, turns, lending"),
+    ("projects", "Projects: quotas and borrowing"),
     ("cores", "Quotas of cores and memory"),
-    ("parts", "Quotas of one model, and in one pool"),
-    ("reclaim", "Taking back what is on loan"),
+    ("parts", "Quotas of one model or in one pool"),
+    ("reclaim", "Reclaiming borrowed capacity"),
     ("limits", "At the limit of a department"),
-    ("las", "Whoever has had least"),
-    ("moves", "Moving shares out of the way"),
-    ("used", "What was used lately"),
-    ("devices", "Which GPUs"),
-    ("nodes", "Which node"),
-    ("useful", "Which of the nodes that have room"),
+    ("las", "Least attained service (preset `las`)"),
+    ("moves", "Moving shares of GPUs"),
+    ("used", "Decayed usage"),
+    ("devices", "Choice of GPUs"),
+    ("nodes", "Choice of the node"),
+    ("useful", "Choice between nodes by fragmentation"),
     ("shares", "Shares of GPUs"),
     ("instances", "MIG instances"),
-    ("anywhere", "Tasks that may be anywhere"),
+    ("anywhere", "Tasks on any nodes"),
     ("reserved", "Reservations"),
     ("drained", "Drains"),
     ("moments", "Begin times and caps"),
-    ("user_caps", "What one user may have in a project"),
+    ("user_caps", "Caps of users in projects"),
     ("arrays", "Arrays"),
 ];
-/// Also told, with `Which node`.
-const ROOM: (&str, &str) = ("room", "What never fits, and what is short");
+/// Comes last on the page.
+const ROOM: (&str, &str) = ("room", "Jobs that never fit, and missing resources");
 
-const HEAD: &str = "# Questions, answered by the scheduler
+const HEAD: &str = "# Scenarios: questions and the scheduler's answers
 
-Made from the tests in `crates/scenario/tests/scenarios/`: each question is a test, its situation is
-what the scheduler is given, and the answer is the plan that it makes, so nothing here can be wrong
-for long. A line of a situation is a node with its GPUs, a project, or a job with what it asks for
-and what it does; `start a lab1[0]` starts job a on GPU 0, `evict` takes back, `claim` keeps what is
-taken back for whom it is for, `wait` says why. What is not said is ordinary: policy `fair`.
+Each question on this page is a test in `crates/scenario/tests/scenarios/`. The first block is the
+situation, the second one is the plan that the scheduler makes, so the answers are always current.
+
+A line of a situation describes a node with its GPUs, a project, or a job with its request and its
+state. In a plan, `start a lab1[0]` starts job `a` on GPU 0 of `lab1`, `evict` evicts a job, `claim`
+reserves the freed GPUs for its beneficiary, `plan` shows a planned start, and `wait` gives the
+reason. The policy is `fair` unless the situation names another one.
 ";
 
-/// One question.
+/// One question of the page.
 struct Asked {
     question: String,
     /// The test's name, as a sentence.
@@ -52,7 +54,7 @@ struct Asked {
 }
 
 #[test]
-fn the_page_of_scenarios_says_what_the_tests_say() {
+fn the_page_of_scenarios_is_up_to_date() {
     let mut text = HEAD.to_owned();
     let mut n_asked = 0;
     for (name, title) in PARTS.into_iter().chain([ROOM]) {
@@ -84,7 +86,7 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The tests of a file that ask something, in their order.
+/// Returns the tests of a file that ask a question, in their order.
 fn questions(source: &str) -> Vec<Asked> {
     let tests: Vec<&str> = source.split("\n}\n").collect();
     tests.into_iter().filter_map(question).collect()
@@ -114,7 +116,7 @@ fn question(test: &str) -> Option<Asked> {
     })
 }
 
-/// `small_jobs_go_first` in words.
+/// Turns `small_jobs_go_first` into a sentence.
 fn sentence(name: &str) -> String {
     let words = name.replace('_', " ");
     let mut letters = words.chars();
@@ -122,7 +124,7 @@ fn sentence(name: &str) -> String {
     format!("{}{}.", first.into_iter().collect::<String>(), letters.as_str())
 }
 
-/// Without what the test's own lines are moved in by.
+/// Removes the common indentation of a text.
 fn lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let indent = |line: &&str| line.len() - line.trim_start().len();

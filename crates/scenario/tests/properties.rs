@@ -1,5 +1,5 @@
-//! Promises that hold for every cluster and whatever happens to it, judged by `gpool-verify`.
-//! A case that fails is printed as a scenario.
+//! Properties of every cluster under any sequence of steps, checked by `gpool-verify`. A failing
+//! case is printed as a scenario.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
 
@@ -20,8 +20,7 @@ fn none(what: &[Violation], snapshot: &Snapshot<'_>, plan: &str) -> Result<(), T
     Ok(())
 }
 
-/// Plays a case; `look` sees every state with the plan that is made of it, before the plan is
-/// carried out.
+/// Plays a case; `look` gets every state with its plan, before the plan is applied.
 fn play(
     case: &Case,
     mut look: impl FnMut(&Snapshot<'_>, &Plan) -> Result<(), TestCaseError>,
@@ -39,10 +38,10 @@ fn play(
 proptest! {
     #![proptest_config(config(150))]
 
-    /// SCHEDULING §E 1, 6: no device is given twice, nothing is overbooked, the order is kept,
-    /// nothing that fits waits, every wait is counted, and its reason is true.
+    /// SCHEDULING §E 1, 6: no device is given twice, nothing is overbooked, the order is kept, no
+    /// job waits that fits, every wait is counted, and its reason is true.
     #[test]
-    fn plans_break_nothing_and_leave_nothing_that_fits(case in cases(80)) {
+    fn plans_break_no_invariant_and_leave_no_job_that_fits(case in cases(80)) {
         play(&case, |snapshot, plan| {
             let text = plan_text(snapshot, plan);
             none(&check(snapshot), snapshot, &text)?;
@@ -51,8 +50,8 @@ proptest! {
         })?;
     }
 
-    /// SCHEDULING §E 5: with no outside change and time standing still, a second cycle does
-    /// nothing, and says the same of whom it leaves waiting.
+    /// SCHEDULING §E 5: without a change, at the same time, a second cycle does nothing and reports
+    /// the same waits.
     #[test]
     fn a_second_cycle_does_nothing(case in cases(60)) {
         let mut cluster = Cluster::of(&case.start);
@@ -68,8 +67,8 @@ proptest! {
         }
     }
 
-    /// SCHEDULING §E 1, 5, 6, 7 where jobs change places by what they have had: nothing is broken,
-    /// a second cycle does nothing, and with time standing still the cluster comes to rest.
+    /// SCHEDULING §E 1, 5, 6, 7 with preemption by attained GPU-time: no invariant breaks, a second
+    /// cycle does nothing, and at the same time the cluster comes to rest.
     #[test]
     fn by_gpu_time_jobs_change_places_once(case in cases_of_las(60)) {
         let mut cluster = Cluster::of(&case.start);
@@ -93,8 +92,8 @@ proptest! {
         prop_assert_eq!(cluster.snapshot().world.claimants().count(), 0);
     }
 
-    /// SCHEDULING §E 2: every job that was submitted is in memory or has ended, in one of the two
-    /// and once; and whoever waits has a reason.
+    /// SCHEDULING §E 2: every submitted job is in memory or has ended, exactly one of them, and
+    /// every waiting job has a reason.
     #[test]
     fn no_job_is_lost_and_every_wait_has_a_reason(case in cases(80)) {
         let mut cluster = Cluster::of(&case.start);
@@ -120,8 +119,7 @@ proptest! {
         }
     }
 
-    /// What is committed is what is there: the records of all commits together are those of the
-    /// state.
+    /// The records of all commits together are the records of the state.
     #[test]
     fn commits_add_up_to_the_records_of_the_state(case in cases(80)) {
         let mut cluster = Cluster::of(&case.start);
@@ -146,9 +144,8 @@ proptest! {
         }
     }
 
-    /// SCHEDULING §E 8: the plan depends on what is there, not on the order in which it came or
-    /// on what the scheduler's memory has seen: cold and warm, sorted and shuffled give the same
-    /// bytes.
+    /// SCHEDULING §E 8: the plan depends only on the state, not on the order of events or on the
+    /// scheduler's caches: cold and warm, sorted and shuffled give the same bytes.
     #[test]
     fn the_same_state_gives_the_same_bytes(case in cases(50), seed in any::<u64>()) {
         play(&case, |snapshot, plan| {
@@ -159,7 +156,7 @@ proptest! {
                 let plan = gpool_sched::plan(&again, cold.policy(), &mut Workspace::default());
                 let other = serde_json::to_string(&plan).unwrap();
                 prop_assert_eq!(&bytes, &other, "{}", Situation::of(snapshot));
-                // Whoever is not asked for reasons decides the same.
+                // Without reasons the scheduler decides the same.
                 let quick = gpool_sched::decide(&again, cold.policy(), &mut Workspace::default());
                 let decided = |plan: &Plan| (plan.decisions.clone(), plan.planned.clone());
                 prop_assert_eq!(decided(&plan), decided(&quick), "{}", Situation::of(snapshot));
@@ -168,7 +165,7 @@ proptest! {
         })?;
     }
 
-    /// Situations are read as they are written, and plans of the copy are those of the original.
+    /// A written situation reads as the same situation, and its copy gives the same plans.
     #[test]
     fn situations_are_read_as_they_are_written(case in cases(50)) {
         play(&case, |snapshot, plan| {
@@ -193,12 +190,13 @@ proptest! {
 proptest! {
     #![proptest_config(config(10_000))]
 
-    /// SCHEDULING §E 9: nobody who starts beside a planned start delays it: once all of a plan is
-    /// carried out, it is still where it was. Between projects it depends on what they hold whose
-    /// turn is next, and with it for whom a start is planned. Where something was taken back whose
-    /// start is planned first may have that instead, and those after it what is left.
+    /// SCHEDULING §E 9: no job that starts beside a planned start delays it: after a plan is
+    /// applied, the planned start is at the same time. Two cases are exempt. Between projects, the
+    /// order and the job with the planned start depend on what projects hold. After an eviction,
+    /// the job with the first planned start may get the freed devices instead, and later jobs the
+    /// rest.
     #[test]
-    fn what_starts_delays_no_planned_start(case in cases(60)) {
+    fn no_start_delays_a_planned_start(case in cases(60)) {
         let mut cluster = Cluster::of(&case.start);
         for step in &case.steps {
             cluster.apply(step);
@@ -221,10 +219,10 @@ proptest! {
         }
     }
 
-    /// SCHEDULING §E 4: while nothing happens but that those leave who were told to, no project
-    /// takes from another what that one has just taken from it.
+    /// SCHEDULING §E 4: while only the evicted jobs leave, no project reclaims from another the
+    /// capacity that the other has just reclaimed from it.
     #[test]
-    fn what_was_taken_back_is_not_taken_back_again(case in cases(60)) {
+    fn reclaimed_capacity_is_not_reclaimed_back(case in cases(60)) {
         let mut cluster = Cluster::of(&case.start);
         for step in &case.steps {
             cluster.apply(step);
@@ -255,8 +253,8 @@ proptest! {
         }
     }
 
-    /// SCHEDULING §E 5, 7: when nothing happens but that those leave who were told to, a cluster
-    /// comes to rest, and whoever was made room for has started.
+    /// SCHEDULING §E 5, 7: while only the evicted jobs leave, a cluster comes to rest, and every
+    /// beneficiary has started.
     #[test]
     fn a_cluster_comes_to_rest(case in cases(60)) {
         let mut cluster = Cluster::of(&case.start);
@@ -278,12 +276,12 @@ proptest! {
     }
 }
 
-/// The world that a snapshot's records make; with a seed, loaded in another order.
+/// Builds the world from a snapshot's records; with a seed, in another order.
 fn rebuilt(snapshot: &Snapshot<'_>, seed: Option<u64>) -> World {
     let mut records = snapshot.world.records();
     let mut jobs: Vec<JobId> = snapshot.world.jobs().keys().copied().collect();
     if let Some(seed) = seed {
-        // Jobs are loaded by id whatever their order, so they are added one by one instead.
+        // Loading sorts jobs by ID, so they are added one by one instead.
         records.retain(|record| !matches!(record, Record::Job(_) | Record::JobSpec(_)));
         shuffle(&mut records, seed);
         shuffle(&mut jobs, seed);
@@ -299,7 +297,7 @@ fn rebuilt(snapshot: &Snapshot<'_>, seed: Option<u64>) -> World {
     world
 }
 
-/// Any order that depends on the seed.
+/// Shuffles a list by a seed.
 fn shuffle<T>(list: &mut [T], mut seed: u64) {
     for last in (1..list.len()).rev() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -307,8 +305,8 @@ fn shuffle<T>(list: &mut [T], mut seed: u64) {
     }
 }
 
-/// The streams are worth something: they start jobs, take work back in every way, leave jobs
-/// waiting, and meet every reason that a shape can have.
+/// The random streams are useful: they start jobs, evict for every cause, leave jobs waiting, and
+/// reach every reason that a shape can have.
 #[test]
 fn random_streams_meet_every_reason() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -359,7 +357,7 @@ fn random_streams_meet_every_reason() {
     assert_eq!(codes.into_iter().collect::<Vec<_>>(), every);
 }
 
-/// Steps that pick from nothing change nothing.
+/// Steps that select from nothing change nothing.
 #[test]
 fn steps_in_an_empty_cluster_do_nothing() {
     let mut cluster = Cluster::of(&Situation::empty());

@@ -1,4 +1,4 @@
-//! SCHEDULING §E 8: two processes make the same plans of the same input, byte for byte. The
+//! SCHEDULING §E 8: two processes make the same plans from the same input, byte for byte. The
 //! second process is this test binary, started again to run the same test as a child.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
@@ -10,10 +10,10 @@ use gpool_scenario::{Cluster, cases};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-/// Tells the child where to write.
+/// The variable with the path that the child writes to.
 const WRITE_TO: &str = "GPOOL_TEST_WRITE_PLANS_TO";
 
-/// The plans of fixed streams, as JSON, a line each.
+/// Returns the plans of fixed streams as JSON, one per line.
 fn plans() -> String {
     let mut runner = TestRunner::deterministic();
     let mut lines = String::new();

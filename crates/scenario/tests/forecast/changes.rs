@@ -1,4 +1,4 @@
-//! What is foretold when little is known, and when what it rests on changes.
+//! Forecasts with little information, and after changes of their basis.
 
 use gpool_control::forecast::{self, Learnt, Moved};
 use gpool_model::{Policy, Timestamp};
@@ -11,7 +11,7 @@ fn minutes(at: Option<Timestamp>, now: Timestamp) -> String {
     at.map_or_else(|| "never".to_owned(), |at| at.since(now).to_string())
 }
 
-/// Whose start another policy moves, a line each.
+/// Returns the jobs that start at another time under another policy, one per line.
 fn moved(cluster: &Cluster, change: impl FnOnce(&mut Policy)) -> String {
     let before = part(cluster);
     let mut after = before.clone();
@@ -26,8 +26,8 @@ fn moved(cluster: &Cluster, change: impl FnOnce(&mut Policy)) -> String {
 }
 
 #[test]
-fn with_no_history_and_no_limit_it_is_a_guess_and_said_to_be() {
-    // By the shortest first: whoever says nothing goes last, by age.
+fn without_history_and_limit_the_forecast_is_marked_as_a_guess() {
+    // Shortest first: a job without a prediction or limit goes last, by age.
     assert_snapshot!(etas(
         "policy order predicted,age
          node lab1 1 x h100-80g
@@ -43,7 +43,7 @@ fn with_no_history_and_no_limit_it_is_a_guess_and_said_to_be() {
 }
 
 #[test]
-fn another_order_moves_those_that_it_puts_otherwise() {
+fn another_order_moves_the_jobs_that_it_reorders() {
     let cluster = cluster(
         "node lab1 1 x h100-80g
          job a 1 running lab1[0] 1h limit 3h
@@ -60,7 +60,7 @@ fn another_order_moves_those_that_it_puts_otherwise() {
 }
 
 #[test]
-fn a_forecast_is_of_its_moment_whatever_the_policy_becomes_meanwhile() {
+fn a_forecast_does_not_change_with_later_policies() {
     let mut cluster = cluster(
         "node lab1 1 x h100-80g
          job a 1 running lab1[0] 1h limit 3h
@@ -71,7 +71,7 @@ fn a_forecast_is_of_its_moment_whatever_the_policy_becomes_meanwhile() {
     let made = forecast::forecast(&before, 100, &Learnt::default());
     let policy = Policy { user_caps: Default::default(), ..Policy::fifo() };
     cluster.world_mut().put_policy(policy);
-    // What was taken is not touched, and says the same.
+    // The excerpt is unchanged and gives the same forecast.
     assert_eq!(forecast::forecast(&before, 100, &Learnt::default()), made);
     let [b, c] = ["b", "c"].map(|name| id_of(cluster.snapshot().world, name));
     assert!(made.etas[&c].p50 < made.etas[&b].p50, "{made:?}");
@@ -80,7 +80,7 @@ fn a_forecast_is_of_its_moment_whatever_the_policy_becomes_meanwhile() {
 }
 
 #[test]
-fn a_reservation_outlives_the_device_that_it_names() {
+fn a_reservation_may_name_a_removed_device() {
     let mut cluster = cluster(
         "node lab1 2 x h100-80g
          job a 1 running lab1[1] 1h limit 3h
@@ -103,7 +103,7 @@ fn a_reservation_outlives_the_device_that_it_names() {
     let [b, c] = ["b", "c"].map(|name| id_of(snapshot.world, name));
     assert!(made.etas[&b].p50.is_some(), "the other device is there: {made:?}");
     assert!(made.unknown.contains(&c), "no node has two any more: {made:?}");
-    // What would help names no device that is not there, and does not panic.
+    // The proposals name no missing device, and do not panic.
     let base = forecast::estimate(&before, b, 100, &Learnt::default());
     let whose = forecast::Whose { uid: 1000, admin: true };
     let all = forecast::alternatives(&before, b, whose, &base, 100, &Learnt::default());

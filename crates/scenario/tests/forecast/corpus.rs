@@ -1,6 +1,6 @@
-//! Situations in which a job waits: the reasons that it is given, in order, and what would let it
-//! start sooner. Each of these changes is made in the test, by other code, and the cluster played
-//! out: the job starts when it was said to.
+//! Situations with a waiting job, its reasons in order and the changes that would let it
+//! start sooner. The test makes each of these changes with other code and plays the cluster out:
+//! the job starts at the predicted time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::{play, table};
 
 const N_STARTS: usize = 400;
 
-/// A situation in which job `x` waits.
+/// A situation with a waiting job `x`.
 pub struct Row {
     pub name: &'static str,
     /// The codes of its reasons, the decisive ones first.
@@ -30,7 +30,7 @@ fn codes(cluster: &Cluster, job: JobId) -> Vec<&'static str> {
     explainer.fully(row).iter().map(gpool_model::Reason::code).collect()
 }
 
-/// When the job starts if everybody ends in the middle, by other code than the forecast's.
+/// Returns when the job starts if every job ends at its median, by other code than the forecast's.
 fn played(
     situation: &Situation,
     lengths: &BTreeMap<JobId, Millis>,
@@ -47,7 +47,7 @@ fn shown(tried: &Tried, part: &Part, job: JobId) -> String {
     format!("  {sign} {flags}{eta}\n")
 }
 
-/// Everything that is said of one situation; panics where a counter-factual does not come true.
+/// Returns the whole report on one situation; panics where a counterfactual does not come true.
 fn checked(row: &Row) -> String {
     let cluster = cluster(row.scenario);
     let job = id_of(cluster.snapshot().world, "x");
@@ -87,7 +87,7 @@ fn every_reason_is_named_and_every_counterfactual_comes_true() {
 }
 
 #[test]
-fn nothing_is_proposed_to_those_who_may_not() {
+fn changes_that_the_user_can_not_make_are_not_proposed() {
     let cluster = cluster(
         "node lab1 2 x h100-80g
          job a 2 running lab1[0,1] 1h limit 3h uid 1001

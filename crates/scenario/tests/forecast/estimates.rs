@@ -1,4 +1,4 @@
-//! Intervals, by what is known of the jobs that go before.
+//! Forecast intervals, by the information about earlier jobs.
 
 use gpool_control::forecast::{self, Learnt};
 use insta::assert_snapshot;
@@ -15,7 +15,7 @@ fn a_limit_is_seldom_used_up() {
 }
 
 #[test]
-fn without_a_limit_what_has_run_long_goes_on_for_long() {
+fn without_a_limit_a_job_that_has_run_long_keeps_running() {
     assert_snapshot!(etas(
         "node lab1 1 x h100-80g
          job a 1 running lab1[0] 3h
@@ -40,7 +40,7 @@ fn jobs_start_one_after_another() {
 }
 
 #[test]
-fn what_lies_beyond_the_horizon_is_said_to() {
+fn a_start_beyond_the_horizon_is_marked() {
     assert_snapshot!(etas(
         "node lab1 1 x h100-80g
          job a 1 running lab1[0] 0m limit 150h
@@ -49,7 +49,7 @@ fn what_lies_beyond_the_horizon_is_said_to() {
 }
 
 #[test]
-fn what_nothing_known_lets_start_is_unknown() {
+fn a_start_that_depends_on_nothing_known_is_unknown() {
     assert_snapshot!(etas(
         "node lab1 2 x h100-80g
          gpu lab1[1] unhealthy
@@ -73,7 +73,7 @@ fn jobs_of_several_gpus_wait_for_all_of_them() {
 }
 
 #[test]
-fn who_was_asked_to_stop_does_not_succeed() {
+fn a_stopped_job_does_not_succeed() {
     assert_snapshot!(etas(
         "node lab1 1 x h100-80g
          job a 1 stopping lab1[0] 1h limit 3h
@@ -85,10 +85,10 @@ fn who_was_asked_to_stop_does_not_succeed() {
     ");
 }
 
-/// Who takes back starts when the others have left, not when he comes, nor when they would have
-/// ended; and what is taken back is foretold by its first start.
+/// A job that evicts others starts when they have left: neither at once nor at their expected ends.
+/// The forecast of an evicted job is its first start.
 #[test]
-fn who_takes_back_starts_when_the_others_have_left() {
+fn a_beneficiary_starts_when_the_victims_have_left() {
     assert_snapshot!(etas(
         "node lab1 1 x h100-80g
          project red   gpus 0
@@ -104,7 +104,7 @@ fn who_takes_back_starts_when_the_others_have_left() {
     ");
 }
 
-/// The jobs whose ends a job waits for, by the middle course.
+/// Returns the jobs that a job waits for, in the median course.
 fn freed_by(scenario: &str, name: &str) -> Vec<(String, u32)> {
     let cluster = cluster(scenario);
     let part = part(&cluster);
@@ -114,7 +114,7 @@ fn freed_by(scenario: &str, name: &str) -> Vec<(String, u32)> {
     estimate.freed_by.iter().map(|freed| (name(freed.job), freed.n_devices)).collect()
 }
 
-/// My job has a begin time. Does it wait for the job whose GPU it will get?
+/// My job has a begin time: does it wait for the job that has its GPU?
 #[test]
 fn a_begin_time_is_no_end_of_another_job() {
     let scenario = "node lab1 1 x h100-80g
@@ -125,7 +125,7 @@ fn a_begin_time_is_no_end_of_another_job() {
     assert_eq!(freed_by(&scenario, "b"), [("a".to_owned(), 1)]);
 }
 
-/// A job of my user ends: is that why mine may start, although it runs on other GPUs?
+/// A job of my user ends: does that free the quota for mine, although it runs on other GPUs?
 #[test]
 fn a_quota_is_freed_by_the_job_that_had_it() {
     let scenario = "node lab1 2 x h100-80g
@@ -136,9 +136,9 @@ fn a_quota_is_freed_by_the_job_that_had_it() {
     assert_eq!(freed_by(scenario, "c").first().map(|(job, _)| job.as_str()), Some("a"));
 }
 
-/// My job can't end by its deadline. When could it have started?
+/// My job can't end by its deadline: when could it start without the deadline?
 #[test]
-fn a_deadline_that_is_missed_is_told_with_the_start_without_it() {
+fn a_missed_deadline_is_reported_with_the_start_without_it() {
     let cluster = cluster(
         "node lab1 1 x h100-80g
          job a 1 running lab1[0] 0m limit 4h

@@ -1,11 +1,11 @@
-//! What is learnt from how forecasts held.
+//! Calibration by the results of earlier forecasts.
 
 use gpool_control::forecast::Learnt;
 use gpool_model::{Basis, Eta, JobId, Millis, Timestamp, Version};
 
 const NOW: Timestamp = Timestamp::new(1_700_000_000_000);
 
-/// How far ahead the middle is.
+/// The time to the median.
 const LEAD: Millis = Millis::from_mins(30);
 
 fn eta() -> Eta {
@@ -19,8 +19,7 @@ fn eta() -> Eta {
     }
 }
 
-/// Tells so many jobs and starts each of them so many minutes later; one in `late_each` an hour
-/// and a half later.
+/// Forecasts `n` jobs and starts each of them 30 minutes later, but one in `late_each` much later.
 fn learn(learnt: &mut Learnt, n: u64, late_each: u64) {
     for number in 1..=n {
         let job = JobId::single(number);
@@ -32,7 +31,7 @@ fn learn(learnt: &mut Learnt, n: u64, late_each: u64) {
 }
 
 #[test]
-fn who_is_always_on_time_is_told_less_and_less_but_never_before_the_middle() {
+fn on_time_starts_shrink_the_p90_but_never_below_the_median() {
     let mut learnt = Learnt::default();
     learn(&mut learnt, 1000, u64::MAX);
     let told = learnt.corrected(eta(), NOW);
@@ -52,7 +51,7 @@ fn the_factor_rests_where_one_in_ten_is_late() {
     let before = learnt.buckets[2].factor;
     learn(&mut learnt, 100, 10);
     assert_eq!(learnt.buckets[2].factor, before);
-    // With more it grows, up to a bound.
+    // With more late starts it grows, up to a bound.
     learn(&mut learnt, 1000, 2);
     assert_eq!(learnt.buckets[2].factor, 8000 - 20 * u64::from(!1000_u64.is_multiple_of(2)));
     let told = learnt.corrected(eta(), NOW);
@@ -62,7 +61,7 @@ fn the_factor_rests_where_one_in_ten_is_late() {
 #[test]
 fn the_middle_rests_where_half_are_later() {
     let mut learnt = Learnt::default();
-    // What is told is 30 minutes, and jobs take 40 to 60.
+    // The forecast is 30 minutes, and jobs take 40 to 60.
     let take = |learnt: &mut Learnt, n: u64| {
         for number in 1..=n {
             let told = learnt.corrected(eta(), NOW);
@@ -84,7 +83,7 @@ fn the_middle_rests_where_half_are_later() {
 }
 
 #[test]
-fn a_job_is_held_against_what_was_told_first_since_its_user_changed_it() {
+fn a_job_is_compared_with_its_first_forecast_since_the_last_edit() {
     let mut learnt = Learnt::default();
     let job = JobId::single(7);
     learnt.tell((job, Version(1)), (&eta(), LEAD), NOW);
@@ -98,7 +97,7 @@ fn a_job_is_held_against_what_was_told_first_since_its_user_changed_it() {
 }
 
 #[test]
-fn what_starts_at_once_is_no_forecast() {
+fn a_job_that_starts_at_once_has_no_forecast() {
     let mut learnt = Learnt::default();
     let now = Eta { p10: Some(NOW), p50: Some(NOW), p90: Some(NOW), ..eta() };
     learnt.tell((JobId::single(1), Version(1)), (&now, Millis::ZERO), NOW);

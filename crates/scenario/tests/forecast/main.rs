@@ -1,4 +1,4 @@
-//! When jobs will likely start, and what would let them start sooner, in scenarios.
+//! Forecasts of starts, and of changes that would let jobs start sooner, in scenarios.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test says what it means by its name")]
 

@@ -1,5 +1,5 @@
-//! Plays a situation out, by code that the forecast does not share: jobs end when their time is
-//! over, and each cycle is carried out.
+//! Plays a situation out with code that the forecast does not share: jobs end when their time is
+//! over, and each cycle is applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use gpool_model::policy::UserCap;
 use gpool_model::{DeviceHealth, JobId, Millis, Outcome, Phase, Timestamp, WhatIf};
 use gpool_scenario::{Cluster, Situation, Step};
 
-/// When each job starts if every one takes its time: those that run from now on, the others from
-/// their start.
+/// Returns when each job starts if each runs for its length: running jobs from now on, the others
+/// from their start.
 pub fn starts(
     situation: &Situation,
     lengths: &BTreeMap<JobId, Millis>,
@@ -31,7 +31,7 @@ pub fn starts(
             end(&mut cluster, id);
         }
         let plan = cluster.cycle();
-        // Others may go on when somebody whose end was planned with is late.
+        // Other jobs may start when a job runs past the end that a planned start counts on.
         let late = plan.planned.iter().map(|planned| planned.at).filter(|at| *at > now).min();
         for decision in plan.decisions {
             let Some((job, _)) = decision.started() else { continue };
@@ -55,7 +55,7 @@ fn end(cluster: &mut Cluster, id: JobId) {
         rows.position(|row| row.job.id == id).expect("it holds something")
     };
     let phase = &snapshot.world.job(id).expect("it holds something").job.phase;
-    // Who was asked to stop does not succeed: nobody learns from it how long such jobs run.
+    // A stopped job does not succeed, and its run time does not count for predictions.
     let outcome = match phase {
         Phase::Stopping { .. } => Outcome::Cancelled,
         _ => Outcome::Succeeded,
@@ -63,7 +63,7 @@ fn end(cluster: &mut Cluster, id: JobId) {
     cluster.apply(&Step::End(u32::try_from(at).unwrap(), outcome));
 }
 
-/// The same situation with one thing otherwise.
+/// Returns the situation with one change.
 pub fn changed(
     situation: &Situation,
     lengths: &mut BTreeMap<JobId, Millis>,

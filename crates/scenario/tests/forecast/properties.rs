@@ -1,4 +1,4 @@
-//! What must be true of every forecast.
+//! Properties of every forecast.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,7 @@ fn after(case: &Case) -> Cluster {
     cluster
 }
 
-/// The same with jobs that nobody takes back: when those leave who were told to, is not known
-/// exactly.
+/// Makes all jobs non-preemptible: the ends of evicted jobs are not known exactly.
 fn never_taken_back(mut case: Case) -> Case {
     for step in &mut case.steps {
         if let Step::Submit(seed) = step {
@@ -29,7 +28,7 @@ fn never_taken_back(mut case: Case) -> Case {
     case
 }
 
-/// Lengths that differ, the same for the same job.
+/// Returns different lengths for different jobs, the same for the same job.
 fn length(id: JobId) -> Millis {
     Millis::from_mins(1 + u32::try_from(id.number.0 * 37 % 101).unwrap())
 }
@@ -37,7 +36,7 @@ fn length(id: JobId) -> Millis {
 proptest! {
     #![proptest_config(config(300))]
 
-    /// The moments are in order, none is past, and the same excerpt says the same.
+    /// The times are in order, none is in the past, and the same excerpt gives the same forecast.
     #[test]
     fn moments_are_in_order_and_never_past(case in cases(40)) {
         let cluster = after(&case);
@@ -54,8 +53,8 @@ proptest! {
         prop_assert_eq!(&forecast::forecast(&again, 1000, &Learnt::default()), &made);
     }
 
-    /// If it is known when everybody ends, every job starts when it was said to, to the
-    /// millisecond; and who is said never to start does not.
+    /// With exact ends, every job starts at its predicted time, to the millisecond; a job that is
+    /// predicted never to start does not.
     #[test]
     fn exact_ends_make_exact_starts(case in cases(40).prop_map(never_taken_back)) {
         let cluster = after(&case);

@@ -1,4 +1,4 @@
-//! Forecasts of scenarios as text, and scenarios with one thing otherwise played out.
+//! Forecasts of scenarios as text.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use gpool_model::{Eta, JobId, Timestamp};
 use gpool_scenario::{Cluster, Situation};
 use gpool_world::World;
 
-/// A scenario after the cycle that it is in for.
+/// Returns the cluster of a scenario after one cycle.
 pub fn cluster(scenario: &str) -> Cluster {
     let situation = Situation::parse(scenario).unwrap_or_else(|error| panic!("{error}"));
     let mut cluster = Cluster::of(&situation);
@@ -19,7 +19,7 @@ pub fn part(cluster: &Cluster) -> Part {
     Part::of(&cluster.snapshot(), forecast::JOBS_MAX, None)
 }
 
-/// When each job that waits will start, a line each, from now.
+/// Returns when each waiting job will start, from now, one per line.
 pub fn etas(scenario: &str) -> String {
     let cluster = cluster(scenario);
     let part = part(&cluster);

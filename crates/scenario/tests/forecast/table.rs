@@ -2,7 +2,7 @@
 
 use crate::corpus::Row;
 
-/// Each with the reasons that job `x` is given.
+/// Each situation with the reasons of job `x`.
 pub const ROWS: &[Row] = &[
     Row {
         name: "all GPUs are held",

@@ -1,11 +1,11 @@
-//! Tasks that run all at once, wherever there is room: which nodes do they get?
+//! Tasks that run all at once on any nodes: which nodes do they get?
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
-/// Six tasks with a GPU each, and several nodes have room for all of them: which one is it?
+/// Several nodes have free GPUs for all six of my tasks: which one is it?
 #[test]
-fn one_node_is_enough_if_it_has_room_for_all_and_the_fullest_is_taken() {
+fn the_fullest_node_that_fits_all_tasks_gets_them() {
     assert_snapshot!(answer("
         node lab1  16 x h100
         node lab2  8 x h100
@@ -14,9 +14,9 @@ fn one_node_is_enough_if_it_has_room_for_all_and_the_fullest_is_taken() {
     "), @"start a lab2[0] lab2[1] lab2[2] lab2[3] lab2[4] lab2[5]");
 }
 
-/// No node has room for all of my tasks: over how many nodes are they spread?
+/// No node fits all of my tasks: over how many nodes are they spread?
 #[test]
-fn as_few_nodes_as_there_is_room_for_and_what_is_left_goes_where_it_is_tightest() {
+fn the_fewest_possible_nodes_are_used_and_the_rest_goes_to_the_tightest_node() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         node lab2  2 x h100
@@ -26,7 +26,7 @@ fn as_few_nodes_as_there_is_room_for_and_what_is_left_goes_where_it_is_tightest(
     "), @"start a lab1[0] lab1[1] lab1[2] lab1[3] lab4[0] lab4[1] lab4[2]");
 }
 
-/// There are GPUs enough, but each of my tasks needs two of one node: do they start?
+/// Enough GPUs are free, but each of my tasks needs two on one node: do they start?
 #[test]
 fn a_task_is_never_spread_over_nodes() {
     assert_snapshot!(answer("
@@ -40,9 +40,9 @@ fn a_task_is_never_spread_over_nodes() {
     ");
 }
 
-/// A node has GPUs for all of my tasks, and too few cores: where do they go?
+/// A node has GPUs for all of my tasks but too few cores: where do they go?
 #[test]
-fn a_node_gets_as_many_as_its_cores_are_enough_for() {
+fn a_node_gets_as_many_tasks_as_its_cores_allow() {
     assert_snapshot!(answer("
         node lab1  8 x h100  cpus 8
         node lab2  8 x h100  cpus 16
@@ -50,7 +50,7 @@ fn a_node_gets_as_many_as_its_cores_are_enough_for() {
     "), @"start a lab1[0] lab2[0] lab2[1] lab2[2] lab2[3]");
 }
 
-/// Tasks with half a GPU each on one node: do they share one?
+/// My tasks ask for half a GPU each: do they share one?
 #[test]
 fn tasks_of_one_job_never_share_a_gpu() {
     assert_snapshot!(answer("
@@ -60,7 +60,7 @@ fn tasks_of_one_job_never_share_a_gpu() {
     "), @"start a lab1[0] lab1[1] lab2[0]");
 }
 
-/// My tasks ask for one of two models, and neither has enough of them: may they have both?
+/// My tasks ask for one of two models, and each has too few GPUs: may they have both?
 #[test]
 fn all_tasks_get_gpus_of_one_model() {
     assert_snapshot!(answer("
@@ -77,9 +77,9 @@ fn all_tasks_get_gpus_of_one_model() {
     ");
 }
 
-/// Others end one after the other: when do my tasks start?
+/// Other jobs end one after the other: when do my tasks start?
 #[test]
-fn they_start_when_there_is_room_for_all_at_once() {
+fn the_tasks_start_when_all_of_them_fit_at_once() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         node lab2  2 x h100
@@ -96,9 +96,9 @@ fn they_start_when_there_is_room_for_all_at_once() {
     ");
 }
 
-/// A node of mine is drained, and the others are too few for all tasks: what do I read?
+/// A node is drained, and the other nodes are too few for all tasks: what does `wait` show?
 #[test]
-fn a_drained_node_is_named_where_the_others_are_too_few() {
+fn the_reason_names_the_drained_node() {
     assert_snapshot!(answer("
         node  lab1  2 x h100
         node  lab2  2 x h100
@@ -107,9 +107,9 @@ fn a_drained_node_is_named_where_the_others_are_too_few() {
     "), @"wait  a node_drained lab2");
 }
 
-/// Another project has what is ours on loan, on several nodes: whose jobs go for our tasks?
+/// Another project borrows our GPUs on several nodes: which jobs are evicted for our tasks?
 #[test]
-fn only_as_much_is_taken_back_as_is_missing() {
+fn no_more_is_reclaimed_than_is_missing() {
     assert_snapshot!(answer("
         project red   gpus 1
         project blue  gpus 4
@@ -127,9 +127,9 @@ fn only_as_much_is_taken_back_as_is_missing() {
     ");
 }
 
-/// A job of low priority has four GPUs, and my four tasks have a higher one: does it go?
+/// Jobs of lower priority have GPUs on a node, and my tasks need some of them: are they evicted?
 #[test]
-fn they_go_before_lower_priorities_wherever_these_are() {
+fn tasks_preempt_lower_priorities_on_any_node() {
     assert_snapshot!(answer("
         policy preset priority
         node lab1  4 x h100
@@ -143,9 +143,9 @@ fn they_go_before_lower_priorities_wherever_these_are() {
     ");
 }
 
-/// Each of my tasks needs two GPUs of one node, and single GPUs are free: does anybody move?
+/// Each of my tasks needs two GPUs of one node, and single GPUs are free: do jobs move?
 #[test]
-fn small_jobs_move_out_of_the_way_of_each_task() {
+fn small_jobs_move_to_make_a_node_free_for_each_task() {
     assert_snapshot!(answer("
         policy preset fair  consolidate
         node lab1  2 x h100
@@ -161,9 +161,9 @@ fn small_jobs_move_out_of_the_way_of_each_task() {
     ");
 }
 
-/// My tasks are paused where they ran, two on one node and one on another: where do they go on?
+/// My tasks are paused, two on one node and one on another: where do they resume?
 #[test]
-fn paused_tasks_go_on_where_they_are() {
+fn paused_tasks_resume_where_they_are() {
     assert_snapshot!(answer("
         node lab1  4 x h100  pauses
         node lab2  2 x h100  pauses
@@ -171,9 +171,9 @@ fn paused_tasks_go_on_where_they_are() {
     "), @"resume a lab1[0] lab1[1] lab2[1]");
 }
 
-/// My paused tasks have their GPUs, and the cores of both are not free: what keeps them?
+/// My paused tasks have their GPUs, but not enough cores are free: why do they wait?
 #[test]
-fn paused_tasks_need_what_all_of_them_have_on_a_node() {
+fn paused_tasks_need_the_cores_of_all_of_them_on_a_node() {
     assert_snapshot!(answer("
         node lab1  2 x h100  cpus 12  pauses
         job  r  0  running lab1  cpus 4
@@ -181,9 +181,9 @@ fn paused_tasks_need_what_all_of_them_have_on_a_node() {
     "), @"wait  a cpu_or_mem_short CPU cores need 10 free 8 on lab1");
 }
 
-/// My project is at its limit, and two of its jobs matter less than my two tasks: do both go?
+/// My project is at its limit, and two jobs matter less than my two tasks: are both evicted?
 #[test]
-fn at_the_limit_as_many_go_as_all_tasks_need() {
+fn at_the_limit_as_many_jobs_are_evicted_as_all_tasks_need() {
     assert_snapshot!(answer("
         policy preset fair
         project red  gpus 2  limit 2
@@ -199,9 +199,9 @@ fn at_the_limit_as_many_go_as_all_tasks_need() {
     ");
 }
 
-/// Half of a node's GPUs are drained, and my tasks need all: what do I read?
+/// Half of a node's GPUs are drained, and my tasks need all: what does `wait` show?
 #[test]
-fn drained_gpus_are_named_where_the_others_are_too_few() {
+fn the_reason_names_a_drained_gpu() {
     assert_snapshot!(answer("
         node  lab1  4 x h100
         drain lab1[2,3]
@@ -209,9 +209,9 @@ fn drained_gpus_are_named_where_the_others_are_too_few() {
     "), @"wait  a node_drained lab1[2]");
 }
 
-/// My tasks need no GPU, one node is drained, and the other has too few cores: what do I read?
+/// My tasks need no GPU, one node is drained, and the other has too few cores: which reason do I see?
 #[test]
-fn a_drained_node_is_named_for_tasks_without_a_gpu() {
+fn the_reason_names_a_drained_node_for_tasks_without_a_gpu() {
     assert_snapshot!(answer("
         node  lab1  0 x h100  cpus 4
         node  lab2  0 x h100  cpus 4
@@ -220,9 +220,9 @@ fn a_drained_node_is_named_for_tasks_without_a_gpu() {
     "), @"wait  a node_drained lab2");
 }
 
-/// Three GPUs are needed, and on one node a single job has three: do others go as well?
+/// Three GPUs are needed, and on one node a single job has three: are other jobs evicted too?
 #[test]
-fn one_who_leaves_room_for_all_goes_rather_than_several_for_each() {
+fn one_victim_that_frees_enough_is_better_than_several() {
     assert_snapshot!(answer("
         project red   gpus 0
         project blue  gpus 3

@@ -1,9 +1,9 @@
-//! Elements of arrays start like jobs, within what their array allows.
+//! Elements of arrays start like jobs, within the limits of their array.
 
 use gpool_scenario::{Situation, answer};
 use insta::assert_snapshot;
 
-/// How do I keep my array from taking the whole machine?
+/// How do I stop my array from taking the whole cluster?
 #[test]
 fn no_more_elements_run_at_once_than_the_array_allows() {
     assert_snapshot!(answer("
@@ -18,7 +18,7 @@ fn no_more_elements_run_at_once_than_the_array_allows() {
 
 /// Which element of my array starts next?
 #[test]
-fn elements_start_in_the_order_of_their_indexes_where_others_ended() {
+fn elements_start_in_the_order_of_their_indexes() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  1  pending  array 0-5  ended failed:0/succeeded:2
@@ -29,9 +29,9 @@ fn elements_start_in_the_order_of_their_indexes_where_others_ended() {
     ");
 }
 
-/// Can the elements of one array wait for those of another, one by one?
+/// Can the elements of one array wait for the same elements of another?
 #[test]
-fn an_element_starts_when_its_like_has_ended() {
+fn an_element_starts_when_its_counterpart_has_ended() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         job  a  1  pending  array 0-2  ended succeeded:1
@@ -43,9 +43,9 @@ fn an_element_starts_when_its_like_has_ended() {
     ");
 }
 
-/// Does a large array hold up small jobs that came before it?
+/// Does a large array delay small jobs that came before it?
 #[test]
-fn a_large_array_leaves_its_turn_to_small_jobs_that_came_before() {
+fn an_array_does_not_pass_older_jobs_of_its_size() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  1  pending 1h
@@ -58,9 +58,9 @@ fn a_large_array_leaves_its_turn_to_small_jobs_that_came_before() {
     ");
 }
 
-/// My array comes after another job: do all its elements wait?
+/// My array depends on another job: do all its elements wait?
 #[test]
-fn what_an_array_waits_for_all_its_elements_wait_for() {
+fn all_elements_wait_for_the_dependencies_of_their_array() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         job  a  1  running lab1[0]
@@ -69,9 +69,9 @@ fn what_an_array_waits_for_all_its_elements_wait_for() {
     "), @"start c lab1[1]");
 }
 
-/// What becomes of an array of which I cancelled some elements?
+/// I cancelled some elements of my array: do the others still run?
 #[test]
-fn cancelled_elements_leave_those_that_run_and_those_that_wait() {
+fn cancelled_elements_do_not_affect_the_others() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  1  pending  array 0-4  ended cancelled:1-2

@@ -1,4 +1,4 @@
-//! Where may a job go that names nodes or labels?
+//! Jobs that name nodes or labels.
 
 use gpool_scenario::{answer, reasons};
 use insta::assert_snapshot;
@@ -46,7 +46,7 @@ fn a_job_goes_where_labels_or_models_are_as_it_asks() {
 }
 
 #[test]
-fn what_finds_no_room_on_its_nodes_keeps_nobody_from_others() {
+fn a_job_that_does_not_fit_its_nodes_does_not_block_other_nodes() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         node lab2  2 x h100
@@ -91,9 +91,9 @@ fn a_gang_counts_the_nodes_that_it_may_use() {
     ");
 }
 
-/// Room for the job that waits is made on the node that it names.
+/// Capacity is reclaimed on the node that the job names.
 #[test]
-fn loans_are_called_back_where_the_job_may_run() {
+fn capacity_is_reclaimed_where_the_job_may_run() {
     assert_snapshot!(answer("
         project red   gpus 1
         project blue  gpus 1
@@ -126,7 +126,7 @@ fn why_says_which_nodes_are_left_out() {
     ");
 }
 
-/// Parts of quotas that the job could not use on its nodes do not count for it.
+/// Parts of a quota that the job could not use on its nodes do not count for it.
 #[test]
 fn a_quota_of_a_model_counts_only_where_the_job_may_run() {
     assert_snapshot!(answer("

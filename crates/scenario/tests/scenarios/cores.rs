@@ -1,11 +1,11 @@
-//! What projects are guaranteed and limited to of cores and memory, beside GPUs.
+//! Guarantees and limits of cores and memory for projects, besides GPUs.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
 /// The node has cores left: why does my job wait for quota?
 #[test]
-fn a_limit_of_cores_holds_whatever_is_free() {
+fn a_limit_of_cores_applies_even_if_cores_are_free() {
     assert_snapshot!(answer("
         node lab1  8 x h100  cpus 64
         project red   gpus 8  cpus-limit 8
@@ -21,7 +21,7 @@ fn a_limit_of_cores_holds_whatever_is_free() {
 
 /// The node has memory left: why does my job wait for quota?
 #[test]
-fn a_limit_of_memory_holds_whatever_is_free() {
+fn a_limit_of_memory_applies_even_if_memory_is_free() {
     assert_snapshot!(answer("
         node lab1  8 x h100  mem 512G
         project red   gpus 8  mem-limit 100G
@@ -35,9 +35,9 @@ fn a_limit_of_memory_holds_whatever_is_free() {
     ");
 }
 
-/// What does a limit of nothing mean?
+/// What does a limit of zero mean?
 #[test]
-fn who_may_have_no_memory_runs_what_asks_for_none() {
+fn with_no_memory_only_jobs_that_ask_for_none_run() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         project red   gpus 8  mem-limit 0
@@ -49,9 +49,9 @@ fn who_may_have_no_memory_runs_what_asks_for_none() {
     ");
 }
 
-/// Does a department's limit of memory hold for what is below it?
+/// Does a department's limit of memory apply to the projects below it?
 #[test]
-fn a_limit_of_memory_of_a_department_holds_for_all_below_it() {
+fn the_memory_limit_of_a_department_applies_to_all_projects_below_it() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         project lab   mem-limit 100G
@@ -69,7 +69,7 @@ fn a_limit_of_memory_of_a_department_holds_for_all_below_it() {
 
 /// Can memory be guaranteed?
 #[test]
-fn memory_is_guaranteed_and_counted_where_a_project_says_so() {
+fn memory_can_be_guaranteed() {
     assert_snapshot!(answer("
         node lab1  8 x h100  mem 512G
         project red   gpus 8  mem 64G
@@ -84,9 +84,9 @@ fn memory_is_guaranteed_and_counted_where_a_project_says_so() {
     ");
 }
 
-/// Two ask for the last cores: who is first?
+/// Two projects ask for the last cores: which is first?
 #[test]
-fn who_is_within_its_cores_goes_before_an_older_borrower() {
+fn a_job_within_its_guaranteed_cores_goes_before_an_older_borrower() {
     assert_snapshot!(answer("
         node lab1  cpus 8
         project red   cpus 4
@@ -102,7 +102,7 @@ fn who_is_within_its_cores_goes_before_an_older_borrower() {
 
 /// Others hold the cores that I am guaranteed: do I get them back?
 #[test]
-fn cores_on_loan_are_given_back() {
+fn borrowed_cores_are_reclaimed() {
     assert_snapshot!(answer("
         node lab1  cpus 8
         project red   cpus 4
@@ -118,7 +118,7 @@ fn cores_on_loan_are_given_back() {
 
 /// Others hold the memory that I am guaranteed: do I get it back?
 #[test]
-fn memory_on_loan_is_given_back() {
+fn borrowed_memory_is_reclaimed() {
     assert_snapshot!(answer("
         node lab1  4 x h100  mem 128G
         project red   gpus 2  mem 64G
@@ -133,9 +133,9 @@ fn memory_on_loan_is_given_back() {
     ");
 }
 
-/// Who borrows cores, and has GPUs of its own: what goes?
+/// A project borrows cores but has GPUs within its quota: which of its jobs are evicted?
 #[test]
-fn whoever_is_within_its_own_of_what_is_asked_for_stays() {
+fn only_jobs_over_quota_of_the_missing_resource_are_evicted() {
     assert_snapshot!(answer("
         node lab1  4 x h100  cpus 16
         project red   gpus 4  cpus 8

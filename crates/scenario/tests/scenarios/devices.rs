@@ -1,4 +1,4 @@
-//! Which devices do I get?
+//! The choice of devices.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
@@ -17,7 +17,7 @@ fn the_lowest_free_index_is_given_first() {
     ");
 }
 
-/// I asked for two GPUs, and 0 and 2 are free: do I wait for neighbours?
+/// I asked for three GPUs, and 0, 2 and 3 are free: do I wait for neighbours?
 #[test]
 fn several_devices_need_not_be_neighbours() {
     assert_snapshot!(answer("
@@ -54,7 +54,7 @@ fn nvlink_is_better_than_a_switch_and_a_switch_than_numa() {
 
 /// Which four of eight GPUs do I get when links differ?
 #[test]
-fn four_devices_of_one_island_are_better_than_two_and_two() {
+fn four_gpus_of_one_island_are_better_than_two_and_two() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         link lab1[0-3]  switch
@@ -91,9 +91,9 @@ fn of_equally_linked_pairs_the_lower_one_is_given() {
     ");
 }
 
-/// How must I write the model of the GPU that I want?
+/// How do I write the model of the GPU that I want?
 #[test]
-fn a_model_is_found_by_its_words() {
+fn a_model_is_matched_by_its_words() {
     assert_snapshot!(answer("
         node lab1  1 x a100-40g + 1 x a100-80g + 1 x h100-80g
         job  any    a100:1      pending
@@ -106,9 +106,9 @@ fn a_model_is_found_by_its_words() {
     ");
 }
 
-/// I would take an H100 or else an A100: which do I get?
+/// I prefer an H100 and would take an A100: which do I get?
 #[test]
-fn models_are_taken_in_the_order_of_preference() {
+fn models_are_used_in_the_order_of_preference() {
     assert_snapshot!(answer("
         node lab1  2 x a100 + 2 x h100
         job  a  h100|a100:1 x 3  pending
@@ -121,7 +121,7 @@ fn models_are_taken_in_the_order_of_preference() {
 
 /// Can I get one GPU of each of the models that I listed?
 #[test]
-fn models_are_never_mixed_when_they_are_listed() {
+fn listed_models_are_never_mixed() {
     assert_snapshot!(answer("
         node lab1  1 x a100 + 2 x h100
         job  a  1  running lab1[1]
@@ -129,9 +129,9 @@ fn models_are_never_mixed_when_they_are_listed() {
     "), @"wait  b gpus_not_free_together need 2 free 1 on lab1");
 }
 
-/// I said no model: are my two GPUs alike?
+/// I named no model: are my two GPUs of the same model?
 #[test]
-fn without_a_model_two_alike_are_better_than_two_that_differ() {
+fn without_a_model_two_gpus_of_one_model_are_better_than_two_models() {
     assert_snapshot!(answer("
         node lab1  1 x a100 + 2 x h100
         job  a  2  pending
@@ -139,7 +139,7 @@ fn without_a_model_two_alike_are_better_than_two_that_differ() {
 }
 
 #[test]
-fn without_a_model_two_that_differ_are_better_than_none() {
+fn without_a_model_two_models_are_better_than_no_start() {
     assert_snapshot!(answer("
         node lab1  1 x a100 + 2 x h100
         job  a  1  running lab1[1]
@@ -149,7 +149,7 @@ fn without_a_model_two_that_differ_are_better_than_none() {
 
 /// I need at least 40 GB of GPU memory: which GPUs count?
 #[test]
-fn least_memory_passes_over_small_devices() {
+fn a_memory_minimum_skips_small_gpus() {
     assert_snapshot!(answer("
         node lab1  2 x a100-40g + 1 x a100-80g
         job  a  60G..:1  pending
@@ -160,9 +160,9 @@ fn least_memory_passes_over_small_devices() {
     ");
 }
 
-/// Somebody runs something on a GPU without gpool: is my job put on top of it?
+/// A user runs a process on a GPU without gpool: does my job start on that GPU?
 #[test]
-fn devices_that_others_use_are_left_alone() {
+fn gpus_in_unmanaged_use_get_no_jobs() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         gpu  lab1[0]  unmanaged by bob
@@ -174,9 +174,9 @@ fn devices_that_others_use_are_left_alone() {
     ");
 }
 
-/// A GPU reports faults: does my job still land on it?
+/// A GPU reports faults: does my job still start on it?
 #[test]
-fn faulty_lost_and_silent_devices_are_left_alone() {
+fn faulty_lost_and_silent_gpus_get_no_jobs() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         gpu  lab1[0]  unhealthy
@@ -189,7 +189,7 @@ fn faulty_lost_and_silent_devices_are_left_alone() {
     ");
 }
 
-/// May an admin keep single GPUs out of use?
+/// Can an admin exclude single GPUs?
 #[test]
 fn only_allowed_devices_are_given() {
     assert_snapshot!(answer("
@@ -202,7 +202,7 @@ fn only_allowed_devices_are_given() {
     ");
 }
 
-/// An admin forbids the GPU that my job runs on: is my job ended?
+/// An admin excludes the GPU that my job runs on: does my job end?
 #[test]
 fn a_job_keeps_a_device_that_was_forbidden_later() {
     assert_snapshot!(answer("
@@ -215,7 +215,7 @@ fn a_job_keeps_a_device_that_was_forbidden_later() {
 
 /// Does a GPU in MIG mode count as a whole one?
 #[test]
-fn devices_in_mig_mode_are_not_given_whole() {
+fn a_gpu_in_mig_mode_is_not_given_as_a_whole() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         gpu  lab1[0]  mig
@@ -227,7 +227,7 @@ fn devices_in_mig_mode_are_not_given_whole() {
 }
 
 #[test]
-fn random_gives_a_job_the_same_devices_whenever_it_is_asked() {
+fn random_gives_a_job_the_same_devices_every_time() {
     let scenario = "
         policy strategy random
         node lab1  8 x h100
@@ -253,7 +253,7 @@ fn random_gives_another_attempt_its_own_draw() {
 
 /// What does the strategy pack do?
 #[test]
-fn pack_stays_beside_what_is_busy() {
+fn pack_chooses_gpus_beside_busy_ones() {
     assert_snapshot!(answer("
         policy strategy pack
         node lab1  4 x h100
@@ -269,7 +269,7 @@ fn pack_stays_beside_what_is_busy() {
 
 /// What does the strategy spread do?
 #[test]
-fn spread_keeps_away_from_what_is_busy() {
+fn spread_chooses_gpus_away_from_busy_ones() {
     assert_snapshot!(answer("
         policy strategy spread
         node lab1  4 x h100
@@ -283,9 +283,9 @@ fn spread_keeps_away_from_what_is_busy() {
     ");
 }
 
-/// Somebody gives up cores for my job: is it still packed beside those who stay?
+/// Jobs are evicted to free cores for mine: is it still packed beside the remaining jobs?
 #[test]
-fn beside_whom_a_job_is_packed_is_told_without_those_who_go_for_it() {
+fn packing_ignores_jobs_that_are_evicted_for_the_new_one() {
     assert_snapshot!(answer("
         policy  strategy pack
         node lab1  6 x h100  cpus 8

@@ -1,11 +1,11 @@
-//! What is being emptied gets no new work.
+//! Drained nodes and devices get no new work.
 
 use gpool_scenario::{Situation, answer};
 use insta::assert_snapshot;
 
 /// One GPU is drained: may I use the others of that node?
 #[test]
-fn a_drained_device_gets_nothing_and_the_others_go_on() {
+fn a_drained_gpu_gets_no_jobs_and_the_others_do() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         drain lab1[0]  by 2h
@@ -17,7 +17,7 @@ fn a_drained_device_gets_nothing_and_the_others_go_on() {
 }
 
 #[test]
-fn what_a_drained_device_keeps_waiting_says_so() {
+fn a_job_that_waits_for_a_drained_gpu_has_that_reason() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         drain lab1[1]
@@ -55,7 +55,7 @@ fn work_goes_where_nothing_is_drained() {
 
 /// My node is drained: does my running job stay?
 #[test]
-fn what_runs_on_a_drained_node_stays() {
+fn running_jobs_stay_on_a_drained_node() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         drain lab1[0,1]

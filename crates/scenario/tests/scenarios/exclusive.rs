@@ -1,4 +1,4 @@
-//! When does a job start that wants its nodes without other jobs?
+//! Exclusive jobs: they want their nodes without other jobs.
 
 use gpool_scenario::{answer, reasons};
 use insta::assert_snapshot;
@@ -19,9 +19,9 @@ fn a_job_gets_an_empty_node_and_no_other_starts_there() {
     ");
 }
 
-/// Jobs without GPUs count, paused ones do not.
+/// Running jobs without GPUs count, paused jobs do not.
 #[test]
-fn jobs_that_run_keep_it_out_and_paused_ones_do_not() {
+fn running_jobs_block_an_exclusive_job_and_paused_ones_do_not() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         node lab2  2 x h100  pauses
@@ -35,7 +35,7 @@ fn jobs_that_run_keep_it_out_and_paused_ones_do_not() {
 }
 
 #[test]
-fn a_job_that_has_its_node_alone_keeps_all_others_out() {
+fn an_exclusive_job_blocks_all_others_on_its_node() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         job  r    1  running lab1[0]  exclusive  limit 1h
@@ -49,7 +49,7 @@ fn a_job_that_has_its_node_alone_keeps_all_others_out() {
 }
 
 #[test]
-fn a_paused_job_does_not_go_on_beside_one_that_has_the_node_alone() {
+fn a_paused_job_does_not_resume_beside_an_exclusive_one() {
     assert_snapshot!(answer("
         node lab1  2 x h100  pauses
         job  p    1  paused lab1[1]  preemptible  exits pause
@@ -104,7 +104,7 @@ fn tasks_of_one_job_share_the_node_that_it_has_alone() {
 }
 
 #[test]
-fn all_loans_on_a_node_are_called_back_for_it() {
+fn all_borrowers_on_a_node_are_evicted_for_an_exclusive_job() {
     assert_snapshot!(answer("
         project red   gpus 0
         project blue  gpus 2

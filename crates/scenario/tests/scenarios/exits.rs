@@ -1,11 +1,11 @@
-//! How a job goes whose devices are taken back: what it allows, and what that costs.
+//! The exits of evicted jobs: which ones a job allows, and their costs.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
-/// My job can save what it has: is it still ended like any other?
+/// My job can checkpoint: is it still ended like any other?
 #[test]
-fn a_job_that_can_save_is_told_to() {
+fn a_job_that_can_checkpoint_does() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red   gpus 1
@@ -19,9 +19,9 @@ fn a_job_that_can_save_is_told_to() {
     ");
 }
 
-/// My job may only be ended for good: is that done although another would be run again?
+/// My job only allows to be killed: is it chosen although another job would run again?
 #[test]
-fn what_is_lost_decides_and_not_the_name_of_the_exit() {
+fn the_lost_work_decides_and_not_the_exit() {
     assert_snapshot!(answer("
         node lab1  3 x h100
         project red   gpus 1
@@ -36,9 +36,9 @@ fn what_is_lost_decides_and_not_the_name_of_the_exit() {
     ");
 }
 
-/// Of two that borrow, one has run for long and saves in a minute: which goes?
+/// Two jobs borrow, and one has run long but checkpoints in a minute: which is evicted?
 #[test]
-fn who_saves_loses_less_than_who_runs_again() {
+fn a_checkpoint_loses_less_than_a_requeue() {
     assert_snapshot!(answer("
         node lab1  3 x h100
         project red   gpus 1
@@ -53,9 +53,9 @@ fn who_saves_loses_less_than_who_runs_again() {
     ");
 }
 
-/// My job may be paused, and somebody takes back what it borrowed: does it lose its work?
+/// My job may be paused, and a project reclaims its GPU: does the job lose its work?
 #[test]
-fn who_can_be_paused_is_paused_however_long_it_ran() {
+fn a_job_that_can_pause_is_paused_regardless_of_its_run_time() {
     assert_snapshot!(answer("
         node lab1  2 x h100  pauses
         project red   gpus 1
@@ -69,9 +69,9 @@ fn who_can_be_paused_is_paused_however_long_it_ran() {
     ");
 }
 
-/// Its GPUs are real, and nobody can pause it there: what then?
+/// The node can't pause jobs: which exit is used?
 #[test]
-fn where_nobody_can_be_paused_the_next_exit_is_taken() {
+fn where_jobs_can_not_pause_the_next_exit_is_used() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red   gpus 1
@@ -85,9 +85,9 @@ fn where_nobody_can_be_paused_the_next_exit_is_taken() {
     ");
 }
 
-/// Who is paused keeps its host memory: is it paused although that is what is needed?
+/// A paused job keeps its host memory: is it paused although the memory is needed?
 #[test]
-fn nobody_is_paused_where_its_memory_is_what_is_needed() {
+fn a_job_is_not_paused_if_its_memory_is_needed() {
     assert_snapshot!(answer("
         node lab1  2 x h100  mem 64G  pauses
         project red   gpus 1
@@ -101,7 +101,7 @@ fn nobody_is_paused_where_its_memory_is_what_is_needed() {
     ");
 }
 
-/// A job on two nodes: is half of it paused?
+/// A job runs on two nodes: can half of it be paused?
 #[test]
 fn a_gang_is_paused_as_a_whole_or_not_at_all() {
     assert_snapshot!(answer("
@@ -117,16 +117,16 @@ fn a_gang_is_paused_as_a_whole_or_not_at_all() {
     ");
 }
 
-/// My job is paused and its GPU is free again: does it go on?
+/// My job is paused and its GPU is free again: does it resume?
 #[test]
-fn a_paused_job_goes_on_where_it_was() {
+fn a_paused_job_resumes_on_its_own_devices() {
     assert_snapshot!(answer("
         node lab1  2 x h100  pauses
         job  r  1   paused lab1[1] 2h
     "), @"resume r lab1[1]");
 }
 
-/// Another GPU is free, but not mine: what does it wait for, and until when?
+/// Another GPU is free, but not the job's own: what does the paused job wait for?
 #[test]
 fn a_paused_job_waits_for_its_own_devices() {
     assert_snapshot!(answer("
@@ -139,7 +139,7 @@ fn a_paused_job_waits_for_its_own_devices() {
     ");
 }
 
-/// Somebody came while my job was paused: who goes first?
+/// A job came while mine was paused: which one is first?
 #[test]
 fn a_paused_job_keeps_its_place_in_the_order() {
     assert_snapshot!(answer("
@@ -152,9 +152,9 @@ fn a_paused_job_keeps_its_place_in_the_order() {
     ");
 }
 
-/// My project is owed the GPU on which my job is paused: is it taken back for it?
+/// My project is owed the GPU that my job is paused on: is it reclaimed?
 #[test]
-fn what_is_on_loan_is_taken_back_for_a_paused_job_too() {
+fn borrowed_gpus_are_reclaimed_for_a_paused_job_too() {
     assert_snapshot!(answer("
         node lab1  1 x h100  pauses
         project red   gpus 1
@@ -167,9 +167,9 @@ fn what_is_on_loan_is_taken_back_for_a_paused_job_too() {
     ");
 }
 
-/// My job needs all GPUs, and those who have them are told to stop: may somebody small slip in?
+/// My job needs all GPUs, and the running jobs are leaving: may a small job start first?
 #[test]
-fn who_is_told_to_stop_is_expected_to_have_stopped_soon() {
+fn a_leaving_job_is_expected_to_be_gone_soon() {
     assert_snapshot!(answer("
         policy order age
         node lab1  2 x h100  pauses
@@ -184,15 +184,14 @@ fn who_is_told_to_stop_is_expected_to_have_stopped_soon() {
     ");
 }
 
-/// A start is planned for when a job has ended by its limit: is that job paused for another one,
-/// and keeps the memory?
+/// A planned start counts on the memory of a job that ends by its limit: is that job paused?
 #[test]
-fn nobody_is_paused_whose_memory_a_planned_start_counts_on() {
+fn a_job_is_not_paused_if_a_planned_start_needs_its_memory() {
     let running = "
         policy  planned 2
         node lab1  2 x h100  mem 90G  pauses
         job  old    1  running lab1[0] 2h  mem 80G  limit 3h  priority -1";
-    // The same without a planned start: there it is paused.
+    // Without a planned start the job is paused.
     assert_snapshot!(answer(&format!("{running}  exits pause
         job  small  2  pending  limit 1h
     ")), @"

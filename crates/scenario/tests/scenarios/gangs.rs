@@ -1,4 +1,4 @@
-//! Jobs of several tasks: all of them start together, each node gets its part, or none starts.
+//! Jobs of several tasks: all of them start together, each on its node, or none starts.
 
 use gpool_scenario::{Situation, answer, reasons};
 use insta::assert_snapshot;
@@ -90,7 +90,7 @@ fn a_maintenance_window_on_one_node_moves_the_whole_gang_behind_it() {
 }
 
 #[test]
-fn behind_what_recurs_is_looked_so_often_and_no_more() {
+fn the_search_behind_a_recurring_window_is_bounded() {
     assert_snapshot!(answer("
         node n1  1 x h100
         node n2  1 x h100
@@ -100,7 +100,7 @@ fn behind_what_recurs_is_looked_so_often_and_no_more() {
 }
 
 #[test]
-fn different_nodes_are_meant_though_one_would_have_room() {
+fn a_gang_gets_different_nodes_even_if_one_node_fits_it() {
     assert_snapshot!(answer("
         node n1  8 x h100
         job  a  1 nodes 2  pending
@@ -112,7 +112,7 @@ fn different_nodes_are_meant_though_one_would_have_room() {
 }
 
 #[test]
-fn a_drained_node_holds_no_part_of_a_gang() {
+fn a_drained_node_gets_no_task_of_a_gang() {
     assert_snapshot!(answer("
         node  n1  2 x h100
         node  n2  2 x h100
@@ -122,7 +122,7 @@ fn a_drained_node_holds_no_part_of_a_gang() {
 }
 
 #[test]
-fn a_node_that_does_not_answer_holds_no_part_of_a_gang() {
+fn an_unconnected_node_gets_no_task_of_a_gang() {
     assert_snapshot!(answer("
         node n1  2 x h100
         node n2  2 x h100  unreachable
@@ -131,7 +131,7 @@ fn a_node_that_does_not_answer_holds_no_part_of_a_gang() {
 }
 
 #[test]
-fn all_tasks_get_one_model_the_earliest_that_all_of_them_find() {
+fn all_tasks_get_the_first_listed_model_that_fits_all_of_them() {
     assert_snapshot!(answer("
         node n1  1 x h100 + 1 x a100-80g
         node n2  1 x a100-80g
@@ -169,7 +169,7 @@ fn a_quota_counts_the_whole_gang() {
 }
 
 #[test]
-fn what_a_user_may_have_counts_the_whole_gang_as_one_job() {
+fn caps_count_a_gang_as_one_job() {
     assert_snapshot!(answer("
         cap  all  running 2  gpus 4
         node n1  4 x h100
@@ -189,7 +189,7 @@ fn what_a_user_may_have_counts_the_whole_gang_as_one_job() {
 }
 
 #[test]
-fn the_order_takes_a_gang_for_as_large_as_all_of_it() {
+fn the_order_counts_the_size_of_the_whole_gang() {
     assert_snapshot!(answer("
         node n1  2 x h100
         node n2  2 x h100
@@ -206,7 +206,7 @@ fn the_order_takes_a_gang_for_as_large_as_all_of_it() {
 }
 
 #[test]
-fn a_gang_takes_back_from_several_nodes_and_waits_for_all_who_leave() {
+fn a_gang_reclaims_several_nodes_and_waits_for_all_victims() {
     assert_snapshot!(answer("
         node n1  2 x h100
         node n2  2 x h100
@@ -223,7 +223,7 @@ fn a_gang_takes_back_from_several_nodes_and_waits_for_all_who_leave() {
 }
 
 #[test]
-fn a_gang_takes_back_only_where_too_little_is_free() {
+fn a_gang_reclaims_only_where_too_little_is_free() {
     assert_snapshot!(answer("
         node n1  2 x h100
         node n2  2 x h100
@@ -240,7 +240,7 @@ fn a_gang_takes_back_only_where_too_little_is_free() {
 }
 
 #[test]
-fn a_gang_on_loan_goes_as_a_whole() {
+fn a_borrowing_gang_is_evicted_as_a_whole() {
     assert_snapshot!(answer("
         node n1  2 x h100
         node n2  2 x h100
@@ -254,7 +254,7 @@ fn a_gang_on_loan_goes_as_a_whole() {
     ");
 }
 
-/// Others leave as many nodes as my gang needs: does anybody go for it elsewhere?
+/// Other jobs leave as many nodes as my gang needs: are jobs elsewhere evicted for it?
 #[test]
 fn a_gang_waits_for_nodes_that_others_leave_already() {
     assert_snapshot!(answer("
@@ -279,7 +279,7 @@ fn a_gang_waits_for_nodes_that_others_leave_already() {
 }
 
 #[test]
-fn nothing_is_taken_back_for_half_of_a_gang() {
+fn nothing_is_reclaimed_for_half_of_a_gang() {
     assert_snapshot!(answer("
         node n1  2 x h100
         node n2  2 x h100
@@ -319,7 +319,7 @@ fn why_says_how_many_nodes_have_room() {
 }
 
 #[test]
-fn what_is_written_of_gangs_is_read_again() {
+fn gangs_are_read_as_they_are_written() {
     let text = "
         node n1  2 x h100
         node n2  2 x h100
@@ -344,7 +344,7 @@ fn what_is_written_of_gangs_is_read_again() {
 }
 
 #[test]
-fn what_makes_a_job_larger_comes_after_all_others_and_has_no_planned_start() {
+fn a_joining_job_comes_last_and_has_no_planned_start() {
     assert_snapshot!(answer("
         node n1  3 x h100
         job  g  1  running n1[0] 1h
@@ -359,7 +359,7 @@ fn what_makes_a_job_larger_comes_after_all_others_and_has_no_planned_start() {
 }
 
 #[test]
-fn what_makes_a_job_larger_has_what_nobody_else_wants() {
+fn a_joining_job_gets_capacity_that_no_other_job_wants() {
     assert_snapshot!(answer("
         node n1  3 x h100
         job  g  1  running n1[0] 1h
@@ -368,7 +368,7 @@ fn what_makes_a_job_larger_has_what_nobody_else_wants() {
 }
 
 #[test]
-fn what_makes_a_job_larger_gives_way_to_others_of_its_project() {
+fn a_joining_job_is_preempted_by_jobs_of_its_project() {
     assert_snapshot!(answer("
         node n1  3 x h100
         job  g  1  running n1[0] 1h
@@ -382,7 +382,7 @@ fn what_makes_a_job_larger_gives_way_to_others_of_its_project() {
 }
 
 #[test]
-fn what_makes_a_job_larger_does_not_take_from_its_like() {
+fn a_joining_job_does_not_preempt_another_joining_job() {
     assert_snapshot!(answer("
         node n1  3 x h100
         job  g  1  running n1[0] 1h
@@ -393,7 +393,7 @@ fn what_makes_a_job_larger_does_not_take_from_its_like() {
 }
 
 #[test]
-fn where_priority_decides_what_makes_an_important_job_larger_stays() {
+fn with_priority_first_the_joining_job_of_an_important_job_stays() {
     assert_snapshot!(answer("
         policy preset priority
         node n1  2 x h100
@@ -404,7 +404,7 @@ fn where_priority_decides_what_makes_an_important_job_larger_stays() {
 }
 
 #[test]
-fn where_priority_decides_it_gives_way_to_its_equals() {
+fn with_priority_first_a_joining_job_is_preempted_by_its_equals() {
     assert_snapshot!(answer("
         policy preset priority
         node n1  2 x h100
@@ -418,7 +418,7 @@ fn where_priority_decides_it_gives_way_to_its_equals() {
 }
 
 #[test]
-fn what_makes_a_job_larger_is_on_loan_first_and_goes_back_to_whom_it_belongs() {
+fn a_joining_job_is_the_first_to_be_reclaimed() {
     assert_snapshot!(answer("
         project red   gpus 2
         project blue  gpus 2
@@ -433,7 +433,7 @@ fn what_makes_a_job_larger_is_on_loan_first_and_goes_back_to_whom_it_belongs() {
     ");
 }
 
-/// My job names no model, and there are nodes of two: does one of its tasks get a slower GPU?
+/// My job names no model, and nodes have two models: does one of its tasks get a slower GPU?
 #[test]
 fn all_tasks_of_a_gang_that_names_no_model_get_one_model() {
     assert_snapshot!(answer("

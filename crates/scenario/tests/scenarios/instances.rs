@@ -1,4 +1,4 @@
-//! MIG instances: who gets them, and what they count as.
+//! MIG instances: which jobs get them, and how they count.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
@@ -20,7 +20,7 @@ fn an_instance_is_asked_for_by_its_profile_with_or_without_the_model() {
     ");
 }
 
-/// Which of several like instances do I get?
+/// Which of several equal instances do I get?
 #[test]
 fn the_lowest_index_is_given_first() {
     assert_snapshot!(answer("
@@ -48,9 +48,9 @@ fn several_instances_of_a_node_are_given_together() {
     ");
 }
 
-/// Is a whole GPU ever made of an instance?
+/// Does a request for a whole GPU ever get an instance?
 #[test]
-fn who_asks_for_a_gpu_a_share_or_memory_gets_no_instance() {
+fn a_request_for_a_gpu_a_share_or_memory_gets_no_instance() {
     assert_snapshot!(answer("
         node lab1  1 x h100-80g/3g.40gb+3g.40gb
         node lab2  1 x h100-80g
@@ -69,9 +69,9 @@ fn who_asks_for_a_gpu_a_share_or_memory_gets_no_instance() {
     ");
 }
 
-/// My instances are all taken: what does the wait say?
+/// My instances are all taken: what does the wait show?
 #[test]
-fn who_waits_for_an_instance_is_told_how_many_are_free() {
+fn the_wait_for_an_instance_shows_how_many_are_free() {
     assert_snapshot!(answer("
         node lab1  1 x h100/3g.40gb+1g.10gb+1g.10gb
         job  r  1g.10gb  running lab1[1001]
@@ -115,9 +115,9 @@ fn a_limit_counts_instances_as_their_part() {
     ");
 }
 
-/// An instance of mine is lent to others: do I get it back, and no more than I need?
+/// Others borrow an instance of mine: do I get it back, and no more than I need?
 #[test]
-fn a_borrowed_instance_is_taken_back() {
+fn a_borrowed_instance_is_reclaimed() {
     assert_snapshot!(answer("
         node lab1  1 x h100/3g.40gb+1g.10gb+1g.10gb
         project red   gpus 0.2
@@ -131,9 +131,9 @@ fn a_borrowed_instance_is_taken_back() {
     ");
 }
 
-/// How is a cluster shared in which some GPUs are divided?
+/// Some GPUs are divided: how is the cluster shared?
 #[test]
-fn a_divided_gpu_counts_as_its_instances_in_what_is_shared() {
+fn a_divided_gpu_counts_as_its_instances_in_the_capacity() {
     assert_snapshot!(answer("
         node lab1  1 x h100/3g.40gb+3g.40gb
         node lab2  1 x h100
@@ -166,7 +166,7 @@ fn an_instance_is_smaller_than_a_gpu_in_the_order() {
 
 /// Does a quota of one model count its instances?
 #[test]
-fn an_instance_counts_for_the_model_that_it_is_of() {
+fn an_instance_counts_for_the_model_of_its_gpu() {
     assert_snapshot!(answer("
         node lab1  1 x h100/1g.10gb+1g.10gb
         project red   gpus 1  limit-of h100 0.2
@@ -177,9 +177,9 @@ fn an_instance_counts_for_the_model_that_it_is_of() {
     ");
 }
 
-/// Is my wait for an instance planned when others have a time limit?
+/// Other jobs have a time limit: does my job for an instance get a planned start?
 #[test]
-fn the_start_on_an_instance_is_planned() {
+fn a_job_for_an_instance_gets_a_planned_start() {
     assert_snapshot!(answer("
         node lab1  1 x h100/3g.40gb+1g.10gb
         job  r  1g.10gb  running lab1[1001] 1h  limit 3h
@@ -190,9 +190,9 @@ fn the_start_on_an_instance_is_planned() {
     ");
 }
 
-/// I drain a GPU that is divided: are its instances still given out?
+/// I drain a divided GPU: do jobs still get its instances?
 #[test]
-fn a_drain_of_a_device_is_one_of_its_instances() {
+fn a_drain_of_a_gpu_drains_its_instances() {
     assert_snapshot!(answer("
         node  lab1  2 x h100/1g.10gb
         drain lab1[0]
@@ -203,9 +203,9 @@ fn a_drain_of_a_device_is_one_of_its_instances() {
     ");
 }
 
-/// May only some GPUs be used, what of their instances?
+/// Only some GPUs may be used: what about their instances?
 #[test]
-fn an_instance_of_a_forbidden_device_is_not_given_out() {
+fn an_instance_of_an_excluded_gpu_gets_no_jobs() {
     assert_snapshot!(answer("
         node  lab1  1 x h100/1g.10gb + 1 x h100/3g.40gb
         gpu   lab1[0,1000]  forbidden
@@ -216,9 +216,9 @@ fn an_instance_of_a_forbidden_device_is_not_given_out() {
     ");
 }
 
-/// May one user have only half a GPU: what do the instances that I have count as?
+/// A cap allows one user half a GPU: how do my instances count?
 #[test]
-fn a_cap_of_users_counts_the_instances_that_they_have() {
+fn a_user_cap_counts_instances_by_their_size() {
     assert_snapshot!(answer("
         cap   all  gpus 0.5
         node  lab1  1 x h100/1g.10gb+1g.10gb+1g.10gb+1g.10gb

@@ -1,11 +1,11 @@
-//! Preset `las`: whoever has had least GPU-time goes first, also before others that run.
+//! Preset `las`: the job with the least attained GPU-time goes first, also before running jobs.
 
 use gpool_scenario::{answer, reasons};
 use insta::assert_snapshot;
 
-/// My job is new and all GPUs are in use; must it wait for a long one to end?
+/// My job is new and all GPUs are in use: must it wait for a long job to end?
 #[test]
-fn what_has_had_least_goes_before_what_runs_and_has_had_more() {
+fn less_gpu_time_preempts_more_gpu_time() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  1 x h100
@@ -17,9 +17,9 @@ fn what_has_had_least_goes_before_what_runs_and_has_had_more() {
     ");
 }
 
-/// Does a job that may not be taken back give way?
+/// Is a non-preemptible job preempted?
 #[test]
-fn what_may_not_be_taken_back_stays_whatever_it_has_had() {
+fn a_non_preemptible_job_stays_regardless_of_its_gpu_time() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  1 x h100
@@ -30,7 +30,7 @@ fn what_may_not_be_taken_back_stays_whatever_it_has_had() {
 
 /// Do jobs change places for a few minutes of difference?
 #[test]
-fn of_one_level_nobody_gives_way() {
+fn within_a_level_no_job_is_preempted() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  1 x h100
@@ -39,9 +39,9 @@ fn of_one_level_nobody_gives_way() {
     "), @"wait  a gpus_not_free need 1 free 0");
 }
 
-/// My job was just put back and started again; is it put back at once?
+/// My job was just evicted and started again: is it evicted at once?
 #[test]
-fn what_was_started_a_short_while_ago_is_left_to_run() {
+fn a_job_that_has_just_started_is_not_preempted() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  1 x h100
@@ -50,9 +50,9 @@ fn what_was_started_a_short_while_ago_is_left_to_run() {
     "), @"wait  a gpus_not_free need 1 free 0");
 }
 
-/// Several could give way; which one does?
+/// Several jobs could be preempted: which one is?
 #[test]
-fn whoever_has_had_most_gives_way_first() {
+fn the_job_with_the_most_gpu_time_is_preempted_first() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  3 x h100
@@ -66,9 +66,9 @@ fn whoever_has_had_most_gives_way_first() {
     ");
 }
 
-/// My job used eight GPUs for an hour, and another one GPU for two; which goes first?
+/// My job used eight GPUs for an hour, and another one GPU for two hours: which is first?
 #[test]
-fn what_counts_is_gpus_times_hours_over_all_attempts() {
+fn gpus_times_hours_count_over_all_attempts() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  1 x h100
@@ -80,9 +80,9 @@ fn what_counts_is_gpus_times_hours_over_all_attempts() {
     ");
 }
 
-/// My job was put back; does it put back another in turn?
+/// My job was preempted: does it preempt another in turn?
 #[test]
-fn what_was_put_back_waits_for_what_has_had_less() {
+fn a_preempted_job_waits_for_jobs_with_less_gpu_time() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  1 x h100
@@ -91,9 +91,9 @@ fn what_was_put_back_waits_for_what_has_had_less() {
     "), @"wait  a gpus_not_free need 1 free 0");
 }
 
-/// Is a job that has had much ever run again while new ones keep coming?
+/// New jobs keep coming: does a job with much GPU-time ever run again?
 #[test]
-fn one_that_has_waited_for_long_is_at_the_first_level() {
+fn an_escalated_job_is_at_the_first_level() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  1 x h100
@@ -107,9 +107,9 @@ fn one_that_has_waited_for_long_is_at_the_first_level() {
     ");
 }
 
-/// Does one that has run for longer wait for longer until then?
+/// Does a job that has run longer wait longer for its escalation?
 #[test]
-fn it_waits_twice_as_long_as_it_ran_on_top() {
+fn the_escalation_time_grows_by_twice_the_run_time() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  1 x h100
@@ -121,7 +121,7 @@ fn it_waits_twice_as_long_as_it_ran_on_top() {
     ");
 }
 
-/// Do important jobs still go first?
+/// Does priority still come first?
 #[test]
 fn a_higher_priority_goes_before_less_gpu_time() {
     assert_snapshot!(answer("
@@ -136,9 +136,9 @@ fn a_higher_priority_goes_before_less_gpu_time() {
     ");
 }
 
-/// Does a job of another project give way to mine because it has had more?
+/// Is a job of another project preempted for mine because it has more GPU-time?
 #[test]
-fn what_others_have_had_does_not_reach_into_other_projects() {
+fn gpu_time_does_not_count_between_projects() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  2 x h100
@@ -153,7 +153,7 @@ fn what_others_have_had_does_not_reach_into_other_projects() {
     ");
 }
 
-/// Can more or fewer levels be told apart?
+/// Can I set the levels of GPU-time?
 #[test]
 fn the_bounds_between_levels_can_be_set() {
     assert_snapshot!(answer("
@@ -168,9 +168,9 @@ fn the_bounds_between_levels_can_be_set() {
     ");
 }
 
-/// What does a large job displace: what is cheapest, or what has had most?
+/// Which jobs does a large job preempt: the cheapest, or the ones with the most GPU-time?
 #[test]
-fn a_gang_displaces_what_has_had_most() {
+fn a_gang_preempts_the_jobs_with_the_most_gpu_time() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  2 x h100
@@ -184,9 +184,9 @@ fn a_gang_displaces_what_has_had_most() {
     ");
 }
 
-/// Two GPUs are free, but not on one node: does my job of two wait for long?
+/// Two GPUs are free on different nodes: does my job of two wait for long?
 #[test]
-fn small_jobs_move_out_of_the_way_of_a_larger_one() {
+fn small_jobs_move_to_make_a_node_free_for_a_larger_one() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  2 x h100
@@ -200,9 +200,9 @@ fn small_jobs_move_out_of_the_way_of_a_larger_one() {
     ");
 }
 
-/// Is my job moved as soon as a larger one comes?
+/// Does my job move as soon as a larger one comes?
 #[test]
-fn nobody_is_moved_for_whom_waited_a_moment_only() {
+fn no_job_moves_for_one_that_waited_only_a_moment() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  2 x h100
@@ -213,9 +213,9 @@ fn nobody_is_moved_for_whom_waited_a_moment_only() {
     "), @"wait  a gpus_not_free_together need 2 free 1 on lab1");
 }
 
-/// My job would need two others to move; how long does it wait first?
+/// Two jobs would have to move for mine: how long does it wait first?
 #[test]
-fn the_more_have_to_move_the_longer_it_has_to_have_waited() {
+fn the_more_jobs_have_to_move_the_longer_the_wait_before() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  4 x h100
@@ -242,9 +242,9 @@ fn the_more_have_to_move_the_longer_it_has_to_have_waited() {
     ");
 }
 
-/// My job may be put back, but does not save what it has done: is it moved?
+/// My job may be requeued, but does not save its work: is it moved?
 #[test]
-fn what_does_not_save_its_work_stays_where_it_is() {
+fn a_job_that_does_not_save_its_work_is_not_moved() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  2 x h100
@@ -255,9 +255,9 @@ fn what_does_not_save_its_work_stays_where_it_is() {
     "), @"wait  a gpus_not_free_together need 2 free 1 on lab1");
 }
 
-/// I do not want my jobs to be moved at all; can that be said?
+/// Can a policy turn moves off?
 #[test]
-fn a_policy_says_whether_jobs_are_moved() {
+fn a_policy_decides_whether_jobs_move() {
     assert_snapshot!(answer("
         policy preset las  stay-put
         node lab1  2 x h100
@@ -279,9 +279,9 @@ fn a_policy_says_whether_jobs_are_moved() {
     ");
 }
 
-/// Who is moved of many?
+/// Which of many jobs move?
 #[test]
-fn the_node_is_cleared_on_which_fewest_are_in_the_way() {
+fn the_node_with_the_fewest_jobs_in_the_way_is_cleared() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  4 x h100
@@ -298,9 +298,9 @@ fn the_node_is_cleared_on_which_fewest_are_in_the_way() {
     ");
 }
 
-/// Is my job moved to where it has to wait?
+/// Does my job move to a node where it has to wait?
 #[test]
-fn nobody_is_moved_who_finds_no_room_elsewhere() {
+fn no_job_moves_that_does_not_fit_elsewhere() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  4 x h100
@@ -311,9 +311,9 @@ fn nobody_is_moved_who_finds_no_room_elsewhere() {
     "), @"wait  a gpus_not_free_together need 3 free 2 on lab1");
 }
 
-/// On one node there is a job that has had much and one that has not: which leaves for mine?
+/// A node has a job with much GPU-time and one with little: which of them leaves for mine?
 #[test]
-fn who_has_had_more_goes_and_the_other_moves_to_where_it_will_find_room() {
+fn one_job_is_preempted_and_the_other_moves_to_a_node_that_it_fits() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  2 x h100
@@ -347,9 +347,9 @@ fn several_nodes_are_cleared_for_a_gang() {
     ");
 }
 
-/// Of jobs that have had as much, whose goes?
+/// Of jobs with equal GPU-time, which is preempted?
 #[test]
-fn of_one_level_whoever_came_last_gives_way_first() {
+fn within_a_level_the_newest_job_is_preempted_first() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  3 x h100
@@ -363,9 +363,9 @@ fn of_one_level_whoever_came_last_gives_way_first() {
     ");
 }
 
-/// A small job comes, and only a large one has had much: are smaller ones put back for it?
+/// Only a large job has much GPU-time: are smaller jobs preempted for a small job?
 #[test]
-fn nobody_goes_before_one_that_has_had_more_though_that_is_larger() {
+fn the_job_with_the_most_gpu_time_is_preempted_even_if_it_is_larger() {
     assert_snapshot!(answer("
         policy preset las
         node lab1  8 x h100
@@ -380,7 +380,7 @@ fn nobody_goes_before_one_that_has_had_more_though_that_is_larger() {
 }
 
 #[test]
-fn why_says_who_has_had_what() {
+fn the_reason_shows_the_gpu_time_of_both_jobs() {
     assert_snapshot!(reasons("
         policy preset las
         node lab1  2 x h100
@@ -411,10 +411,9 @@ fn why_says_who_has_had_what() {
     ");
 }
 
-/// Whoever has the GPU has had it for a moment only, and behind me waits one of higher priority
-/// that has had as much as he: does that one get it before me?
+/// The running job has just started, and a job of higher priority is behind mine: does it pass me?
 #[test]
-fn nobody_passes_whoever_only_waits_for_his_turn() {
+fn a_job_that_waits_for_a_preemption_is_not_passed() {
     assert_snapshot!(answer("
         policy order attained,priority,gpus,age  min-run 30m
         node lab1  1 x h100
@@ -427,10 +426,9 @@ fn nobody_passes_whoever_only_waits_for_his_turn() {
     ");
 }
 
-/// It would cost least if a gang gave way that is elsewhere too, where a start is planned before it
-/// would have left: does anybody go?
+/// The cheapest victim would still be in the way of a planned start: is another job preempted?
 #[test]
-fn who_would_stay_in_the_way_of_a_planned_start_hides_no_other() {
+fn a_victim_in_the_way_of_a_planned_start_does_not_hide_another() {
     assert_snapshot!(answer("
         policy order priority,attained,age  min-run 1m
         node lab0  2 x h100

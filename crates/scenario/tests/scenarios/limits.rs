@@ -1,9 +1,9 @@
-//! A department has all that it may have, and one of its projects not what it is guaranteed.
+//! A department is at its limit, and one of its projects has less than its guarantee.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
-/// My department is at its limit, and another project of it borrows: do I get what is mine?
+/// My department is at its limit, and another of its projects borrows: do I get my guarantee?
 #[test]
 fn at_the_limit_of_a_department_a_sibling_gives_back() {
     assert_snapshot!(answer("
@@ -23,9 +23,9 @@ fn at_the_limit_of_a_department_a_sibling_gives_back() {
     ");
 }
 
-/// Does anybody outside the department give back for its limit?
+/// Does a project outside the department give back for the department's limit?
 #[test]
-fn who_is_no_sibling_gives_nothing_for_a_limit() {
+fn projects_outside_the_department_give_nothing_for_its_limit() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         project lab   limit 4
@@ -43,9 +43,9 @@ fn who_is_no_sibling_gives_nothing_for_a_limit() {
     ");
 }
 
-/// There is no room either: who goes?
+/// No GPU is free either: which jobs are evicted?
 #[test]
-fn at_a_limit_and_without_room_those_go_who_leave_both() {
+fn victims_free_both_the_limit_and_the_gpus() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         node lab2  2 x a100
@@ -64,9 +64,9 @@ fn at_a_limit_and_without_room_those_go_who_leave_both() {
     ");
 }
 
-/// What goes for the limit is no use for my job: does it go where there is room?
+/// The only victim below the limit is on a node of no use to my job: is it evicted?
 #[test]
-fn for_a_limit_whoever_is_last_goes_wherever_that_is() {
+fn for_a_limit_a_victim_may_be_on_any_node() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         node lab2  4 x a100
@@ -82,7 +82,7 @@ fn for_a_limit_whoever_is_last_goes_wherever_that_is() {
     ");
 }
 
-/// What of cores, when my department is at its limit of those?
+/// My department is at its limit of cores: does a sibling project give back?
 #[test]
 fn at_a_limit_of_cores_a_sibling_gives_back() {
     assert_snapshot!(answer("
@@ -100,7 +100,7 @@ fn at_a_limit_of_cores_a_sibling_gives_back() {
     ");
 }
 
-/// The limit is that of my own project: who gives back?
+/// The limit is that of my own project: does another project give back?
 #[test]
 fn at_its_own_limit_a_project_waits() {
     assert_snapshot!(answer("
@@ -114,9 +114,9 @@ fn at_its_own_limit_a_project_waits() {
     "), @"wait  b quota_project blue limit 1 GPUs held 1 asked 1");
 }
 
-/// What my sibling borrows was started just now: does it go at once?
+/// My sibling project borrows with a job that just started: is that job evicted at once?
 #[test]
-fn at_a_limit_too_what_was_started_lately_stays() {
+fn the_minimum_run_time_applies_at_a_limit_too() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         project lab   limit 4

@@ -1,5 +1,5 @@
-//! What the scheduler answers, a situation and its plan at a time; each test is named by what a
-//! user would ask or expect.
+//! The answers of the scheduler, each a situation with its plan. A test's name says what a user
+//! would expect.
 
 mod anywhere;
 mod arrays;

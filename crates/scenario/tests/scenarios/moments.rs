@@ -1,11 +1,11 @@
-//! Jobs that wait for a moment or must end by one, and users who have as much as they may.
+//! Jobs with a begin time or a deadline, and users at their caps.
 
 use gpool_scenario::{Situation, answer, reasons};
 use insta::assert_snapshot;
 
-/// My job is to begin tonight: does it keep others out until then?
+/// My job begins tonight: does it block others until then?
 #[test]
-fn a_job_that_begins_later_is_no_hindrance_to_others() {
+fn a_job_that_begins_later_does_not_block_others() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  2  waiting  begin 2h  priority 9
@@ -34,7 +34,7 @@ fn a_deadline_that_can_be_kept_changes_nothing() {
 }
 
 #[test]
-fn who_waits_for_a_begin_and_another_job_waits_for_both() {
+fn a_job_waits_for_both_its_begin_and_its_dependency() {
     assert_snapshot!(reasons("
         node lab1  2 x h100
         job  a  1  running lab1[0] 10m
@@ -45,9 +45,9 @@ fn who_waits_for_a_begin_and_another_job_waits_for_both() {
     ");
 }
 
-/// I am at my cap of GPUs: do the jobs of others behind mine go on?
+/// I am at my cap of GPUs: do the jobs of others behind mine start?
 #[test]
-fn a_user_gets_as_many_gpus_as_the_cap_says_and_others_go_on() {
+fn a_cap_limits_one_user_and_others_start() {
     assert_snapshot!(answer("
         cap u1001  gpus 2
         node lab1  4 x h100
@@ -61,9 +61,9 @@ fn a_user_gets_as_many_gpus_as_the_cap_says_and_others_go_on() {
     ");
 }
 
-/// Does what I hold already count for my cap?
+/// Do GPUs that I already hold count for my cap?
 #[test]
-fn what_a_user_holds_already_counts() {
+fn gpus_that_a_user_holds_count() {
     assert_snapshot!(answer("
         cap all  gpus 2
         node lab1  4 x h100
@@ -93,7 +93,7 @@ fn a_cap_of_running_jobs_counts_jobs_without_gpus_too() {
 }
 
 #[test]
-fn what_was_read_is_written_again() {
+fn situations_are_written_as_they_were_read() {
     let text = "
         cap all  gpus 8  running 20  pending 100
         cap u1001  gpus 2

@@ -1,11 +1,11 @@
-//! Small jobs are moved so that a large one finds a node: do shares of GPUs move as well?
+//! Small jobs move so that a large one finds a node, and shares of GPUs move as well.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
-/// Elsewhere no GPU that is shared has enough left for it: does it open another one?
+/// No shared GPU elsewhere has enough free memory for my share: does it move to a free GPU?
 #[test]
-fn a_share_moves_to_a_free_gpu_where_no_other_has_room() {
+fn a_share_moves_to_a_free_gpu_if_no_shared_one_fits_it() {
     assert_snapshot!(answer("
         policy preset fair  consolidate
         node lab1  2 x h100
@@ -19,10 +19,9 @@ fn a_share_moves_to_a_free_gpu_where_no_other_has_room() {
     ");
 }
 
-/// Two shares of one GPU are in the way, and elsewhere there is room for one of them: does
-/// anybody move?
+/// Two shares of one GPU are in the way, and only one of them fits elsewhere: does either move?
 #[test]
-fn nobody_moves_unless_there_is_room_for_all_who_have_to() {
+fn no_job_moves_unless_all_that_have_to_can() {
     assert_snapshot!(answer("
         policy preset fair  consolidate
         node lab1  2 x h100
@@ -34,7 +33,7 @@ fn nobody_moves_unless_there_is_room_for_all_who_have_to() {
     "), @"wait  a gpus_not_free need 2 free 1");
 }
 
-/// Fewer GPUs are free than my job wants; would shares make room by joining others?
+/// Fewer GPUs are free than my job wants: do shares join others to make a GPU free?
 #[test]
 fn shares_that_move_together_make_a_gpu_free() {
     assert_snapshot!(answer("
@@ -50,7 +49,7 @@ fn shares_that_move_together_make_a_gpu_free() {
     ");
 }
 
-/// A share and a whole GPU have to move, and elsewhere there is one GPU: do they?
+/// A share and a whole GPU have to move, and one GPU is free elsewhere: do they move?
 #[test]
 fn a_free_gpu_is_counted_once() {
     assert_snapshot!(answer("
@@ -63,7 +62,7 @@ fn a_free_gpu_is_counted_once() {
     "), @"wait  a gpus_not_free need 3 free 2");
 }
 
-/// The same, and elsewhere there are two: do they?
+/// The same, and two GPUs are free elsewhere: do they move?
 #[test]
 fn a_share_and_a_whole_gpu_move_together() {
     assert_snapshot!(answer("
@@ -80,9 +79,9 @@ fn a_share_and_a_whole_gpu_move_together() {
     ");
 }
 
-/// A GPU is free, but too few cores beside it: does somebody move who needs fewer?
+/// A GPU is free, but has too few cores beside it: does a job move that needs fewer?
 #[test]
-fn who_needs_fewer_cores_moves_for_one_who_finds_too_few() {
+fn a_job_with_fewer_cores_moves_for_one_with_more() {
     assert_snapshot!(answer("
         policy preset fair  consolidate
         node lab1  2 x h100  cpus 8

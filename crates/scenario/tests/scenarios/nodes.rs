@@ -1,11 +1,11 @@
-//! On which machine?
+//! The choice of the node.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
 /// Why did my one-GPU job go to the fuller node?
 #[test]
-fn small_jobs_fill_the_fuller_node_so_that_large_ones_find_a_whole_one() {
+fn small_jobs_fill_the_fuller_node_and_leave_whole_nodes_for_large_ones() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         node lab2  4 x h100
@@ -32,7 +32,7 @@ fn equal_nodes_are_taken_by_name() {
 
 /// Two nodes have one free GPU each: does a job of two GPUs start?
 #[test]
-fn devices_of_two_nodes_are_not_given_to_one_task() {
+fn one_task_gets_no_gpus_of_two_nodes() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         node lab2  2 x h100
@@ -42,9 +42,9 @@ fn devices_of_two_nodes_are_not_given_to_one_task() {
     "), @"wait  c gpus_not_free_together need 2 free 1 on lab1");
 }
 
-/// A node does not answer: is work still sent there?
+/// A node is not connected: does work still start there?
 #[test]
-fn a_node_whose_agent_is_away_gets_nothing() {
+fn a_node_that_is_not_connected_gets_no_jobs() {
     assert_snapshot!(answer("
         node lab1  4 x h100  unreachable
         node lab2  1 x h100
@@ -88,7 +88,7 @@ fn without_nodes_jobs_wait() {
 }
 
 #[test]
-fn a_full_node_is_passed_over() {
+fn a_full_node_is_skipped() {
     assert_snapshot!(answer("
         node lab1  2 x h100  cpus 4
         node lab2  4 x h100  cpus 16
@@ -112,7 +112,7 @@ fn the_preferred_model_is_worth_an_emptier_node() {
 }
 
 #[test]
-fn the_kind_that_is_short_is_named_on_a_node_where_it_is_short() {
+fn the_reason_names_a_node_that_lacks_the_resource() {
     assert_snapshot!(answer("
         node lab1  1 x h100  cpus 2  mem 64G
         node lab2  1 x h100  cpus 32  mem 8G

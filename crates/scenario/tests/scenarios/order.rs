@@ -1,10 +1,10 @@
-//! Who goes first?
+//! The queue order.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
 #[test]
-fn a_job_starts_where_there_is_room() {
+fn a_job_starts_where_it_fits() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  1  pending
@@ -31,9 +31,9 @@ fn small_jobs_go_first() {
     ");
 }
 
-/// Two jobs ask for the same: which goes first?
+/// Two jobs ask for the same: which starts first?
 #[test]
-fn among_equals_the_older_goes_first() {
+fn among_equal_jobs_the_older_starts_first() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  young  1  pending 1m
@@ -45,7 +45,7 @@ fn among_equals_the_older_goes_first() {
 }
 
 #[test]
-fn among_equals_of_one_age_the_lower_id_goes_first() {
+fn among_equal_jobs_of_one_age_the_lower_id_starts_first() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  1 x 3  pending 5m
@@ -56,7 +56,7 @@ fn among_equals_of_one_age_the_lower_id_goes_first() {
     ");
 }
 
-/// Can small jobs push ahead of my large one for ever?
+/// Can small jobs delay my large one for ever?
 #[test]
 fn a_job_that_waited_a_day_goes_before_smaller_ones() {
     assert_snapshot!(answer("
@@ -81,9 +81,9 @@ fn a_minute_less_than_a_day_is_not_a_day() {
     ");
 }
 
-/// Two jobs have waited for more than a day: which goes first?
+/// Two jobs have waited for more than a day: which starts first?
 #[test]
-fn among_escalated_jobs_the_oldest_goes_first_whatever_its_size() {
+fn among_escalated_jobs_the_oldest_starts_first_regardless_of_size() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         job  small  1  pending 25h
@@ -94,7 +94,7 @@ fn among_escalated_jobs_the_oldest_goes_first_whatever_its_size() {
     ");
 }
 
-/// Do I lose the time that I waited when my job is held for a while?
+/// Does a hold reset the time that my job has waited?
 #[test]
 fn waits_before_and_after_a_hold_count_together_for_escalation() {
     assert_snapshot!(answer("
@@ -107,7 +107,7 @@ fn waits_before_and_after_a_hold_count_together_for_escalation() {
     ");
 }
 
-/// Does time that my job was held count as waiting?
+/// Does the time of a hold count as waiting?
 #[test]
 fn time_spent_held_does_not_count_for_escalation() {
     assert_snapshot!(answer("
@@ -120,9 +120,9 @@ fn time_spent_held_does_not_count_for_escalation() {
     ");
 }
 
-/// May long waits count sooner than after a day?
+/// Can jobs escalate sooner than after a day?
 #[test]
-fn escalation_comes_as_soon_as_the_policy_says() {
+fn the_policy_sets_the_escalation_time() {
     assert_snapshot!(answer("
         policy escalate 1h
         node lab1  2 x h100
@@ -148,7 +148,7 @@ fn priority_goes_before_size_age_and_escalation() {
     ");
 }
 
-/// How do I let everybody else go first?
+/// How do I let all other jobs go first?
 #[test]
 fn a_negative_priority_goes_last() {
     assert_snapshot!(answer("
@@ -163,7 +163,7 @@ fn a_negative_priority_goes_last() {
 
 /// A job with a higher priority can not start yet: does mine wait although it fits?
 #[test]
-fn priority_does_not_close_the_queue_for_what_still_fits() {
+fn a_waiting_priority_does_not_block_smaller_jobs() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         job  a       1  running lab1[0]
@@ -175,9 +175,9 @@ fn priority_does_not_close_the_queue_for_what_still_fits() {
     ");
 }
 
-/// May jobs simply go as they came?
+/// Can jobs start in the order of their submission?
 #[test]
-fn fifo_takes_jobs_as_they_came() {
+fn fifo_starts_jobs_in_the_order_of_submission() {
     assert_snapshot!(answer("
         policy order age
         node lab1  2 x h100
@@ -189,9 +189,9 @@ fn fifo_takes_jobs_as_they_came() {
     ");
 }
 
-/// May priority and age alone decide?
+/// Can priority and age alone decide?
 #[test]
-fn the_priority_preset_knows_no_size() {
+fn the_priority_preset_ignores_size() {
     assert_snapshot!(answer("
         policy order priority,age
         node lab1  2 x h100
@@ -205,7 +205,7 @@ fn the_priority_preset_knows_no_size() {
 
 /// What decides in preset valohai?
 #[test]
-fn the_valohai_preset_knows_no_priority() {
+fn the_valohai_preset_ignores_priority() {
     assert_snapshot!(answer("
         policy order escalated,gpus,age  escalate 1h
         node lab1  2 x h100
@@ -218,7 +218,7 @@ fn the_valohai_preset_knows_no_priority() {
 }
 
 #[test]
-fn an_order_without_keys_is_that_of_age() {
+fn an_order_without_keys_is_by_age() {
     assert_snapshot!(answer("
         policy order id
         node lab1  1 x h100
@@ -244,7 +244,7 @@ fn jobs_without_gpus_start_at_once() {
     ");
 }
 
-/// My job is held: does it keep anything?
+/// My job is held: does it reserve anything?
 #[test]
 fn held_jobs_are_not_considered() {
     assert_snapshot!(answer("
@@ -255,9 +255,9 @@ fn held_jobs_are_not_considered() {
     "), @"start b lab1[0]");
 }
 
-/// My job comes after another: when may it start?
+/// My job depends on another: when may it start?
 #[test]
-fn a_job_waits_for_those_it_comes_after() {
+fn a_job_waits_for_its_dependencies() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  first   1  running lab1[0] 5m
@@ -268,7 +268,7 @@ fn a_job_waits_for_those_it_comes_after() {
 
 /// I cancelled a job: is its GPU free at once?
 #[test]
-fn what_is_being_stopped_is_not_free_yet() {
+fn the_gpus_of_a_stopping_job_are_not_free_yet() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  leaving  1  stopping lab1[0] 5m

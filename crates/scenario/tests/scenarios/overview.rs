@@ -1,4 +1,4 @@
-//! What people are shown of projects at a moment: what each may have, has, borrows and lends.
+//! The report on projects: quota, usage, borrowing and lending of each.
 
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ fn shares(scenario: &str) -> String {
 }
 
 #[test]
-fn who_holds_more_than_is_promised_borrows_first_what_nobody_was_then_from_others() {
+fn a_project_borrows_first_unguaranteed_capacity_and_then_from_others() {
     assert_snapshot!(shares("
         node lab1  8 x h100
         project default gpus 0
@@ -65,7 +65,7 @@ fn who_holds_more_than_is_promised_borrows_first_what_nobody_was_then_from_other
 }
 
 #[test]
-fn a_department_has_what_is_below_it_and_only_leaves_borrow() {
+fn a_department_sums_up_its_projects_and_only_leaves_borrow() {
     assert_snapshot!(shares("
         node lab1  4 x h100
         project default gpus 0
@@ -82,13 +82,13 @@ fn a_department_has_what_is_below_it_and_only_leaves_borrow() {
 }
 
 #[test]
-fn where_nothing_was_agreed_nothing_is_shared() {
+fn without_projects_there_are_no_shares() {
     assert_eq!(shares("node lab1  4 x h100\njob  r  2  running lab1[0-1]"), "");
 }
 
-/// I have lent what is mine: when do I have it back if I do not ask?
+/// Others borrow my quota: when do I get it back without reclaiming?
 #[test]
-fn a_loan_ends_when_so_much_has_ended_of_who_holds_it() {
+fn borrowed_quota_returns_when_enough_of_the_borrowers_jobs_end() {
     assert_snapshot!(shares("
         node lab1  8 x h100
         project default gpus 0
@@ -106,9 +106,9 @@ fn a_loan_ends_when_so_much_has_ended_of_who_holds_it() {
     ");
 }
 
-/// More runs that can't be taken back than is guaranteed since that is less: is it lent at call?
+/// Non-preemptible jobs hold more than a reduced guarantee: can the rest be reclaimed?
 #[test]
-fn what_can_not_be_taken_back_is_given_back_when_it_ends() {
+fn non_preemptible_jobs_return_quota_only_when_they_end() {
     assert_snapshot!(shares("
         node lab1  4 x h100
         project default gpus 0

@@ -1,11 +1,11 @@
-//! Quotas of one model and of one pool: parts of the GPUs that there are.
+//! Quotas of one model and of one pool: parts of the GPUs.
 
 use gpool_scenario::{answer, reasons};
 use insta::assert_snapshot;
 
-/// My project is guaranteed two H100: which GPUs do jobs get that ask for any?
+/// My project is guaranteed two H100s: which GPUs do jobs get that ask for any?
 #[test]
-fn what_a_project_is_guaranteed_of_a_model_is_used_first() {
+fn a_guarantee_of_a_model_is_used_first() {
     assert_snapshot!(answer("
         node lab1  2 x a100-80g + 2 x h100-80g
         project red   gpus-of h100 2
@@ -20,9 +20,9 @@ fn what_a_project_is_guaranteed_of_a_model_is_used_first() {
     ");
 }
 
-/// Others hold the H100 that my project is guaranteed, and A100 are free: do I get mine?
+/// Others hold the H100s that my project is guaranteed, and A100s are free: do I get mine?
 #[test]
-fn a_guarantee_of_a_model_is_taken_back_in_devices_of_that_model() {
+fn a_guarantee_of_a_model_is_reclaimed_in_gpus_of_that_model() {
     assert_snapshot!(answer("
         node lab1  2 x a100-80g + 2 x h100-80g
         project red   gpus-of h100 2
@@ -37,7 +37,7 @@ fn a_guarantee_of_a_model_is_taken_back_in_devices_of_that_model() {
     ");
 }
 
-/// May my project have only so many H100?
+/// Can I limit my project to some number of H100s?
 #[test]
 fn a_limit_of_a_model_leaves_the_other_models() {
     assert_snapshot!(answer("
@@ -55,9 +55,9 @@ fn a_limit_of_a_model_leaves_the_other_models() {
     ");
 }
 
-/// GPUs are idle that others are guaranteed: may a job have them that can not be taken back?
+/// Idle GPUs are guaranteed to others: may a non-preemptible job use them?
 #[test]
-fn what_can_not_be_taken_back_stays_off_the_guarantees_of_others() {
+fn non_preemptible_jobs_do_not_use_the_guarantees_of_others() {
     assert_snapshot!(answer("
         node lab1  1 x a100-80g + 2 x h100-80g
         project red   gpus-of h100 1
@@ -71,9 +71,9 @@ fn what_can_not_be_taken_back_stays_off_the_guarantees_of_others() {
     ");
 }
 
-/// Others hold what my project has in one pool: do they go while there is room elsewhere?
+/// Others hold my project's quota in one pool: are they evicted while GPUs elsewhere are free?
 #[test]
-fn nothing_is_taken_back_in_a_pool_while_there_is_room_elsewhere() {
+fn nothing_is_reclaimed_in_a_pool_while_gpus_elsewhere_are_free() {
     assert_snapshot!(answer("
         node big1    2 x h100-80g  pool big
         node small1  2 x h100-80g  pool small
@@ -90,7 +90,7 @@ fn nothing_is_taken_back_in_a_pool_while_there_is_room_elsewhere() {
 
 /// How much may a project hold in a pool?
 #[test]
-fn a_limit_in_a_pool_holds_for_jobs_that_may_be_anywhere() {
+fn a_limit_in_a_pool_applies_to_jobs_that_name_no_pool() {
     assert_snapshot!(answer("
         node big1    4 x h100-80g  pool big
         node small1  1 x h100-80g  pool small
@@ -103,9 +103,9 @@ fn a_limit_in_a_pool_holds_for_jobs_that_may_be_anywhere() {
     ");
 }
 
-/// Does a job that needs several GPUs still start on two models where models are counted?
+/// Quotas count models: does a job of several GPUs still start on two models?
 #[test]
-fn one_job_may_have_devices_of_several_models_and_counts_for_each() {
+fn a_job_may_use_several_models_and_counts_for_each() {
     assert_snapshot!(answer("
         node lab1  1 x a100-80g + 1 x h100-80g
         project red   gpus 0  limit-of h100 2
@@ -118,9 +118,9 @@ fn one_job_may_have_devices_of_several_models_and_counts_for_each() {
     ");
 }
 
-/// When does a job start whose project has all the H100 that it may have?
+/// My project has reached its limit of H100s: when does its next job start?
 #[test]
-fn a_planned_start_keeps_to_limits_of_models() {
+fn a_planned_start_respects_limits_of_models() {
     assert_snapshot!(answer("
         node lab1  1 x a100-80g + 2 x h100-80g
         project red   gpus 3  limit-of h100 1
@@ -135,7 +135,7 @@ fn a_planned_start_keeps_to_limits_of_models() {
 
 /// Why does my job wait while an H100 is free?
 #[test]
-fn who_waits_for_a_quota_of_a_model_is_told_which() {
+fn the_reason_names_the_model_of_the_quota() {
     assert_snapshot!(reasons("
         node lab1  1 x a100-80g + 2 x h100-80g
         project red   gpus 3  limit-of h100 1
@@ -145,9 +145,9 @@ fn who_waits_for_a_quota_of_a_model_is_told_which() {
     "), @"r   quota_project red limit 1 H100 GPUs held 1 asked 1");
 }
 
-/// Two departments are guaranteed more H100 than there are: what can each keep?
+/// Two departments are guaranteed more H100s than exist: how many can each of them keep?
 #[test]
-fn guarantees_of_a_model_above_what_there_is_are_scaled() {
+fn guarantees_of_a_model_above_the_capacity_are_scaled() {
     assert_snapshot!(answer("
         node lab1  2 x h100-80g + 2 x a100-80g
         project red   gpus-of h100 2
@@ -162,9 +162,9 @@ fn guarantees_of_a_model_above_what_there_is_are_scaled() {
     ");
 }
 
-/// Who borrows is older than who gets what his project has by right: does that hold anything up?
+/// A borrower is older than a job within its quota: does that delay the younger job?
 #[test]
-fn a_younger_job_may_start_by_right_where_an_older_one_borrows() {
+fn a_younger_job_within_quota_may_start_beside_an_older_borrower() {
     assert_snapshot!(answer("
         node lab1  3 x a100-80g + 2 x h100-80g
         project red    gpus 4  gpus-of a100 2
@@ -182,9 +182,9 @@ fn a_younger_job_may_start_by_right_where_an_older_one_borrows() {
     ");
 }
 
-/// One project is guaranteed an H100: what do the others have of the rest?
+/// One project is guaranteed an H100: how is the rest divided?
 #[test]
-fn what_is_left_of_a_model_stays_with_those_who_are_guaranteed_any_gpus() {
+fn the_rest_of_a_model_goes_to_projects_with_guarantees_of_gpus() {
     assert_snapshot!(answer("
         node lab1  4 x h100-80g
         project red     gpus-of h100 1
@@ -200,9 +200,9 @@ fn what_is_left_of_a_model_stays_with_those_who_are_guaranteed_any_gpus() {
     ");
 }
 
-/// One is guaranteed a model, another a pool, and the pool has that model: does either wait?
+/// One project is guaranteed a model, another a pool that has that model: does either wait?
 #[test]
-fn guarantees_of_a_model_and_of_a_pool_hold_side_by_side() {
+fn guarantees_of_a_model_and_of_a_pool_both_apply() {
     assert_snapshot!(answer("
         node big1  4 x h100-80g  pool big
         project red    gpus-of h100 2
@@ -219,9 +219,9 @@ fn guarantees_of_a_model_and_of_a_pool_hold_side_by_side() {
     ");
 }
 
-/// A large job is entitled to GPUs that are in use: is a smaller one let in before it?
+/// A large job is entitled to GPUs that are in use: does a smaller job start before it?
 #[test]
-fn who_can_not_borrow_has_the_time_kept_at_which_it_has_its_own() {
+fn a_job_that_can_not_borrow_keeps_its_planned_start() {
     assert_snapshot!(answer("
         node lab1  4 x a100-80g
         node lab3  2 x a100-80g
@@ -240,9 +240,9 @@ fn who_can_not_borrow_has_the_time_kept_at_which_it_has_its_own() {
     ");
 }
 
-/// Somebody leaves the H100 that I am to have: does another go for me as well?
+/// A job already leaves the H100 that I am to get: is another one evicted for me as well?
 #[test]
-fn nobody_goes_while_what_is_wanted_is_being_left_in_another_way() {
+fn no_job_is_evicted_while_another_leaves_the_wanted_gpu() {
     assert_snapshot!(answer("
         node lab1  1 x a100-80g + 1 x h100-80g
         project red   gpus-of h100 1
@@ -256,10 +256,9 @@ fn nobody_goes_while_what_is_wanted_is_being_left_in_another_way() {
     ");
 }
 
-/// My project has guarantees left, and another has priority: who is first on a model of which a
-/// third is guaranteed some?
+/// A third project has a guarantee of one model: does it change the order between ours for another?
 #[test]
-fn a_word_about_one_model_changes_nobodys_turn_on_another() {
+fn a_guarantee_of_one_model_does_not_change_the_order_for_another() {
     assert_snapshot!(answer("
         node lab1  1 x a100-80g + 1 x h100-80g
         project red     gpus-of h100 1
@@ -273,10 +272,9 @@ fn a_word_about_one_model_changes_nobodys_turn_on_another() {
     ");
 }
 
-/// A job wants GPUs of two models together, and where they are free first it may not have them:
-/// does it start where it may?
+/// My job wants GPUs of two models, and a limit closes the first pool: does it start in another?
 #[test]
-fn devices_of_several_models_are_looked_for_in_every_pool() {
+fn gpus_of_several_models_are_searched_in_every_pool() {
     assert_snapshot!(answer("
         node lab1  1 x a100-80g + 1 x h100-80g  pool big
         node lab2  1 x a100-80g + 1 x h100-80g
@@ -285,9 +283,9 @@ fn devices_of_several_models_are_looked_for_in_every_pool() {
     "), @"start r lab2[0,1]");
 }
 
-/// I have all the H100s that my project is guaranteed, another one has none yet: who goes first?
+/// I have all the H100s that my project is guaranteed, another project has none yet: which is first?
 #[test]
-fn who_has_all_that_it_is_guaranteed_of_a_part_stands_behind_who_has_not() {
+fn a_project_with_its_whole_guarantee_comes_after_one_without() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         node lab2  2 x a100

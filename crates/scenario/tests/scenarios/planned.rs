@@ -1,11 +1,11 @@
-//! When does a job start that must wait, and who may go before it?
+//! Planned starts of jobs that must wait, and the jobs that may start before them.
 
 use gpool_scenario::{answer, reasons};
 use insta::assert_snapshot;
 
-/// Nothing is free: when do I start, and where?
+/// No GPU is free: when does my job start, and where?
 #[test]
-fn who_must_wait_has_a_time_and_place() {
+fn a_waiting_job_has_a_planned_start_with_devices() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  runs  2  running lab1[0,1] 1h  limit 3h
@@ -16,9 +16,9 @@ fn who_must_wait_has_a_time_and_place() {
     ");
 }
 
-/// May a short job go before one that waits for more GPUs?
+/// May a short job start before one that waits for more GPUs?
 #[test]
-fn a_short_job_goes_before_it() {
+fn a_short_job_backfills() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  runs   1  running lab1[0] 1h  limit 3h
@@ -33,7 +33,7 @@ fn a_short_job_goes_before_it() {
 
 /// Two GPUs are free, and my job needs one: why does it wait?
 #[test]
-fn a_job_that_takes_longer_than_that_waits() {
+fn a_job_that_would_delay_the_planned_start_waits() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  runs  1  running lab1[0] 1h  limit 3h
@@ -47,7 +47,7 @@ fn a_job_that_takes_longer_than_that_waits() {
 }
 
 #[test]
-fn a_job_that_takes_just_as_long_is_too_long_by_its_grace() {
+fn the_grace_counts_as_part_of_a_backfilling_job() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  runs  1  running lab1[0] 1h  limit 3h
@@ -76,7 +76,7 @@ fn a_job_without_a_limit_may_take_for_ever() {
 }
 
 #[test]
-fn another_node_is_not_in_the_way() {
+fn jobs_on_other_nodes_do_not_delay_a_planned_start() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         node lab2  1 x h100
@@ -90,9 +90,9 @@ fn another_node_is_not_in_the_way() {
     ");
 }
 
-/// A job waits for other GPUs than mine needs: do I wait too?
+/// A job waits for other GPUs than mine needs: does mine wait too?
 #[test]
-fn other_devices_of_the_node_are_not_in_the_way() {
+fn other_gpus_of_the_node_do_not_delay_a_planned_start() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         job  runs  2  running lab1[0,1] 1h  limit 3h
@@ -107,7 +107,7 @@ fn other_devices_of_the_node_are_not_in_the_way() {
 }
 
 #[test]
-fn devices_that_it_does_not_need_are_for_everybody() {
+fn gpus_that_the_planned_start_does_not_need_are_free_for_all() {
     assert_snapshot!(answer("
         node lab1  3 x h100
         job  runs  2  running lab1[0,1] 1h  limit 3h
@@ -121,7 +121,7 @@ fn devices_that_it_does_not_need_are_for_everybody() {
 }
 
 #[test]
-fn who_runs_without_a_limit_and_like_nobody_before_may_run_for_ever() {
+fn without_a_limit_or_a_prediction_a_job_may_run_for_ever() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  runs  1  running lab1[0] 1h
@@ -133,9 +133,9 @@ fn who_runs_without_a_limit_and_like_nobody_before_may_run_for_ever() {
     ");
 }
 
-/// A job has no time limit: when is it taken to end?
+/// A job has no time limit: when is it expected to end?
 #[test]
-fn who_runs_without_a_limit_ends_as_like_jobs_did() {
+fn without_a_limit_a_job_is_expected_to_run_like_earlier_ones() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  train7  1  running lab1[0] 1h
@@ -152,7 +152,7 @@ fn who_runs_without_a_limit_ends_as_like_jobs_did() {
 }
 
 #[test]
-fn who_has_run_longer_than_like_jobs_runs_as_long_again() {
+fn a_job_past_its_prediction_is_expected_to_run_as_long_again() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  train7  1  running lab1[0] 5h
@@ -164,9 +164,9 @@ fn who_has_run_longer_than_like_jobs_runs_as_long_again() {
     ");
 }
 
-/// A job is past its time limit: when is it taken to end?
+/// A job is past its time limit: when is it expected to end?
 #[test]
-fn who_is_past_its_limit_ends_soon() {
+fn a_job_past_its_limit_is_expected_to_end_soon() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  late  1  running lab1[0] 5h  limit 4h
@@ -178,7 +178,7 @@ fn who_is_past_its_limit_ends_soon() {
 }
 
 #[test]
-fn the_first_end_that_makes_room_counts() {
+fn the_first_end_that_frees_enough_counts() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         node lab2  2 x h100
@@ -194,7 +194,7 @@ fn the_first_end_that_makes_room_counts() {
 
 /// How many jobs have a planned start at once?
 #[test]
-fn one_has_a_planned_start_unless_the_policy_says_more() {
+fn one_job_has_a_planned_start_unless_the_policy_allows_more() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  runs   1  running lab1[0]  limit 1h
@@ -207,7 +207,7 @@ fn one_has_a_planned_start_unless_the_policy_says_more() {
 }
 
 #[test]
-fn two_have_one_after_the_other() {
+fn two_jobs_have_planned_starts_one_after_the_other() {
     assert_snapshot!(answer("
         policy planned 2
         node lab1  1 x h100
@@ -223,7 +223,7 @@ fn two_have_one_after_the_other() {
 }
 
 #[test]
-fn only_escalated_jobs_and_the_first_of_each_priority_have_one() {
+fn only_escalated_jobs_and_the_first_of_each_priority_have_planned_starts() {
     assert_snapshot!(answer("
         policy planned 4
         node lab1  1 x h100
@@ -261,7 +261,7 @@ fn conservative_backfill_plans_for_all() {
 
 /// Can planned starts be switched off?
 #[test]
-fn nobody_has_one_where_the_policy_says_so() {
+fn a_policy_can_turn_planned_starts_off() {
     assert_snapshot!(answer("
         policy planned 0
         node lab1  2 x h100
@@ -274,9 +274,9 @@ fn nobody_has_one_where_the_policy_says_so() {
     ");
 }
 
-/// Are cores kept for a planned start as well?
+/// Does a planned start reserve cores as well?
 #[test]
-fn cores_are_kept_as_devices_are() {
+fn a_planned_start_reserves_cores_like_gpus() {
     assert_snapshot!(answer("
         node lab1  cpus 8
         job  runs   0  running lab1 1h  cpus 6  limit 3h
@@ -292,7 +292,7 @@ fn cores_are_kept_as_devices_are() {
 }
 
 #[test]
-fn memory_is_kept_as_devices_are() {
+fn a_planned_start_reserves_memory_like_gpus() {
     assert_snapshot!(answer("
         node lab1  2 x h100  mem 64G
         job  runs   1  running lab1[0] 1h  mem 40G  limit 3h
@@ -326,7 +326,7 @@ fn a_share_waits_for_memory_of_a_device() {
 }
 
 #[test]
-fn what_is_missing_altogether_has_no_planned_start() {
+fn a_job_that_never_fits_has_no_planned_start() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  runs    1        running lab1[0]  limit 1h
@@ -339,9 +339,9 @@ fn what_is_missing_altogether_has_no_planned_start() {
     ");
 }
 
-/// A reservation begins in an hour: what may still start there?
+/// A reservation begins in two hours: which jobs may still start there?
 #[test]
-fn a_reservation_to_come_keeps_long_jobs_out() {
+fn a_future_reservation_excludes_long_jobs() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         reserve r1  lab1[0,1]  for uid 1001  in 2h  long 4h
@@ -355,9 +355,9 @@ fn a_reservation_to_come_keeps_long_jobs_out() {
     ");
 }
 
-/// Maintenance begins tonight: who may still start?
+/// A maintenance window begins in two hours: which jobs may still start?
 #[test]
-fn a_maintenance_window_keeps_everybody_out() {
+fn a_maintenance_window_excludes_all_jobs() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         reserve m1  lab1  for nobody  in 2h  long 1h
@@ -370,7 +370,7 @@ fn a_maintenance_window_keeps_everybody_out() {
     ");
 }
 
-/// Can jobs that are known to be short go first?
+/// Can jobs with a short prediction start first?
 #[test]
 fn the_shorter_job_goes_first_where_the_order_says_predicted() {
     assert_snapshot!(answer("
@@ -388,7 +388,7 @@ fn the_shorter_job_goes_first_where_the_order_says_predicted() {
 }
 
 #[test]
-fn why_names_whom_it_would_delay() {
+fn the_reason_names_the_job_that_it_would_delay() {
     assert_snapshot!(reasons("
         node lab1  2 x h100
         job  runs  1  running lab1[0] 1h  limit 3h

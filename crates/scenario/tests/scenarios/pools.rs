@@ -1,4 +1,4 @@
-//! Where may a job go that names a pool?
+//! Jobs that name a pool.
 
 use gpool_scenario::{answer, reasons};
 use insta::assert_snapshot;
@@ -21,7 +21,7 @@ fn a_job_goes_to_its_pool_alone_and_others_go_anywhere() {
 }
 
 #[test]
-fn what_finds_no_room_in_one_pool_keeps_nobody_from_another() {
+fn a_job_that_does_not_fit_its_pool_does_not_block_another_pool() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         node lab2  2 x h100  pool batch
@@ -81,7 +81,7 @@ fn why_names_the_pool() {
     ");
 }
 
-/// A pool is to take jobs as they come, whatever their size: do others keep their order?
+/// A pool takes jobs in the order of submission: do jobs elsewhere keep their order?
 #[test]
 fn a_pool_has_an_order_of_its_own() {
     assert_snapshot!(answer("
@@ -100,9 +100,9 @@ fn a_pool_has_an_order_of_its_own() {
     ");
 }
 
-/// Does a job that names no pool take GPUs before those who name it?
+/// Does a job that names no pool take GPUs before jobs that name the pool?
 #[test]
-fn who_names_a_pool_with_a_policy_of_its_own_goes_first_there() {
+fn jobs_that_name_a_pool_with_its_own_policy_come_first_there() {
     assert_snapshot!(answer("
         pool batch   order age
         node lab2  2 x h100  pool batch
@@ -116,9 +116,9 @@ fn who_names_a_pool_with_a_policy_of_its_own_goes_first_there() {
     ");
 }
 
-/// Is what is free in a pool with a policy of its own lent before others have what is theirs?
+/// A pool has its own policy: are its GPUs lent before all projects have their guarantees?
 #[test]
-fn nothing_is_lent_in_a_pool_before_all_have_what_they_are_guaranteed() {
+fn guarantees_come_before_borrowing_in_every_pool() {
     assert_snapshot!(answer("
         pool batch   order age
         node lab2  2 x h100  pool batch
@@ -133,7 +133,7 @@ fn nothing_is_lent_in_a_pool_before_all_have_what_they_are_guaranteed() {
     ");
 }
 
-/// How many starts are planned where a pool has its own number?
+/// A pool has its own number of planned starts: how many starts are planned?
 #[test]
 fn a_pool_has_planned_starts_of_its_own() {
     assert_snapshot!(answer("
@@ -155,9 +155,9 @@ fn a_pool_has_planned_starts_of_its_own() {
     ");
 }
 
-/// A job of a higher priority waits where priorities mean nothing: does anybody go for it?
+/// A job of higher priority waits where priority does not count: is a job evicted for it?
 #[test]
-fn priorities_count_where_the_policy_of_the_pool_asks_for_them() {
+fn priorities_count_if_the_pool_s_policy_uses_them() {
     assert_snapshot!(answer("
         pool batch   order age
         node lab1  1 x h100
@@ -173,9 +173,9 @@ fn priorities_count_where_the_policy_of_the_pool_asks_for_them() {
     ");
 }
 
-/// Who has to go for a job of a higher priority: somebody about whom another policy decides?
+/// Which jobs does a higher priority preempt: also jobs under another policy?
 #[test]
-fn nobody_goes_for_the_priority_of_a_job_that_another_policy_decides_about() {
+fn priority_does_not_preempt_jobs_under_another_policy() {
     assert_snapshot!(answer("
         pool batch   preset las
         node lab2  1 x h100  pool batch
@@ -184,9 +184,9 @@ fn nobody_goes_for_the_priority_of_a_job_that_another_policy_decides_about() {
     "), @"wait  a gpus_not_free need 1 free 0");
 }
 
-/// How long does my job wait until one moves about whom another policy decides?
+/// How long does my job wait until a job under another policy moves?
 #[test]
-fn who_moves_has_run_as_its_own_policy_says_and_the_other_waited_as_that_of_the_other_does() {
+fn a_move_respects_the_policies_of_both_jobs() {
     assert_snapshot!(answer("
         policy       preset las  min-run 30m
         pool batch   preset las
@@ -201,9 +201,9 @@ fn who_moves_has_run_as_its_own_policy_says_and_the_other_waited_as_that_of_the_
     ");
 }
 
-/// Why does my job wait in a pool with a policy of its own: who is before it?
+/// My job waits in a pool with its own policy: which jobs are before it?
 #[test]
-fn only_those_of_the_same_policy_are_ahead() {
+fn only_jobs_under_the_same_policy_are_ahead() {
     assert_snapshot!(reasons("
         pool batch   order age
         node lab2  1 x h100  pool batch
@@ -219,7 +219,7 @@ fn only_those_of_the_same_policy_are_ahead() {
     ");
 }
 
-/// When is a job escalated in a pool that has its own time for that?
+/// When does a job escalate in a pool with its own escalation time?
 #[test]
 fn a_pool_escalates_after_its_own_time() {
     assert_snapshot!(answer("

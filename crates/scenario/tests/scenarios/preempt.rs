@@ -1,10 +1,10 @@
-//! A job goes before others of its project that run and matter less.
+//! A job preempts less important running jobs of its project.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
 #[test]
-fn what_matters_less_and_may_be_taken_back_gives_way() {
+fn a_less_important_preemptible_job_is_preempted() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  r  1  running lab1[0] 2h  preemptible  priority -5
@@ -16,7 +16,7 @@ fn what_matters_less_and_may_be_taken_back_gives_way() {
 }
 
 #[test]
-fn what_may_not_be_taken_back_stays_whatever_its_priority() {
+fn a_non_preemptible_job_stays_regardless_of_its_priority() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  r  1  running lab1[0] 2h  priority -5
@@ -25,7 +25,7 @@ fn what_may_not_be_taken_back_stays_whatever_its_priority() {
 }
 
 #[test]
-fn of_equals_nobody_gives_way() {
+fn equal_priorities_do_not_preempt_each_other() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  r  1  running lab1[0] 2h  preemptible
@@ -34,7 +34,7 @@ fn of_equals_nobody_gives_way() {
 }
 
 #[test]
-fn the_least_important_gives_way_first() {
+fn the_lowest_priority_is_preempted_first() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  r  1  running lab1[0] 1h  preemptible  priority -2
@@ -47,7 +47,7 @@ fn the_least_important_gives_way_first() {
 }
 
 #[test]
-fn of_equals_the_one_goes_that_loses_least() {
+fn of_equal_victims_the_one_that_loses_least_is_preempted() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  r  1  running lab1[0] 3h  preemptible  priority -5
@@ -60,7 +60,7 @@ fn of_equals_the_one_goes_that_loses_least() {
 }
 
 #[test]
-fn several_give_way_to_a_larger_one_on_one_node() {
+fn several_jobs_are_preempted_for_a_larger_one_on_one_node() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         node lab2  2 x h100
@@ -77,7 +77,7 @@ fn several_give_way_to_a_larger_one_on_one_node() {
 }
 
 #[test]
-fn priorities_do_not_reach_into_other_projects() {
+fn priorities_do_not_count_between_projects() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red   gpus 1
@@ -92,7 +92,7 @@ fn priorities_do_not_reach_into_other_projects() {
 }
 
 #[test]
-fn a_project_at_its_limit_lets_its_own_give_way() {
+fn a_project_at_its_limit_preempts_its_own_jobs() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red  gpus 1  limit 1
@@ -105,7 +105,7 @@ fn a_project_at_its_limit_lets_its_own_give_way() {
 }
 
 #[test]
-fn what_began_a_short_while_ago_is_left_alone() {
+fn a_job_that_has_just_started_is_not_preempted() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         project red  gpus 1  preempt-after 3h
@@ -115,7 +115,7 @@ fn what_began_a_short_while_ago_is_left_alone() {
 }
 
 #[test]
-fn nothing_gives_way_where_something_is_free() {
+fn no_job_is_preempted_where_capacity_is_free() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  r  1  running lab1[0] 2h  preemptible  priority -5
@@ -124,7 +124,7 @@ fn nothing_gives_way_where_something_is_free() {
 }
 
 #[test]
-fn an_order_without_priority_preempts_nobody() {
+fn an_order_without_priority_preempts_no_job() {
     assert_snapshot!(answer("
         policy preset fifo
         node lab1  1 x h100
@@ -149,7 +149,7 @@ fn by_priority_alone_all_jobs_are_of_one_project() {
 }
 
 #[test]
-fn what_is_preempted_makes_room_for_a_third_once_it_has_left() {
+fn a_preempted_job_frees_capacity_for_a_third_once_it_has_left() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  r  2  running lab1[0,1] 2h  preemptible  priority -5
@@ -164,7 +164,7 @@ fn what_is_preempted_makes_room_for_a_third_once_it_has_left() {
 }
 
 #[test]
-fn shares_give_way_to_a_whole_gpu() {
+fn shares_are_preempted_for_a_whole_gpu() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  r  0.5  running lab1[0] 2h  preemptible  priority -5
@@ -177,9 +177,9 @@ fn shares_give_way_to_a_whole_gpu() {
     ");
 }
 
-/// Does anybody go for a job that only has to wait until somebody has left?
+/// Is a job evicted although another one is already leaving?
 #[test]
-fn nobody_goes_where_others_are_leaving_already() {
+fn no_job_is_preempted_while_another_is_leaving() {
     assert_snapshot!(answer("
         node lab1  1 x h100  cpus 8
         node lab2  1 x h100
@@ -193,9 +193,9 @@ fn nobody_goes_where_others_are_leaving_already() {
     ");
 }
 
-/// My project has all that it may have: does a job of another project go for mine?
+/// My project is at its limit: is a job of another project evicted for mine?
 #[test]
-fn what_another_project_gives_up_makes_no_room_below_the_own_limit() {
+fn other_projects_are_not_preempted_for_the_own_limit() {
     assert_snapshot!(answer("
         policy preset priority
         node lab1  2 x h100
@@ -207,10 +207,9 @@ fn what_another_project_gives_up_makes_no_room_below_the_own_limit() {
     "), @"wait  a quota_project red limit 1 GPUs held 1 asked 1");
 }
 
-/// Somebody's start is planned for when my job has ended in a second: is it told to leave for
-/// another one, which takes longer?
+/// A planned start counts on the end of my job: is my job evicted for another one that runs longer?
 #[test]
-fn nobody_is_told_to_leave_on_whose_end_a_planned_start_counts() {
+fn a_job_is_not_preempted_if_a_planned_start_counts_on_its_end() {
     let cluster = |limit: &str| {
         answer(&format!(
             "
@@ -228,7 +227,7 @@ fn nobody_is_told_to_leave_on_whose_end_a_planned_start_counts() {
     wait  a gpus_not_free need 1 free 0
     wait  b gpus_not_free need 1 free 0
     ");
-    // Told to leave, it ends long before its limit.
+    // Once evicted, the job ends long before its limit.
     assert_snapshot!(cluster("3h"), @"
     evict old preempt for b
     claim b lab1[1]

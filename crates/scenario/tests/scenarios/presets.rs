@@ -1,11 +1,11 @@
-//! The presets that share otherwise than the default: between users, without loans, by reservation
-//! alone, or not at all.
+//! Presets other than the default: shares between users, no borrowing, only reserved capacity, or
+//! no shares at all.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
 #[test]
-fn between_users_whoever_has_least_is_next() {
+fn between_users_the_one_with_the_least_is_next() {
     assert_snapshot!(answer("
         policy preset users
         node lab1  4 x h100
@@ -23,7 +23,7 @@ fn between_users_whoever_has_least_is_next() {
 }
 
 #[test]
-fn what_no_other_user_wants_is_for_him_who_wants_more() {
+fn capacity_that_no_other_user_wants_goes_to_the_user_that_wants_more() {
     assert_snapshot!(answer("
         policy preset users
         node lab1  4 x h100
@@ -38,7 +38,7 @@ fn what_no_other_user_wants_is_for_him_who_wants_more() {
     ");
 }
 
-/// A user fills the cluster with small jobs, and I need a whole node: when does mine start?
+/// A user fills the cluster with small jobs, and I need a whole node: when does my job start?
 #[test]
 fn small_jobs_of_one_user_do_not_delay_the_large_job_of_another() {
     assert_snapshot!(answer("
@@ -56,7 +56,7 @@ fn small_jobs_of_one_user_do_not_delay_the_large_job_of_another() {
     ");
 }
 
-/// My job has waited for two days. Does it go before the jobs of others?
+/// My job has waited for two days: does it go before the jobs of others?
 #[test]
 fn a_user_with_an_escalated_job_counts_with_four_times_the_share() {
     assert_snapshot!(answer("
@@ -107,7 +107,7 @@ fn users_share_what_their_own_project_has() {
 }
 
 #[test]
-fn between_users_of_one_project_nothing_is_taken_back() {
+fn between_users_of_one_project_nothing_is_reclaimed() {
     assert_snapshot!(answer("
         policy preset users
         node lab1  2 x h100
@@ -118,7 +118,7 @@ fn between_users_of_one_project_nothing_is_taken_back() {
 }
 
 #[test]
-fn between_projects_it_is_whoever_used_it() {
+fn between_projects_borrowed_capacity_is_reclaimed_under_shares_of_users() {
     assert_snapshot!(answer("
         policy preset users
         node lab1  2 x h100
@@ -134,7 +134,7 @@ fn between_projects_it_is_whoever_used_it() {
 }
 
 #[test]
-fn with_fixed_quotas_nobody_has_more_than_is_his() {
+fn with_fixed_quotas_no_project_exceeds_its_guarantee() {
     assert_snapshot!(answer("
         policy preset fixed
         node lab1  4 x h100
@@ -149,7 +149,7 @@ fn with_fixed_quotas_nobody_has_more_than_is_his() {
 }
 
 #[test]
-fn a_fixed_quota_counts_what_can_be_taken_back_too() {
+fn a_fixed_quota_counts_preemptible_jobs_too() {
     assert_snapshot!(answer("
         policy preset fixed
         node lab1  4 x h100
@@ -166,7 +166,7 @@ fn a_fixed_quota_counts_what_can_be_taken_back_too() {
 }
 
 #[test]
-fn by_reservation_only_what_is_reserved_is_given_out() {
+fn with_preset_static_jobs_get_only_reserved_gpus() {
     assert_snapshot!(answer("
         policy preset static
         node lab1  4 x h100
@@ -183,7 +183,7 @@ fn by_reservation_only_what_is_reserved_is_given_out() {
 }
 
 #[test]
-fn a_reservation_that_has_not_begun_gives_nothing_yet() {
+fn a_reservation_that_has_not_begun_gives_no_gpus_yet() {
     assert_snapshot!(answer("
         policy preset static
         node lab1  2 x h100
@@ -209,7 +209,7 @@ fn work_without_gpus_has_a_planned_start_where_nothing_is_reserved() {
 }
 
 #[test]
-fn whom_a_reservation_is_for_is_planned_to_start_when_it_begins() {
+fn a_job_with_a_future_reservation_has_a_planned_start_at_its_begin() {
     assert_snapshot!(answer("
         policy preset static
         node lab1  2 x h100
@@ -254,7 +254,7 @@ fn a_team_has_no_more_gpus_than_its_limit_in_one_queue_for_all() {
 }
 
 #[test]
-fn a_limit_holds_for_all_below_a_department_in_one_queue() {
+fn a_department_s_limit_applies_to_all_projects_below_it_in_one_queue() {
     assert_snapshot!(answer("
         policy preset fifo
         node lab1  4 x h100

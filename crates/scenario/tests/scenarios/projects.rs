@@ -1,9 +1,9 @@
-//! A cluster that is shared between projects: who is entitled to what, who borrows, who waits.
+//! A cluster that projects share: guarantees, borrowing and waiting.
 
 use gpool_scenario::{answer, reasons};
 use insta::assert_snapshot;
 
-/// Two projects want the same GPUs: who goes first?
+/// Two projects want the same GPUs: which starts first?
 #[test]
 fn two_projects_take_turns() {
     assert_snapshot!(answer("
@@ -24,7 +24,7 @@ fn two_projects_take_turns() {
 
 /// My project is at its quota, and GPUs are idle: may I use them?
 #[test]
-fn what_nobody_else_wants_is_lent() {
+fn idle_capacity_is_lent() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red   gpus 1
@@ -40,7 +40,7 @@ fn what_nobody_else_wants_is_lent() {
 
 /// GPUs are idle, and my job waits for quota: what can I do?
 #[test]
-fn what_can_not_be_taken_back_is_not_lent() {
+fn non_preemptible_jobs_can_not_borrow() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red   gpus 1
@@ -54,7 +54,7 @@ fn what_can_not_be_taken_back_is_not_lent() {
 
 /// What does the limit of a project do?
 #[test]
-fn a_limit_holds_whatever_is_free() {
+fn a_limit_applies_even_if_gpus_are_free() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red   gpus 1  limit 2
@@ -68,7 +68,7 @@ fn a_limit_holds_whatever_is_free() {
 
 /// Does the limit of a department count for the projects below it?
 #[test]
-fn the_limit_of_a_department_holds_for_all_below_it() {
+fn the_limit_of_a_department_applies_to_all_projects_below_it() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         project lab   limit 3
@@ -85,9 +85,9 @@ fn the_limit_of_a_department_holds_for_all_below_it() {
     ");
 }
 
-/// Who goes first, an older borrower or a newer job within its quota?
+/// Which starts first, an older borrower or a newer job within its quota?
 #[test]
-fn the_entitled_come_before_borrowers_that_are_older() {
+fn jobs_within_quota_come_before_older_borrowers() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red   gpus 1
@@ -101,9 +101,9 @@ fn the_entitled_come_before_borrowers_that_are_older() {
     ");
 }
 
-/// How is divided what nobody is guaranteed?
+/// How is the unguaranteed capacity divided?
 #[test]
-fn what_is_left_over_goes_by_weight() {
+fn unguaranteed_capacity_is_divided_by_weight() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         project red   gpus 1  weight 2
@@ -126,7 +126,7 @@ fn what_is_left_over_goes_by_weight() {
 
 /// What does weight 0 mean?
 #[test]
-fn who_has_no_weight_borrows_only_what_nobody_with_one_wants() {
+fn a_project_of_weight_0_borrows_only_what_no_weighted_project_wants() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red   gpus 1  weight 0
@@ -143,7 +143,7 @@ fn who_has_no_weight_borrows_only_what_nobody_with_one_wants() {
 
 /// What does the priority of a project do?
 #[test]
-fn a_higher_priority_takes_all_it_can_of_what_is_left_over() {
+fn a_higher_project_priority_gets_unguaranteed_capacity_first() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red   gpus 1
@@ -160,9 +160,9 @@ fn a_higher_priority_takes_all_it_can_of_what_is_left_over() {
     ");
 }
 
-/// More is guaranteed than there is: who gets what?
+/// The guarantees exceed the capacity: how much does each project get?
 #[test]
-fn more_is_guaranteed_than_there_is() {
+fn guarantees_above_the_capacity_are_scaled() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red   gpus 4
@@ -181,7 +181,7 @@ fn more_is_guaranteed_than_there_is() {
 
 /// Do shares of GPUs count for quotas?
 #[test]
-fn half_devices_are_shared_in_halves() {
+fn half_gpus_count_as_halves() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         project red   gpus 0
@@ -198,7 +198,7 @@ fn half_devices_are_shared_in_halves() {
 
 /// Do quotas change the order of jobs inside my project?
 #[test]
-fn within_a_project_the_order_of_jobs_is_what_it_was() {
+fn within_a_project_quotas_do_not_change_the_order() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red   gpus 2
@@ -217,7 +217,7 @@ fn within_a_project_the_order_of_jobs_is_what_it_was() {
 
 /// Can cores be guaranteed?
 #[test]
-fn cores_are_guaranteed_and_counted_where_a_project_says_so() {
+fn cores_can_be_guaranteed() {
     assert_snapshot!(answer("
         node lab1  4 x h100  cpus 16
         project red   gpus 4  cpus 8
@@ -230,9 +230,9 @@ fn cores_are_guaranteed_and_counted_where_a_project_says_so() {
     ");
 }
 
-/// Limits together are more than there is: does that keep me below mine?
+/// The limits together exceed the capacity: does that keep me below mine?
 #[test]
-fn limits_alone_promise_nothing_and_take_nothing() {
+fn limits_alone_neither_guarantee_nor_restrict_more() {
     assert_snapshot!(answer("
         node lab1  4 x h100  tasks 4
         project red   gpus 2  jobs 3
@@ -246,9 +246,9 @@ fn limits_alone_promise_nothing_and_take_nothing() {
     ");
 }
 
-/// Do I have to make projects?
+/// Do I have to create projects?
 #[test]
-fn without_projects_nothing_is_different() {
+fn without_projects_nothing_changes() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  1 x 3   pending
@@ -260,7 +260,7 @@ fn without_projects_nothing_is_different() {
 }
 
 #[test]
-fn who_has_jobs_running_and_a_loan_goes_after_who_has_nothing() {
+fn a_project_that_borrows_comes_after_one_that_holds_nothing() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red   gpus 2
@@ -277,7 +277,7 @@ fn who_has_jobs_running_and_a_loan_goes_after_who_has_nothing() {
 }
 
 #[test]
-fn every_reason_is_told() {
+fn every_reason_is_reported() {
     assert_snapshot!(reasons("
         node lab1  2 x h100
         project red   gpus 1

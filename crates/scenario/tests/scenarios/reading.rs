@@ -1,8 +1,8 @@
-//! Scenarios that are not understood are refused where the first wrong word stands.
+//! A scenario that can't be parsed is refused at its first wrong word.
 
 use gpool_scenario::Situation;
 
-/// What is said of a scenario that is refused, without the picture of the line.
+/// Returns the error for a scenario, without the excerpt of the line.
 fn refusal(text: &str) -> String {
     let error = Situation::parse(text).map(|_| ()).expect_err(text);
     format!("{}:{} {}", error.line, error.column, error.why)
@@ -133,7 +133,7 @@ used 12.5  uid 1001
 }
 
 #[test]
-fn what_would_fill_the_memory_or_could_not_be_written_back_is_refused() {
+fn amounts_that_fill_the_memory_or_can_not_be_written_are_refused() {
     for (text, expected) in [
         ("node a  9999 x h100", "1:16 a node has at most 4096 devices"),
         ("node a  1 x @70G", "1:13 expected a model before its memory"),

@@ -1,11 +1,12 @@
-//! What is on loan is taken back for who is entitled to it: whose goes first, and whose never.
+//! Borrowed capacity is reclaimed for projects that are entitled to it: which jobs go first, and
+//! which never.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
 /// My quota is lent to others: how do I get it back?
 #[test]
-fn a_project_under_its_guarantee_gets_what_others_borrowed() {
+fn a_project_under_its_guarantee_reclaims_from_borrowers() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red   gpus 1
@@ -21,7 +22,7 @@ fn a_project_under_its_guarantee_gets_what_others_borrowed() {
 
 /// Can I lose what my project is guaranteed?
 #[test]
-fn what_is_within_the_guarantee_stays() {
+fn jobs_within_the_guarantee_stay() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red   gpus 2
@@ -32,9 +33,9 @@ fn what_is_within_the_guarantee_stays() {
     "), @"wait  b gpus_not_free need 1 free 0");
 }
 
-/// Can a job be ended for others that never agreed to it?
+/// Can a non-preemptible job be evicted?
 #[test]
-fn what_can_not_be_taken_back_stays() {
+fn non_preemptible_jobs_stay() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red   gpus 1
@@ -45,9 +46,9 @@ fn what_can_not_be_taken_back_stays() {
     "), @"wait  b gpus_not_free need 1 free 0");
 }
 
-/// May a project take back more than its share?
+/// May a project reclaim more than its share?
 #[test]
-fn a_job_that_would_go_over_its_share_takes_nothing() {
+fn a_job_that_would_exceed_its_project_s_share_reclaims_nothing() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red   gpus 1
@@ -58,9 +59,9 @@ fn a_job_that_would_go_over_its_share_takes_nothing() {
     "), @"wait  b gpus_not_free need 4 free 0");
 }
 
-/// Which of the jobs of a borrower goes first?
+/// Which of the jobs of a borrower is evicted first?
 #[test]
-fn lower_priorities_go_before_newer_jobs() {
+fn lower_priorities_are_evicted_before_newer_jobs() {
     assert_snapshot!(answer("
         node lab1  3 x h100
         project red   gpus 1
@@ -75,9 +76,9 @@ fn lower_priorities_go_before_newer_jobs() {
     ");
 }
 
-/// Of equal jobs, whose work is lost when something is taken back?
+/// Of equal jobs, which is evicted first?
 #[test]
-fn who_loses_least_goes_first() {
+fn the_job_that_loses_the_least_work_is_evicted_first() {
     assert_snapshot!(answer("
         node lab1  3 x h100
         project red   gpus 1
@@ -92,9 +93,9 @@ fn who_loses_least_goes_first() {
     ");
 }
 
-/// Two projects borrow: which of them gives back?
+/// Two projects borrow: which one gives back?
 #[test]
-fn who_is_furthest_over_its_share_gives_first() {
+fn the_project_furthest_over_its_share_gives_back_first() {
     assert_snapshot!(answer("
         node lab1  6 x h100
         project red    gpus 1
@@ -113,9 +114,9 @@ fn who_is_furthest_over_its_share_gives_first() {
     ");
 }
 
-/// One GPU is needed: is a job of eight ended for it?
+/// One GPU is needed: is a job of eight GPUs evicted for it?
 #[test]
-fn a_small_job_does_not_cost_a_large_one_where_a_small_one_would_do() {
+fn no_large_job_is_evicted_where_a_small_one_is_enough() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         node lab2  1 x h100
@@ -130,9 +131,9 @@ fn a_small_job_does_not_cost_a_large_one_where_a_small_one_would_do() {
     ");
 }
 
-/// How many jobs are taken back for a large one?
+/// How many jobs are evicted for a large one?
 #[test]
-fn several_small_jobs_go_for_a_large_one_and_no_more_than_must() {
+fn several_small_jobs_are_evicted_for_a_large_one_and_no_more_than_necessary() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         node lab2  4 x h100
@@ -150,9 +151,9 @@ fn several_small_jobs_go_for_a_large_one_and_no_more_than_must() {
     ");
 }
 
-/// A job is ending anyhow: is another one taken back meanwhile?
+/// A job is ending anyway: is another one evicted meanwhile?
 #[test]
-fn what_leaves_anyhow_is_waited_for() {
+fn no_job_is_evicted_while_another_is_ending() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red   gpus 1
@@ -168,9 +169,9 @@ fn what_leaves_anyhow_is_waited_for() {
     ");
 }
 
-/// Is a job safe that has just started?
+/// Is a job protected that has just started?
 #[test]
-fn what_was_just_started_is_safe_for_as_long_as_its_project_says() {
+fn a_job_is_protected_for_its_project_s_minimum_run_time() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red   gpus 0  reclaim-after 30m
@@ -184,9 +185,9 @@ fn what_was_just_started_is_safe_for_as_long_as_its_project_says() {
     ");
 }
 
-/// I borrowed all that is left over, and another project comes: do I keep it all?
+/// I borrowed all idle capacity, and another project wants some: do I keep it all?
 #[test]
-fn what_is_left_over_is_divided_anew_when_another_wants_it() {
+fn unguaranteed_capacity_is_divided_again_when_another_project_wants_it() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project red   gpus 0
@@ -205,9 +206,9 @@ fn what_is_left_over_is_divided_anew_when_another_wants_it() {
     ");
 }
 
-/// Are shares of GPUs taken back as well?
+/// Are shares of GPUs reclaimed as well?
 #[test]
-fn shares_of_devices_go_as_whole_ones_do() {
+fn shares_of_gpus_are_reclaimed_like_whole_ones() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         project red   gpus 0.5
@@ -221,9 +222,9 @@ fn shares_of_devices_go_as_whole_ones_do() {
     ");
 }
 
-/// Cores are short, and nobody is promised any: is anything taken back?
+/// No project is guaranteed cores, and cores are short: is anything reclaimed?
 #[test]
-fn nothing_is_taken_back_of_what_nobody_is_promised() {
+fn unguaranteed_resources_are_not_reclaimed() {
     assert_snapshot!(answer("
         node lab1  2 x h100  cpus 8
         project red   gpus 0
@@ -233,9 +234,9 @@ fn nothing_is_taken_back_of_what_nobody_is_promised() {
     "), @"wait  b cpu_or_mem_short CPU cores need 4 free 0 on lab1");
 }
 
-/// Does a department answer for what its projects borrow?
+/// Is a department responsible for what its projects borrow?
 #[test]
-fn between_departments_the_excess_of_the_whole_counts() {
+fn between_departments_the_usage_of_the_whole_department_counts() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         project east  gpus 2
@@ -255,9 +256,9 @@ fn between_departments_the_excess_of_the_whole_counts() {
     ");
 }
 
-/// My project holds more for good than it is guaranteed by now: is the rest of its work safe?
+/// My non-preemptible jobs hold more than my guarantee: is the rest of my work protected?
 #[test]
-fn what_can_never_be_taken_back_uses_up_the_guarantee() {
+fn non_preemptible_jobs_use_up_the_guarantee() {
     assert_snapshot!(answer("
         node lab1  3 x h100
         project red   gpus 1
@@ -271,10 +272,9 @@ fn what_can_never_be_taken_back_uses_up_the_guarantee() {
     ");
 }
 
-/// Two halves of mine run, and another project could use the whole: will they be put back and run
-/// again and again?
+/// My two halves run, and another project wants the GPU: are they evicted again and again?
 #[test]
-fn halves_that_run_count_as_halves_that_wait() {
+fn running_halves_count_like_waiting_halves() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         project red   gpus 2
@@ -287,10 +287,9 @@ fn halves_that_run_count_as_halves_that_wait() {
     ");
 }
 
-/// My project has all that is its own and somebody of mine would make room: may I take what is idle
-/// as well, before whoever is entitled to that?
+/// A job of mine would be preempted: may mine also take an idle GPU that another project is owed?
 #[test]
-fn who_gives_way_in_my_project_opens_no_way_to_what_is_due_to_others() {
+fn a_preemption_does_not_open_access_to_gpus_owed_to_others() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red   gpus 1
@@ -304,9 +303,9 @@ fn who_gives_way_in_my_project_opens_no_way_to_what_is_due_to_others() {
     ");
 }
 
-/// Somebody leaves two GPUs for one of my jobs that asks for one: does my next job make others go?
+/// A victim frees two GPUs for a job that needs one: are more jobs evicted for my next job?
 #[test]
-fn what_is_taken_back_for_one_and_more_than_it_needs_goes_to_the_next_at_once() {
+fn the_surplus_of_an_eviction_goes_to_the_next_job_at_once() {
     assert_snapshot!(answer("
         project red   gpus 0
         project blue  gpus 4
@@ -323,9 +322,9 @@ fn what_is_taken_back_for_one_and_more_than_it_needs_goes_to_the_next_at_once() 
     ");
 }
 
-/// Somebody else leaves a GPU already, and two of my jobs wait that ask for one each: who has it?
+/// A GPU is already being freed, and two of my jobs wait for one each: which one gets it?
 #[test]
-fn the_first_waits_for_who_leaves_already_and_nobody_passes_it() {
+fn the_first_job_waits_for_the_leaving_one_and_is_not_passed() {
     assert_snapshot!(answer("
         project red   gpus 0
         project blue  gpus 2

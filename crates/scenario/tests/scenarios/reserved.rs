@@ -1,11 +1,11 @@
-//! What is kept for somebody is for nobody else, and for nobody before it is too late.
+//! Reserved capacity: only for its jobs, and for others only while they end in time.
 
 use gpool_scenario::{Situation, answer};
 use insta::assert_snapshot;
 
-/// A GPU is reserved for somebody: may I use it while it is idle?
+/// A GPU is reserved for another user: may I use it while it is idle?
 #[test]
-fn what_is_kept_for_a_user_goes_to_no_other() {
+fn capacity_reserved_for_a_user_goes_to_no_other() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  1 x 2  pending
@@ -16,9 +16,9 @@ fn what_is_kept_for_a_user_goes_to_no_other() {
     ");
 }
 
-/// I have a reservation: am I bound to it?
+/// I have a reservation: may I use other GPUs too?
 #[test]
-fn whom_it_is_for_gets_it_and_any_other_as_well() {
+fn a_user_with_a_reservation_may_use_other_gpus_too() {
     assert_snapshot!(answer("
         node lab1  3 x h100
         job  a  2  pending  uid 1001
@@ -30,9 +30,9 @@ fn whom_it_is_for_gets_it_and_any_other_as_well() {
     ");
 }
 
-/// A reservation is for my project: may all of us use it?
+/// A reservation is for my project: may all its users use it?
 #[test]
-fn what_is_kept_for_a_project_is_for_all_its_users() {
+fn capacity_reserved_for_a_project_is_for_all_its_users() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  1  pending  project nlp
@@ -47,7 +47,7 @@ fn what_is_kept_for_a_project_is_for_all_its_users() {
 }
 
 #[test]
-fn what_is_kept_for_one_job_is_not_for_others_of_its_user() {
+fn capacity_reserved_for_one_job_is_not_for_others_of_its_user() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  a  1  pending
@@ -61,7 +61,7 @@ fn what_is_kept_for_one_job_is_not_for_others_of_its_user() {
 
 /// A node is reserved: do jobs without GPUs start there?
 #[test]
-fn a_whole_node_is_kept_from_work_without_gpus_too() {
+fn a_reserved_node_gets_no_jobs_without_gpus_either() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  a  0  pending
@@ -74,7 +74,7 @@ fn a_whole_node_is_kept_from_work_without_gpus_too() {
 }
 
 #[test]
-fn single_devices_leave_work_without_gpus_alone() {
+fn reserved_gpus_do_not_block_jobs_without_gpus() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  a  0  pending
@@ -82,9 +82,9 @@ fn single_devices_leave_work_without_gpus_alone() {
     "), @"start a lab1");
 }
 
-/// What starts on a GPU before its reservation begins?
+/// Which jobs start on a GPU before its reservation begins?
 #[test]
-fn before_it_begins_only_what_is_sure_to_end_starts() {
+fn before_it_begins_only_jobs_that_end_in_time_start() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  short  1  pending  limit 1h
@@ -110,7 +110,7 @@ fn the_grace_counts_as_part_of_the_limit() {
 }
 
 #[test]
-fn a_window_for_nobody_keeps_everybody_out() {
+fn a_maintenance_window_excludes_all_jobs() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  a  1  pending  limit 1h  uid 1001
@@ -124,7 +124,7 @@ fn a_window_for_nobody_keeps_everybody_out() {
 }
 
 #[test]
-fn while_a_window_holds_nothing_starts_however_short() {
+fn during_a_maintenance_window_not_even_short_jobs_start() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  a  0  pending  limit 5m
@@ -136,7 +136,7 @@ fn while_a_window_holds_nothing_starts_however_short() {
 }
 
 #[test]
-fn a_window_that_is_over_keeps_nothing() {
+fn a_window_that_is_over_excludes_no_jobs() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  a  1  pending
@@ -144,9 +144,9 @@ fn a_window_that_is_over_keeps_nothing() {
     "), @"start a lab1[0]");
 }
 
-/// Is a weekly reservation kept free before its next time?
+/// Is a weekly reservation free before its next occurrence?
 #[test]
-fn one_that_recurs_is_kept_before_its_next_time() {
+fn a_recurring_reservation_is_respected_before_its_next_occurrence() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  short  1  pending  limit 10h
@@ -159,7 +159,7 @@ fn one_that_recurs_is_kept_before_its_next_time() {
 }
 
 #[test]
-fn work_goes_to_nodes_that_nobody_keeps() {
+fn jobs_prefer_nodes_without_reservations() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         node lab2  2 x h100
@@ -172,9 +172,9 @@ fn work_goes_to_nodes_that_nobody_keeps() {
     ");
 }
 
-/// A reservation begins where my job runs: does it stay?
+/// A reservation begins while my job runs there: does the job stay?
 #[test]
-fn what_runs_when_a_reservation_begins_stays() {
+fn running_jobs_stay_when_a_reservation_begins() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         job  a  1  running lab1[0]  2h
@@ -184,7 +184,7 @@ fn what_runs_when_a_reservation_begins_stays() {
 }
 
 #[test]
-fn nobody_plans_to_start_after_a_reservation_before_those_it_is_for() {
+fn other_jobs_get_no_planned_start_behind_a_reservation() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  2  pending  uid 1001

@@ -1,4 +1,4 @@
-//! Is there room beside the devices?
+//! Resources besides devices.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
@@ -29,9 +29,9 @@ fn memory_runs_out_before_devices() {
     ");
 }
 
-/// I asked for no cores: do I get any?
+/// I asked for no cores: does my job get any?
 #[test]
-fn who_asks_for_no_cores_books_none() {
+fn a_job_that_asks_for_no_cores_books_none() {
     assert_snapshot!(answer("
         node lab1  2 x h100  cpus 1
         job  a  1  running lab1[0]  cpus 1
@@ -64,7 +64,7 @@ fn tasks_at_once_are_capped() {
 }
 
 #[test]
-fn what_is_being_stopped_keeps_its_memory_until_it_ends() {
+fn a_stopping_job_keeps_its_memory_until_it_ends() {
     assert_snapshot!(answer("
         node lab1  2 x h100  mem 64G
         job  a  1  stopping lab1[0]  mem 60G
@@ -76,7 +76,7 @@ fn what_is_being_stopped_keeps_its_memory_until_it_ends() {
 }
 
 #[test]
-fn a_machine_without_gpus_runs_what_needs_none() {
+fn a_node_without_gpus_runs_jobs_that_need_none() {
     assert_snapshot!(answer("
         node lab1  cpus 4
         job  a  0  pending  cpus 4
@@ -87,9 +87,9 @@ fn a_machine_without_gpus_runs_what_needs_none() {
     ");
 }
 
-/// I asked for more GPUs than there are: what happens?
+/// I asked for more GPUs than the node has: what happens?
 #[test]
-fn more_devices_than_the_machine_has_never_fit() {
+fn more_gpus_than_the_node_has_never_fit() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         job  a  5  pending
@@ -97,16 +97,16 @@ fn more_devices_than_the_machine_has_never_fit() {
 }
 
 #[test]
-fn more_memory_than_any_device_has_never_fits() {
+fn more_memory_than_any_gpu_has_never_fits() {
     assert_snapshot!(answer("
         node lab1  2 x a100-40g + 1 x h100-80g
         job  a  100G..:1  pending
     "), @"wait  a gpu_memory_too_small need 100 GiB largest 80 GiB");
 }
 
-/// I asked for a model that is not there: what happens?
+/// I asked for a model that does not exist: what happens?
 #[test]
-fn a_model_that_is_not_there_never_fits() {
+fn a_missing_model_never_fits() {
     assert_snapshot!(answer("
         node lab1  2 x a100-40g
         job  a  h100:1  pending
@@ -114,7 +114,7 @@ fn a_model_that_is_not_there_never_fits() {
 }
 
 #[test]
-fn more_of_a_list_of_models_than_there_is_of_one_never_fit() {
+fn more_gpus_than_exist_of_any_listed_model_never_fit() {
     assert_snapshot!(answer("
         node lab1  1 x a100 + 1 x h100
         job  a  h100|a100:2  pending

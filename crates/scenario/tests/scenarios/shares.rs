@@ -1,11 +1,11 @@
-//! How do shares of GPUs sit beside each other and beside whole ones?
+//! Shares of GPUs beside each other and beside whole GPUs.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
 /// Two jobs ask for half a GPU: do they share one?
 #[test]
-fn two_halves_share_one_device_and_the_other_stays_whole() {
+fn two_halves_share_one_gpu_and_the_other_stays_whole() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  0.5 x 2  pending
@@ -17,9 +17,9 @@ fn two_halves_share_one_device_and_the_other_stays_whole() {
     ");
 }
 
-/// I have a whole GPU: may a share be put beside me?
+/// I have a whole GPU: may another job get a share of it?
 #[test]
-fn shares_do_not_go_beside_who_has_a_whole_device() {
+fn a_gpu_that_a_job_has_whole_gets_no_shares() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  1    running lab1[0]
@@ -33,7 +33,7 @@ fn shares_do_not_go_beside_who_has_a_whole_device() {
 }
 
 #[test]
-fn a_whole_device_is_not_where_a_share_is() {
+fn a_gpu_with_shares_is_not_given_as_a_whole() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         job  a  0.25  running lab1[1]
@@ -45,9 +45,9 @@ fn a_whole_device_is_not_where_a_share_is() {
     ");
 }
 
-/// On which GPU does a share go?
+/// Which GPU does a share get?
 #[test]
-fn the_fullest_device_that_has_room_is_taken() {
+fn the_fullest_gpu_that_fits_the_share_is_used() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         job  a  0.25  running lab1[0]
@@ -74,7 +74,7 @@ fn equal_thirds_by_memory_fill_a_device() {
     ");
 }
 
-/// Can a share by memory and one by part be on one GPU?
+/// Can a share by memory and a share by part be on one GPU?
 #[test]
 fn memory_and_parts_share_a_device_by_its_memory() {
     assert_snapshot!(answer("
@@ -103,7 +103,7 @@ fn a_part_of_each_of_two_devices() {
 }
 
 #[test]
-fn a_node_where_no_device_is_opened_for_it_goes_first() {
+fn a_node_with_a_gpu_already_shared_comes_first() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         node lab2  2 x h100

@@ -1,11 +1,11 @@
-//! Task slots: how they are shared between users, and kept for jobs with GPUs.
+//! Task slots: how users share them, and how some are reserved for jobs with GPUs.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
-/// A user fills the node with jobs without GPUs. What do others get?
+/// A user fills the node with jobs without GPUs: other users still get slots.
 #[test]
-fn one_user_leaves_slots_to_others_and_none_takes_those_of_jobs_with_gpus() {
+fn one_user_leaves_slots_for_others_and_for_jobs_with_gpus() {
     assert_snapshot!(answer("
         policy preset users
         node lab1  4 x h100  tasks 16  plain 14  user 12
@@ -47,7 +47,7 @@ fn one_user_leaves_slots_to_others_and_none_takes_those_of_jobs_with_gpus() {
     ");
 }
 
-/// Two users come at the same time.
+/// Two users submit at the same time.
 #[test]
 fn users_take_turns_for_task_slots() {
     assert_snapshot!(answer("
@@ -69,9 +69,9 @@ fn users_take_turns_for_task_slots() {
     ");
 }
 
-/// The same where jobs start in the order of priority and age.
+/// The same with one order of priority and age for all.
 #[test]
-fn in_one_order_for_all_a_user_has_no_more_than_one_may() {
+fn with_one_order_for_all_a_user_stays_within_the_limit() {
     assert_snapshot!(answer("
         policy preset priority
         node lab1  4 x h100  tasks 10  plain 8  user 6
@@ -96,9 +96,9 @@ fn in_one_order_for_all_a_user_has_no_more_than_one_may() {
     ");
 }
 
-/// Nodes without such limits give out all of their slots.
+/// Nodes without such limits give all of their slots.
 #[test]
-fn without_limits_all_slots_are_given_out() {
+fn without_limits_all_slots_are_used() {
     assert_snapshot!(answer("
         policy preset users
         node lab1  4 x h100  tasks 4

@@ -1,11 +1,11 @@
-//! What was used lately, where the policy says that it counts.
+//! Decayed usage, where the policy counts it.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
-/// Two of us wait and have nothing; who is next?
+/// Two users wait and hold nothing: which one is next?
 #[test]
-fn of_users_who_have_as_much_who_used_less_lately_goes_first() {
+fn of_users_with_equal_holdings_the_one_with_less_usage_is_next() {
     assert_snapshot!(answer("
         policy preset users
         node lab1  1 x h100
@@ -19,9 +19,9 @@ fn of_users_who_have_as_much_who_used_less_lately_goes_first() {
     ");
 }
 
-/// Does it matter when somebody has something already?
+/// Does it matter when one user already holds something?
 #[test]
-fn who_holds_less_goes_before_who_used_less() {
+fn holding_less_counts_before_having_used_less() {
     assert_snapshot!(answer("
         policy preset users
         node lab1  2 x h100
@@ -35,9 +35,9 @@ fn who_holds_less_goes_before_who_used_less() {
     ");
 }
 
-/// Does what was used count between projects that have guarantees?
+/// Does usage count between projects with guarantees?
 #[test]
-fn between_projects_use_counts_only_if_the_policy_says_so() {
+fn between_projects_usage_counts_only_if_the_policy_says_so() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red
@@ -53,9 +53,9 @@ fn between_projects_use_counts_only_if_the_policy_says_so() {
     ");
 }
 
-/// How can a project that used much lately get less of what is left over?
+/// How can a project with much recent usage get less of the unguaranteed capacity?
 #[test]
-fn with_a_weight_who_used_more_gets_less_of_what_nobody_is_guaranteed() {
+fn with_a_usage_weight_more_usage_gets_less_unguaranteed_capacity() {
     assert_snapshot!(answer("
         policy preset fair  use-weight 1  half-life 24h
         node lab1  4 x h100
@@ -74,9 +74,9 @@ fn with_a_weight_who_used_more_gets_less_of_what_nobody_is_guaranteed() {
     ");
 }
 
-/// Does use take away what a project is guaranteed?
+/// Does usage reduce a guarantee?
 #[test]
-fn what_is_guaranteed_stays_whatever_was_used() {
+fn a_guarantee_does_not_depend_on_usage() {
     assert_snapshot!(answer("
         policy preset fair  use-weight 10  half-life 24h
         node lab1  4 x h100

@@ -1,11 +1,11 @@
-//! Several nodes have room: on which does my job leave most that is of use?
+//! The choice of a node by the capacity that stays useful for other jobs.
 
 use gpool_scenario::answer;
 use insta::assert_snapshot;
 
-/// Nobody else is there: where does my job go?
+/// No other job is there: where does my job go?
 #[test]
-fn where_nothing_is_known_of_others_the_fullest_node_is_taken() {
+fn without_other_jobs_the_fullest_node_is_used() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         node lab2  4 x h100
@@ -13,9 +13,9 @@ fn where_nothing_is_known_of_others_the_fullest_node_is_taken() {
     "), @"start a lab2[0]");
 }
 
-/// One node has GPUs free, but hardly cores for what others ask: does my small job go there?
+/// A node has free GPUs but too few cores for other jobs: does my small job go there?
 #[test]
-fn what_is_of_no_use_to_others_is_taken_first() {
+fn capacity_of_no_use_to_others_is_used_first() {
     assert_snapshot!(answer("
         node lab1  4 x h100  cpus 32
         node lab2  4 x h100  cpus 20
@@ -27,7 +27,7 @@ fn what_is_of_no_use_to_others_is_taken_first() {
     "), @"start a lab2[2]");
 }
 
-/// Others take whole nodes of eight: which node does my small job break into?
+/// Other jobs take whole nodes of eight GPUs: which node does my small job break into?
 #[test]
 fn nodes_that_large_jobs_need_come_last() {
     assert_snapshot!(answer("
@@ -40,9 +40,9 @@ fn nodes_that_large_jobs_need_come_last() {
     "), @"start a lab3[1]");
 }
 
-/// Two GPUs have room for my share: on which is it?
+/// Two GPUs have free memory for my share: on which one does it start?
 #[test]
-fn a_share_goes_where_no_scrap_is_left() {
+fn a_share_goes_where_it_leaves_no_fragment() {
     assert_snapshot!(answer("
         node lab1  1 x h100
         node lab2  1 x h100
@@ -52,9 +52,9 @@ fn a_share_goes_where_no_scrap_is_left() {
     "), @"start a lab2[0]");
 }
 
-/// Whatever is left is of no use to others: is there a place for my job all the same?
+/// The remaining capacity is of no use to other jobs: does my job still start?
 #[test]
-fn a_job_for_which_there_is_room_starts_wherever_that_is() {
+fn a_job_that_fits_always_starts() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         job  big  7  running lab1[0,1,2,3,4,5,6]
@@ -62,7 +62,7 @@ fn a_job_for_which_there_is_room_starts_wherever_that_is() {
     "), @"start a lab1[7]");
 }
 
-/// Others have shares of two GPUs each: does mine go beside them?
+/// Other jobs have shares of two GPUs each: does mine go beside them?
 #[test]
 fn shares_of_several_gpus_go_beside_others() {
     assert_snapshot!(answer("
@@ -73,7 +73,7 @@ fn shares_of_several_gpus_go_beside_others() {
     "), @"start a lab1[0,1]");
 }
 
-/// Others end within the hour on one node and tomorrow on the other: where does my long job go?
+/// Jobs end within the hour on one node and tomorrow on the other: where does my long job go?
 #[test]
 fn long_work_goes_beside_long_work() {
     assert_snapshot!(answer("
@@ -87,7 +87,7 @@ fn long_work_goes_beside_long_work() {
     "), @"start a lab2[2]");
 }
 
-/// The same, and mine is over before the others: does it go where it has gone so far?
+/// The same, but my job ends before the others: does it go to the same node as before?
 #[test]
 fn short_work_goes_anywhere() {
     assert_snapshot!(answer("
@@ -99,9 +99,9 @@ fn short_work_goes_anywhere() {
     "), @"start a lab1[1]");
 }
 
-/// Nobody knows when the only one on a node ends: does my job go beside it?
+/// A node's only job has no time limit: does my job go beside it?
 #[test]
-fn whoever_has_no_limit_may_stay_for_ever() {
+fn a_job_without_a_limit_may_run_for_ever() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         node lab2  4 x h100
@@ -111,9 +111,9 @@ fn whoever_has_no_limit_may_stay_for_ever() {
     "), @"start a lab2[1]");
 }
 
-/// My job has no limit: does it matter when others end?
+/// My job has no limit: do the ends of other jobs matter?
 #[test]
-fn without_a_limit_it_goes_where_it_would_go_anyway() {
+fn without_a_limit_the_ends_of_others_do_not_matter() {
     assert_snapshot!(answer("
         node lab1  4 x h100
         node lab2  4 x h100

@@ -1,13 +1,13 @@
-//! How much one user may have in a project: who waits for that, and who goes on meanwhile.
+//! Caps of one user in a project: which jobs wait for them, and which start meanwhile.
 
 use gpool_model::{Project, ProjectName};
 use gpool_scenario::{Cluster, Situation, answer, reasons};
 use gpool_sched::Workspace;
 use insta::assert_snapshot;
 
-/// I am at the cap of my project: do others of it go on, and may I go on elsewhere?
+/// I am at the cap in my project: do other users' jobs start, and mine in another project?
 #[test]
-fn who_has_as_much_as_one_user_may_have_in_a_project_waits_there_alone() {
+fn a_user_at_the_cap_waits_in_that_project_only() {
     assert_snapshot!(answer("
         node lab1  6 x h100
         project red  gpus 4  user-gpus 2
@@ -24,9 +24,9 @@ fn who_has_as_much_as_one_user_may_have_in_a_project_waits_there_alone() {
     ");
 }
 
-/// Does what I hold already count, and what runs in another project?
+/// Do the GPUs that I hold count, and those in another project?
 #[test]
-fn what_is_held_counts_in_its_own_project() {
+fn gpus_count_in_their_own_project() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         project red  gpus 4  user-gpus 2
@@ -41,9 +41,9 @@ fn what_is_held_counts_in_its_own_project() {
     ");
 }
 
-/// My department says two jobs for each: does it count what I run in all of its projects?
+/// My department allows two jobs for each user: does it count my jobs in all of its projects?
 #[test]
-fn the_cap_of_a_department_counts_all_below_it() {
+fn the_cap_of_a_department_counts_all_projects_below_it() {
     assert_snapshot!(answer("
         node lab1  8 x h100
         project lab   gpus 8  user-running 2
@@ -62,9 +62,9 @@ fn the_cap_of_a_department_counts_all_below_it() {
     ");
 }
 
-/// A cap of nothing: may jobs without GPUs still run?
+/// A cap of zero GPUs: may jobs without GPUs still run?
 #[test]
-fn who_may_have_no_gpus_in_a_project_runs_without() {
+fn with_a_cap_of_no_gpus_jobs_without_gpus_run() {
     assert_snapshot!(answer("
         node lab1  2 x h100
         project red  gpus 2  user-gpus 0
@@ -76,7 +76,7 @@ fn who_may_have_no_gpus_in_a_project_runs_without() {
     ");
 }
 
-/// I hold half a GPU of one that I may have: is a half let in, and a whole kept out?
+/// I hold half a GPU of one that I may have: does another half start, and a whole one wait?
 #[test]
 fn parts_of_devices_count_as_parts() {
     assert_snapshot!(answer("
@@ -91,9 +91,9 @@ fn parts_of_devices_count_as_parts() {
     ");
 }
 
-// Both the cluster and my project have a cap: which one am I told?
+// The cluster and the project have a cap: the reason names the cluster's.
 #[test]
-fn the_cap_of_the_cluster_is_told_before_that_of_the_project() {
+fn the_cap_of_the_cluster_is_reported_before_that_of_the_project() {
     let text = "
         node lab1  4 x h100
         cap all  gpus 1
@@ -113,9 +113,9 @@ fn the_cap_of_the_cluster_is_told_before_that_of_the_project() {
     ");
 }
 
-// A project that comes by a cap, moves below one or loses it, has it from then on.
+// A project that gets a cap, moves below one, or loses it: the change counts at once.
 #[test]
-fn caps_hold_from_when_they_are_said() {
+fn a_changed_cap_counts_at_once() {
     let text = "
         node lab1  4 x h100
         project lab

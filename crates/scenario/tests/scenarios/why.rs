@@ -1,4 +1,4 @@
-//! Why does my job wait? Every reason, the decisive one first, after the plan was carried out.
+//! Every reason why a job waits, the decisive one first, after the plan was applied.
 
 use gpool_scenario::reasons;
 use insta::assert_snapshot;
@@ -18,7 +18,7 @@ fn the_devices_are_busy_and_others_go_first() {
 }
 
 #[test]
-fn somebody_else_uses_the_device() {
+fn the_gpu_is_in_unmanaged_use() {
     assert_snapshot!(reasons("
         node lab1  2 x h100
         gpu  lab1[0]  unmanaged by bob
@@ -32,7 +32,7 @@ fn somebody_else_uses_the_device() {
 }
 
 #[test]
-fn an_admin_keeps_the_devices() {
+fn an_admin_excluded_the_gpus() {
     assert_snapshot!(reasons("
         node lab1  1 x h100 + 1 x a100
         gpu  lab1[0]  forbidden
@@ -93,7 +93,7 @@ fn a_running_job_has_nothing_to_wait_for() {
 }
 
 #[test]
-fn who_is_ahead_is_counted_over_all_kinds_of_jobs() {
+fn jobs_ahead_are_counted_over_all_shapes() {
     assert_snapshot!(reasons("
         node lab1  1 x h100
         job  a  1  running lab1[0]
@@ -117,7 +117,7 @@ fn who_is_ahead_is_counted_over_all_kinds_of_jobs() {
 }
 
 #[test]
-fn nodes_that_have_the_devices_do_not_answer() {
+fn the_nodes_with_the_gpus_are_not_connected() {
     assert_snapshot!(reasons("
         node lab1  4 x h100  unreachable
         node lab2  1 x h100
@@ -133,7 +133,7 @@ fn nodes_that_have_the_devices_do_not_answer() {
     ");
 }
 
-/// Who is before me in the queue, and can they take what I wait for?
+/// Which jobs before mine in the queue could take the devices that it waits for?
 #[test]
 fn jobs_that_can_only_use_other_devices_do_not_go_first() {
     assert_snapshot!(reasons("
@@ -154,7 +154,7 @@ fn jobs_that_can_only_use_other_devices_do_not_go_first() {
     ");
 }
 
-/// The whole node is drained: why is that said once for each GPU?
+/// The whole node is drained: why does the reason not repeat for each GPU?
 #[test]
 fn a_drained_node_is_named_once() {
     assert_snapshot!(reasons("
@@ -164,7 +164,7 @@ fn a_drained_node_is_named_once() {
     "), @"a   node_drained lab1");
 }
 
-/// Some GPUs are busy and some are reserved: which of them keep my job waiting?
+/// Some GPUs are busy and some are reserved: which of them delay my job?
 #[test]
 fn reservations_are_named_beside_what_is_short() {
     assert_snapshot!(reasons("
@@ -178,9 +178,9 @@ fn reservations_are_named_beside_what_is_short() {
     ");
 }
 
-/// Only reserved GPUs are given out, and others use theirs: what does my job lack?
+/// Jobs get only reserved GPUs, and others use theirs: which reason does my job have?
 #[test]
-fn where_only_reserved_devices_are_given_out_busy_ones_do_not_matter() {
+fn with_preset_static_busy_gpus_do_not_matter() {
     assert_snapshot!(reasons("
         policy preset static
         node lab1  1 x h100
