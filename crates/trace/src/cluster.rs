@@ -1,5 +1,5 @@
-//! Where jobs come to: nodes that are alike, or the cluster that records tell of, with its
-//! projects, pools and policies.
+//! The cluster of a simulation: equal nodes, or a recorded cluster with its projects, pools and
+//! policies.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +14,23 @@ use gpool_world::{LoadError, World};
 
 use crate::jobs::EPOCH;
 
-/// Nodes that are alike.
+/// Nodes that are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nodes {
-    /// How many.
+    /// The number of nodes.
     pub n: u32,
-    /// Devices of each.
+    /// The number of devices of each node.
     pub n_gpus: u32,
 }
 
-/// A node as tables and pictures have it.
+/// A node in tables and pictures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// How many devices it has.
     pub n_gpus: u32,
-    /// How many of them jobs may be given.
+    /// How many of its devices jobs may use.
     pub n_usable: u32,
 }
 
@@ -42,13 +42,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// How many devices jobs may be given.
+    /// Returns how many devices jobs may use.
     #[must_use]
     pub fn n_usable(&self) -> u64 {
         self.nodes.iter().map(|node| u64::from(node.n_usable)).sum()
     }
 
-    /// What they are if they have equally many devices, all of which may be used.
+    /// Returns the shape of the nodes if all have the same number of devices, all usable.
     #[must_use]
     pub fn alike(&self) -> Option<Nodes> {
         let n_gpus = self.nodes.first()?.n_gpus;
@@ -66,33 +66,33 @@ impl From<Nodes> for Layout {
     }
 }
 
-/// A cluster to which no job has come yet.
+/// A cluster without jobs.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     pub(crate) control: Control,
-    /// What agents report, by name.
+    /// The nodes that agents report, by name.
     pub(crate) nodes: BTreeMap<NodeName, Node>,
-    /// When it begins.
+    /// The begin of the simulation.
     pub(crate) began: Timestamp,
 }
 
 impl Cluster {
-    /// Nodes that are alike, one project, and nothing else.
+    /// A cluster of equal nodes and one project.
     #[must_use]
     pub fn alike(nodes: Nodes, policy: Policy) -> Self {
         let nodes = (0..nodes.n).map(|n| (node_name(n), node(n, nodes.n_gpus))).collect();
         Self::of_nodes(nodes, policy)
     }
 
-    /// These nodes, one project, and nothing else.
+    /// A cluster of these nodes and one project.
     pub(crate) fn of_nodes(nodes: BTreeMap<NodeName, Node>, policy: Policy) -> Self {
         Self { control: Control::create(policy), nodes, began: EPOCH }
     }
 
-    /// The one that records tell of: its policy, projects and nodes. Jobs are not among them.
+    /// A recorded cluster: its policy, projects and nodes, without jobs.
     ///
     /// # Errors
-    /// They contradict each other.
+    /// If the records contradict each other.
     pub fn of_records(records: Vec<Record>, began: Timestamp) -> Result<Self, LoadError> {
         let nodes = records.iter().filter_map(|record| match record {
             Record::Node(node) => Some((node.name.clone(), (**node).clone())),
@@ -103,10 +103,10 @@ impl Cluster {
         Ok(Self { control, nodes, began })
     }
 
-    /// Lets an admin change something before the first job comes.
+    /// Carries out an admin's command before the first job.
     ///
     /// # Errors
-    /// What is asked makes no sense in this cluster.
+    /// If the cluster refuses the command.
     pub fn ask(&mut self, command: Command) -> Result<(), Refusal> {
         let (request, caller) = (RequestId(0), admin());
         let asked = Event::Requested { request, caller, command };
@@ -118,11 +118,11 @@ impl Cluster {
         reply.map_or(Ok(()), |reply| reply.map(drop))
     }
 
-    /// Its nodes.
+    /// Returns the nodes of the cluster.
     #[must_use]
     pub fn layout(&self) -> Layout {
         let place = |node: &Node| {
-            // Admins may have kept devices back, or divided them.
+            // Admins may have excluded or divided devices.
             let is_usable = |device: &&Device| node.allows(&device.uuid) && !device.is_divided();
             let n_usable = node.devices.iter().filter(is_usable).count();
             Place {
@@ -135,7 +135,7 @@ impl Cluster {
     }
 }
 
-/// Lets events happen together; all of it is durable at once.
+/// Processes events together; all commits are durable at once.
 pub(crate) fn durable(control: &mut Control, now: Timestamp, events: Vec<Event>) -> Vec<Effect> {
     let mut all = Vec::new();
     let mut events = Some(events);
@@ -158,7 +158,7 @@ fn node_name(n: u32) -> NodeName {
     NodeName::new(format!("node{n:05}"))
 }
 
-/// A node with so many devices, and room for more than is ever asked.
+/// Returns a node with this many devices, and more host resources than jobs ever ask for.
 pub(crate) fn node(n: u32, n_gpus: u32) -> Node {
     let device = |index| Device {
         index,
@@ -203,10 +203,10 @@ mod tests {
     use crate::jobs::TraceJob;
     use crate::queue::{Outcome, Terms, play_on};
 
-    /// A moment of a calendar.
+    /// A realistic date.
     const BEGAN: Timestamp = Timestamp::new(1_790_000_000_000);
 
-    /// One node of two devices, as a store has it, of which one may not be used in the second case.
+    /// A recorded node of two devices; with `keeps_back` one of them must not be used.
     fn cluster(policy: Policy, keeps_back: bool) -> Cluster {
         let mut node = node(0, 2);
         node.name = NodeName::new("lab");
@@ -235,7 +235,7 @@ mod tests {
         play_on(cluster, jobs.into_iter().map(Ok), terms, &mut |_, _| {}).unwrap()
     }
 
-    /// Of each job in the order of coming, how many seconds it did not run.
+    /// Returns the waiting time of each job in seconds, in the order of submission.
     fn waits(outcome: &Outcome) -> Vec<u64> {
         let mut jobs: Vec<_> = outcome.jobs.iter().collect();
         jobs.sort_by_key(|job| (job.submitted_at, job.ended_at));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_device_run_beside_each_other_and_are_counted_as_parts() {
+    fn shares_of_a_device_run_side_by_side_and_count_as_parts() {
         let jobs = || vec![job(0, 100, "0.5"), job(10, 100, "0.5"), job(20, 100, "1")];
         let outcome = played(cluster(Policy::fifo(), true), jobs());
         assert_eq!(waits(&outcome), [0, 0, 90]);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_nothing_is_run_again_from_its_start() {
+    fn a_job_that_saves_nothing_starts_again() {
         let mut long = job(0, 20_000, "1");
         long.job.life.preemptible = Some(true);
         let outcome = played(cluster(Policy::las(), true), vec![long, job(10_000, 100, "1")]);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ended_for_good_when_it_is_taken_back_is_counted() {
+    fn evicted_jobs_that_end_for_good_are_counted() {
         let mut long = job(0, 20_000, "1");
         long.job.life.preemptible = Some(true);
         long.job.life.exits = std::collections::BTreeSet::from([gpool_model::Exit::Kill]).into();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_ever_is_counted_and_what_an_admin_asks_is_refused_or_done() {
+    fn stuck_jobs_are_counted_and_admin_commands_are_carried_out_or_refused() {
         let mut cluster = cluster(Policy::fair(), false);
         let mut drain = |node: &str| {
             let targets = vec![DrainTarget { node: NodeName::new(node), device: None }];

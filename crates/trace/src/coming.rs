@@ -1,4 +1,4 @@
-//! Jobs as they come to a cluster: what their users ask for, and how long they run.
+//! Jobs of a simulation: their requests and their run times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,46 +9,46 @@ use gpool_model::{Exit, Gang, GpuRequest, JobRequest, MilliGpu, Millis, NewJob, 
 use crate::cluster::Nodes;
 use crate::jobs::TraceJob;
 
-/// What is known of jobs, and what it costs to take something back.
+/// Assumptions of a simulation: known run times, and the cost of an eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// Whether it is known of each job how long it will run.
+    /// Whether the scheduler knows the run time of each job.
     pub are_ends_known: bool,
-    /// Whether jobs may be taken back, and go on later from where they were.
+    /// Whether jobs are preemptible and continue their work later.
     pub are_preemptible: bool,
-    /// How much of what it did a job has to do again each time that it was taken back.
+    /// How much of its work a job repeats after each eviction.
     pub restart: Millis,
-    /// How often it is forecast when those will start that wait, if at all.
+    /// The time between forecasts for waiting jobs, if there are any.
     pub forecast_every: Option<Millis>,
 }
 
-/// Users have numbers from this one on.
+/// The first user ID.
 const FIRST_UID: u32 = 1_000;
 
-/// A job that comes.
+/// A job to be submitted.
 #[derive(Debug, Clone)]
 pub struct Coming {
-    /// When it comes.
+    /// When it is submitted.
     pub at: Timestamp,
-    /// How long it runs, if nobody takes it back.
+    /// Its run time without evictions.
     pub duration: Millis,
-    /// Who submits it.
+    /// The user that submits it.
     pub owner: Owner,
-    /// Whose it is in tables: a user, a team, a project.
+    /// Its owner in tables: a user, a team or a project.
     pub whose: Arc<str>,
-    /// What is asked for.
+    /// The request.
     pub job: NewJob,
 }
 
 impl Coming {
-    /// How much it asks for, all of its tasks together.
+    /// Returns the amount of GPUs that all its tasks ask for.
     #[must_use]
     pub fn gpus(&self) -> MilliGpu {
         let n_tasks = u64::from(self.job.gang.n_tasks());
         self.job.gpus.size().checked_mul(n_tasks).unwrap_or(MilliGpu::MAX)
     }
 
-    /// The same job with what is known of all of them, and may be done to them.
+    /// Returns the job with the assumptions applied.
     pub(crate) fn under(mut self, terms: Terms) -> Self {
         if terms.are_ends_known {
             self.job.time_limit = Some(self.duration);
@@ -60,16 +60,16 @@ impl Coming {
         self
     }
 
-    /// Whether it goes on where it was after it was taken back, and is not run from its start.
+    /// Whether it continues its work after an eviction, instead of starting again.
     pub(crate) fn goes_on(&self) -> bool {
         self.job.life.exits.contains(&Exit::Checkpoint)
     }
 }
 
-/// Makes of the jobs of a file what is asked of nodes that are alike.
+/// Turns jobs of a file into requests to equal nodes.
 pub(crate) struct Asking {
     nodes: Nodes,
-    /// Users by number.
+    /// User IDs by owner.
     users: BTreeMap<Arc<str>, u32>,
 }
 
@@ -91,8 +91,8 @@ impl Asking {
         }
     }
 
-    /// Devices of each node, and how many nodes: those that do not fit on one have whole ones, or
-    /// as many of each as divides them.
+    /// Returns the devices per node and the number of nodes. A job that does not fit one node gets
+    /// whole nodes, or as many devices of each as divide its number.
     fn parts(&self, n_gpus: u32) -> (u32, u32) {
         let most = self.nodes.n_gpus.max(1);
         let n_nodes = (n_gpus.div_ceil(most)..=n_gpus).find(|n| n_gpus.is_multiple_of(*n));
@@ -103,16 +103,17 @@ impl Asking {
     }
 }
 
-/// A name for all jobs of that size: lengths are told from jobs whose names differ in digits alone.
+/// Returns a name for all jobs of this size: predictions treat jobs as equal if their names differ
+/// only in digits.
 fn name_of_size(n_gpus: u32) -> String {
     let letter = |digit: char| digit.to_digit(10).map_or('x', |digit| SIZE_LETTERS[digit as usize]);
     n_gpus.to_string().chars().map(letter).collect()
 }
 
-/// In place of digits.
+/// Letters in place of digits.
 const SIZE_LETTERS: [char; 10] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'];
 
-/// A job that asks for so many devices on each of so many nodes.
+/// A job that asks for this many devices on each of this many nodes.
 pub(crate) fn new_job(n_gpus: u32, n_nodes: u32) -> NewJob {
     NewJob {
         context: BlobId(Arc::from("none")),

@@ -1,5 +1,5 @@
-//! A cluster that no machine has, around the real state machine: agents that answer at once, and a
-//! store that is as fast as memory.
+//! A simulated cluster around the real state machine: agents answer at once, and the store is in
+//! memory.
 
 use std::collections::BTreeMap;
 
@@ -13,36 +13,36 @@ use gpool_model::{
 
 use crate::cluster::{Cluster, durable};
 
-/// What agents were told, of one task.
+/// An order to an agent about one task.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
-    /// To run it, there.
+    /// Run the task.
     Run(Start),
-    /// To end it.
+    /// End the task.
     Stop(TaskId),
 }
 
-/// A task that is to run.
+/// A task to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub node: NodeName,
     pub task: TaskId,
     pub generation: Generation,
-    /// Number of the node.
+    /// The number of the node.
     pub number: u32,
-    /// Numbers of the node and of its devices.
+    /// The numbers of the node and of its devices.
     pub devices: Vec<(u32, u32)>,
-    /// How much of the devices it gets.
+    /// The amount of the devices that it gets.
     pub gpus: MilliGpu,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Default)]
 pub(crate) struct Came {
     pub told: Vec<Told>,
-    /// The numbers of the jobs that were submitted, in their order, or why they were refused.
+    /// The answers to submissions, in their order: the job's number, or the refusal.
     pub answers: Vec<Result<Option<JobNumber>, Refusal>>,
-    /// What a plan broke.
+    /// The violations of a plan.
     pub violations: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// All nodes are connected, without jobs.
+    /// Starts with all nodes connected and no jobs.
     pub fn start(cluster: Cluster) -> Self {
         let Cluster { mut control, nodes, began } = cluster;
         let term = control.world().cluster().term.next();
@@ -79,7 +79,7 @@ impl Fleet {
         Self { control, last_request: RequestId(0), numbers }
     }
 
-    /// Lets these happen together; all of it is durable at once.
+    /// Processes events together; all commits are durable at once.
     pub fn step(&mut self, now: Timestamp, events: Vec<Event>) -> Came {
         let mut came = Came::default();
         for effect in durable(&mut self.control, now, events) {
@@ -122,8 +122,8 @@ impl Fleet {
         came
     }
 
-    /// A submission of one job by its owner, whom every project lets in: whether it may be there
-    /// was decided when it was submitted.
+    /// A submission of one job by its owner with admin rights: its original submission already
+    /// decided which projects the job may use.
     pub fn submission(&mut self, owner: Owner, job: NewJob) -> Event {
         let command = Command::Submit {
             jobs: vec![job],
@@ -135,7 +135,7 @@ impl Fleet {
         self.request(owner, command)
     }
 
-    /// A request of somebody who may do anything.
+    /// A request of an admin.
     pub fn request(&mut self, owner: Owner, command: Command) -> Event {
         self.last_request = self.last_request.next();
         Event::Requested { request: self.last_request, caller: Caller::new(owner, true), command }
@@ -149,13 +149,13 @@ fn inventory(node: Node) -> Event {
     Event::Reported { node: name, report }
 }
 
-/// The report of an agent about a task.
+/// An agent's report about a task.
 pub(crate) fn says(node: &NodeName, task: TaskId, generation: Generation, is: TaskIs) -> Event {
     let report = TaskReport { task, generation, is };
     Event::Reported { node: node.clone(), report: Report::Task(report) }
 }
 
-/// That a task has ended.
+/// The end of a task.
 pub(crate) fn end(now: Timestamp, started_at: Timestamp, stopped: bool) -> TaskIs {
     TaskIs::Ended(TaskEnd {
         started_at: Some(started_at),

@@ -1,29 +1,28 @@
-//! Forecasts while a trace is played, and what came of them: made as a server makes them, by what
-//! was learnt from those before.
+//! Forecasts while a trace is played, and their results: made and calibrated as a server does.
 
 use gpool_control::forecast::{self, Learnt, Part};
 use gpool_model::{JobId, Millis, Phase, Timestamp};
 use gpool_world::{Snapshot, World};
 
-/// What was forecast of a job when that was first done, and when it started.
+/// The first forecast of a job, and its actual start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Foretold {
-    /// When it was forecast.
+    /// When the forecast was made.
     pub at: Timestamp,
-    /// Before which it would hardly start.
+    /// The p10 of the start.
     pub p10: Timestamp,
-    /// As likely earlier as later.
+    /// The median of the start.
     pub p50: Timestamp,
-    /// After which it would hardly start.
+    /// The p90 of the start.
     pub p90: Timestamp,
-    /// When it did.
+    /// The actual start.
     pub started_at: Timestamp,
 }
 
-/// Who forecasts.
+/// Makes the forecasts.
 pub(crate) struct Foresight {
     every: Millis,
-    /// When next.
+    /// The time of the next forecast.
     pub next: Timestamp,
     learnt: Learnt,
 }
@@ -33,7 +32,7 @@ impl Foresight {
         Self { every, next: now.after(every), learnt: Learnt::default() }
     }
 
-    /// Forecasts, if it is time to.
+    /// Makes a forecast if one is due.
     pub fn look(&mut self, world: &World, now: Timestamp) {
         if now < self.next {
             return;
@@ -52,7 +51,7 @@ impl Foresight {
         }
     }
 
-    /// Holds a start against what was forecast of it, if anything was.
+    /// Compares a start with its forecast, if there was one.
     pub fn started(&mut self, job: JobId, at: Timestamp) -> Option<Foretold> {
         let told = self.learnt.told.get(&job).copied()?;
         self.learnt.started(job, at);

@@ -1,4 +1,4 @@
-//! Jobs of a cluster in the order in which they came.
+//! Jobs of a cluster in the order of their submission.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,47 +8,47 @@ use gpool_model::{Millis, Timestamp};
 
 use crate::table::{Table, TraceError};
 
-/// When a trace begins that knows no dates: not at the very first moment there is.
+/// The begin of a trace without dates: not the very first possible time.
 pub(crate) const EPOCH: Timestamp = Timestamp::new(1_000_000);
 
 /// A job of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceJob {
-    /// When it came, in seconds.
+    /// The time of submission, in seconds.
     pub submit_s: u64,
-    /// How long it runs, in seconds.
+    /// The run time, in seconds.
     pub duration_s: u64,
     /// How many devices it asks for.
     pub n_gpus: u32,
-    /// Whose it is: a user, a team, a virtual cluster.
+    /// The owner: a user, a team or a virtual cluster.
     pub owner: Arc<str>,
 }
 
 impl TraceJob {
-    /// When second 0 is, as [`crate::queue`] plays it.
+    /// The time of second 0 in [`crate::queue`].
     pub const ZERO: Timestamp = EPOCH;
 
-    /// When it comes, as [`crate::queue`] plays it.
+    /// Returns when it is submitted in [`crate::queue`].
     #[must_use]
     pub fn came_at(&self) -> Timestamp {
         Self::ZERO.after(Millis::new(self.submit_s.saturating_mul(1000)))
     }
 
-    /// How long it runs.
+    /// Returns its run time.
     #[must_use]
     pub fn duration(&self) -> Millis {
         Millis::new(self.duration_s.saturating_mul(1000))
     }
 }
 
-/// Reads jobs, line by line: `submit_s,duration_s,gpus` and, if there is one, `vc`.
+/// Reads jobs line by line: `submit_s,duration_s,gpus` and, if present, `vc`.
 pub struct Jobs {
     table: Table,
     submit: usize,
     duration: usize,
     gpus: usize,
     owner: Option<usize>,
-    /// Those that were read, each kept once.
+    /// The owners so far, each stored once.
     owners: BTreeSet<Arc<str>>,
     last_s: u64,
 }
@@ -57,7 +57,7 @@ impl Jobs {
     /// Opens a trace.
     ///
     /// # Errors
-    /// It can't be read, or lacks a column.
+    /// If the file can't be read, or lacks a column.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let table = Table::open(path)?;
         let submit = table.column("submit_s")?;

@@ -1,5 +1,5 @@
-//! Traces of clusters: read as they come, played by the scheduler that runs jobs, and measured. A
-//! trace says what was asked of a cluster and when; what comes of it is a matter of the policy.
+//! Traces of clusters: read line by line, played by the real scheduler, and measured. A trace has
+//! the requests and their times; the results depend on the policy.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Nodes and tasks of a cluster as they are published with "Beware of Fragmentation" (Weng et al.,
-//! USENIX ATC 2023; `alibaba/clusterdata`, cluster-trace-gpu-v2023).
+//! Nodes and tasks of the cluster published with "Beware of Fragmentation" (Weng et al., USENIX ATC
+//! 2023; `alibaba/clusterdata`, cluster-trace-gpu-v2023).
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use gpool_sched::packing::{Ask, Left, WHOLE};
 use crate::table::{Table, TraceError};
 
 const MIB: u64 = 1024 * 1024;
-/// A model is a bit.
+/// Each model is one bit.
 const MODELS_MAX: usize = 64;
 
 /// A cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Cluster {
-    /// Names of the nodes, ascending.
+    /// The names of the nodes, ascending.
     pub names: Vec<String>,
-    /// What there is of each, in that order.
+    /// The capacity of each node, in that order.
     pub nodes: Vec<Left>,
     /// Models of devices, by number.
     pub models: Vec<String>,
@@ -26,7 +26,7 @@ impl Cluster {
     /// Reads nodes: `sn,cpu_milli,memory_mib,gpu,model`.
     ///
     /// # Errors
-    /// The file can't be read, or a line of it is wrong.
+    /// If the file can't be read, or has a wrong line.
     pub fn read(path: &Path) -> Result<Self, TraceError> {
         let mut table = Table::open(path)?;
         let names = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
@@ -59,13 +59,13 @@ impl Cluster {
         Ok(Self { names, nodes, models })
     }
 
-    /// Thousandths of all devices.
+    /// Returns the thousandths of all devices.
     #[must_use]
     pub fn gpus(&self) -> u64 {
         self.nodes.iter().map(Left::gpus).sum()
     }
 
-    /// By number of the model, thousandths of its devices.
+    /// Returns the thousandths of devices by number of the model.
     #[must_use]
     pub fn gpus_by_model(&self) -> Vec<u64> {
         let mut by_model = vec![0; self.models.len()];
@@ -75,11 +75,11 @@ impl Cluster {
         by_model
     }
 
-    /// Reads tasks: `cpu_milli,memory_mib,num_gpu,gpu_milli` and, if there is one, `gpu_spec`, with
-    /// models of which any will do, between bars.
+    /// Reads tasks: `cpu_milli,memory_mib,num_gpu,gpu_milli` and, if present, `gpu_spec` with
+    /// alternative models between bars.
     ///
     /// # Errors
-    /// The file can't be read, or a line of it is wrong.
+    /// If the file can't be read, or has a wrong line.
     pub fn read_tasks(&self, path: &Path) -> Result<Vec<Ask>, TraceError> {
         let mut table = Table::open(path)?;
         let names = ["cpu_milli", "memory_mib", "num_gpu", "gpu_milli"];
@@ -109,7 +109,7 @@ impl Cluster {
         Ok(tasks)
     }
 
-    /// All of them, unless some are named.
+    /// All models, unless some are named.
     fn models_of(&self, spec: &str) -> u64 {
         if spec.is_empty() {
             return u64::MAX;

@@ -1,4 +1,4 @@
-//! What came of a trace: of each job, and of all.
+//! The results of a trace: for each job, and for all together.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use gpool_model::{MilliGpu, Millis, Refusal, Timestamp};
 
 use crate::foresight::Foretold;
 
-/// A run of a job, or the part of it until it was taken back.
+/// A run of a job, or the part of it up to an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// When it started.
@@ -17,20 +17,20 @@ pub struct Ran {
     pub devices: Vec<(u32, u32)>,
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Played {
     /// Its user.
     pub owner: Arc<str>,
     /// All of its runs.
     pub runs: Vec<Ran>,
-    /// When it came.
+    /// When it was submitted.
     pub submitted_at: Timestamp,
     /// When it ended.
     pub ended_at: Timestamp,
     /// Its run time, without repeated work.
     pub duration: Millis,
-    /// How much it asked for.
+    /// The amount of GPUs that it asked for.
     pub gpus: MilliGpu,
 }
 
@@ -41,32 +41,31 @@ impl Played {
         self.gpus.get() as f64 / MilliGpu::DEVICE.get() as f64
     }
 
-    /// How long it did not run since it came.
+    /// Returns its waiting time: the time since its submission without its run time.
     #[must_use]
     pub fn wait(&self) -> Millis {
         self.ended_at.since(self.submitted_at).saturating_sub(self.duration)
     }
 }
 
-/// What came of a trace.
+/// The results of a trace.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Of each job, ordered by end.
+    /// The jobs, ordered by end.
     pub jobs: Vec<Played>,
-    /// How many were refused, and why the first one was.
+    /// The number of refused jobs.
     pub n_refused: u64,
-    /// Why.
+    /// The first refusal.
     pub refusal: Option<Refusal>,
-    /// How many wait for ever: nothing that will happen lets them start.
+    /// The number of jobs that wait for ever.
     pub n_stuck: u64,
-    /// How many were ended for good when they were taken back, before they had run as long as they
-    /// were to.
+    /// The number of evicted jobs that were ended for good before the end of their run time.
     pub n_cut: u64,
-    /// How often a job was taken back.
+    /// The number of evictions.
     pub n_taken_back: u64,
-    /// Device-milliseconds given out until the last job came.
+    /// Device-milliseconds in use until the last job was submitted.
     pub busy: u128,
-    /// When the first and the last job came.
+    /// When the first and the last job were submitted.
     pub came: Option<(Timestamp, Timestamp)>,
     /// The first forecast of each job that waited, ordered by start.
     pub forecasts: Vec<Foretold>,

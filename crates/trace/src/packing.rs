@@ -1,5 +1,5 @@
-//! How full a cluster gets: tasks come one after the other until more was asked than there is, and
-//! stay; or come and go all the time. Whoever finds no room when it comes is turned away.
+//! Packing experiments. Tasks come until they have asked for more than the whole cluster, and stay;
+//! or they come and go. A task that does not fit when it comes is rejected.
 
 use std::collections::BTreeSet;
 
@@ -12,57 +12,57 @@ use crate::packing_live::Live;
 use crate::packing_policy::By;
 use crate::queue::PlayError;
 
-/// Tasks and where they go.
+/// The setup of an experiment.
 #[derive(Debug, Clone)]
 pub struct Experiment<'a> {
     /// The cluster, empty at first.
     pub cluster: &'a Cluster,
     /// The tasks of a trace.
     pub tasks: &'a [Ask],
-    /// What is known of tasks that come.
+    /// The expected mix of tasks.
     pub mix: &'a Mix,
-    /// By what nodes are chosen.
+    /// How nodes are chosen.
     pub by: &'a By,
-    /// Which tasks come.
+    /// Selects the tasks that come.
     pub seed: u64,
 }
 
-/// How full it was when so much had been asked.
+/// The state of the cluster at one amount of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Filled {
-    /// Asked of devices, of all that there are.
+    /// The requested part of all devices.
     pub arrived: f64,
-    /// Given out, of all that there are.
+    /// The allocated part of all devices.
     pub allocated: f64,
-    /// Idle, and of no use to the next task; of all that there are.
+    /// The part of all devices that is idle and of no use to the next task.
     pub fragment: f64,
 }
 
-/// What is measured while tasks come and go.
+/// The measurements while tasks come and go.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Churned {
-    /// Given out, of all that there are; the mean over time.
+    /// The allocated part of all devices, as a mean over time.
     pub allocated: f64,
-    /// Of what was asked of devices, which part was turned away.
+    /// The rejected part of the requested devices.
     pub rejected: f64,
-    /// The same of tasks of eight devices.
+    /// The same for tasks of eight devices.
     pub rejected_of_eight: f64,
-    /// How many came.
+    /// The number of tasks that came.
     pub n_arrived: u64,
-    /// How many tasks moved.
+    /// The number of moves.
     pub n_moves: u64,
 }
 
 impl Experiment<'_> {
-    /// Fills the cluster; how full it was each time that so much had been asked, of all devices;
-    /// nothing if there are none, or none are asked for.
-    /// The tasks of the trace come first, in any order, and then any of them again and again.
+    /// Fills the cluster and measures it at each requested part of all devices in `at`. Returns
+    /// nothing if there are no devices, or no requests for them. The tasks of the trace come first,
+    /// in random order, and then random tasks of it again.
     ///
     /// # Errors
-    /// What the scheduler does makes no sense.
+    /// If the scheduler breaks an invariant.
     pub fn fill(&self, at: &[f64]) -> Result<Vec<Filled>, PlayError> {
         let capacity = self.cluster.gpus();
-        // So much would never have been asked.
+        // These parts would never be reached.
         if self.tasks.iter().all(|ask| ask.gpus() == 0) || capacity == 0 {
             return Ok(Vec::new());
         }
@@ -90,12 +90,12 @@ impl Experiment<'_> {
         Ok(filled)
     }
 
-    /// Lets tasks come by chance, so many that `load` of all devices would be taken if all found
-    /// room, and stay for one unit of time in the mean; six units long, of which the first two and
-    /// a half are not measured. For a task that finds no room so many others may move.
+    /// Lets tasks come at random and stay for one unit of time on average, such that `load` of all
+    /// devices would be in use if every task fitted. Lasts six units; the first two and a half are
+    /// not measured. For a task that does not fit, `n_moves_of_one` others may move.
     ///
     /// # Errors
-    /// What the scheduler does makes no sense.
+    /// If the scheduler breaks an invariant.
     pub fn churn(&self, load: f64, n_moves_of_one: usize) -> Result<Churned, PlayError> {
         let capacity = self.cluster.gpus() as f64;
         let mut rng = Rng::with_seed(self.seed);
@@ -104,7 +104,7 @@ impl Experiment<'_> {
         let per_unit = load * capacity / mean;
         let after = |rng: &mut Rng, mean: f64| -mean * (1.0 - rng.f64()).ln();
         let (mut now, mut n) = (0.0, 0_u64);
-        // By when they end, as bits, which for times are in the same order.
+        // The ends of tasks as bits, which have the same order as the times.
         let mut ends = BTreeSet::<(u64, u64)>::new();
         let mut sums = Sums::default();
         loop {
@@ -151,7 +151,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Who places tasks.
+/// Places the tasks.
 enum Placer<'a> {
     Rule(Box<Packer>),
     Live(Box<Live<'a>>),
@@ -179,7 +179,7 @@ impl Placer<'_> {
         }
     }
 
-    /// What those ask who were moved and found no other place.
+    /// Returns the requests of moved tasks that have found no other place.
     fn displaced(&self) -> u64 {
         match self {
             Self::Rule(_) => 0,
@@ -187,7 +187,7 @@ impl Placer<'_> {
         }
     }
 
-    /// How many others moved so that it found room; `None` if it found none.
+    /// Returns how many tasks moved so that it fits; `None` if it does not.
     fn place_or_move(
         &mut self,
         task: u64,
@@ -219,9 +219,9 @@ impl Placer<'_> {
     }
 }
 
-/// How long tasks come and go.
+/// The length of an experiment.
 const UNITS: f64 = 6.0;
-/// From when on it is measured.
+/// The begin of the measurement.
 const WARM: f64 = 2.5;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Tasks that are placed by the scheduler that runs jobs, on the nodes of an experiment.
+//! Tasks of an experiment placed by the real scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,42 +17,42 @@ use crate::fleet::{Came, Fleet, Start, Told, end, says};
 use crate::jobs::EPOCH;
 use crate::queue::PlayError;
 
-/// Between two things that happen.
+/// The time between two events.
 const STEP: Millis = Millis::from_secs(1);
 
-/// The number of no model: those are below 64.
+/// The number for no model: real ones are below 64.
 const NO_MODEL: u32 = u32::MAX;
 
-/// A cluster as the scheduler has it.
+/// The cluster of an experiment under the real scheduler.
 pub(crate) struct Live<'a> {
     fleet: Fleet,
     now: Timestamp,
     mix: &'a Mix,
-    /// Numbers of the models that there are.
+    /// The numbers of the existing models.
     models: BTreeSet<u32>,
-    /// What is left of each node, its devices by their index.
+    /// The free capacity of each node, with its devices by index.
     left: Vec<Left>,
-    /// Whether tasks may be moved for others: then each says that it saves its work.
+    /// Whether tasks may move for others: then every task says that it saves its work.
     may_move: bool,
-    /// For how long a task waits for each other one that would have to move for it.
+    /// How long a task waits for each task that would have to move for it.
     wait_for_a_move: Millis,
     tasks: BTreeMap<u64, Task>,
     by_job: BTreeMap<JobId, u64>,
-    /// Those that were moved and have found no other place yet.
+    /// Tasks that were moved and have found no other place yet.
     displaced: BTreeSet<u64>,
     n_moves: u64,
 }
 
-/// A task that has come.
+/// A task that was submitted.
 struct Task {
     ask: Ask,
     job: JobId,
-    /// Where it runs, and since when; `None` until it finds room again.
+    /// Where it runs and since when; `None` while it does not fit.
     runs: Option<(Start, Timestamp)>,
 }
 
 impl<'a> Live<'a> {
-    /// An empty cluster: of each node, in the order of names, what there is of it.
+    /// An empty cluster with this capacity of each node, in the order of names.
     pub fn new(nodes: &[Left], mix: &'a Mix, mut policy: Policy, may_move: bool) -> Self {
         policy.consolidate |= may_move;
         let node = |(n, left): (u32, &Left)| {
@@ -78,12 +78,12 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Thousandths of devices of which nothing is taken.
+    /// Returns the free thousandths of devices.
     pub fn idle(&self) -> u64 {
         self.left.iter().map(Left::gpus).sum()
     }
 
-    /// Expected thousandths of devices that are idle and of no use to the next task.
+    /// Returns the expected thousandths of devices that are idle and of no use to the next task.
     pub fn fragment(&self) -> u64 {
         let of = |left: &Left| {
             let mut left = left.clone();
@@ -93,18 +93,18 @@ impl<'a> Live<'a> {
         self.left.iter().map(of).sum::<u64>() / 1_000_000
     }
 
-    /// How many tasks were moved for others so far.
+    /// Returns how many moves there were so far.
     pub fn n_moves(&self) -> u64 {
         self.n_moves
     }
 
-    /// Thousandths of devices that are asked for by those who were moved and have no place yet.
+    /// Returns the thousandths of devices that moved tasks without a place ask for.
     pub fn displaced(&self) -> u64 {
         self.displaced.iter().filter_map(|it| self.tasks.get(it)).map(|it| it.ask.gpus()).sum()
     }
 
-    /// Submits a task as a job; whether it starts at once, or by the time by which so many others
-    /// may have been moved for it. If not, it is cancelled.
+    /// Submits a task as a job. Returns whether it starts at once, or within the time for `n_moves`
+    /// moves; otherwise cancels it.
     pub fn place(&mut self, task: u64, ask: &Ask, n_moves: usize) -> Result<bool, PlayError> {
         let submitted = self.fleet.submission(owner(), self.job(ask));
         let came = self.step(vec![submitted])?;
@@ -132,7 +132,7 @@ impl<'a> Live<'a> {
         self.tasks.get(&task).is_some_and(|task| task.runs.is_some())
     }
 
-    /// A task ends, wherever it is.
+    /// Ends a task, wherever it is.
     pub fn remove(&mut self, task: u64) -> Result<(), PlayError> {
         let Some(Task { ask, job, runs }) = self.tasks.remove(&task) else { return Ok(()) };
         self.by_job.remove(&job);
@@ -145,7 +145,7 @@ impl<'a> Live<'a> {
         self.obey(came.told)
     }
 
-    /// Does what agents are told until they are told nothing more.
+    /// Carries out the orders of agents until there are no more.
     fn obey(&mut self, mut told: Vec<Told>) -> Result<(), PlayError> {
         while !told.is_empty() {
             let events = told.into_iter().filter_map(|told| match told {
@@ -183,7 +183,7 @@ impl<'a> Live<'a> {
         Some(self.ended(&ask, &runs, true))
     }
 
-    /// What a task had is free again.
+    /// Frees the devices of a task.
     fn ended(&mut self, ask: &Ask, (start, started_at): &(Start, Timestamp), told: bool) -> Event {
         self.change(start, |left, devices| {
             left.cpus += ask.cpus;
@@ -248,5 +248,5 @@ fn pattern(number: u32) -> ModelPattern {
     ModelPattern::exactly(&model(number))
 }
 
-/// Thousandths of a whole device are counted alike here and by the scheduler.
+/// The trace and the scheduler use the same unit for parts of a device.
 const _: () = assert!(WHOLE as u64 == MilliGpu::DEVICE.get());

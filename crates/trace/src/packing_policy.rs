@@ -1,28 +1,28 @@
-//! By what nodes are chosen in an experiment, as it is written: `fgd`, `rollout:margin=8`, or
-//! `fair`, which is a preset of the scheduler that runs jobs.
+//! The policies of packing experiments, as they are written: `fgd`, `rollout:margin=8`, or `fair`,
+//! a preset of the real scheduler.
 
 use std::fmt;
 use std::str::FromStr;
 
 use gpool_sched::packing::{RolloutRule, Rule};
 
-/// The names of rules that there are.
+/// The names of the rules.
 pub const NAMES: [&str; 4] = ["random", "best-fit", "fgd", "rollout"];
 
-/// A policy, and how it was written.
+/// A policy with its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     text: String,
-    /// What it says.
+    /// The parsed policy.
     pub by: By,
 }
 
-/// By what nodes are chosen.
+/// How nodes are chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
-    /// A rule alone.
+    /// By a rule alone.
     Rule(Rule),
-    /// The scheduler that runs jobs.
+    /// By the real scheduler.
     Preset(Box<gpool_model::Policy>),
 }
 
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_refused_with_what_there_is() {
+    fn unknown_names_are_refused_with_the_known_ones() {
         let refused = |text: &str| text.parse::<Policy>().unwrap_err();
         assert_eq!(
             refused("best"),

@@ -1,5 +1,4 @@
-//! How long jobs wait: jobs come to a cluster and are played by the state machine that runs jobs,
-//! in virtual time.
+//! Measures waiting times: the real state machine runs the jobs of a trace in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,27 +18,27 @@ pub use crate::outcome::{Outcome, Played, Ran};
 use crate::scene::{Look, Scene, Seen};
 use crate::table::TraceError;
 
-/// Jobs of so many devices are large.
+/// Jobs of this many devices are large.
 pub const LARGE: u32 = 8;
 
 /// Why a trace could not be played to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum PlayError {
-    /// It could not be read.
+    /// The trace could not be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// A plan broke an invariant.
     #[error("a plan broke an invariant: {}", .0.join("; "))]
     Violation(Vec<String>),
-    /// Jobs wait and nothing will ever happen again.
+    /// Jobs wait, and nothing will ever happen again.
     #[error("{n} jobs wait and nothing goes on")]
     Stuck {
-        /// How many.
+        /// The number of waiting jobs.
         n: usize,
     },
 }
 
-/// A job that has come and not ended.
+/// A job that was submitted and has not ended.
 #[derive(Debug)]
 struct Live {
     owner: Arc<str>,
@@ -47,9 +46,9 @@ struct Live {
     submitted_at: Timestamp,
     duration: Millis,
     gpus: MilliGpu,
-    /// Whether it goes on where it was after it was taken back.
+    /// Whether it continues its work after an eviction.
     goes_on: bool,
-    /// What it has to do yet.
+    /// Its remaining run time.
     left: Millis,
     runs: Option<Run>,
 }
@@ -61,17 +60,17 @@ struct Run {
     ends_at: Timestamp,
     tasks: Vec<(NodeName, TaskId, Generation)>,
     devices: Vec<(u32, u32)>,
-    /// How much of them it has.
+    /// The amount of the devices that it has.
     gpus: MilliGpu,
 }
 
-/// With nothing but time passing so often, nothing will happen any more.
+/// After this many steps without an event, nothing will happen any more.
 const IDLE_STEPS_MAX: u32 = 10_000;
 
-/// Plays the jobs of a file on nodes that are alike; see [`play_on`].
+/// Plays the jobs of a file on equal nodes; see [`play_on`].
 ///
 /// # Errors
-/// The trace can't be read to its end, or what the scheduler does makes no sense.
+/// If the trace can't be read to its end, or the scheduler breaks an invariant.
 pub fn play(
     jobs: impl IntoIterator<Item = Result<TraceJob, TraceError>>,
     nodes: Nodes,
@@ -88,10 +87,10 @@ pub fn play(
     }
 }
 
-/// Plays jobs on a cluster; `look` sees it each time before something happens.
+/// Plays jobs on a cluster; calls `look` before each event.
 ///
 /// # Errors
-/// The jobs can't be read to their end, or what the scheduler does makes no sense.
+/// If the jobs can't be read to their end, or the scheduler breaks an invariant.
 pub fn play_on(
     cluster: Cluster,
     jobs: impl IntoIterator<Item = Result<Coming, TraceError>>,
@@ -112,11 +111,11 @@ pub fn play_on(
         }
         let ends = player.ends.first().map(|(at, _)| *at);
         n_idle = if comes.is_none() && ends.is_none() { n_idle + 1 } else { 0 };
-        // What was due before and is still there would keep us here.
+        // A past timer that is still set would stop the time.
         let later = Timestamp::new(player.now.get() + 1);
         let timer = player.fleet.control.next_change().map(|at| at.max(later));
         let forecast = player.foresight.as_ref().map(|it| it.next.max(later));
-        // Forecasts bring nobody forward.
+        // Forecasts do not advance any job.
         let forecast = forecast.filter(|_| comes.is_some() || ends.is_some());
         let next = comes.into_iter().chain(ends).chain(timer).chain(forecast).min();
         let Some(now) = next.filter(|_| n_idle < IDLE_STEPS_MAX) else {
@@ -143,9 +142,9 @@ struct Player {
     now: Timestamp,
     live: BTreeMap<JobId, Live>,
     ends: BTreeSet<(Timestamp, JobId)>,
-    /// What of devices runs something.
+    /// The amount of devices in use.
     in_use: MilliGpu,
-    /// The same, times the milliseconds that passed.
+    /// The integral of `in_use` over milliseconds.
     busy: u128,
     foresight: Option<Foresight>,
     outcome: Outcome,
@@ -180,7 +179,7 @@ impl Player {
         self.now = now;
     }
 
-    /// Lets jobs come, and those end whose time it is; then whatever follows at once.
+    /// Submits jobs and ends due ones; then handles everything that follows at once.
     fn happen(&mut self, come: Vec<Coming>) -> Result<(), PlayError> {
         let mut events = Vec::new();
         while let Some((at, id)) = self.ends.first().copied().filter(|(at, _)| *at <= self.now) {
@@ -267,7 +266,7 @@ impl Player {
         }
     }
 
-    /// All tasks of a job end, since its work is done.
+    /// Ends all tasks of a job that has done its work.
     fn end(&mut self, id: JobId) -> Vec<Event> {
         let Some(mut live) = self.live.remove(&id) else { return Vec::new() };
         let Some(run) = live.runs.take() else { return Vec::new() };
@@ -277,8 +276,7 @@ impl Player {
         run.says_ended(self.now, false)
     }
 
-    /// All tasks of a job end, since it was told to leave; it will go on where it was, or from its
-    /// start.
+    /// Ends all tasks of an evicted job; it will continue its work, or start again.
     fn stop(&mut self, id: JobId) -> Vec<Event> {
         let Some(live) = self.live.get_mut(&id) else { return Vec::new() };
         let Some(run) = live.runs.take() else { return Vec::new() };
@@ -294,7 +292,7 @@ impl Player {
         run.says_ended(self.now, true)
     }
 
-    /// A job that was told to leave may have been ended for good.
+    /// Handles an evicted job that was ended for good.
     fn cut(&mut self, id: JobId) {
         if self.fleet.control.world().job(id).is_some() {
             return;

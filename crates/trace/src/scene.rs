@@ -1,37 +1,37 @@
-//! A cluster on which a trace is played, for whoever wants to look at it meanwhile.
+//! A view of the cluster while a trace is played.
 
 use gpool_model::{MilliGpu, Timestamp};
 
 use crate::outcome::Played;
 
-/// The cluster as it stands between two moments at which something happens.
+/// The state of the cluster between two events.
 ///
-/// It is looked at where it is and nothing is copied, so it costs nothing as long as nobody asks.
+/// It is read in place and nothing is copied, so it costs nothing unless it is used.
 pub trait Scene {
-    /// Since when it stands like that.
+    /// Since when the cluster has this state.
     fn now(&self) -> Timestamp;
 
-    /// How many jobs have come and not ended.
+    /// The number of jobs that were submitted and have not ended.
     fn n_live(&self) -> usize;
 
-    /// These jobs, in the order of coming.
+    /// These jobs, in the order of submission.
     fn live(&self) -> Box<dyn Iterator<Item = Seen<'_>> + '_>;
 
-    /// Those that have ended, in the order in which they did; more are only added behind.
+    /// The ended jobs, in the order of their ends; later jobs are only appended.
     fn ended(&self) -> &[Played];
 }
 
-/// A job that has come and not ended.
+/// A job that was submitted and has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen<'a> {
-    /// Whose it is.
+    /// The owner.
     pub owner: &'a str,
-    /// How much it asks for.
+    /// The amount of GPUs that it asks for.
     pub gpus: MilliGpu,
-    /// Its devices, number of the node and index there, if it runs. One that asks for none has none
-    /// when it runs, too.
+    /// Its devices if it runs, each as the number of the node and the index there. Empty for a
+    /// running job that asks for none.
     pub devices: Option<&'a [(u32, u32)]>,
 }
 
-/// Who looks: at the cluster, and until when it stands like that.
+/// A callback that gets the cluster and the time until which it stays in this state.
 pub type Look<'a> = dyn FnMut(&dyn Scene, Timestamp) + 'a;

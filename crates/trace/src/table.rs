@@ -1,4 +1,4 @@
-//! Tables of comma-separated values with a line of names, plain or compressed, read line by line.
+//! Tables of comma-separated values with a header line, plain or compressed, read line by line.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -8,46 +8,46 @@ use std::str::FromStr;
 use csv::{Reader, ReaderBuilder, StringRecord};
 use flate2::read::MultiGzDecoder;
 
-/// What is wrong with a file, and where.
+/// An error in a file, with its place.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{}: {cause}", file.display(), place(*line, column.as_deref()))]
 pub struct TraceError {
-    /// Which file.
+    /// The file.
     pub file: PathBuf,
-    /// Its line, counted from 1.
+    /// The line, counted from 1.
     pub line: Option<u64>,
-    /// Its column, by name.
+    /// The name of the column.
     pub column: Option<String>,
-    /// What it is.
+    /// The error.
     pub cause: Cause,
 }
 
-/// What is wrong.
+/// The kinds of errors.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("{0}")]
     Unreadable(io::Error),
-    /// It stops before its end.
+    /// The file ends too early.
     #[error("the compressed file is cut off")]
     CutOff,
-    /// It is no table.
+    /// The file is not a table.
     #[error("{0}")]
     NoTable(String),
     /// A column is missing.
     #[error("there is no column {wanted:?}; there are {}", .there.join(", "))]
     NoColumn {
-        /// The one that was looked for.
+        /// The name of the missing column.
         wanted: String,
-        /// Those that there are.
+        /// The existing columns.
         there: Vec<String>,
     },
-    /// A cell does not say what it should.
+    /// A cell has an unexpected value.
     #[error("{found:?} is not {expected}")]
     Malformed {
-        /// What it says.
+        /// The value.
         found: String,
-        /// What it should.
+        /// The expected value.
         expected: String,
     },
 }
@@ -69,10 +69,10 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens a file; one that is compressed by gzip is known by how it begins.
+    /// Opens a file; recognises gzip by its first bytes.
     ///
     /// # Errors
-    /// It can't be read or has no line of names.
+    /// If the file can't be read, or has no header line.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let fail = |error: io::Error| TraceError {
             file: path.to_owned(),
@@ -87,7 +87,7 @@ impl Table {
             true => Box::new(BufReader::new(MultiGzDecoder::new(file))),
             false => Box::new(file),
         };
-        // A line with fewer columns is said to have fewer, with the names of those.
+        // A line with too few columns is reported with the names of the missing ones.
         let mut reader = ReaderBuilder::new().flexible(true).from_reader(input);
         let names = match reader.headers() {
             Ok(names) => names.iter().map(|name| name.trim().to_owned()).collect(),
@@ -96,10 +96,10 @@ impl Table {
         Ok(Self { file: path.to_owned(), reader, names, record: StringRecord::new() })
     }
 
-    /// Where a column stands.
+    /// Returns the index of a column.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// If there is no column with this name.
     pub fn column(&self, name: &str) -> Result<usize, TraceError> {
         self.optional(name).ok_or_else(|| TraceError {
             file: self.file.clone(),
@@ -109,33 +109,33 @@ impl Table {
         })
     }
 
-    /// The same of one that need not be there.
+    /// Returns the index of a column that may be missing.
     pub fn optional(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|it| it == name)
     }
 
-    /// Goes to the next line, if there is one.
+    /// Reads the next line; returns whether there is one.
     ///
     /// # Errors
-    /// It can't be read.
+    /// If the line can't be read.
     pub fn advance(&mut self) -> Result<bool, TraceError> {
         self.reader.read_record(&mut self.record).map_err(|error| broken(&self.file, error))
     }
 
-    /// What a column of this line says.
+    /// Returns the text of a column in this line.
     pub fn text(&self, column: usize) -> &str {
         self.record.get(column).unwrap_or("").trim()
     }
 
-    /// The same as a number, or whatever else.
+    /// Parses the text of a column in this line.
     ///
     /// # Errors
-    /// It is not what was expected.
+    /// If the text has another form than expected.
     pub fn value<T: FromStr>(&self, column: usize, expected: &str) -> Result<T, TraceError> {
         self.text(column).parse().map_err(|_| self.malformed(column, expected))
     }
 
-    /// That a cell does not say what it should.
+    /// The error for a cell with an unexpected value.
     pub fn malformed(&self, column: usize, expected: &str) -> TraceError {
         TraceError {
             file: self.file.clone(),

@@ -1,4 +1,4 @@
-//! Packing, on a small cluster of our own and, where it is there, on the published one.
+//! Packing, on a small cluster of our own and, if it is available, on the published one.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn tasks() -> Vec<Ask> {
     tasks
 }
 
-/// Checks of every node that what is left of it is what its tasks have not.
+/// Checks for every node that its free capacity is what its tasks do not use.
 fn check(packer: &Packer, tasks: &[u64], nodes: &[Left]) {
     let mut taken: Vec<Vec<u32>> = nodes.iter().map(|node| vec![0; node.free.len()]).collect();
     let mut cpus = vec![0; nodes.len()];
@@ -58,7 +58,7 @@ fn check(packer: &Packer, tasks: &[u64], nodes: &[Left]) {
 }
 
 #[test]
-fn nothing_is_given_twice_and_whoever_fits_is_placed() {
+fn nothing_is_given_twice_and_every_task_that_fits_is_placed() {
     let (nodes, tasks) = (nodes(4, 8), tasks());
     let mix = Mix::of(&tasks, &[32_000]);
     for rule in RULES {
@@ -74,7 +74,7 @@ fn nothing_is_given_twice_and_whoever_fits_is_placed() {
                 if packer.place_or_move(no, &asked, rng.usize(0..4)).is_some() {
                     here.push(no);
                 } else {
-                    // There is really no room: not by any other rule either.
+                    // It really does not fit: no other rule can place it either.
                     let mut other = packer.clone();
                     assert_eq!(other.place(no, &asked), None);
                 }
@@ -92,8 +92,7 @@ fn preset(text: &str) -> By {
     text.parse::<Policy>().expect("there is such a preset").by
 }
 
-/// The scheduler that runs jobs gives parts of GPUs, cores and models to no more tasks than there
-/// is room for, and to as many as fit.
+/// The real scheduler gives parts of GPUs, cores and models to as many tasks as fit, and no more.
 #[test]
 fn the_scheduler_itself_fills_a_cluster_to_its_last_part() {
     let mut all = nodes(2, 2);
@@ -107,7 +106,7 @@ fn the_scheduler_itself_fills_a_cluster_to_its_last_part() {
     };
     assert_eq!(filled(&[ask(1_000, 1, 250)], 1.0), 1.0);
     assert_eq!(filled(&[ask(1_000, 1, 250)], 1.3), 1.0);
-    // Two of 600 do not share a device; and cores are for three tasks on each node.
+    // Two shares of 600 do not fit one device, and the cores of each node suffice for three tasks.
     assert_eq!(filled(&[ask(1_000, 1, 600)], 1.3), 0.6);
     assert_eq!(filled(&[ask(20_000, 1, 250)], 1.3), 0.375);
     assert_eq!(filled(&[Ask { models: 0b10, ..ask(1_000, 2, WHOLE) }], 1.3), 0.5);
@@ -115,7 +114,7 @@ fn the_scheduler_itself_fills_a_cluster_to_its_last_part() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_course() {
+fn the_same_seed_gives_the_same_result() {
     let cluster = Cluster { nodes: nodes(4, 8), models: vec!["A".into()], names: Vec::new() };
     let tasks = tasks();
     let mix = Mix::of(&tasks, &[32_000]);
@@ -156,7 +155,7 @@ fn a_small_task_moves_so_that_a_large_one_fits() {
     let mix = Mix::of(&[ask(1_000, 1, WHOLE)], &[4_000]);
     let mut packer = Packer::new(&nodes, &mix, Rule::BestFit, 1);
     let [pair, small] = [ask(1_000, 2, WHOLE), ask(1_000, 1, WHOLE)];
-    // One on each node: two are put side by side, one is taken away, and one comes elsewhere.
+    // One task on each node: two are placed side by side, one ends, and another one moves.
     for task in 0..3 {
         packer.place(task, &small).expect("there is room");
     }
@@ -166,13 +165,13 @@ fn a_small_task_moves_so_that_a_large_one_fits() {
     let moves = packer.place_or_move(9, &pair, 1).expect("one moves");
     assert_eq!(moves.len(), 1);
     check(&packer, &[1, 2, 9], &nodes);
-    // Nobody has anywhere to go: all is as it was.
+    // No task can move anywhere: the cluster is unchanged.
     assert_eq!(packer.place_or_move(10, &small, 3), None);
     check(&packer, &[1, 2, 9], &nodes);
 }
 
 #[test]
-fn nodes_for_large_tasks_are_left_whole_as_long_as_there_are_others() {
+fn nodes_for_large_tasks_stay_empty_while_others_have_space() {
     let nodes = [nodes(1, 8), nodes(8, 2)].concat();
     let mut tasks = vec![ask(1_000, 1, WHOLE); 16];
     tasks.push(ask(8_000, 8, WHOLE));
@@ -182,7 +181,7 @@ fn nodes_for_large_tasks_are_left_whole_as_long_as_there_are_others() {
         let node = packer.place(task, &tasks[0]).expect("there is room");
         assert_ne!(node, 0, "task {task}");
     }
-    // The reserve is no refusal.
+    // A reserve does not refuse a task if nothing else is free.
     assert_eq!(packer.place(16, &tasks[0]), Some(0));
 }
 
@@ -195,7 +194,7 @@ fn file(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
 const NODES: &str = "sn,cpu_milli,memory_mib,gpu,model\nn2,64000,1024,2,A\nn1,64000,1024,8,B\n";
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_line_and_column() {
+fn errors_in_a_file_name_its_line_and_column() {
     let folder = tempfile::tempdir().unwrap();
     let read = |text: &str| Cluster::read(&file(folder.path(), "nodes.csv", text.as_bytes()));
     let cluster = read(NODES).unwrap();
@@ -250,8 +249,8 @@ fn tasks_are_read_by_the_names_of_columns_also_compressed_and_not_when_cut_off()
     }
 }
 
-/// Figures of the paper, as its authors publish them: of all GPUs, how many are given out when as
-/// many have been asked for.
+/// Figures from the paper, as its authors publish them: the allocated part of all GPUs when as many
+/// GPUs have been requested as exist.
 #[test]
 fn published_figures_come_out_and_the_rollout_leaves_less_idle() {
     let Some(shared) = std::env::var_os("GPOOL_SHARED") else {

@@ -1,4 +1,4 @@
-//! Playing traces: the scheduler that runs jobs decides, in virtual time.
+//! Plays traces with the real scheduler, in virtual time.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn played(
     play(jobs, nodes, policy, terms, &mut |_, _| {}).expect("it is played to its end")
 }
 
-/// Of each job in the order of coming, how many seconds it did not run.
+/// Returns the waiting time of each job in seconds, in the order of submission.
 fn waits(outcome: &Outcome) -> Vec<u64> {
     let mut jobs = outcome.jobs.clone();
     jobs.sort_by_key(|job| (job.submitted_at, job.ended_at));
@@ -45,30 +45,31 @@ fn jobs_wait_for_each_other_as_long_as_they_run() {
     let jobs = vec![job(0, 100, 2), job(10, 50, 1), job(20, 50, 1), job(300, 7, 2)];
     let outcome = played(jobs, nodes, "fifo", TERMS);
     assert_eq!(waits(&outcome), [0, 90, 80, 0]);
-    // 200 and 100 GPU-seconds of the 600 that there were until the last one came.
+    // 200 and 100 GPU-seconds of the 600 until the last job was submitted.
     assert_eq!(outcome.busy, 300_000);
     assert_eq!((outcome.n_refused, outcome.n_taken_back), (0, 0));
 }
 
 #[test]
-fn what_does_not_delay_the_first_goes_before_it_where_ends_are_known() {
+fn with_known_ends_jobs_that_do_not_delay_the_first_backfill() {
     let nodes = Nodes { n: 1, n_gpus: 2 };
     let jobs = || vec![job(0, 10_000, 1), job(1, 100, 2), job(2, 5_000, 1), job(3, 90_000, 1)];
     assert_eq!(waits(&played(jobs(), nodes, "fifo", TERMS)), [0, 9_999, 0, 10_097]);
 }
 
 #[test]
-fn what_is_taken_back_goes_on_where_it_was_and_does_a_little_again() {
+fn a_preempted_job_continues_and_repeats_a_little_work() {
     let nodes = Nodes { n: 1, n_gpus: 1 };
     let terms = Terms { are_ends_known: false, are_preemptible: true, ..TERMS };
-    // The first has had more than an hour when the second comes, which goes before it.
+    // The first job has more than an hour of GPU-time when the second comes, so the second goes
+    // first.
     let jobs = vec![job(0, 20_000, 1), job(10_000, 100, 1)];
     let outcome = played(jobs, nodes, "las", terms);
     assert_eq!((waits(&outcome), outcome.n_taken_back), (vec![160, 0], 1));
 }
 
 #[test]
-fn what_is_larger_than_a_node_takes_several_and_what_is_larger_than_all_is_refused() {
+fn a_large_job_takes_several_nodes_and_a_too_large_one_is_refused() {
     let nodes = Nodes { n: 2, n_gpus: 8 };
     let jobs = vec![job(0, 100, 16), job(1, 100, 12), job(2, 100, 17), job(3, 10, 4)];
     let outcome = played(jobs, nodes, "fifo", TERMS);
@@ -76,7 +77,7 @@ fn what_is_larger_than_a_node_takes_several_and_what_is_larger_than_all_is_refus
 }
 
 #[test]
-fn the_same_trace_is_the_same_course() {
+fn the_same_trace_gives_the_same_result() {
     let jobs = || (0..200).map(|n| job(n * 7, 1 + n * 37 % 400, 1 + (n % 4) as u32)).collect();
     let nodes = Nodes { n: 3, n_gpus: 4 };
     for policy in ["fair", "valohai", "las"] {
@@ -88,12 +89,12 @@ fn the_same_trace_is_the_same_course() {
 }
 
 #[test]
-fn what_was_forecast_of_jobs_that_wait_is_held_against_when_they_start() {
+fn forecasts_of_waiting_jobs_are_compared_with_their_starts() {
     let nodes = Nodes { n: 1, n_gpus: 1 };
     let jobs = || vec![job(0, 3_600, 1), job(10, 3_600, 1), job(20, 60, 1)];
     let terms = Terms { forecast_every: Some(Millis::from_mins(10)), ..TERMS };
     let outcome = played(jobs(), nodes, "fifo", terms);
-    // They are told of once, ten minutes from the beginning, and change nothing.
+    // Each job has one forecast, ten minutes after the begin; forecasts change nothing.
     assert_eq!(outcome.jobs, played(jobs(), nodes, "fifo", TERMS).jobs);
     let ms = |at: gpool_model::Timestamp| at.get() - outcome.came.unwrap().0.get();
     let told: Vec<_> = outcome.forecasts.iter().map(|it| (ms(it.at), ms(it.started_at))).collect();
@@ -128,9 +129,9 @@ fn a_trace_out_of_order_is_refused_where_it_is() {
     }
 }
 
-/// A day of a published trace: what the rules come to is known.
+/// One day of a published trace, with known results of the rules.
 #[test]
-fn a_published_day_comes_out_as_it_is_known_to() {
+fn a_published_day_gives_the_known_results() {
     let Some(shared) = std::env::var_os("GPOOL_SHARED") else {
         return eprintln!("skipped: no data");
     };
@@ -149,8 +150,8 @@ fn a_published_day_comes_out_as_it_is_known_to() {
     }
 }
 
-/// One user keeps all GPUs busy with small jobs, and another one asks for all of them: by the
-/// policy of a new server the large job starts as soon as the small jobs that run have ended.
+/// One user keeps all GPUs busy with small jobs, and another one asks for all of them. Under the
+/// default policy the large job starts as soon as the running small jobs have ended.
 #[test]
 fn a_stream_of_small_jobs_does_not_delay_the_large_job_of_another_user() {
     let job = |submit_s, duration_s, n_gpus, owner: &str| TraceJob {

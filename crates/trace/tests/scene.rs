@@ -1,4 +1,4 @@
-//! What can be seen of a cluster while a trace is played on it.
+//! The views of a cluster while a trace is played on it.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ fn job(submit_s: u64, duration_s: u64, n_gpus: u32) -> Result<TraceJob, TraceErr
     Ok(TraceJob { submit_s, duration_s, n_gpus, owner: owner.into() })
 }
 
-/// Each time before something happens, in seconds from the beginning: who runs on how many devices,
-/// who waits, and how many have ended.
+/// Describes the cluster before each event: the time in seconds, the running jobs with their
+/// devices, the waiting jobs, and the number of ended jobs.
 fn line(scene: &dyn Scene, until: Timestamp) -> String {
     let mut taken = BTreeSet::new();
     let (mut run, mut wait) = (Vec::new(), Vec::new());
@@ -40,7 +40,7 @@ fn line(scene: &dyn Scene, until: Timestamp) -> String {
 }
 
 #[test]
-fn a_cluster_is_seen_as_it_stands_before_each_thing_that_happens() {
+fn the_view_shows_the_cluster_before_each_event() {
     let jobs = || [job(0, 100, 8), job(10, 50, 1), job(20, 50, 3), job(500, 7, 2)];
     let terms = Terms {
         are_ends_known: true,
@@ -61,7 +61,7 @@ fn a_cluster_is_seen_as_it_stands_before_each_thing_that_happens() {
     let mut look = |scene: &dyn Scene, until: Timestamp| seen.push(line(scene, until));
     baseline::play(jobs(), NODES, Rule::Greedy, Millis::ZERO, &mut look).unwrap();
     assert_eq!(seen, expected);
-    // The scheduler has moments of its own beside.
+    // The scheduler has additional events of its own.
     let mut seen = Vec::new();
     let mut look = |scene: &dyn Scene, until: Timestamp| seen.push(line(scene, until));
     queue::play(jobs(), NODES, Policy::fifo(), terms, &mut look).unwrap();

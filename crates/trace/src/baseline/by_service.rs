@@ -1,5 +1,4 @@
-//! Rules by which jobs are taken back for others: each minute it is chosen anew who runs, by the
-//! GPU-time that jobs have had or have left.
+//! Preemptive rules: each minute they choose the running jobs by attained or remaining GPU-time.
 
 use std::collections::BTreeSet;
 
@@ -8,41 +7,41 @@ use gpool_model::{GpuTime, MilliGpu, Millis, Timestamp};
 use super::course::{Course, Live};
 use crate::jobs::EPOCH;
 
-/// What it goes by; less goes first.
+/// The service that the rule compares; less goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Service {
-    /// What a job has left, without what it does again.
+    /// The remaining service, without repeated work.
     Left,
-    /// What it has had, with what it did again, in levels.
+    /// The attained service, repeated work included, in levels.
     Attained,
 }
 
-/// It decides so often.
+/// The time between decisions.
 const TICK: Millis = Millis::from_mins(1);
-/// Hours of one device at which a job comes to the next level.
+/// The hours of one device at which a job reaches the next level.
 const LEVELS: [u64; 3] = [1, 10, 100];
 
-/// Who decides, and when next.
+/// The decider with its next decision.
 pub(super) struct ByService {
     service: Service,
-    /// No decision is made before.
-    // Invariant: a number of ticks after the beginning.
+    /// The earliest time of the next decision.
+    // Invariant: a whole number of ticks after the begin.
     next: Timestamp,
 }
 
-/// A job as it stands when it is decided.
+/// A job at the time of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Standing {
-    /// What it has had or has left.
+    /// Its attained or remaining service.
     service: u64,
-    /// Of equals those first who run, so that nobody is taken back for their like.
+    /// Among equal jobs, running ones come first, so that no job is preempted for an equal one.
     waits: bool,
-    /// Then whoever came first.
+    /// Then the order of submission.
     id: u64,
     n_gpus: u32,
 }
 
-/// Who runs and who does not, if all devices were on one node.
+/// The jobs to run and the others, as if all devices were on one node.
 #[derive(Default)]
 struct Choice {
     chosen: Vec<Standing>,
@@ -50,12 +49,12 @@ struct Choice {
 }
 
 impl ByService {
-    /// It decides at once.
+    /// The first decision comes at once.
     pub fn new(service: Service) -> Self {
         Self { service, next: EPOCH }
     }
 
-    /// The next tick, where anybody waits.
+    /// Returns the next tick if any job waits.
     pub fn next_change(&self, course: &Course) -> Option<Timestamp> {
         let since = course.now.since(EPOCH);
         let n_ticks = since.div_ceil(TICK.get()).get();
@@ -63,19 +62,19 @@ impl ByService {
         (course.n_waiting() > 0).then_some(self.next.max(tick))
     }
 
-    /// Starts those who are chosen, and takes others back for them; who is left starts where there
-    /// is room.
+    /// Starts the chosen jobs and preempts others for them; the remaining jobs start where they
+    /// fit.
     pub fn decide(&mut self, course: &mut Course) {
         if self.next_change(course) != Some(course.now) {
             return;
         }
         self.next = course.now.after(TICK);
         let choice = self.choose(course);
-        // Those who run, the last of which goes first.
+        // The running ones; the last of them is preempted first.
         let mut others = choice.others.iter().filter(|job| !job.waits).collect::<Vec<_>>();
         for job in choice.chosen.iter().filter(|job| job.waits) {
-            // Where it still does not fit when all of them are gone, they are gone all the same:
-            // most go on at once, below, and do a little again.
+            // If the job still does not fit after all of them are preempted, they stay preempted:
+            // most resume at once, below, and repeat a little work.
             while !start(course, *job)
                 && let Some(last) = others.pop()
             {
@@ -94,8 +93,9 @@ impl ByService {
         }
     }
 
-    /// Those run who stand first, as many as have enough devices in sum. What is done again is not
-    /// left to do, or two would go for each other for ever where that takes longer than a tick.
+    /// Chooses the first jobs in order, as many as have enough devices in total. Repeated work does
+    /// not count as remaining: otherwise two jobs would preempt each other for ever if it takes
+    /// longer than a tick.
     fn choose(&self, course: &Course) -> Choice {
         let mut all = Vec::with_capacity(course.live().len());
         let mut choice = Choice::default();
@@ -129,7 +129,7 @@ impl ByService {
     }
 }
 
-/// Starts a job that waits, if it fits.
+/// Starts a waiting job if it fits.
 fn start(course: &mut Course, job: Standing) -> bool {
     let parts = course.places.fit(job.n_gpus, &BTreeSet::new());
     if let Some(parts) = &parts {

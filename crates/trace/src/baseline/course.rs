@@ -1,4 +1,4 @@
-//! What has come, what runs where and until when: all that is alike whatever the rule is.
+//! The state that all rules share: the jobs, where they run, and until when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use crate::jobs::{EPOCH, TraceJob};
 use crate::outcome::{Outcome, Played, Ran};
 use crate::scene::{Scene, Seen};
 
-/// A job that has come and not ended.
+/// A job that was submitted and has not ended.
 #[derive(Debug)]
 pub(super) struct Live {
     owner: Arc<str>,
     before: Vec<Ran>,
     submitted_at: Timestamp,
-    /// How long it runs, without what it does again.
+    /// Its run time, without repeated work.
     pub duration: Millis,
     /// Its devices.
     pub n_gpus: u32,
-    /// What it had to do yet when it last started or was taken back, without what it does again.
+    /// Its remaining run time at its last start or preemption, without repeated work.
     left: Millis,
-    /// What it does again before that, since it was taken back.
+    /// The work that it repeats first, because of preemptions.
     again: Millis,
-    /// How long it had run by then, with what it did again.
+    /// How long it had run by then, repeated work included.
     had: Millis,
     run: Option<Run>,
 }
@@ -38,18 +38,18 @@ struct Run {
 }
 
 impl Live {
-    /// What it has to do yet, without what it does again.
+    /// Returns its remaining run time, without repeated work.
     pub fn left(&self, now: Timestamp) -> Millis {
         let ran = self.ran(now).unwrap_or_default();
         self.left.saturating_sub(ran.saturating_sub(self.again))
     }
 
-    /// How long it has run, in all.
+    /// Returns how long it has run in all.
     pub fn had(&self, now: Timestamp) -> Millis {
         self.had.saturating_add(self.ran(now).unwrap_or_default())
     }
 
-    /// How long it has run since it last started, if it runs.
+    /// Returns how long it has run since its last start, if it runs.
     pub fn ran(&self, now: Timestamp) -> Option<Millis> {
         self.run.as_ref().map(|run| now.since(run.started_at))
     }
@@ -60,22 +60,22 @@ impl Live {
     }
 }
 
-/// The course of things.
+/// The state of a simulation.
 pub(super) struct Course {
     pub now: Timestamp,
     pub places: Places,
     pub outcome: Outcome,
-    /// What a job does again when it was taken back.
+    /// The work that a job repeats after each preemption.
     restart: Millis,
-    /// By number, in the order of coming.
+    /// By number, in the order of submission.
     live: BTreeMap<u64, Live>,
-    // Invariant: of each of `live` that runs, and of no other.
+    // Invariant: has exactly the running jobs of `live`.
     ends: BTreeSet<(Timestamp, u64)>,
     last: u64,
 }
 
 impl Course {
-    /// Nothing has come yet.
+    /// The state before the first job.
     pub fn new(nodes: Nodes, restart: Millis) -> Self {
         Self {
             now: EPOCH,
@@ -88,7 +88,7 @@ impl Course {
         }
     }
 
-    /// Jobs that have come and not ended, by number.
+    /// The jobs that were submitted and have not ended, by number.
     pub fn live(&self) -> &BTreeMap<u64, Live> {
         &self.live
     }
@@ -98,23 +98,23 @@ impl Course {
         self.live.len() - self.ends.len()
     }
 
-    /// When the first of those ends that run.
+    /// Returns when the next running job ends.
     pub fn next_end(&self) -> Option<Timestamp> {
         self.ends.first().map(|(at, _)| *at)
     }
 
-    /// When jobs that run end, and which.
+    /// The ends of running jobs.
     pub fn ends(&self) -> &BTreeSet<(Timestamp, u64)> {
         &self.ends
     }
 
-    /// The devices of a job that runs.
+    /// Returns the devices of a running job.
     pub fn devices(&self, id: u64) -> &[(u32, u32)] {
         let run = self.live.get(&id).and_then(|live| live.run.as_ref());
         run.map_or(&[], |run| &run.devices)
     }
 
-    /// Lets time pass, and those end whose time it is.
+    /// Lets time pass, and ends the jobs that are due.
     pub fn pass(&mut self, now: Timestamp, is_measured: bool) {
         if is_measured {
             let span = u128::from(now.since(self.now).get());
@@ -127,7 +127,7 @@ impl Course {
         }
     }
 
-    /// Lets a job come; says its number if it needs devices.
+    /// Submits a job; returns its number if it needs devices.
     pub fn come(&mut self, job: &TraceJob) -> Option<u64> {
         if !self.places.could_hold(job.n_gpus) {
             self.outcome.n_refused += 1;
@@ -154,14 +154,14 @@ impl Course {
         self.last += 1;
         self.live.insert(self.last, live);
         if job.n_gpus == 0 {
-            // It takes nothing for which others wait.
+            // It takes nothing that other jobs wait for.
             self.start(self.last, &Vec::new());
             return None;
         }
         Some(self.last)
     }
 
-    /// Starts a job that waits.
+    /// Starts a waiting job.
     pub fn start(&mut self, id: u64, parts: &Parts) {
         let Some(live) = self.live.get_mut(&id) else { return };
         let devices = self.places.take(parts);
@@ -170,7 +170,7 @@ impl Course {
         self.ends.insert((ends_at, id));
     }
 
-    /// Takes a job back that runs; it goes on later where it was, and does a little again.
+    /// Preempts a running job; it continues its work later, and repeats a little of it.
     pub fn take_back(&mut self, id: u64) {
         let Some(live) = self.live.get_mut(&id) else { return };
         let ran = live.ran(self.now).unwrap_or_default();

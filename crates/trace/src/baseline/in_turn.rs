@@ -1,5 +1,5 @@
-//! Rules by which a job that runs is left alone: those who wait are looked at in an order, each
-//! time that one comes or ends.
+//! Rules without preemption: each time that a job comes or ends, they go through the waiting jobs
+//! in an order.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,65 +7,65 @@ use gpool_model::{Millis, Timestamp};
 
 use super::course::Course;
 
-/// Who is looked at first; of equals whoever came first.
+/// The order of the waiting jobs; among equal jobs the order of submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Whoever came first.
+    /// By submission.
     Age,
-    /// Who asks for the fewest devices.
+    /// By number of devices, the fewest first.
     Size,
-    /// Who runs shortest.
+    /// By run time, the shortest first.
     Duration,
 }
 
-/// Whom a job that does not fit keeps from starting.
+/// The jobs that a job that does not fit prevents from starting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blocked {
-    /// Nobody.
+    /// None.
     Nobody,
-    /// All after it.
+    /// All jobs after it.
     All,
-    /// All after it, if it has waited for long; until then nobody.
+    /// All jobs after it if it is escalated, else none.
     AllByEscalated,
-    /// Those after the first that would be on its nodes when it could start.
+    /// Jobs that would still be on the first such job's nodes at its planned start.
     WhoeverDelaysTheFirst,
 }
 
-/// Who has waited so long goes before those who have not.
+/// The time after which a job escalates.
 const ESCALATES_AFTER: Millis = Millis::from_hours(1);
 
-/// Less goes first.
+/// The key of the order; less goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// It has waited for long.
+    /// The job is escalated.
     Escalated,
-    /// It has not, and goes by this.
+    /// The job is not escalated and is ordered by this.
     By(u64),
 }
 
-/// Who waits, and by what they start.
+/// The waiting jobs, in order.
 pub(super) struct InTurn {
     order: Order,
     blocked: Blocked,
     waiting: BTreeSet<(Rank, u64)>,
-    /// When jobs will have waited for long, if that matters.
-    // Invariant: in the order of coming, so by time. Some may have started since.
+    /// The times at which jobs escalate, if that matters.
+    // Invariant: in the order of submission, so also by time. Some of the jobs may have started.
     escalations: VecDeque<(Timestamp, Rank, u64)>,
 }
 
-/// Nodes that are kept for the first from a moment on.
+/// The planned start of the first waiting job: a time and nodes.
 struct Planned {
     at: Timestamp,
     nodes: BTreeSet<u32>,
 }
 
 impl InTurn {
-    /// Nobody waits.
+    /// No job waits.
     pub fn new(order: Order, blocked: Blocked) -> Self {
         Self { order, blocked, waiting: BTreeSet::new(), escalations: VecDeque::new() }
     }
 
-    /// A job came.
+    /// Adds a job.
     pub fn come(&mut self, course: &Course, id: u64) {
         let Some(job) = course.live().get(&id) else { return };
         let rank = Rank::By(match self.order {
@@ -79,13 +79,13 @@ impl InTurn {
         }
     }
 
-    /// Starts whoever may start.
+    /// Starts every job that may start.
     pub fn decide(&mut self, course: &mut Course) {
         self.escalate(course.now);
         let nowhere_barred = BTreeSet::new();
         let mut started = Vec::new();
         let mut planned: Option<Planned> = None;
-        // Sizes that do not fit any more; and those that do not beside the nodes that are kept.
+        // Sizes that do not fit any more, and sizes that do not fit beside the planned start.
         let (mut full, mut full_beside) = (BTreeSet::new(), BTreeSet::new());
         for (rank, id) in &self.waiting {
             if course.places.are_full() {
@@ -123,7 +123,7 @@ impl InTurn {
         }
     }
 
-    /// Those who have waited for long now go before the others.
+    /// Moves jobs that have escalated before the others.
     fn escalate(&mut self, now: Timestamp) {
         while let Some((_, rank, id)) = self.escalations.pop_front_if(|(at, ..)| *at <= now) {
             if self.waiting.remove(&(rank, id)) {
@@ -133,7 +133,7 @@ impl InTurn {
     }
 }
 
-/// When and where so many devices are free, if nothing starts before.
+/// Returns when and where this many devices are free if nothing else starts.
 fn plan(course: &Course, n_gpus: u32) -> Option<Planned> {
     let mut places = course.places.clone();
     let mut ends = course.ends().iter().peekable();

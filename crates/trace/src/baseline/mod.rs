@@ -1,8 +1,8 @@
-//! What others' rules would come to: a trace is played on a cluster of nodes that are alike, by
-//! rules that are published, to compare with what the scheduler makes of it.
+//! Baselines: published rules play a trace on a cluster of equal nodes, to be compared with the
+//! scheduler.
 //!
-//! None of this is how gpool decides, and nothing of it is shared with what does. Of each job it is
-//! known how long it runs, nothing is ever late, and there is one queue.
+//! None of this code is part of gpool's scheduler. The rules know the run time of each job, nothing
+//! is ever late, and there is one queue.
 
 mod by_service;
 mod course;
@@ -23,15 +23,15 @@ use crate::queue::PlayError;
 use crate::scene::Look;
 use crate::table::TraceError;
 
-/// Plays jobs on a cluster by a rule; `look` sees it each time before something happens.
+/// Plays jobs on a cluster by a rule; calls `look` before each event.
 ///
-/// A job goes to the tightest node that holds it: of those with enough free devices the one with
-/// the fewest, and of these the first. One that is larger than a node takes whole nodes, and what
-/// is left of it goes to the tightest of the others. One that is larger than the cluster is
-/// refused. Each time that a job was taken back it does `restart` of its work again.
+/// A job goes to the tightest node that fits it: the one with the fewest free devices among those
+/// with enough, and the first of these. A job larger than a node takes whole nodes, and its rest
+/// goes to the tightest other node. A job larger than the cluster is refused. After each preemption
+/// a job repeats `restart` of its work.
 ///
 /// # Errors
-/// The trace can't be read to its end.
+/// If the trace can't be read to its end.
 pub fn play(
     jobs: impl IntoIterator<Item = Result<TraceJob, TraceError>>,
     nodes: Nodes,
@@ -68,7 +68,7 @@ pub fn play(
     }
 }
 
-/// Who decides.
+/// A rule with its state.
 enum Decider {
     InTurn(InTurn),
     ByService(ByService),
@@ -89,25 +89,25 @@ impl Decider {
         }
     }
 
-    /// When it has to decide though nothing comes or ends.
+    /// Returns when it must decide although no job comes or ends.
     fn next_change(&self, course: &Course) -> Option<Timestamp> {
         match self {
-            // Whoever fits has started; that one has waited for long lets nobody else start.
+            // Every job that fits has started; an escalated job lets no other job start.
             Self::InTurn(_) => None,
             Self::ByService(it) => it.next_change(course),
         }
     }
 
-    /// A job has come that needs devices.
+    /// Adds a job that needs devices.
     fn come(&mut self, course: &Course, id: u64) {
         match self {
             Self::InTurn(it) => it.come(course, id),
-            // It looks at all that there are.
+            // It looks at all jobs.
             Self::ByService(_) => {}
         }
     }
 
-    /// Starts whoever may start now, and takes back whoever has to go.
+    /// Starts the jobs that may start, and preempts jobs if the rule says so.
     fn decide(&mut self, course: &mut Course) {
         match self {
             Self::InTurn(it) => it.decide(course),

@@ -1,30 +1,30 @@
-//! Which devices are free, and where a job would go: on one node if it fits there, the tightest
-//! one; otherwise on empty nodes, and what is left of it on the tightest of the others.
+//! Free devices and the placement of jobs: on the tightest node that fits the job; a larger job
+//! gets empty nodes, and its rest goes to the tightest other node.
 
 use std::collections::BTreeSet;
 
 use crate::cluster::Nodes;
 
-/// Nodes with how many devices of each.
+/// Nodes, each with a number of devices.
 pub(super) type Parts = Vec<(u32, u32)>;
 
 /// The devices of a cluster.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     nodes: Nodes,
-    /// Of each node, which of its devices are taken.
+    /// For each node, which of its devices are taken.
     taken: Vec<Vec<bool>>,
-    /// Of each node, how many are not.
-    // Invariant: as many as `taken` says.
+    /// For each node, the number of free devices.
+    // Invariant: matches `taken`.
     n_free: Vec<u32>,
-    /// Nodes by how many of their devices are free.
-    // Invariant: each node is in the set that `n_free` says.
+    /// Nodes by their number of free devices.
+    // Invariant: matches `n_free`.
     by_free: Vec<BTreeSet<u32>>,
     n_taken: u64,
 }
 
 impl Places {
-    /// All of them free.
+    /// All devices are free.
     pub fn new(nodes: Nodes) -> Self {
         let mut by_free = vec![BTreeSet::new(); nodes.n_gpus as usize + 1];
         if let Some(empty) = by_free.last_mut() {
@@ -39,33 +39,33 @@ impl Places {
         }
     }
 
-    /// How many there are.
+    /// The number of devices.
     pub fn n_all(&self) -> u64 {
         u64::from(self.nodes.n) * u64::from(self.nodes.n_gpus)
     }
 
-    /// How many are taken.
+    /// The number of taken devices.
     pub fn n_taken(&self) -> u64 {
         self.n_taken
     }
 
-    /// Whether none is free.
+    /// Whether all devices are taken.
     pub fn are_full(&self) -> bool {
         self.n_taken == self.n_all()
     }
 
-    /// Whether so many could ever be had together.
+    /// Whether the cluster has this many devices.
     pub fn could_hold(&self, n_gpus: u32) -> bool {
         u64::from(n_gpus) <= self.n_all()
     }
 
-    /// Where so many devices would go, on none of the nodes that are barred.
+    /// Returns the placement of this many devices, on none of the barred nodes.
     ///
-    /// The tightest node is that with the fewest free devices of those with enough; of these, and
-    /// of empty ones, the first.
+    /// The tightest node is the one with the fewest free devices among those with enough; among
+    /// equal ones, and among empty ones, the first.
     ///
     /// # Panics
-    /// If nodes have no devices; nothing could be held then.
+    /// If nodes have no devices.
     pub fn fit(&self, n_gpus: u32, barred: &BTreeSet<u32>) -> Option<Parts> {
         let most = self.nodes.n_gpus;
         let (n_whole, rest) = (n_gpus / most, n_gpus % most);
@@ -86,7 +86,7 @@ impl Places {
         Some(parts)
     }
 
-    /// Takes so many of each of these nodes, the first that are free; says which.
+    /// Takes these numbers of devices, the first free ones of each node, and returns them.
     pub fn take(&mut self, parts: &Parts) -> Vec<(u32, u32)> {
         let mut devices = Vec::new();
         for (node, n) in parts {
@@ -99,7 +99,7 @@ impl Places {
         devices
     }
 
-    /// Gives these back.
+    /// Frees these devices.
     pub fn give_back(&mut self, devices: &[(u32, u32)]) {
         for device in devices {
             self.turn(*device, false);
@@ -110,7 +110,7 @@ impl Places {
         self.taken[node as usize][ix as usize]
     }
 
-    /// Makes a free device a taken one, or the other way round.
+    /// Marks a free device as taken, or a taken one as free.
     fn turn(&mut self, (node, ix): (u32, u32), to: bool) {
         let at = node as usize;
         assert_ne!(self.is_taken(node, ix), to, "a device is taken once and given back once");

@@ -3,47 +3,48 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A published rule by which jobs start, idealised.
+/// A published rule for starting jobs, idealised.
 ///
-/// Source: said with each. Where a publication leaves it open, rules are read such that a month of
-/// Microsoft's Philly cluster (Jeon et al., USENIX ATC 2019) comes out as it is known to.
+/// Each variant names its source. Where a publication leaves details open, they are chosen such
+/// that a month of Microsoft's Philly cluster (Jeon et al., USENIX ATC 2019) gives the published
+/// results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// The oldest first; nobody overtakes it.
+    /// The oldest first; no job overtakes it.
     FifoStrict,
-    /// The oldest first. When it does not fit, nodes are planned for it at the first moment at
-    /// which it will, and others overtake it where they do not delay that.
+    /// The oldest first. If it does not fit, it gets a planned start at the first possible time,
+    /// and other jobs backfill where they do not delay it.
     ///
     /// Source: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
     Easy,
-    /// The oldest first; whoever fits overtakes those who do not.
+    /// The oldest first; jobs that fit overtake jobs that do not.
     Greedy,
-    /// The same, those of the fewest devices first.
+    /// The same, but the jobs with the fewest devices first.
     SmallFirst,
-    /// The same, but whoever has waited an hour goes before those who have not, the oldest first;
-    /// nobody overtakes it.
+    /// The same, but jobs that have waited an hour come first, the oldest of them first, and no job
+    /// overtakes them.
     ///
-    /// Source: Valohai's description of its queue, taken by the letter.
+    /// Source: Valohai's description of its queue, taken literally.
     ValohaiBlocking,
-    /// Those who run shortest first; whoever fits overtakes those who do not.
+    /// The shortest first; jobs that fit overtake jobs that do not.
     ///
     /// Source: shortest job first with known run times, as an oracle; Hu et al., "Characterization
     /// and Prediction of Deep Learning Workloads in Large-Scale GPU Datacenters" (Helios), SC 2021.
     Sjf,
-    /// Whoever has least GPU-time left runs; others are taken back for it.
+    /// The jobs with the least remaining GPU-time run; others are preempted for them.
     ///
     /// Source: shortest remaining service first; Gu et al., "Tiresias: A GPU Cluster Manager for
     /// Distributed Deep Learning", NSDI 2019, which compares with it.
     Srsf,
-    /// Whoever has had least GPU-time runs, in levels that part at 1, 10 and 100 GPU-hours; others
-    /// are taken back for it.
+    /// The jobs with the least attained GPU-time run, in levels with bounds at 1, 10 and 100
+    /// GPU-hours; others are preempted for them.
     ///
     /// Source: discretised two-dimensional least attained service; Gu et al., NSDI 2019.
     Tiresias,
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 8] = [
         Self::FifoStrict,
         Self::Easy,
@@ -55,7 +56,7 @@ impl Rule {
         Self::Tiresias,
     ];
 
-    /// How it is written.
+    /// Returns the name of the rule.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
