@@ -1,4 +1,4 @@
-//! Many seeds, each of which must keep every promise, and be the same each time.
+//! Many seeds: each must keep every invariant and give the same run each time.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
 
@@ -38,7 +38,7 @@ fn a_thousand_seeds_keep_every_promise() {
         }
         totals.lock().unwrap_or_else(PoisonError::into_inner).add(&outcome.totals);
     });
-    // Runs in which nothing happens would keep every promise too.
+    // Runs without events would keep every invariant too.
     let totals = totals.into_inner().unwrap();
     assert!(totals.all() > 200_000 && totals.steps > 150_000, "{totals:?}");
     assert!(totals.jobs > 10_000 && totals.starts > 5_000 && totals.ends > 8_000, "{totals:?}");
@@ -78,17 +78,17 @@ fn every_scenario_that_is_kept_breaks_nothing() {
     assert!(n_files > 0);
 }
 
-/// How many seeds each bug is looked for in. The rarest needs a few hundred.
+/// How many seeds are tried for each bug. The rarest bug needs a few hundred.
 const MOST: u64 = 3000;
 
-/// How many lines of the table may be out of date before somebody has to write it anew: each costs
-/// a search.
+/// How many lines of the table may be stale before it must be written again: each of them costs a
+/// search.
 const STALE_MOST: usize = 5;
 
-/// For each bug the first seed that finds it, a line each.
+/// The table with the first seed that finds each bug, one per line.
 const FOUND_BY: &str = "tests/found-by.txt";
 
-/// The bugs that seeds find, and the seed that found each when the table was written.
+/// Returns the bugs that seeds find, each with its seed from the table.
 fn table() -> Vec<(Bug, Option<u64>)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOUND_BY);
     let text = std::fs::read_to_string(path).unwrap_or_default();

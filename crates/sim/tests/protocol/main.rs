@@ -1,8 +1,8 @@
-//! The protocol by which server, agent and shepherds start, stop and adopt tasks, explored in full
-//! within small bounds: every order of events, with every fault of a budget at every moment. What
-//! is explored is the real state machine and the real agent's brain, in the fakes that the
-//! simulation has; after every event everything is checked that the simulation checks, and from
-//! every state the way back to rest.
+//! Explores the protocol of server, agent and shepherds that starts, stops and adopts tasks,
+//! completely within small bounds: every order of events, with every fault of a budget at every
+//! moment. It runs the real state machine and the real agent's logic with the fakes of the
+//! simulation. After every event it makes all checks of the simulation, and from every state it
+//! follows the way back to rest.
 
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex};
 use gpool_sim::{Bug, Cluster, Happening, NodeShape, Sim};
 use stateright::{Checker, Model, Property};
 
-/// What has to be seen for the exploring to be worth something.
+/// A property that must be reached, or the exploration would prove nothing.
 const ENDS: &str = "all jobs end";
 
-/// A run so far.
+/// The state after a run.
 #[derive(Clone)]
 struct State {
     sim: Arc<Sim>,
-    /// How many faults may still happen.
+    /// How many more faults may happen.
     left: u32,
     fingerprint: (u64, u64),
 }
@@ -49,25 +49,25 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// What is explored: jobs, and what may happen to them.
+/// The model: jobs, and the events that may happen to them.
 struct Protocol {
-    /// What happens first, before anything is chosen.
+    /// The first events, before any choice.
     setup: Vec<Happening>,
-    /// What may go wrong besides.
+    /// The faults that may happen.
     faults: Vec<Happening>,
-    /// How many of those may meet in one run.
+    /// The largest number of faults in one run.
     n_faults: u32,
     /// Whether messages may overtake each other.
     is_disordered: bool,
     bug: Option<Bug>,
-    /// Fingerprints of simulations that come to rest. Runs that meet in one after different numbers
-    /// of faults are different states, and rest in the same way.
+    /// Fingerprints of simulations that come to rest. Runs that reach one of them with different
+    /// numbers of faults are different states, but rest in the same way.
     at_rest: Mutex<HashSet<(u64, u64)>>,
 }
 
 impl Protocol {
-    /// Jobs for the one device that there is, and up to `n_faults` of `faults` in each run. All
-    /// choices are explored together, so that a state that several of them reach is looked at once.
+    /// Jobs for the only device, and up to `n_faults` of `faults` in each run. All choices are
+    /// explored together, so that a state with several paths is visited once.
     fn new(n_jobs: usize, n_faults: u32, faults: &[&str]) -> Self {
         let line = |line: &str| line.parse::<Happening>().expect("a happening");
         Self {
@@ -80,7 +80,7 @@ impl Protocol {
         }
     }
 
-    /// Explores everything: how many states there are, and the first way to break something.
+    /// Explores all states; returns their number, and the first path that breaks something.
     fn explore(self) -> (usize, Option<String>) {
         let n_threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let checker = self.checker().threads(n_threads).spawn_bfs().join();
@@ -99,7 +99,7 @@ impl Protocol {
         (checker.unique_state_count(), broken)
     }
 
-    /// Explores everything, none of which may break anything.
+    /// Explores all states and panics if one of them breaks something.
     fn holds(self) -> usize {
         let what = format!("{} of {} faults", self.n_faults, self.faults.len());
         let (n_states, broken) = self.explore();
@@ -110,7 +110,7 @@ impl Protocol {
         n_states
     }
 
-    /// Whether everything comes to rest from a state, as it has to.
+    /// Whether the simulation comes to rest from a state, as it must.
     fn comes_to_rest(&self, state: &State) -> bool {
         let is_known = |known: &HashSet<(u64, u64)>| known.contains(&state.fingerprint);
         if self.at_rest.lock().is_ok_and(|known| is_known(&known)) {
@@ -128,7 +128,7 @@ impl Protocol {
 
 #[derive(Clone, PartialEq)]
 enum Action {
-    /// Something that has to happen sooner or later.
+    /// An event that must happen sooner or later.
     Work(Happening),
     /// A fault.
     Fault(Happening),
@@ -187,7 +187,7 @@ impl Model for Protocol {
     }
 }
 
-/// What may go wrong, and what a user or time may do, each in the ways that differ.
+/// Faults, and events caused by users or time, each in its different forms.
 const FAULTS: [&str; 17] = [
     "kill-server",
     "kill-server durable 1",
@@ -208,7 +208,7 @@ const FAULTS: [&str; 17] = [
     "pass ms 6000",
 ];
 
-/// How many faults meet; `GPOOL_EXPLORE_FAULTS=3` explores more, for the better part of an hour.
+/// The number of faults in a run. `GPOOL_EXPLORE_FAULTS=3` explores more, for almost an hour.
 fn n_faults() -> u32 {
     let asked = std::env::var("GPOOL_EXPLORE_FAULTS").ok();
     asked.map_or(2, |asked| asked.parse().expect("GPOOL_EXPLORE_FAULTS is a small number"))
@@ -222,8 +222,8 @@ fn every_two_faults_at_every_moment_break_nothing() {
 
 #[test]
 fn messages_may_overtake_each_other() {
-    // Without a device that is taken: as long as news of that can be overtaken the job may be sent
-    // there again, each time in another generation, so there is no end to the states.
+    // Without device seizures: while reports can be overtaken, the job may be sent there again,
+    // each time with a new generation, so that the states never end.
     let faults = FAULTS.into_iter().filter(|fault| !fault.starts_with("snatch"));
     let faults: Vec<&str> = faults.collect();
     Protocol { is_disordered: true, ..Protocol::new(1, 1, &faults) }.holds();
