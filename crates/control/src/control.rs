@@ -204,8 +204,8 @@ impl Control {
     }
 
     /// Processes events that arrived together, decides which jobs start, and returns at most one
-    /// commit and everything that may be done now. `now` should not be before that of the last
-    /// step; a clock that jumps back stands still.
+    /// commit and everything that may be done now. If `now` is before that of the last step, the
+    /// clock stands still.
     pub fn step(&mut self, now: Timestamp, events: impl IntoIterator<Item = Event>) -> Vec<Effect> {
         self.now = self.now.max(now);
         self.world.tell_time(self.now);

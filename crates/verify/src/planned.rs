@@ -296,8 +296,8 @@ pub(crate) fn comes_after(
     })
 }
 
-/// Whether one job may have whatever another may. A job that asks for more than its project's own
-/// comes after one that does not, regardless of the order.
+/// Whether one job may have everything that another may. A job that asks for more than its
+/// project's own comes after one that does not, regardless of the order.
 fn asks_no_more(row: &JobRow, other: &JobRow) -> bool {
     let (one, other) = (&row.spec, &other.spec);
     one.life.preemptible == other.life.preemptible

@@ -48,7 +48,7 @@ pub struct NodeRow {
     pub memory: Free,
     /// Tasks that may run at once.
     pub tasks: Free,
-    /// Those of the tasks that may run without GPUs.
+    /// Tasks without GPUs that may run at once.
     pub plain: Free,
     /// The node itself, in parts of [`Resources::WHOLE_NODE`].
     pub whole: Free,

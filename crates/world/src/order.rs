@@ -42,7 +42,7 @@ impl Rank {
                     by_age_alone = is_escalated;
                     u64::from(!is_escalated)
                 }
-                // Among escalated jobs the oldest goes first, whatever its size.
+                // Among escalated jobs the oldest goes first, regardless of its size.
                 OrderKey::Gpus | OrderKey::Predicted | OrderKey::Attained if by_age_alone => 0,
                 OrderKey::Attained => u64::from(level_of_waiting(shape, is_escalated)),
                 OrderKey::Predicted => gpu_time(shape),

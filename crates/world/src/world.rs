@@ -199,10 +199,7 @@ impl World {
         world
     }
 
-    /// Builds the world that these records describe.
-    ///
-    /// # Errors
-    /// If the records contradict each other; nothing is repaired silently.
+    /// If the records contradict each other; nothing is repaired.
     pub fn load(
         revision: Revision,
         records: impl IntoIterator<Item = Record>,

@@ -173,7 +173,7 @@ impl Control {
             job.waited = job.waited.saturating_add(self.now.since(since));
         }
         if is_escalated && self.world.policy().asks_attained() {
-            // The job starts anew, and so runs until it has attained as much again.
+            // The job counts as new, and so runs until it has attained as much again.
             job.waited = Millis::ZERO;
             job.course.forgiven = job.course.attained;
         }

@@ -25,8 +25,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Returns the next commit and adds it to the expected content: jobs come, change, and end in
-    /// turn.
+    /// Returns the next commit and adds it to the expected content: jobs come, change and end.
     pub fn next(&mut self) -> Commit {
         self.revision += 1;
         let revision = self.revision;

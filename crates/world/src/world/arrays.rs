@@ -132,12 +132,9 @@ impl World {
         }
     }
 
-    /// Changes the state of an array's elements that have no row. If this empties or fills the set
-    /// of elements that could start, the array turns to waiting or under way as of `at`, or back to
-    /// pending.
-    ///
-    /// # Panics
-    /// If the array does not exist.
+    /// Changes the state of an array's elements that have no row. If no element can start any more,
+    /// the array is waiting or under way since `at`; if elements can start again, it is pending
+    /// since `at`.
     pub fn change_array(
         &mut self,
         number: JobNumber,

@@ -98,8 +98,8 @@ impl World {
         }
     }
 
-    /// Returns the request with its size taken from the largest matching GPUs of the pool, or of
-    /// all pools.
+    /// Returns a request with the size of its instances filled in: that of the largest matching
+    /// instance in the pool, or in all pools.
     #[must_use]
     pub fn sized(&self, gpus: &GpuRequest, pool: Option<&PoolName>) -> GpuRequest {
         let nodes = self.nodes().iter().map(|row| &row.node);

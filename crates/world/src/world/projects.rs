@@ -35,13 +35,14 @@ pub struct ProjectRow {
 /// What jobs hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Holding {
-    /// Everything held, without what is being given up.
+    /// Everything held or claimed, without capacity that is being given up.
     pub held: Resources,
     /// The part that belongs to non-preemptible jobs.
     pub for_good: Resources,
-    /// What is being given up and will be wanted again.
+    /// Capacity that is being given up and will be wanted again.
     pub returning: Resources,
-    /// How many jobs of both ask for less than a device, by their part of it.
+    /// How many jobs with held or returning capacity ask for less than a device, by their part of
+    /// it.
     pub shares: BTreeMap<MilliGpu, u32>,
 }
 

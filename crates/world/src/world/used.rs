@@ -10,7 +10,7 @@ use gpool_model::{
 use crate::row::ProjectIx;
 use crate::world::World;
 
-/// Returns the GPUs that a job keeps from other jobs now, whether it starts, runs or leaves.
+/// Returns the GPUs that a job occupies now, whether it starts, runs or leaves.
 pub(crate) fn in_use(job: &Job) -> MilliGpu {
     let held = job.phase.allocations().iter();
     let held = held.filter(|it| !matches!(it.state, AllocationState::Claimed { .. }));

@@ -27,7 +27,7 @@ pub struct UserRow {
     pub waiting_in: BTreeMap<ProjectName, u64>,
     /// Task slots that jobs hold; a paused job keeps its own.
     pub slots: u64,
-    /// Those of the slots that jobs without GPUs hold.
+    /// Task slots of jobs without GPUs among these.
     pub plain: u64,
     /// What the jobs hold that are not paused.
     pub held: Held,
@@ -278,9 +278,9 @@ fn plain(row: &JobRow) -> u64 {
     row.job.phase.allocations().iter().map(Allocation::plain_tasks).sum()
 }
 
-/// Returns what the tasks of a job that hold something asked of devices. A share by memory is
-/// counted by its size in the request, without a look at the device. Instances count by what the
-/// job was given.
+/// Returns what the tasks of a job that hold something asked of devices. A share by memory counts
+/// as a whole device, because its part depends on the device. Instances count by what the job was
+/// given.
 fn held(row: &JobRow) -> Option<MilliGpu> {
     let n_tasks = row.job.phase.allocations().len();
     let together = || match row.spec.gpus.is_of_instances() {
