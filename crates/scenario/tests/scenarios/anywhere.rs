@@ -209,7 +209,7 @@ fn the_reason_names_a_drained_gpu() {
     "), @"wait  a node_drained lab1[2]");
 }
 
-/// My tasks need no GPU, one node is drained, and the other has too few cores: which reason do I see?
+/// My tasks need no GPU, one node is drained, the other lacks cores: which reason do I see?
 #[test]
 fn the_reason_names_a_drained_node_for_tasks_without_a_gpu() {
     assert_snapshot!(answer("

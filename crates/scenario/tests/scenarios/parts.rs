@@ -283,7 +283,7 @@ fn gpus_of_several_models_are_searched_in_every_pool() {
     "), @"start r lab2[0,1]");
 }
 
-/// I have all the H100s that my project is guaranteed, another project has none yet: which is first?
+/// I have all H100s that my project is guaranteed, another project has none yet: which is first?
 #[test]
 fn a_project_with_its_whole_guarantee_comes_after_one_without() {
     assert_snapshot!(answer("
