@@ -21,7 +21,7 @@ fn limited(indexes: &str, max_parallel: Option<u32>, max_fails: Option<u32>) -> 
     job
 }
 
-/// An array in which each element waits for its counterpart in another array.
+/// An array; each element waits for its counterpart in another array.
 fn alike(of: JobId, indexes: &str) -> NewJob {
     let after = vec![Dependency { job: of, kind: DependencyKind::Each }];
     array(indexes).with(|it| it.after = Rare::from(after))

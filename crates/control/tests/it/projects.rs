@@ -309,7 +309,7 @@ fn admins_of_a_project_act_on_its_jobs_and_on_the_projects_below_it() {
     let patch = JobPatch { priority: Some(7), ..JobPatch::default() };
     it.command(&bo(), edit_job(patch)).unwrap();
     it.command(&bo(), cancel(job)).unwrap();
-    // Below it, up to what it has itself.
+    // Below it, within its own quota.
     it.change(&bo(), vec![create("blue", below("lab", gpus("2", "5")))]).unwrap();
     it.change(&bo(), vec![edit("blue", None, gpus("1", ""))]).unwrap();
     assert_eq!(it.code_of(&bo(), vec![edit("blue", None, gpus("3", ""))]), 510);
