@@ -17,7 +17,8 @@ pub fn violations() -> anyhow::Result<Vec<String>> {
     let mut found = link_violations(&root)?;
     found.extend(unnamed(&root.join("crates"), &root.join("ARCHITECTURE.md"), "")?);
     found.extend(map_violations(&root)?);
-    found.extend(unnamed(&root.join("docs/adr"), &root.join("docs/adr/README.md"), "README.md")?);
+    let records = root.join("docs/developing/adr");
+    found.extend(unnamed(&records, &records.join("README.md"), "README.md")?);
     Ok(found)
 }
 

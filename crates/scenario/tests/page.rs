@@ -72,14 +72,14 @@ fn the_page_of_scenarios_is_up_to_date() {
         }
     }
     assert!(n_asked >= 80, "only {n_asked} questions are asked");
-    let page = here("../../docs/scenarios.md");
+    let page = here("../../docs/developing/scenarios.md");
     if std::env::var_os("GPOOL_BLESS").is_some() {
         std::fs::write(&page, &text).unwrap();
     }
     let is = std::fs::read_to_string(&page).unwrap_or_default();
     let other = is.lines().zip(text.lines()).find(|(is, should)| is != should);
     let bless = "GPOOL_BLESS=1 cargo test -p gpool-scenario --test page";
-    assert!(is == text, "docs/scenarios.md is stale ({other:?}): {bless}");
+    assert!(is == text, "docs/developing/scenarios.md is stale ({other:?}): {bless}");
 }
 
 fn here(path: &str) -> PathBuf {

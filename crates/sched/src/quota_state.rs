@@ -292,7 +292,7 @@ impl Projects {
 /// How many times its share counts for a user with an escalated job. Without a bound the backlog of
 /// one user would keep all others waiting once it is old.
 ///
-/// Source: the variants in docs/evaluation.md, "Fair share between users".
+/// Source: the variants in docs/developing/evaluation.md, "Fair share between users".
 const ESCALATED_TIMES: u64 = 4;
 
 /// Whether a kind is given out in devices, or parts of one.

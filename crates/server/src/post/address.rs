@@ -72,7 +72,7 @@ impl Allowed {
 }
 
 /// Whether only the machine itself, its link or its cloud can answer at an address, or nothing can.
-/// Private networks are not inside: hooks there are allowed on purpose (`docs/security.md`).
+/// Private networks are not inside: hooks there are allowed (`docs/operating/security.md`).
 /// Source: IANA, "Special-Purpose Address Registry" of IPv4 and of IPv6, 2026-11.
 fn is_inside(address: IpAddr) -> bool {
     match address {
