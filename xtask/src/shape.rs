@@ -2,7 +2,6 @@
 //! files below it, `a.rs` and `a/b.rs`, may import each other, since they are one module. Other
 //! files may not form a circle, since none of them could be understood or changed without the
 //! others.
-//! of them can be understood or changed without the others.
 
 mod code;
 
@@ -54,7 +53,7 @@ pub fn violations() -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The folder of sources that a Rust file lies in, if its crate keeps these rules.
+/// The source folder of a Rust file, if its crate follows these rules.
 fn source_folder(path: &Path) -> Option<PathBuf> {
     if path.extension().is_none_or(|it| it != "rs") {
         return None;

@@ -1,7 +1,6 @@
 //! Schedules the polls of devices. Polls have a cost: a list of processes takes milliseconds, and
 //! the driver answers under a lock that jobs need too. The caller provides the time and makes the
 //! calls.
-//! time and makes the calls.
 
 use std::collections::BTreeMap;
 
