@@ -1,9 +1,9 @@
-//! What is done to jobs: cancelled, signalled, changed, limited.
+//! Actions on jobs: cancel, signal, edit, time limits.
 
 use crate::harness::{Cluster, Ran, until_so};
 
-/// A line for a shell that starts children which ignore TERM, one of them in a session of its own,
-/// and says when all are there.
+/// A shell script that starts children which ignore SIGTERM, one of them in its own session, and
+/// that writes a line when each has started.
 const STUBBORN: &str = r#"
 trap '' TERM
 setsid sh -c "trap '' TERM; echo s; while :; do sleep 1000; done" &
@@ -18,7 +18,7 @@ fn until_all_there(cluster: &Cluster, id: &str) {
     });
 }
 
-/// Processes that have the job's number in their environment.
+/// The number of processes that have the job's ID in their environment.
 fn processes_of_job(cluster: &Cluster, id: &str) -> usize {
     let wanted = format!("GPOOL_JOB_ID={id}");
     let is_of_job = |pid: &&u32| {
@@ -40,7 +40,7 @@ fn cancel_ends_a_tree_that_ignores_it() {
     assert_eq!((job.state.as_str(), job.exit_code), ("cancelled", Some(137)));
     assert_eq!(processes_of_job(&cluster, &id), 0);
     cluster.gpool(["cancel", &id]).refused(7, &["ended", &id]);
-    // What it held is free again.
+    // Its GPU is free again.
     assert_eq!(cluster.gpool(["run", "--gpus", "1", "--", "true"]).code, 0);
 }
 
@@ -54,7 +54,7 @@ fn a_time_limit_ends_the_whole_tree() {
 }
 
 #[test]
-fn what_a_job_leaves_behind_ends_with_it() {
+fn processes_that_a_job_leaves_end_with_it() {
     let cluster = Cluster::new("none");
     let id = cluster.sh(&[], "setsid sleep 1000 & sleep 1000 & exit 3");
     let job = cluster.until_ended(&id);
@@ -63,14 +63,14 @@ fn what_a_job_leaves_behind_ends_with_it() {
 }
 
 #[test]
-fn a_job_that_waits_is_cancelled_at_once() {
+fn a_pending_job_is_cancelled_at_once() {
     let cluster = Cluster::new("sim:1xH100-80G");
     cluster.sh(&["--gpus", "1"], "sleep 1000");
     let id = cluster.sh(&["--gpus", "1"], "true");
     cluster.gpool(["cancel", &id]).ok();
     let job = cluster.job(&id);
     assert_eq!((job.state.as_str(), job.started_at), ("cancelled", None));
-    // All of mine, and none of them is no failure.
+    // `all` cancels all of the user's jobs; if there are none, that is no failure.
     cluster.gpool(["cancel", "all"]).ok();
     cluster.until_ended("1");
     let ran = cluster.gpool(["cancel", "all"]);
@@ -130,7 +130,7 @@ fn two_clients_that_cancel_and_edit_at_once_do_no_harm() {
         }
         assert_eq!(cluster.job(id).state.as_str(), "cancelled");
     }
-    // Of many that cancel one job, exactly one is told that it did.
+    // If many clients cancel one job, exactly one succeeds.
     let id = cluster.submit(["--hold", "--", "true"]);
     let cancel = |id: String, client: gpool_client::Client| {
         std::thread::spawn(move || client.cancel(&[id]).is_ok())
@@ -160,8 +160,8 @@ fn a_reference_names_jobs_in_many_ways() {
     cluster.gpool(["cancel", "b"]).refused(2, &["2", "4"]);
 }
 
-/// What a verb on several jobs says: standard output, and its one error with a line for each job
-/// that was refused.
+/// Checks the result of a verb that fails for some jobs: standard output, and one error with a line
+/// for each refused job.
 #[track_caller]
 fn in_part(ran: &Ran, code: i32, out: &str, words: &[&str]) {
     assert_eq!((ran.code, ran.out.as_str()), (code, out), "{ran:?}");
@@ -172,7 +172,7 @@ fn in_part(ran: &Ran, code: i32, out: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_job_that_is_refused_keeps_no_other_from_it() {
+fn a_refused_job_does_not_affect_the_others() {
     let cluster = Cluster::new("none");
     let ended = cluster.sh(&[], "true");
     cluster.until_ended(&ended);
@@ -183,7 +183,7 @@ fn a_job_that_is_refused_keeps_no_other_from_it() {
     let ran = cluster.gpool(["prio", "-7", "1", "2", "99", "no-such-name"]);
     in_part(&ran, 6, "", &["can't change 3 of 4 jobs", "job 1", "99", "no-such-name"]);
     assert_eq!(cluster.job("2").priority, -7);
-    // What a range means beside is passed over, and no failure.
+    // Other jobs in a range are skipped, which is no failure.
     let ran = cluster.gpool(["cancel", "3", "99", "4", "1-2", "name", "@~1"]);
     let out = "job 2 cancelled\njob 3 cancelled\njob 4 cancelled\njob 6 cancelled\n";
     in_part(&ran, 6, out, &["can't cancel 2 of 6 jobs", "99", "\"name\""]);
@@ -205,7 +205,7 @@ fn a_job_that_is_refused_keeps_no_other_from_it() {
 }
 
 #[test]
-fn all_means_those_to_which_it_applies() {
+fn all_means_the_jobs_that_the_verb_applies_to() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let runs = cluster.sh(&["--gpus", "1"], "sleep 1000");
     cluster.until_is(&runs, "running");
@@ -213,7 +213,7 @@ fn all_means_those_to_which_it_applies() {
     let ran = cluster.gpool(["hold", "all"]);
     assert_eq!((ran.code, ran.out), (0, format!("job {waits} held\n")));
     assert!(ran.err.contains("1 job passed over: 1 running"), "{}", ran.err);
-    // A job that is named by itself is not passed over.
+    // A job that is named explicitly is not skipped.
     let held = format!("job {waits} held\n");
     in_part(&cluster.gpool(["hold", &runs, &waits]), 7, &held, &["hold", &runs]);
     in_part(&cluster.gpool(["hold", &runs, "1-2"]), 7, &held, &["hold", &runs]);

@@ -33,7 +33,7 @@ fn a_repeated_create_gets_the_same_answer() {
     assert_eq!(again.json()["id"], first.json()["id"]);
     let other = http.post_with("/api/v1/jobs", &key, &json!({"command": ["false"]}));
     assert_eq!((other.status, other.problem_code()), (409, "GP0704".to_owned()));
-    // It is remembered by those who come after.
+    // The next server remembers the key.
     cluster.kill();
     cluster.up();
     let later = http.post_with("/api/v1/jobs", &key, &body);
@@ -54,7 +54,7 @@ fn a_repeated_retry_makes_one_job() {
     assert_eq!((first.status, again.status), (200, 200), "{first:?} {again:?}");
     assert_eq!(again.json()["id"], first.json()["id"]);
     assert_eq!(cluster.all_ids().len(), 2);
-    // The key names one request.
+    // A key belongs to one request.
     let other = retry(&key, &format!("{path}?hold=true"));
     assert_eq!((other.status, other.problem_code()), (409, "GP0704".to_owned()));
     assert_eq!(retry(&[("Idempotency-Key", "another")], &path).status, 200);
@@ -76,7 +76,7 @@ fn errors_are_problems() {
 }
 
 #[test]
-fn events_are_resumed_over_a_restart_without_a_gap_unsaid() {
+fn events_resume_after_a_restart_and_report_every_gap() {
     let mut cluster = Cluster::new("none");
     let http = Http::new(&cluster);
     let mut stream = http.events(None);
@@ -85,14 +85,14 @@ fn events_are_resumed_over_a_restart_without_a_gap_unsaid() {
     assert_eq!((&event["type"], &event["job"]), (&"job_state".into(), &first.as_str().into()));
     assert_eq!(event["state"], "held");
     let missed = cluster.submit(["--hold", "--", "true"]);
-    // In one server's life nothing is left out.
+    // While the server runs, no event is left out.
     let mut resumed = http.events(Some(&seen));
     assert_eq!(next_event(&mut resumed).1["job"], missed.as_str());
     let (seen, _) = next_event(&mut stream);
     cluster.gpool(["cancel", &missed]).ok();
     cluster.kill();
     cluster.up();
-    // Afterwards either all is told that was missed, or that something was.
+    // After a restart, either all missed events come, or an event that reports the gap.
     let mut resumed = http.events(Some(&seen));
     let (_, event) = next_event(&mut resumed);
     let is_told = event["type"] == "resync"
@@ -104,7 +104,7 @@ fn events_are_resumed_over_a_restart_without_a_gap_unsaid() {
 }
 
 #[test]
-fn metrics_can_be_read_by_who_gathers_them() {
+fn metrics_are_in_the_openmetrics_format() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let id = cluster.sh(&["--gpus", "1"], "sleep 1000");
     cluster.until_is(&id, "running");
@@ -130,7 +130,7 @@ fn metrics_can_be_read_by_who_gathers_them() {
 }
 
 #[test]
-fn health_is_said_and_so_is_who_asks() {
+fn health_and_the_callers_user_are_reported() {
     let cluster = Cluster::new("none");
     let http = Http::new(&cluster);
     assert_eq!(http.get("/healthz").status, 200);

@@ -1,10 +1,10 @@
-//! Arrays as users have them: one submission, many elements, each run once with what it was given.
+//! Arrays as users see them: one submission, many elements, each run once with its own values.
 
 use std::collections::BTreeMap;
 
 use crate::harness::{Cluster, Gate, until, until_so};
 
-/// A line that notes by which element it was run, and in which attempt.
+/// A shell line that notes its element and attempt.
 fn noted(cluster: &Cluster) -> String {
     let trace = cluster.path("trace").display().to_string();
     format!("echo $GPOOL_ARRAY_INDEX $GPOOL_ATTEMPT >> {trace}")
@@ -52,7 +52,7 @@ fn each_element_runs_once_with_its_index_and_output() {
 }
 
 #[test]
-fn no_more_run_at_once_than_was_said() {
+fn no_more_elements_run_at_once_than_the_limit() {
     let cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let id = cluster.sh(&["--array", "1-4%2"], &gate.line());
@@ -98,7 +98,7 @@ fn files_give_each_element_its_line_or_row() {
 }
 
 #[test]
-fn too_many_failures_cancel_the_rest_and_a_retry_makes_good() {
+fn too_many_failures_cancel_the_rest_and_a_retry_runs_them() {
     let cluster = Cluster::new("none");
     let fails = cluster.path("fails");
     std::fs::write(&fails, "").unwrap();
@@ -112,7 +112,7 @@ fn too_many_failures_cancel_the_rest_and_a_retry_makes_good() {
     std::fs::remove_file(&fails).unwrap();
     let out = cluster.gpool(["retry", &id, "--failed", "--json"]).json();
     let again = out["items"][0]["id"].as_str().expect("an id").to_owned();
-    assert_ne!(again, id, "what has ended stays as it is");
+    assert_ne!(again, id, "an ended array does not change");
     assert_eq!(cluster.until_ended(&again).state.as_str(), "succeeded");
     assert_eq!(starts(&cluster).values().sum::<usize>(), 12);
     assert_eq!(cluster.job(&again).retry_of.as_deref(), Some(id.as_str()));
@@ -167,7 +167,7 @@ fn the_whole_and_single_elements_are_held_released_and_cancelled() {
 }
 
 #[test]
-fn elements_wait_for_those_of_the_same_index() {
+fn elements_wait_for_elements_of_the_same_index() {
     let cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let line = format!("test $GPOOL_ARRAY_INDEX = 0 || {}", gate.line());
@@ -183,7 +183,7 @@ fn elements_wait_for_those_of_the_same_index() {
 }
 
 #[test]
-fn elements_that_ended_decide_at_once_for_those_of_the_same_index() {
+fn ended_elements_decide_at_once_for_elements_of_the_same_index() {
     let mut cluster = Cluster::new("none");
     let line = "test $GPOOL_ARRAY_INDEX != 1";
     let first = cluster.sh(&["--array", "0-2"], line);
@@ -210,7 +210,7 @@ fn elements_that_ended_decide_at_once_for_those_of_the_same_index() {
 }
 
 #[test]
-fn of_several_jobs_to_run_again_each_is_answered() {
+fn a_retry_of_several_jobs_answers_for_each() {
     let cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let failed = [(); 2].map(|()| cluster.sh(&[], "exit 3"));
@@ -269,7 +269,7 @@ fn the_queue_has_one_row_and_lists_elements_when_asked() {
 }
 
 #[test]
-fn an_array_took_what_its_elements_took_together() {
+fn the_usage_of_an_array_is_the_sum_of_its_elements() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     let id = cluster.sh(&["--gpus", "1", "--array", "0-3%2", "--time", "1h"], &gate.line());
@@ -286,13 +286,13 @@ fn an_array_took_what_its_elements_took_together() {
     let report = &cluster.gpool(["report", &id, "-o", "json"]).json()["items"][0];
     assert_eq!(report["n_gpus"], 4, "{report}");
     assert!(near(report["gpu_hours"].as_f64().unwrap()), "{sum}: {report}");
-    // The limit is that of each element.
+    // The time limit applies to each element, so an array has no share of it.
     assert!(report["time_share"].is_null(), "{report}");
     let listed = &cluster.gpool(["history", "-o", "json"]).json()["items"][0];
     assert!(near(listed["gpu_hours"].as_f64().unwrap()), "{sum}: {listed}");
     let totals = cluster.client().totals(&gpool_client::JobsQuery::default()).unwrap();
     assert!((totals.gpu_hours - sum).abs() < 1e-6, "{sum}: {totals:?}");
-    // What never ran took nothing, and no less than that.
+    // An array that never ran has used zero, not a negative amount.
     let held = cluster.sh(&["--gpus", "1", "--array", "0-1", "--hold"], "true");
     let text = cluster.gpool(["report", &held, "-o", "json"]).ok();
     assert!(text.contains("\"gpu_hours\": 0.0"), "{text}");

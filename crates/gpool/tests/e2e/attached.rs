@@ -1,4 +1,4 @@
-//! `gpool run`: what comes out of it, and what it exits with.
+//! `gpool run`: its output and its exit code.
 
 use rustix::process::Signal;
 
@@ -6,7 +6,7 @@ use crate::harness::{Cluster, Gate, skip, until_so};
 use crate::recovery::n_asked;
 
 #[test]
-fn both_streams_come_out_and_the_exit_code_is_the_jobs() {
+fn both_streams_are_shown_and_the_exit_code_is_the_jobs() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let ran =
         cluster.gpool(["run", "-q", "--gpus", "1", "--", "sh", "-c", "echo o; echo e >&2; exit 7"]);
@@ -45,7 +45,7 @@ fn a_time_limit_is_124() {
 }
 
 #[test]
-fn what_can_not_be_started_is_125() {
+fn a_job_that_can_not_be_started_exits_with_125() {
     let cluster = Cluster::new("none");
     let ran = cluster.gpool(["run", "--", "no-such-program-at-all"]);
     assert_eq!(ran.code, 125, "{ran:?}");
@@ -58,7 +58,7 @@ fn what_can_not_be_started_is_125() {
 }
 
 #[test]
-fn out_of_memory_is_137_and_said() {
+fn out_of_memory_exits_with_137_and_is_reported() {
     let cluster = Cluster::new("none");
     let doctor = cluster.gpool(["doctor", "-o", "json"]);
     let memory = doctor.out.split("limit memory").nth(1).unwrap_or_default();
@@ -119,7 +119,7 @@ fn detached_it_prints_the_id_and_wait_gives_the_worst() {
 }
 
 #[test]
-fn a_server_that_goes_away_does_not_disturb_who_listens() {
+fn a_server_restart_does_not_disturb_attached_clients() {
     let mut cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let line = format!("echo before; {}; echo after; exit 4", gate.line());
@@ -128,7 +128,7 @@ fn a_server_that_goes_away_does_not_disturb_who_listens() {
     run.until_says("before");
     let (logs, wait) = (follow(), cluster.start(["wait", "1"]));
     logs.until_says("before");
-    // Those of run and wait.
+    // The event streams of `run` and `wait`.
     until_so("both listen", || n_asked(&cluster, "/api/v1/events") >= 2);
     cluster.kill();
     gate.open();

@@ -1,5 +1,4 @@
-//! Values and words that make no sense: each is refused with one clear message, and nothing has
-//! changed.
+//! Invalid values and words: each is refused with one clear message, and nothing changes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -55,7 +54,7 @@ fn amounts_that_make_no_sense_are_refused() {
 fn memory_beyond_all_devices_is_impossible() {
     let cluster = Cluster::new("sim:2xH100-80G");
     cluster.gpool(["submit", "--gpus", "81G..", "--", "true"]).refused(4, &["80"]);
-    // A word is a model, and nobody has that.
+    // A word is a GPU model, and no device is of that model.
     cluster.gpool(["submit", "--gpus", "two", "--", "true"]).refused(4, &["TWO", "H100"]);
     cluster.gpool(["submit", "--gpus", "1000", "--", "true"]).refused(4, &["2"]);
     assert!(cluster.all_ids().is_empty());
@@ -64,7 +63,7 @@ fn memory_beyond_all_devices_is_impossible() {
 #[test]
 fn unknown_words_are_refused_with_the_nearest() {
     let cluster = Cluster::new("none");
-    // The keys of a list are those of its rows.
+    // The sort keys of a list are the names of its columns.
     cluster.submit(["--hold", "--", "true"]);
     for (words, expected) in [
         (&["submti", "--", "true"][..], &["submti", "submit"][..]),
@@ -125,7 +124,7 @@ fn words_that_are_not_utf8_are_refused() {
         ran.refused(2, &["UTF-8"]);
     }
     assert!(cluster.all_ids().is_empty());
-    // An environment may hold any bytes, and a script too.
+    // An environment and a script may hold any bytes.
     let mut command = cluster.command();
     command.env("BYTES", latin).args(["run", "--", "sh", "-c", "printf %s \"$BYTES\""]);
     assert_eq!(command.output().unwrap().stdout, b"caf\xe9");
@@ -134,7 +133,7 @@ fn words_that_are_not_utf8_are_refused() {
     assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
     let out = cluster.command().args(["logs", &id]).output().unwrap().stdout;
     assert_eq!(out, b"caf\xe9");
-    // So may the folder that one stands in: it is refused, or it works.
+    // So may the working directory: the command is refused or works.
     let folder = cluster.work().join(latin);
     std::fs::create_dir(&folder).unwrap();
     let mut command = cluster.command();

@@ -1,10 +1,10 @@
-//! Limits, dependencies, flags and lines that make no sense, or are too many: refused whole, with
-//! what to do, or named.
+//! Limits, dependencies, flags and lines that are invalid or too many: refused as a whole with a
+//! remedy, or named.
 
 use crate::harness::Cluster;
 
 #[test]
-fn a_time_limit_is_read_in_every_form_and_nothing_else_is_one() {
+fn a_time_limit_is_read_in_every_form_and_other_text_is_refused() {
     let cluster = Cluster::new("none");
     for (text, seconds) in [
         ("90s", 90.0),
@@ -73,7 +73,7 @@ fn a_million_dependencies_are_refused_and_a_thousand_are_not() {
     cluster
         .gpool(["submit", "--after", &after(1001), "--", "true"])
         .refused(7, &["one job may wait for 1000 others", "GP0522"]);
-    // More than a command line may hold; so it comes as a line of a file, and by the API.
+    // Too long for a command line, so it comes as a line of a file, through the API.
     let ids: Vec<String> = (0..1_000_000).map(|n| format!("\"{}\"", n % 1000 + 1)).collect();
     let line = format!("{{\"command\":[\"true\"],\"after\":[{}]}}", ids.join(","));
     let ran = cluster.gpool_reading(["submit", "--from-jsonl", "-"], line.as_bytes());
@@ -139,7 +139,7 @@ fn an_array_with_a_line_of_a_file_for_each_of_100_000_elements_is_one_request() 
     let id = cluster.submit(["--hold", "--each-line", "lines", "--", "echo", "{item}"]);
     let array = cluster.job(&id).array.unwrap();
     assert_eq!(array.n_elements, 100_000);
-    // What is more than a request may be is refused before it is sent.
+    // A file that is larger than a request may be is refused before it is sent.
     let lines = "x".repeat(1023) + "\n";
     std::fs::write(cluster.work().join("long"), lines.repeat(17 << 10)).unwrap();
     let ran = cluster.gpool(["submit", "--hold", "--each-line", "long", "--", "true"]);

@@ -1,4 +1,4 @@
-//! Things that are too large, in the way, gone, or meant to deceive.
+//! Files, environments and names that are too large, missing, blocked, or deceptive.
 
 use crate::harness::{Cluster, Gate, Running};
 use crate::http::Http;
@@ -8,14 +8,15 @@ fn an_environment_of_many_megabytes_is_refused() {
     let cluster = Cluster::new("none");
     let with = |n_variables: usize| {
         let mut command = cluster.command();
-        // The kernel takes at most 128 KiB a variable.
+        // The kernel accepts at most 128 KiB for each variable.
         for n in 0..n_variables {
             command.env(format!("BIG_{n}"), "x".repeat(100_000));
         }
         command.args(["submit", "--", "true"]);
         command
     };
-    // The kernel itself refuses that much; less than it allows is still too much for a request.
+    // The kernel refuses the first; the second is allowed by the kernel but too large for a
+    // request.
     assert!(with(100).output().is_err());
     Running::start(&mut with(15), None).end().refused(2, &["too large", "--clean-env"]);
     let big =
@@ -37,7 +38,7 @@ fn a_folder_that_vanishes_fails_the_job_with_that_reason() {
     assert_eq!((job.state.as_str(), job.cause.as_deref()), ("failed", Some("launch_failed")));
     assert!(job.cause_text.as_deref().is_some_and(|text| text.contains("gone")), "{job:?}");
     assert_eq!(cluster.gpool(["wait", &id]).code, 125);
-    // One's own folder, gone before anything is asked.
+    // The working directory of the command is deleted before the command starts.
     let folder = cluster.work().join("under-foot");
     std::fs::create_dir(&folder).unwrap();
     let mut command = cluster.command();
@@ -61,7 +62,7 @@ fn files_that_can_not_be_written_fail_the_job_with_their_name() {
     let id = cluster.submit(["--stdin", "no-such-input", "--", "cat"]);
     let job = cluster.until_ended(&id);
     assert!(job.cause_text.is_some_and(|text| text.contains("no-such-input")));
-    // A pipe that nobody reads blocks nobody.
+    // A FIFO without a reader blocks no other job.
     Gate::new(&cluster, "work/fifo");
     let id = cluster.submit(["--stdout", "fifo", "--", "true"]);
     let next = cluster.submit(["--", "true"]);
@@ -86,7 +87,7 @@ fn names_never_reach_a_terminal_raw() {
         let answer = http.post("/api/v1/jobs", &body);
         assert!([201, 400].contains(&answer.status), "{bad:?}: {answer:?}");
     }
-    // What a command holds is shown too, and may hold anything but NUL.
+    // Commands are shown too, and may hold any character but NUL.
     let id = cluster.submit(["--hold", "--", "echo", name, "two\nlines"]);
     let failing = cluster.submit(["--", &format!("no-such-{name}")]);
     cluster.until_ended(&failing);
@@ -107,7 +108,7 @@ fn names_never_reach_a_terminal_raw() {
         let is_raw = said.chars().any(|c| c.is_control() && c != '\n');
         assert!(!is_raw, "{words:?}: {said:?}");
     }
-    // A row is a line, whatever its name is.
+    // A row is one line, even if the name has line breaks.
     let table = cluster.gpool(["queue", "--state", "all", "--format", "id,name"]).ok();
     let n_jobs = cluster.all_ids().len();
     let n_rows =
@@ -116,7 +117,7 @@ fn names_never_reach_a_terminal_raw() {
 }
 
 #[test]
-fn what_the_api_can_not_read_is_a_problem_and_changes_nothing() {
+fn an_invalid_request_is_a_problem_and_changes_nothing() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let http = Http::new(&cluster);
     for (body, status) in [

@@ -1,4 +1,4 @@
-//! Many jobs in one call: all or none.
+//! Many jobs in one request: all or none.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ fn ids_are_printed_a_line_each() {
     assert_eq!(cluster.until_ended("2").exit_code, Some(1));
     let file = cluster.work().join("jobs.jsonl");
     std::fs::write(&file, "{\"command\":[\"sh\",\"-c\",\"exit 9\"]}").unwrap();
-    // Flags say what lines leave out.
+    // Flags set the fields that lines leave out.
     let words = ["submit", "--from-jsonl", "jobs.jsonl", "-J", "of-the-flag", "--gpus", "2"];
     assert_eq!(cluster.gpool(words).ok(), "3\n");
     let job = cluster.until_ended("3");
@@ -44,7 +44,7 @@ fn one_bad_line_refuses_all_with_its_number() {
         ran.refused(code, words);
     }
     assert!(cluster.all_ids().is_empty());
-    // Nor was a number used up.
+    // No job number was used up.
     assert_eq!(cluster.submit(["--", "true"]), "1");
 }
 
@@ -68,13 +68,13 @@ fn a_thousand_jobs_all_run() {
 #[test]
 fn a_million_jobs_are_taken_or_refused_in_bounded_memory() {
     let cluster = Cluster::new("sim:1xH100-80G");
-    // More than a submission may have: the way out is named, and nothing is changed.
+    // More jobs than a submission may have: the message names the remedy, and nothing changes.
     let line = "{\"command\":[\"true\"],\"hold\":true}\n";
     let too_many = line.repeat(1_000_001);
     let ran = cluster.gpool_reading(["submit", "--from-jsonl", "-"], too_many.as_bytes());
     ran.refused(2, &["1000000 jobs", "split it"]);
     assert!(cluster.all_ids().is_empty());
-    // Many bytes: refused at the bound, without reading all.
+    // Too many bytes: refused at the bound, without reading the rest.
     let mut long = Vec::new();
     for _ in 0..700 {
         long.extend_from_slice(b"{\"command\":[\"true\",\"");
@@ -83,7 +83,7 @@ fn a_million_jobs_are_taken_or_refused_in_bounded_memory() {
     }
     cluster.gpool_reading(["submit", "--from-jsonl", "-"], &long).refused(2, &["64 MiB"]);
     assert!(cluster.all_ids().is_empty());
-    // A generous bound: it is there to find what grows with each byte that is sent.
+    // A generous bound, to find memory that grows with each byte that is sent.
     let peak = peak_kib(cluster.server_pid());
     assert!(peak < 1024 * 1024, "the server's memory peaked at {peak} KiB");
     assert_eq!(cluster.submit(["--", "true"]), "1");

@@ -1,4 +1,4 @@
-//! Nodes that jobs choose: by name, by label, or alone.
+//! Jobs that choose their nodes: by name, by label, or exclusively.
 
 use crate::harness::Cluster;
 use crate::recovery::says;
@@ -56,7 +56,7 @@ fn a_job_runs_on_nodes_of_its_choice_or_is_refused_at_once() {
     refused(&["--node", "n1", "--gpus", "4"], 4, &["4 GPUs", "only some nodes count: --node n1"]);
     refused(&["--node", "n[3-1]"], 2, &["node"]);
     refused(&["--where", "="], 2, &["label"]);
-    // Slurm's words for the same.
+    // Slurm's flags for the same.
     let script = "#!/bin/sh\n#SBATCH -C ssd -x n2\necho $GPOOL_NODE\n";
     std::fs::write(cluster.work().join("job.sh"), script).unwrap();
     let id = cluster.submit(["job.sh"]);
@@ -80,21 +80,21 @@ fn labels_change_while_jobs_wait_for_them() {
     };
     assert_eq!(labels(&cluster), ["rack=3 ssd", "fast rack=9", "rack=9"]);
     says(&cluster.gpool(["nodes", "-o", "wide"]), &["LABELS", "fast rack=9"]);
-    // A job that waits may choose anew.
+    // A pending job may choose other nodes.
     cluster.gpool(["drain", "n1", "--reason", "fans"]).ok();
     let waits = cluster.sh(&["--node", "n1"], "echo $GPOOL_NODE");
     says(&cluster.gpool(["why", &waits]), &["n1 is drained", "left out: n2, n3"]);
     cluster.gpool(["edit", &waits, "--node", "none", "--where", "fast"]).ok();
     assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
     assert_eq!(cluster.stdout_of(&waits), "n2\n");
-    // What the file says of n2 holds again at each start; what it does not say stays.
+    // The labels of n2 in the file apply again at each start; other labels stay.
     cluster.kill();
     cluster.up();
     assert_eq!(labels(&cluster), ["rack=3 ssd", "fast rack=4", "rack=9"]);
 }
 
 #[test]
-fn a_job_has_its_node_alone() {
+fn an_exclusive_job_has_its_node_alone() {
     let cluster = cluster();
     let beside = cluster.sh(&["--node", "n1"], "sleep 1000");
     cluster.until_is(&beside, "running");

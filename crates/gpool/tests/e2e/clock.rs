@@ -1,6 +1,6 @@
-//! The machine's clock is set, forwards and backwards, and runs twice as fast. The program is made
-//! to see that by libfaketime, since the real clock is everybody's; the clock by which lengths of
-//! time are measured is out of its reach, as it is out of reach of who sets a machine's clock.
+//! The machine's clock is set forwards and backwards, and runs twice as fast. libfaketime changes
+//! the time that the program sees, since the real clock belongs to the whole machine. The boot
+//! clock, which measures durations, is not affected, as when an administrator sets the clock.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,11 @@ use crate::harness::{Cluster, Gate, skip, until_so};
 
 const HOUR_MS: u64 = 3_600_000;
 
-/// The clock as the server, its agent and its shepherds see it.
+/// The clock that the server, its agent and its shepherds see.
 struct Clock(PathBuf);
 
 impl Clock {
-    /// As libfaketime writes it: `+1h`, `-1h`, `+0 x2`.
+    /// Sets the offset in libfaketime's notation: `+1h`, `-1h`, `+0 x2`.
     fn set(&self, how: &str) {
         let draft = self.0.with_extension("draft");
         std::fs::write(&draft, format!("{how}\n")).unwrap();
@@ -23,7 +23,7 @@ impl Clock {
     }
 }
 
-/// Where the library is, in the folders in which distributions put it.
+/// The library's path, in the folders of common distributions.
 fn library() -> Option<PathBuf> {
     let libs = ["/usr/lib", "/usr/lib64"].map(PathBuf::from);
     let below = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
@@ -64,7 +64,7 @@ fn ms(time: gpool_wire::Time) -> u64 {
     time.0.get()
 }
 
-/// Waits until the server's clock is that far from that of the machine; tried by new jobs.
+/// Waits until the server's clock has this offset from the machine's; new jobs show it.
 fn until_server_is_at(cluster: &Cluster, offset_ms: i64) {
     until_so("the server sees its new time", || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -80,7 +80,7 @@ fn a_clock_that_jumps_kills_and_loses_nothing() {
     let events = cluster.start(["events", "-o", "jsonl", "-n", "12"]);
     let gate = Gate::new(&cluster, "gate");
     let line = format!("echo begun; {}; exit 5", gate.line());
-    // Half of what the clock jumps by.
+    // Half of the clock's jump.
     let runs = cluster.sh(&["--gpus", "1", "--time", "30m"], &line);
     until_so("it has begun", || cluster.stdout_of(&runs) == "begun\n");
     let waits = cluster.sh(&["--gpus", "1"], "exit 6");
@@ -95,7 +95,7 @@ fn a_clock_that_jumps_kills_and_loses_nothing() {
     assert_eq!(cluster.job(&runs).state.as_str(), "running");
     assert_eq!(cluster.until_ended(&short).state.as_str(), "timed_out");
 
-    // Two hours back at once; what was said of the past stays the past.
+    // Two hours back in one step; times in the past do not change.
     clock.set("-1h");
     let short = cluster.sh(&["--time", "1s", "--grace", "1s"], "sleep 1000");
     assert!(ms(cluster.job(&short).submitted_at) >= ms(ahead.submitted_at));
@@ -104,7 +104,7 @@ fn a_clock_that_jumps_kills_and_loses_nothing() {
     assert_eq!(cluster.job(&runs).state.as_str(), "running");
     assert_eq!(cluster.job(&waits).state.as_str(), "pending");
 
-    // A server that begins in the past takes over what another left in the future.
+    // A server that starts in the past takes over the state of one that ran in the future.
     cluster.kill();
     cluster.up();
     until_server_is_at(&cluster, -i64::try_from(HOUR_MS).unwrap());
@@ -125,14 +125,14 @@ fn a_clock_that_jumps_kills_and_loses_nothing() {
     assert!(cluster.gpool(["verify"]).ok().contains("sound"));
 }
 
-/// What project `default` used lately, in GPU-hours.
+/// The decayed usage of project `default`, in GPU-hours.
 fn used(cluster: &Cluster) -> f64 {
     let quota = cluster.gpool(["quota", "-o", "json"]).json();
     quota["items"][0]["used"].as_f64().unwrap_or_else(|| panic!("{quota}"))
 }
 
 #[test]
-fn what_was_used_lately_outlives_a_server_that_is_killed() {
+fn decayed_usage_outlives_a_killed_server() {
     let Some((mut cluster, clock)) = cluster("sim:2xH100-80G") else { return };
     let id = cluster.sh(&["--gpus", "2"], "sleep 100000");
     cluster.until_is(&id, "running");
@@ -140,7 +140,7 @@ fn what_was_used_lately_outlives_a_server_that_is_killed() {
     until_server_is_at(&cluster, i64::try_from(10 * HOUR_MS).unwrap());
     cluster.gpool(["cancel", &id]).ok();
     cluster.until_ended(&id);
-    // Two GPUs for ten hours, of which a part has decayed; more decays in a week, not in a restart.
+    // Two GPUs for ten hours, partly decayed; a week decays it further, a restart does not.
     let before = used(&cluster);
     assert!((19.0..20.1).contains(&before), "{before}");
     cluster.kill();
@@ -160,7 +160,7 @@ fn time_of(line: &str) -> u64 {
 }
 
 #[test]
-fn a_clock_set_back_does_not_keep_a_gpu_that_a_stranger_left() {
+fn a_clock_set_back_does_not_block_a_gpu_that_is_clean_again() {
     let Some((cluster, clock)) = cluster("sim:1xH100-80G") else { return };
     cluster.gpool(["sim", "add-process", "0", "--pid", "4000001", "--user", "eve"]).ok();
     cluster.until_gpu_is(0, "unmanaged");

@@ -1,5 +1,5 @@
-//! What makes the command line pleasant: completion in real shells, settings, manual pages, units
-//! of systemd and what the server tells it.
+//! Conveniences of the command line: completion in real shells, settings, manual pages, systemd
+//! units and the server's messages to systemd.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn has(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// What bash makes of a line whose last word is being written.
+/// Bash's completions for the last word of a line.
 fn bash(cluster: &Cluster, line: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = line.iter().map(|word| format!("'{word}'")).collect();
     let script = format!(
@@ -36,7 +36,7 @@ fn run_in(cluster: &Cluster, program: &str, words: &[&str]) -> Ran {
     Running::start(&mut command, None).end()
 }
 
-/// What the shell's script is told, for shells that may not be here.
+/// The completions for a shell that may not be installed here.
 fn asked(cluster: &Cluster, shell: &str, line: &[&str]) -> Ran {
     let mut command = cluster.command();
     command.env("GPOOL_COMPLETE", shell).env("_CLAP_IFS", "\n");
@@ -68,7 +68,7 @@ fn without_a_server_completion_is_silent_and_knows_its_own_words() {
 }
 
 #[test]
-fn zsh_and_fish_are_told_what_a_job_is() {
+fn zsh_and_fish_get_descriptions_of_jobs() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let id = cluster.submit(["--hold", "-J", "train", "--", "true"]);
     for shell in ["zsh", "fish"] {
@@ -83,7 +83,7 @@ fn zsh_and_fish_are_told_what_a_job_is() {
         let file = cluster.path(shell);
         std::fs::write(&file, script).unwrap();
         run_in(&cluster, shell, &["-n", file.to_str().unwrap()]).ok();
-        // In the shell itself, as far as it goes without a terminal.
+        // In the shell itself, as far as that works without a terminal.
         let file = file.display();
         let line = match shell {
             "fish" => format!("source {file}; complete -C 'gpool show '"),
@@ -122,7 +122,7 @@ fn settings_are_written_once_and_read_by_the_server() {
     assert!(cluster.gpool(["show", &id]).ok().contains("kept until 20"));
     init(&cluster, &["--force"], &shown).ok();
     assert_eq!(std::fs::read_to_string(cluster.path("home/gpool.toml.old")).unwrap(), text);
-    // A file where a folder would have to be.
+    // A file is in the place of a folder.
     init(&cluster, &[], &format!("{shown}/x/gpool.toml")).refused(1, &["GP0218"]);
     assert_eq!(init(&cluster, &["--print"], &shown).ok(), std::fs::read_to_string(&path).unwrap());
 }
@@ -161,7 +161,7 @@ fn units_are_written_verified_and_removed() {
         let path = cluster.path("gpool.service");
         std::fs::write(&path, unit).unwrap();
         let ran = run_in(&cluster, "systemd-analyze", &["verify", path.to_str().unwrap()]);
-        // Of its own unit only: others of the machine are not ours to mend.
+        // Errors in this unit only; the machine may have other invalid units.
         assert!(!ran.err.contains("gpool.service"), "{scope}: {ran:?}");
     }
     let path = cluster.path("home/.config/systemd/user/gpool.service");
@@ -176,7 +176,7 @@ fn units_are_written_verified_and_removed() {
 }
 
 #[test]
-fn systemd_is_told_when_the_server_answers_that_it_still_does_and_when_it_stops() {
+fn systemd_gets_ready_watchdog_and_stopping_messages() {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
     let path = cluster.path("notify.sock");
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -194,7 +194,7 @@ fn systemd_is_told_when_the_server_answers_that_it_still_does_and_when_it_stops(
     };
     hears("READY=1");
     hears("WATCHDOG=1");
-    // What systemd gave the server is not for jobs.
+    // The variables that systemd sets for the server are not passed to jobs.
     let id = cluster.sh(&["--clean-env"], "echo \"<$NOTIFY_SOCKET>\"");
     cluster.until_is(&id, "succeeded");
     assert_eq!(cluster.stdout_of(&id), "<>\n");
@@ -203,7 +203,7 @@ fn systemd_is_told_when_the_server_answers_that_it_still_does_and_when_it_stops(
 }
 
 #[test]
-fn a_doctor_looks_at_the_unit() {
+fn the_doctor_checks_the_unit() {
     let cluster = Cluster::unstarted(&[]);
     let probe = || {
         let found = cluster.gpool(["doctor", "--json"]).out;
@@ -219,7 +219,7 @@ fn a_doctor_looks_at_the_unit() {
         probe.as_ref().unwrap()["found"].as_str().unwrap().to_owned()
     };
     let first = probe();
-    // Systemd does not run as this user; what the unit starts is this program all the same.
+    // Systemd does not run for this user; the unit still starts this program.
     assert!(found(&first).contains("systemd/user/gpool.service"), "{first:?}");
     assert!(!found(&first).contains("which does not run"), "{first:?}");
     let path = cluster.path("home/.config/systemd/user/gpool.service");
@@ -238,10 +238,10 @@ fn a_doctor_looks_at_the_unit() {
 }
 
 #[test]
-fn a_doctor_judges_the_server_that_the_other_verbs_ask() {
+fn the_doctor_checks_the_server_that_other_verbs_use() {
     let cluster = Cluster::new("sim:2xA100-40G");
     let mut command = cluster.command();
-    // Where this user's own server would keep its state.
+    // The state folder of this user's own server would be here.
     command.env_remove("GPOOL_STATE_DIR").args(["doctor", "--json"]);
     let found = Running::start(&mut command, None).end().out;
     let found: serde_json::Value = serde_json::from_str(&found).unwrap();

@@ -1,10 +1,10 @@
-//! What happens to jobs when what looks after them is ended, one thing at a time.
+//! Jobs while server, agent, shepherd or nursery are ended, one at a time.
 
 use rustix::process::Signal;
 
 use crate::harness::{Cluster, Gate, kill_9, until_so};
 
-/// A line that notes each start, waits, and exits with 5.
+/// A shell line that notes each start, waits, and exits with 5.
 fn noted(cluster: &Cluster, gate: &Gate) -> String {
     let trace = cluster.path("trace").display().to_string();
     format!(
@@ -36,7 +36,7 @@ fn a_running_job_outlives_the_server_and_is_taken_over() {
     assert_eq!(after.state.as_str(), "running");
     assert_eq!((after.attempt, after.started_at), (before.attempt, before.started_at));
     assert_eq!(after.placement, before.placement);
-    // Its devices are still its own.
+    // It still has its devices.
     assert_eq!(cluster.job(&pending).state.as_str(), "pending");
     gate.open();
     assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
@@ -142,11 +142,11 @@ fn down_now_ends_them() {
     cluster.up();
     let job = cluster.job(&id);
     assert_eq!((job.state.as_str(), job.exit_code), ("cancelled", Some(137)));
-    assert_eq!(cluster.until_ended(&waits).exit_code, Some(0), "what waited was kept");
+    assert_eq!(cluster.until_ended(&waits).exit_code, Some(0), "the pending job was kept");
 }
 
 #[test]
-fn told_to_end_by_a_signal_the_server_leaves_jobs_running() {
+fn a_server_that_a_signal_ends_leaves_jobs_running() {
     let mut cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let id = cluster.sh(&[], &noted(&cluster, &gate));
@@ -162,7 +162,7 @@ fn told_to_end_by_a_signal_the_server_leaves_jobs_running() {
 }
 
 #[test]
-fn a_server_that_stands_still_is_not_doubled() {
+fn a_stopped_server_is_not_started_twice() {
     let cluster = Cluster::new("none");
     let id = cluster.submit(["--hold", "--", "true"]);
     cluster.signal_server(Signal::STOP);
@@ -186,7 +186,7 @@ fn in_the_background_up_returns_when_it_answers() {
 }
 
 #[test]
-fn up_says_what_it_refuses_and_which_jobs_lost_their_gpus() {
+fn up_names_its_refusals_and_jobs_that_lost_their_gpus() {
     let mut cluster = Cluster::new("sim:2xH100-80G");
     let id = cluster.sh(&["--gpus", "1"], "sleep 1000");
     cluster.until_is(&id, "running");

@@ -1,8 +1,9 @@
-//! Output beyond its limit: the job notices nothing, and each way to read it shows where it ends.
+//! Output beyond its limit: the job is not affected, and each way to read it shows where it was
+//! cut.
 
 use crate::harness::{Cluster, Gate, until_so};
 
-/// A cluster that keeps 64 KiB of each stream.
+/// A cluster that stores 64 KiB of each stream.
 fn cluster() -> Cluster {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
     let config = cluster.path("gpool.toml");
@@ -18,7 +19,7 @@ const CUT: &str = "\n[gpool: the output limit of 64 KiB was reached; what follow
 fn a_job_that_writes_beyond_the_limit_goes_on_and_its_log_says_where_it_was_cut() {
     let cluster = cluster();
     let gate = Gate::new(&cluster, "gate");
-    // 65,536 bytes are 4,096 lines; ten times as many are written, and the errors fit.
+    // 65,536 bytes are 4,096 lines; the job writes ten times as many, and its errors fit.
     let line = format!(
         "i=0; while [ $i -lt 40960 ]; do echo line--of-$((100000+i)); i=$((i+1)); done; \
          echo wrong >&2; {}; echo LAST; echo again >&2; exit 3",
@@ -26,7 +27,7 @@ fn a_job_that_writes_beyond_the_limit_goes_on_and_its_log_says_where_it_was_cut(
     );
     let id = cluster.sh(&[], &line);
     let follow = cluster.start(["logs", "-f", &id]);
-    // The log says it while the job runs.
+    // The log shows the cut while the job runs.
     follow.until_says("what follows is not kept]");
     until_so("the errors are kept", || cluster.gpool(["logs", &id, "--stderr"]).ok() == "wrong\n");
     assert_eq!(cluster.job(&id).state.as_str(), "running");
@@ -34,7 +35,7 @@ fn a_job_that_writes_beyond_the_limit_goes_on_and_its_log_says_where_it_was_cut(
     assert_eq!(whole.len(), 64 << 10);
     assert_eq!(cluster.stdout_of(&id), format!("{whole}{CUT}"));
     gate.open();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(3), "the job notices nothing");
+    assert_eq!(cluster.until_ended(&id).exit_code, Some(3), "the job is not affected");
     let beyond = 36_864 * 16 + "LAST\n".len();
     let count =
         format!("[gpool: {beyond} bytes beyond the output limit of 64 KiB were not kept]\n");
@@ -48,7 +49,7 @@ fn a_job_that_writes_beyond_the_limit_goes_on_and_its_log_says_where_it_was_cut(
     assert_eq!(logs(&["--stdout", "--tail", "4"]), format!("line--of-104095\n{CUT}{count}"));
     let all = logs(&["--since", "1h"]);
     assert_eq!(all.len(), whole.len() + CUT.len() + count.len() + "wrong\nagain\n".len());
-    // A further job is not cut short, and after a restart it is read as before.
+    // Another job's output is not cut, and a restart changes nothing.
     let other = cluster.sh(&[], "echo short");
     cluster.until_ended(&other);
     assert_eq!(cluster.stdout_of(&other), "short\n");
@@ -66,7 +67,7 @@ fn both_streams_and_a_terminal_are_cut_each_at_the_limit() {
         let expected = (64 << 10) + CUT.len() + notes.len();
         assert!(kept.len() == expected && kept.ends_with(&format!("{CUT}{notes}")), "{stream}");
     }
-    // One byte less than the limit, and as much: there is no note.
+    // One byte below the limit, and exactly the limit: there is no note.
     for length in [65535, 65536] {
         let id = cluster.sh(&[], &format!("yes out | head -c {length}"));
         cluster.until_ended(&id);

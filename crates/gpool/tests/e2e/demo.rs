@@ -1,10 +1,10 @@
-//! The demo, as a person would run it, but off a terminal.
+//! The demo, as a user would run it, but without a terminal.
 
 use crate::harness::{Cluster, Running, processes_of, until_so};
 
 #[test]
-fn it_ends_well_and_leaves_nothing_behind() {
-    // Only for its folders: the demo starts a cluster of its own.
+fn the_demo_succeeds_and_leaves_nothing_behind() {
+    // Only for its folders: the demo starts its own cluster.
     let cluster = Cluster::unstarted(&[]);
     let mut command = cluster.command();
     command.env("TMPDIR", cluster.path("run")).args(["demo", "--devices", "sim:8xH100-80G"]);
@@ -18,7 +18,7 @@ fn it_ends_well_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn kept_it_can_be_used_and_ended() {
+fn a_kept_demo_can_be_used_and_ended() {
     let cluster = Cluster::unstarted(&[]);
     let mut command = cluster.command();
     command.env("TMPDIR", cluster.path("run"));

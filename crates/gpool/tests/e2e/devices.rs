@@ -1,9 +1,9 @@
-//! Devices that somebody else uses, that break, that hang, or that are not there.
+//! Devices that other processes use, that break, that hang, or that do not exist.
 
 use crate::harness::{Cluster, until_so};
 
 #[test]
-fn a_strangers_process_is_seen_shown_and_left_alone() {
+fn an_unmanaged_process_is_shown_and_left_alone() {
     let cluster = Cluster::new("sim:2xH100-80G");
     cluster
         .gpool([
@@ -26,7 +26,7 @@ fn a_strangers_process_is_seen_shown_and_left_alone() {
     assert_eq!((process.name.as_deref(), process.memory), (Some("python"), Some(61 << 30)));
     let table = cluster.gpool(["gpus"]).ok();
     assert!(table.contains("unmanaged") && table.contains("eve"), "{table}");
-    // It is not given out, whoever asks.
+    // No job gets that device.
     let one = cluster.sh(&["--gpus", "1"], "sleep 1000");
     cluster.until_is(&one, "running");
     assert_eq!(cluster.devices_of(&one), [1]);
@@ -36,7 +36,7 @@ fn a_strangers_process_is_seen_shown_and_left_alone() {
     let why = cluster.gpool(["why", &two, "--json"]).json();
     let codes: Vec<_> = why["items"][0]["reasons"].as_array().unwrap().clone();
     assert!(codes.iter().any(|reason| reason["code"] == "unmanaged_process"), "{why}");
-    // Nor is it impossible: the stranger may leave.
+    // A job on both is not impossible: the other process may end.
     let all = cluster.sh(&["--gpus", "2"], "true");
     assert_eq!(cluster.job(&all).state.as_str(), "pending");
     cluster.gpool(["sim", "remove-process", "0", "--pid", "4000001"]).ok();
@@ -56,7 +56,7 @@ fn a_job_that_started_just_before_keeps_its_device() {
 }
 
 #[test]
-fn broken_and_lost_devices_are_left_out_and_come_back() {
+fn broken_and_lost_devices_are_not_used_until_they_recover() {
     let cluster = Cluster::new("sim:3xH100-80G");
     cluster.gpool(["sim", "break", "0", "--why", "Xid 48"]).ok();
     cluster.gpool(["sim", "break", "1", "--lost"]).ok();
@@ -87,7 +87,7 @@ fn a_device_that_hangs_stops_nothing_else() {
     assert_eq!(cluster.gpool(["run", "--", "sh", "-c", "exit 3"]).code, 3);
     let next = cluster.sh(&["--gpus", "1"], "true");
     assert_eq!(cluster.job(&next).state.as_str(), "pending");
-    // Meanwhile faults of others are still seen.
+    // Meanwhile faults of other devices are still noticed.
     cluster.gpool(["sim", "break", "2"]).ok();
     cluster.until_gpu_is(2, "unhealthy");
     assert_eq!(cluster.job(&id).state.as_str(), "running");
@@ -111,7 +111,7 @@ fn a_server_starts_beside_a_device_that_hangs() {
 }
 
 #[test]
-fn without_devices_all_else_works_and_the_reason_is_said() {
+fn without_devices_all_else_works_and_the_reason_is_shown() {
     let cluster = Cluster::new("none");
     let ran = cluster.gpool(["submit", "--gpus", "1", "--", "true"]);
     ran.refused(4, &["GP0413", "no GPU"]);
@@ -120,7 +120,7 @@ fn without_devices_all_else_works_and_the_reason_is_said() {
     assert_eq!(cluster.gpool(["gpus"]).code, 0);
     let ran = cluster.gpool(["sim", "break", "0"]);
     ran.refused(6, &["no simulated GPUs"]);
-    // The usual devices, where there is no driver: the same.
+    // The same with the default devices on a machine without driver.
     let mut other = Cluster::unstarted(&["--devices", "nvml"]);
     other.variables.push(("GPOOL_NVML_PATH".to_owned(), "/no/such/driver.so".to_owned()));
     other.up();

@@ -1,4 +1,4 @@
-//! A disk that is full or can't be written. All need a file system of one's own, so root.
+//! A disk that is full or can't be written. These tests need their own file system, so root.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,14 +8,15 @@ use serde_json::json;
 use crate::harness::{Cluster, Gate, is_root, kill_9, skip, until_so};
 use crate::http::Http;
 
-/// Puts a small file system where the state is to be; false where that is not allowed.
+/// Mounts a small file system on the state folder; `false` if that is not permitted.
 pub fn mount_small(cluster: &Cluster, options: &str) -> bool {
     let state = cluster.state();
     std::fs::create_dir(&state).unwrap();
     mount_at(&state, options)
 }
 
-/// Mounts a small file system, or says why not. The harness unmounts only folders it knows.
+/// Mounts a small file system, or prints why not. The harness unmounts only the folders that it
+/// knows.
 pub fn mount_at(folder: &Path, options: &str) -> bool {
     if !is_root() {
         skip("only root can mount a small file system");
@@ -32,7 +33,7 @@ fn mount(words: &[&str], at: &Path) -> bool {
     Command::new("mount").args(words).arg(at).status().is_ok_and(|status| status.success())
 }
 
-/// Fills what is left.
+/// Fills the rest of a file system.
 pub fn fill(file: &Path) {
     use std::io::Write as _;
     let mut file = std::fs::File::create(file).unwrap();
@@ -40,8 +41,8 @@ pub fn fill(file: &Path) {
     while file.write_all(&block).is_ok() {}
 }
 
-/// That the store can't be written is said wherever somebody may look, with those words; or
-/// nowhere, if there are none.
+/// Checks that every view shows that the store can't be written, with these words; `None`: that no
+/// view shows it.
 fn alarm_says(cluster: &Cluster, words: Option<&str>) {
     let http = Http::new(cluster);
     let status = http.get("/api/v1/status").json()["store_fault"].clone();
@@ -62,9 +63,9 @@ fn alarm_says(cluster: &Cluster, words: Option<&str>) {
     }
 }
 
-/// Submits until it is refused; gives the ids that were told.
+/// Submits until a job is refused; returns the acknowledged IDs.
 fn submit_until_refused(cluster: &Cluster, words: &[&str]) -> Vec<String> {
-    // Some room may be left inside the store's own files; then it is full for sure.
+    // The store's files may have some free space; after these jobs it is certainly full.
     let mut acknowledged = Vec::new();
     let refused = loop {
         let ran = cluster.gpool(["submit", "--hold", "--", "true"]);
@@ -106,7 +107,7 @@ fn a_full_disk_refuses_new_jobs_and_hurts_none_that_run() {
     let acknowledged = submit_until_refused(&cluster, &words);
     assert_eq!(cluster.server_pid(), pid);
     alarm_says(&cluster, Some("no space left"));
-    // What is known can still be read.
+    // Everything known can still be read.
     assert_eq!(cluster.job(&id).state.as_str(), "running");
     all_held(&cluster, &acknowledged);
     gate.open();
@@ -128,7 +129,7 @@ fn a_full_disk_refuses_new_jobs_and_hurts_none_that_run() {
 }
 
 #[test]
-fn a_server_that_starts_on_a_full_disk_answers_and_goes_on_when_there_is_room() {
+fn a_server_that_starts_on_a_full_disk_answers_and_recovers_when_there_is_room() {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
     if !mount_small(&cluster, "size=4m,mode=711") {
         return;
@@ -144,7 +145,7 @@ fn a_server_that_starts_on_a_full_disk_answers_and_goes_on_when_there_is_room() 
     fill(&ballast);
     let words = ["no space left", "GP0907"];
     let mut acknowledged = submit_until_refused(&cluster, &words);
-    // Killed, and stopped: each leaves other files behind.
+    // Once killed and once stopped: each leaves different files behind.
     for round in 0..2 {
         match round {
             0 => cluster.kill(),
@@ -164,7 +165,7 @@ fn a_server_that_starts_on_a_full_disk_answers_and_goes_on_when_there_is_room() 
     for name in ["ballast", "ballast-0", "ballast-1"] {
         std::fs::remove_file(cluster.state().join(name)).unwrap();
     }
-    // Without a restart, and what ran is known.
+    // Without a restart, and the state of running jobs is known.
     until_so("jobs are taken again", || cluster.gpool(["submit", "--", "true"]).code == 0);
     gate.open();
     for id in [&id, &ended] {
@@ -181,7 +182,7 @@ fn a_server_that_starts_on_a_full_disk_answers_and_goes_on_when_there_is_room() 
 }
 
 #[test]
-fn a_folder_that_can_not_be_written_is_said_and_not_died_of() {
+fn a_read_only_folder_is_reported_without_a_crash() {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
     if !mount_small(&cluster, "size=64m,mode=711") {
         return;
@@ -203,9 +204,9 @@ fn a_folder_that_can_not_be_written_is_said_and_not_died_of() {
 }
 
 #[test]
-fn output_that_finds_no_room_hurts_no_job_and_is_told_of() {
+fn output_on_a_full_disk_affects_no_job_and_is_noted() {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
-    // Only the output is on the small one.
+    // Only the output is on the small file system.
     let jobs = cluster.state().join("jobs");
     std::fs::create_dir_all(&jobs).unwrap();
     if !mount_at(&jobs, "size=1m,mode=711") {
@@ -220,10 +221,10 @@ fn output_that_finds_no_room_hurts_no_job_and_is_told_of() {
     let ballast = jobs.join("ballast");
     std::fs::write(&ballast, vec![0; 512 << 10]).unwrap();
     gate.open();
-    // It writes three times what there is room for, and is not held up by that.
+    // The job writes three times as much as fits, and is not delayed.
     until_so("it is full", || rustix::fs::statvfs(&jobs).unwrap().f_bavail == 0);
     assert_eq!(cluster.job(&id).state.as_str(), "running");
-    // The store has room and goes on.
+    // The store has room and works.
     let held = cluster.submit(["--hold", "--", "true"]);
     alarm_says(&cluster, None);
     let other = cluster.sh(&[], "echo lost; exit 4");
@@ -233,13 +234,16 @@ fn output_that_finds_no_room_hurts_no_job_and_is_told_of() {
     let job = cluster.until_ended(&id);
     assert_eq!((job.state.as_str(), job.exit_code), ("failed", Some(5)));
     let log = cluster.stdout_of(&id);
-    assert!(log.contains(" bytes of output could not be written: No space left"), "it is not said");
+    assert!(
+        log.contains(" bytes of output could not be written: No space left"),
+        "the lost output is not noted"
+    );
     assert!(log.starts_with("begun\n") && log.ends_with("after\n"));
     assert_eq!(cluster.job(&held).state.as_str(), "held");
 }
 
-/// A file system on a file, which fails as a disk does: the kernel makes it read-only beneath
-/// those who have files open on it.
+/// A file system on a file, which fails like a disk: the kernel makes it read-only while files on
+/// it are open.
 fn failing_disk(cluster: &Cluster) -> Option<std::path::PathBuf> {
     if !is_root() {
         skip("only root can mount a disk that fails");
@@ -255,7 +259,7 @@ fn failing_disk(cluster: &Cluster) -> Option<std::path::PathBuf> {
         skip("no mkfs.ext4, or no loop devices");
         return None;
     }
-    // Which device it is.
+    // Finds its loop device.
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let state = cluster.state();
     let device = mounts.lines().find_map(|line| {
@@ -272,7 +276,7 @@ fn failing_disk(cluster: &Cluster) -> Option<std::path::PathBuf> {
 }
 
 #[test]
-fn a_disk_that_fails_beneath_a_server_is_said_and_hurts_no_job() {
+fn a_disk_that_fails_is_reported_and_affects_no_job() {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
     let Some(trigger) = failing_disk(&cluster) else { return };
     cluster.up();
@@ -289,13 +293,13 @@ fn a_disk_that_fails_beneath_a_server_is_said_and_hurts_no_job() {
     alarm_says(&cluster, Some("read-only"));
     assert_eq!(cluster.job(&id).state.as_str(), "running");
     all_held(&cluster, &acknowledged);
-    // The job goes on to its end. That can be kept nowhere: the disk will never take it.
+    // The job runs to its end. The end can't be stored: the disk never accepts it.
     gate.open();
     until_so("the job is done", || done.exists());
-    // As whoever restarts the machine ends everything.
+    // A restart of the machine ends all processes too.
     cluster.kill();
     kill_9(shepherd);
-    until_so("nothing of it is left", || cluster.processes().is_empty());
+    until_so("no process is left", || cluster.processes().is_empty());
     remount(&cluster);
     cluster.up();
     all_held(&cluster, &acknowledged);
@@ -306,14 +310,14 @@ fn a_disk_that_fails_beneath_a_server_is_said_and_hurts_no_job() {
     assert!(cluster.gpool(["verify"]).ok().contains("sound"));
 }
 
-/// Takes the disk away and back, as a new one with what is durable.
+/// Unmounts the disk and mounts it again, with the durable data.
 fn remount(cluster: &Cluster) {
     until_so("it is unmounted", || {
         let done = Command::new("umount").arg(cluster.state()).output();
         done.is_ok_and(|output| output.status.success())
     });
     let image = cluster.path("image");
-    // It corrects what the failure left; its exit code says so.
+    // It repairs the damage of the failure; its exit code reports that.
     let _ = Command::new("fsck.ext4").arg("-p").arg(&image).output();
     assert!(mount(&["-o", "loop", image.to_str().unwrap()], &cluster.state()));
 }

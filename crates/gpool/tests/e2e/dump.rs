@@ -1,4 +1,4 @@
-//! `gpool debug dump`: what a report of a fault needs, and nothing that users wrote.
+//! `gpool debug dump`: the data for a fault report, without any text that users wrote.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -9,7 +9,7 @@ use crate::recovery::{says, waits_at};
 
 const CANARY: &str = "canary-51f0";
 
-/// A dump into that file, in which nothing is that a user wrote.
+/// Writes a dump into this file and checks that it has no text of a user.
 fn dump(cluster: &Cluster, name: &str) -> Value {
     let ran = cluster.gpool(["debug", "dump", "-o", name]);
     says(&ran, &[name, "in it:", "Look through it before you send it"]);

@@ -1,5 +1,5 @@
-//! The environments and scripts of jobs on the server's disk: a refused job leaves none, a user has
-//! a limit, and the server removes those that no job needs any more.
+//! The environments and scripts of jobs on the server's disk: a refused job leaves none, each user
+//! has a limit, and the server removes unused ones.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ use crate::users::{self, NOBODY, SOMEBODY};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A job of that much environment, which differs by its mark.
+/// A job with an environment of this size; `mark` makes environments differ.
 fn job_of(kib: usize, mark: &str) -> Value {
     // One variable has at most 128 KiB.
     let large = (0..kib.div_ceil(100)).map(|n| (format!("L{n}"), json!("x".repeat(100 << 10))));
@@ -23,7 +23,7 @@ fn job_of(kib: usize, mark: &str) -> Value {
     json!({"command": ["true"], "directory": "/", "environment": environment})
 }
 
-/// The files of jobs' environments and scripts.
+/// The files with jobs' environments and scripts.
 fn files(cluster: &Cluster) -> Vec<PathBuf> {
     let folders = std::fs::read_dir(cluster.state().join("blobs")).unwrap().flatten();
     let owned = folders.filter(|folder| folder.file_name().to_string_lossy().starts_with('u'));
@@ -43,7 +43,7 @@ fn make_older(files: &[PathBuf], age: Duration) {
 }
 
 #[test]
-fn what_is_refused_leaves_nothing_and_what_is_taken_is_kept_once_as_bytes() {
+fn refused_jobs_leave_nothing_and_equal_environments_are_stored_once() {
     let Some(cluster) = users::cluster() else { return };
     let http = Http::of_user(&cluster, SOMEBODY);
     let mut refused = job_of(1000, "a");
@@ -59,17 +59,17 @@ fn what_is_refused_leaves_nothing_and_what_is_taken_is_kept_once_as_bytes() {
     let ran = cluster.gpool_reading(["submit", "--from-jsonl", "-"], many.as_bytes());
     assert_ne!(ran.code, 0);
     assert_eq!(files(&cluster), Vec::<PathBuf>::new());
-    // All jobs of a user with the same environment have one file, and no more of it than bytes.
+    // All jobs of a user with the same environment share one file, of the size of the environment.
     for _ in 0..5 {
         assert_eq!(http.post("/api/v1/jobs", &job_of(1000, "a")).status, 201);
     }
     let kept = files(&cluster);
     let n_bytes = bytes_of(&kept);
     assert!(kept.len() == 1 && n_bytes < 1001 << 10, "{kept:?}: {n_bytes}");
-    // Another user's is another file.
+    // Another user's environment is another file.
     let other = Http::of_user(&cluster, NOBODY).post("/api/v1/jobs", &job_of(1000, "a"));
     assert_eq!((other.status, files(&cluster).len()), (201, 2));
-    // A refused job with the same environment takes it from no other job.
+    // A refused job with the same environment does not remove it.
     assert_eq!(http.post("/api/v1/jobs", &refused).status, 422);
     assert_eq!(files(&cluster).len(), 2);
 }
@@ -90,11 +90,11 @@ fn one_user_can_not_fill_the_disk_with_environments() {
             break answer;
         }
         n_taken += 1;
-        assert!(n_taken < 20, "it is never refused");
+        assert!(n_taken < 20, "no job is refused");
     };
     assert_eq!((refused.status, refused.problem_code().as_str(), n_taken), (429, "GP0521", 9));
     assert!(refused.body.contains("1 MiB") && refused.body.contains("--clean-env"), "{refused:?}");
-    // So do all at once, from one small request.
+    // The limit also applies to many jobs in one small request.
     let lines: String = (0..50)
         .map(|n| {
             format!(
@@ -114,12 +114,12 @@ fn one_user_can_not_fill_the_disk_with_environments() {
         body.as_bytes(),
     );
     assert_eq!((answer.status, answer.problem_code().as_str()), (429, "GP0521"));
-    assert_eq!(files(&cluster).len(), 9, "nothing of it is left");
-    // A stored environment can be used again, and another user has room.
+    assert_eq!(files(&cluster).len(), 9, "none of them is stored");
+    // A stored environment can be used again, and another user is not affected.
     assert_eq!(http.post("/api/v1/jobs", &job_of(100, "3")).status, 201);
     let other = Http::of_user(&cluster, NOBODY).post("/api/v1/jobs", &job_of(100, "3"));
     assert_eq!(other.status, 201);
-    // It is counted after a restart, too.
+    // The limit also applies after a restart.
     cluster.kill();
     cluster.up();
     let again = Http::of_user(&cluster, SOMEBODY).post("/api/v1/jobs", &job_of(100, "new"));
@@ -140,19 +140,19 @@ fn an_ended_jobs_environment_is_kept_for_a_retry_and_removed_in_time() {
     let again = cluster.gpool(["retry", &id]).ok();
     assert!(!again.is_empty());
     cluster.until_ended("3");
-    // Six days later it is there, and eight days later it is gone; what a job has stays.
+    // Six days later the file exists, eight days later it is gone; a running job's file stays.
     let all = files(&cluster);
     assert_eq!(all.len(), 2);
     for (age, n_left) in [(6 * DAY, 2), (8 * DAY, 1)] {
         cluster.kill();
         make_older(&all, age);
         cluster.up();
-        // The job that runs has its file noted as used, after which all have been looked at.
-        until_so("it was looked at", || {
+        // The running job's file is touched after all files were checked.
+        until_so("the files were checked", || {
             let lately = SystemTime::now() - DAY;
             files(&cluster).iter().any(|file| file.metadata().unwrap().modified().unwrap() > lately)
         });
-        until_so("only what is needed is left", || files(&cluster).len() == n_left);
+        until_so("only needed files are left", || files(&cluster).len() == n_left);
     }
     let left = std::fs::read(&files(&cluster)[0]).unwrap();
     assert!(!String::from_utf8_lossy(&left).contains("canary-77ab"));
@@ -164,7 +164,7 @@ fn an_ended_jobs_environment_is_kept_for_a_retry_and_removed_in_time() {
 }
 
 #[test]
-fn a_server_killed_between_file_and_commit_leaves_no_file_for_ever() {
+fn a_file_of_a_server_killed_before_its_commit_is_removed_later() {
     if !cfg!(feature = "failpoints") {
         return skip("built without failpoints");
     }
@@ -174,7 +174,7 @@ fn a_server_killed_between_file_and_commit_leaves_no_file_for_ever() {
     cluster.up();
     let submitting = cluster.start(["submit", "-e", "TOKEN=canary-0c1e", "--", "true"]);
     until_so("the server is killed", || cluster.has_died());
-    // It would try again.
+    // Otherwise the client would retry.
     submitting.signal_if_there(Signal::KILL);
     drop(submitting.end());
     cluster.variables.clear();
@@ -188,7 +188,7 @@ fn a_server_killed_between_file_and_commit_leaves_no_file_for_ever() {
 }
 
 #[test]
-fn a_disk_without_room_takes_no_job_without_its_environment() {
+fn a_job_is_refused_if_its_environment_can_not_be_stored() {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
     if !mount_small(&cluster, "size=4m,mode=711") {
         return;

@@ -30,7 +30,7 @@ fn examples(is_wanted: impl Fn(&str) -> bool) -> Vec<Example> {
     all
 }
 
-/// Links, and programs that say how they were called.
+/// Installs the shims, and programs that print their arguments.
 fn installed(cluster: &Cluster) -> PathBuf {
     let folder = cluster.path("bin");
     cluster.gpool(["install-shims", "--gflow", folder.to_str().unwrap()]).ok();
@@ -55,7 +55,7 @@ fn start(cluster: &Cluster, bin: &Path, line: &str) -> Running {
     Running::start(&mut command, None)
 }
 
-/// Jobs in the states that examples are about; those that they change are made anew each time.
+/// Jobs in the states that the examples need; jobs that an example changes are made anew for it.
 struct Jobs<'c> {
     cluster: &'c Cluster,
     kept: BTreeMap<&'static str, String>,
@@ -65,7 +65,7 @@ impl<'c> Jobs<'c> {
     fn new(cluster: &'c Cluster) -> Self {
         let done = cluster.sh(&[], "echo python");
         let failed = cluster.sh(&["--hold"], "exit 1");
-        // It never runs, as the one before it fails.
+        // It never runs, since the job before it fails.
         let after = cluster.submit(["--after", &failed, "--", "true"]);
         cluster.gpool(["release", &failed]).ok();
         for id in [&done, &failed, &after] {
@@ -93,7 +93,7 @@ impl<'c> Jobs<'c> {
     }
 }
 
-/// How an example differs from the table, if it does.
+/// How an example's result differs from the table, if it does.
 fn differs(cluster: &Cluster, bin: &Path, example: &Example, line: &str) -> Option<String> {
     let running = start(cluster, bin, line);
     if example.becomes == "runs until Ctrl-C" {
@@ -157,7 +157,7 @@ fn gflowd_starts_and_stops_the_server() {
 }
 
 #[test]
-fn what_is_redone_is_changed_before_it_starts_and_takes_those_after_it_along() {
+fn a_redo_applies_changes_before_the_start_and_includes_dependents() {
     let cluster = Cluster::new("sim:4xH100-80G");
     let bin = installed(&cluster);
     let first = cluster.sh(&["--hold"], "exit 1");
@@ -177,7 +177,7 @@ fn what_is_redone_is_changed_before_it_starts_and_takes_those_after_it_along() {
         assert_eq!(job.after, [format!("ok:{waited}")]);
         assert_eq!(job.cause.as_deref(), Some("dependency_failed"));
     }
-    // A change that is refused leaves nothing behind.
+    // A refused change leaves no new job behind.
     let ran = start(&cluster, &bin, &format!("gjob redo {first} --gpus 64")).end();
     assert_ne!(ran.code, 0, "{ran:?}");
     assert_eq!(cluster.until_ended("7").state.as_str(), "cancelled");

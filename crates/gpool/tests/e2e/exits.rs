@@ -1,8 +1,8 @@
-//! How jobs give way, with the real program: paused, told to save, or ended for good.
+//! Evicted jobs with the real program: paused, asked to save, or ended.
 
 use crate::harness::Cluster;
 
-/// Two GPUs, one of which each of two projects is guaranteed.
+/// Two GPUs; each of two projects is guaranteed one.
 fn two_projects() -> Cluster {
     let cluster = Cluster::new("sim:2xH100-80G");
     cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
@@ -11,7 +11,7 @@ fn two_projects() -> Cluster {
     cluster
 }
 
-/// A job that writes all the time, until a file is there.
+/// A job that writes until a file exists.
 fn writes(cluster: &Cluster, name: &str) -> String {
     let folder = cluster.work();
     let (out, stop) = (folder.join(name), folder.join(format!("{name}.stop")));
@@ -27,7 +27,7 @@ fn let_end(cluster: &Cluster, name: &str) {
 }
 
 #[test]
-fn what_was_borrowed_is_given_back_by_a_pause_and_nothing_is_lost() {
+fn borrowed_gpus_are_returned_by_a_pause_and_nothing_is_lost() {
     let mut cluster = two_projects();
     let own = cluster.sh(&["-p", "red", "-g", "1"], "sleep 1000");
     cluster.until_is(&own, "running");
@@ -36,7 +36,7 @@ fn what_was_borrowed_is_given_back_by_a_pause_and_nothing_is_lost() {
     crate::harness::until_so("it writes", || size(&cluster, "b") > 3);
     let shown = cluster.gpool(["show", &borrower]).ok();
     assert!(shown.contains("by pause, else requeue"), "{shown}");
-    // The owner asks: the borrower stands still, and the owner has its GPU.
+    // The owner submits a job: the borrower is paused, and the owner gets its GPU.
     let owner = cluster.sh(&["-p", "blue", "-g", "1"], &writes(&cluster, "o"));
     cluster.until_is(&owner, "running");
     let paused = cluster.until_is(&borrower, "paused");
@@ -53,7 +53,7 @@ fn what_was_borrowed_is_given_back_by_a_pause_and_nothing_is_lost() {
     assert_eq!(cluster.until_is(&borrower, "paused").attempt, 1);
     cluster.until_is(&owner, "running");
     assert_eq!(size(&cluster, "b"), before);
-    // The owner is done, and the borrower goes on from where it was.
+    // The owner's job has ended, and the borrower continues.
     let_end(&cluster, "o");
     cluster.until_ended(&owner);
     cluster.until_is(&borrower, "running");
@@ -66,7 +66,7 @@ fn what_was_borrowed_is_given_back_by_a_pause_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_job_is_paused_by_hand_cancelled_while_paused_and_hears_it() {
+fn a_job_is_paused_by_a_user_and_can_be_cancelled_while_paused() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let script = format!("trap 'exit 9' TERM; {}", writes(&cluster, "a"));
     let id = cluster.sh(&["-g", "1"], &script);
@@ -87,7 +87,7 @@ fn a_job_is_paused_by_hand_cancelled_while_paused_and_hears_it() {
 }
 
 #[test]
-fn a_job_that_can_save_is_told_to_and_is_run_again() {
+fn a_job_that_can_save_is_asked_to_and_runs_again() {
     let cluster = two_projects();
     let own = cluster.sh(&["-p", "red", "-g", "1"], "sleep 1000");
     cluster.until_is(&own, "running");
@@ -113,7 +113,7 @@ fn a_job_that_can_save_is_told_to_and_is_run_again() {
 }
 
 #[test]
-fn exits_are_said_in_scripts_and_wrong_ones_are_refused() {
+fn exits_are_read_from_scripts_and_invalid_ones_refused() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let script = cluster.work().join("job.sh");
     std::fs::write(&script, "#!/bin/sh\n# GPOOL --exits kill\nsleep 1000\n").unwrap();

@@ -1,5 +1,5 @@
-//! The driver fails in every way that it has, while jobs run: it hangs, answers with errors, loses
-//! GPUs, reports faults, and comes back with other numbers and in another order.
+//! All failures of the driver while jobs run: it hangs, returns errors, loses GPUs, reports faults,
+//! and returns with other numbers and another order.
 
 use gpool_stub_nvml::{Device, Event};
 
@@ -24,7 +24,7 @@ fn waiting(cluster: &Cluster, gate: &Gate) -> String {
 }
 
 #[test]
-fn a_driver_that_hangs_stops_only_what_needs_it() {
+fn a_hung_driver_blocks_only_jobs_that_need_it() {
     let (mut cluster, mut driver) = nvml::cluster();
     let gate = Gate::new(&cluster, "gate");
     let runs = waiting(&cluster, &gate);
@@ -36,7 +36,7 @@ fn a_driver_that_hangs_stops_only_what_needs_it() {
         let hung = cluster.until_gpu_is(gpu, "unknown");
         assert!(hung.health_why.is_some_and(|why| why.contains("answer")), "GPU {gpu}");
     }
-    // All of it while the driver still hangs.
+    // All of this while the driver still hangs.
     assert_eq!(cluster.until_ended(&short).state.as_str(), "timed_out");
     assert_eq!(cluster.gpool(["run", "--", "sh", "-c", "exit 3"]).code, 3);
     let waits = cluster.sh(&["--gpus", "1"], "exit 6");
@@ -57,7 +57,7 @@ fn a_driver_that_hangs_stops_only_what_needs_it() {
 }
 
 #[test]
-fn a_gpu_that_fails_is_left_out_and_the_others_go_on() {
+fn a_failed_gpu_is_not_used_and_the_others_work() {
     type Fault = (&'static str, &'static str, fn(&mut Device));
     let faults: [Fault; 6] = [
         ("unhealthy", "Xid 79", |gpu| gpu.events = Some(vec![Event { kind: XID, data: 79 }])),
@@ -71,14 +71,14 @@ fn a_gpu_that_fails_is_left_out_and_the_others_go_on() {
         (0..7).map(|n| Device { events: Some(Vec::new()), ecc_uncorrected: Some(0), ..device(n) });
     let (cluster, mut driver) = nvml::cluster_of(devices.collect());
     let gate = Gate::new(&cluster, "gate");
-    // One on each of them: none is ended because its GPU fails.
+    // One job on each: none is ended because its GPU fails.
     let ids: Vec<_> = (0..7).map(|_| waiting(&cluster, &gate)).collect();
     for (gpu, (_, _, fail)) in faults.iter().enumerate() {
         fail(&mut driver.state.devices[gpu]);
     }
     driver.write();
     for (gpu, (state, why, _)) in faults.iter().enumerate() {
-        // A driver that is slow for a moment is a reason too, until it answers.
+        // A slow driver may be the shown reason for a moment.
         until_so(&format!("GPU {gpu} is {state}: {why}"), || {
             let shown = cluster.until_gpu_is(gpu, state).health_why;
             shown.is_some_and(|shown| shown.contains(why))
@@ -92,13 +92,13 @@ fn a_gpu_that_fails_is_left_out_and_the_others_go_on() {
     for id in &ids {
         assert_eq!(cluster.until_ended(id).exit_code, Some(5));
     }
-    // The sound one is all that is given out.
+    // Only the healthy GPU is allocated.
     cluster.until_is(&next[0], "running");
     assert_eq!(cluster.devices_of(&next[0]), [6]);
     assert_eq!(cluster.job(&next[1]).state.as_str(), "pending");
 }
 
-/// What the call of that name is in an error.
+/// The name of that call in error messages.
 const PROCESSES_SHOWN: &str = "nvmlDeviceGetComputeRunningProcesses";
 
 #[test]
@@ -108,7 +108,7 @@ fn gpus_keep_their_jobs_when_their_order_and_number_change() {
     let uuids: Vec<_> = driver.state.devices.iter().map(|it| it.uuid.clone()).collect();
     let runs = waiting(&cluster, &gate);
     assert_eq!(cluster.devices_of(&runs), [0]);
-    // The driver was loaded anew: the other way round, without one, and with a new one.
+    // The driver was reloaded: in reverse order, without one GPU, and with a new one.
     cluster.kill();
     driver.state.devices.reverse();
     driver.state.devices.remove(1);
@@ -122,7 +122,7 @@ fn gpus_keep_their_jobs_when_their_order_and_number_change() {
         let gpu = items.iter().find(|gpu| gpu["uuid"] == uuid);
         gpu.map(|gpu| (gpu["index"].as_u64().unwrap(), gpu["job"].as_str().unwrap().to_owned()))
     };
-    assert_eq!(job_of(&uuids[0]), Some((1, runs.clone())), "its place is another: {shown}");
+    assert_eq!(job_of(&uuids[0]), Some((1, runs.clone())), "its index is different: {shown}");
     let both = cluster.sh(&["--gpus", "2"], "echo $CUDA_VISIBLE_DEVICES");
     assert_eq!(cluster.until_ended(&both).exit_code, Some(0));
     let new = &driver.state.devices[2].uuid;
@@ -132,7 +132,7 @@ fn gpus_keep_their_jobs_when_their_order_and_number_change() {
 }
 
 #[test]
-fn a_gpu_that_the_driver_no_longer_counts_is_not_given_out() {
+fn a_gpu_that_the_driver_no_longer_counts_is_not_allocated() {
     let (cluster, mut driver) = nvml::cluster();
     let gate = Gate::new(&cluster, "gate");
     let runs = waiting(&cluster, &gate);
@@ -146,7 +146,7 @@ fn a_gpu_that_the_driver_no_longer_counts_is_not_given_out() {
     gate.open();
     assert_eq!(cluster.until_ended(&runs).exit_code, Some(5));
     cluster.until_is(&ids[1], "running");
-    // And is back when it is counted again.
+    // It is used again when the driver counts it again.
     let next = cluster.sh(&["--gpus", "1"], "exit 6");
     back(&mut driver, gone);
     assert_eq!(cluster.until_ended(&next).exit_code, Some(6));

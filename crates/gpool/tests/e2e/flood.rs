@@ -1,4 +1,4 @@
-//! A user with many messages to hosts that never answer, against the messages of another user.
+//! One user has many messages to hosts that never answer; another user's messages still arrive.
 
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -13,10 +13,10 @@ use crate::http::Http;
 use crate::notify::Endpoint;
 use crate::users::{NOBODY, SOMEBODY, as_user, unstarted};
 
-/// Hosts that take a connection and never answer: addresses of the loopback network.
+/// Hosts that accept connections and never answer: addresses of the loopback network.
 struct Silent {
     urls: Vec<String>,
-    /// Connections that were ever made.
+    /// The number of connections so far.
     n_made: Arc<AtomicUsize>,
 }
 
@@ -30,7 +30,7 @@ impl Silent {
             std::thread::spawn(move || {
                 for mut stream in listener.incoming().flatten() {
                     n_made.fetch_add(1, Ordering::SeqCst);
-                    // Held until the other side has had enough.
+                    // Held until the client closes it.
                     std::thread::spawn(
                         move || while stream.read(&mut [0; 64]).is_ok_and(|n| n > 0) {},
                     );
@@ -46,7 +46,7 @@ impl Silent {
     }
 }
 
-/// A server of root's with that in its `gpool.toml`.
+/// A server of root with these settings in its `gpool.toml`.
 fn cluster(config: impl Fn(&Cluster) -> String) -> Option<Cluster> {
     if !is_root() {
         skip("only root can be several users");
@@ -65,7 +65,7 @@ fn with_loopback(_: &Cluster) -> String {
     "notify_allow = [\"127.0.0.0/8\"]\n".to_owned()
 }
 
-/// A sendmail that takes no end with some addresses, and writes a line into `slow` for each.
+/// A sendmail that hangs for some addresses, and writes a line into `slow` for each.
 fn with_slow_sendmail(cluster: &Cluster) -> String {
     let program = cluster.path("sendmail");
     let (slow, mail) = (cluster.path("slow"), cluster.path("mail"));
@@ -79,7 +79,7 @@ fn with_slow_sendmail(cluster: &Cluster) -> String {
     format!("sendmail = \"{}\"\nmail_from = \"gpool@lab.example\"\n", program.display())
 }
 
-/// Adds a job of a user that waits, and tells when it is cancelled.
+/// Adds a held job of a user; its cancellation is notified.
 fn add(cluster: &Cluster, uid: u32, urls: &[&str]) {
     let notify: Vec<_> = urls.iter().map(|url| format!("cancel@{url}")).collect();
     let job = json!({"command": ["true"], "directory": "/", "hold": true, "notify": notify});
@@ -107,14 +107,14 @@ fn messages_to_hosts_that_never_answer_delay_no_other_user() {
     let n_before = silent.n_made();
     add(&cluster, SOMEBODY, &[&quick.url]);
     cancel_all(&cluster, SOMEBODY);
-    until_so("the other user is told", || quick.got().len() == 1);
-    // One after the other, 600 connections of 10 seconds would have come first.
+    until_so("the other user's message arrives", || quick.got().len() == 1);
+    // Sequentially, 600 connections of 10 seconds each would come first.
     assert!(silent.n_made() < n_before + 40, "{} then {}", n_before, silent.n_made());
     assert_eq!(waiting(), 600, "none of the others was answered");
 }
 
 #[test]
-fn mail_that_is_not_taken_delays_no_other_user() {
+fn mail_that_hangs_delays_no_other_user() {
     let Some(cluster) = cluster(with_slow_sendmail) else { return };
     let n_hung = || {
         let text = std::fs::read_to_string(cluster.path("slow")).unwrap_or_default();
@@ -135,7 +135,7 @@ fn mail_that_is_not_taken_delays_no_other_user() {
 }
 
 #[test]
-fn a_host_that_is_silent_is_asked_few_times_and_not_for_each_message() {
+fn a_silent_host_is_tried_few_times_and_not_for_each_message() {
     let Some(cluster) = cluster(with_loopback) else { return };
     let silent = Silent::new(1);
     for _ in 0..25 {
@@ -143,7 +143,7 @@ fn a_host_that_is_silent_is_asked_few_times_and_not_for_each_message() {
         add(&cluster, NOBODY, &urls.iter().map(String::as_str).collect::<Vec<_>>());
     }
     cancel_all(&cluster, NOBODY);
-    // After the first has failed, all have.
+    // After the first failure, all messages to the host have failed.
     until_so("each has failed", || {
         let all = Http::of_user(&cluster, NOBODY).get("/api/v1/notifications").json();
         let items = all["items"].as_array().unwrap();

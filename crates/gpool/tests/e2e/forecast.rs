@@ -1,10 +1,10 @@
-//! When jobs start, why they have not, and what became of them.
+//! Forecasts of starts, reasons for waiting, and reports of ended jobs.
 
 use serde_json::Value;
 
 use crate::harness::{Cluster, Gate, until};
 
-/// A job that holds the one GPU until its gate opens.
+/// A job that holds the only GPU until its gate opens.
 fn holder(cluster: &Cluster, gate: &Gate) -> String {
     let id = cluster.sh(&["--gpus", "1", "--time", "2h", "-J", "holder"], &gate.line());
     cluster.until_is(&id, "running");
@@ -21,7 +21,7 @@ fn eta_of(cluster: &Cluster, id: &str) -> Value {
 }
 
 #[test]
-fn a_job_that_waits_is_told_when_it_starts() {
+fn a_pending_job_has_a_forecast_of_its_start() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     let holder = holder(&cluster, &gate);
@@ -39,13 +39,13 @@ fn a_job_that_waits_is_told_when_it_starts() {
     assert!(eta["planned_at"].is_string() && line.contains(" by "), "{eta} {table}");
     let why = cluster.gpool(["why", &next]).ok();
     assert!(why.contains("Planned start") && why.contains("Expected start"), "{why}");
-    // Only the first has a planned start; for the others it is a forecast.
+    // Only the first job has a planned start; the others have a forecast.
     let other = cluster.submit(["--gpus", "1", "--time", "1h", "-J", "other", "--", "true"]);
     let forecast = eta_of(&cluster, &other);
     assert!(forecast["p90"].is_string() && forecast["planned_at"].is_null(), "{forecast}");
     let show = cluster.gpool(["show", &next]).ok();
     assert!(show.contains("starts"), "{show}");
-    // Who goes after it starts later.
+    // A job that depends on it starts later.
     let last = cluster.submit(["--gpus", "1", "-J", "last", "--after", &next, "--", "true"]);
     let after = eta_of(&cluster, &last);
     assert!(after["p50"].as_str() > eta["p50"].as_str(), "{after} {eta}");
@@ -57,7 +57,7 @@ fn a_job_that_waits_is_told_when_it_starts() {
 }
 
 #[test]
-fn why_says_who_holds_what_until_when_and_what_would_help() {
+fn why_shows_the_holders_their_ends_and_alternatives() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     let holder = holder(&cluster, &gate);
@@ -80,7 +80,7 @@ fn why_says_who_holds_what_until_when_and_what_would_help() {
     let fewer = why["alternatives"].as_array().unwrap().iter().find(|it| it["change"] == "gpus");
     let fewer = fewer.unwrap();
     assert_eq!((fewer["flags"].as_str(), fewer["helps"].as_bool()), (Some("--gpus 1"), Some(true)));
-    // It comes true.
+    // The forecast is right.
     let small = cluster.submit(["--gpus", "1", "--time", "1h", "--", "true"]);
     assert_eq!(cluster.until_ended(&small).exit_code, Some(0));
     cluster.gpool(["hold", &big]).ok();
@@ -98,7 +98,7 @@ fn why_says_who_holds_what_until_when_and_what_would_help() {
 }
 
 #[test]
-fn a_dry_run_says_when_and_whom_it_would_delay() {
+fn a_dry_run_shows_the_start_and_the_delayed_jobs() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     holder(&cluster, &gate);
@@ -116,7 +116,7 @@ fn a_dry_run_says_when_and_whom_it_would_delay() {
 }
 
 #[test]
-fn what_has_ended_is_listed_summed_up_and_reported() {
+fn ended_jobs_are_listed_summed_up_and_reported() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let good = cluster.submit(["--gpus", "1", "-J", "good", "--", "true"]);
     cluster.until_ended(&good);
@@ -144,7 +144,7 @@ fn what_has_ended_is_listed_summed_up_and_reported() {
 }
 
 #[test]
-fn the_life_of_a_job_is_told_from_the_journal_and_goes_on() {
+fn the_events_of_a_job_come_from_the_journal_and_continue() {
     let mut cluster = Cluster::new("sim:1xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     let id = cluster.sh(&["--gpus", "1"], &gate.line());
@@ -153,7 +153,7 @@ fn the_life_of_a_job_is_told_from_the_journal_and_goes_on() {
     for words in ["submitted, asking for GPUs 1 by you", "given lab1:0, run 1", "run 1 began"] {
         assert!(told.contains(words), "{words:?} is not in\n{told}");
     }
-    // It is in the store, not in memory.
+    // The events are in the store, not only in memory.
     cluster.kill();
     cluster.up();
     let follows = cluster.start(["events", "-f", &id]);
@@ -174,7 +174,7 @@ fn the_life_of_a_job_is_told_from_the_journal_and_goes_on() {
 }
 
 #[test]
-fn how_forecasts_held_is_learnt_and_survives_the_server() {
+fn forecast_accuracy_is_measured_and_survives_a_restart() {
     let mut cluster = Cluster::new("sim:1xH100-80G");
     let page = cluster.gpool(["doctor", "eta"]).ok();
     assert!(page.contains("Too little history: 0 starts"), "{page}");
@@ -193,14 +193,14 @@ fn how_forecasts_held_is_learnt_and_survives_the_server() {
             .map(|it| it["n"].as_u64().unwrap())
             .sum::<u64>()
     };
-    until("it was held against what was told", || (learnt(&cluster) == 1).then_some(()));
+    until("the forecast was compared with the start", || (learnt(&cluster) == 1).then_some(()));
     cluster.down(&[]);
     cluster.up();
     assert_eq!(learnt(&cluster), 1);
 }
 
 #[test]
-fn who_would_start_later_for_maintenance_or_a_drain_is_told_by_how_much() {
+fn maintenance_and_drains_show_how_much_later_jobs_would_start() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     let holder = holder(&cluster, &gate);
@@ -211,13 +211,13 @@ fn who_would_start_later_for_maintenance_or_a_drain_is_told_by_how_much() {
         assert_eq!(waiting[0]["id"], next.as_str(), "{told}");
         waiting[0]["later_s"].as_u64()
     };
-    // In the middle the holder leaves in an hour; the window is over in five and a half.
+    // The median end of the holder is in one hour; the window ends in five and a half.
     let maint = ["maint", "create", "--all", "--from", "30m", "--for", "5h"];
     let by = later(&maint).unwrap();
     assert!((15_000..=16_300).contains(&by), "{by}");
     let told = cluster.gpool([&maint[..], &["--dry-run"]].concat());
     assert!(format!("{}{}", told.out, told.err).contains("worst +4h"), "{told:?}");
-    // Nobody knows when a drain is over.
+    // The end of a drain is unknown.
     let node = cluster.gpool(["nodes", "-o", "name"]).ok().trim().to_owned();
     assert_eq!(later(&["drain", &node, "--reason", "new PSU"]), None);
     gate.open();

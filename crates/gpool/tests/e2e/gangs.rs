@@ -1,4 +1,4 @@
-//! Jobs of several tasks on nodes of their own: all start, and all end, together.
+//! Jobs of several tasks on separate nodes: all tasks start and end together.
 
 use crate::harness::{Cluster, Gate, until_so};
 
@@ -6,7 +6,7 @@ fn three_nodes() -> Cluster {
     Cluster::new("3x(sim:2xH100-80G)")
 }
 
-/// The jobs that join one, with their states.
+/// The jobs that join a job, with their states.
 fn joiners(cluster: &Cluster, id: &str) -> Vec<(String, String)> {
     let all = cluster.gpool(["queue", "--json"]).json();
     let all = all["items"].as_array().expect("a list").clone();
@@ -35,7 +35,7 @@ fn each_task_runs_on_another_node_and_knows_the_others() {
 }
 
 #[test]
-fn tasks_run_wherever_there_is_room_and_know_who_is_beside_them() {
+fn tasks_run_on_any_node_with_free_capacity_and_know_their_neighbours() {
     let cluster = three_nodes();
     let holder = cluster.sh(&["--gpus", "1"], "exec sleep 1000");
     until_so("it runs", || cluster.job(&holder).state.as_str() == "running");
@@ -47,7 +47,7 @@ fn tasks_run_wherever_there_is_room_and_know_who_is_beside_them() {
     let gang = job.gang.expect("a gang");
     assert!(gang.anywhere);
     let mut said: Vec<String> = (0..5).map(|rank| log(&cluster, &id, &rank.to_string())).collect();
-    // The node that has one GPU left stands first by its name.
+    // The node with one free GPU comes first by its name.
     assert_eq!(said.remove(0), "0 of 5, 0 on node 0 of 3: 1,2(x2)\n");
     let places = ["1 of 5, 0 on node 1", "2 of 5, 1 on node 1", "3 of 5, 0 on node 2"];
     for (place, said) in places.into_iter().zip(&said) {
@@ -68,7 +68,7 @@ fn tasks_run_wherever_there_is_room_and_know_who_is_beside_them() {
 }
 
 #[test]
-fn one_that_fails_ends_the_others() {
+fn a_failed_task_ends_the_others() {
     let cluster = three_nodes();
     let gate = Gate::new(&cluster, "gate");
     let line = format!("test $GPOOL_RANK = 0 && exec sleep 1000; {}; exit 3", gate.line());
@@ -80,7 +80,7 @@ fn one_that_fails_ends_the_others() {
 }
 
 #[test]
-fn what_does_not_fit_whole_does_not_start_at_all() {
+fn a_gang_that_does_not_fit_as_a_whole_does_not_start() {
     let cluster = three_nodes();
     let holder = cluster.sh(&["--nodes", "2", "--gpus", "2"], "exec sleep 1000");
     until_so("it runs", || cluster.job(&holder).state.as_str() == "running");
@@ -94,7 +94,7 @@ fn what_does_not_fit_whole_does_not_start_at_all() {
 }
 
 #[test]
-fn a_killed_server_takes_all_tasks_over() {
+fn a_new_server_takes_over_all_tasks() {
     let mut cluster = three_nodes();
     let gate = Gate::new(&cluster, "gate");
     let line = format!("echo begun; {}; echo done", gate.line());
@@ -112,7 +112,7 @@ fn a_killed_server_takes_all_tasks_over() {
 }
 
 #[test]
-fn a_job_on_a_range_of_nodes_grows_and_gives_way_and_ends_as_one() {
+fn an_elastic_job_grows_shrinks_and_ends_as_one() {
     let cluster = three_nodes();
     let line = "echo $RANK of $PET_NNODES by $PET_RDZV_ID; exec sleep 1000";
     let id = cluster.sh(&["--nodes", "1-3", "--gpus", "2", "--torchrun", "--time", "1h"], line);
@@ -127,12 +127,12 @@ fn a_job_on_a_range_of_nodes_grows_and_gives_way_and_ends_as_one() {
         until_so("it has written", || !cluster.gpool(["logs", job]).ok().is_empty());
         assert_eq!(cluster.gpool(["logs", job]).ok(), format!("{rank} of 1:3 by {id}.1\n"));
     }
-    // Others of the project have what it does not need.
+    // Another job of the project gets the nodes beyond the minimum.
     let other = cluster.sh(&["--gpus", "2"], "exec sleep 1000");
     until_so("the other runs", || cluster.job(&other).state.as_str() == "running");
     assert_eq!(cluster.job(&id).state.as_str(), "running");
     let waits = joiners(&cluster, &id).into_iter().find(|(_, state)| state == "pending");
-    let (waits, _) = waits.expect("one of them waits again");
+    let (waits, _) = waits.expect("one of them is pending again");
     let earlier = cluster.gpool(["show", &waits]).ok();
     assert!(earlier.contains("nodes that make a job larger give way"), "{earlier}");
     assert!(earlier.contains(&format!("joins job {id}")), "{earlier}");

@@ -1,10 +1,10 @@
-//! What one user tries to take a server from the others, or from its admins. The server must be
-//! root's.
+//! Attempts of one user to take the server from other users or from its admins. The server must run
+//! as root.
 
 use crate::harness::{Cluster, until_so};
 use crate::users::{NOBODY, SOMEBODY, as_nobody, as_user, cluster};
 
-/// Submits as a user and gives the job's ID.
+/// Submits as a user and returns the job's ID.
 fn submit_as(cluster: &Cluster, uid: u32, words: &[&str]) -> String {
     let words = [&["submit", "--quiet"], words].concat();
     let ran = as_user(cluster, uid, &words);
@@ -30,7 +30,7 @@ fn an_owner_does_not_start_a_job_that_an_admin_paused() {
     let why = as_nobody(&cluster, &["why", &id]);
     assert!(why.out.contains("held by admin root; only an admin can resume it"), "{why:?}");
     assert_eq!(cluster.job(&id).state.as_str(), "paused");
-    // The admin's word counts, and after it the owner's again.
+    // The admin resumes it; after that, the owner may act on it again.
     cluster.gpool(["resume", &id]).ok();
     cluster.until_is(&id, "running");
     assert_eq!(as_nobody(&cluster, &["cancel", &id]).code, 0);
@@ -59,7 +59,7 @@ fn an_owner_does_not_start_a_job_that_an_admin_requeued_with_a_hold() {
     cluster.until_is(&element, "running");
 }
 
-/// A server of root with that number of task slots on its node.
+/// A server of root with this number of task slots on its node.
 fn with_slots(slots: u32) -> Option<Cluster> {
     let mut cluster = cluster()?;
     cluster.down(&["--now"]);
@@ -76,17 +76,18 @@ fn n_running(cluster: &Cluster, array: &str) -> u64 {
 
 #[test]
 fn one_user_fills_neither_the_node_nor_the_slots_of_jobs_with_gpus() {
-    // Five are kept for jobs with GPUs, and one user may have 32.
+    // Five slots are reserved for jobs with GPUs, and one user may have 32.
     let Some(cluster) = with_slots(40) else { return };
     let array = submit_as(&cluster, NOBODY, &["--array", "0-99", "--", "sleep", "1000"]);
-    until_so("the user has what one may have", || n_running(&cluster, &array) == 32);
+    until_so("the user has reached the limit", || n_running(&cluster, &array) == 32);
     let why = as_nobody(&cluster, &["why", &array]);
     assert!(
         why.out.contains("its user has 32 of 40 task slots, and one user may have 32"),
         "{why:?}"
     );
     assert!(why.out.lines().count() < 40, "{why:?}");
-    // Another has the rest of those without GPUs, and root runs beside both with GPUs.
+    // Another user gets the remaining slots for jobs without GPUs, and root runs beside both with
+    // GPUs.
     let other = submit_as(&cluster, SOMEBODY, &["--array", "0-99", "--", "sleep", "1000"]);
     until_so("another user has the rest", || n_running(&cluster, &other) == 3);
     let why = as_user(&cluster, SOMEBODY, &["why", &other]);
@@ -100,7 +101,7 @@ fn one_user_fills_neither_the_node_nor_the_slots_of_jobs_with_gpus() {
 }
 
 #[test]
-fn a_borrower_leaves_in_the_time_that_the_cluster_allows() {
+fn a_borrower_is_evicted_in_the_time_that_the_cluster_allows() {
     let Some(cluster) = cluster() else { return };
     cluster.gpool(["project", "create", "red", "--gpus", "2"]).ok();
     cluster.gpool(["project", "create", "blue", "--gpus", "0"]).ok();

@@ -1,5 +1,5 @@
-//! Traps of another user: a folder where one's own socket would be, and output that a terminal
-//! obeys. The server must be root's.
+//! Attacks by another user: a folder in place of the user's own socket, and output with terminal
+//! escape sequences. The server must run as root.
 
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::os::unix::net::UnixListener;
@@ -10,8 +10,8 @@ use crate::harness::{Cluster, Ran, Running, Tty, skip};
 use crate::recovery::says;
 use crate::users::{NOBODY, SOMEBODY, as_nobody, cluster};
 
-/// The command line of user 64901, without any variable that names a socket, on a machine whose
-/// server is the cluster's. No other test is that user.
+/// Runs the command line as user 64901, without any variable that names a socket, on a machine
+/// whose server is the cluster's. No other test uses this user.
 fn as_victim(cluster: &Cluster, words: &[&str]) -> Ran {
     let mut command = Command::new("unshare");
     let own = cluster.command();
@@ -27,7 +27,7 @@ fn as_victim(cluster: &Cluster, words: &[&str]) -> Ran {
     Running::start(&mut command, None).end()
 }
 
-/// Removes what is left of the attack, however the test ends.
+/// Removes the rest of the attack at the end of the test.
 struct Removed(PathBuf);
 
 impl Drop for Removed {
@@ -38,7 +38,7 @@ impl Drop for Removed {
 }
 
 #[test]
-fn a_folder_of_another_user_keeps_nobody_from_the_machines_server() {
+fn a_folder_of_another_user_does_not_block_the_machines_server() {
     let Some(cluster) = cluster() else { return };
     let can = |program: &str| Command::new(program).arg("--version").output().is_ok();
     if !can("unshare") || !can("setpriv") || as_victim(&cluster, &["version"]).code != 0 {
@@ -92,7 +92,7 @@ fn a_folder_of_another_user_keeps_nobody_from_the_machines_server() {
         assert_ne!(heard, Some(true), "{what}: the other user was asked");
     }
     remove();
-    // State in a folder that another user made is refused too, and jobs are not looked for in it.
+    // A state folder inside another user's folder is refused too, and not searched for jobs.
     std::fs::create_dir(folder).unwrap();
     std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
     lchown(folder, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
@@ -123,14 +123,15 @@ fn a_step_in_another_users_job_gets_neither_terminal_nor_environment() {
     assert_eq!(out, format!("{NOBODY}\n"));
 }
 
-/// A program of another user that sets the title, reports a position, clears and colours.
+/// A program of another user that sets the title, requests the cursor position, clears the screen
+/// and sets colours.
 const HOSTILE: &str =
     "printf 'one\\033]0;evil\\007\\033[6n\\033[2J\\033[31mred\\233 50%%\\r99%%\\b!\\n'";
 /// How it is shown.
 const HARMLESS: &str = "one\\x1b]0;evil\\x07\\x1b[6n\\x1b[2J\\x1b[31mred\\x9b 50%\r99%\u{8}!\r\n";
 
 #[test]
-fn a_terminal_obeys_nothing_of_what_other_users_jobs_show() {
+fn escape_sequences_of_other_users_jobs_are_not_interpreted() {
     let Some(cluster) = cluster() else { return };
     let line = format!("while :; do {HOSTILE}; read x || exit; done");
     let words = ["run", "--pty", "--detach", "--clean-env", "--", "sh", "-c", &line];
@@ -146,7 +147,7 @@ fn a_terminal_obeys_nothing_of_what_other_users_jobs_show() {
     assert_eq!(tty.end(), 130);
     let seen = tty.seen.lock().unwrap().clone();
     assert!(!seen.contains(raw) && !seen.contains("\u{1b}[6n"), "{seen:?}");
-    // --raw shows it as it is.
+    // `--raw` shows the output unchanged.
     let mut tty = Tty::start(&cluster, &["attach", "--raw", id]);
     tty.types("\r");
     tty.until_shows(raw);
@@ -167,22 +168,22 @@ fn a_terminal_obeys_nothing_of_what_other_users_jobs_show() {
     let mut tty = Tty::start(&cluster, &["exec", "--raw", id, "--", "sh", "-c", HOSTILE]);
     tty.until_shows(raw);
     assert_eq!(tty.end(), 0);
-    // Into a file or a pipe it goes as it is.
+    // Into a file or pipe it goes unchanged.
     let ran = cluster.gpool(["exec", id, "--", "sh", "-c", "printf '\\033]0;evil\\007'"]);
     assert_eq!(ran.ok(), raw);
     cluster.gpool(["cancel", id]).ok();
     cluster.until_ended(id);
-    // The job has ended: its log is shown in its place.
+    // The job has ended: `attach` shows its log instead.
     let mut tty = Tty::start(&cluster, &["attach", id]);
     tty.end();
     assert!(!tty.seen.lock().unwrap().contains(raw));
     assert_eq!(cluster.job(id).user, "nobody", "user {NOBODY}");
 
-    // One's own job is shown as it is.
+    // The user's own job is shown unchanged.
     let mut tty = Tty::start(&cluster, &["run", "--pty", "--", "sh", "-c", HOSTILE]);
     tty.until_shows(raw);
     assert_eq!(tty.end(), 0);
-    // One without a terminal is followed.
+    // A job without a terminal is followed.
     let line = format!("{HOSTILE}; sleep 1000");
     let id = as_nobody(&cluster, &["submit", "--", "sh", "-c", &line]).ok();
     cluster.until_is(id.trim(), "running");

@@ -1,4 +1,4 @@
-//! HTTP as it is on the wire, for what a client would hide.
+//! Raw HTTP, for details that a client would hide.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -11,14 +11,14 @@ use crate::harness::Cluster;
 
 pub struct Http {
     socket: PathBuf,
-    /// Who asks, if it is another user than this process's.
+    /// The user, if it is not this process's.
     uid: Option<u32>,
 }
 
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
-    /// Names in small letters.
+    /// Header names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
@@ -32,7 +32,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The code of an error, which is of the type that errors have.
+    /// The code of a problem; checks its content type and fields.
     pub fn problem_code(&self) -> String {
         let kind = self.header("content-type").unwrap_or_default();
         assert!(kind.starts_with("application/problem+json"), "{self:?}");
@@ -48,21 +48,21 @@ impl Http {
         Self { socket: cluster.socket(), uid: None }
     }
 
-    /// As another user, which only root can be.
+    /// Requests as another user, which only root can do.
     pub fn of_user(cluster: &Cluster, uid: u32) -> Self {
         Self::at(&cluster.socket(), Some(uid))
     }
 
-    /// At any socket, as this process's user or another.
+    /// Requests at any socket, as this process's user or another.
     pub fn at(socket: &Path, uid: Option<u32>) -> Self {
         Self { socket: socket.to_owned(), uid }
     }
 
-    /// A line to the server; what the kernel says of who asks is of whom it was opened by.
+    /// A connection to the server; the kernel reports the user that opened it.
     pub fn connect(&self) -> UnixStream {
         let socket = self.socket.clone();
         let Some(uid) = self.uid else { return UnixStream::connect(&socket).unwrap() };
-        // Of this one thread, and for good.
+        // Changes only this thread, permanently.
         let become_and_connect = move || {
             let (user, group) =
                 (rustix::process::Uid::from_raw(uid), rustix::process::Gid::from_raw(uid));
@@ -74,10 +74,10 @@ impl Http {
         std::thread::spawn(become_and_connect).join().unwrap()
     }
 
-    /// All that comes back for a path, which is nothing if the server breaks off.
+    /// The raw answer for a path; empty if the server closes the connection.
     pub fn bytes(&self, path: &str) -> String {
         let mut bytes = Vec::new();
-        // What was said before the line was cut is what counts.
+        // Only the bytes before the end count.
         let _ = self.open("GET", path, &[], b"").read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -100,12 +100,13 @@ impl Http {
         let mut reader = self.open(method, path, headers, body);
         let (status, headers) = head(&mut reader);
         let mut body = Vec::new();
-        // A server that refuses early closes while we still write; what it said has come.
+        // A server that refuses early closes the connection during the request; its answer has
+        // arrived.
         let _ = reader.read_to_end(&mut body);
         Answer { status, headers, body: String::from_utf8_lossy(&body).into_owned() }
     }
 
-    /// Opens a stream of events and leaves it after its head.
+    /// Opens a stream of events and reads its head.
     pub fn events(&self, after: Option<&str>) -> BufReader<UnixStream> {
         let accept = ("Accept", "text/event-stream");
         let mut headers = vec![accept];
@@ -125,7 +126,7 @@ impl Http {
     ) -> BufReader<UnixStream> {
         let mut stream = self.connect();
         stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
-        // The old version of HTTP: no chunks, and the body ends with the connection.
+        // HTTP/1.0: no chunks, and the body ends with the connection.
         let mut text = format!("{method} {path} HTTP/1.0\r\nHost: gpool\r\n");
         for (name, value) in headers {
             text.push_str(&format!("{name}: {value}\r\n"));
@@ -150,7 +151,7 @@ fn head(reader: &mut BufReader<UnixStream>) -> (u16, Vec<(String, String)>) {
     (status, headers)
 }
 
-/// The next event of a stream: its id and its data.
+/// The next event of a stream: its ID and its data.
 pub fn next_event(reader: &mut BufReader<UnixStream>) -> (String, Value) {
     let (mut id, mut data) = (String::new(), String::new());
     loop {

@@ -1,5 +1,5 @@
-//! A queue of gflow is taken over: a server that answers as gflow 0.4.18 does, and gflow itself
-//! where there is one.
+//! Importing a gflow queue: from a server that answers like gflow 0.4.18, and from gflow itself if
+//! it is installed.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Running, skip};
 
-/// What stands in for gflow: its jobs, and what was asked of it.
+/// A substitute for gflow: its jobs, and the requests to it.
 struct Gflow {
     url: String,
     jobs: Arc<Mutex<Vec<Value>>>,
@@ -23,7 +23,7 @@ impl Gflow {
         let jobs = Arc::new(Mutex::new(jobs));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (of_thread, log) = (jobs.clone(), asked.clone());
-        // Ends with the process of the test.
+        // The thread ends with the test process.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let _ = stream.map(|stream| answer(stream, &of_thread, &log));
@@ -64,7 +64,7 @@ fn answer(mut stream: TcpStream, jobs: &Mutex<Vec<Value>>, log: &Mutex<Vec<Strin
     let _ = stream.write_all(format!("{head}{body}").as_bytes());
 }
 
-/// As gflow does it: only queued jobs can be held, and what waits for a cancelled job goes with it.
+/// As in gflow: only queued jobs can be held, and dependents of a cancelled job are cancelled too.
 fn act(jobs: &mut [Value], id: u64, verb: &str) -> u16 {
     let Some(job) = jobs.iter_mut().find(|job| job["id"] == id) else { return 404 };
     match (verb, job["state"].as_str()) {
@@ -114,7 +114,7 @@ fn import(cluster: &Cluster, gflow: &Gflow, more: &[&str]) -> crate::harness::Ra
 }
 
 #[test]
-fn a_queue_of_gflow_is_taken_over() {
+fn a_queue_of_gflow_is_imported() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let gflow = Gflow::with(vec![
         job(1, "Running", json!({"gpus": 1})),
@@ -183,16 +183,16 @@ fn a_queue_of_gflow_is_taken_over() {
 }
 
 #[test]
-fn an_import_that_was_stopped_goes_on() {
+fn an_interrupted_import_continues() {
     let cluster = Cluster::new("none");
-    // It has the job twice: once as it was before an import, and once as that one left it.
+    // The job appears twice: as it was before an import, and as that import left it.
     let gflow = Gflow::with(vec![job(1, "Queued", json!({}))]);
     import(&cluster, &gflow, &[]).ok();
     cluster.until_ended("1");
     gflow.jobs.lock().unwrap()[0]["state"] = "Queued".into();
     let out = import(&cluster, &gflow, &[]);
     assert_eq!(cluster.all_ids(), ["1"], "the key is known: {out:?}");
-    // Killed after it was cancelled there, and before it was released here.
+    // The import was killed after cancelling the job there and before releasing it here.
     let note = "being taken over from gflow job 2";
     let id = cluster.submit(["--hold", "--note", note, "--", "true"]);
     gflow.jobs.lock().unwrap().push(job(2, "Cancelled", json!({})));
@@ -203,7 +203,7 @@ fn an_import_that_was_stopped_goes_on() {
 }
 
 #[test]
-fn what_is_no_gflow_is_said() {
+fn other_programs_are_refused() {
     let cluster = Cluster::new("none");
     let at = |url: &str| cluster.gpool(["import", "gflow", "--url", url]);
     at("http://127.0.0.1:1").refused(1, &["does not answer", "gflowd status"]);
@@ -217,7 +217,7 @@ fn what_is_no_gflow_is_said() {
 }
 
 #[test]
-fn settings_of_gflow_are_told_and_written() {
+fn settings_of_gflow_are_shown_and_written() {
     let cluster = Cluster::new("none");
     let gflow = Gflow::with(Vec::new());
     let port = gflow.url.rsplit(':').next().unwrap().to_owned();
@@ -242,7 +242,7 @@ fn settings_of_gflow_are_told_and_written() {
 }
 
 #[test]
-fn a_gflow_that_runs_is_taken_over() {
+fn a_running_gflow_is_imported() {
     let Some(gflowd) = std::env::var_os("GPOOL_TEST_GFLOW").map(std::path::PathBuf::from) else {
         return skip("no gflow: GPOOL_TEST_GFLOW names no folder with its commands");
     };

@@ -1,10 +1,10 @@
-//! MIG instances: asked for by profile, given out as devices, counted as their part.
+//! MIG instances: requested by profile, allocated as devices, counted as their part of the GPU.
 
 use serde_json::Value;
 
 use crate::harness::{Cluster, until_so};
 
-/// A GPU that is divided, and one that is not.
+/// One divided GPU and one whole GPU.
 const DIVIDED: &str = r#"
 [[device]]
 model = "NVIDIA H100 80GB HBM3"
@@ -31,7 +31,7 @@ fn divided() -> Cluster {
 }
 
 #[test]
-fn a_job_on_an_instance_is_told_its_name_and_charged_its_part() {
+fn a_job_on_an_instance_gets_its_uuid_and_is_charged_its_part() {
     let cluster = divided();
     let words = "echo $GPOOL_GPUS $CUDA_VISIBLE_DEVICES; sleep 1000";
     let large = cluster.sh(&["--gpus", "h100-3g.40gb"], words);
@@ -61,7 +61,7 @@ fn a_job_on_an_instance_is_told_its_name_and_charged_its_part() {
     assert_eq!(listed[2]["part_of"]["gpus"], Value::from(0.5));
     assert_eq!(listed[2]["model_short"], "H100-80G-3g.40gb");
 
-    // Of a divided GPU nobody gets all, and of an instance nobody a part.
+    // A divided GPU can't be allocated as a whole, and an instance can't be shared.
     let second = cluster.sh(&["--gpus", "1"], "true");
     let third = cluster.sh(&["--gpus", "mig"], "true");
     let why = |id: &str| cluster.gpool(["why", id]).ok();
@@ -74,7 +74,7 @@ fn a_job_on_an_instance_is_told_its_name_and_charged_its_part() {
 }
 
 #[test]
-fn what_no_node_has_is_refused_with_what_there_is() {
+fn missing_profiles_are_refused_with_the_available_ones() {
     let cluster = divided();
     let run = |gpus: &str| cluster.gpool(["submit", "--gpus", gpus, "--", "true"]);
     run("h100:2").refused(4, &["2 × H100", "the most on one node is 1", "--gpus h100:1"]);
@@ -85,7 +85,7 @@ fn what_no_node_has_is_refused_with_what_there_is() {
 }
 
 #[test]
-fn a_stranger_on_an_instance_keeps_that_one_alone_from_jobs() {
+fn an_unmanaged_process_blocks_only_its_own_instance() {
     let cluster = divided();
     cluster.gpool(["sim", "add-process", "1001", "--pid", "4242"]).ok();
     let state = |index: u32| {
@@ -99,7 +99,7 @@ fn a_stranger_on_an_instance_keeps_that_one_alone_from_jobs() {
 }
 
 #[test]
-fn layouts_that_make_no_sense_are_refused_with_a_better_one() {
+fn invalid_layouts_are_refused_with_a_valid_one() {
     for (mig, words) in [
         ("[\"1g\"]", ["\"1g\" is no MIG profile", "1g.10gb"]),
         ("[\"4g.40gb\", \"4g.40gb\"]", ["8 compute slices", "a GPU has 7"]),

@@ -1,4 +1,4 @@
-//! Terminals of jobs shown on real ones, further programs in jobs, and connections to them.
+//! Jobs' terminals shown on real ones, further programs in jobs, and connections to jobs.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,14 +11,14 @@ use crate::users::{NOBODY, as_nobody, as_user};
 const ASKS: &str = "tty; stty size; read a; stty size; echo \"got $a\"; exit 7";
 
 #[test]
-fn a_job_has_a_terminal_of_the_size_of_the_one_that_it_is_shown_on() {
+fn a_jobs_terminal_has_the_size_of_the_users() {
     let cluster = Cluster::new("none");
     let mut tty = Tty::start(&cluster, &["run", "--pty", "--", "sh", "-c", ASKS]);
     tty.until_shows("/dev/pts/");
     tty.until_shows("30 90");
     assert!(tty.is_raw());
     tty.resize(44, 55);
-    // The size is said before what is typed after it.
+    // The size change is sent before the keys that follow it.
     tty.types("hello\r");
     tty.until_shows("got hello");
     assert_eq!(tty.end(), 7);
@@ -29,7 +29,7 @@ fn a_job_has_a_terminal_of_the_size_of_the_one_that_it_is_shown_on() {
 }
 
 #[test]
-fn a_terminal_that_was_left_is_come_back_to() {
+fn a_detached_terminal_can_be_attached_again() {
     let cluster = Cluster::new("none");
     let line = "echo first; read a; echo \"second $a\"; exit 3";
     let mut tty = Tty::start(&cluster, &["run", "--pty", "--", "sh", "-c", line]);
@@ -38,7 +38,7 @@ fn a_terminal_that_was_left_is_come_back_to() {
     assert_eq!(tty.end(), 130);
     let id = cluster.all_ids().pop().unwrap();
     assert_eq!(cluster.job(&id).state.as_str(), "running");
-    // Nor does it matter how a window is closed.
+    // The way that a window is closed does not matter.
     let mut killed = Tty::start(&cluster, &["attach", &id]);
     killed.until_shows("first");
     killed.signal(Signal::TERM);
@@ -61,7 +61,7 @@ fn a_terminal_outlives_the_server_that_carried_it() {
     cluster.kill();
     cluster.up();
     assert_eq!(cluster.job(&id).state.as_str(), "running");
-    // What it showed last is shown again once it is reached again.
+    // After the reconnection, the last output is shown again.
     until_so("it to be shown again", || tty.seen.lock().unwrap().matches("before").count() > 1);
     tty.types("all\r");
     tty.until_shows("after all");
@@ -69,7 +69,7 @@ fn a_terminal_outlives_the_server_that_carried_it() {
 }
 
 #[test]
-fn a_shell_says_in_its_prompt_which_job_it_is_and_what_time_is_left() {
+fn the_prompt_of_a_shell_shows_its_job_and_the_time_left() {
     let cluster = Cluster::new("none");
     let mut tty = Tty::start(&cluster, &["shell", "--time", "2h", "--shell", "/bin/bash"]);
     // Two hours, or a second less.
@@ -77,7 +77,7 @@ fn a_shell_says_in_its_prompt_which_job_it_is_and_what_time_is_left() {
     tty.until_shows("m left)");
     tty.types("echo $((40 + 2)).\r");
     tty.until_shows("42.");
-    // It follows what becomes of the limit.
+    // The prompt follows changes of the limit.
     cluster.gpool(["extend", "1", "+4h"]).ok();
     tty.until_prompts("(job 1, 5h");
     cluster.gpool(["extend", "1", "--to", "none"]).ok();
@@ -87,7 +87,7 @@ fn a_shell_says_in_its_prompt_which_job_it_is_and_what_time_is_left() {
 }
 
 #[test]
-fn what_is_run_in_a_job_has_its_group_environment_and_gpus_and_ends_with_it() {
+fn a_program_in_a_job_has_its_group_environment_and_gpus_and_ends_with_it() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let look = "cat /proc/self/cgroup; env | grep -E '^(CUDA_VIS|GPOOL_)' | sort; id -u; pwd";
     let id = cluster.submit([
@@ -154,14 +154,14 @@ fn a_port_of_a_job_is_reached_and_no_other() {
 }
 
 #[test]
-fn nobody_else_gets_into_a_job() {
+fn other_users_can_not_enter_a_job() {
     let Some(cluster) = crate::users::cluster() else { return };
     let id = cluster.submit(["--", "sleep", "1000"]);
     cluster.until_is(&id, "running");
     for words in [&["exec", &*id, "--", "id"][..], &["attach", &id], &["forward", &id, "8888"]] {
         as_nobody(&cluster, words).refused(5, &["GP0501"]);
     }
-    // An admin gets in, and is there who the job is.
+    // An admin can enter it, and acts as the job's user.
     let theirs = as_user(&cluster, NOBODY, &["submit", "--", "sleep", "1000"]).ok();
     let theirs = theirs.trim();
     cluster.until_is(theirs, "running");
@@ -171,7 +171,7 @@ fn nobody_else_gets_into_a_job() {
 }
 
 #[test]
-fn without_a_terminal_it_is_said_what_else_there_is() {
+fn without_a_terminal_the_alternatives_are_shown() {
     let cluster = Cluster::new("none");
     cluster.gpool(["shell"]).refused(2, &["GP0250", "gpool run"]);
     cluster.gpool(["run", "--pty", "--", "ls"]).refused(2, &["GP0250", "--detach"]);
@@ -183,17 +183,17 @@ fn without_a_terminal_it_is_said_what_else_there_is() {
 }
 
 #[test]
-fn a_list_that_is_watched_shows_the_time_and_is_left_by_a_key_or_a_signal() {
+fn a_watched_list_shows_the_time_and_ends_by_a_key_or_a_signal() {
     let cluster = Cluster::new("none");
     let id = cluster.submit(["--hold", "--name", "first", "--", "true"]);
     for verb in ["queue", "gpus"] {
         let mut tty = Tty::start(&cluster, &[verb, "--watch=100ms"]);
         tty.until_shows("every 100ms · q leaves");
-        assert!(tty.is_raw(), "what is typed is not echoed");
+        assert!(tty.is_raw(), "keys are not echoed");
         tty.types("xyz");
         tty.types("q");
         assert_eq!(tty.end(), 0);
-        assert!(!tty.is_raw(), "as it was");
+        assert!(!tty.is_raw(), "the mode is restored");
         assert!(!tty.seen.lock().unwrap().contains("xyz"));
     }
     let mut tty = Tty::start(&cluster, &["queue", "--watch=100ms"]);
@@ -206,5 +206,5 @@ fn a_list_that_is_watched_shows_the_time_and_is_left_by_a_key_or_a_signal() {
     tty.until_shows("second");
     tty.signal(rustix::process::Signal::TERM);
     assert_eq!(tty.end(), 143);
-    assert!(!tty.is_raw(), "as it was");
+    assert!(!tty.is_raw(), "the mode is restored");
 }

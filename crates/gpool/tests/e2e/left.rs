@@ -1,5 +1,5 @@
-//! A shepherd that is killed where there are no control groups, and a process of its job that has
-//! forked twice, has a session of its own, and has cleared its environment.
+//! A shepherd is killed where there are no control groups, while its job has a process that has
+//! forked twice, has its own session, and has cleared its environment.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::harness::{Cluster, is_root, kill_9, skip, until, until_so};
 use crate::nvml;
 use crate::users::{as_nobody, unstarted};
 
-/// Whether this process can take control groups away from others.
+/// Whether this process can remove control groups for others.
 fn can_ungroup() -> bool {
     let words = ["--mount", "umount", "--all", "--types", "cgroup2"];
     let can =
@@ -21,7 +21,7 @@ fn can_ungroup() -> bool {
     can
 }
 
-/// A folder of the cluster that is open to every user.
+/// A folder of the cluster that every user can write to.
 fn open_folder(cluster: &Cluster) -> std::path::PathBuf {
     let folder = cluster.path("open");
     std::fs::create_dir(&folder).unwrap();
@@ -38,7 +38,7 @@ fn escape(file: &std::path::Path) -> String {
 }
 
 fn pid_in(file: &std::path::Path) -> u32 {
-    until("it has got away", || {
+    until("the process has escaped", || {
         std::fs::read_to_string(file).ok()?.strip_suffix('\n')?.parse::<u32>().ok()
     })
 }
@@ -54,7 +54,7 @@ fn parent(pid: u32) -> u32 {
 }
 
 #[test]
-fn a_process_that_got_away_is_ended_with_its_shepherd() {
+fn an_escaped_process_is_ended_with_its_shepherd() {
     if !can_ungroup() {
         return;
     }
@@ -83,7 +83,7 @@ fn a_process_that_got_away_is_ended_with_its_shepherd() {
             text.ends_with("what it had started was ended"),
             "after {n_restarts} restarts: {text}"
         );
-        // Its GPUs are free, and are.
+        // Its GPUs are shown as free, and can be used.
         assert_eq!(cluster.gpool(["run", "--gpus", "2", "--", "sh", "-c", "exit 3"]).code, 3);
     }
 }
@@ -113,7 +113,7 @@ fn a_process_that_can_not_be_found_keeps_its_gpu_and_is_named() {
     kill_9(shepherd);
     let job = cluster.until_ended(&id);
     assert_eq!(job.state.as_str(), "lost");
-    // Not a moment free in between.
+    // It was never free in between.
     assert_eq!(cluster.gpu_state(0), "unmanaged");
     let shown = cluster.gpool(["show", &id]).ok();
     assert!(shown.contains("processes of it may be left"), "{shown}");

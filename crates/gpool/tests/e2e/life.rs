@@ -1,4 +1,4 @@
-//! When jobs start, how long they go on, and what follows their end, with real processes.
+//! Start times, retries, limits and dependencies of jobs, with real processes.
 
 use gpool_wire::Job;
 use rustix::process::Signal;
@@ -28,7 +28,7 @@ fn a_job_is_run_again_after_the_exit_codes_that_were_named() {
     assert!(page.contains("#1 failed 33"), "{page}");
     assert_eq!(cluster.stdout_of(&id), "run 2\n");
     assert_eq!(cluster.gpool(["logs", &format!("{id}#1")]).ok(), "run 1\n");
-    // Another exit code is the end.
+    // Another exit code ends the job.
     let other = cluster.sh(&["--retry", "3", "--retry-exit", "33"], "exit 7");
     let job = cluster.until_ended(&other);
     assert_eq!((job.state.as_str(), job.attempt, job.exit_code), ("failed", 1, Some(7)));
@@ -45,7 +45,7 @@ fn retries_are_used_up_and_cancelled_jobs_are_not_run_again() {
     cluster.gpool(["cancel", &id]).ok();
     let job = cluster.until_ended(&id);
     assert_eq!((job.state.as_str(), job.attempt), ("cancelled", 1));
-    // Between two attempts it waits, and can be cancelled there too.
+    // Between two attempts the job waits, and can be cancelled too.
     let id = cluster.sh(&["--retry", "1", "--backoff", "1h"], "exit 1");
     let job = until_attempt(&cluster, &id, 2);
     assert_eq!((job.state.as_str(), &*job.reasons[0].code), ("waiting", "backoff_after_failure"));
@@ -66,7 +66,7 @@ fn a_signal_comes_before_the_limit() {
 }
 
 #[test]
-fn a_limit_changes_while_the_job_runs_whoever_is_away() {
+fn a_limit_changes_while_the_job_runs_and_servers_restart() {
     let mut cluster = Cluster::new("none");
     let id = cluster.sh(&["--time", "1h", "--grace", "0"], "sleep 1000");
     cluster.until_is(&id, "running");
@@ -82,7 +82,7 @@ fn a_limit_changes_while_the_job_runs_whoever_is_away() {
     cluster.up();
     cluster.until_is(&id, "running");
     assert_eq!(cluster.job(&id).time_limit, Some(5400.0));
-    // Shorter than it has run is no limit; a little longer is one that ends it.
+    // A limit below the elapsed time is refused; one slightly above it ends the job.
     cluster.gpool(["extend", &id, "--to", "1ms"]).refused(2, &["has run for"]);
     let soon = format!("{}ms", 1500 + 1000 * elapsed_s(&cluster.job(&id)));
     cluster.gpool(["extend", &id, "--to", &soon]).ok();
@@ -91,7 +91,7 @@ fn a_limit_changes_while_the_job_runs_whoever_is_away() {
 }
 
 #[test]
-fn elements_are_told_what_changes_all_of_them() {
+fn a_new_limit_applies_to_all_elements() {
     let cluster = Cluster::new("none");
     let id = cluster.submit(["--array", "0-3", "--hold", "--time", "1h", "--", "true"]);
     let one = format!("{id}.2");
@@ -115,7 +115,7 @@ fn elapsed_s(job: &Job) -> u64 {
 }
 
 #[test]
-fn what_runs_is_put_back_and_run_again() {
+fn a_running_job_is_requeued_and_runs_again() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let id = cluster.sh(&["--gpus", "1"], "echo $GPOOL_ATTEMPT; sleep 1000");
     cluster.until_is(&id, "running");
@@ -134,7 +134,7 @@ fn what_runs_is_put_back_and_run_again() {
 }
 
 #[test]
-fn jobs_wait_for_moments_and_for_the_first_of_several() {
+fn jobs_wait_for_begin_times_and_for_the_first_of_several() {
     let cluster = Cluster::new("none");
     let id = cluster.sh(&["--begin", "now+1s"], "true");
     let first = cluster.job(&id);
@@ -148,7 +148,7 @@ fn jobs_wait_for_moments_and_for_the_first_of_several() {
     assert_eq!(cluster.job(&one).reasons[0].code, "waits_for_one_of");
     cluster.gpool(["release", &quick]).ok();
     assert_eq!(cluster.until_ended(&one).state.as_str(), "succeeded");
-    // What can never be ends the job, or keeps it by choice.
+    // A dependency that can't be met ends the job, or leaves it pending by choice.
     let ends = cluster.sh(&["--after", &slow], "true");
     let kept = cluster.sh(&["--after", &slow, "--on-unmet", "keep"], "true");
     cluster.gpool(["cancel", &slow]).ok();
@@ -161,7 +161,7 @@ fn jobs_wait_for_moments_and_for_the_first_of_several() {
 }
 
 #[test]
-fn deadlines_keep_jobs_from_starting_and_end_those_that_run() {
+fn deadlines_prevent_starts_and_end_running_jobs() {
     let cluster = Cluster::new("none");
     let gone = cluster.gpool(["submit", "--deadline", "2020-01-01", "--", "true"]);
     gone.refused(2, &["deadline: it has passed already"]);
@@ -176,7 +176,7 @@ fn deadlines_keep_jobs_from_starting_and_end_those_that_run() {
 }
 
 #[test]
-fn a_change_says_what_it_does_to_the_start() {
+fn an_edit_shows_its_effect_on_the_start() {
     let cluster = Cluster::new("sim:2xH100-80G");
     for limit in ["1h", "9h"] {
         let runs = cluster.sh(&["--gpus", "1", "--time", limit], "sleep 1000");
@@ -184,8 +184,8 @@ fn a_change_says_what_it_does_to_the_start() {
     }
     let waits = cluster.sh(&["--gpus", "2", "--time", "1h"], "true");
     cluster.until_is(&waits, "pending");
-    // The forecast is made beside the server and may lag.
-    until_so("a change tells when the job starts", || {
+    // The forecast is computed beside the server and may lag.
+    until_so("the answer to an edit shows the start", || {
         cluster.gpool(["edit", &waits, "--gpus", "2"]).ok();
         let edited = cluster.gpool(["edit", &waits, "--gpus", "1"]);
         edited.err.contains("likely starts") && edited.err.contains(", was ")
@@ -193,7 +193,7 @@ fn a_change_says_what_it_does_to_the_start() {
 }
 
 #[test]
-fn what_waits_is_edited_and_cycles_are_refused() {
+fn pending_jobs_are_edited_and_cycles_refused() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let one = cluster.sh(&["--hold", "--gpus", "1"], "echo old");
     let two = cluster.sh(&["--after", &one], "true");
@@ -216,7 +216,7 @@ fn what_waits_is_edited_and_cycles_are_refused() {
 }
 
 #[test]
-fn valohai_s_variable_asks_for_gpus_where_no_flag_does() {
+fn the_valohai_variable_requests_gpus_if_no_flag_does() {
     let cluster = Cluster::new("sim:4xH100-80G");
     let asked = |flags: &[&str]| cluster.job(&cluster.sh(flags, "true")).gpus;
     assert_eq!(asked(&["-e", "VH_GPUS=2"]), "2");
@@ -226,7 +226,7 @@ fn valohai_s_variable_asks_for_gpus_where_no_flag_does() {
 }
 
 #[test]
-fn caps_of_a_user_keep_jobs_waiting_or_out() {
+fn caps_of_a_user_delay_or_refuse_jobs() {
     let cluster = Cluster::new("sim:4xH100-80G");
     let me = cluster.job(&cluster.sh(&[], "true")).user;
     cluster.gpool(["user", "limit", &me, "--gpus", "2", "--pending", "1"]).ok();

@@ -1,4 +1,4 @@
-//! Jobs that take all the memory, or make processes without end: they are ended, and nothing else.
+//! Jobs that use all memory, or fork without end: they are ended, and nothing else is.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ fn oom_score_adj(pid: u32) -> i32 {
     text.trim().parse().unwrap()
 }
 
-/// The children of a process, of whichever of its threads.
+/// The children of all threads of a process.
 fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let read = |dir: PathBuf| std::fs::read_to_string(dir.join("children")).unwrap_or_default();
@@ -18,7 +18,7 @@ fn children(pid: u32) -> Vec<u32> {
     lists.iter().flat_map(|list| list.split_whitespace()).map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// Root in a container often may not.
+/// Root in a container often lacks this permission.
 fn may_lower_score() -> bool {
     let mut tries = Command::new("sh");
     tries.args(["-c", "echo -900 > /proc/self/oom_score_adj"]).stderr(Stdio::null());
@@ -26,7 +26,7 @@ fn may_lower_score() -> bool {
 }
 
 #[test]
-fn the_kernel_is_told_to_end_jobs_first() {
+fn the_kernel_kills_jobs_first() {
     let may_lower = may_lower_score();
     let cluster = Cluster::new("none");
     let id = cluster.sh(&[], "cat /proc/self/oom_score_adj; sleep 1000");
@@ -38,7 +38,7 @@ fn the_kernel_is_told_to_end_jobs_first() {
         let expected = if may_lower { -900 } else { oom_score_adj(std::process::id()) };
         assert_eq!(oom_score_adj(pid), expected, "process {pid}");
     }
-    // Where it is not so, it is said.
+    // If that does not work here, the doctor reports it.
     let found = cluster.gpool(["doctor", "--json"]).json().to_string();
     let words = if may_lower { "(its oom_score_adj -900)" } else { "CAP_SYS_RESOURCE" };
     assert!(found.contains(words), "{found}");
@@ -47,13 +47,13 @@ fn the_kernel_is_told_to_end_jobs_first() {
     }
 }
 
-/// A control group with little memory, for a server and all that it starts.
+/// A control group with little memory, for a server and its jobs.
 struct Small(PathBuf);
 
 impl Small {
     const BYTES: u64 = 200 << 20;
 
-    /// Nothing where there is no such group.
+    /// `None` if no such group can be made.
     fn new() -> Option<Self> {
         let name = format!("gpool-e2e-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/memory").join(&name);
@@ -71,7 +71,7 @@ impl Small {
         std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
     }
 
-    /// How many processes the kernel has ended in it.
+    /// The number of processes that the kernel killed in it.
     fn n_ended(&self) -> u64 {
         let read = |file| std::fs::read_to_string(self.0.join(file)).unwrap_or_default();
         let text = read("memory.oom_control") + &read("memory.events");
@@ -82,7 +82,7 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        // What was in it may take a moment to be gone.
+        // Its processes may take a moment to end.
         for _ in 0..200 {
             if std::fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
                 return;
@@ -100,7 +100,7 @@ fn when_memory_is_short_for_all_jobs_go_first() {
     let Some(small) = Small::new() else {
         return skip("no memory cgroup can be made");
     };
-    // Dropped before the group is.
+    // Dropped before the group.
     let cluster = Cluster::new("none");
     let server = cluster.server_pid();
     for pid in children(server).into_iter().chain([server]) {
@@ -110,7 +110,7 @@ fn when_memory_is_short_for_all_jobs_go_first() {
     let modest = cluster.sh(&[], &format!("echo begun; {}; exit 5", gate.line()));
     until_so("it has begun", || cluster.stdout_of(&modest) == "begun\n");
     let shepherd = cluster.shepherd(&modest);
-    // None of its processes is as large as the server; together they are far too many.
+    // None of its processes is as large as the server; together they are too large.
     let one = "(head -c 6m /dev/zero; exec sleep 1000) | tail > /dev/null &";
     let greedy = cluster.sh(&[], &format!("for n in $(seq 100); do {one} done; wait"));
     until_so("memory was short", || small.n_ended() >= 10);
@@ -126,8 +126,8 @@ fn when_memory_is_short_for_all_jobs_go_first() {
     assert_eq!(cluster.down(&["--now"]).code, 0);
 }
 
-/// Makes processes that make processes, each in a session of its own and deaf to TERM, and begins
-/// again wherever one is ended; a depth bounds it where the kernel does not.
+/// Forks processes that fork, each in its own session and ignoring SIGTERM, and starts again when
+/// one is killed; a depth limits it where the kernel does not.
 const BOMB: &str = r#"
 trap '' TERM HUP INT
 [ $1 -gt 7 ] || { setsid sh $0 $(($1+1)) & sh $0 $(($1+1)) & }
@@ -135,7 +135,7 @@ while :; do sleep 5; done
 "#;
 
 #[test]
-fn a_fork_bomb_that_escapes_and_does_not_listen_is_gone_with_its_time() {
+fn a_fork_bomb_that_escapes_and_ignores_signals_ends_at_its_limit() {
     let cluster = Cluster::new("none");
     let bomb = cluster.path("bomb");
     std::fs::write(&bomb, BOMB).unwrap();
@@ -153,7 +153,7 @@ fn a_fork_bomb_that_escapes_and_does_not_listen_is_gone_with_its_time() {
         cluster.processes().iter().filter(is_of_job).count()
     };
     until("the bomb is large", || (n_left(&cancelled) > 100).then_some(()));
-    // Others are started and answered meanwhile.
+    // Other jobs are started and answered meanwhile.
     assert_eq!(cluster.gpool(["run", "--", "sh", "-c", "exit 3"]).code, 3);
     cluster.gpool(["cancel", &cancelled]).ok();
     assert_eq!(cluster.until_ended(&cancelled).state.as_str(), "cancelled");

@@ -1,10 +1,10 @@
-//! What lists look like to programs.
+//! The output of lists for programs.
 
 use serde_json::Value;
 
 use crate::harness::Cluster;
 
-/// What a job must have at least, as the issue of the API promises it.
+/// The keys that every job has in the API.
 const JOB_KEYS: [&str; 15] = [
     "id",
     "name",
@@ -34,7 +34,7 @@ fn is_utc(time: &Value) -> bool {
 }
 
 #[test]
-fn a_job_in_json_has_what_is_promised() {
+fn a_job_in_json_has_the_promised_keys() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let running = cluster.sh(&["--gpus", "h100:2", "-J", "first"], "sleep 1000");
     cluster.until_is(&running, "running");
@@ -54,7 +54,7 @@ fn a_job_in_json_has_what_is_promised() {
     assert!(is_utc(&first["submitted_at"]) && is_utc(&first["started_at"]), "{first}");
     assert_eq!((&first["ended_at"], &first["exit_code"]), (&Value::Null, &Value::Null));
     let second = of(&pending);
-    // Whether there is a forecast yet depends on who was faster.
+    // The forecast may or may not exist yet.
     assert_eq!(second["state"], "pending");
     assert_eq!(second["placement"], serde_json::json!([]));
     assert_eq!(second["reasons"][0]["code"], "gpus_not_free");
@@ -62,7 +62,7 @@ fn a_job_in_json_has_what_is_promised() {
     let show = cluster.gpool(["show", &running, &pending, "-o", "json"]).json();
     assert_eq!(show["items"].as_array().unwrap().len(), 2);
     has_keys(&show["items"][0], &JOB_KEYS);
-    // Of one that has ended as well.
+    // The same for an ended job.
     cluster.gpool(["cancel", &running]).ok();
     let job = cluster.until_ended(&pending);
     assert_eq!(job.exit_code, Some(0));
@@ -161,7 +161,7 @@ fn watching_on_a_pipe_prints_changes() {
     watch.until_says("\"held\"");
     cluster.gpool(["release", &id]).ok();
     watch.until_says("\"succeeded\"");
-    // Not by INT, which is ignored where tests run in the background.
+    // Not SIGINT, which is ignored if tests run in the background.
     watch.signal(rustix::process::Signal::TERM);
     let ran = watch.end();
     for line in ran.out.lines() {
@@ -180,7 +180,7 @@ fn an_empty_list_has_the_same_keys_as_a_full_one() {
     let empty = head(cluster.gpool(["queue", "-o", "csv"]).ok());
     cluster.submit(["--hold", "--", "true"]);
     assert_eq!(empty, head(cluster.gpool(["queue", "-o", "csv"]).ok()));
-    // Neighbours that new jobs don't get are one row.
+    // Adjacent GPUs that new jobs may not use are one row.
     cluster.gpool(["gpus", "allow", "0"]).ok();
     let out = cluster.gpool(["gpus"]).ok();
     assert!(out.lines().any(|line| line.contains(" 1–3 ") && line.contains("drained")), "{out}");
@@ -215,7 +215,7 @@ fn yaml_is_the_json_in_blocks() {
 }
 
 #[test]
-fn times_are_in_the_zone_that_is_asked_for_and_between_those_that_are() {
+fn times_use_the_given_zone_and_filters_apply() {
     let cluster = Cluster::new("none");
     let old = cluster.submit(["--", "true"]);
     cluster.until_ended(&old);
@@ -225,7 +225,7 @@ fn times_are_in_the_zone_that_is_asked_for_and_between_those_that_are() {
     assert!(page.contains(" UTC"), "{page}");
     cluster.gpool(["--tz", "Mars/Olympus", "queue"]).refused(2, &["Mars/Olympus", "Europe/Berlin"]);
     cluster.gpool(["--tz", "UTC", "--utc", "queue"]).refused(2, &["--utc"]);
-    // The moments that are asked for are in it as well.
+    // Times in filters are in the same zone.
     let all = |words: &[&str]| cluster.gpool(words).ok();
     assert_eq!(all(&["history", "--since", "1h", "-o", "name"]), format!("{old}\n"));
     assert_eq!(all(&["history", "--until", "1h", "-o", "name"]), "");
@@ -242,7 +242,7 @@ fn times_are_in_the_zone_that_is_asked_for_and_between_those_that_are() {
 }
 
 #[test]
-fn help_has_every_command_by_what_it_is_for() {
+fn help_lists_every_command_in_groups() {
     let cluster = Cluster::unstarted(&[]);
     let help = cluster.gpool(["help"]).ok();
     let place = |words: &str| help.find(words).unwrap_or_else(|| panic!("{words:?}: {help}"));
@@ -253,7 +253,7 @@ fn help_has_every_command_by_what_it_is_for() {
 }
 
 #[test]
-fn status_lists_what_is_reserved() {
+fn status_lists_reservations() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let reserve = ["reserve", "create", "--devices", "lab1:0", "--user", "root", "--name", "demo"];
     cluster.gpool(reserve).ok();

@@ -1,4 +1,4 @@
-//! What jobs write, and how it is read.
+//! The output of jobs, and the ways to read it.
 
 use crate::harness::{Cluster, Gate, until_so};
 
@@ -41,7 +41,7 @@ fn tail_streams_and_attempts_are_chosen() {
 }
 
 #[test]
-fn both_streams_come_in_the_order_in_which_they_were_written() {
+fn both_streams_come_in_the_order_of_writing() {
     let mut cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let line = "echo a; echo b >&2; GATE; echo c; GATE; echo d >&2; GATE; echo e";
@@ -68,7 +68,7 @@ fn both_streams_come_in_the_order_in_which_they_were_written() {
 }
 
 #[test]
-fn a_job_that_waits_to_run_again_shows_the_run_before() {
+fn a_job_that_waits_for_a_retry_shows_its_last_run() {
     let cluster = Cluster::new("none");
     let flags = ["--retry", "1", "--backoff", "1h"];
     let id = cluster.sh(&flags, "echo Traceback: run $GPOOL_ATTEMPT >&2; exit 3");
@@ -96,7 +96,7 @@ fn output_of_several_jobs_and_elements_is_labelled() {
     assert_eq!(of(&[&id]), [element(0), element(1), element(2)].concat());
     assert_eq!(of(&["1.1-2"]), [element(1), element(2)].concat());
     assert_eq!(of(&["-f", "--stderr", "1.0-0"]), "1.0: two\n");
-    assert_eq!(of(&["1.2"]), "2\ntwo\n", "one is shown as it is");
+    assert_eq!(of(&["1.2"]), "2\ntwo\n", "one job has no labels");
     let other = cluster.sh(&[], "echo alone");
     cluster.until_ended(&other);
     assert_eq!(of(&[&other, "1.0"]), format!("{other}: alone\n{}", element(0)));
@@ -108,7 +108,7 @@ fn output_of_several_jobs_and_elements_is_labelled() {
 }
 
 #[test]
-fn since_leaves_out_what_is_older() {
+fn since_leaves_out_older_output() {
     let cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let id = cluster.sh(&[], &format!("echo old; {}; echo new", gate.line()));
@@ -124,7 +124,7 @@ fn since_leaves_out_what_is_older() {
 }
 
 #[test]
-fn what_is_no_text_comes_out_as_it_is() {
+fn binary_output_is_unchanged() {
     let cluster = Cluster::new("none");
     let id = cluster.sh(&[], "printf 'a\\000\\377\\033[31mb'");
     cluster.until_ended(&id);

@@ -1,10 +1,10 @@
-//! End to end: the real binary, real processes, real files. Everything that is looked at here is
-//! what a user would see; how a crate behaves by itself is tested in that crate.
+//! End-to-end tests: the real binary, real processes, real files. They check only what a user can
+//! see; the behaviour of a single crate is tested in that crate.
 
 #![allow(
     clippy::unwrap_used,
     clippy::needless_pass_by_value,
-    reason = "a test that meets the unexpected ends there"
+    reason = "a test that fails panics anyway"
 )]
 
 mod act;

@@ -1,5 +1,5 @@
-//! Several nodes on one machine: each has an agent, a folder and devices of its own, and what
-//! happens to one of them happens to no other.
+//! Several nodes on one machine: each has its own agent, folder and devices, and an event on one
+//! does not affect the others.
 
 use gpool_wire::{Became, Before};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::harness::{Cluster, Gate, Ran, kill_9, until_so};
 use crate::recovery::{says, waits_at};
 
-/// Three nodes, told apart by the models that they have.
+/// Three nodes with different GPU models.
 const THREE: &str = r#"
 [[node]]
 name = "n1"
@@ -32,10 +32,10 @@ model = "NVIDIA L40S-48G"
 memory = "48G"
 "#;
 
-/// A model that each node alone has.
+/// A GPU model of each node.
 const MODELS: [(&str, &str); 3] = [("n1", "h100"), ("n2", "a100"), ("n3", "l40s")];
 
-/// A cluster of the nodes of that file, which does not run yet.
+/// A cluster with the nodes of this file, not started yet.
 fn unstarted(text: &str) -> Cluster {
     let mut cluster = Cluster::unstarted(&[]);
     let file = cluster.path("nodes.toml");
@@ -50,7 +50,7 @@ fn three() -> Cluster {
     cluster
 }
 
-/// One job for each node, which waits at the gate of that name.
+/// One job on each node, which waits at the gate of that name.
 fn one_on_each(cluster: &Cluster) -> Vec<(String, Gate)> {
     let job = |(node, model): (&str, &str)| {
         let gate = Gate::new(cluster, node);
@@ -82,14 +82,14 @@ fn each_job_runs_where_its_devices_are_and_knows_where() {
         let id = cluster.sh(&["--gpus", model], words);
         let ended = cluster.until_ended(&id);
         assert_eq!((ended.exit_code, node_of(&cluster, &id).as_str()), (Some(0), node));
-        assert_eq!(ended.placement[0].devices, [0], "indexes are those of the node");
+        assert_eq!(ended.placement[0].devices, [0], "indexes are per node");
         let first = gpus.iter().find(|gpu| gpu.node == node && gpu.index == 0).unwrap();
         let folder = cluster.state().join("nodes").join(node).join("jobs").join(&id).join("1");
         let expected = format!("{node} {node} {} {}\n", first.uuid, folder.display());
         assert_eq!(cluster.stdout_of(&id), expected);
         says(&cluster.gpool(["show", &id]), &[&format!("{node}: GPU 0")]);
     }
-    // What no one node has is refused, though together they have it.
+    // More than one node has is refused, even if the nodes together have it.
     let ran = cluster.gpool(["submit", "--gpus", "5", "--", "true"]);
     ran.refused(4, &["2"]);
     let ran = cluster.gpool(["submit", "--cpus", "3", "--gpus", "h100:2", "--", "true"]);
@@ -102,11 +102,11 @@ fn each_job_runs_where_its_devices_are_and_knows_where() {
 }
 
 #[test]
-fn killed_with_its_agents_each_finds_its_own_jobs_again() {
+fn after_a_kill_each_agent_finds_its_own_jobs_again() {
     let mut cluster = three();
     let jobs = one_on_each(&cluster);
     cluster.kill();
-    // Without a server they are found in the folders of their nodes.
+    // Without a server, the jobs are found in the folders of their nodes.
     let ran = cluster.gpool(["queue"]);
     ran.refused(3, &["3 jobs go on without it; the next server takes over"]);
     for (id, _) in &jobs {
@@ -121,7 +121,7 @@ fn killed_with_its_agents_each_finds_its_own_jobs_again() {
     let recovery = cluster.client().recovery().unwrap();
     assert_eq!(recovery.before, Before::Killed);
     let became: Vec<Became> = recovery.jobs.iter().map(|job| job.became).collect();
-    // The shepherd may write its end down a moment after the output.
+    // The shepherd may note its end a moment after the output.
     assert!(became.iter().all(|became| *became != Became::Lost), "{recovery:?}");
     assert_eq!((became[0], became[2]), (Became::WentOn, Became::WentOn));
     assert!(recovery.unexpected.is_empty(), "{recovery:?}");
@@ -146,7 +146,7 @@ fn killed_with_its_agents_each_finds_its_own_jobs_again() {
 }
 
 #[test]
-fn what_happens_to_one_node_happens_to_no_other() {
+fn an_event_on_one_node_does_not_affect_the_others() {
     let cluster = three();
     let words = ["sim", "break", "0", "--why", "Xid 79"];
     cluster.gpool(words).refused(2, &["of which node? there are n1, n2, n3", "n1:0"]);
@@ -176,7 +176,7 @@ fn what_happens_to_one_node_happens_to_no_other() {
     assert_eq!(cluster.until_ended(&runs).exit_code, Some(0));
     says(&cluster.gpool(["why", &drained]), &["n1", "new fans"]);
     assert_eq!(cluster.job(&drained).state.as_str(), "pending");
-    // Where it does not matter which, it goes where there is room.
+    // If every node fits, it runs where capacity is free.
     let any = cluster.sh(&["--gpus", "1"], "true");
     cluster.until_ended(&any);
     assert_eq!(node_of(&cluster, &any), "n3");
@@ -192,7 +192,7 @@ fn what_happens_to_one_node_happens_to_no_other() {
 }
 
 #[test]
-fn a_shepherd_that_dies_is_missed_by_its_node_alone() {
+fn a_dead_shepherd_affects_only_its_own_node() {
     let cluster = three();
     let jobs = one_on_each(&cluster);
     kill_9(cluster.shepherd(&jobs[1].0));
@@ -201,7 +201,7 @@ fn a_shepherd_that_dies_is_missed_by_its_node_alone() {
         gate.open();
         assert_eq!(cluster.until_ended(id).exit_code, Some(5));
     }
-    // Its node goes on.
+    // Its node works as before.
     let again = cluster.sh(&["--gpus", "a100"], "true");
     assert_eq!(cluster.until_ended(&again).exit_code, Some(0));
 }
@@ -224,7 +224,7 @@ fn up_names_its_nodes_and_down_stops_them_all() {
     assert_eq!(dump["nodes_state"].as_array().unwrap().len(), 3);
     assert_eq!(dump["shepherds"].as_array().unwrap().len(), 3);
     cluster.gpool(["down"]).ok();
-    // Each goes on, and none may be forgotten.
+    // Jobs on each node continue, so no node may be left out.
     let two = THREE.split("[[node]]\nname = \"n3\"").next().unwrap();
     let fewer = cluster.path("fewer.toml");
     std::fs::write(&fewer, two).unwrap();
@@ -236,7 +236,7 @@ fn up_names_its_nodes_and_down_stops_them_all() {
     cluster.gpool(["down", "--now"]).ok();
     until_so("no process is left", || cluster.processes().is_empty());
     drop(gates);
-    // With nothing to lose one may go, and a node that is left by itself keeps its folder.
+    // Without running jobs a node may be removed, and a node that remains alone keeps its folder.
     up(fewer.to_str().unwrap(), &[]).ok();
     let id = cluster.sh(&["--gpus", "a100"], "echo $GPOOL_DIR");
     cluster.until_ended(&id);
@@ -252,7 +252,7 @@ fn up_names_its_nodes_and_down_stops_them_all() {
 }
 
 #[test]
-fn one_node_becomes_several_only_when_nothing_of_it_runs() {
+fn one_node_becomes_several_only_when_none_of_its_jobs_runs() {
     let mut cluster = Cluster::new("sim:1xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     let id = cluster.sh(&["--gpus", "1"], &waits_at(&gate));
@@ -269,14 +269,14 @@ fn one_node_becomes_several_only_when_nothing_of_it_runs() {
     assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
     cluster.down(&[]);
     cluster.gpool(["up", "--devices", file.to_str().unwrap()]).ok();
-    // What it has written is still there.
+    // The output of its jobs is still there.
     assert_eq!(cluster.stdout_of(&id), "begun\ndone\n");
     cluster.gpool(["down"]).ok();
     until_so("no process is left", || cluster.processes().is_empty());
 }
 
 #[test]
-fn nodes_that_make_no_sense_are_refused_before_anything_starts() {
+fn invalid_nodes_are_refused_before_anything_starts() {
     let cluster = unstarted("[[node]]\nname = \"a\"\n[[node]]\nname = \"a\"\n");
     let file = cluster.path("nodes.toml");
     let file = file.to_str().unwrap();
@@ -296,7 +296,7 @@ fn nodes_that_make_no_sense_are_refused_before_anything_starts() {
 }
 
 #[test]
-fn several_nodes_alike_are_one_word() {
+fn several_equal_nodes_are_written_as_one_word() {
     let cluster = Cluster::new("3x(sim:2xH100-80G)");
     let ids: Vec<String> = (0..3).map(|_| cluster.sh(&["--gpus", "2"], "sleep 1000")).collect();
     for id in &ids {
@@ -309,5 +309,5 @@ fn several_nodes_alike_are_one_word() {
     let mut uuids: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
     uuids.sort_unstable();
     uuids.dedup();
-    assert_eq!(uuids.len(), 6, "each device is one of a kind");
+    assert_eq!(uuids.len(), 6, "the UUIDs differ");
 }

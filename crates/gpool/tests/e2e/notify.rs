@@ -1,5 +1,5 @@
-//! Messages about jobs: to an endpoint that takes them, one that fails first, one that hangs, and
-//! over the death of the server.
+//! Messages about jobs: to an endpoint that accepts them, one that fails at first, one that hangs,
+//! and across a crash of the server.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::harness::{Cluster, Gate, until, until_so};
 
-/// What came.
+/// A received message.
 #[derive(Debug, Clone)]
 pub struct Got {
     headers: Vec<(String, String)>,
@@ -30,14 +30,14 @@ impl Got {
     }
 }
 
-/// Somebody who is told.
+/// A receiver of messages.
 pub struct Endpoint {
     pub url: String,
     got: Arc<Mutex<Vec<Got>>>,
 }
 
 impl Endpoint {
-    /// Answers the nth message with what `answer` says; with `None`, never.
+    /// Answers the nth message with the status `answer(n)`; with `None`, never.
     pub fn new(answer: impl Fn(usize) -> Option<u16> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
@@ -80,7 +80,7 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Got>>, answer: &dyn Fn(usize) -
     };
     let headers: Vec<_> = lines.iter().filter_map(header).collect();
     let length = headers.iter().find(|(name, _)| name == "content-length");
-    // Who sends may be killed in the midst of it.
+    // The sender may be killed while it sends.
     let length = length.and_then(|(_, n)| n.parse().ok()).filter(|_| is_whole);
     let Some(length) = length else { return };
     let mut body = vec![0; length];
@@ -96,13 +96,13 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Got>>, answer: &dyn Fn(usize) -
         Some(status) => {
             let _ = write!(stream, "HTTP/1.1 {status} x\r\nContent-Length: 0\r\n\r\n");
         }
-        // Holds the connection until the other side has had enough.
+        // Holds the connection until the sender closes it.
         None => drop(stream.read(&mut [0])),
     }
 }
 
 #[test]
-fn an_end_is_told_once_signed_and_without_secrets() {
+fn an_end_is_notified_once_signed_and_without_secrets() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let endpoint = Endpoint::new(|_| Some(204));
     let rule = format!("done,fail@{}?token=hidden", endpoint.url);
@@ -114,7 +114,7 @@ fn an_end_is_told_once_signed_and_without_secrets() {
     assert_eq!((&message["data"]["id"], &message["data"]["exit_code"]), (&id.into(), &3.into()));
     assert_eq!((&message["apiVersion"], &message["attempt"]), (&"gpool/v1".into(), &1.into()));
     assert!(!got.body.contains("secret-value") && !got.body.contains("exit 3"), "{}", got.body);
-    // As whoever receives it would check it.
+    // The check that a receiver would make.
     let secret = cluster.gpool(["notify", "--secret"]).ok();
     let key = STANDARD.decode(secret.trim().strip_prefix("whsec_").unwrap()).unwrap();
     let [id, at] = ["webhook-id", "webhook-timestamp"].map(|name| got.header(name));
@@ -129,7 +129,7 @@ fn an_end_is_told_once_signed_and_without_secrets() {
 }
 
 #[test]
-fn what_failed_is_sent_again_after_a_crash_under_the_same_id() {
+fn a_failed_message_is_sent_again_after_a_crash_with_the_same_id() {
     let mut cluster = Cluster::new("sim:1xH100-80G");
     let endpoint = Endpoint::new(|n| Some(if n == 1 { 500 } else { 200 }));
     let rule = format!("done@{}", endpoint.url);
@@ -147,18 +147,18 @@ fn what_failed_is_sent_again_after_a_crash_under_the_same_id() {
     until_so("it is taken", || cluster.client().notifications().unwrap().items.is_empty());
     cluster.kill();
     cluster.up();
-    assert_eq!(endpoint.got().len(), 2, "what was taken is not told again");
+    assert_eq!(endpoint.got().len(), 2, "accepted messages are not repeated");
 }
 
 #[test]
-fn one_that_hangs_or_is_not_there_keeps_nobody_else() {
+fn a_hung_or_missing_endpoint_does_not_delay_others() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let hangs = Endpoint::new(|_| None);
     let quick = Endpoint::new(|_| Some(200));
     for _ in 0..5 {
         cluster.sh(&["--notify", &format!("end@{}", hangs.url)], "true");
     }
-    // Nobody listens there.
+    // No process listens on that port.
     cluster.sh(&["--notify", "end@http://127.0.0.1:1/x"], "true");
     let id = cluster.sh(&["--notify", &format!("start,done@{}", quick.url)], "true");
     let kinds: Vec<Value> =
@@ -170,7 +170,7 @@ fn one_that_hangs_or_is_not_there_keeps_nobody_else() {
     let list = cluster.gpool(["notify"]).ok();
     assert!(list.contains("http://127.0.0.1:1") && list.contains("6 waiting"), "{list}");
     assert!(cluster.gpool(["status"]).ok().contains("6 waiting"));
-    // Who failed is named, with why.
+    // The failed endpoint is named with the error.
     until_so("it has failed", || {
         let found = cluster.gpool(["doctor", "--json"]).out;
         let found: Value = serde_json::from_str(&found).unwrap();
@@ -184,7 +184,7 @@ fn one_that_hangs_or_is_not_there_keeps_nobody_else() {
 }
 
 #[test]
-fn who_is_told_can_be_said_later_and_what_makes_no_sense_is_refused() {
+fn notifications_can_be_set_later_and_invalid_ones_are_refused() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let endpoint = Endpoint::new(|_| Some(200));
     let gate = Gate::new(&cluster, "gate");
@@ -211,7 +211,7 @@ fn who_is_told_can_be_said_later_and_what_makes_no_sense_is_refused() {
     cluster.gpool(["notify", &id, "none"]).refused(7, &["ended"]);
 }
 
-/// A cluster with that script as its sendmail; it finds the file `mail` of the cluster in `$MAIL`.
+/// A cluster with this script as its sendmail; `$MAIL` is the cluster's file `mail`.
 fn with_sendmail(script: Option<&str>) -> Cluster {
     use std::os::unix::fs::PermissionsExt;
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
@@ -280,7 +280,7 @@ fn flags_of_other_schedulers_ask_for_mail() {
     cluster
         .gpool(["shim", "sbatch", "--mail-type=END", "--mail-user=a\nb@c", "--wrap=true"])
         .refused(2, &["no mail address"]);
-    // One in the script, the other on the command line.
+    // One value in the script, the other on the command line.
     let script = "#!/bin/sh\n#SBATCH --mail-user=ana@example.org --mail-type=FAIL\ntrue\n";
     std::fs::write(cluster.work().join("job.sh"), script).unwrap();
     let script = |flags: &[&str]| notify(&[&["sbatch", "--hold"], flags, &["job.sh"]].concat()).0;

@@ -1,4 +1,4 @@
-//! The real path to the driver, with a library in its place that tells what a file says.
+//! The real path to the driver, with a stub library that reads its answers from a file.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use gpool_stub_nvml::{Device, Process, STATE_FILE, State, install};
 
 use crate::harness::{Cluster, until_so};
 
-/// The driver of a cluster: what it answers, and where that is written.
+/// The driver of a cluster: its state, and the file for it.
 pub struct Driver {
     file: PathBuf,
     pub state: State,
@@ -34,7 +34,7 @@ pub fn device(index: u32) -> Device {
     }
 }
 
-/// A cluster with three devices that nobody uses.
+/// A cluster with three free devices.
 pub fn cluster() -> (Cluster, Driver) {
     cluster_of((0..3).map(device).collect())
 }
@@ -73,9 +73,9 @@ fn the_inventory_is_the_drivers() {
 }
 
 #[test]
-fn strangers_and_faults_are_seen_through_the_driver() {
+fn unmanaged_processes_and_faults_are_read_from_the_driver() {
     let (cluster, mut driver) = cluster();
-    // A process that is really there, so that its owner can be looked up.
+    // A process that exists, so that its owner can be looked up.
     let pid = std::process::id();
     driver.state.devices[0].processes = Some(vec![Process { pid, memory: Some(5 << 30) }]);
     driver.write();
@@ -96,13 +96,13 @@ fn strangers_and_faults_are_seen_through_the_driver() {
 }
 
 #[test]
-fn the_processes_of_jobs_are_no_strangers() {
+fn processes_of_jobs_are_not_unmanaged() {
     let (cluster, mut driver) = cluster();
     let id = cluster.sh(&["--gpus", "1"], "sleep 1000 & echo $!; wait");
     until_so("its child is known", || cluster.stdout_of(&id).ends_with('\n'));
     let pid = cluster.stdout_of(&id).trim().parse().unwrap();
     driver.state.devices[0].processes = Some(vec![Process { pid, memory: None }]);
-    // Seen in the same look, so that both have been looked at.
+    // Both appear in the same poll, so once this one is shown, the other was checked too.
     let stranger = Process { pid: std::process::id(), memory: None };
     driver.state.devices[1].processes = Some(vec![stranger]);
     driver.write();

@@ -1,4 +1,4 @@
-//! Who gets what, and when.
+//! The order of jobs, and the devices that they get.
 
 use crate::harness::{Cluster, Gate, until_so};
 
@@ -11,7 +11,7 @@ fn devices_go_lowest_index_first_and_to_one_job_each() {
         cluster.until_is(id, "running");
         assert_eq!(cluster.devices_of(id), devices, "job {id}");
     }
-    // A free place in the middle is found again.
+    // A freed device in the middle is used again.
     cluster.gpool(["cancel", &jobs[0]]).ok();
     cluster.until_ended(&jobs[0]);
     let next = cluster.sh(&["--gpus", "1"], "sleep 1000");
@@ -22,7 +22,7 @@ fn devices_go_lowest_index_first_and_to_one_job_each() {
 #[test]
 fn no_two_jobs_have_a_device_at_once() {
     let cluster = Cluster::new("sim:3xH100-80G");
-    // A folder named after a device can be made by one job at a time only.
+    // Only one job at a time can make a folder with the name of a device.
     let held = cluster.path("held");
     std::fs::create_dir(&held).unwrap();
     let line = format!(
@@ -42,7 +42,7 @@ fn no_two_jobs_have_a_device_at_once() {
 }
 
 #[test]
-fn a_small_one_overtakes_a_big_one() {
+fn a_small_job_overtakes_a_big_one() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let holder = cluster.sh(&["--gpus", "1"], "sleep 1000");
     let big = cluster.sh(&["--gpus", "2"], "true");
@@ -53,7 +53,7 @@ fn a_small_one_overtakes_a_big_one() {
     assert_eq!(cluster.until_ended(&big).exit_code, Some(0));
 }
 
-/// Lets waiting jobs of one GPU go one by one and gives the order in which they started.
+/// Lets pending jobs of one GPU run one by one, and returns the order of their starts.
 fn order_of(cluster: &Cluster, submit: impl Fn(&str)) -> Vec<String> {
     let gate = Gate::new(cluster, "gate");
     let holder = cluster.sh(&["--gpus", "1"], &gate.line());
@@ -70,7 +70,7 @@ fn priority_goes_first_then_age() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let order = order_of(&cluster, |line| {
         for (name, priority) in [("a", "0"), ("low", "-5"), ("b", "0"), ("high", "7")] {
-            // Only an admin may raise it; whose server this is, is one.
+            // Only an admin may raise a priority; the user of the server is one.
             cluster.sh(&["--gpus", "1", "-J", name, "--priority", priority], line);
         }
         cluster.sh(&["--gpus", "1", "-J", "raised"], line);
@@ -80,7 +80,7 @@ fn priority_goes_first_then_age() {
 }
 
 #[test]
-fn what_comes_after_waits_for_the_right_end() {
+fn dependent_jobs_wait_for_the_right_end() {
     let cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let first = cluster.sh(&[], &format!("{}; exit 3", gate.line()));
@@ -98,7 +98,7 @@ fn what_comes_after_waits_for_the_right_end() {
     for id in [&fail, &end, &of_two] {
         assert_eq!(cluster.until_ended(id).exit_code, Some(0));
     }
-    // It can never start: it says so, rather than wait for ever unseen.
+    // The job can never start; it shows that instead of waiting silently.
     let why = cluster.gpool(["why", &ok, "-o", "json"]);
     let says = format!("{}{}", why.out, cluster.gpool(["show", &ok, "-o", "json"]).ok());
     assert!(says.contains("dependency_failed"), "{says}");
@@ -118,7 +118,7 @@ fn a_held_job_waits_for_its_release() {
     assert!(cluster.gpool(["why", &held]).ok().contains("held"));
     cluster.gpool(["release", &held]).ok();
     assert_eq!(cluster.until_ended(&held).exit_code, Some(0));
-    // One that waits can be held later.
+    // A pending job can be held later.
     cluster.sh(&["--gpus", "1"], "sleep 1000");
     let waits = cluster.sh(&["--gpus", "1"], "true");
     cluster.gpool(["hold", &waits]).ok();
@@ -165,7 +165,7 @@ fn models_and_memory_choose_devices() {
 }
 
 #[test]
-fn only_allowed_gpus_are_given_out_and_what_runs_stays() {
+fn only_allowed_gpus_are_allocated_and_running_jobs_stay() {
     let cluster = Cluster::with(&["--devices", "sim:6xH100-80G", "--gpus", "0-3"]);
     let four = cluster.sh(&["--gpus", "4"], "sleep 1000");
     cluster.until_is(&four, "running");
@@ -203,7 +203,7 @@ fn a_strategy_ranks_devices() {
 }
 
 #[test]
-fn with_no_queue_it_starts_or_fails() {
+fn with_no_queue_a_job_starts_at_once_or_fails() {
     let cluster = Cluster::new("sim:1xH100-80G");
     assert_eq!(cluster.gpool(["run", "--no-queue", "--gpus", "1", "--", "true"]).code, 0);
     let holder = cluster.sh(&["--gpus", "1"], "sleep 1000");

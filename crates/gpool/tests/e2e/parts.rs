@@ -1,4 +1,4 @@
-//! Quotas of one model and of one pool, with the real program.
+//! Quotas for one GPU model and for one pool, with the real program.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use crate::harness::{Cluster, until_so};
 use crate::http::Http;
 use crate::recovery::says;
 
-/// Two A100 and two H100, which red is guaranteed; blue is guaranteed two GPUs of any model.
+/// Two A100 and two H100. Project red is guaranteed the H100; blue is guaranteed two GPUs of any
+/// model.
 fn two() -> Cluster {
     let cluster = Cluster::new("sim:2xA100-80G,2xH100-80G");
     cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
@@ -20,13 +21,13 @@ fn of<'a>(project: &'a str, gpus: &'a str) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_model_that_is_guaranteed_is_had_whenever_it_is_asked_for() {
+fn a_guaranteed_model_is_available_whenever_it_is_requested() {
     let cluster = two();
     let lent = [&of("blue", "h100:1")[..], &["--preemptible"]].concat();
     let borrowed: Vec<String> = (0..2).map(|_| cluster.sh(&lent, "sleep 1000")).collect();
     borrowed.iter().for_each(|id| drop(cluster.until_is(id, "running")));
     says(&cluster.gpool(["quota", "blue"]), &["blue of H100: 0 guaranteed · share 2 · holds 2"]);
-    // A100 are free, but H100 are what it was promised.
+    // A100 are free, but red is guaranteed H100.
     let owner = cluster.sh(&of("red", "h100:2"), "sleep 1000");
     let job = cluster.until_is(&owner, "running");
     assert_eq!(job.placement[0].devices, [2, 3]);
@@ -35,7 +36,8 @@ fn a_model_that_is_guaranteed_is_had_whenever_it_is_asked_for() {
     let part = &quota["items"][0]["parts"][0];
     assert_eq!((&part["model"], &part["held"]), (&"h100".into(), &2.0.into()), "{quota}");
     says(&cluster.gpool(["show", &borrowed[0]]), &[&format!("reclaimed for job {owner}")]);
-    // What can't be taken back never has what others are guaranteed, though it may run elsewhere.
+    // A non-preemptible job never gets GPUs that other projects are guaranteed, but it may run on
+    // others.
     cluster.gpool(["cancel", &owner]).ok();
     cluster.until_ended(&owner);
     let ran = cluster.gpool([&["submit"], &of("blue", "h100:1")[..], &["--", "true"]].concat());
@@ -46,7 +48,7 @@ fn a_model_that_is_guaranteed_is_had_whenever_it_is_asked_for() {
 }
 
 #[test]
-fn a_limit_of_a_model_or_in_a_pool_is_kept_and_said() {
+fn a_limit_of_a_model_or_in_a_pool_is_kept_and_shown() {
     let cluster = two();
     cluster.gpool(["project", "edit", "blue", "--limit-of", "h100=1", "--gpus", "4"]).ok();
     let lent = [&of("blue", "h100:1")[..], &["--preemptible"]].concat();
@@ -60,15 +62,15 @@ fn a_limit_of_a_model_or_in_a_pool_is_kept_and_said() {
     assert!(why.to_string().contains("gpus_of:h100"), "{why}");
     let large = [&["submit", "--preemptible"], &of("blue", "h100:2")[..], &["--", "true"]];
     cluster.gpool(large.concat()).refused(4, &["GP0415", "the limit of blue is 1 H100 GPU"]);
-    // The same in a pool, which counts whatever the model.
+    // The same in a pool, where every model counts.
     cluster.gpool(["project", "edit", "blue", "--limit-of", "h100=none"]).ok();
     cluster.until_is(&second, "running");
     cluster.gpool(["project", "edit", "blue", "--limit-in", "default=2"]).ok();
     let third = cluster.sh(&[&of("blue", "1")[..], &["--preemptible"]].concat(), "sleep 1000");
     let words = "project blue holds 2 GPUs in pool default of at most 2 GPUs in pool default";
-    until_so("it is told why", || cluster.gpool(["why", &third]).out.contains(words));
+    until_so("the reason is shown", || cluster.gpool(["why", &third]).out.contains(words));
     says(&cluster.gpool(["project", "show", "blue"]), &["GPUs in", "default: limit 2"]);
-    // What counts wherever it is is one bound; what counts apart adds up, if devices may be mixed.
+    // A limit for the pool bounds the sum; limits for models add up if models may be mixed.
     let submit = |gpus: &str| {
         let words = ["submit", "--preemptible", "-p", "blue", "--gpus", gpus, "--hold", "--"];
         cluster.gpool(words.into_iter().chain(["true"]))
@@ -78,7 +80,7 @@ fn a_limit_of_a_model_or_in_a_pool_is_kept_and_said() {
     submit("a100|h100:2").refused(4, &["GP0415", "of another model"]);
     submit("2").ok();
     cluster.gpool(["project", "edit", "blue", "--limit-of", "h100=none,a100=none"]).ok();
-    // The node moves to another pool, and what is held there with it.
+    // The node moves to another pool, and with it the allocated GPUs.
     let part = || {
         let quota = cluster.gpool(["quota", "blue", "--json"]).json();
         let parts = quota["items"][0]["parts"].as_array().unwrap();
@@ -119,7 +121,7 @@ fn quotas_of_models_are_set_in_files_and_over_http_too() {
 }
 
 #[test]
-fn what_if_a_model_were_guaranteed_is_answered() {
+fn a_simulation_can_guarantee_a_model() {
     let cluster = two();
     let lent = [&of("blue", "h100:1")[..], &["--preemptible"]].concat();
     let running = cluster.sh(&lent, "sleep 1000");

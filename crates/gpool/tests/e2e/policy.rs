@@ -1,4 +1,4 @@
-//! How the scheduler decides is shown, changed while jobs wait, and compared.
+//! The scheduler's policy is shown, changed while jobs wait, and compared.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ fn setting(cluster: &Cluster, key: &str) -> String {
     policy["settings"][key].as_str().unwrap().to_owned()
 }
 
-/// Two jobs wait for the one GPU, of which the later has the higher priority.
+/// Two jobs wait for the only GPU; the later one has the higher priority.
 fn two_that_wait(cluster: &Cluster, gate: &Gate) -> [String; 3] {
     let holder = cluster.sh(&["--gpus", "1", "--time", "2h"], &gate.line());
     cluster.until_is(&holder, "running");
@@ -25,7 +25,7 @@ fn started_at(cluster: &Cluster, id: &str) -> Value {
 }
 
 #[test]
-fn a_change_holds_from_the_next_decision_on_and_is_journaled() {
+fn a_change_applies_from_the_next_decision_on_and_is_journaled() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     let [_, older, lower] = two_that_wait(&cluster, &gate);
@@ -53,14 +53,14 @@ fn a_change_survives_a_kill_and_a_restart() {
     let differs = cluster.gpool(["policy", "diff"]).ok();
     assert!(differs.contains("escalate_after     32h → 90m"), "{differs}");
     assert!(differs.contains("planned_starts     1 → all"), "{differs}");
-    // It is in the journal, by whom and what.
+    // The journal has the change and the user.
     let dump = cluster.gpool(["debug", "dump", "-o", "-"]).ok();
     let words = "asked: policy as it is: escalate_after=90m, planned_starts=all";
     assert!(dump.contains(words), "{dump}");
 }
 
 #[test]
-fn what_can_not_be_set_is_refused_and_changes_nothing() {
+fn invalid_settings_are_refused_and_change_nothing() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let before = cluster.gpool(["policy", "show", "--json"]).ok();
     let refused = |words: &[&str], says: &[&str]| {
@@ -76,13 +76,13 @@ fn what_can_not_be_set_is_refused_and_changes_nothing() {
     refused(&["order=age,size"], &["size", "priority", "for example, priority,escalated"]);
     refused(&["device_strategy=best"], &["best", "sequential"]);
     refused(&["--preset", "best"], &["best", "fair", "valohai", "fifo", "priority"]);
-    // All of it or nothing.
+    // All settings or none.
     refused(&["planned_starts=2", "user_priority_max=5000"], &["user_priority_max", "1000"]);
     refused(&["--dry-run", "planned_starts=many"], &["planned_starts"]);
 }
 
 #[test]
-fn a_preset_is_taken_with_its_parameters_and_compared() {
+fn a_preset_is_set_with_its_parameters_and_compared() {
     let cluster = Cluster::new("sim:1xH100-80G");
     cluster.gpool(["user", "limit", "all", "--running", "7"]).ok();
     let words = ["policy", "set", "--preset", "valohai:escalate_after=3h", "planned_starts=4"];
@@ -102,9 +102,9 @@ fn a_preset_is_taken_with_its_parameters_and_compared() {
     assert!(!differs.contains("order"), "{differs}");
     let same = cluster.gpool(["policy", "diff", "valohai:escalate_after=3h,planned_starts=4"]);
     assert_eq!(same.ok(), "nothing differs\n");
-    // How much users may have is no part of a preset.
+    // Caps of users are no part of a preset.
     assert!(cluster.gpool(["user", "limit", "all"]).ok().contains("of 7"));
-    // As a file, and back.
+    // To a file and back.
     let file = cluster.path("site.toml");
     std::fs::write(&file, cluster.gpool(["policy", "show", "--toml"]).ok()).unwrap();
     cluster.gpool(["policy", "set", "--preset", "fair"]).ok();
@@ -114,7 +114,7 @@ fn a_preset_is_taken_with_its_parameters_and_compared() {
 }
 
 #[test]
-fn a_dry_run_names_whose_start_would_change_and_how() {
+fn a_dry_run_lists_jobs_with_changed_starts() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     let [_, older, lower] = two_that_wait(&cluster, &gate);
@@ -130,8 +130,8 @@ fn a_dry_run_names_whose_start_would_change_and_how() {
     let json = cluster.gpool(["policy", "set", "--dry-run", "order=age", "--json"]).json();
     let starts = json["after"]["starts"].as_array().unwrap();
     assert_eq!(starts.len(), 2, "{json}");
-    assert_eq!(starts[0]["job"], lower.as_str(), "who starts later first: {json}");
-    // What moves nobody names nobody.
+    assert_eq!(starts[0]["job"], lower.as_str(), "later starts come first: {json}");
+    // A change without effect on any job lists none.
     let told = cluster.gpool(["policy", "set", "--dry-run", "user_priority_max=7"]).ok();
     assert_eq!(told, "user_priority_max  0 → 7\n");
     gate.open();
@@ -139,7 +139,7 @@ fn a_dry_run_names_whose_start_would_change_and_how() {
 }
 
 #[test]
-fn by_gpu_time_jobs_change_places_and_what_they_had_survives_a_kill() {
+fn jobs_rotate_by_gpu_time_and_attained_time_survives_a_kill() {
     let mut cluster = Cluster::new("sim:8xH100-80G");
     let set = ["policy", "set", "--preset", "las:attained_levels=0.008,min_run=1s"];
     cluster.gpool(set).ok();
@@ -148,8 +148,8 @@ fn by_gpu_time_jobs_change_places_and_what_they_had_survives_a_kill() {
     let long = cluster.sh(&["--gpus", "8", "--preemptible"], "sleep 1000");
     cluster.until_is(&long, "running");
     let short = cluster.sh(&["--gpus", "1", "--preemptible"], &gate.line());
-    // Nothing happens but that the first comes to have had so much, eight times as fast as the
-    // second will.
+    // The only event is that the first job's attained GPU time grows, eight times as fast as the
+    // second job's will.
     cluster.until_is(&short, "running");
     assert_eq!(cluster.job(&long).attempt, 2);
     let why = cluster.gpool(["why", &long]).ok();

@@ -1,4 +1,4 @@
-//! Pools: nodes that are together, and jobs that are sent to them.
+//! Pools of nodes, and jobs that ask for a pool.
 
 use crate::harness::{Cluster, Gate, until_so};
 use crate::recovery::says;
@@ -67,10 +67,11 @@ fn a_job_runs_in_its_pool_or_is_refused_at_once() {
     };
     refused(&["--pool", "bach"], 6, &["no pool \"bach\"", "batch, default", "--pool batch"]);
     refused(&["--pool", "a b"], 2, &["pool", "letters"]);
-    // The other pool has as many.
+    // The other pool has as many GPUs.
     let why = ["only nodes of pool batch", "--pool batch"];
     refused(&["--pool", "batch", "--gpus", "3"], 4, &why);
-    // A script says it, the environment says it, and the command line has the last word.
+    // A script, the environment or the command line sets the pool; the command line takes
+    // precedence.
     let script = cluster.work().join("job.sh");
     let text = format!("#!/bin/sh\n# GPOOL --pool batch\n#SBATCH --mem=1G\n{words}\n");
     std::fs::write(&script, text).unwrap();
@@ -96,7 +97,7 @@ fn a_job_runs_in_its_pool_or_is_refused_at_once() {
 }
 
 #[test]
-fn a_job_waits_for_its_pool_although_others_have_room() {
+fn a_job_waits_for_its_pool_even_if_others_have_free_gpus() {
     let cluster = cluster();
     let first = cluster.sh(&["--gpus", "2", "--pool", "batch"], "sleep 1000");
     cluster.until_is(&first, "running");
@@ -109,7 +110,7 @@ fn a_job_waits_for_its_pool_although_others_have_room() {
     );
     let why = cluster.gpool(["why", &waits]);
     says(&why, &["1 GPU needed, 0 free", "only nodes of pool batch: 2 nodes"]);
-    // A node with room comes to it.
+    // A node with a free GPU moves to the pool.
     cluster.gpool(["pool", "move", "n2", "batch"]).ok();
     assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
     assert_eq!(cluster.stdout_of(&waits), "n2 batch\n");
@@ -128,7 +129,7 @@ fn nodes_are_moved_while_jobs_run_and_stay_moved() {
     let moved = names(&[("batch", &["n1"]), ("night", &["n2", "n3"])]);
     assert_eq!(pools(&cluster), moved);
     assert_eq!(cluster.job(&runs).state.as_str(), "running");
-    // Whoever was sent to a pool that no node is in any more waits, and is told why.
+    // A job for a pool without nodes waits, and the reason is shown.
     let empty = cluster.gpool(["submit", "--pool", "default", "--", "true"]);
     empty.refused(6, &["no pool", "batch, night"]);
     let words = ["--pool", "default", "--allow-unsatisfiable", "--gpus", "1"];
@@ -136,7 +137,7 @@ fn nodes_are_moved_while_jobs_run_and_stay_moved() {
     says(&cluster.gpool(["why", &waits]), &["no node is in pool default"]);
     cluster.kill();
     cluster.up();
-    // What the file says of n1 and n3 holds at each start; of n2 it says nothing.
+    // The file's pools of n1 and n3 apply at each start; the file sets none for n2.
     assert_eq!(pools(&cluster), names(&[("batch", &["n1", "n3"]), ("night", &["n2"])]));
     assert_eq!(cluster.job(&runs).state.as_str(), "running");
     cluster.gpool(["cancel", &runs]).ok();
@@ -145,7 +146,7 @@ fn nodes_are_moved_while_jobs_run_and_stay_moved() {
 }
 
 #[test]
-fn a_pool_has_a_policy_of_its_own_that_is_kept_and_taken_away_again() {
+fn a_pool_can_have_its_own_policy_and_lose_it_again() {
     let mut cluster = cluster();
     let set =
         |cluster: &Cluster, words: &[&str]| cluster.gpool([&["policy", "set"][..], words].concat());
@@ -181,7 +182,7 @@ fn a_pool_has_a_policy_of_its_own_that_is_kept_and_taken_away_again() {
     let started = |id: &str| cluster.job(id).started_at.unwrap();
     assert!(started(&larger[0]) < started(&smaller[0]));
     assert!(started(&smaller[1]) < started(&larger[1]));
-    // As a file, and back.
+    // To a file and back.
     let file = cluster.path("site.toml");
     std::fs::write(&file, cluster.gpool(["policy", "show", "--toml"]).ok()).unwrap();
     let told = set(&cluster, &["pool.batch=none"]).ok();
@@ -189,7 +190,7 @@ fn a_pool_has_a_policy_of_its_own_that_is_kept_and_taken_away_again() {
     assert!(!cluster.gpool(["policy", "show"]).ok().contains("pool.batch"));
     set(&cluster, &["--file", file.to_str().unwrap()]).ok();
     assert_eq!(cluster.gpool(["policy", "show"]).ok(), show);
-    // Another preset for the cluster leaves the pool its own.
+    // Another preset for the cluster does not change the pool's policy.
     set(&cluster, &["--preset", "users"]).ok();
     assert!(cluster.gpool(["policy", "show"]).ok().contains("pool.batch.order"));
     says(&set(&cluster, &["pool.bach=fifo"]), &["no node is in pool bach"]);

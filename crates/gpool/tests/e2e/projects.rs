@@ -1,4 +1,4 @@
-//! Projects with quotas: who borrows, who gets it back, and what is refused, with the real program.
+//! Projects with quotas: borrowing, reclaiming and refusals, with the real program.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::harness::{Cluster, until, until_so};
 use crate::http::Http;
 use crate::users::{NOBODY, as_nobody, cluster as roots};
 
-/// Two projects that are guaranteed two GPUs each of four; nothing else is guaranteed any.
+/// Two projects, each guaranteed two of four GPUs; no other project is guaranteed any.
 fn two(devices: &str) -> Cluster {
     let cluster = Cluster::new(devices);
     cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
@@ -23,12 +23,12 @@ fn lent<'a>(project: &'a str, gpus: &'a str) -> Vec<&'a str> {
     [&in_project(project, gpus)[..], &["--preemptible"]].concat()
 }
 
-/// A job that goes on until it is told to end, and then for as long as a file is not there.
+/// A job that runs until SIGTERM, and then until a file exists.
 const STAYS: &str = "trap 'until [ -e leave ]; do sleep 0.02; done; exit 143' TERM; \
                      while true; do sleep 0.02; done";
 
 #[test]
-fn what_is_idle_is_lent_and_given_back_to_whom_it_was_promised() {
+fn idle_gpus_are_lent_and_reclaimed_for_their_owner() {
     let cluster = two("sim:4xH100-80G");
     let borrowed: Vec<String> =
         (0..4).map(|_| cluster.sh(&lent("red", "1"), "sleep 1000")).collect();
@@ -46,26 +46,27 @@ fn what_is_idle_is_lent_and_given_back_to_whom_it_was_promised() {
     assert_eq!(row("blue")["lends"][0]["gpus"], 2.0, "{quota}");
     let table = cluster.gpool(["quota"]).ok();
     assert!(table.contains("borrows 2 from blue") && table.contains("lends 2 to red"), "{table}");
-    // The owner asks, and has it: what lost least goes, is put back, and says for whom.
+    // The owner's job starts: the job that loses the least work is evicted, queued again, and shows
+    // the beneficiary.
     let owner = cluster.sh(&in_project("blue", "1"), "sleep 1000");
     cluster.until_is(&owner, "running");
-    let went = until("one waits again", || {
+    let went = until("one is pending again", || {
         borrowed.iter().find(|id| cluster.job(id).state.as_str() == "pending")
     });
     let shown = cluster.gpool(["show", went]).ok();
     assert!(shown.contains(&format!("reclaimed for job {owner}")), "{shown}");
     let why = cluster.gpool(["why", went]).ok();
     assert!(why.contains("1 GPU needed, 0 free"), "{why}");
-    // It runs again when there is room, as its next attempt.
+    // It runs again when capacity is free, as its next attempt.
     cluster.gpool(["cancel", &owner]).ok();
     assert_eq!(cluster.until_is(went, "running").attempt, 2);
     for id in borrowed.iter().filter(|id| *id != went) {
-        assert_eq!(cluster.job(id).attempt, 1, "only one went");
+        assert_eq!(cluster.job(id).attempt, 1, "only one was evicted");
     }
 }
 
 #[test]
-fn a_limit_holds_although_there_is_room_and_a_guarantee_bounds_what_stays() {
+fn a_limit_applies_even_with_free_gpus_and_a_guarantee_bounds_non_preemptible_jobs() {
     let cluster = two("sim:4xH100-80G");
     for _ in 0..3 {
         let id = cluster.sh(&lent("blue", "1"), "sleep 1000");
@@ -82,7 +83,7 @@ fn a_limit_holds_although_there_is_room_and_a_guarantee_bounds_what_stays() {
     assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
     cluster.gpool(["cancel", "all", "--yes"]).ok();
     until_so("all is free", || (0..4).all(|gpu| cluster.gpu_state(gpu) == "free"));
-    // What can't be taken back never uses more than is guaranteed, though it is free.
+    // Non-preemptible jobs never use more than the guarantee, even if GPUs are free.
     let own = cluster.sh(&in_project("red", "2"), "sleep 1000");
     cluster.until_is(&own, "running");
     let more = cluster.sh(&in_project("red", "1"), "true");
@@ -99,7 +100,7 @@ fn a_limit_holds_although_there_is_room_and_a_guarantee_bounds_what_stays() {
 }
 
 #[test]
-fn what_could_never_be_is_refused_with_what_would_help() {
+fn impossible_requests_are_refused_with_a_remedy() {
     let cluster = two("sim:4xH100-80G");
     let run = |flags: &[&str]| cluster.gpool([&["submit"], flags, &["--", "true"]].concat());
     run(&in_project("red", "3"))
@@ -138,12 +139,12 @@ fn what_could_never_be_is_refused_with_what_would_help() {
         project(&["edit", "red", flag, value]).refused(2, &[words]);
     }
     let red = project(&["show", "red", "--json"]).json();
-    assert_eq!(red["items"][0]["version"], 1, "nothing was half done");
+    assert_eq!(red["items"][0]["version"], 1, "no part was applied");
     cluster.gpool(["quota", "rde"]).refused(6, &["GP0602", "gpool quota red"]);
 }
 
 #[test]
-fn a_set_of_projects_is_compared_then_applied_whole_and_a_second_editor_is_told() {
+fn a_set_of_projects_is_compared_and_applied_whole_and_a_second_edit_conflicts() {
     let cluster = Cluster::new("sim:4xH100-80G");
     let file = cluster.work().join("projects.toml");
     let text = "[projects.lab]\n\n[projects.red]\nparent = \"lab\"\ngpus = 3\n\n\
@@ -163,7 +164,7 @@ fn a_set_of_projects_is_compared_then_applied_whole_and_a_second_editor_is_told(
     let names = cluster.gpool(["project", "list", "-o", "name"]).ok();
     assert_eq!(names, "default\nlab\nblue\nred\n", "departments first");
     assert!(apply(&["--yes"]).err.contains("nothing differs"));
-    // A department stands for all below it, whether they live or have ended.
+    // A department stands for all projects below it, with their living and ended jobs.
     let mut waiting = Vec::new();
     for project in ["red", "blue"] {
         cluster.gpool(["run", "-p", project, "--", "true"]).ok();
@@ -176,7 +177,7 @@ fn a_set_of_projects_is_compared_then_applied_whole_and_a_second_editor_is_told(
     };
     assert_eq!((ids("lab"), ids("red"), ids("default")), (4, 2, 0));
     waiting.iter().for_each(|id| drop(cluster.gpool(["cancel", id]).ok()));
-    // Two at once: both saw version 1.
+    // Two concurrent edits: both saw version 1.
     let edit =
         |gpus| cluster.gpool(["project", "edit", "red", "--gpus", gpus, "--if-version", "1"]);
     edit("1").ok();
@@ -189,7 +190,7 @@ fn a_set_of_projects_is_compared_then_applied_whole_and_a_second_editor_is_told(
     let tag = ("If-Match", "\"2\"");
     let fine = http.send("PATCH", "/api/v1/projects/red", &[kind, tag], b"{\"gpus\":2}");
     assert_eq!(fine.status, 200, "{fine:?}");
-    // A file in which one thing is wrong does nothing.
+    // A file with one fault changes nothing.
     fs::write(&file, format!("{text}\n[projects.green]\nparent = \"nowhere\"\n")).unwrap();
     apply(&["--yes"]).refused(6, &["GP0602", "nowhere"]);
     fs::write(&file, format!("{text}\n[projects.green]\ngpus = \"4x\"\n")).unwrap();
@@ -201,7 +202,7 @@ fn a_set_of_projects_is_compared_then_applied_whole_and_a_second_editor_is_told(
 }
 
 #[test]
-fn a_claim_waits_through_a_restart_and_what_is_cancelled_meanwhile() {
+fn a_claim_survives_a_restart_and_cancelled_jobs() {
     let mut cluster = two("sim:4xH100-80G");
     let stays: Vec<String> = (0..4).map(|_| cluster.sh(&lent("red", "1"), STAYS)).collect();
     for id in &stays {
@@ -218,7 +219,7 @@ fn a_claim_waits_through_a_restart_and_what_is_cancelled_meanwhile() {
     let reason = &cluster.gpool(["why", &first, "--json"]).json()["items"][0]["reasons"][0];
     assert_eq!(reason["code"], "preemption_grace", "{reason}");
     let is_leaving = |id: &&String| cluster.job(id).state.as_str() == "stopping";
-    let leaving = until("two leave", || {
+    let leaving = until("two are being evicted", || {
         let leaving: Vec<&String> = stays.iter().filter(is_leaving).collect();
         <[&String; 2]>::try_from(leaving).ok()
     });
@@ -232,19 +233,19 @@ fn a_claim_waits_through_a_restart_and_what_is_cancelled_meanwhile() {
     for id in [&first, &second] {
         assert_eq!(cluster.job(id).state.as_str(), "starting");
     }
-    // One of those that claim goes, and one of those that leave.
+    // One of the claiming jobs is cancelled, and one of the evicted ones.
     cluster.gpool(["cancel", &second]).ok();
     cluster.gpool(["cancel", newest]).ok();
     fs::write(cluster.work().join("leave"), "").unwrap();
     cluster.until_is(&first, "running");
     assert_eq!(cluster.until_ended(newest).state.as_str(), "cancelled");
-    until_so("the other comes back", || cluster.job(oldest).attempt == 2);
+    until_so("the other runs again", || cluster.job(oldest).attempt == 2);
     cluster.until_is(oldest, "running");
     cluster.gpool(["cancel", "all", "--yes"]).ok();
 }
 
 #[test]
-fn members_submit_and_admins_of_a_project_act_on_what_is_below_it() {
+fn members_submit_and_project_admins_act_on_jobs_below_their_project() {
     let Some(cluster) = roots() else { return };
     let nobody = gpool_name(NOBODY);
     let create = |words: &[&str]| cluster.gpool([&["project", "create"], words].concat()).ok();
@@ -270,7 +271,7 @@ fn members_submit_and_admins_of_a_project_act_on_what_is_below_it() {
     cluster.gpool(["cancel", &own]).ok();
 }
 
-/// What the server calls a user.
+/// The name of a user in the server.
 fn gpool_name(uid: u32) -> String {
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     let mut rows = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
@@ -279,7 +280,7 @@ fn gpool_name(uid: u32) -> String {
 }
 
 #[test]
-fn one_user_may_have_so_much_in_a_project_and_goes_on_in_another() {
+fn a_user_has_a_cap_in_one_project_and_none_in_another() {
     let cluster = two("sim:4xH100-80G");
     let me = cluster.job(&cluster.sh(&in_project("red", "0"), "true")).user;
     let edit = |words: &[&str]| cluster.gpool([&["project", "edit"], words].concat());
@@ -302,7 +303,7 @@ fn one_user_may_have_so_much_in_a_project_and_goes_on_in_another() {
     let dry = [&["submit", "--dry-run"][..], &in_project("red", "1"), &["--", "true"]].concat();
     let dry = cluster.gpool(dry).ok();
     assert!(dry.contains("one user may have at most 1 GPU"), "{dry}");
-    // What could never be is refused at once, as are values that make no sense.
+    // An impossible request is refused at once, and so are invalid values.
     let never = [&["submit"][..], &in_project("red", "2"), &["--", "true"]].concat();
     cluster.gpool(never).refused(4, &["GP0417", "it is 2 GPUs", "at most 1 GPU in project red"]);
     for (flag, value) in [
@@ -315,7 +316,7 @@ fn one_user_may_have_so_much_in_a_project_and_goes_on_in_another() {
     ] {
         edit(&["red", flag, value]).refused(2, &[&flag[2..].replace('-', "_"), "none"]);
     }
-    // A job that runs counts for the department too, and a cap that is taken away holds no more.
+    // A running job counts for the department too, and a removed cap no longer applies.
     cluster.gpool(["project", "create", "lab", "--user-running", "1"]).ok();
     edit(&["red", "--parent", "lab", "--user-gpus", "none"]).ok();
     let why = cluster.gpool(["why", &waits]).ok();
@@ -329,7 +330,7 @@ fn one_user_may_have_so_much_in_a_project_and_goes_on_in_another() {
 }
 
 #[test]
-fn a_loan_says_when_it_is_given_back() {
+fn a_loan_shows_when_it_is_returned() {
     let cluster = two("sim:4xH100-80G");
     let limited = [&lent("red", "3")[..], &["--time", "5h"]].concat();
     let borrows = cluster.sh(&limited, "sleep 1000");

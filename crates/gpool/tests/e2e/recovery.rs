@@ -1,5 +1,4 @@
-//! What people see of a crash: what the next start says of it, and what is said while no server is
-//! there.
+//! The user's view of a crash: the report of the next start, and the commands while no server runs.
 
 use std::process::Command;
 
@@ -13,12 +12,12 @@ fn until_begun(cluster: &Cluster, id: &str) {
     until_so("the job has begun", || cluster.stdout_of(id).starts_with("begun"));
 }
 
-/// A line that says that it has begun, waits, and says that it is done.
+/// A shell line that writes `begun`, waits, and writes `done`.
 pub(crate) fn waits_at(gate: &Gate) -> String {
     format!("echo begun; {}; echo done; exit 5", gate.line())
 }
 
-/// Where a job's output lies.
+/// The file of a job's standard output.
 fn stdout_file(cluster: &Cluster, id: &str) -> std::path::PathBuf {
     cluster.state().join("jobs").join(id).join("1/stdout")
 }
@@ -31,7 +30,7 @@ pub(crate) fn says(ran: &Ran, words: &[&str]) {
     }
 }
 
-/// Whether a list on standard error has a row of that job which begins so.
+/// Whether a list on standard error has a row for this job that begins with this state.
 fn has_row(ran: &Ran, id: &str, state: &str) -> bool {
     let begins = |line: &str| {
         let rest = line.strip_prefix(id).filter(|rest| rest.starts_with(' '));
@@ -40,13 +39,13 @@ fn has_row(ran: &Ran, id: &str, state: &str) -> bool {
     ran.err.lines().any(begins)
 }
 
-/// The end is written down without a server: by the shepherd, after the output.
+/// Waits until the end is noted without a server: by the shepherd, after the output.
 fn until_end_is_known(cluster: &Cluster, id: &str) {
     until_so("its end is known", || has_row(&cluster.gpool(["queue"]), id, "ended, exit 5"));
 }
 
 #[test]
-fn the_next_start_says_what_a_killed_server_left() {
+fn the_next_start_reports_the_jobs_of_a_killed_server() {
     let mut cluster = Cluster::new("sim:3xH100-80G");
     assert_eq!(cluster.client().recovery().unwrap().before, Before::Nothing);
     says(&cluster.gpool(["doctor"]), &["the first one: the store is new"]);
@@ -88,7 +87,7 @@ fn the_next_start_says_what_a_killed_server_left() {
     says(&cluster.gpool(["why", &lost]), &["the process that watched it was killed"]);
     says(&cluster.gpool(["queue", "--state", "lost"]), &["the process that watched it"]);
 
-    // One that was stopped is told from one that was killed.
+    // A stopped server is distinguished from a killed one.
     cluster.down(&[]);
     cluster.up();
     let recovery = cluster.client().recovery().unwrap();
@@ -103,7 +102,7 @@ fn the_next_start_says_what_a_killed_server_left() {
 }
 
 #[test]
-fn up_says_in_one_line_what_it_took_over() {
+fn up_reports_in_one_line_the_jobs_that_it_took_over() {
     let mut cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let id = cluster.sh(&[], &waits_at(&gate));
@@ -117,7 +116,7 @@ fn up_says_in_one_line_what_it_took_over() {
     let ran = cluster.gpool(words);
     says(&ran, &["1 ended meanwhile\n"]);
     assert_eq!(cluster.gpool(["down"]).code, 0);
-    // After that there is nothing to tell.
+    // After that there is nothing to report.
     let ran = cluster.gpool(words);
     assert!(ran.out.contains("nothing left over") && !ran.out.contains("recovered"), "{ran:?}");
     assert_eq!(cluster.gpool(["down"]).code, 0);
@@ -137,7 +136,7 @@ fn a_server_does_not_become_another_node_while_jobs_run() {
     cluster.up();
     gate.open();
     assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
-    // With nothing to lose it may be called otherwise.
+    // Without running jobs the node may get another name.
     cluster.down(&[]);
     cluster.gpool(words).ok();
     assert_eq!(cluster.gpool(["run", "--", "true"]).code, 0);
@@ -145,7 +144,7 @@ fn a_server_does_not_become_another_node_while_jobs_run() {
     until_so("no process is left", || cluster.processes().is_empty());
 }
 
-/// The server under another boot id, as after a restart of the machine.
+/// The server under another boot ID, as after a restart of the machine.
 fn rebooted(cluster: &Cluster) -> Option<Running> {
     let boot_id = cluster.path("boot_id");
     std::fs::write(&boot_id, "00000000-0000-4000-8000-000000000000\n").unwrap();
@@ -167,7 +166,7 @@ fn rebooted(cluster: &Cluster) -> Option<Running> {
 }
 
 #[test]
-fn what_a_restart_of_the_machine_took_is_told_with_its_time() {
+fn jobs_lost_in_a_restart_of_the_machine_are_reported_with_its_time() {
     if !is_root() {
         return skip("only root can make it look as if the machine had been restarted");
     }
@@ -175,12 +174,12 @@ fn what_a_restart_of_the_machine_took_is_told_with_its_time() {
     let lost = cluster.sh(&[], "echo begun; sleep 1000");
     until_begun(&cluster, &lost);
     cluster.submit(["--hold", "--", "true"]);
-    // First, or it would see the job's end.
+    // The shepherd first, or it would see the job's end.
     let shepherd = cluster.shepherd(&lost);
     cluster.kill();
     kill_9(shepherd);
     cluster.processes().into_iter().for_each(kill_9);
-    // One that is still dying would be taken over.
+    // A shepherd that is still dying would be taken over.
     until_so("its shepherd is gone", || {
         let stat = std::fs::read_to_string(format!("/proc/{shepherd}/stat")).unwrap_or_default();
         stat.is_empty() || stat.contains(") Z ")
@@ -205,7 +204,7 @@ fn what_a_restart_of_the_machine_took_is_told_with_its_time() {
 }
 
 #[test]
-fn numbers_that_a_restore_leaves_out_are_told() {
+fn job_numbers_that_a_restore_skips_are_reported() {
     let cluster = Cluster::new("none");
     cluster.submit(["--hold", "--", "true"]);
     let file = cluster.path("backup");
@@ -220,7 +219,7 @@ fn numbers_that_a_restore_leaves_out_are_told() {
 }
 
 #[test]
-fn a_run_that_a_restored_store_does_not_know_is_ended_and_told() {
+fn a_run_that_a_restored_store_does_not_know_is_ended_and_reported() {
     let mut cluster = Cluster::new("none");
     let id = cluster.sh(&["--hold"], "echo begun; sleep 1000");
     let file = cluster.path("backup");
@@ -230,7 +229,7 @@ fn a_run_that_a_restored_store_does_not_know_is_ended_and_told() {
     let shepherd = cluster.shepherd(&id);
     cluster.kill();
     for name in ["store.db", "store.db-wal", "store.db-shm", "mark", "lock"] {
-        // Which of them there are is the store's business.
+        // Not all of these files exist.
         let _ = std::fs::remove_file(cluster.state().join(name));
     }
     std::fs::remove_dir_all(cluster.state().join("blobs")).unwrap();
@@ -241,7 +240,7 @@ fn a_run_that_a_restored_store_does_not_know_is_ended_and_told() {
     until_so("it is ended", || !std::path::Path::new(&format!("/proc/{shepherd}")).exists());
     assert_eq!(cluster.job(&id).state.as_str(), "held");
     cluster.gpool(["release", &id]).ok();
-    // In an attempt that was not given out before: the other one left its output.
+    // With a new attempt number, since the unknown run has left its output.
     until_so("it runs again", || cluster.stdout_of(&format!("{id}#2")).starts_with("begun"));
     assert_eq!(cluster.gpool(["logs", &format!("{id}#1")]).ok(), "begun\n");
 }
@@ -258,7 +257,7 @@ fn a_restored_store_ends_a_job_that_was_changed_after_the_backup() {
     cluster.until_is(&stuck, "running");
     let file = cluster.path("backup");
     cluster.gpool(["backup", file.to_str().unwrap()]).ok();
-    // Once more than the second restore would make up for, if it counted from the backup.
+    // One round more than the second restore could make up for if it counted from the backup.
     for round in 0..2 {
         cluster.gpool(["extend", &extended, "+1h"]).ok();
         cluster.gpool(["pause", &paused]).ok();
@@ -273,12 +272,12 @@ fn a_restored_store_ends_a_job_that_was_changed_after_the_backup() {
         let went_on: Vec<_> = recovery.that(Became::WentOn).map(|job| job.id.as_str()).collect();
         assert_eq!(went_on, [&extended, &paused, &stuck], "round {round}");
         assert_eq!(recovery.unexpected, [format!("{newer}#1")]);
-        // Its processes go on, as the store says.
+        // Its processes run, as in the store.
         cluster.until_is(&paused, "running");
     }
     cluster.gpool(["cancel", &extended]).ok();
     assert_eq!(cluster.until_ended(&extended).state.as_str(), "cancelled");
-    // A shepherd that was stopped by a signal ends its job all the same.
+    // A shepherd that was stopped by a signal still ends its job.
     let shepherd = i32::try_from(cluster.shepherd(&stuck)).unwrap();
     let shepherd = rustix::process::Pid::from_raw(shepherd).unwrap();
     rustix::process::kill_process(shepherd, Signal::STOP).unwrap();
@@ -288,7 +287,7 @@ fn a_restored_store_ends_a_job_that_was_changed_after_the_backup() {
 }
 
 #[test]
-fn without_a_server_the_queue_is_what_goes_on() {
+fn without_a_server_the_queue_lists_jobs_that_go_on() {
     let mut cluster = Cluster::new("none");
     let none = Cluster::unstarted(&[]);
     let ran = none.gpool(["queue"]);
@@ -322,12 +321,12 @@ fn without_a_server_the_queue_is_what_goes_on() {
     assert_eq!((&of(&runs)["state"], of(&runs)["pid"].is_u64()), (&"runs".into(), true));
     assert_eq!(of(&ended)["state"], "ended, exit 5");
     assert_eq!(of(&runs)["stdout"], path.to_str().unwrap());
-    // Who asks something else is told where to look.
+    // Other commands say where to look.
     for words in [&["status"][..], &["gpus"], &["show", &runs], &["why", &runs], &["wait", &runs]] {
         cluster.gpool(words).refused(3, &["GP0301", "2 jobs go on without it: gpool queue"]);
     }
     says(&cluster.gpool(["doctor"]), &["go on without it"]);
-    // A folder that is not the usual one is found by the jobs that run, or by its name.
+    // A state folder in another place is found by its running jobs, or by its name.
     let elsewhere = |words: &[&str]| {
         let mut command = cluster.command();
         Running::start(command.env_remove("GPOOL_STATE_DIR").args(words), None).end()
@@ -348,7 +347,7 @@ fn without_a_server_the_queue_is_what_goes_on() {
 }
 
 #[test]
-fn without_a_server_logs_are_what_is_on_disk() {
+fn without_a_server_logs_come_from_disk() {
     let mut cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let id = cluster.submit(["-J", "named", "--", "sh", "-c", &waits_at(&gate)]);
@@ -368,7 +367,7 @@ fn without_a_server_logs_are_what_is_on_disk() {
     gate.open();
     let ran = followed.end();
     assert_eq!((ran.code, ran.out.as_str()), (0, "begun\ndone\n"), "{ran:?}");
-    // One that ends while nobody is there has ended for who follows it, too.
+    // A job that ends while no server runs has ended for a client that follows it too.
     let id = cluster.sh(&[], &waits_at(&gate));
     until_begun(&cluster, &id);
     cluster.kill();
@@ -380,7 +379,7 @@ fn without_a_server_logs_are_what_is_on_disk() {
 }
 
 #[test]
-fn whoever_waits_is_told_and_goes_on() {
+fn waiting_commands_report_the_absence_and_continue() {
     let mut cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let run = cluster.start(["run", "--", "sh", "-c", &waits_at(&gate)]);
@@ -396,7 +395,7 @@ fn whoever_waits_is_told_and_goes_on() {
     for logs in &waiting[1..3] {
         logs.until_says("begun");
     }
-    // Those of run, wait and events.
+    // The event streams of run, wait and events.
     until_so("all listen", || n_asked(&cluster, "/api/v1/events") >= 3);
     cluster.kill();
     let all = || waiting.iter().chain([&run, &watching]);
@@ -417,7 +416,7 @@ fn whoever_waits_is_told_and_goes_on() {
     assert_eq!(watching.end().code, 143);
 }
 
-/// How often a route was asked and has answered.
+/// The number of answered requests of a route.
 pub fn n_asked(cluster: &Cluster, route: &str) -> u64 {
     let text = cluster.client().metrics().unwrap();
     let label = format!("route=\"{route}\"");
@@ -427,7 +426,7 @@ pub fn n_asked(cluster: &Cluster, route: &str) -> u64 {
 }
 
 #[test]
-fn verify_says_what_it_checked_live_and_on_a_copy() {
+fn verify_lists_its_checks_on_the_live_store_and_on_a_copy() {
     let mut cluster = Cluster::new("none");
     for _ in 0..20 {
         cluster.submit(["--hold", "--", "true"]);
@@ -438,7 +437,11 @@ fn verify_says_what_it_checked_live_and_on_a_copy() {
         says(&ran, &["is sound", "records", "entries of the journal", "1 ended job", "files"]);
     };
     checked(cluster.gpool(["verify"]));
-    assert_eq!(cluster.until_ended(&cluster.sh(&[], "true")).exit_code, Some(0), "undisturbed");
+    assert_eq!(
+        cluster.until_ended(&cluster.sh(&[], "true")).exit_code,
+        Some(0),
+        "the server works meanwhile"
+    );
     let backup = cluster.path("backup");
     cluster.gpool(["backup", backup.to_str().unwrap()]).ok();
     assert!(cluster.gpool(["verify", backup.to_str().unwrap()]).ok().contains("2 ended jobs"));
@@ -464,11 +467,11 @@ fn a_store_that_changes_while_it_is_verified_is_sound() {
         n_verified += 1;
         cluster.client().status().unwrap().jobs.is_empty()
     });
-    assert!(n_verified > 1, "it changed nothing meanwhile");
+    assert!(n_verified > 1, "the store did not change meanwhile");
 }
 
 #[test]
-fn other_users_see_their_own_while_no_server_answers() {
+fn other_users_see_their_own_jobs_while_no_server_answers() {
     let Some(mut cluster) = users::cluster() else { return };
     let roots = cluster.sh(&[], "echo begun; sleep 1000");
     until_begun(&cluster, &roots);

@@ -1,5 +1,5 @@
 //! Files of a state folder that are removed or replaced by hand: the server notices before it
-//! acknowledges or starts anything.
+//! acknowledges or starts a job.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,11 +25,11 @@ fn refuses_to_start(cluster: &Cluster, words: &[&str]) -> Ran {
     ran
 }
 
-/// Puts the store of another folder in place of this one's; the files of jobs stay.
+/// Replaces the store with that of another folder; the files of jobs stay.
 fn replace_store(cluster: &Cluster, older: &Path) {
     for name in ["store.db", "store.db-wal", "store.db-shm", "mark"] {
         let (from, to) = (older.join(name), cluster.state().join(name));
-        // Which of them there are is the store's business.
+        // Not all of these files exist.
         let _ = std::fs::remove_file(&to);
         if from.exists() {
             copy(&from, &to);
@@ -55,9 +55,10 @@ fn a_state_folder_removed_under_a_server_is_noticed_before_it_answers() {
     assert!(doctor.code == 1 && doctor.out.contains("was removed or replaced"), "{doctor:?}");
     assert!(cluster.gpool(["status"]).ok().contains("was removed or replaced"));
     assert!(Http::new(&cluster).get("/metrics").body.contains("gpool_store_writable{} 0"));
-    // Put back it goes on, with nothing lost and no number given twice.
+    // After the folder is put back the server continues, with nothing lost and no job number
+    // reused.
     std::fs::rename(&elsewhere, cluster.state()).unwrap();
-    until_so("it goes on", || {
+    until_so("jobs are accepted again", || {
         let body = json!({"command": ["true"], "hold": true});
         Http::new(&cluster).post("/api/v1/jobs", &body).status == 201
     });
@@ -68,7 +69,7 @@ fn a_state_folder_removed_under_a_server_is_noticed_before_it_answers() {
 }
 
 #[test]
-fn an_idle_server_says_that_its_folder_is_gone() {
+fn an_idle_server_reports_that_its_folder_is_gone() {
     let cluster = Cluster::new("none");
     std::fs::remove_dir_all(cluster.state()).unwrap();
     let doctor = cluster.gpool(["doctor"]);
@@ -95,11 +96,11 @@ fn an_older_store_beside_newer_jobs_is_refused_and_can_be_restored() {
     replace_store(&cluster, &older);
     let words = ["is older than its jobs", "its last job is 2", "of job 6", "gpool restore"];
     refuses_to_start(&cluster, &words);
-    // The newest one put back is right.
+    // The newest copy is accepted.
     replace_store(&cluster, &newest);
     cluster.up();
     assert_eq!(cluster.job(&newer[3]).exit_code, Some(7));
-    // Without a newer job, a later run of one that the copy knows shows it as well.
+    // Without a newer job, a later run of a known job also shows that the copy is old.
     cluster.kill();
     for name in ["tasks", "jobs", "tasks-done"] {
         let (from, to) = (older.join(name), cluster.state().join(name));
@@ -113,7 +114,7 @@ fn an_older_store_beside_newer_jobs_is_refused_and_can_be_restored() {
     cluster.kill();
     replace_store(&cluster, &older);
     refuses_to_start(&cluster, &["a later run of job 2", "gpool restore"]);
-    // As it says; from then on it starts as any other.
+    // The remedy in the message works; from then on the server starts as usual.
     let store = cluster.state().join("store.db");
     cluster.gpool(["restore", "--put-aside", store.to_str().unwrap()]).ok();
     for _ in 0..2 {
@@ -162,7 +163,8 @@ fn jobs_without_their_environments_are_named_and_held() {
         assert!(cluster.gpool(["why", id]).ok().contains(why));
     }
     assert_eq!(cluster.job(&begun).state.as_str(), "running");
-    // New jobs are stored anew and run, and one that is released is held again, not failed.
+    // New jobs are stored again and run; a released job without its files is held again and does
+    // not fail.
     assert_eq!(cluster.gpool(["run", "--", "sh", "-c", "exit 4"]).code, 4);
     cluster.gpool(["release", &held]).ok();
     until_so("it is held again", || cluster.job(&held).state.as_str() == "held");

@@ -1,4 +1,4 @@
-//! What is kept for somebody, or for nobody, or emptied: with the real program.
+//! Reservations, maintenance windows and drains, with the real program.
 
 use crate::harness::{Cluster, until_so};
 use crate::users::{NOBODY, as_nobody, cluster as roots};
@@ -9,7 +9,7 @@ fn node(cluster: &Cluster) -> String {
 }
 
 #[test]
-fn what_is_kept_for_a_user_is_for_that_user_alone() {
+fn a_reservation_for_a_user_is_for_that_user_only() {
     let Some(cluster) = roots() else { return };
     let node = node(&cluster);
     let devices = format!("{node}:0");
@@ -17,7 +17,7 @@ fn what_is_kept_for_a_user_is_for_that_user_alone() {
     let create = ["reserve", "create", "--devices", &devices, "--user", &user, "--name", "demo"];
     let made = cluster.gpool(create).ok();
     assert!(made.starts_with("demo keeps "), "{made}");
-    // Others get the other one, and wait for more with the reason.
+    // Other users get the other device, and wait for more with that reason.
     let one = cluster.sh(&["--gpus", "1"], "sleep 1000");
     cluster.until_is(&one, "running");
     assert_eq!(cluster.devices_of(&one), [1]);
@@ -25,10 +25,10 @@ fn what_is_kept_for_a_user_is_for_that_user_alone() {
     let why = cluster.gpool(["why", &waits, "--json"]).json();
     let reasons = why["items"][0]["reasons"].as_array().unwrap().clone();
     let ours = reasons.iter().find(|it| it["code"] == "reserved_for_other");
-    assert_eq!(ours.expect("it is said")["reservation"], "demo", "{why}");
+    assert_eq!(ours.expect("the reservation is a reason")["reservation"], "demo", "{why}");
     let table = cluster.gpool(["gpus"]).ok();
     assert!(table.contains("free (demo)"), "{table}");
-    // Whose it is gets it at once; everybody may see that it is there, admins end it.
+    // Its user gets the device at once; every user can see the reservation, and admins end it.
     as_nobody(&cluster, &["run", "--gpus", "1", "--", "true"]).ok();
     let list = as_nobody(&cluster, &["reserve", "list"]).ok();
     assert!(list.contains("demo") && list.contains("active"), "{list}");
@@ -40,7 +40,7 @@ fn what_is_kept_for_a_user_is_for_that_user_alone() {
 }
 
 #[test]
-fn a_drain_says_whose_work_it_touches_before_anything_happens() {
+fn a_drain_lists_the_affected_jobs_before_it_changes_anything() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let node = node(&cluster);
     let long = cluster.sh(&["--gpus", "1"], "sleep 1000");
@@ -53,7 +53,7 @@ fn a_drain_says_whose_work_it_touches_before_anything_happens() {
     let words = ["nothing changed yet", "1 job there will finish in time", &will_not, "GP0731"];
     ran.refused(7, &words);
     assert!(!cluster.gpool(["nodes"]).ok().contains("drained"));
-    // By choice they are put back at once, and wait for the reason that the admin gave.
+    // With `--requeue` they are queued again at once, and wait with the admin's reason.
     let target = format!("{node}:0,1");
     cluster.gpool(["drain", &target, "--reason", "new PSU", "--requeue"]).ok();
     cluster.until_is(&long, "pending");
@@ -69,7 +69,7 @@ fn a_drain_says_whose_work_it_touches_before_anything_happens() {
 }
 
 #[test]
-fn before_maintenance_only_what_ends_in_time_is_started() {
+fn before_maintenance_only_jobs_that_end_in_time_are_started() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let window = ["maint", "create", "--all", "--from", "2h", "--for", "4h", "--reason", "new PSU"];
     let made = cluster.gpool(window).ok();
@@ -92,7 +92,7 @@ fn before_maintenance_only_what_ends_in_time_is_started() {
 }
 
 #[test]
-fn a_window_that_recurs_is_kept_over_a_restart_and_clashes_at_every_time() {
+fn a_recurring_window_survives_a_restart_and_conflicts_at_every_recurrence() {
     let mut cluster = Cluster::new("sim:2xH100-80G");
     let project = ["reserve", "create", "--gpus", "1", "--project", "default", "--every", "7d"];
     let when = ["--from", "2h", "--for", "1h"];
@@ -102,7 +102,7 @@ fn a_window_that_recurs_is_kept_over_a_restart_and_clashes_at_every_time() {
     cluster.kill();
     cluster.up();
     until_so("it is there again", || cluster.gpool(["reserve", "show", "r1"]).code == 0);
-    // Two weeks later it would be in the way.
+    // Two weeks later it would conflict.
     let window = ["maint", "create", "--all", "--for", "30m", "--from", "now+14d2h10m"];
     let refused = cluster.gpool(window);
     assert_eq!(refused.code, 7, "{}", refused.err);

@@ -1,5 +1,5 @@
-//! A process that gpool did not start takes a GPU behind its back: before anything is placed there,
-//! between the placement and the launch, and beside a job that runs.
+//! An unmanaged process uses a GPU: before a placement, between placement and launch, and beside a
+//! running job.
 
 use std::process::{Child, Command, Stdio};
 
@@ -8,7 +8,7 @@ use gpool_stub_nvml::Process;
 use crate::harness::{Cluster, Gate, until_so};
 use crate::nvml::{self, Driver};
 
-/// A process that has nothing to do with gpool, and says that it is on a GPU.
+/// A process that gpool did not start; the stub driver reports it on a GPU.
 struct Rival(Child);
 
 impl Rival {
@@ -42,12 +42,13 @@ impl Drop for Rival {
 }
 
 #[test]
-fn a_rival_is_told_of_and_nothing_more_is_placed_there() {
+fn a_rival_is_reported_and_no_more_jobs_are_placed_there() {
     let (cluster, mut driver) = nvml::cluster();
     let events = cluster.start(["events", "-n", "2"]);
     let events = std::thread::spawn(move || events.end());
     let mut rival = Rival::new();
-    // Only what comes after the command listens is told, so it is provoked until it is.
+    // The command gets only events after it has connected, so the event is provoked until it has
+    // one.
     until_so("an event tells of it", || {
         rival.takes(&mut driver, 1);
         cluster.until_gpu_is(1, "unmanaged");
@@ -75,7 +76,7 @@ fn a_rival_between_placement_and_launch_sends_the_job_elsewhere() {
     let trace = cluster.path("trace");
     let line = format!("echo $GPOOL_JOB_ID $CUDA_VISIBLE_DEVICES >> {}", trace.display());
     let mut rivals = Vec::new();
-    // What was seen last is up to ten seconds old, so each of them comes unseen.
+    // The last poll is up to ten seconds old, so each process is not noticed before the launch.
     for gpu in 0..2 {
         let rival = Rival::new();
         rival.takes(&mut driver, gpu);
@@ -86,7 +87,7 @@ fn a_rival_between_placement_and_launch_sends_the_job_elsewhere() {
         assert_eq!(cluster.devices_of(&id), [u32::try_from(gpu).unwrap() + 1]);
         assert_eq!(cluster.gpu_state(gpu), "unmanaged");
     }
-    // The last one: nothing is left to go to, so it waits and is not launched.
+    // The last GPU: there is no other device, so the job waits and is not launched.
     let mut last = Rival::new();
     last.takes(&mut driver, 2);
     let id = cluster.sh(&["--gpus", "1"], &line);
@@ -102,7 +103,7 @@ fn a_rival_between_placement_and_launch_sends_the_job_elsewhere() {
 }
 
 #[test]
-fn a_rival_beside_a_job_is_shown_and_the_job_unharmed() {
+fn a_rival_beside_a_job_is_shown_and_the_job_unaffected() {
     let (mut cluster, mut driver) = nvml::cluster();
     let gate = Gate::new(&cluster, "gate");
     let id = cluster.sh(&["--gpus", "3"], &format!("echo begun; {}; exit 5", gate.line()));
@@ -113,7 +114,7 @@ fn a_rival_beside_a_job_is_shown_and_the_job_unharmed() {
     assert_eq!(cluster.gpu(0).unmanaged[0].pid, rival.0.id());
     let table = cluster.gpool(["gpus"]).ok();
     assert!(table.contains("sleep"), "it is shown: {table}");
-    // Not by a server that begins beside it either.
+    // A server that starts beside it does not harm the job either.
     cluster.kill();
     cluster.up();
     until_so("the rival is seen", || !cluster.gpu(0).unmanaged.is_empty());

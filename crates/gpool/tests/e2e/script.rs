@@ -1,4 +1,4 @@
-//! Scripts with `# GPOOL` lines.
+//! Scripts with `# GPOOL` directives.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ fn script(cluster: &Cluster, name: &str, text: &str) -> PathBuf {
 }
 
 #[test]
-fn lines_of_a_script_are_flags() {
+fn directives_of_a_script_are_flags() {
     let cluster = Cluster::new("sim:4xH100-80G");
     script(
         &cluster,
@@ -28,7 +28,7 @@ fn lines_of_a_script_are_flags() {
 }
 
 #[test]
-fn the_command_line_goes_before_variables_and_those_before_lines() {
+fn the_command_line_overrides_variables_and_variables_override_directives() {
     let cluster = Cluster::new("sim:4xH100-80G");
     script(&cluster, "a.sh", "#!/bin/sh\n# GPOOL --gpus 1 --time 1h --name inside\ntrue\n");
     let mut command = cluster.command();
@@ -41,21 +41,21 @@ fn the_command_line_goes_before_variables_and_those_before_lines() {
 }
 
 #[test]
-fn run_reads_the_lines_of_a_script_as_submit_does() {
+fn run_reads_the_directives_of_a_script_as_submit_does() {
     let cluster = Cluster::new("sim:4xH100-80G");
     let path = script(
         &cluster,
         "train.sh",
         "#!/bin/sh\n#SBATCH --time=30\n# GPOOL --gpus 2 --name inside\necho $GPOOL_GPUS $1\n",
     );
-    // It need not be executable: it is handed in.
+    // The script need not be executable: it is uploaded.
     for word in ["train.sh", "./train.sh", path.to_str().unwrap()] {
         let ran = cluster.gpool(["run", "--time", "1h", word, "argument"]);
         assert_eq!((ran.code, ran.out.as_str()), (0, "2 argument\n"), "{ran:?}");
     }
     let job = cluster.job("3");
     assert_eq!((job.name.as_str(), job.gpus.as_str(), job.script), ("inside", "2", true));
-    assert_eq!(job.time_limit, Some(3600.0), "the command line goes first");
+    assert_eq!(job.time_limit, Some(3600.0), "the command line takes precedence");
     let mut command = cluster.command();
     command.env("GPOOL_SUBMIT_GPUS", "1").args(["run", "--detach", "./train.sh"]);
     let id = Running::start(&mut command, None).end().ok();
@@ -66,7 +66,7 @@ fn run_reads_the_lines_of_a_script_as_submit_does() {
 }
 
 #[test]
-fn a_script_that_is_run_as_a_command_stays_where_it_is() {
+fn a_script_that_is_run_as_a_command_is_not_copied() {
     use std::os::unix::fs::PermissionsExt;
     let cluster = Cluster::new("sim:4xH100-80G");
     let executable = |name: &str, text: &str| {
@@ -81,13 +81,13 @@ fn a_script_that_is_run_as_a_command_stays_where_it_is() {
         assert!(ran.err.contains("its lines of flags are not read"), "{ran:?}");
     }
     assert_eq!(cluster.gpool(["logs", "2"]).ok(), "./lines.sh 0.\n");
-    // Slurm's srun reads none, and says nothing of it.
+    // Slurm's srun reads no directives, and does not warn about them.
     let ran = cluster.gpool(["shim", "srun", "./lines.sh"]);
     assert!(ran.code == 0 && !ran.err.contains("not read"), "{ran:?}");
 }
 
 #[test]
-fn a_script_is_kept_as_it_was() {
+fn a_script_is_stored_as_submitted() {
     let cluster = Cluster::new("none");
     let path = script(&cluster, "a.sh", "#!/bin/sh\necho before\n");
     let id = cluster.submit(["--hold", "a.sh"]);
@@ -99,7 +99,7 @@ fn a_script_is_kept_as_it_was() {
 }
 
 #[test]
-fn a_line_that_is_not_understood_is_named() {
+fn an_invalid_directive_is_named() {
     let cluster = Cluster::new("none");
     script(&cluster, "a.sh", "#!/bin/sh\n# fine\n# GPOOL --gpu 2\ntrue\n");
     cluster.gpool(["submit", "a.sh"]).refused(2, &["a.sh", "3", "--gpus"]);
@@ -109,7 +109,7 @@ fn a_line_that_is_not_understood_is_named() {
 }
 
 #[test]
-fn what_is_no_script_is_refused() {
+fn a_file_that_is_no_script_is_refused() {
     let cluster = Cluster::new("none");
     script(&cluster, "plain.sh", "echo hi\n");
     script(&cluster, "empty.sh", "");

@@ -1,6 +1,6 @@
-//! Scripts as people have them, with directives of Slurm, gflow and gpool, handed in unchanged by
-//! the command that they were written for. What they call is replaced by programs that say how
-//! they were called.
+//! Real-world scripts with directives of Slurm, gflow and gpool, submitted unchanged with the
+//! command that they were written for. Programs that print their arguments replace the ones that
+//! the scripts call.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use gpool_wire::Job;
 
 use crate::harness::{Cluster, Running};
 
-/// What the scripts call.
+/// The programs that the scripts call.
 const PROGRAMS: [&str; 17] = [
     "Rscript",
     "accelerate",
@@ -32,7 +32,7 @@ const PROGRAMS: [&str; 17] = [
     "wandb",
 ];
 
-/// What a script is to become: a line of the table beside the scripts.
+/// The expected result of a script: a line of the table beside the scripts.
 struct Expected {
     script: String,
     name: String,
@@ -64,7 +64,7 @@ fn expected(kind: &str) -> Vec<Expected> {
         .collect()
 }
 
-/// A cluster with the programs and the commands of other schedulers in a folder.
+/// A cluster with a folder of the programs and of the other schedulers' commands.
 fn prepared() -> (Cluster, PathBuf) {
     let nodes = folder().join("nodes.toml");
     let cluster = Cluster::with(&["--devices", nodes.to_str().unwrap()]);
@@ -94,7 +94,7 @@ fn hand_in(cluster: &Cluster, bin: &Path, words: &[&str], script: &Path) -> Stri
     (*words.iter().find(|word| word.parse::<u64>().is_ok()).unwrap()).to_owned()
 }
 
-/// What it has written, wherever that is.
+/// The output of a job, from its file.
 fn output(cluster: &Cluster, job: &Job) -> String {
     match &job.stdout {
         None => cluster.stdout_of(&job.id),
@@ -110,7 +110,7 @@ fn unchanged(kind: &str, words: &[&str]) {
     let (cluster, bin) = prepared();
     let expected = expected(kind);
     let files = std::fs::read_dir(folder().join(kind)).unwrap().count();
-    assert_eq!(expected.len(), files, "each script stands in the table");
+    assert_eq!(expected.len(), files, "each script is in the table");
     assert!(files >= 20, "{files} scripts");
     let ids: BTreeMap<String, Expected> = expected
         .into_iter()
@@ -147,7 +147,7 @@ fn gpools_scripts_run_unchanged() {
 }
 
 #[test]
-fn every_kind_is_taken_by_gpool_itself() {
+fn gpool_submits_every_kind_of_script() {
     let (cluster, bin) = prepared();
     for (kind, script) in [("slurm", "hf_finetune.sh"), ("gflow", "limits.sh")] {
         let path = folder().join(kind).join(script);

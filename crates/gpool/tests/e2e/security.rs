@@ -1,13 +1,13 @@
-//! Threats, each with a test that is named for it: what a user may try against others and against
-//! gpool from inside a job, from the command line and by files. Most need root, who alone can be
-//! several users; they say so where they are skipped.
+//! Threats, each with a test that is named for it: attacks of a user on others and on gpool from
+//! inside a job, from the command line and by files. Most tests need root, since only root can act
+//! as several users; skipped ones report that.
 //!
-//! Elsewhere: who may use which route, and who one is (`security_roles`); requests that are not
-//! what they seem, compressed, endless or too many (`security_http`, and on the wire in the
-//! server's own tests); names that are meant for a terminal (`bad_shapes`); what a job leaves on a
-//! GPU (`devices`, `rival`). Not applicable yet, for there are no tokens, no other nodes, no second
-//! server and no pages: stolen, expired and revoked tokens, replayed joins and commands of a
-//! former leader, forged requests of other sites, and names that are bound to another address.
+//! Elsewhere: the routes and identities of callers (`security_roles`); requests that are not what
+//! they seem, compressed, endless or too many (`security_http`, and on the wire in the server's own
+//! tests); names with terminal escape sequences (`bad_shapes`); processes that a job leaves on a
+//! GPU (`devices`, `rival`). Not applicable yet, since there are no tokens, no remote nodes, no
+//! second server and no web pages: stolen, expired and revoked tokens, replayed joins and commands
+//! of a former leader, forged requests of other sites, and names that are bound to another address.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ use crate::harness::{Cluster, Gate, is_root, kill_9, skip, until_so};
 use crate::http::{Http, next_event};
 use crate::users::{NOBODY, SOMEBODY, as_nobody, as_user, cluster};
 
-/// Runs a line for a shell as a job of a user, and gives what it wrote.
+/// Runs a shell line as a job of a user, and returns its output.
 fn job_of(cluster: &Cluster, uid: u32, line: &str) -> String {
     let ran = as_user(cluster, uid, &["run", "--clean-env", "--", "sh", "-c", line]);
     assert!(ran.code < 125, "{ran:?}");
     ran.out
 }
 
-/// What a program run by a user outside of any job writes.
+/// Runs a program as a user outside of any job, and returns its output.
 fn outside(uid: u32, program: &str, words: &[&str]) -> String {
     use std::os::unix::process::CommandExt as _;
     let mut command = Command::new(program);
@@ -40,7 +40,7 @@ fn all_files(folder: &Path) -> Vec<PathBuf> {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                 Ok(_) => found.push(entry.path()),
-                // It has just gone.
+                // The file has just been removed.
                 Err(_) => {}
             }
         }
@@ -62,7 +62,7 @@ fn a_setuid_program_in_a_job_gains_nothing() {
 }
 
 #[test]
-fn a_job_of_another_user_begins_with_a_clean_slate() {
+fn a_job_of_another_user_inherits_nothing_from_the_server() {
     let Some(cluster) = cluster() else { return };
     let line = "grep -E '^(Cap|NoNewPrivs|Groups|Umask)' /proc/self/status; ls /proc/$$/fd; \
                 readlink /proc/$$/fd/0; ulimit -n; cat /proc/self/oom_score_adj";
@@ -80,12 +80,12 @@ fn a_job_of_another_user_begins_with_a_clean_slate() {
          CapBnd:\t{none}\nCapAmb:\t{none}\nNoNewPrivs:\t1\n0\n1\n2\n/dev/null\n123\n0\n"
     );
     assert_eq!(out, expected);
-    // What it writes to it may also open, which is how some programs write.
+    // A job can also open its standard streams by path, as some programs do.
     let out = job_of(&cluster, NOBODY, "echo out > /dev/stdout; cat < /dev/stdin");
     assert_eq!(out, "out\n");
     let ran = as_nobody(&cluster, &["run", "--", "sh", "-c", "echo err > /dev/stderr"]);
     assert!(ran.code == 0 && ran.err.contains("err\n"), "{ran:?}");
-    // Its folder is entered as the user.
+    // The working directory is entered as the user.
     let closed = cluster.path("closed");
     std::fs::create_dir(&closed).unwrap();
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).unwrap();
@@ -113,7 +113,7 @@ fn a_job_is_in_a_control_group_of_its_own() {
         return skip("control groups can't be written here");
     }
     assert!(one.ends_with("/1#1-0") && two.ends_with("/2#1-0"), "{one} {two}");
-    // It can't leave it.
+    // The job can't leave it.
     let out = job_of(
         &cluster,
         NOBODY,
@@ -126,7 +126,7 @@ fn a_job_is_in_a_control_group_of_its_own() {
 #[test]
 fn the_shepherd_and_the_server_can_not_be_traced_by_a_jobs_user() {
     let Some(cluster) = cluster() else { return };
-    // Memory, descriptors and environment are for those who may trace.
+    // Memory, descriptors and environment are open to processes that may trace it.
     let server = cluster.server_pid();
     let line = format!(
         "for pid in $PPID {server}; do \
@@ -140,7 +140,7 @@ fn the_shepherd_and_the_server_can_not_be_traced_by_a_jobs_user() {
 }
 
 #[test]
-fn the_environment_of_somebody_elses_job_can_not_be_read() {
+fn the_environment_of_another_users_job_can_not_be_read() {
     let Some(cluster) = cluster() else { return };
     let canary = "canary-91c4";
     let variable = format!("TOKEN={canary}");
@@ -167,7 +167,7 @@ fn a_secret_in_the_environment_is_in_one_closed_file_and_nowhere_else() {
     assert!(answer.status == 201 && !answer.body.contains(canary), "{answer:?}");
     let id = answer.json()["id"].as_str().unwrap().to_owned();
     cluster.until_is(&id, "running");
-    // In what is listed of processes there is none of it.
+    // The command lines of processes do not contain it.
     let listed = Command::new("cat").args(all_command_lines()).output().unwrap();
     assert!(!String::from_utf8_lossy(&listed.stdout).contains(canary));
     cluster.gpool(["cancel", &id]).ok();
@@ -209,7 +209,7 @@ fn a_secret_in_the_environment_is_in_one_closed_file_and_nowhere_else() {
         if below.starts_with("blobs") {
             assert_eq!((mode, uid), (0o600, 0), "{below:?}");
         } else {
-            // The script as it was, for its user to run.
+            // The unchanged script, which its user runs.
             assert_eq!((below, mode, uid), (Path::new("jobs/1/1/script"), 0o700, SOMEBODY));
         }
     }
@@ -239,7 +239,7 @@ fn files_of_the_server_and_of_others_are_closed() {
     let files = all_files(&cluster.state());
     assert!(files.len() > 8, "{files:?}");
     let others = {
-        // What another user can open: a thread of this process is one.
+        // The files that another user can open; a thread of this process acts as that user.
         let files = files.clone();
         let open = move || {
             let (uid, gid) =
@@ -252,7 +252,7 @@ fn files_of_the_server_and_of_others_are_closed() {
         std::thread::spawn(open).join().unwrap()
     };
     assert_eq!(others, [] as [PathBuf; 0]);
-    // And nobody but its owner writes anywhere in it.
+    // Only a file's owner can write to it.
     for file in &files {
         let about = file.symlink_metadata().unwrap();
         assert_eq!(about.mode() & 0o022, 0, "{}", file.display());
@@ -298,8 +298,8 @@ fn links_raced_into_the_folder_of_a_run_reach_nothing() {
     std::fs::write(&precious, "hush\n").unwrap();
     std::fs::set_permissions(&precious, PermissionsExt::from_mode(0o600)).unwrap();
     let gate = Gate::new(&cluster, "gate");
-    // Before anything was written its file is not there: a link to it is. Then all kinds of things
-    // take its place, as fast as they can, while it is read and written.
+    // Before its first output the job has no output file, so it makes a link there. Then all kinds
+    // of files replace it as fast as possible, while the output is read and written.
     let line = format!(
         "cd $GPOOL_DIR; ln -s {0} stdout; ln {0} hard 2>/dev/null; echo written; {1}; \
          mv $GPOOL_DIR $GPOOL_DIR.away 2>/dev/null && echo moved; \
@@ -325,7 +325,7 @@ fn links_raced_into_the_folder_of_a_run_reach_nothing() {
 #[test]
 fn nothing_that_a_job_started_outlives_it() {
     let Some(cluster) = cluster() else { return };
-    // Of its own session and group, without its parents, and deaf to what it is asked.
+    // In their own sessions and groups, without their parents, and ignoring signals.
     let deaf = "trap '' TERM HUP INT; (sleep 1007 & sleep 1007)";
     let line = format!(
         "for i in 1 2 3; do (setsid sh -c \"{deaf}\" >/dev/null 2>&1 &); done; \
@@ -366,13 +366,13 @@ fn no_word_of_a_user_is_read_as_a_flag_or_by_a_shell() {
         "#",
         "",
     ];
-    // As arguments, in the environment, as the folder, as the files and as the name.
+    // As arguments, in the environment, as the working directory, as files and as the name.
     let print = "printf '%s\\n[end]\\n' \"$@\" \"$WORD\" \"$PWD\"";
     for word in words.iter().filter(|word| !word.is_empty() && !word.contains('\n')) {
         let folder = cluster.work().join(format!("in {word}"));
         std::fs::create_dir_all(&folder).unwrap();
         let (cwd, variable) = (format!("--cwd={}", folder.display()), format!("WORD={word}"));
-        // There `%` begins a pattern, and two of them are one.
+        // In `--stdout`, `%` begins a pattern, and `%%` is a percent sign.
         let stdout = format!("--stdout=out {}", word.replace('%', "%%"));
         let name = format!("--name=x{word}");
         let flags = ["submit", &cwd, "-e", &variable, &stdout, &name, "--", "sh", "-c", print];
@@ -390,7 +390,7 @@ fn no_word_of_a_user_is_read_as_a_flag_or_by_a_shell() {
     assert_eq!(cluster.stdout_of(id.trim()), expected);
     let made = all_files(&cluster.work());
     assert!(made.iter().all(|file| file.file_name().unwrap() != "pwned"), "{made:?}");
-    // As a job that is named: a word, never a flag of something else or a path.
+    // As a reference to a job: it is a plain word, never a flag or a path.
     for word in words.iter().filter(|word| !word.is_empty()) {
         let ran = cluster.gpool(["show", "--", word]);
         assert!(ran.code != 0 && !ran.err.contains("panicked"), "{word:?}: {ran:?}");
@@ -398,7 +398,7 @@ fn no_word_of_a_user_is_read_as_a_flag_or_by_a_shell() {
 }
 
 #[test]
-fn what_a_job_is_told_can_not_be_set_by_its_user() {
+fn gpools_variables_can_not_be_set_by_the_jobs_user() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let lies = [
         "GPOOL_JOB_ID=99",
@@ -425,7 +425,7 @@ fn what_a_job_is_told_can_not_be_set_by_its_user() {
         let flag = format!("{name}=x");
         cluster.gpool(["submit", "-e", &flag, "--", "true"]).refused(2, &["--env"]);
     }
-    // A NUL ends what the kernel reads; it is refused and not cut off there.
+    // The kernel cuts strings at NUL; such values are refused.
     let http = Http::new(&cluster);
     for field in ["command", "environment", "directory", "stdout", "stdin"] {
         let mut job = serde_json::json!({"command": ["true"], "directory": "/"});
@@ -440,7 +440,7 @@ fn what_a_job_is_told_can_not_be_set_by_its_user() {
 }
 
 #[test]
-fn a_stranger_is_not_heard_on_the_agents_socket() {
+fn other_processes_are_ignored_on_the_agents_socket() {
     let Some(cluster) = cluster() else { return };
     let id = cluster.submit(["--", "sleep", "1000"]);
     cluster.until_is(&id, "running");
@@ -454,7 +454,7 @@ fn a_stranger_is_not_heard_on_the_agents_socket() {
         return skip("there is no python3 to connect by");
     }
     assert_eq!(said, "refused\n");
-    // Root who is no shepherd is not believed either.
+    // A process of root that is no shepherd is ignored too.
     use std::io::{Read as _, Write as _};
     let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
     let lie = format!(
@@ -462,7 +462,7 @@ fn a_stranger_is_not_heard_on_the_agents_socket() {
     );
     stream.write_all(lie.as_bytes()).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-    assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "it is not spoken to");
+    assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "the agent closes the connection");
     assert_eq!(cluster.job(&id).state.as_str(), "running");
     kill_9(cluster.shepherd(&id));
 }

@@ -1,5 +1,5 @@
-//! One user must not be able to take the server from the others: what many dependencies, lists and
-//! questions of one cost the server in memory, and that others go on meanwhile.
+//! One user must not be able to take the server from the others: the memory that many dependencies,
+//! lists and requests of one user cost, and the progress of other users meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ use crate::harness::Cluster;
 use crate::http::Http;
 use crate::users::{NOBODY, SOMEBODY, as_user, cluster};
 
-/// The most that a process had in memory since it started, in MiB.
+/// The peak memory of a process, in MiB.
 fn most_resident_mib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -18,7 +18,7 @@ fn most_resident_mib(pid: u32) -> u64 {
 
 const JSONL: [(&str, &str); 1] = [("Content-Type", "application/jsonl")];
 
-/// Submits lines, and gives the status of the answer.
+/// Submits lines, and returns the status of the answer.
 fn bulk(http: &Http, lines: &str) -> u16 {
     http.send("POST", "/api/v1/jobs/bulk", &JSONL, lines.as_bytes()).status
 }
@@ -29,13 +29,13 @@ fn wait_for_held(http: &Http, n_jobs: usize, n_held: usize) -> u16 {
     bulk(http, &waiting(n_held).repeat(n_jobs))
 }
 
-/// The line of a job that waits for the first jobs.
+/// The line of a job that waits for the first `n_held` jobs.
 fn waiting(n_held: usize) -> String {
     let after: Vec<String> = (1..=n_held).map(|id| format!("end:{id}")).collect();
     format!("{}\n", json!({"command": ["true"], "after": after}))
 }
 
-/// What the attacker reads, many at once, while another user works.
+/// Requests of the attacker, many at once, while another user works.
 fn read_and_work(cluster: &Cluster) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -62,7 +62,7 @@ fn read_and_work(cluster: &Cluster) {
 fn many_dependencies_of_one_user_are_refused_and_take_no_memory() {
     let Some(cluster) = cluster() else { return };
     let http = Http::of_user(&cluster, NOBODY);
-    // A million are refused at once; as many as one may have are not.
+    // A million are refused at once; the allowed number is accepted.
     assert_eq!(wait_for_held(&http, 1000, 1000), 429);
     assert_eq!(bulk(&http, &waiting(1000).repeat(100)), 201);
     let refused = as_user(&cluster, NOBODY, &["submit", "--after", "1", "--", "true"]);
@@ -87,7 +87,7 @@ fn a_million_dependencies_where_they_are_allowed_take_little_memory() {
     cluster.variables.push(("GPOOL_CONFIG".to_owned(), path));
     cluster.up();
     let http = Http::new(&cluster);
-    // By and by: a submission of many megabytes has its own cost.
+    // In several submissions, since a single one of many megabytes uses memory itself.
     assert_eq!(wait_for_held(&http, 100, 1000), 201);
     assert!((0..9).all(|_| bulk(&http, &waiting(1000).repeat(100)) == 201));
     let page = http.get("/api/v1/jobs?limit=10000");
@@ -98,7 +98,7 @@ fn a_million_dependencies_where_they_are_allowed_take_little_memory() {
         (last["reasons"].as_array().unwrap().len(), &last["n_more_reasons"]),
         (8, &992.into())
     );
-    // Large as it is, the list is read whole, page by page.
+    // The list is large, but it can be read completely, page by page.
     let queue = cluster.gpool(["queue", "-n", "0", "-o", "name"]).ok();
     assert_eq!(queue.lines().count(), 2000);
     let why = cluster.gpool(["why", "1001"]).ok();

@@ -1,4 +1,4 @@
-//! What a user may take of a real server: its memory and the patience of others.
+//! Attempts of a user to exhaust a real server: its memory, and its attention to others.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use crate::harness::{Cluster, until_so};
 use crate::http::{Http, next_event};
 
-/// What a process has in memory, in KiB; one that has ended and was not waited for has nothing.
+/// The memory of a process in KiB; zero for a zombie.
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");
@@ -21,7 +21,7 @@ fn a_compressed_body_is_refused_and_never_unpacked() {
     let http = Http::new(&cluster);
     http.get("/api/v1/status");
     let before = resident_kib(cluster.server_pid());
-    // The first bytes of a gzip stream; what follows would be a gigabyte of zeros.
+    // The header of a gzip stream; the rest would be a gigabyte of zeros.
     let bomb = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &vec![0xaa; 1_000_000]].concat();
     for kind in ["gzip", "deflate", "br", "zstd", "gzip, gzip"] {
         let headers = [JSON, ("Content-Encoding", kind)];
@@ -30,7 +30,7 @@ fn a_compressed_body_is_refused_and_never_unpacked() {
             assert_eq!((answer.status, answer.problem_code()), (415, "GP0113".to_owned()));
         }
     }
-    // Without saying what it is, it is no JSON.
+    // Without the header it is invalid JSON.
     assert_eq!(http.send("POST", "/api/v1/jobs", &[JSON], &bomb).status, 400);
     let grown = resident_kib(cluster.server_pid()).saturating_sub(before);
     assert!(grown < 64 << 10, "{grown} KiB");
@@ -41,7 +41,7 @@ fn a_compressed_body_is_refused_and_never_unpacked() {
 fn a_line_of_a_gigabyte_goes_through_in_pieces() {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
     cluster.up();
-    // It takes no room on the disk: what was never written reads as zeros.
+    // It needs no disk space: a hole in the file reads as zeros.
     let line = "echo begin; until [ -s \"$GPOOL_DIR/stdout\" ]; do :; done; \
                 truncate -s 1G \"$GPOOL_DIR/stdout\"; echo end";
     let id = cluster.sh(&[], line);
@@ -64,7 +64,7 @@ fn a_line_of_a_gigabyte_goes_through_in_pieces() {
 }
 
 #[test]
-fn a_question_that_is_too_long_is_told_so_in_words() {
+fn a_request_that_is_too_long_gets_a_clear_error() {
     let cluster = Cluster::new("none");
     for length in [20_000, 90_000] {
         let name = "x".repeat(length);
@@ -74,7 +74,7 @@ fn a_question_that_is_too_long_is_told_so_in_words() {
 }
 
 #[test]
-fn a_crowd_of_half_requests_keeps_nobody_waiting_and_takes_no_memory() {
+fn a_crowd_of_half_requests_delays_no_other_user_and_takes_no_memory() {
     let cluster = Cluster::new("none");
     let http = Http::new(&cluster);
     http.get("/api/v1/status");
@@ -83,21 +83,22 @@ fn a_crowd_of_half_requests_keeps_nobody_waiting_and_takes_no_memory() {
     for n in 0..1000_usize {
         let Ok(mut stream) = UnixStream::connect(cluster.socket()) else { break };
         let head = format!("POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nX: {}", "y".repeat(n));
-        // Those beyond the limit may be closed already.
+        // Connections above the limit may be closed already.
         let _ = stream.write_all(head.as_bytes());
         crowd.push(stream);
     }
     let most = resident_kib(cluster.server_pid());
     assert!(most < before + (64 << 10), "{most} KiB, {before} before");
-    // This user has them all, so others would be asked; once they were let go, this one too.
-    until_so("there is room again", || cluster.client().ready().is_ok());
+    // This user holds all connections, so other users are served; once they are closed, this one
+    // too.
+    until_so("connections are accepted again", || cluster.client().ready().is_ok());
     drop(crowd);
     let id = cluster.submit(["--", "true"]);
     assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
 }
 
 #[test]
-fn limits_are_set_in_the_settings_and_told_in_words() {
+fn limits_are_set_in_the_settings_and_shown_in_errors() {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
     let settings = cluster.path("gpool.toml");
     std::fs::write(&settings, "user_jobs_max = 2\nuser_requests_per_second = 20\n").unwrap();
@@ -110,9 +111,9 @@ fn limits_are_set_in_the_settings_and_told_in_words() {
     let refused = cluster.gpool(["submit", "--hold", "--", "true"]);
     refused.refused(7, &["2 jobs that have not ended", "GP0505", "gpool queue"]);
     cluster.gpool(["help", "GP0505"]).ok();
-    // The command waits until it may ask again, and nothing is lost or done twice.
+    // The command waits until it may retry; nothing is lost or done twice.
     let http = Http::new(&cluster);
-    until_so("the server has had enough", || http.get("/healthz").status == 429);
+    until_so("the rate limit is reached", || http.get("/healthz").status == 429);
     cluster.gpool(["cancel", "1"]).ok();
     cluster.submit(["--hold", "--", "true"]);
     assert_eq!(cluster.client().status().unwrap().jobs["held"], 2);
@@ -129,7 +130,7 @@ fn an_array_is_not_taken_for_an_object_and_changes_nothing() {
     let set = br#"{"running_jobs":1,"pending_jobs":2,"gpus":1}"#;
     assert_eq!(http.send("PATCH", "/api/v1/users/bob", &[JSON], set).status, 200);
     let before = http.get("/api/v1/users/bob").json();
-    // The fields of the caps in their order: each null takes one away.
+    // The fields of the caps in their order: each null would remove one.
     for body in ["[null,null,null]", "[null]", "[]", r#"{"gpus":[null]}"#] {
         let answer = http.send("PATCH", "/api/v1/users/bob", &[JSON], body.as_bytes());
         assert_eq!((answer.status, answer.problem_code()), (400, "GP0101".to_owned()), "{body}");

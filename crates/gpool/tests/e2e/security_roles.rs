@@ -1,5 +1,5 @@
-//! Every route against every kind of caller, each a real user on a real connection. The table is
-//! the server's own; that each route has a row is tested beside it.
+//! Every route with every kind of caller, each a real user on a real connection. The table is the
+//! server's own; a test beside it checks that each route has a row.
 
 use gpool_server::http::routes::{ROUTES, Role, Route};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::harness::Cluster;
 use crate::http::Http;
 use crate::users::{NOBODY, SOMEBODY, cluster};
 
-/// Who asks, as seen from the job that a route names.
+/// The caller, relative to the job in the route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Stranger,
@@ -26,7 +26,7 @@ impl Who {
     }
 }
 
-/// A body that the route takes, so that a refusal is about the caller and nothing else.
+/// A valid body for the route, so that a refusal can only be due to the caller.
 fn body_of(route: &Route, job: &str) -> Value {
     let last = route.path.rsplit('/').next().unwrap();
     let by_path = route.path.contains("{id}");
@@ -54,12 +54,12 @@ fn body_of(route: &Route, job: &str) -> Value {
     }
 }
 
-/// What one cell of the table comes to.
+/// The status of one cell of the table.
 fn status_of(cluster: &Cluster, who: Who, route: &Route, job: &str) -> u16 {
     let path = route.path.replace("{id}", job).replace("{name}", "lab1");
     let http = who.http(cluster);
     if path.ends_with("/events") {
-        // It panics if it is not let in, and has no end.
+        // It panics if the caller is refused, and the stream has no end.
         drop(http.events(None));
         return 200;
     }
@@ -82,8 +82,8 @@ fn becomes_a_line(route: &Route) -> bool {
     ["/attach", "/exec", "/forward"].iter().any(|end| route.path.ends_with(end))
 }
 
-/// Whether the route is for something that this cluster does not have: a reservation, a drain, a
-/// job that may run again.
+/// Whether the route needs an object that this cluster does not have: a reservation, a drain, a job
+/// to run again.
 fn is_of_nothing(route: &Route) -> bool {
     route.path.contains("/reservations")
         || route.path.contains("/projects/{name}")
@@ -91,7 +91,7 @@ fn is_of_nothing(route: &Route) -> bool {
         || (route.method == "PATCH" && route.path.contains("/users/"))
 }
 
-/// A job of the owner's to which what the route does applies.
+/// A job of the owner in a state that the route's action applies to.
 fn job_for(cluster: &Cluster, route: &Route) -> String {
     let last = route.path.rsplit('/').next().unwrap();
     let runs = ["signal", "logs", "requeue", "pause"].contains(&last) || becomes_a_line(route);
@@ -100,7 +100,7 @@ fn job_for(cluster: &Cluster, route: &Route) -> String {
     let job = json!({
         "command": ["sh", "-c", line], "directory": "/", "hold": last == "release",
         "after": [], "pty": pty,
-        // Waits, so that it can be held, changed and cancelled.
+        // It waits, so that it can be held, changed and cancelled.
         "gpus": if runs || last == "release" { "0" } else { "2" },
     });
     let answer = Http::of_user(cluster, SOMEBODY).post("/api/v1/jobs", &job);
@@ -113,9 +113,9 @@ fn job_for(cluster: &Cluster, route: &Route) -> String {
 }
 
 #[test]
-fn each_route_takes_from_each_caller_what_the_table_says() {
+fn each_route_follows_the_table_for_each_caller() {
     let Some(cluster) = cluster() else { return };
-    // Both devices are taken, so that what asks for them waits.
+    // Both devices are used, so jobs that need one wait.
     let keeper = cluster.submit(["--gpus", "2", "--", "sleep", "1000"]);
     cluster.until_is(&keeper, "running");
     let is_last = |route: &Route| route.path.ends_with("/shutdown");
@@ -131,7 +131,7 @@ fn each_route_takes_from_each_caller_what_the_table_says() {
             let status = status_of(&cluster, who, route, &job);
             n_cells += 1;
             match (route.role, who) {
-                // There is none of that name, and nothing is said of others.
+                // No project has that name, and others are not revealed.
                 (Role::ProjectAdmin, Who::Stranger | Who::Owner)
                     if route.path.contains("{name}") =>
                 {
@@ -142,16 +142,16 @@ fn each_route_takes_from_each_caller_what_the_table_says() {
                     assert_eq!(status, 403, "{who:?} {route:?}");
                     assert_eq!(cluster.job(&job).version, before, "{who:?} {route:?}");
                 }
-                // Let in, and then told that the request asks for no line.
+                // Permitted, then refused, since the request asks for no upgrade.
                 _ if becomes_a_line(route) => assert_eq!(status, 400, "{who:?} {route:?}"),
-                // Let in, and then told that there is nothing to do it to.
+                // Permitted, then refused, since the object does not exist.
                 _ if is_of_nothing(route) => {
                     assert!((200..500).contains(&status) && status != 403, "{route:?}: {status}");
                 }
                 _ => assert!((200..300).contains(&status), "{who:?} {route:?}: {status}"),
             }
             if job != keeper {
-                // It may be on its way out already.
+                // It may be ending already.
                 let _ = cluster.gpool(["cancel", &job]);
             }
         }
@@ -164,7 +164,7 @@ fn each_route_takes_from_each_caller_what_the_table_says() {
 }
 
 #[test]
-fn no_route_shows_a_stranger_what_belongs_to_another() {
+fn no_route_shows_private_data_of_another_user() {
     let Some(cluster) = cluster() else { return };
     let secret = "canary-2d7f";
     let folder = cluster.path(secret);
@@ -182,7 +182,7 @@ fn no_route_shows_a_stranger_what_belongs_to_another() {
         assert!(answer.status == 201 && answer.body.contains(secret), "{answer:?}");
         answer.json()["id"].as_str().unwrap().to_owned()
     };
-    // One that runs, one that waits, one that could not be started, one that has ended.
+    // A running job, a pending one, one that could not be started, and one that has ended.
     let running = job(json!({"gpus": "2"}));
     let waiting = job(json!({"gpus": "1", "stdin": format!("/{secret}")}));
     let failed = job(json!({"command": [format!("/no/{secret}")]}));
@@ -204,7 +204,7 @@ fn no_route_shows_a_stranger_what_belongs_to_another() {
                 let answer = stranger.get(&format!("{path}{query}"));
                 let status = if is_of_nothing(route) { answer.status } else { 200 };
                 assert_eq!(answer.status, status, "{path}: {answer:?}");
-                // The cluster itself is not called so, only what is in it.
+                // The path of the cluster may contain the word; only its contents count.
                 let said = answer.body.replace(cluster.path("").to_str().unwrap(), "");
                 assert!(!said.contains(secret), "{path}{query}: {said}");
                 n_asked += 1;
@@ -212,7 +212,7 @@ fn no_route_shows_a_stranger_what_belongs_to_another() {
         }
     }
     assert!(n_asked > 40, "{n_asked}");
-    // Nor by guessing, by what is refused, or by what is watched.
+    // Not by guessing, in refusals, or in events either.
     let guess = format!("/api/v1/jobs?state=all&name={secret}");
     assert_eq!(stranger.get(&guess).json()["items"], json!([]));
     for action in ["cancel", "hold", "release"] {
@@ -231,7 +231,7 @@ fn no_route_shows_a_stranger_what_belongs_to_another() {
 }
 
 #[test]
-fn nothing_in_a_request_makes_somebody_else_of_its_sender() {
+fn nothing_in_a_request_changes_the_callers_identity() {
     let Some(cluster) = cluster() else { return };
     let http = Http::of_user(&cluster, NOBODY);
     let headers = [
@@ -258,7 +258,7 @@ fn nothing_in_a_request_makes_somebody_else_of_its_sender() {
     let down = [("Content-Type", "application/json"), ("X-Remote-User", "root")];
     let answer = http.send("POST", "/api/v1/shutdown", &down, b"{\"now\":true}");
     assert_eq!((answer.status, answer.problem_code()), (403, "GP0501".to_owned()));
-    // Only root's jobs are root's.
+    // Only root's jobs run as root.
     let id = cluster.sh(&[], "id -u");
     cluster.until_ended(&id);
     assert_eq!(cluster.stdout_of(&id), "0\n");
@@ -268,7 +268,7 @@ fn nothing_in_a_request_makes_somebody_else_of_its_sender() {
 fn a_server_without_root_takes_jobs_of_its_user_only() {
     use std::os::unix::process::CommandExt as _;
     let Some(cluster) = cluster() else { return };
-    // A second server, of somebody who is not root, on a socket that others reach.
+    // A second server, of a user that is not root, on a socket that others can reach.
     let folder = cluster.path("theirs");
     std::fs::create_dir(&folder).unwrap();
     std::os::unix::fs::chown(&folder, Some(SOMEBODY), Some(SOMEBODY)).unwrap();

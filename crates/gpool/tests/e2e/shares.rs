@@ -1,9 +1,9 @@
-//! Jobs that share GPUs: booked so that all fit, packed, and watched.
+//! Jobs that share GPUs: booked within the memory, packed, and monitored.
 
 use crate::harness::{Cluster, until_so};
 
 #[test]
-fn shares_sit_together_and_whole_devices_stay_whole() {
+fn shares_are_packed_and_whole_devices_stay_free() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let first = cluster.sh(&["--gpus", "0.5"], "sleep 1000");
     let second = cluster.sh(&["--shared", "--gpu-memory", "40G"], "sleep 1000");
@@ -19,7 +19,7 @@ fn shares_sit_together_and_whole_devices_stay_whole() {
     assert_eq!(gpu.memory_for_shares, 0);
     let table = cluster.gpool(["gpus"]).ok();
     assert!(table.contains(&format!("{first} (0.5), {second} (0.5)")), "{table}");
-    // There is no room, though nothing uses the devices.
+    // All shares are booked, even if no process uses the devices.
     let third = cluster.sh(&["--gpus", "0.25"], "true");
     let why = cluster.gpool(["why", &third, "--json"]).json();
     assert_eq!(why["items"][0]["reasons"][0]["code"], "gpu_share_not_free", "{why}");
@@ -29,7 +29,7 @@ fn shares_sit_together_and_whole_devices_stay_whole() {
 }
 
 #[test]
-fn a_job_knows_how_much_of_its_devices_it_has() {
+fn a_job_gets_the_size_of_its_share() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let id = cluster.sh(
         &["--gpus", "2", "--gpu-share", "0.25"],
@@ -41,7 +41,7 @@ fn a_job_knows_how_much_of_its_devices_it_has() {
 }
 
 #[test]
-fn who_uses_more_than_its_share_is_shown() {
+fn a_job_that_uses_more_than_its_share_is_shown() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let id = cluster.sh(&["--gpu-memory", "20G"], "echo $$; exec sleep 1000");
     cluster.until_is(&id, "running");
@@ -63,13 +63,13 @@ fn who_uses_more_than_its_share_is_shown() {
     assert!(table.contains(&format!("job {id} uses 30 GiB of GPU 0, booked 20 GiB")), "{table}");
     let page = cluster.gpool(["gpus", "0"]).ok();
     assert!(page.contains("monitored") && page.contains("more than it was given"), "{page}");
-    // Nobody else is kept from the rest.
+    // Other jobs can still use the rest.
     let other = cluster.sh(&["--gpu-memory", "60G"], "true");
     assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
 }
 
 #[test]
-fn a_share_outlives_the_server_and_is_still_watched() {
+fn a_share_survives_a_restart_and_is_still_monitored() {
     let mut cluster = Cluster::new("sim:1xH100-80G");
     let id = cluster.sh(&["--gpu-memory", "20G"], "echo $$; exec sleep 1000");
     cluster.until_is(&id, "running");
@@ -84,7 +84,7 @@ fn a_share_outlives_the_server_and_is_still_watched() {
 }
 
 #[test]
-fn shares_that_make_no_sense_are_refused() {
+fn invalid_shares_are_refused() {
     let cluster = Cluster::new("sim:2xH100-80G");
     for (flags, code, words) in [
         (&["--gpus", "0.25:0.8"][..], 2, &["guarantee"][..]),

@@ -8,7 +8,7 @@ use gpool_compat::shim::Family;
 
 use crate::harness::{Cluster, Ran, Running};
 
-/// Links in a folder of the cluster, which stands first in PATH.
+/// Links in a folder of the cluster that comes first in `PATH`.
 pub fn installed(cluster: &Cluster) -> PathBuf {
     let folder = cluster.path("bin");
     let words = ["install-shims", "--slurm", "--gflow"].map(Into::into);
@@ -17,7 +17,7 @@ pub fn installed(cluster: &Cluster) -> PathBuf {
     folder
 }
 
-/// A command by its link.
+/// Runs a command through its link.
 pub fn shim(cluster: &Cluster, folder: &Path, line: &str) -> Ran {
     let mut words = line.split(' ');
     let name = folder.join(words.next().unwrap());
@@ -66,7 +66,7 @@ fn an_array_of_slurm_is_one_of_gpool() {
          echo $SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID $SLURM_ARRAY_TASK_COUNT\n\
          test $SLURM_ARRAY_TASK_ID != 3\n",
     );
-    // What is said on the line goes before what the script says.
+    // Options on the command line override those in the script.
     assert_eq!(shim(&cluster, &bin, "sbatch --array=1-4:2%1 a.sh").ok(), "Submitted batch job 1\n");
     let job = cluster.until_ended("1");
     assert_eq!(job.state.as_str(), "failed");
@@ -123,7 +123,7 @@ fn lists_of_slurm_have_its_columns() {
 }
 
 #[test]
-fn srun_is_a_job_in_front() {
+fn srun_is_an_attached_job() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let bin = installed(&cluster);
     let ran = shim(&cluster, &bin, "srun -G 1 -J step sh -c echo\u{a0}hi;exit\u{a0}3");
@@ -133,7 +133,7 @@ fn srun_is_a_job_in_front() {
 }
 
 #[test]
-fn gflows_commands_do_what_they_did() {
+fn gflows_commands_work_as_before() {
     let cluster = Cluster::new("sim:4xH100-80G");
     let bin = installed(&cluster);
     write(
@@ -181,7 +181,7 @@ fn gflows_commands_do_what_they_did() {
 }
 
 #[test]
-fn what_they_do_not_know_is_refused_and_named() {
+fn unknown_options_are_refused_and_named() {
     let cluster = Cluster::new("none");
     let bin = installed(&cluster);
     for (line, words) in [
@@ -239,7 +239,7 @@ fn what_they_do_not_know_is_refused_and_named() {
 }
 
 #[test]
-fn nothing_of_others_is_replaced() {
+fn existing_commands_are_not_replaced() {
     let cluster = Cluster::unstarted(&[]);
     let folder = cluster.path("bin");
     std::fs::create_dir(&folder).unwrap();

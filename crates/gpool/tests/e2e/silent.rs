@@ -1,5 +1,5 @@
-//! A server that is there and does not answer: every command reports it and what goes on, and ends
-//! or waits; `doctor` and `down` find the process.
+//! A server that is there and does not answer: every command reports it and the jobs that go on,
+//! and ends or waits; `doctor` and `down` find the process.
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
@@ -68,7 +68,7 @@ fn a_server_that_is_stopped_is_reported_by_every_command() {
 }
 
 #[test]
-fn commands_that_wait_say_that_the_server_is_stopped_and_go_on() {
+fn waiting_commands_report_a_stopped_server_and_continue() {
     let cluster = Cluster::new("none");
     let gate = Gate::new(&cluster, "gate");
     let beside = Gate::new(&cluster, "beside");
@@ -115,7 +115,7 @@ fn commands_that_wait_say_that_the_server_is_stopped_and_go_on() {
 }
 
 #[test]
-fn a_terminal_says_once_that_the_server_is_stopped_and_goes_on() {
+fn a_terminal_reports_a_stopped_server_once_and_continues() {
     let cluster = Cluster::new("none");
     let line = "echo begun; read x; echo got $x; read x; exit 7";
     let mut tty = Tty::start(&cluster, &["run", "--pty", "--", "sh", "-c", line]);
@@ -134,7 +134,7 @@ fn a_terminal_says_once_that_the_server_is_stopped_and_goes_on() {
 }
 
 #[test]
-fn a_server_that_hangs_is_killed_where_the_user_agrees() {
+fn a_server_that_hangs_is_killed_if_the_user_agrees() {
     if !cfg!(feature = "failpoints") {
         return skip("built without failpoints");
     }
@@ -176,7 +176,7 @@ fn down_continues_a_server_that_is_stopped() {
 fn another_user_may_not_continue_the_server() {
     let Some(cluster) = users::cluster() else { return };
     cluster.signal_server(Signal::STOP);
-    // In another session: a signal to continue may go to every process of one's own.
+    // In another session: every process may continue processes of its own session.
     let mut down = std::process::Command::new("setsid");
     let own = cluster.command();
     down.env_clear().envs(own.get_envs().filter_map(|(key, value)| Some((key, value?))));
@@ -191,7 +191,7 @@ fn another_user_may_not_continue_the_server() {
     assert_eq!(users::as_nobody(&cluster, &["queue"]).code, 0);
 }
 
-/// What the liveness socket answers.
+/// The answer of the liveness socket.
 fn liveness(cluster: &Cluster) -> gpool_wire::live::Liveness {
     let mut path = cluster.socket().into_os_string();
     path.push(gpool_wire::live::SUFFIX);
@@ -201,7 +201,7 @@ fn liveness(cluster: &Cluster) -> gpool_wire::live::Liveness {
 }
 
 #[test]
-fn a_core_that_is_stuck_is_told_from_a_process_that_is() {
+fn a_stuck_core_is_distinguished_from_a_stopped_process() {
     if !cfg!(feature = "failpoints") {
         return skip("built without failpoints");
     }
@@ -223,7 +223,7 @@ fn a_core_that_is_stuck_is_told_from_a_process_that_is() {
             .jobs(&gpool_client::JobsQuery::default())
             .is_err()
     );
-    // It is not taken for a server that is stopped, and is killed only if that is asked for.
+    // It is not taken for a stopped server, and killed only with `--yes`.
     let down = |flags: &[&str]| cluster.gpool(["down", "--timeout", "1s"].iter().chain(flags));
     down(&[]).refused(8, &["does not answer", "gpool down --yes", "jobs go on"]);
     assert_eq!(liveness(&cluster).pid, cluster.server_pid());

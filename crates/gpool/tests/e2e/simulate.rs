@@ -1,10 +1,10 @@
-//! `gpool simulate`: what would come of changes is said, and nothing is changed.
+//! `gpool simulate`: the effects of changes are shown, and nothing is changed.
 
 use serde_json::Value;
 
 use crate::harness::Cluster;
 
-/// Red has all four GPUs, two of them lent by blue; a job of red waits.
+/// Project red has all four GPUs, two of them borrowed from blue; a job of red waits.
 fn lent() -> (Cluster, Vec<String>, String) {
     let cluster = Cluster::new("sim:4xH100-80G");
     cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
@@ -34,7 +34,7 @@ fn project<'v>(made: &'v Value, name: &str) -> &'v Value {
     projects.iter().find(|it| it["project"] == name).unwrap()
 }
 
-/// Everything that a change would touch.
+/// Everything that a change would affect.
 fn state_of(cluster: &Cluster) -> Vec<Value> {
     let asked: [&[&str]; 4] = [
         &["queue", "--json"],
@@ -51,7 +51,7 @@ fn state_of(cluster: &Cluster) -> Vec<Value> {
     asked.map(read).to_vec()
 }
 
-/// Times go on, and starts are foretold, meanwhile.
+/// Removes times, since time passes and forecasts change meanwhile.
 fn without_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -65,7 +65,7 @@ fn without_times(value: &mut Value) {
 }
 
 #[test]
-fn what_would_come_of_changes_is_said_and_nothing_is_changed() {
+fn the_effects_of_changes_are_shown_and_nothing_is_changed() {
     let (cluster, runs, waits) = lent();
     let before = state_of(&cluster);
     let made = simulate(&cluster, &[]);
@@ -73,7 +73,7 @@ fn what_would_come_of_changes_is_said_and_nothing_is_changed() {
     assert_eq!(made["n_touched"], 1, "{made}");
     let made = simulate(&cluster, &["--if", "cancel 1"]);
     assert_eq!((what(&made, "1"), what(&made, &waits)), ("stopped", "starts"), "{made}");
-    // An owner who comes gets its GPU back from whoever lost least.
+    // A job of the owner reclaims its GPUs from the jobs that lose the least work.
     let made = simulate(&cluster, &["--if", "submit gpus=2 project=blue"]);
     let taken = runs.iter().filter(|id| what(&made, id) == "taken_back").count();
     assert_eq!(taken, 2, "{made}");
@@ -87,7 +87,7 @@ fn what_would_come_of_changes_is_said_and_nothing_is_changed() {
     assert_eq!(what(&made, &waits), "starts", "{made}");
     let made = simulate(&cluster, &["--if", "add 1 node x 1 h100", "--if", "hold 5"]);
     assert_eq!(what(&made, &waits), "held", "{made}");
-    // As it would go on, until half an hour has passed and all have likely ended.
+    // Without changes, over half an hour more than the jobs' limits.
     let made = simulate(&cluster, &["--for", "90m"]);
     assert_eq!(what(&made, &waits), "starts", "{made}");
     let made = simulate(&cluster, &["--for", "1m", "--if", "policy preset=fifo"]);
@@ -99,7 +99,7 @@ fn what_would_come_of_changes_is_said_and_nothing_is_changed() {
 }
 
 #[test]
-fn what_is_not_understood_or_would_be_refused_is_and_says_what_there_is() {
+fn invalid_and_refused_changes_are_errors_that_name_the_valid_ones() {
     let (cluster, _, _) = lent();
     let refused = |change: &str, code: i32, words: &[&str]| {
         cluster.gpool(["simulate", "--if", change]).refused(code, words);

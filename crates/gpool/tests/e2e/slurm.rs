@@ -1,4 +1,4 @@
-//! Slurm's commands that show and change what there is.
+//! Slurm's commands that show and change jobs and nodes.
 
 use std::process::Command;
 
@@ -22,9 +22,9 @@ fn elements_of_arrays_are_rows_with_plain_numbers() {
     assert_eq!(rows("squeue -h -r -o %i"), "1_1\n1_2\n1_3\n1_4\n1_5\n");
     shim(&cluster, &bin, "scontrol hold 1_5").ok();
     assert_eq!(rows("squeue -h -t PD -o %i:%r"), "1_[3-4]:Resources\n1_[5]:JobHeldUser\n");
-    // What a script finds in SLURM_JOB_ID is an id for all commands.
+    // All commands accept the ID that a script finds in SLURM_JOB_ID.
     let out = cluster.work().join("1.out");
-    until_so("it has said its number", || std::fs::read(&out).is_ok_and(|out| !out.is_empty()));
+    until_so("it has written its ID", || std::fs::read(&out).is_ok_and(|out| !out.is_empty()));
     assert_eq!(std::fs::read_to_string(out).unwrap(), "10000000001\n");
     assert_eq!(rows("squeue -h -j 10000000001 -o %i:%K"), "1_1:1\n");
     let shown = rows("scontrol show job 10000000001");
@@ -41,14 +41,14 @@ fn elements_of_arrays_are_rows_with_plain_numbers() {
     );
     assert_eq!(rows("squeue -h -j 1_4 -o %i:%T"), "1_4:PENDING\n");
     assert!(cluster.gpool(["show", "10000000003"]).ok().starts_with("job 1.3 "));
-    // Of an array that runs in part, only what waits.
+    // Of a partly running array, only the pending elements.
     shim(&cluster, &bin, "scancel -t PENDING 1").ok();
     assert_eq!(cluster.until_ended("1.5").state.as_str(), "cancelled");
     assert_eq!(rows("squeue -h -o %i:%t"), "1_1:R\n1_3:R\n");
 }
 
 #[test]
-fn squeue_looks_again_and_again() {
+fn squeue_can_repeat_its_output() {
     let cluster = Cluster::new("none");
     let bin = installed(&cluster);
     cluster.submit(["--hold", "-J", "held", "--", "true"]);

@@ -1,4 +1,4 @@
-//! Software that is active for jobs, and what prepares them.
+//! Software environments of jobs, and setup jobs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -68,7 +68,7 @@ fn modules_are_loaded_where_the_job_starts() {
 }
 
 #[test]
-fn a_job_whose_environment_has_gone_is_held_until_it_is_back() {
+fn a_job_with_a_missing_environment_is_held_until_it_is_back() {
     let cluster = Cluster::new("none");
     let venv = cluster.work().join("env");
     make_venv(&venv);

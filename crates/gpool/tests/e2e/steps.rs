@@ -1,5 +1,5 @@
-//! Steps of jobs: what `srun` starts in all tasks of a job, and the places that `sbatch` and
-//! `salloc` get for it.
+//! Steps of jobs: the processes that `srun` starts in all tasks of a job, and the allocations that
+//! `sbatch` and `salloc` make for them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ fn two_nodes() -> (Cluster, PathBuf) {
     (cluster, bin)
 }
 
-/// A command of Slurm, as a user has it.
+/// Starts a command of Slurm, as a user would.
 fn start(cluster: &Cluster, bin: &Path, words: &[&str]) -> Running {
     let mut command = Command::new(bin.join(words[0]));
     let of = cluster.command();
@@ -30,14 +30,14 @@ fn run(cluster: &Cluster, bin: &Path, words: &[&str]) -> Ran {
     start(cluster, bin, words).end()
 }
 
-/// Submits a script; answers with the id of its job.
+/// Submits a script; returns the ID of its job.
 fn sbatch(cluster: &Cluster, bin: &Path, flags: &[&str], lines: &str) -> String {
     std::fs::write(cluster.work().join("a.sh"), format!("#!/bin/bash\n{lines}\n")).unwrap();
     let words = [&["sbatch", "--parsable"], flags, &["a.sh"]].concat();
     run(cluster, bin, &words).ok().trim().to_owned()
 }
 
-/// What a job has written, its lines in order where several processes write.
+/// The sorted output lines of a job, since several processes write.
 fn output(cluster: &Cluster, id: &str) -> Vec<String> {
     let text = std::fs::read_to_string(cluster.work().join(format!("slurm-{id}.out"))).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -99,7 +99,7 @@ fn a_script_runs_once_and_its_steps_on_all_nodes() {
 }
 
 #[test]
-fn a_script_finds_the_number_of_tasks_only_if_it_asks_for_tasks() {
+fn a_script_gets_the_number_of_tasks_only_if_it_asks_for_tasks() {
     let (cluster, bin) = two_nodes();
     let line = "echo ${SLURM_NTASKS-none} ${SLURM_NTASKS_PER_NODE-none}";
     for (flags, expected) in [
@@ -117,7 +117,7 @@ fn a_script_finds_the_number_of_tasks_only_if_it_asks_for_tasks() {
 }
 
 #[test]
-fn steps_beside_each_other_have_gpus_of_their_own() {
+fn concurrent_steps_have_their_own_gpus() {
     let (cluster, bin) = two_nodes();
     let id = sbatch(
         &cluster,
@@ -135,7 +135,7 @@ fn steps_beside_each_other_have_gpus_of_their_own() {
 }
 
 #[test]
-fn steps_beside_each_other_run_in_tasks_of_their_own() {
+fn concurrent_steps_run_in_their_own_tasks() {
     let (cluster, bin) = two_nodes();
     let id = sbatch(
         &cluster,
@@ -154,7 +154,7 @@ fn steps_beside_each_other_run_in_tasks_of_their_own() {
 }
 
 #[test]
-fn tasks_without_nodes_are_started_wherever_there_is_room() {
+fn tasks_without_nodes_start_on_any_node_with_free_capacity() {
     let (cluster, bin) = two_nodes();
     let id = sbatch(
         &cluster,
@@ -170,7 +170,7 @@ fn tasks_without_nodes_are_started_wherever_there_is_room() {
 }
 
 #[test]
-fn a_process_that_fails_ends_the_others_where_that_is_asked() {
+fn a_failed_process_ends_the_others_if_requested() {
     let (cluster, bin) = two_nodes();
     let line = "srun -K sh -c 'test $SLURM_PROCID = 0 && exec sleep 1000; exit 7'";
     let id = sbatch(&cluster, &bin, &["-N", "2", "-n", "2"], line);
@@ -197,9 +197,9 @@ fn a_step_goes_on_when_the_server_is_killed() {
 }
 
 #[test]
-fn processes_of_a_step_have_the_grace_of_their_job() {
+fn processes_of_a_step_have_the_grace_period_of_their_job() {
     let (cluster, bin) = two_nodes();
-    // The script dies of the signal at once.
+    // The signal ends the script at once.
     let line = "srun -N2 -n2 sh -c 'trap \"echo saved > saved-$SLURM_PROCID; exit 0\" TERM; \
                 touch begun-$SLURM_PROCID; while :; do sleep 0.05; done'";
     let id = sbatch(&cluster, &bin, &["-N", "2"], line);
@@ -211,7 +211,7 @@ fn processes_of_a_step_have_the_grace_of_their_job() {
 }
 
 #[test]
-fn srun_alone_gets_a_place_for_its_processes() {
+fn srun_alone_allocates_for_its_processes() {
     let (cluster, bin) = two_nodes();
     let line = "echo $SLURM_PROCID $SLURM_NODEID $SLURM_GPUS_ON_NODE";
     let words = ["srun", "-N2", "--ntasks-per-node=2", "--gpus-per-node=4", "-l", "sh", "-c", line];
@@ -226,7 +226,7 @@ fn srun_alone_gets_a_place_for_its_processes() {
 }
 
 #[test]
-fn salloc_keeps_a_place_for_srun_until_its_command_ends() {
+fn salloc_keeps_its_allocation_until_its_command_ends() {
     let (cluster, bin) = two_nodes();
     let line = "echo $SLURM_JOB_ID $SLURM_NNODES; srun sh -c 'echo step $SLURM_PROCID'; \
                 srun -N1 -n1 --gpus=2 sh -c 'echo gpus $SLURM_GPUS_ON_NODE'; exit 4";

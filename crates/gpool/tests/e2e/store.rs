@@ -1,4 +1,4 @@
-//! The store: one server at a time, damage found and nothing overwritten, backups.
+//! The store: one server at a time, damage that is detected and not overwritten, backups.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::disk::mount_at;
 use crate::harness::{Cluster, Gate};
 
-/// A server that must not start on this cluster's folders ends with that.
+/// Checks that a server refuses to start on this cluster's folders with one of these words.
 fn refuses_to_start(cluster: &Cluster, words: &[&str]) {
     let ran = cluster.gpool(["up", "--foreground", "--devices", "none"]);
     assert_ne!(ran.code, 0, "{ran:?}");
@@ -30,8 +30,8 @@ fn one_state_folder_has_one_server() {
     let ran = cluster.gpool(["up", "--foreground", "--devices", "none", "--socket", other]);
     assert_ne!(ran.code, 0, "{ran:?}");
     let pid = cluster.server_pid().to_string();
-    assert!(ran.err.contains(&pid), "it says who: {ran:?}");
-    // Nor has one socket two.
+    assert!(ran.err.contains(&pid), "it names the process: {ran:?}");
+    // Two servers can't have one socket either.
     let folder = cluster.path("other-state");
     let words = ["up", "--foreground", "--devices", "none", "--state-dir"];
     let ran = cluster.gpool(words.iter().copied().chain([folder.to_str().unwrap()]));
@@ -54,7 +54,7 @@ fn a_damaged_store_is_refused_and_left_alone() {
     let all_zero = vec![0; whole.len()];
     let garbage = vec![b'#'; whole.len()];
     let mut flipped = whole.clone();
-    // In every place: pages that are free now still hold what once stood there.
+    // At every occurrence: free pages still have old contents.
     for job in places(&whole, b"\"true\"") {
         flipped[job + 1] ^= 1;
     }
@@ -74,7 +74,7 @@ fn a_damaged_store_is_refused_and_left_alone() {
         let ran = cluster.gpool(["verify"]);
         assert_ne!(ran.code, 0, "{what}: {ran:?}");
     }
-    // Gone altogether, beside all that says it was there.
+    // The file is missing, while other files show that it existed.
     std::fs::remove_file(&file).unwrap();
     refuses_to_start(&cluster, &["store", "mark"]);
     std::fs::write(&file, &whole).unwrap();
@@ -98,7 +98,7 @@ fn a_backup_is_made_while_it_runs_and_used_elsewhere() {
     cluster.gpool(["backup", path]).ok();
     cluster.gpool(["backup", path]).refused(1, &["backup"]);
     assert!(cluster.gpool(["verify", path]).ok().contains("sound"));
-    // Numbers that were given out after the backup must not come again.
+    // Job numbers from after the backup must not be reused.
     let later: u64 = cluster.submit(["--hold", "--", "true"]).parse().unwrap();
     let mut other = Cluster::unstarted(&["--devices", "none"]);
     other.gpool(["restore", path]).ok();
@@ -110,10 +110,10 @@ fn a_backup_is_made_while_it_runs_and_used_elsewhere() {
     other.gpool(["release", &held]).ok();
     other.until_ended(&held);
     assert_eq!(other.stdout_of(&held), "yes\n");
-    // Nothing is overwritten, and nothing in use.
+    // An existing store is not overwritten, whether in use or not.
     let ran = other.gpool(["restore", path]);
     ran.refused(1, &[other.state().to_str().unwrap()]);
-    // A damaged backup is no backup.
+    // A damaged backup is refused.
     let mut bytes = std::fs::read(&file).unwrap();
     for at in places(&bytes.clone(), b"\"default\"") {
         bytes[at + 1] ^= 1;
@@ -128,7 +128,7 @@ fn a_backup_is_made_while_it_runs_and_used_elsewhere() {
 }
 
 #[test]
-fn lost_commits_are_told_named_and_mended_by_a_backup() {
+fn lost_commits_are_reported_and_repaired_by_a_backup() {
     let mut cluster = Cluster::new("none");
     let first = cluster.submit(["--hold", "--", "true"]);
     let file = cluster.path("backup");
@@ -138,7 +138,7 @@ fn lost_commits_are_told_named_and_mended_by_a_backup() {
     cluster.kill();
     let log = cluster.state().join("store.db-wal");
     let whole = std::fs::read(&log).unwrap();
-    // The last commit, torn off as by a disk that lied about what it had written.
+    // The last commit is cut off, as by a disk that confirmed a write too early.
     std::fs::write(&log, &whole[..whole.len() - 2000]).unwrap();
     let ran = cluster.gpool(["up", "--foreground", "--devices", "none"]);
     ran.refused(1, &["lost its last commits", "gpool restore", "GP02"]);
@@ -146,7 +146,7 @@ fn lost_commits_are_told_named_and_mended_by_a_backup() {
     ran.refused(1, &["lost its last commits", "gpool restore"]);
     let ran = cluster.gpool(["verify"]);
     assert!(ran.code == 1 && ran.out.contains("mark: revision"), "{ran:?}");
-    // What there is still helps, and so does the log if it is found.
+    // The remaining files are put aside; with the log, if it is found, they are a sound store.
     let aside = cluster.gpool(["restore", "--put-aside", backup]);
     assert!(aside.err.contains("aside-1"), "{aside:?}");
     cluster.up();
@@ -160,7 +160,7 @@ fn lost_commits_are_told_named_and_mended_by_a_backup() {
     assert!(cluster.gpool(["verify", other]).ok().contains("sound"));
 }
 
-/// Clients that submit until they are told to stop; what they were told, in no order.
+/// Clients that submit until they are stopped; the acknowledged IDs, in no order.
 struct Load {
     told: Arc<Mutex<Vec<u64>>>,
     stop: Arc<AtomicBool>,
@@ -179,7 +179,7 @@ impl Load {
                     let job = gpool_wire::JobCreate {
                         command: command.clone(),
                         directory: Some("/".to_owned()),
-                        // One of them has jobs that stay.
+                        // One client submits held jobs.
                         hold: number == 0,
                         ..gpool_wire::JobCreate::default()
                     };
@@ -204,7 +204,7 @@ impl Load {
 }
 
 #[test]
-fn a_backup_under_load_is_of_one_moment_and_comes_up_elsewhere() {
+fn a_backup_under_load_is_consistent_and_starts_elsewhere() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     let trace = cluster.path("trace");
@@ -214,8 +214,10 @@ fn a_backup_under_load_is_of_one_moment_and_comes_up_elsewhere() {
     let load = Load::start(&cluster, 3);
     let mut backups = Vec::new();
     for round in 0..4 {
-        // Each with more in it than the one before.
-        crate::harness::until_so("more was taken", || load.told().len() >= 30 * (round + 1));
+        // Each backup has more jobs than the last one.
+        crate::harness::until_so("more jobs were submitted", || {
+            load.told().len() >= 30 * (round + 1)
+        });
         let told = load.told();
         let path = cluster.path(&format!("backup-{round}"));
         cluster.gpool(["backup", path.to_str().unwrap()]).ok();
@@ -230,7 +232,7 @@ fn a_backup_under_load_is_of_one_moment_and_comes_up_elsewhere() {
         other.up();
         let there: BTreeSet<u64> = other.all_ids().iter().map(|id| id.parse().unwrap()).collect();
         assert!(told.is_subset(&there), "lost: {:?}", told.difference(&there));
-        // What ran is not here, and nobody starts it a second time.
+        // The running job is not on this machine, and is not started a second time.
         assert_eq!(other.until_ended(&runs).state.as_str(), "lost");
         assert_eq!(std::fs::read_to_string(&trace).unwrap(), "started\n");
         let next: u64 = other.submit(["--hold", "--", "true"]).parse().unwrap();
@@ -242,7 +244,7 @@ fn a_backup_under_load_is_of_one_moment_and_comes_up_elsewhere() {
 }
 
 #[test]
-fn a_backup_that_is_killed_is_none_or_whole() {
+fn a_backup_that_is_killed_is_missing_or_complete() {
     let cluster = Cluster::new("none");
     let lines = "{\"command\":[\"true\"],\"hold\":true}\n".repeat(3000);
     cluster.gpool_reading(["submit", "--from-jsonl", "-"], lines.as_bytes()).ok();
@@ -255,7 +257,7 @@ fn a_backup_that_is_killed_is_none_or_whole() {
     for round in 0..12_u32 {
         let _ = std::fs::remove_file(&path);
         let running = backup();
-        // Which moments these are does not matter: all of them are tried.
+        // The exact moments do not matter: the rounds cover the whole backup.
         std::thread::sleep(whole * round / 12 + Duration::from_millis(1));
         running.signal_if_there(Signal::KILL);
         running.end();
@@ -265,7 +267,7 @@ fn a_backup_that_is_killed_is_none_or_whole() {
         }
     }
     eprintln!("{n_whole} of 12 were whole");
-    // What is left of the others is in nobody's way.
+    // Leftovers of the others do not disturb a later backup.
     let _ = std::fs::remove_file(&path);
     backup().end().ok();
 }

@@ -1,5 +1,5 @@
-//! Process ids are given out again soon, in a namespace that has few of them: strangers get those
-//! of shepherds and jobs that have ended, and none of them is ever signalled.
+//! Process IDs are reused soon in a namespace with few of them: unrelated processes get the IDs of
+//! shepherds and jobs that have ended, and none of them is ever signalled.
 
 use std::collections::VecDeque;
 use std::process::{Child, Command, Stdio};
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::harness::{Cluster, is_root, kill_9, skip, until_so};
 
-/// Set for the test that runs inside.
+/// Set for the test that runs inside the namespace.
 const INSIDE: &str = "GPOOL_TEST_FEW_PROCESS_IDS";
-/// Ids below this are given out once only.
+/// IDs below this are never reused.
 const FIRST_REUSED: u32 = 300;
 const ID_MAX: u32 = 480;
 
-/// Why there can be no such namespace here, if so.
+/// Why such a namespace is not possible here, if so.
 fn missing() -> Option<String> {
     if !is_root() {
         return Some("only root can make a namespace of process ids".to_owned());
@@ -28,7 +28,7 @@ fn missing() -> Option<String> {
 }
 
 #[test]
-fn where_process_ids_are_few_no_stranger_is_signalled() {
+fn with_few_process_ids_no_unrelated_process_is_signalled() {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
@@ -36,7 +36,7 @@ fn where_process_ids_are_few_no_stranger_is_signalled() {
         return skip(&why);
     }
     let own = std::thread::current().name().unwrap().to_owned();
-    // The shell is the first process, which takes in orphans.
+    // The shell is the first process and adopts orphans.
     let out = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
         .args(["sh", "-c", "\"$0\" \"$@\"; exit $?"])
@@ -64,10 +64,10 @@ fn end(mut stranger: Child) {
     stranger.wait().unwrap();
 }
 
-/// Strangers who get an id by trying.
+/// Unrelated processes with these IDs, found by trying.
 fn strangers_with(ids: &[u32]) -> Vec<Child> {
     let mut found = Vec::new();
-    // All ids there are, twice.
+    // All IDs, twice.
     for _ in 0..2 * ID_MAX {
         let one = stranger();
         if ids.contains(&one.id()) {
@@ -100,7 +100,8 @@ fn inside() {
     while_all_is_busy();
 }
 
-/// Strangers with the ids of a killed server, shepherd and job, as the next server finds them.
+/// Unrelated processes have the IDs of a killed server, shepherd and job when the next server
+/// starts.
 fn ids_of_the_dead() {
     let mut cluster = Cluster::new("none");
     for n_servers in 0..3 {
@@ -132,7 +133,8 @@ fn ids_of_the_dead() {
     assert_eq!(cluster.down(&["--now"]).code, 0);
 }
 
-/// Strangers come and go, ever with other ids, while jobs of all kinds are ended in all ways.
+/// Unrelated processes come and go with changing IDs, while jobs of all kinds are ended in all
+/// ways.
 fn while_all_is_busy() {
     static OVER: AtomicBool = AtomicBool::new(false);
     let crowd = std::thread::spawn(|| {

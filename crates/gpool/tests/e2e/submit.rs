@@ -1,4 +1,4 @@
-//! What a job is given, and what `submit` says.
+//! The environment of a job, and the output of `submit`.
 
 use crate::harness::Cluster;
 
@@ -7,7 +7,7 @@ fn submit_prints_the_id_alone() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let ran = cluster.gpool(["submit", "--gpus", "1", "--", "true"]);
     assert_eq!((ran.out.as_str(), ran.code), ("1\n", 0), "{ran:?}");
-    // What must wait is noted, beside the id.
+    // A note beside the ID says that the job must wait.
     cluster.sh(&["--gpus", "1"], "sleep 1000");
     let ran = cluster.gpool(["submit", "--gpus", "1", "--", "true"]);
     assert_eq!(ran.out, "3\n");
@@ -60,7 +60,7 @@ fn a_job_has_its_folder_environment_and_devices_by_uuid() {
     ] {
         assert!(out.lines().any(|line| line == expected), "{expected} is not in:\n{out}");
     }
-    // Where the server is stands under another name, so that it never reaches what a job submits.
+    // Jobs find the server by `GPOOL_API` and `GPOOL_SOCKET`; `GPOOL_STATE_DIR` never reaches them.
     assert!(!out.contains("GPOOL_STATE_DIR="), "{out}");
 }
 
@@ -75,7 +75,7 @@ fn a_job_without_gpus_sees_none() {
 }
 
 #[test]
-fn a_clean_environment_has_nothing_of_the_callers() {
+fn a_clean_environment_has_no_variables_of_the_caller() {
     let cluster = Cluster::new("none");
     let mut command = cluster.command();
     command.env("CANARY", "bird").env("GPOOL_SUBMIT_NAME", "of-the-caller");
@@ -96,7 +96,7 @@ fn an_environment_is_kept_out_of_answers_and_logs() {
         assert!(!cluster.gpool(words).ok().contains(canary), "{words:?}");
     }
     assert!(!cluster.log().contains(canary));
-    // The database has no secrets; the file of the job that has them is for its owner only.
+    // The database has no secrets; the file with them can be read only by its owner.
     for name in ["store.db", "store.db-wal"] {
         let bytes = std::fs::read(cluster.state().join(name)).unwrap();
         assert!(!String::from_utf8_lossy(&bytes).contains(canary), "{name}");
@@ -104,7 +104,7 @@ fn an_environment_is_kept_out_of_answers_and_logs() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_happen_and_does_nothing() {
+fn a_dry_run_shows_the_result_and_does_nothing() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let out = cluster.gpool(["submit", "--dry-run", "--gpus", "2", "--", "true"]).ok();
     assert!(out.contains("would start at once on lab1:0,1"), "{out}");
@@ -118,7 +118,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
 }
 
 #[test]
-fn jobs_write_to_files_of_their_own_if_told_so() {
+fn jobs_write_to_named_files() {
     let cluster = Cluster::new("none");
     std::fs::write(cluster.work().join("in"), "from a file\n").unwrap();
     let id = cluster.submit([
@@ -141,7 +141,7 @@ fn jobs_write_to_files_of_their_own_if_told_so() {
 }
 
 #[test]
-fn flags_go_before_variables() {
+fn flags_override_variables() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let submit = |words: &[&str]| {
         let mut command = cluster.command();
@@ -156,14 +156,14 @@ fn flags_go_before_variables() {
 }
 
 #[test]
-fn input_that_nobody_will_read_is_warned_about() {
+fn unused_input_gives_a_warning() {
     let cluster = Cluster::new("none");
     let words = "standard input is not passed to jobs";
     let piped = |verb: &[&str]| cluster.gpool_reading(verb, b"x\n");
     let ran = piped(&["run", "--", "cat"]);
     assert!(ran.code == 0 && ran.out.is_empty() && ran.err.contains(words), "{ran:?}");
     assert!(piped(&["submit", "--", "cat"]).err.contains(words));
-    // The job has input of its own, or it is the script.
+    // The job has other input, or the input is the script.
     assert!(!piped(&["run", "--stdin", "/dev/null", "--", "cat"]).err.contains(words));
     let ran = cluster.gpool_reading(["submit", "-"], b"#!/bin/sh\n");
     assert!(ran.code == 0 && !ran.err.contains(words), "{ran:?}");

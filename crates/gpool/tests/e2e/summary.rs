@@ -1,4 +1,4 @@
-//! What lists and pages sum up: columns of elements, files of output, usage, sums by user.
+//! Summaries in lists and pages: columns of elements, output files, usage, sums by user.
 
 use crate::harness::Cluster;
 
@@ -29,7 +29,7 @@ fn elements_show_their_parameters_and_csv_has_the_columns_of_wide() {
 }
 
 #[test]
-fn an_ended_job_is_summed_up_with_what_it_asked_for() {
+fn an_ended_job_is_summed_up_with_its_request() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let flags = ["--gpus", "1", "--cpus", "2", "--mem", "1G", "--time", "1h", "-J", "sum"];
     let id = cluster.sh(&flags, "echo out; sleep 0.2");

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use crate::harness::{Cluster, Running};
 
-/// Blocks that may say that they are not run.
+/// The most blocks that may be marked as not run.
 const NOT_RUN_MAX: usize = 4;
 
 /// The day before a time of day.
@@ -25,7 +25,7 @@ struct Step {
 }
 
 #[test]
-fn what_the_documents_show_is_what_is_seen() {
+fn the_transcripts_of_the_documents_match_the_output() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let (mut n_steps, mut n_not_run, mut wrong) = (0, 0, Vec::new());
     for path in documents(&root) {
@@ -73,7 +73,7 @@ fn read(text: &str) -> (Vec<Step>, usize) {
     (steps, n_not_run)
 }
 
-/// Runs a session, and says what was first seen otherwise.
+/// Runs a session; returns the first difference.
 fn play(steps: &[Step]) -> Option<String> {
     if steps.is_empty() {
         return None;
@@ -85,7 +85,7 @@ fn play(steps: &[Step]) -> Option<String> {
     let mut code = 0;
     let mut wrong = None;
     for step in steps {
-        // Each command is a shell of its own, so this is ours to answer.
+        // Each command runs in a separate shell, so this one is answered here.
         let (seen, new_code) = match step.command.as_str() {
             "echo $?" => (format!("{code}\n"), 0),
             command => run(&cluster, command),
@@ -98,7 +98,7 @@ fn play(steps: &[Step]) -> Option<String> {
             break;
         }
     }
-    // One that the session started itself is nobody's child.
+    // A server that the session has started is not a child of this process.
     run(&cluster, "gpool down --now");
     wrong
 }
@@ -115,7 +115,7 @@ fn run(cluster: &Cluster, line: &str) -> (String, i32) {
     (ran.out, ran.code)
 }
 
-/// Whether lines are what was expected.
+/// Whether the output matches the expected lines.
 fn fits(expected: &[String], seen: &[&str]) -> bool {
     match (expected.split_first(), seen.split_first()) {
         (None, None) => true,

@@ -1,4 +1,5 @@
-//! Other users: known by who they are to the kernel, and kept apart. The server must be root's.
+//! Other users: identified by the kernel, and isolated from each other. The server must run as
+//! root.
 
 use std::os::unix::process::CommandExt as _;
 
@@ -6,10 +7,11 @@ use crate::harness::{Cluster, Ran, Running, is_root, skip};
 
 /// A user that every system has and that owns nothing.
 pub const NOBODY: u32 = 65534;
-/// Another, whom most systems do not know.
+/// Another user, without a name on most systems.
 pub const SOMEBODY: u32 = 65533;
 
-/// A server of root's, within reach of others; none, and the reason said, if this is not root.
+/// A server of root that other users can reach. `None`, with a message, if this process is not
+/// root.
 pub fn cluster() -> Option<Cluster> {
     if !is_root() {
         skip("only root can be several users");
@@ -23,9 +25,10 @@ pub fn cluster() -> Option<Cluster> {
 /// The same, not started yet.
 pub fn unstarted() -> Cluster {
     let cluster = Cluster::unstarted(&["--devices", "sim:2xH100-80G"]);
-    // The program has to be within reach of others as well.
+    // Other users must be able to run the program too.
     let program = cluster.path("gpool");
-    // By another process: one of ours that is just being started might hold it open to write.
+    // Copied by another process: a child that is being forked here might hold the file open for
+    // writing.
     let mut copy = std::process::Command::new("cp");
     assert!(copy.arg(env!("CARGO_BIN_EXE_gpool")).arg(&program).status().unwrap().success());
     let open = |path: &std::path::Path| {
@@ -39,7 +42,7 @@ pub fn unstarted() -> Cluster {
     cluster
 }
 
-/// The same command line as somebody else.
+/// Runs the command line as another user.
 pub fn as_nobody(cluster: &Cluster, words: &[&str]) -> Ran {
     as_user(cluster, NOBODY, words)
 }
@@ -55,7 +58,7 @@ pub fn as_user(cluster: &Cluster, uid: u32, words: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_job_runs_as_who_submitted_it() {
+fn a_job_runs_as_its_submitter() {
     let Some(cluster) = cluster() else { return };
     let line = "id -u; id -g; id -G; grep NoNewPrivs /proc/self/status; env";
     let ran = as_nobody(&cluster, &["run", "--gpus", "1", "-e", "MINE=1", "--", "sh", "-c", line]);
@@ -63,25 +66,25 @@ fn a_job_runs_as_who_submitted_it() {
     let mut lines = out.lines();
     assert_eq!(lines.next(), Some("65534"), "{out}");
     assert_eq!(lines.next(), Some("65534"), "{out}");
-    // Not one of the server's.
+    // It has none of the server's groups.
     let groups = lines.next().unwrap();
     assert!(groups.split(' ').all(|group| group != "0"), "{out}");
     assert_eq!(lines.next(), Some("NoNewPrivs:\t1"), "{out}");
     assert!(out.contains("MINE=1"), "{out}");
     let job = cluster.job("1");
-    assert_ne!(job.user, "root", "variables say nothing of who asks");
-    // What root's server has is not handed on.
+    assert_ne!(job.user, "root", "variables do not set the user");
+    // Variables of root's server are not passed on.
     for name in ["GPOOL_STATE_DIR", "SUDO_", "XDG_RUNTIME_DIR"] {
         assert!(!out.contains(name), "{name} in {out}");
     }
-    // Nor can the job write where it may not.
+    // The job can't write without permission either.
     let ran = as_nobody(&cluster, &["run", "--", "sh", "-c", "touch /etc/gpool-e2e-was-here"]);
     assert_ne!(ran.code, 0);
     assert_eq!(as_nobody(&cluster, &["logs", "1", "--tail", "1"]).code, 0);
 }
 
 #[test]
-fn others_see_that_a_job_is_there_and_no_more() {
+fn others_see_only_that_a_job_exists() {
     let Some(cluster) = cluster() else { return };
     let secret = "canary-77b1";
     let id = cluster.submit([
@@ -124,10 +127,10 @@ fn others_see_that_a_job_is_there_and_no_more() {
     }
     let job = cluster.job(&id);
     assert_eq!((job.state.as_str(), job.version), ("running", cluster.job(&id).version));
-    // `all` is mine.
+    // `all` means the caller's own jobs.
     assert_eq!(as_nobody(&cluster, &["cancel", "all"]).code, 0);
     assert_eq!(cluster.job(&id).state.as_str(), "running");
-    // The files are closed to others too.
+    // Other users can't read the files either.
     let stdout = cluster.state().join("jobs").join(&id).join("1/stdout");
     let mut cat = std::process::Command::new("cat");
     let read = cat.arg(&stdout).uid(NOBODY).gid(NOBODY).output().unwrap();
@@ -139,7 +142,7 @@ fn others_see_that_a_job_is_there_and_no_more() {
 }
 
 #[test]
-fn root_may_end_anybodys_job() {
+fn root_can_cancel_every_job() {
     let Some(cluster) = cluster() else { return };
     let id = as_nobody(&cluster, &["submit", "--gpus", "1", "--", "sleep", "1000"]).ok();
     let id = id.trim();
@@ -159,7 +162,7 @@ fn root_may_end_anybodys_job() {
 }
 
 #[test]
-fn somebody_elses_waiting_job_is_theirs_to_steer() {
+fn users_can_change_their_own_pending_jobs() {
     let Some(cluster) = cluster() else { return };
     let id = as_nobody(&cluster, &["submit", "--hold", "-J", "theirs", "--", "true"]).ok();
     let id = id.trim();
@@ -172,7 +175,7 @@ fn somebody_elses_waiting_job_is_theirs_to_steer() {
 }
 
 #[test]
-fn what_others_may_not_touch_is_a_matter_of_rights() {
+fn actions_on_other_users_jobs_are_refused_with_a_permission_error() {
     let Some(cluster) = cluster() else { return };
     as_nobody(&cluster, &["sim", "break", "0"]).refused(5, &["GP0501", "server's user"]);
     let closed = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -181,7 +184,7 @@ fn what_others_may_not_touch_is_a_matter_of_rights() {
 }
 
 #[test]
-fn a_stranger_sees_when_a_job_lived_and_none_of_its_words() {
+fn another_user_sees_the_times_of_a_job_and_none_of_its_text() {
     let Some(cluster) = cluster() else { return };
     let names = ["-J", "secret-name", "--hold"];
     let id = cluster.submit(names.iter().chain(&["--", "secret-program"]));

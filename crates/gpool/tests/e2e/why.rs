@@ -1,4 +1,4 @@
-//! What `gpool why` says in situations that it used to misjudge, and what verbs say of their jobs.
+//! Answers of `gpool why` in special situations, and of verbs about their jobs.
 
 use crate::harness::{Cluster, until};
 
@@ -11,7 +11,7 @@ fn says(text: &str, words: &[&str]) {
     }
 }
 
-/// A job that has all GPUs of the kind.
+/// A job that has all GPUs of this request.
 fn runs(cluster: &Cluster, gpus: &str, name: &str) -> String {
     let id = cluster.sh(&["--gpus", gpus, "--time", "1h", "-J", name], LONG);
     cluster.until_is(&id, "running");
@@ -19,7 +19,7 @@ fn runs(cluster: &Cluster, gpus: &str, name: &str) -> String {
 }
 
 #[test]
-fn reserved_gpus_are_no_usable_ones() {
+fn reserved_gpus_are_not_usable() {
     let cluster = Cluster::new("sim:2xH100-80G");
     cluster.gpool(["reserve", "create", "--gpus", "2", "--user", "nobody", "--for", "4h"]).ok();
     let id = cluster.submit(["--gpus", "1", "--time", "1h", "--", "true"]);
@@ -37,7 +37,7 @@ fn reserved_gpus_are_no_usable_ones() {
 }
 
 #[test]
-fn an_element_is_explained_and_not_its_array() {
+fn why_explains_an_element_and_not_its_array() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let holder = runs(&cluster, "1", "holder");
     let array = cluster.submit(["--gpus", "1", "--time", "10m", "--array", "1-60", "--", "true"]);
@@ -75,7 +75,7 @@ fn a_begin_time_and_a_deadline_are_named() {
 }
 
 #[test]
-fn who_was_preempted_has_run_before() {
+fn a_preempted_job_has_run_before() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let low = ["--gpus", "1", "--time", "1h", "--preemptible", "-J", "low"];
     let low = cluster.sh(&low, LONG);
@@ -115,7 +115,7 @@ fn a_paused_job_is_resumed_and_not_released() {
 }
 
 #[test]
-fn verbs_say_what_they_changed() {
+fn verbs_show_their_changes() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let array = ["--gpus", "1", "--time", "1h", "--array", "1-4", "-J", "sweep"];
     let array = cluster.sh(&array, LONG);

@@ -1,5 +1,4 @@
-//! The binary without a server: what it refuses, how it ends, and that it is quiet where it should
-//! be.
+//! The binary without a server: its refusals and exit codes, and no output where none is expected.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,7 +7,7 @@ use std::process::Stdio;
 use crate::place::{Place, stderr, stdout};
 
 #[test]
-fn what_is_not_understood_ends_with_2_and_says_so_in_four_parts() {
+fn invalid_arguments_exit_with_2_and_a_message_in_four_parts() {
     let place = Place::new();
     for words in [
         &["quue"][..],
@@ -67,7 +66,7 @@ fn what_is_not_understood_ends_with_2_and_says_so_in_four_parts() {
 }
 
 #[test]
-fn the_nearest_is_named() {
+fn the_nearest_word_is_suggested() {
     let place = Place::new();
     for (words, near) in [
         (&["quue"][..], "queue"),
@@ -83,7 +82,7 @@ fn the_nearest_is_named() {
 }
 
 #[test]
-fn without_a_server_everything_else_is_3() {
+fn without_a_server_every_other_command_exits_with_3() {
     let place = Place::new();
     for words in [
         &["queue"][..],
@@ -179,7 +178,7 @@ fn variables_that_are_no_flags_are_refused() {
 }
 
 #[test]
-fn a_reader_that_has_gone_ends_it_quietly() {
+fn a_closed_pipe_ends_it_quietly() {
     let place = Place::new();
     let mut child = place
         .command(&["help", "codes"])
@@ -191,13 +190,13 @@ fn a_reader_that_has_gone_ends_it_quietly() {
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     let code = child.wait().unwrap().code();
-    // It may have written everything before the reader left.
+    // It may have written everything before the pipe was closed.
     assert!(matches!(code, Some(0 | 141)), "{code:?}");
     assert_eq!(said, "");
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     let place = Place::new();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = place.command(&["help", "codes"]).stdout(full).output().unwrap();
@@ -256,7 +255,7 @@ fn a_script_can_come_from_standard_input() {
 }
 
 #[test]
-fn run_has_no_json_of_its_own() {
+fn run_has_no_json_output() {
     let output = Place::new().run(&["run", "--json", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("gpool submit --json"), "{}", stderr(&output));

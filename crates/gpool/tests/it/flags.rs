@@ -1,4 +1,4 @@
-//! The table of flags: what is short, and that nothing clashes.
+//! The table of flags: their short forms, and checks for conflicts.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use clap::Command;
 use gpool::cli;
 use gpool::verbs::VERBS;
 
-/// Every short flag there may be, with the long one that it stands for.
+/// All short flags, with their long forms.
 const SHORT: [(char, &str); 18] = [
     ('g', "gpus"),
     ('c', "cpus"),
@@ -67,7 +67,7 @@ fn on_run_and_submit_o_is_no_format() {
 }
 
 #[test]
-fn every_verb_and_flag_says_what_it_is_for() {
+fn every_verb_and_flag_has_a_help_text() {
     each(&built(), "gpool", &mut |command, path| {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         assert!(!about.is_empty() && !about.contains("See ["), "{path}: {about:?}");

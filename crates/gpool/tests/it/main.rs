@@ -1,7 +1,6 @@
-//! Tests of the command line from outside: its flags, how things look, and the binary without a
-//! server.
+//! Tests of the command line from outside: its flags, its output, and the binary without a server.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
 
 mod binary;
 mod flags;

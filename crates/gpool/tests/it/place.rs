@@ -1,4 +1,4 @@
-//! A folder in which the binary runs, with no server near.
+//! A folder for runs of the binary without a server.
 
 use std::process::{Command, Output, Stdio};
 

@@ -1,4 +1,4 @@
-//! How things look, and that no name reaches a terminal raw.
+//! The output of lists and pages; no name reaches a terminal raw.
 
 use std::collections::BTreeMap;
 
@@ -197,7 +197,7 @@ fn what_is_new_of_gpus_is_said_once() {
     assert!(!news.is_empty());
 }
 
-/// Whether a terminal would obey something in it.
+/// Whether a terminal would interpret a part of it.
 fn is_raw(text: &str) -> bool {
     text.chars()
         .any(|c| (c.is_control() && c != '\n' && c != '\t') || "\u{202e}\u{200b}".contains(c))

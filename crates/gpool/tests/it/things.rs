@@ -3,15 +3,15 @@
 use gpool_wire::{Gpu, Job, Node, Recovery, Status, Time, Why};
 use serde_json::{Value, json};
 
-/// The moment at which everything is looked at.
+/// The time at which all of them are rendered.
 pub fn now() -> Time {
     "2026-11-20T14:50:00Z".parse().unwrap()
 }
 
-/// A text that does to a terminal what names must never do.
+/// A text with control sequences, which names must never pass to a terminal.
 pub const NASTY: &str = "evil\n\u{1b}[31m\u{1b}]0;title\u{7}\u{9b}2J\u{202e}gpj\u{200b}\r";
 
-/// A job with some fields set otherwise.
+/// A job; `changes` sets other fields.
 pub fn job(changes: Value) -> Job {
     let mut job = json!({
         "id": "1844", "name": "big", "user": "ana", "project": "nlp", "state": "pending",
@@ -66,7 +66,7 @@ pub fn jobs() -> Vec<Job> {
     ]
 }
 
-/// A device with some fields set otherwise.
+/// A device; `changes` sets other fields.
 pub fn gpu(index: u32, changes: Value) -> Gpu {
     let mut gpu = json!({
         "node": "lab1", "index": index, "uuid": format!("GPU-{index}"),
@@ -108,7 +108,7 @@ pub fn gpus() -> Vec<Gpu> {
     ]
 }
 
-/// A node with some fields set otherwise.
+/// A node; `changes` sets other fields.
 pub fn node(changes: Value) -> Node {
     let mut node = json!({
         "name": "lab1", "pool": "default", "connected": true, "version": "0.1.0",
@@ -136,7 +136,7 @@ pub fn status() -> Status {
     .unwrap()
 }
 
-/// The account of a start after a power cut.
+/// The report of a start after a power failure.
 pub fn recovery() -> Recovery {
     let job = |id: &str, became: &str, state: &str, changes: Value| {
         let mut job = json!({"id": id, "user": "ana", "became": became, "state": state,
@@ -160,7 +160,7 @@ pub fn recovery() -> Recovery {
     .unwrap()
 }
 
-/// Why a job waits.
+/// The explanation of a pending job.
 pub fn why(job: &Job) -> Why {
     let device = |index: u32, state: &str, job: Option<&str>, user: Option<&str>| {
         json!({"index": index, "model": "A100-80G", "state": state, "matches": true, "job": job,

@@ -1,4 +1,4 @@
-//! What lets a test decide when a job goes on.
+//! Lets a test decide when a job continues.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -6,11 +6,10 @@ use std::path::PathBuf;
 
 use super::Cluster;
 
-/// A thing that jobs wait for: they read a line from a pipe.
+/// A gate that jobs wait for: they read a line from a FIFO.
 pub struct Gate {
     path: PathBuf,
-    /// Open in both directions: what was written is there for whoever comes to read it, even if
-    /// nobody reads at the moment.
+    /// Open in both directions, so that written lines stay for later readers.
     pipe: File,
 }
 
@@ -23,14 +22,14 @@ impl Gate {
         Self { path, pipe }
     }
 
-    /// A line for a shell that waits for the gate.
+    /// A shell line that waits for the gate.
     pub fn line(&self) -> String {
         format!("read line < {}", self.path.display())
     }
 
-    /// Lets one job go on that waits, or will.
+    /// Lets one job pass that waits now or later.
     pub fn open(&self) {
-        // Nothing but the end of a line, so that those who read it together can't share it.
+        // Only a line end, so that several readers can't share it.
         (&self.pipe).write_all(b"\n").unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! A cluster of one node in a folder of its own, and the command line as a user has it. Whatever
-//! was started for it is ended with it.
+//! A cluster of one node in a temporary folder, and the command line as a user has it. All
+//! processes of the cluster end with it.
 
 mod gate;
 mod processes;
@@ -24,13 +24,13 @@ pub use processes::{kill_9, processes_of};
 pub use program::program;
 pub use tty::Tty;
 
-/// Longer than anything takes on a machine that is busy with other tests.
+/// Longer than any operation takes on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Between two looks.
+/// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Looks until there is something.
+/// Repeats `look` until it returns a value.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -42,15 +42,15 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Looks until something is so.
+/// Waits until a condition is true.
 pub fn until_so(what: &str, mut look: impl FnMut() -> bool) {
     until(what, || look().then_some(()));
 }
 
-/// Says that a test can't show anything here; seen in the output although the test passes.
+/// Prints that a test is skipped; the output shows it although the test passes.
 pub fn skip(why: &str) {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    // Not by eprintln, which is kept from the reader of a test that passes.
+    // Not by `eprintln`, since the output of passing tests is captured.
     let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
 }
 
@@ -58,12 +58,12 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub out: String,
     pub err: String,
-    /// As a shell has it.
+    /// The exit code, as in a shell.
     pub code: i32,
 }
 
@@ -74,8 +74,8 @@ impl Ran {
         self.out
     }
 
-    /// It was refused so, in one message that has all of those words and nothing on standard
-    /// output.
+    /// Checks that the command was refused with this code, in one message that has all of these
+    /// words, and with nothing on standard output.
     #[track_caller]
     pub fn refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
@@ -93,7 +93,7 @@ impl Ran {
     }
 }
 
-/// A process that is not waited for yet, with what it writes.
+/// A running process with its output.
 pub struct Running {
     child: Child,
     out: std::thread::JoinHandle<String>,
@@ -106,7 +106,7 @@ impl Running {
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
-            // It may end without reading all; then what it says is what counts.
+            // It may end without reading all input; its output shows the result.
             std::thread::spawn(move || drop(pipe.write_all(&input)));
         }
         let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
@@ -120,10 +120,10 @@ impl Running {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// As [`Running::signal`], for one that may have ended.
+    /// Like [`Running::signal`], for a process that may have ended.
     pub fn signal_if_there(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        // Not waited for yet, so the id is still its own.
+        // The process is not reaped yet, so the ID is still its own.
         let _ = pid.map(|pid| rustix::process::kill_process(pid, signal));
     }
 
@@ -131,12 +131,12 @@ impl Running {
         self.seen.lock().unwrap().contains(words)
     }
 
-    /// All that it has written so far, on either stream.
+    /// All output so far, of both streams.
     pub fn said(&self) -> String {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Waits until it has written that, on either stream.
+    /// Waits for this text in the output of either stream.
     #[track_caller]
     pub fn until_says(&self, words: &str) {
         let give_up = Instant::now() + PATIENCE;
@@ -187,17 +187,17 @@ pub struct Cluster {
     /// For the server only.
     pub variables: Vec<(String, String)>,
     server: Option<Child>,
-    /// Whether servers of it find no control groups of version 2; only root can.
+    /// Whether its servers find no control groups of version 2; only root can do this.
     pub is_without_groups: bool,
 }
 
 impl Cluster {
-    /// A cluster with those devices that runs.
+    /// A running cluster with these devices.
     pub fn new(devices: &str) -> Self {
         Self::with(&["--devices", devices])
     }
 
-    /// A cluster that runs with those flags of `up`.
+    /// A running cluster with these flags of `up`.
     pub fn with(flags: &[&str]) -> Self {
         let mut cluster = Self::unstarted(flags);
         cluster.up();
@@ -207,7 +207,7 @@ impl Cluster {
     /// The folders of a cluster that does not run yet.
     pub fn unstarted(flags: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("gpool-e2e-").tempdir().unwrap();
-        // Jobs of other users have to get to their own folders.
+        // Jobs of other users must be able to reach their own folders.
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o711)).unwrap();
         for name in ["home", "run", "work"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -229,7 +229,7 @@ impl Cluster {
         self.path("api.sock")
     }
 
-    /// The folder in which commands are given.
+    /// The working directory of commands.
     pub fn work(&self) -> PathBuf {
         self.path("work")
     }
@@ -238,7 +238,7 @@ impl Cluster {
         self.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
     }
 
-    /// The program, with nothing of this process's environment.
+    /// The program, with a clean environment.
     pub fn command(&self) -> Command {
         let mut command = Command::new(program());
         command
@@ -272,7 +272,7 @@ impl Cluster {
         Running::start(self.command().args(words), Some(input.to_vec())).end()
     }
 
-    /// Submits with those words and gives the id.
+    /// Submits with these arguments and returns the ID.
     #[track_caller]
     pub fn submit<A: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = A>) -> String {
         let words = words.into_iter().map(|word| word.as_ref().to_owned());
@@ -281,7 +281,7 @@ impl Cluster {
         out.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {out:?}")).to_owned()
     }
 
-    /// Submits a line for a shell.
+    /// Submits a shell line.
     #[track_caller]
     pub fn sh(&self, flags: &[&str], line: &str) -> String {
         self.submit(flags.iter().copied().chain(["--", "sh", "-c", line]))
@@ -319,7 +319,7 @@ impl Cluster {
         self.client().gpus().unwrap().items.swap_remove(index)
     }
 
-    /// The state of a device in one word, as programs read it.
+    /// The state of a device as one word, as in JSON.
     pub fn gpu_state(&self, index: usize) -> String {
         serde_json::json!(self.gpu(index).state).as_str().unwrap().to_owned()
     }
@@ -335,15 +335,15 @@ impl Cluster {
         self.job(id).placement.into_iter().flat_map(|placed| placed.devices).collect()
     }
 
-    /// The ids of all jobs there are.
+    /// The IDs of all jobs.
     pub fn all_ids(&self) -> Vec<String> {
         let out = self.gpool(["queue", "--state", "all", "-n", "0", "-o", "name"]).ok();
         out.lines().map(str::to_owned).collect()
     }
 
-    /// Starts a server that is not waited for; it writes to `server.log`.
+    /// Starts a server without waiting for it; it writes to `server.log`.
     pub fn launch(&mut self) {
-        assert!(self.server.is_none(), "one runs already");
+        assert!(self.server.is_none(), "a server runs already");
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -354,7 +354,7 @@ impl Cluster {
             let line = "umount --all --types cgroup2; exec \"$0\" \"$@\"";
             command = within(&command, &["unshare", "--mount", "sh", "-c", line]);
         }
-        // A file of nodes has their names in it.
+        // A file of nodes contains their names.
         let are_named = self.flags.iter().any(|flag| flag.ends_with("nodes.toml"));
         command.args(["up", "--foreground"]).args(&self.flags);
         command.args(if are_named { &[][..] } else { &["--name", "lab1"] });
@@ -390,14 +390,14 @@ impl Cluster {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Sends a signal that it ends well by.
+    /// Ends the server by a signal; it must exit successfully.
     pub fn end_by(&mut self, signal: Signal) {
         self.signal_server(signal);
         let status = self.server.take().unwrap().wait().unwrap();
         assert!(status.success(), "{status}: {}", self.log());
     }
 
-    /// Whether the server has ended by itself; then another one may be launched.
+    /// Whether the server has ended by itself; then another one can be launched.
     pub fn has_died(&mut self) -> bool {
         let ended = |server: &mut Child| server.try_wait().unwrap().is_some();
         let has_died = self.server.as_mut().is_some_and(ended);
@@ -407,7 +407,7 @@ impl Cluster {
         has_died
     }
 
-    /// Whether there is a server that has not been seen to end.
+    /// Whether there is a server that is not known to have ended.
     pub fn is_running(&self) -> bool {
         self.server.is_some()
     }
@@ -425,22 +425,22 @@ impl Cluster {
         server.wait().unwrap();
     }
 
-    /// `gpool down` with those flags; the server ends by itself.
+    /// `gpool down` with these flags; the server ends by itself.
     pub fn down(&mut self, flags: &[&str]) -> Ran {
         let mut server = self.server.take().unwrap();
-        // Waited for meanwhile: a zombie would look as if it had not gone.
+        // Reaped meanwhile: a zombie would look like a living process.
         let waits = std::thread::spawn(move || server.wait().unwrap());
         let ran = self.gpool(std::iter::once("down").chain(flags.iter().copied()));
         assert!(waits.join().unwrap().success(), "{}", self.log());
         ran
     }
 
-    /// Every process that was started for this cluster and still lives.
+    /// All living processes of this cluster.
     pub fn processes(&self) -> Vec<u32> {
         processes_of(self.folder.path())
     }
 
-    /// The process of the shepherd of a job.
+    /// The process ID of a job's shepherd.
     pub fn shepherd(&self, id: &str) -> u32 {
         let parent = |pid: u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -453,7 +453,7 @@ impl Cluster {
         };
         until("the job has a process", || {
             let own: Vec<u32> = self.processes().into_iter().filter(is_of_job).collect();
-            // The job's first process is the one whose parent is not the job's.
+            // The shepherd is the parent that is not itself a process of the job.
             own.iter().find_map(|pid| parent(*pid).filter(|parent| !own.contains(parent)))
         })
     }
@@ -468,7 +468,7 @@ impl Drop for Cluster {
         if std::thread::panicking() {
             let _ = writeln!(std::io::stderr(), "server.log: {}", self.log());
         }
-        // One that is ended may just have started another.
+        // A process that is killed may just have forked another.
         for _ in 0..100 {
             let left = self.processes();
             if left.is_empty() {
@@ -479,9 +479,9 @@ impl Drop for Cluster {
         }
         for name in ["state/jobs", "state", "full"] {
             let mount = self.path(name);
-            // Only the tests of disks mount anything.
+            // Only the tests of disks mount file systems.
             if is_mounted(&mount) {
-                // What was just ended may have it open for a moment yet.
+                // Killed processes may still have it open for a moment.
                 let _ = Command::new("umount").arg("-l").arg(&mount).status();
             }
         }

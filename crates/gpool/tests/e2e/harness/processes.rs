@@ -1,11 +1,11 @@
-//! Processes that were started for a cluster.
+//! Processes of a cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Pid, Signal};
 
-/// Processes that name a folder in their words or environment.
+/// Processes that name a folder in their arguments or environment.
 pub fn processes_of(folder: &Path) -> Vec<u32> {
     let needle = folder.as_os_str().as_encoded_bytes();
     let has = |file: PathBuf| {
@@ -23,12 +23,12 @@ pub fn processes_of(folder: &Path) -> Vec<u32> {
 
 pub fn kill_9(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself meanwhile.
+        // The process may have ended by itself.
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 
-/// A command as other words start it.
+/// A command that runs another one.
 pub fn within(inner: &Command, words: &[&str]) -> Command {
     let mut outer = Command::new(words[0]);
     outer.env_clear().envs(inner.get_envs().filter_map(|(key, value)| Some((key, value?))));

@@ -12,7 +12,7 @@ use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 
 use super::{Cluster, until};
 
-/// A command on a terminal of its own, as a person has it.
+/// A command on its own terminal, as for a user.
 pub struct Tty {
     master: std::fs::File,
     slave: OwnedFd,
@@ -51,7 +51,7 @@ impl Tty {
         until(&format!("{words:?} to be shown"), || seen().contains(words).then_some(()));
     }
 
-    /// The same of a prompt that comes after others, which are asked for.
+    /// The same for a later prompt, which it requests by typing Enter.
     #[track_caller]
     pub fn until_prompts(&mut self, words: &str) {
         let from = self.seen.lock().unwrap().len();
@@ -65,7 +65,7 @@ impl Tty {
         self.master.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// As a window does that somebody draws larger.
+    /// Changes the size, as a terminal window does.
     pub fn resize(&self, rows: u16, columns: u16) {
         set_size(&self.master, rows, columns);
         self.signal(Signal::WINCH);
@@ -81,7 +81,7 @@ impl Tty {
         !modes.local_modes.contains(rustix::termios::LocalModes::ECHO)
     }
 
-    /// Waits until it has ended; its terminal is as it was before.
+    /// Waits for its end; the terminal must be in its first mode again.
     #[track_caller]
     pub fn end(&mut self) -> i32 {
         use std::os::unix::process::ExitStatusExt as _;

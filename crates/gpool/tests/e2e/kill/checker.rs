@@ -1,13 +1,13 @@
-//! Whether a history keeps the promise: nothing acknowledged is lost, nothing runs twice, every
-//! end is the right one, no number is given twice, no device is held twice, the order is kept, a
-//! limit grows once for each time that somebody asks, whoever is to be told is, and nothing is left
-//! behind. It shares no code with what it judges.
+//! Checks the promises of gpool on a history: no acknowledged job is lost, none runs twice, every
+//! end is correct, no job number or device is given twice, the order is kept, each extension of a
+//! limit counts once, every requested message is sent, and nothing is left behind. Shares no code
+//! with the code under test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{Asked, Ended, Fate, History, Line, Noted, Want};
 
-/// Everything that is wrong, a line each.
+/// All violations, one a line.
 pub fn violations(history: &History) -> Vec<String> {
     let mut found = Vec::new();
     nothing_lost(history, &mut found);
@@ -72,7 +72,7 @@ fn each_ended_right(history: &History, found: &mut Vec<String>) {
         let is_right = match history.killed.get(&asked.id) {
             None | Some(Fate::Kept) => as_wanted,
             Some(Fate::Lost) => lost,
-            // Another one, of a server that is gone, may have come first.
+            // Another shepherd, of an earlier server, may have launched it first.
             Some(Fate::NotStarted) => not_started || as_wanted,
             Some(Fate::Any) => as_wanted || lost || not_started,
         };
@@ -90,10 +90,10 @@ fn each_ended_right(history: &History, found: &mut Vec<String>) {
     }
 }
 
-/// The code with which a program has come to its end, of which it has then told in its own way.
+/// The exit code of a program that ended by itself and noted its end.
 fn code_of_its_own(ended: &Ended) -> Option<i32> {
     let by_itself = matches!(ended.state.as_str(), "succeeded" | "failed");
-    // The others are signals.
+    // Higher codes are signals.
     ended.exit.filter(|code| by_itself && *code < 128)
 }
 
@@ -167,8 +167,8 @@ fn none_ran_twice(history: &History, found: &mut Vec<String>) {
     }
 }
 
-/// From the plan that gave a device until the agent said that its job is over, nobody else is
-/// given it.
+/// By the journal: no device is allocated again between the plan that allocates it and the agent's
+/// report of the job's end.
 fn no_device_twice_by_journal(history: &History, found: &mut Vec<String>) {
     let mut held: BTreeMap<&str, (&str, u64)> = BTreeMap::new();
     let ends = ends_of(history);
@@ -186,7 +186,7 @@ fn no_device_twice_by_journal(history: &History, found: &mut Vec<String>) {
                 }
             }
             Noted::Over { id } => held.retain(|_, (_, holder)| holder != id),
-            // What was never launched is not there.
+            // A job that is missing was never launched.
             Noted::Has { node, ids } => {
                 held.retain(|_, (of, holder)| of != node || ids.contains(holder));
             }
@@ -194,7 +194,8 @@ fn no_device_twice_by_journal(history: &History, found: &mut Vec<String>) {
     }
 }
 
-/// No two jobs ran at the same time on the same device, by the times that shepherds wrote down.
+/// By the archive: no two jobs ran on one device at the same time, by the times that shepherds
+/// noted.
 fn no_device_twice_by_archive(history: &History, found: &mut Vec<String>) {
     let mut runs: BTreeMap<&str, Vec<(u64, u64, u64)>> = BTreeMap::new();
     for ended in &history.ended {
@@ -215,8 +216,8 @@ fn no_device_twice_by_archive(history: &History, found: &mut Vec<String>) {
     }
 }
 
-/// The same, by what programs saw: each holds a lock on its devices as long as a process of it
-/// lives, and notes its start and its end.
+/// By the programs: each locks its devices while one of its processes lives, and notes its start
+/// and its end.
 fn no_device_twice_by_programs(history: &History, found: &mut Vec<String>) {
     let ended: BTreeSet<u64> = (history.trace.iter())
         .filter_map(|line| match line {
@@ -236,7 +237,7 @@ fn no_device_twice_by_programs(history: &History, found: &mut Vec<String>) {
                         found.push(format!("{device}: {id} at {at}, and {other} since {since}"));
                     }
                 }
-                // One that was killed does not note its end; the lock tells of it.
+                // A killed program does not note its end; the lock shows that it has ended.
                 if !ended.contains(id) {
                     holders.retain(|_, (holder, _)| holder != id);
                 }
@@ -246,7 +247,7 @@ fn no_device_twice_by_programs(history: &History, found: &mut Vec<String>) {
     }
 }
 
-/// Of one user's jobs that nothing but age tells apart, the older is placed first.
+/// Among a user's jobs that only age distinguishes, the older is placed first.
 fn order_kept(history: &History, found: &mut Vec<String>) {
     let in_order: BTreeSet<u64> = (history.asked.iter())
         .filter(|asked| asked.in_order && asked.n_gpus == 1)
@@ -254,7 +255,7 @@ fn order_kept(history: &History, found: &mut Vec<String>) {
         .collect();
     let ends = ends_of(history);
     let mut last: BTreeMap<&str, u64> = BTreeMap::new();
-    // One whose device was found in use is placed again, in front of all the others.
+    // A job whose device was found in use is placed again, before all others.
     let mut placed = BTreeSet::new();
     for noted in &history.journal {
         let Noted::Start { id, .. } = noted else { continue };
@@ -269,7 +270,8 @@ fn order_kept(history: &History, found: &mut Vec<String>) {
     }
 }
 
-/// A limit is as much longer as was said, and not by once more; its shepherd notes each once.
+/// A limit is extended once for each successful request, and its shepherd notes each extension
+/// once.
 fn limits_kept(history: &History, found: &mut Vec<String>) {
     let ends = ends_of(history);
     for it in &history.extended {
@@ -289,7 +291,7 @@ fn limits_kept(history: &History, found: &mut Vec<String>) {
     }
 }
 
-/// Of each end that somebody is to be told of there is one message, which came at least once.
+/// For each end with a notification there is one message, which arrived at least once.
 fn all_told(history: &History, found: &mut Vec<String>) {
     let mut messages: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
     for told in &history.told {

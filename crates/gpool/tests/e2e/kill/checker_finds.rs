@@ -1,5 +1,4 @@
-//! That the checker finds each kind of violation: histories that are right, with one thing made
-//! wrong.
+//! Checks that the checker finds each kind of violation: correct histories with one fault each.
 
 use super::checker::violations;
 use super::history::{Asked, Ended, Extended, Fate, History, Line, Noted, Told, Want};
@@ -41,7 +40,8 @@ fn end(id: u64, at: u64, code: i32) -> Line {
     Line::End { id, attempt: 1, at, code }
 }
 
-/// 1 and 2 on one device after another, 3 beside them, cancelled, 4 after 1 and in vain.
+/// Jobs 1 and 2 on one device after each other, 3 beside them, cancelled, 4 after 1 and never
+/// started.
 fn right() -> History {
     let mut never = ended(4, "cancelled", None, (0, 20), &[]);
     never.started_ms = None;
@@ -81,7 +81,7 @@ fn right() -> History {
     }
 }
 
-/// Makes one thing wrong, and expects to be told of it in these words.
+/// Adds one fault, and expects a violation with these words.
 #[track_caller]
 fn finds(words: &str, doctor: impl FnOnce(&mut History)) {
     let mut history = right();
@@ -91,12 +91,12 @@ fn finds(words: &str, doctor: impl FnOnce(&mut History)) {
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is_wrong() {
+fn a_correct_history_has_no_violations() {
     assert_eq!(violations(&right()), [""; 0]);
 }
 
 #[test]
-fn what_is_lost_or_too_much_is_found() {
+fn lost_and_extra_jobs_are_found() {
     finds("job 2 (n2) was acknowledged and is lost", |it| drop(it.ended.remove(1)));
     finds("job 3 (n3) is there and nobody was told", |it| drop(it.asked.remove(2)));
     finds("id 1 was given to n1 and to n2", |it| it.asked[1].id = 1);
@@ -113,7 +113,7 @@ fn a_wrong_end_is_found() {
     finds("ended wrongly", |it| it.ended[1].state = "failed".to_owned());
     finds("ended wrongly", |it| it.ended[2].state = "timed_out".to_owned());
     finds("ended wrongly", |it| it.asked[1].want = Want::TimedOut);
-    // It was to run only if the one before succeeded.
+    // The job depends on the success of the one before.
     finds("ended wrongly", |it| it.ended[3] = ended(4, "succeeded", Some(0), (21, 22), &[]));
     finds("job 1 wrote \"\"", |it| drop(it.outputs.remove(&1)));
 }
@@ -140,7 +140,7 @@ fn only_a_job_without_its_shepherd_may_be_lost() {
 }
 
 #[test]
-fn what_ran_twice_or_never_is_found() {
+fn jobs_that_ran_twice_or_never_are_found() {
     finds("job 1 ran twice", |it| it.trace.push(start(1, 5, &["A"])));
     finds("job 9 ran and is not there", |it| it.trace.push(start(9, 5, &[])));
     finds("job 1 wrote of its run None", |it| it.trace.retain(|line| !is_of(line, 1)));
@@ -167,17 +167,17 @@ fn a_device_that_was_given_twice_is_found() {
     finds("A was in use when 2 started on it", |it| {
         it.trace.push(Line::Shared { id: 2, device: "A".to_owned() });
     });
-    // And other devices than it holds.
+    // Also a job with other devices than it was allocated.
     finds("job 1 was given", |it| it.trace[0] = start(1, 1, &["B"]));
     finds("job 3 was given", |it| it.journal[1] = placed(3, &["C"]));
 }
 
 #[test]
-fn the_younger_before_the_older_is_found() {
+fn a_younger_job_before_an_older_one_is_found() {
     finds("1 was placed after 2", |it| it.journal.swap(0, 3));
 }
 
-/// Job 2 was to run 100 ms, twice made longer by 10 ms, of which one was answered.
+/// Job 2 has a limit of 100 ms, extended twice by 10 ms; one of the two was acknowledged.
 fn extend(history: &mut History, limit_ms: u64, noted: &[(u64, u64)]) {
     history.ended[1].limit_ms = Some(limit_ms);
     history.limits.insert(2, noted.to_vec());
@@ -200,7 +200,7 @@ fn a_limit_that_grew_too_often_or_too_little_is_found() {
 }
 
 #[test]
-fn an_end_that_nobody_was_told_of_is_found() {
+fn an_end_without_a_message_is_found() {
     let tell = |history: &mut History, messages: &[&str]| {
         history.asked[1].is_told = true;
         let told = |message: &&str| Told { message: (*message).to_owned(), job: 2 };

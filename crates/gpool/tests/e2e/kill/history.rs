@@ -1,5 +1,5 @@
-//! What a run of the real program left behind, as plain data: what clients were told, what the
-//! store holds, what the jobs wrote themselves. Judges nothing; that is the checker's work.
+//! The history of a run of the real program, as plain data: the answers to clients, the contents of
+//! the store, and the output of the jobs. It checks nothing; the checker does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,65 +11,65 @@ use gpool_model::record::EndedJob;
 use gpool_model::{Phase, Seq};
 use gpool_store::{ArchiveFilter, Reader};
 
-/// How a job has to end if nobody kills its shepherd.
+/// How a job must end if its shepherd is not killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want {
     /// By itself, with one of these codes.
     Exit(Vec<i32>),
-    /// Somebody was told that it is cancelled, and it would not end by itself.
+    /// The cancel was acknowledged, and the job would not end by itself.
     Cancelled,
-    /// It was cancelled and might have ended before that.
+    /// It was cancelled, or ended before that.
     CancelledOr(i32),
-    /// Its time limit ends it.
+    /// By its time limit.
     TimedOut,
-    /// If that job succeeds it runs to that code, otherwise never.
+    /// If that job succeeds, it runs and ends with that code; otherwise it never runs.
     After(u64, i32),
 }
 
-/// What a job may have suffered whose shepherd was killed.
+/// The possible effects on a job whose shepherd was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Before it had claimed the job, or before the program was there.
+    /// Killed before it had claimed the job, or before the program ran.
     NotStarted,
-    /// In between.
+    /// Killed in between.
     Lost,
-    /// After it had written down how the job ended: nothing is lost.
+    /// Killed after it had noted how the job ended: nothing is lost.
     Kept,
-    /// At a moment that nobody knows.
+    /// Killed at an unknown moment.
     Any,
 }
 
-/// A job whose submitter was told its number.
+/// A job with an acknowledged ID.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub id: u64,
     pub name: String,
     pub want: Want,
     pub n_gpus: usize,
-    /// Nothing but age decides when it starts among those of its kind.
+    /// Only age decides its start among similar jobs.
     pub in_order: bool,
-    /// Somebody is to be told of its end.
+    /// Its end is notified.
     pub is_told: bool,
 }
 
-/// A job whose time limit was made longer while it ran.
+/// A job with a time limit that was extended while it ran.
 #[derive(Debug, Clone)]
 pub struct Extended {
     pub id: u64,
-    /// Milliseconds at first.
+    /// The first limit in milliseconds.
     pub before: u64,
-    /// Milliseconds that were added each time.
+    /// Milliseconds of each extension.
     pub by: u64,
-    /// How often it was said that it is longer now.
+    /// The number of acknowledged extensions.
     pub n_told: u64,
-    /// How often that was asked for.
+    /// The number of requested extensions.
     pub n_tried: u64,
 }
 
-/// A message about a job's end, as it came.
+/// A received message about a job's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// The message's own, the same each time that it is sent.
+    /// The message's ID, the same for each delivery.
     pub message: String,
     pub job: u64,
 }
@@ -82,7 +82,7 @@ pub struct Ended {
     pub user: String,
     pub state: String,
     pub cause: Option<String>,
-    /// The cause with all that is said of it.
+    /// The cause with its details.
     pub why: String,
     pub exit: Option<i32>,
     pub attempt: u32,
@@ -92,29 +92,29 @@ pub struct Ended {
     pub devices: Vec<String>,
 }
 
-/// What the journal says about who holds devices.
+/// An entry of the journal about the holders of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Noted {
-    /// A plan gave a job these devices.
+    /// A plan allocated these devices to a job.
     Start { id: u64, attempt: u32, node: String, devices: Vec<String> },
-    /// Its agent said that it is over, or that it was not launched.
+    /// The agent reported that the job has ended, or was not launched.
     Over { id: u64 },
-    /// The agent of a node said all that it has.
+    /// The agent of a node reported all its jobs.
     Has { node: String, ids: Vec<u64> },
 }
 
-/// What a job's program wrote.
+/// A line that a job's program wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// Its start: process id, hundredths of a second since boot, devices that it was given.
+    /// Its start: process ID, hundredths of a second since boot, and devices.
     Start { id: u64, attempt: u32, pid: u32, at: u64, devices: Vec<String> },
-    /// Its end, with the code that it exits with.
+    /// Its end with its exit code.
     End { id: u64, attempt: u32, at: u64, code: i32 },
-    /// Somebody else held a device that it was given.
+    /// Another job held one of its devices.
     Shared { id: u64, device: String },
 }
 
-/// All of it.
+/// The whole history.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     pub asked: Vec<Asked>,
@@ -122,17 +122,17 @@ pub struct History {
     pub told: Vec<Told>,
     pub killed: BTreeMap<u64, Fate>,
     pub ended: Vec<Ended>,
-    /// Jobs that the store believes to be alive.
+    /// Jobs that live according to the store.
     pub living: Vec<u64>,
     pub journal: Vec<Noted>,
     pub trace: Vec<Line>,
-    /// What each job wrote to its standard output.
+    /// The standard output of each job.
     pub outputs: BTreeMap<u64, String>,
-    /// The time limits that each job's shepherd has noted: of which order, and milliseconds.
+    /// The time limits that each job's shepherd has noted: generation and milliseconds.
     pub limits: BTreeMap<u64, Vec<(u64, u64)>>,
-    /// Processes, control groups and files that should not be there any more.
+    /// Processes, control groups and files that should be gone.
     pub left: Vec<String>,
-    /// What `gpool verify` says if it is not content.
+    /// The output of `gpool verify` if it finds a fault.
     pub unsound: Option<String>,
 }
 
@@ -157,7 +157,7 @@ impl History {
         self.ended = rows.iter().map(|row| ended(&row.body, &row.state)).collect();
     }
 
-    /// Reads what the shepherds of jobs that were made longer have noted.
+    /// Reads the claims of jobs with extended limits.
     pub fn read_claims(&mut self, state: &Path) {
         for id in self.extended.iter().map(|it| it.id) {
             let text = read_of_node(state, &format!("jobs/{id}/1.claim"));
@@ -172,7 +172,7 @@ impl History {
         }
     }
 
-    /// Reads what programs wrote.
+    /// Reads the lines of the programs.
     pub fn read_trace(&mut self, text: &str) {
         let parsed = text.lines().map(|line| {
             parse(line).unwrap_or_else(|| panic!("no line that a job writes: {line:?}"))
@@ -181,7 +181,7 @@ impl History {
     }
 }
 
-/// A file of a run, wherever the node lies that it ran on; empty if there is none.
+/// A file of a run on any node; empty if there is none.
 pub fn read_of_node(state: &Path, file: &str) -> String {
     let mut folders = layout::folders(state).into_iter();
     folders.find_map(|node| std::fs::read_to_string(node.join(file)).ok()).unwrap_or_default()

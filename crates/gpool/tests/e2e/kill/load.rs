@@ -1,6 +1,6 @@
-//! What users do meanwhile: several clients of two users submit jobs of all kinds, each under a
-//! key and until somebody takes it, and cancel, hold, release, signal and extend some. Every job
-//! writes down that it starts and that it ends; of some ends an endpoint is told.
+//! The load: several clients of two users submit jobs of all kinds, each with a key and repeated
+//! until it is accepted, and cancel, hold, release, signal and extend some. Every job notes its
+//! start and its end; some ends are notified to an endpoint.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ use super::numbers::Numbers;
 use crate::harness::{Cluster, is_root, until, until_so};
 
 const N_CLIENTS: u64 = 3;
-/// More jobs than this are not kept waiting.
+/// The most jobs that live at the same time.
 const LIVING_MOST: u64 = 24;
 const N_BULK: u64 = 6;
 /// A user that every system has.
 const NOBODY: u32 = 65534;
-/// It would not end by itself.
+/// A job that would not end by itself.
 const FOR_EVER: &str = "sleep 100000";
 
-/// Clients that go on until they are told to stop.
+/// Clients that work until they are stopped.
 pub struct Load {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Done>>,
 }
 
-/// What clients were told.
+/// The answers to the clients.
 #[derive(Default)]
 pub struct Done {
     pub asked: Vec<Asked>,
@@ -41,8 +41,8 @@ pub struct Done {
 }
 
 impl Load {
-    /// Starts them; the devices of the cluster are asked for up to `n_gpus` at once, and `endpoint`
-    /// is told of some ends.
+    /// Starts the clients. Jobs ask for up to `n_gpus` devices, and `endpoint` gets messages of
+    /// some ends.
     pub fn start(cluster: &Cluster, n_gpus: usize, endpoint: &str, numbers: &mut Numbers) -> Self {
         open_to_all(&cluster.path("locks"), true);
         open_to_all(&cluster.path("trace"), false);
@@ -67,7 +67,7 @@ impl Load {
         Self { clients: (0..N_CLIENTS).map(start).collect(), stop }
     }
 
-    /// Lets them finish what they are at, and gives what they were told.
+    /// Lets the clients finish their present work, and returns the answers to them.
     pub fn stop(self) -> Done {
         self.stop.store(true, Ordering::SeqCst);
         let mut all = Done::default();
@@ -98,10 +98,10 @@ struct User {
     trace: PathBuf,
     locks: PathBuf,
     endpoint: String,
-    /// Whether it is an admin, who may name an address inside the machine.
+    /// Whether the user is an admin, who may name addresses inside the machine.
     may_tell: bool,
     done: Done,
-    /// Cancelled some time after they were submitted.
+    /// Jobs that are cancelled some time after their submission.
     to_cancel: Vec<String>,
     stop: Arc<AtomicBool>,
 }
@@ -132,7 +132,7 @@ impl User {
         self.done
     }
 
-    /// Sometimes cancels those from before, and waits while there are many.
+    /// Sometimes cancels earlier jobs, and waits while there are many.
     fn pause(&mut self) {
         let many = |status: &Status| status.jobs.values().sum::<u64>() >= LIVING_MOST;
         let is_full = self.ask(Client::status).is_ok_and(|status| many(&status));
@@ -165,7 +165,8 @@ impl User {
         match self.numbers.below(3) {
             0 => self.cancel(&id),
             1 => {
-                // Just when it is about to start; what would hold its device for ever goes first.
+                // Just before its start; jobs that would hold its device forever are cancelled
+                // first.
                 self.cancel_those_before();
                 let state = || self.ask(|client| client.job(&id)).unwrap().state;
                 until_so("the job is placed", || state() != JobState::Pending);
@@ -193,7 +194,7 @@ impl User {
         let code = self.code();
         let job = self.job(&format!("(exit {code})"), 1);
         let id = self.submit(&job, Want::Exit(vec![code]), 1, false);
-        // It may have started, or ended; then there is nothing to hold and to release.
+        // It may have started or ended; then hold and release do nothing.
         self.ask(|client| client.hold(std::slice::from_ref(&id))).ok();
         self.ask(|client| client.release(std::slice::from_ref(&id), None)).ok();
     }
@@ -213,7 +214,7 @@ impl User {
         let key = self.key();
         match self.ask(|client| client.submit(&job, Some(&key))) {
             Ok(taken) => self.note(&taken.id, &job, Want::After(before, code), 0, false),
-            // It has ended already, and not well.
+            // The other job has ended already, and failed.
             Err(problem) => assert_eq!(problem.code, catalogue::DEPENDENCY_NEVER_MET.to_string()),
         }
     }
@@ -235,15 +236,15 @@ impl User {
     fn signalled(&mut self) {
         let line = "trap 'go=1' USR1; while [ -z \"$go\" ]; do sleep 0.02; done; (exit 9)";
         let job = self.job(line, 0);
-        // It may be told before it listens.
+        // The signal may arrive before the trap is set.
         let id = self.submit(&job, Want::Exit(vec![9, 138]), 0, false);
-        until_so("the job has heard it", || {
+        until_so("the job has got the signal", || {
             self.ask(|client| client.signal(std::slice::from_ref(&id), "USR1")).ok();
             self.ask(|client| client.job(&id)).unwrap().state.is_end()
         });
     }
 
-    /// Made longer once it is placed, some times; it ends when it is told to.
+    /// A job that is extended several times once it is placed; a file makes it end.
     fn extended(&mut self) {
         const BEFORE_S: u64 = 3600;
         let code = self.code();
@@ -262,7 +263,7 @@ impl User {
                 n_tried.set(n_tried.get() + 1);
                 client.extend(&change)
             });
-            // It may have lost its shepherd.
+            // Its shepherd may have been killed.
             n_told += u64::from(told.is_ok());
         }
         std::fs::write(&go, "").unwrap();
@@ -283,7 +284,7 @@ impl User {
         format!("key-{}-{}", self.index, self.n_asked)
     }
 
-    /// A job that does that between noting its start and its end.
+    /// A job that runs `line` between noting its start and its end.
     fn job(&mut self, line: &str, n_gpus: usize) -> JobCreate {
         self.n_asked += 1;
         let number = self.n_asked;
@@ -294,7 +295,7 @@ impl User {
             directory: Some("/".to_owned()),
             ..JobCreate::default()
         };
-        // One that nobody else has, so that there is something to write down.
+        // A unique environment, so that a file is written.
         if self.numbers.below(3) == 0 {
             job.environment.insert("NUMBER".to_owned(), number.to_string());
         }
@@ -320,7 +321,7 @@ impl User {
         )
     }
 
-    /// Submits until somebody takes it, as a client that must not give up would.
+    /// Submits until the job is accepted, like a client that must not give up.
     fn submit(&mut self, job: &JobCreate, want: Want, n_gpus: usize, in_order: bool) -> String {
         let key = self.key();
         let taken = self.ask(|client| client.submit(job, Some(&key)));
@@ -336,11 +337,11 @@ impl User {
     }
 
     fn cancel(&self, id: &String) {
-        // It may have ended: by itself, or by a cancel whose answer was lost.
+        // It may have ended: by itself, or by a cancel with a lost answer.
         self.ask(|client| client.cancel(std::slice::from_ref(id))).ok();
     }
 
-    /// Asks until there is an answer of a server that is not about to go.
+    /// Repeats a request until a server that is not stopping answers.
     fn ask<T>(&self, call: impl Fn(&Client) -> Result<T, Error>) -> Result<T, Problem> {
         let away = [catalogue::NOT_READY, catalogue::SHUTTING_DOWN].map(|code| code.to_string());
         until("the server answers", || match call(&self.client) {
@@ -352,7 +353,7 @@ impl User {
     }
 }
 
-/// This thread alone speaks as somebody else from now on.
+/// Changes the user of this thread only, permanently.
 fn become_nobody() {
     let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
     rustix::thread::set_thread_groups(&[]).unwrap();

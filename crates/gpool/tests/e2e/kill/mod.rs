@@ -1,8 +1,8 @@
-//! kill -9 of the real program under load: of the server, which has the agent in it, also while
-//! it starts; of shepherds; of the nursery; at random moments and at every point where something
-//! is written or told. Which moments they are follows from a seed, which is printed;
-//! `GPOOL_TEST_SEED` sets it, `GPOOL_KILL_ROUNDS` how often. The seed gives the choices again, and
-//! not which thread the system lets run when.
+//! kill -9 of the real program under load: of the server, which includes the agent, also while it
+//! starts; of shepherds; of the nursery; at random moments and at every point where data is written
+//! or sent. A seed determines the moments and is printed; `GPOOL_TEST_SEED` sets it, and
+//! `GPOOL_KILL_ROUNDS` sets the number of kills. The seed repeats the choices, but not the
+//! scheduling of threads.
 
 mod checker;
 mod checker_finds;
@@ -20,7 +20,7 @@ use crate::harness::Cluster;
 use numbers::{KILLS, rounds, seed};
 use siege::Siege;
 
-/// Kills at random moments of one cluster, of so many nodes with so many devices each.
+/// Kills at random moments on one cluster with this number of nodes, and of devices on each.
 fn kill_at_random(seed: u64, n_nodes: usize, n_gpus: usize, n_kills: u64) {
     let mut siege = Siege::new(seed, n_nodes, n_gpus);
     while siege.n_kills < n_kills {
@@ -28,7 +28,7 @@ fn kill_at_random(seed: u64, n_nodes: usize, n_gpus: usize, n_kills: u64) {
         match siege.numbers.below(10) {
             0..=4 => {
                 siege.kill_server();
-                // Now and then it is killed again while it still starts.
+                // Sometimes it is killed again while it still starts.
                 while siege.numbers.below(3) == 0 {
                     siege.cluster.launch();
                     siege.go_on(80);
@@ -36,7 +36,7 @@ fn kill_at_random(seed: u64, n_nodes: usize, n_gpus: usize, n_kills: u64) {
                 }
                 siege.up();
             }
-            // A shepherd and its server at once.
+            // A shepherd and its server at the same time.
             5 => {
                 siege.kill_a_shepherd();
                 siege.kill_server();
@@ -84,6 +84,6 @@ fn killed_in_a_bulk_submission_it_is_all_or_none() {
         cluster.up();
         let n_new = cluster.all_ids().len() - before;
         assert!(n_new == 0 || n_new == 2000, "a part was taken: {n_new}");
-        assert!(n_new == 2000 || !answered.load(Ordering::SeqCst), "what was told is lost");
+        assert!(n_new == 2000 || !answered.load(Ordering::SeqCst), "acknowledged jobs are lost");
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers that look random and follow from a seed, and how much a run shall do.
+//! Pseudorandom numbers from a seed, and the number of rounds of a run.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -35,7 +35,7 @@ impl Numbers {
     }
 }
 
-/// The seed of this run: the one of `GPOOL_TEST_SEED`, or a new one; said either way.
+/// The seed of this run: from `GPOOL_TEST_SEED`, or a new one; printed in both cases.
 pub fn seed() -> u64 {
     let given = std::env::var("GPOOL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| {
@@ -45,11 +45,11 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// How often one cluster is killed at random moments, unless it is said otherwise. For each so many
-/// kills all points are gone through once.
+/// The default number of kills of one cluster at random moments. All points are tried once for each
+/// such number of kills.
 pub const KILLS: u64 = 100;
 
-/// How many of something to do: as `GPOOL_KILL_ROUNDS` says, or the usual number.
+/// The number of rounds: from `GPOOL_KILL_ROUNDS`, or `usual`.
 pub fn rounds(usual: u64) -> u64 {
     let given = std::env::var("GPOOL_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     given.unwrap_or(usual)

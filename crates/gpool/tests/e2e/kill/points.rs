@@ -1,5 +1,5 @@
-//! Every point at which the program can be killed on purpose: before and after each thing that is
-//! written or told. A point says who is killed there, and with that what may become of a job.
+//! Every failpoint of the program: before and after each time that data is written or sent. A point
+//! determines which process is killed, and so the possible effects on a job.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,46 +16,46 @@ use crate::harness::{Cluster, skip, until, until_so};
 pub enum By {
     /// By the work of clients and jobs.
     Load,
-    /// The same, seldom.
+    /// The same, rarely.
     SeldomLoad,
-    /// By a job that is cancelled before it was launched: while its devices are asked, which then
+    /// By a job that is cancelled before its launch: during the check of its devices, which then
     /// takes longer than usual.
     Prevention,
-    /// By a shepherd that is killed.
+    /// By killing a shepherd.
     LostShepherd,
-    /// By a start.
+    /// By starting a server.
     Start,
     /// By the first start in a folder.
     FirstStart,
-    /// By a server that is told to end.
+    /// By stopping a server with a signal.
     End,
 }
 
-/// A point of server and agent, or of whoever writes claims.
+/// A point of server and agent, or of a process that writes claims.
 const fn server(name: &'static str, by: By) -> Point {
     Point { name, by, fate: Fate::NotStarted }
 }
 
-/// A point of shepherds, with what may become of the job.
+/// A point of shepherds, with the possible effects on the job.
 const fn shepherd(name: &'static str, fate: Fate) -> Point {
     Point { name, by: By::Load, fate }
 }
 
-/// The same, of one that is reached seldom.
+/// The same, for a point that is reached rarely.
 const fn seldom(name: &'static str, fate: Fate) -> Point {
     Point { name, by: By::SeldomLoad, fate }
 }
 
-/// A point.
+/// A failpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Point {
     name: &'static str,
     by: By,
-    /// What may become of the job if it is its shepherd that dies.
+    /// The possible effects on the job if its shepherd is killed here.
     fate: Fate,
 }
 
-/// All of them.
+/// All points.
 const POINTS: &[Point] = &[
     server("store-create-begin", By::FirstStart),
     server("store-create-made", By::FirstStart),
@@ -155,7 +155,7 @@ fn killed_at_every_point_nothing_is_lost_and_nothing_runs_twice() {
     siege.end();
 }
 
-/// Where a chosen point counts, and who died there.
+/// Sets the failpoint; returns the file that names the killed process.
 fn armed(cluster: &mut Cluster, point: &Point, nth: u64, file: &str) -> PathBuf {
     let file = cluster.path(file);
     let chosen = format!("{} {nth} {}", point.name, file.display());
@@ -181,14 +181,14 @@ fn kill_at(siege: &mut Siege, point: &Point, round: u64) {
     let mut is_dead = false;
     let who = until(&format!("{nth} times at {point:?}"), || {
         is_dead = !siege.cluster.is_running() || siege.cluster.has_died();
-        // Who dies makes the file first, and then writes a line.
+        // The killed process makes the file first, and then writes a line.
         let who = std::fs::read_to_string(&killed).ok().filter(|who| who.ends_with('\n'));
         if who.is_some() {
             return who;
         }
         match point.by {
             _ if is_dead => siege.cluster.launch(),
-            // Started anew in the next round, unless it has come to the point just now.
+            // Started again in the next round, unless it has reached the point just now.
             By::Start | By::FirstStart if siege.cluster.is_ready() => siege.kill_server(),
             By::End if siege.cluster.is_ready() => siege.cluster.signal_server(Signal::TERM),
             By::LostShepherd => drop(siege.kill_a_shepherd()),
@@ -234,7 +234,7 @@ fn killed_while_a_store_is_made_the_next_server_makes_it() {
     }
 }
 
-/// Names of the points in the sources below a folder.
+/// The names of the points in the sources below a folder.
 fn points_in(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();

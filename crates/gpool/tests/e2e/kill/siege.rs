@@ -1,4 +1,4 @@
-//! A cluster that is killed again and again while clients use it, and what is looked at in the end.
+//! A cluster that is killed again and again while clients use it, and the checks at the end.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,18 +18,18 @@ pub struct Siege {
     pub cluster: Cluster,
     pub numbers: Numbers,
     pub killed: BTreeMap<u64, Fate>,
-    /// What was done, for whoever looks for the reason of a violation.
+    /// The actions, to find the cause of a violation.
     pub done: Vec<String>,
     pub n_kills: u64,
     load: Load,
-    /// Who is told of ends.
+    /// The endpoint for messages.
     endpoint: Endpoint,
     restarts: Vec<Duration>,
     began: Instant,
 }
 
 impl Siege {
-    /// Begins one on that many nodes with so many simulated devices each.
+    /// Starts a cluster of this number of nodes with this number of simulated devices each.
     pub fn new(seed: u64, n_nodes: usize, n_gpus: usize) -> Self {
         let mut numbers = Numbers::new(seed);
         let cluster = Cluster::new(&format!("{n_nodes}x(sim:{n_gpus}xH100-80G)"));
@@ -48,8 +48,8 @@ impl Siege {
         }
     }
 
-    /// Lets clients and jobs go on for up to so many milliseconds. The moment is what is tried
-    /// here; nothing waits for anything by it.
+    /// Lets clients and jobs continue for a random time of at most this number of milliseconds. The
+    /// moment of the next kill is what varies; nothing waits for a condition by it.
     pub fn go_on(&mut self, bound_ms: u64) {
         std::thread::sleep(Duration::from_millis(self.numbers.below(bound_ms)));
     }
@@ -65,14 +65,14 @@ impl Siege {
         self.n_kills += 1;
     }
 
-    /// Starts a server and measures until it answers.
+    /// Starts a server and measures the time until it answers.
     pub fn up(&mut self) {
         let began = Instant::now();
         self.cluster.up();
         self.restarts.push(began.elapsed());
     }
 
-    /// Kills the shepherd of some job, if there is one.
+    /// Kills the shepherd of a random job, if there is one.
     pub fn kill_a_shepherd(&mut self) -> bool {
         let Some((id, pid)) = self.a_shepherd() else { return false };
         self.killed.insert(id, Fate::Any);
@@ -93,11 +93,12 @@ impl Siege {
         let first: serde_json::Value = serde_json::from_str(first).ok()?;
         let pid = u32::try_from(first["shepherd"].as_u64()?).ok()?;
         let id = name.split('#').next()?.parse().ok()?;
-        // The agent claims what must never start; and a shepherd may have ended meanwhile.
+        // The agent itself claims tasks that must never start; and a shepherd may have ended
+        // meanwhile.
         (shepherded(pid)? == id).then_some((id, pid))
     }
 
-    /// Kills the process that forks shepherds, if there is one.
+    /// Kills the nursery, if there is one.
     pub fn kill_nursery(&mut self) -> bool {
         let Some(pid) = nursery_of(self.cluster.server_pid()) else { return false };
         self.note(format!("nursery {pid}"));
@@ -106,13 +107,13 @@ impl Siege {
         true
     }
 
-    /// Lets everything come to its end, and holds it against the promise.
+    /// Lets all jobs end, and checks the promises.
     pub fn end(mut self) {
         let Self { load, .. } = self;
         let done = load.stop();
         drain(&self.cluster, &self.done);
         let waiting = || self.cluster.client().status().map(|it| it.notifications.waiting);
-        until_so("all is told", || waiting().is_ok_and(|waiting| waiting == 0));
+        until_so("all messages are sent", || waiting().is_ok_and(|waiting| waiting == 0));
         let took = self.began.elapsed();
         let mut history = History {
             asked: done.asked,
@@ -125,7 +126,7 @@ impl Siege {
             let out = read_of_node(&self.cluster.state(), &format!("jobs/{}/1/stdout", asked.id));
             history.outputs.insert(asked.id, out);
         }
-        // What a killed server could not put away, the next one does.
+        // The next server cleans up after a killed one.
         self.cluster.down(&[]);
         self.cluster.up();
         self.cluster.down(&[]);
@@ -173,14 +174,14 @@ fn drain(cluster: &Cluster, done: &[String]) {
     }
 }
 
-/// Files of tasks that were claimed and are not over, on any node.
+/// The claims of tasks that are not over, on any node.
 fn claims(cluster: &Cluster) -> Vec<PathBuf> {
     let folders = layout::folders(&cluster.state());
     let entries = folders.iter().filter_map(|node| std::fs::read_dir(node.join("tasks")).ok());
     entries.flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// Whose shepherd a process is, by its name: `gpool 12#1/0`.
+/// The job of a shepherd, by its process name: `gpool 12#1/0`.
 pub fn shepherd_in(name: &str) -> Option<u64> {
     name.trim_end().strip_prefix("gpool ")?.split('#').next()?.parse().ok()
 }
@@ -205,7 +206,7 @@ fn nursery_of(server: u32) -> Option<u32> {
     })
 }
 
-/// Processes that have something below a folder open: shepherds name it nowhere else.
+/// Processes that have files below a folder open: a shepherd does not name the folder elsewhere.
 fn users_of(folder: &Path) -> Vec<u32> {
     let uses = |pid: &u32| {
         let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
@@ -219,7 +220,7 @@ fn users_of(folder: &Path) -> Vec<u32> {
 
 /// Processes, groups and files of a cluster that has stopped without jobs.
 fn left_behind(cluster: &Cluster) -> Vec<String> {
-    // A shepherd that was let go of ends a moment after.
+    // A dismissed shepherd ends a moment later.
     let mut n_looks = 0;
     until_so("processes have gone, or stay", || {
         n_looks += 1;
@@ -243,9 +244,9 @@ fn left_behind(cluster: &Cluster) -> Vec<String> {
     left
 }
 
-/// Control groups that an agent with that state has made.
+/// The control groups that an agent with this state folder has made.
 fn groups_of(state: &Path, below: &Path, depth: usize) -> Vec<String> {
-    // FNV-1a of the path, as the agent names them.
+    // FNV-1a of the path, as in the agent's names.
     let hash =
         state.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3_u64)
