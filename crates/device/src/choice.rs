@@ -89,15 +89,15 @@ impl DevicesArg {
     /// count = 8               # 1 if absent
     /// numa = 0                # none if absent
     /// links = "nvlink:18"     # or "pcie", "host-bridge", "numa", "system" (if absent)
-    /// mig = ["3g.40gb", "1g.10gb"]  # the MIG instances that each is divided into; whole if absent
+    /// mig = ["3g.40gb", "1g.10gb"]  # its MIG instances; not divided if absent
     /// ```
     ///
-    /// or, for several nodes, any number of
+    /// Or, for several nodes, any number of:
     ///
     /// ```toml
     /// [[node]]
     /// name = "n1"
-    /// pool = "batch"          # the one it is in already if absent, at first "default"
+    /// pool = "batch"          # its present pool if absent; "default" for a new node
     /// cpus = 64               # the machine's if absent
     /// memory = "512G"         # the machine's if absent
     /// [[node.device]]         # as above; none for a node without GPUs

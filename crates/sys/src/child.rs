@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 
 use crate::proc;
 
-/// The kernel's `struct clone_args`, as of version 2 (64 bytes … 88 bytes with `cgroup`).
+/// The kernel's `struct clone_args`, version 2 (88 bytes, with `cgroup`).
 #[repr(C)]
 #[derive(Default)]
 struct CloneArgs {

@@ -188,7 +188,7 @@ fn no_device(key: &str, devices: &BTreeSet<usize>) -> String {
 ///
 /// ```toml
 /// [device.0]
-/// memory_used = "1G"          # besides that of its processes
+/// memory_used = "1G"          # in addition to its processes'
 /// utilization_percent = 40
 /// temperature_c = 61
 /// power_mw = 300000

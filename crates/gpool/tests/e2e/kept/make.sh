@@ -5,7 +5,7 @@
 #
 #   make.sh GPOOL VERSION.tar.gz
 #
-# Needs root, curl, tar and gzip; names of the machine that it runs on are kept out. The jobs:
+# Needs root, curl, tar and gzip; the archive has no names of the machine. The jobs:
 #    1 succeeded, a script with arguments       8 pending: after 6 and 7, and all GPUs
 #    2 failed with 3                            9 held, with a note
 #    3 cancelled while it ran                  10-29 a bulk of 20, held, one of them on 2 GPUs
@@ -77,12 +77,12 @@ curl -sf --unix-socket api.sock -H 'Content-Type: application/json' \
     -H 'Idempotency-Key: kept-key' http://gpool/api/v1/jobs -o answer.json \
     -d '{"command":["echo","once"],"name":"keyed","hold":true,"directory":"/"}'
 g submit --gpus 2 --priority 10 --name urgent -- echo urgent
-# As a power cut leaves it: the server first, so that job 7 ends with nobody to tell.
+# As after a power failure: the server first, so that job 7 ends while no server runs.
 kill -9 "$server"
 echo go > gate
 until grep -q done state/jobs/7/1/stdout; do sleep 0.05; done
 until grep -q '"ended"' state/tasks/7*; do sleep 0.05; done
-# The shepherd before its job, of whose end nobody learns then.
+# The shepherd before its job, so that the end of job 6 stays unknown.
 kill -9 "$(sed -n 's/.*"shepherd":\([0-9]*\).*/\1/p' state/tasks/6*)"
 kill_all
 grep -q '"ended"' state/tasks/6* && exit 1
