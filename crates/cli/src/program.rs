@@ -4,7 +4,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Command;
 use clap::error::ErrorKind;
 use gpool_wire::catalogue;
 
@@ -43,18 +42,25 @@ pub fn text(words: Vec<OsString>) -> Result<Vec<String>> {
     words.into_iter().enumerate().map(word).collect()
 }
 
-/// Ends a command line that `command` did not parse; help and version are printed, and no failure.
+/// Ends a command line that the parser did not accept. Prints help or the version, or reports the
+/// error with the verb of the line, if `is_verb` knows it.
 #[must_use]
 pub fn not_parsed(
     error: &clap::Error,
     words: &[String],
-    command: &Command,
+    is_verb: impl Fn(&str) -> bool,
     screen: &Screen,
 ) -> Exit {
-    ended(not_read(error, verb(words, command), screen), screen)
+    let first = words.iter().skip(1).find(|word| !word.starts_with('-'));
+    let verb = || first.map(String::as_str).filter(|word| is_verb(word));
+    ended(not_read(error, verb, screen), screen)
 }
 
-fn not_read(error: &clap::Error, verb: Option<&str>, screen: &Screen) -> Result {
+fn not_read<'w>(
+    error: &clap::Error,
+    verb: impl FnOnce() -> Option<&'w str>,
+    screen: &Screen,
+) -> Result {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             screen.data(&error.to_string())?;
@@ -64,14 +70,8 @@ fn not_read(error: &clap::Error, verb: Option<&str>, screen: &Screen) -> Result 
             screen.note(error.to_string().trim_end());
             Ok(Exit(catalogue::EXIT_USAGE))
         }
-        _ => Err(usage::failure(error, verb)),
+        _ => Err(usage::failure(error, verb())),
     }
-}
-
-/// The verb of a command line that was not understood.
-fn verb<'w>(words: &'w [String], command: &Command) -> Option<&'w str> {
-    let first = words.iter().skip(1).find(|word| !word.starts_with('-'))?;
-    command.find_subcommand(first).map(|_| first.as_str())
 }
 
 /// The exit code of what a command came to; a failure is reported.

@@ -155,7 +155,9 @@ pub fn parse(verbs: &'static [Verb], words: &[String]) -> std::result::Result<Pa
     Ok(Parsed { global, verb, found })
 }
 
-fn find<'v>(verbs: &'v [Verb], word: &str) -> Option<&'v Verb> {
+/// The verb of that name, or of that alias.
+#[must_use]
+pub fn find<'v>(verbs: &'v [Verb], word: &str) -> Option<&'v Verb> {
     verbs.iter().find(|verb| verb.has_name(word))
 }
 
@@ -164,6 +166,16 @@ mod tests {
     use gpool_cli::screen::{ColorWhen, Screen};
 
     use super::*;
+    use crate::verbs::VERBS;
+
+    #[test]
+    fn the_value_of_a_flag_is_no_verb() {
+        for line in ["gpool --server queue show 1", "gpool --tz=UTC show queue", "gpool show q"] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let parsed = parse(VERBS, &words).expect("it is a command line");
+            assert_eq!(parsed.verb.name, "show", "{line}");
+        }
+    }
 
     #[test]
     fn two_dashes_are_told_from_words() {

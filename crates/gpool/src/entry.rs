@@ -33,7 +33,10 @@ pub fn main(words: Vec<OsString>) -> Exit {
     }
     let parsed = match cli::parse(VERBS, &words) {
         Ok(parsed) => parsed,
-        Err(error) => return program::not_parsed(&error, &words, &cli::command(VERBS), &early),
+        Err(error) => {
+            let is_verb = |word: &str| cli::find(VERBS, word).is_some();
+            return program::not_parsed(&error, &words, is_verb, &early);
+        }
     };
     let session = Session::new(program::screen(&parsed.global), parsed.global.clone());
     let session = session.with_verbs(verb_of);

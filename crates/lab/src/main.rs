@@ -45,7 +45,10 @@ fn run(words: Vec<OsString>) -> Exit {
     };
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return program::not_parsed(&error, &words, &Cli::command(), &early),
+        Err(error) => {
+            let is_verb = |word: &str| Cli::command().find_subcommand(word).is_some();
+            return program::not_parsed(&error, &words, is_verb, &early);
+        }
     };
     let session = Session::new(program::screen(&cli.global), cli.global.clone());
     ended(cli.verb.run(&session), &session.screen)
