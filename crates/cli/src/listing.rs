@@ -11,7 +11,9 @@ use super::watch;
 use crate::args::list::{Format, ListFlags};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::render::list::{Look, Noun, Row};
+use crate::render::list::{Look, Noun, Row, select};
+use crate::render::view::View;
+use crate::render::words::count;
 use crate::render::{clock, json};
 use crate::session::{AWAY, BACK, Session};
 
@@ -102,6 +104,45 @@ pub fn show<T: Serialize + Send>(
             session.screen.note(BACK);
         }
     }
+}
+
+/// Writes a list of all that `read` returns, with the number of rows below it; `one` is the word
+/// for a row.
+///
+/// # Errors
+/// As for [`show`].
+pub fn show_counted<T: Serialize + Send>(
+    noun: &Noun<T>,
+    flags: &ListFlags,
+    session: &Session,
+    one: &str,
+    mut read: impl FnMut() -> Result<Vec<T>> + Send,
+) -> Result {
+    show(noun, flags, session, || {
+        let rows = select(noun, read()?, flags)?;
+        let footer = count(u64::try_from(rows.len()).unwrap_or(u64::MAX), one);
+        Ok(Listing { rows, footer })
+    })
+}
+
+/// Writes a page for each item, or all of them as JSON.
+///
+/// # Errors
+/// The output can't be written.
+pub fn pages<T: Serialize>(
+    items: &[T],
+    page: impl Fn(&T, &View<'_>) -> String,
+    session: &Session,
+) -> Result {
+    let text = match session.global.json {
+        true => json::list(items),
+        false => {
+            let pages: Vec<String> = items.iter().map(|it| page(it, &session.view())).collect();
+            pages.join("\n")
+        }
+    };
+    session.screen.data(&text)?;
+    Ok(Exit::OK)
 }
 
 /// What is new, other or gone since the last time, a line of JSON each.

@@ -5,11 +5,9 @@ use gpool_cli::args::list::ListFlags;
 use gpool_cli::args::values;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::listing::{Listing, show};
+use gpool_cli::listing::show_counted;
 use gpool_cli::render::json;
-use gpool_cli::render::list::select;
 use gpool_cli::render::nodes::NODES;
-use gpool_cli::render::words::count;
 use gpool_cli::session::Session;
 use gpool_wire::LabelNodes;
 
@@ -62,9 +60,5 @@ pub fn run(args: NodesArgs, session: &Session) -> Result {
 
 fn list(flags: &ListFlags, session: &Session) -> Result {
     let client = session.client()?;
-    show(&NODES, flags, session, || {
-        let rows = select(&NODES, client.nodes()?.items, flags)?;
-        let footer = count(u64::try_from(rows.len()).unwrap_or(u64::MAX), "node");
-        Ok(Listing { rows, footer })
-    })
+    show_counted(&NODES, flags, session, "node", || Ok(client.nodes()?.items))
 }

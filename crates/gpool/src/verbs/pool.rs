@@ -5,10 +5,8 @@ use gpool_cli::args::list::ListFlags;
 use gpool_cli::args::values;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::listing::{Listing, show};
+use gpool_cli::listing::show_counted;
 use gpool_cli::render::json;
-use gpool_cli::render::list::select;
-use gpool_cli::render::words::count;
 use gpool_cli::session::Session;
 use gpool_wire::MoveNodes;
 
@@ -63,9 +61,5 @@ pub fn run(args: PoolArgs, session: &Session) -> Result {
 
 fn list(flags: &ListFlags, session: &Session) -> Result {
     let client = session.client()?;
-    show(&POOLS, flags, session, || {
-        let rows = select(&POOLS, client.pools()?.items, flags)?;
-        let footer = count(u64::try_from(rows.len()).unwrap_or(u64::MAX), "pool");
-        Ok(Listing { rows, footer })
-    })
+    show_counted(&POOLS, flags, session, "pool", || Ok(client.pools()?.items))
 }

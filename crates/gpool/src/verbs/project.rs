@@ -9,7 +9,7 @@ use gpool_cli::args::list::ListFlags;
 use gpool_cli::errors::{INVALID, USAGE};
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::listing::{Listing, show};
+use gpool_cli::listing::{self, Listing, show};
 use gpool_cli::render::json;
 use gpool_cli::render::list::select;
 use gpool_cli::render::safe::safe;
@@ -316,15 +316,7 @@ fn pages(names: &[String], session: &Session) -> Result {
     for name in names {
         found.push(client.project(name)?);
     }
-    let text = match session.global.json {
-        true => json::list(&found),
-        false => {
-            let pages: Vec<String> = found.iter().map(|it| page(it, &session.view())).collect();
-            pages.join("\n")
-        }
-    };
-    session.screen.data(&text)?;
-    Ok(Exit::OK)
+    listing::pages(&found, page, session)
 }
 
 /// What may stand in a file of projects.

@@ -4,11 +4,9 @@ use clap::{ArgGroup, Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::listing::{Listing, show};
+use gpool_cli::listing::{self, show_counted};
 use gpool_cli::render::json;
-use gpool_cli::render::list::select;
 use gpool_cli::render::reserve::{RESERVATIONS, affected, headline, page, timeline};
-use gpool_cli::render::words::count;
 use gpool_cli::session::Session;
 use gpool_wire::{Affected, Reservation, ReserveAnswer, ReserveRequest, Written, catalogue};
 
@@ -333,11 +331,7 @@ fn list(
         session.screen.data(&timeline(&read()?, &session.view(), session.screen.ascii))?;
         return Ok(Exit::OK);
     }
-    show(&RESERVATIONS, &args.list, session, || {
-        let rows = select(&RESERVATIONS, read()?, &args.list)?;
-        let n = u64::try_from(rows.len()).unwrap_or(u64::MAX);
-        Ok(Listing { rows, footer: count(n, "reservation") })
-    })
+    show_counted(&RESERVATIONS, &args.list, session, "reservation", read)
 }
 
 fn pages(names: &[String], session: &Session) -> Result {
@@ -346,15 +340,7 @@ fn pages(names: &[String], session: &Session) -> Result {
     for name in names {
         found.push(client.reservation(name)?);
     }
-    let text = match session.global.json {
-        true => json::list(&found),
-        false => {
-            let pages: Vec<String> = found.iter().map(|it| page(it, &session.view())).collect();
-            pages.join("\n")
-        }
-    };
-    session.screen.data(&text)?;
-    Ok(Exit::OK)
+    listing::pages(&found, page, session)
 }
 
 fn cancel(names: &[String], session: &Session) -> Result {

@@ -12,8 +12,6 @@ use super::{Options, failed};
 
 /// How often each kind of step is timed.
 const ROUNDS: usize = 51;
-/// Jobs of one submission while the cluster is filled.
-const BATCH: u32 = 1000;
 
 /// Fills the cluster and the queue, then times a step in which nothing changed, one after a single
 /// end, one after a submission, and one after a thousand ends.
@@ -22,7 +20,7 @@ const BATCH: u32 = 1000;
 /// The state machine refuses something.
 pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let mut fleet = Fleet::new(options.nodes)?;
-    let fill = fill(&mut fleet, options)?;
+    let fill = fleet.fill(options.pending, 1, job)?;
     let (n_pending, n_shapes) = (fleet.n_pending(), fleet.n_shapes());
     let full = middle(ROUNDS, || fleet.step(vec![Event::TimerFired]))?;
     let mut running = fleet.tasks();
@@ -46,23 +44,6 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
         Figure::new("cycle_1000_ends_ms", "step after 1,000 jobs ended at once", many, "ms"),
         Figure::new("cycle_fill_s", "filling the empty cluster, all steps", fill, "s"),
     ])
-}
-
-/// Submits until every device is taken and so many jobs wait; seconds of all steps.
-fn fill(fleet: &mut Fleet, options: &Options) -> Result<f64> {
-    let mut took = Duration::ZERO;
-    let mut n = 0;
-    let wanted = usize::try_from(options.pending).unwrap_or(usize::MAX);
-    while fleet.n_pending() < wanted {
-        let size = BATCH.min(options.pending);
-        let jobs = (n..n + size).map(job).collect();
-        let event = fleet.submission(n / size, jobs);
-        took += fleet.step(vec![event])?;
-        let answers = fleet.answers(false);
-        took += fleet.step(answers)?;
-        n += size;
-    }
-    Ok(took.as_secs_f64())
 }
 
 /// Ends some of the running tasks, spread over all nodes, and has what starts instead run.

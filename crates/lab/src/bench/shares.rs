@@ -22,8 +22,6 @@ const IDLE_OF: u32 = 8;
 const KINDS: u32 = 50;
 /// How often each kind of step is timed.
 const ROUNDS: usize = 31;
-/// Jobs of one submission while the cluster is filled.
-const BATCH: u32 = 1000;
 
 /// Fills the cluster with jobs of which most may be taken back, then times a step in which nothing
 /// changed, one after a single end, one after a submission, and one in which a project that has
@@ -36,7 +34,8 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let mut fleet = Fleet::new(options.nodes)?;
     let n_projects = n_projects(options);
     agree(&mut fleet, options)?;
-    let fill = fill(&mut fleet, options)?;
+    // A job that others leave for starts in the second round, once they have left.
+    let fill = fleet.fill(options.pending, 2, |n| busy(n_projects, n))?;
     let (n_pending, n_shapes) = (fleet.n_pending(), fleet.n_shapes());
     let memory = memory_of(std::process::id()).saturating_sub(memory_before);
     let full = Ranked::of(times(ROUNDS, || fleet.step(vec![Event::TimerFired]))?);
@@ -164,26 +163,6 @@ fn agree(fleet: &mut Fleet, options: &Options) -> Result<()> {
     let event = fleet.by_admin(Command::ChangeProjects(ask));
     fleet.step(vec![event])?;
     Ok(())
-}
-
-/// Submits until every device is taken and so many jobs wait; seconds of all steps.
-fn fill(fleet: &mut Fleet, options: &Options) -> Result<f64> {
-    let mut took = Duration::ZERO;
-    let mut n = 0;
-    let wanted = usize::try_from(options.pending).unwrap_or(usize::MAX);
-    while fleet.n_pending() < wanted {
-        let size = BATCH.min(options.pending);
-        let jobs = (n..n + size).map(|n| busy(n_projects(options), n)).collect();
-        let event = fleet.submission(n / size, jobs);
-        took += fleet.step(vec![event])?;
-        for _ in 0..2 {
-            // Whom others were told to leave for starts once they have left.
-            let answers = fleet.answers(false);
-            took += fleet.step(answers)?;
-        }
-        n += size;
-    }
-    Ok(took.as_secs_f64())
 }
 
 /// Each time, in milliseconds.

@@ -22,6 +22,9 @@ pub const DEVICES: u32 = 8;
 /// Users that submit in turn.
 pub const USERS: u32 = 1000;
 
+/// Jobs of one submission while the cluster is filled.
+const BATCH: u32 = 1000;
+
 /// The cluster.
 pub struct Fleet {
     control: Control,
@@ -170,6 +173,33 @@ impl Fleet {
     /// How many jobs hold something that may be taken back.
     pub fn n_on_loan(&self) -> usize {
         self.control.world().project_rows().iter().map(|row| row.evictable.len()).sum()
+    }
+
+    /// Submits jobs until every device is taken and at least `n_pending` of them wait. Agents answer
+    /// `n_rounds` times after each submission. Returns the seconds that all steps took.
+    ///
+    /// # Errors
+    /// The state machine refuses something.
+    pub fn fill(
+        &mut self,
+        n_pending: u32,
+        n_rounds: usize,
+        job: impl Fn(u32) -> NewJob,
+    ) -> Result<f64> {
+        let mut took = Duration::ZERO;
+        let mut n = 0;
+        let wanted = usize::try_from(n_pending).unwrap_or(usize::MAX);
+        while self.n_pending() < wanted {
+            let size = BATCH.min(n_pending);
+            let event = self.submission(n / size, (n..n + size).map(&job).collect());
+            took += self.step(vec![event])?;
+            for _ in 0..n_rounds {
+                let answers = self.answers(false);
+                took += self.step(answers)?;
+            }
+            n += size;
+        }
+        Ok(took.as_secs_f64())
     }
 
     /// How many jobs were told to end and have not.
