@@ -1,9 +1,11 @@
 //! A situation made ready for a cycle: rows sorted by content and told apart by their position,
 //! requests and sites that are equal kept once. Nothing here changes during a cycle.
 
+pub(crate) mod charge;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::charge::{total, waiting_charge};
+use crate::cluster::charge::{total, waiting_charge};
 use crate::situation::{
     Amounts, DeviceMode, GpuAsk, Group, Instances, Job, Project, Request, Situation, Task,
 };

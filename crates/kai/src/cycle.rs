@@ -1,14 +1,25 @@
 //! A cycle: the stages one after the other on the same counters.
 
+mod allocate;
+mod consolidate;
+pub(crate) mod place;
+mod place_unit;
+mod preempt;
+mod reclaim;
+mod runtime;
+mod solver;
+mod stale;
+mod turns;
+pub(crate) mod victims;
+
 use crate::admit::Passed;
 use crate::board::Board;
 use crate::books::{Barred, Books};
 use crate::cluster::Cluster;
+use crate::cycle::place::Lacks;
+use crate::cycle::turns::Turns;
 use crate::entitled::Entitlements;
-use crate::place::Lacks;
 use crate::settings::{Settings, Stage};
-use crate::turns::Turns;
-use crate::{allocate, consolidate, preempt, reclaim, stale};
 
 /// What does not change during a cycle.
 #[derive(Debug, Clone, Copy)]

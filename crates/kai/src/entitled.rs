@@ -72,8 +72,10 @@ impl Entitlements {
         mine.overused(has_a)
             .cmp(&theirs.overused(has_b))
             .then_with(|| {
-                let starved_a = super::charge::within(has_a + for_a.request, mine.guaranteed);
-                let starved_b = super::charge::within(has_b + for_b.request, theirs.guaranteed);
+                let starved_a =
+                    crate::cluster::charge::within(has_a + for_a.request, mine.guaranteed);
+                let starved_b =
+                    crate::cluster::charge::within(has_b + for_b.request, theirs.guaranteed);
                 starved_b.cmp(&starved_a)
             })
             .then_with(|| row_b.priority.cmp(&row_a.priority))

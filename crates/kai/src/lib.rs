@@ -10,38 +10,26 @@
 #![deny(clippy::float_arithmetic)]
 
 mod admit;
-mod allocate;
 mod board;
 mod books;
 mod bracket;
 pub mod cases;
-mod charge;
 mod cluster;
-mod consolidate;
 mod counters;
 mod cycle;
 mod entitled;
 mod failures;
 mod outcome;
-mod place;
-mod place_unit;
-mod preempt;
-mod reclaim;
-mod runtime;
 mod settings;
 pub mod shares;
 mod situation;
-mod solver;
-mod stale;
-mod turns;
 mod unit;
-mod victims;
 
+pub use cycle::place::Lacks;
 pub use outcome::{
     Change, Decision, Line, NodeAfter, Outcome, PlacementAfter, ProjectAfter, SharedAfter,
     TaskAfter, Wait, Why,
 };
-pub use place::Lacks;
 pub use settings::{Settings, Stage, Strategy};
 pub use situation::{
     Amounts, DeviceMode, Devices, GpuAsk, Group, Instances, Job, Kind, MigAsk, Node, Placement,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::books::Barred;
 use crate::counters::{At, State};
+use crate::cycle::place::Lacks;
 use crate::cycle::{Cycle, Obstacle};
-use crate::place::Lacks;
 use crate::settings::Stage;
 use crate::situation::{Amounts, Kind, Situation, TaskState};
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::counters::State;
+use crate::cycle::runtime;
+use crate::cycle::solver::{Search, Solver};
+use crate::cycle::victims::Piece;
 use crate::cycle::{Cycle, Obstacle};
 use crate::failures::Failures;
-use crate::runtime;
 use crate::settings::Stage;
 use crate::situation::{Amounts, GpuAsk};
-use crate::solver::{Search, Solver};
 use crate::unit;
-use crate::victims::Piece;
 
 /// The stage.
 pub(crate) fn run(cycle: &mut Cycle<'_>) {

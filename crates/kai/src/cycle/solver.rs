@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::board::Board;
 use crate::counters::State;
+use crate::cycle::place::How;
+use crate::cycle::place_unit::place_unit;
+use crate::cycle::turns::Turns;
+use crate::cycle::victims::{Piece, Pool, Victims};
 use crate::cycle::{Cycle, Obstacle};
-use crate::place::How;
-use crate::place_unit::place_unit;
 use crate::settings::Stage;
 use crate::situation::GpuAsk;
-use crate::turns::Turns;
 use crate::unit;
-use crate::victims::{Piece, Pool, Victims};
 
 /// What the solver of one stage keeps from job to job.
 pub(crate) struct Solver {

@@ -3,12 +3,12 @@
 
 use crate::admit;
 use crate::counters::State;
+use crate::cycle::solver::{Search, Solver};
+use crate::cycle::victims::Piece;
 use crate::cycle::{Cycle, Obstacle};
 use crate::failures::Failures;
 use crate::settings::Stage;
-use crate::solver::{Search, Solver};
 use crate::unit;
-use crate::victims::Piece;
 
 /// The stage.
 pub(crate) fn run(cycle: &mut Cycle<'_>) {

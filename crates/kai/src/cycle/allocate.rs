@@ -1,8 +1,8 @@
 //! Allocates free and soon free capacity: one unit of a job at a time, in order.
 
+use crate::cycle::place::{How, Lacks};
+use crate::cycle::place_unit::{place_unit, wait_together};
 use crate::cycle::{Cycle, Obstacle};
-use crate::place::{How, Lacks};
-use crate::place_unit::{place_unit, wait_together};
 use crate::settings::Stage;
 use crate::unit;
 
@@ -53,7 +53,7 @@ fn one(cycle: &mut Cycle<'_>, job: usize, refused: &mut [Option<Lacks>]) -> Resu
         // Limits come first: they are the reported reason where both apply.
         Some((task, lacks)) => {
             let asked = unit::charge(&cycle.board, &tasks);
-            super::admit::admit(&cycle.board, rules.entitled, rules.settings, job, asked)
+            crate::admit::admit(&cycle.board, rules.entitled, rules.settings, job, asked)
                 .map_err(Obstacle::Passed)
                 .and(Err(Obstacle::NoRoom { task, lacks }))
         }

@@ -3,8 +3,8 @@
 use crate::admit::admit;
 use crate::board::Board;
 use crate::counters::{State, TaskNow};
+use crate::cycle::place::{How, place};
 use crate::cycle::{Obstacle, Rules};
-use crate::place::{How, place};
 use crate::unit;
 
 /// Places tasks of a job one after the other.

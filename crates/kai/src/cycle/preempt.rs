@@ -1,13 +1,13 @@
 //! Ends jobs of lower priority for one of higher priority, within one project.
 
 use crate::admit;
+use crate::cycle::runtime;
+use crate::cycle::solver::{Search, Solver};
+use crate::cycle::victims::Piece;
 use crate::cycle::{Cycle, Obstacle};
 use crate::failures::Failures;
-use crate::runtime;
 use crate::settings::Stage;
-use crate::solver::{Search, Solver};
 use crate::unit;
-use crate::victims::Piece;
 
 /// The stage.
 pub(crate) fn run(cycle: &mut Cycle<'_>) {
