@@ -1,12 +1,12 @@
-//! ArrayCursor of arrays while a plan is made: an array stands in the queue once, and gives one
-//! element after the other, as many as its own limit lets run.
+//! The positions in arrays while a plan is made: an array is in the queue once, and starts one
+//! element after the other, up to its own limit.
 
 use std::collections::BTreeMap;
 
 use gpool_model::{Attempt, JobId, JobNumber, Reason};
 use gpool_world::{JobRow, World};
 
-/// What a plan has taken of each array so far.
+/// The elements of each array that a plan has started.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayCursor {
     by_array: BTreeMap<JobNumber, Taken>,
@@ -14,16 +14,16 @@ pub(crate) struct ArrayCursor {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Taken {
-    /// The position of the last one that stood for the array.
+    /// The position of the last element that the array's row started.
     last: Option<u32>,
-    /// How many of the array stood for it.
+    /// Elements that the array's row started.
     n_of_array: u32,
     n_started: u32,
 }
 
 impl ArrayCursor {
-    /// Why nothing more of the array that a job belongs to may start; `None` if it may, or belongs
-    /// to none.
+    /// Returns why no further element of a job's array may start; `None` if one may, or the job is
+    /// in no array.
     pub fn full(&self, world: &World, job: JobId) -> Option<Reason> {
         if world.n_arrays() == 0 {
             return None;
@@ -35,7 +35,8 @@ impl ArrayCursor {
         (running >= most).then_some(Reason::GroupParallelLimit { running, most })
     }
 
-    /// Which job would start, as which attempt, for a row of the queue: an array's next element.
+    /// Returns the job that starts next for a row of the queue, an array's next element, and its
+    /// attempt.
     pub fn next(&self, row: &JobRow) -> (JobId, Attempt) {
         let of_array = || {
             let array = row.job.array.as_ref()?;
@@ -47,7 +48,7 @@ impl ArrayCursor {
         of_array().unwrap_or((row.job.id, row.job.attempt))
     }
 
-    /// Takes note that the next one of a row starts; says whether the row has more.
+    /// Counts a start of a row. Returns whether the row has further elements.
     pub fn take(&mut self, row: &JobRow) -> bool {
         if row.job.id.element.is_none() && row.job.array.is_none() {
             return false;
@@ -60,7 +61,7 @@ impl ArrayCursor {
         taken.n_of_array < array.unstarted.len()
     }
 
-    /// How many jobs a row still stands for.
+    /// Number of jobs that a row stands for.
     pub fn n_left(&self, row: &JobRow) -> u64 {
         let Some(array) = &row.job.array else { return 1 };
         let taken = self.by_array.get(&row.job.id.number).map_or(0, |taken| taken.n_of_array);

@@ -1,7 +1,13 @@
-//! What is likely to come, and how much of a node would stay idle by then: so that a job goes where
-//! it leaves most that is of use. What comes is taken to ask what those ask who are there.
+//! The score of a node for a job: how much of the node would stay idle once it has been filled with
+//! expected tasks. The expected tasks have the demands of the present jobs.
 //!
-//! All of it follows from the world as it is; what is kept from cycle to cycle only saves time.
+//! Nodes with the same free part share one [`Left`] and one score, however many nodes there are. The
+//! scores follow from the world alone; keeping them from cycle to cycle only saves time.
+
+mod left;
+mod mix;
+mod reserve;
+mod rollout;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,53 +17,56 @@ use gpool_model::{Bytes, GpuRequest, Millis, Shape, Share, StartBasis, Timestamp
 use gpool_world::{GpuClass, NodeIx, Snapshot, World};
 
 use crate::capacity::{Capacity, NodeCapacity, n_devices_on_node};
-use crate::packing::{Ask, Left, Mix, Reserve, Rollout, RolloutRule, WHOLE};
+pub use left::{Ask, Left, WHOLE};
+pub use mix::{Mix, Weighed};
+pub use reserve::Reserve;
+pub use rollout::{Rollout, RolloutRule, splitmix};
 
-/// So many different nodes are compared for one job: of more, the next are hardly better.
+/// The most different free parts that are compared for one job: more are hardly better.
 const NODES_MAX: usize = 512;
-/// After so many looks at nodes in one cycle, jobs go where fewest devices are free.
+/// After this many looks at nodes in one cycle, jobs go where the fewest devices are free.
 const LOOKS_MAX: usize = 100_000;
-/// So many different nodes are known at most, and so much of each: tens of megabytes.
+/// The most free parts that are kept, and the most scores of each: tens of megabytes.
 const KNOWN_MAX: usize = 16_384;
 const KNOWN_OF_EACH_MAX: usize = 32;
-/// Classes of GPUs are told apart by one bit each.
+/// Classes of GPUs have one bit each.
 const CLASSES_MAX: usize = 64;
 
-/// What comes, and what is known of nodes.
+/// The expected tasks, and the scores of nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fragmentation {
     classes: Vec<Class>,
-    /// Which jobs it was made of.
+    /// The revision of the jobs that the expected tasks come from.
     n_changes_of_asks: Option<u64>,
     rollout: Rollout,
     reserve: Reserve,
     /// By [`NodeIx`].
     on_nodes: Vec<OnNode>,
-    /// What may be left of a node, by number.
+    /// Free parts of nodes, by number.
     lefts: Vec<Left>,
     numbers: BTreeMap<Left, usize>,
-    /// By number of what is left: tasks of several devices for which that is enough, as bits.
+    /// By number of the free part: tasks of several devices that fit there, as bits.
     hosts: Vec<u64>,
-    /// By number of what is left, of those that were asked for.
+    /// Scores by demand, then by number of the free part.
     worths: BTreeMap<Ask, Vec<Option<Worth>>>,
-    /// Tasks of several devices that can go to few nodes, as this cycle began.
+    /// Tasks of several devices that few nodes can take at the beginning of this cycle, as bits.
     scarce: Option<u64>,
     n_looks: usize,
 }
 
-/// GPUs that are told apart.
+/// GPUs of one model in one pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Class {
     class: GpuClass,
     n_gpus: u64,
-    /// Of each of them.
+    /// Memory of each GPU.
     memory: Bytes,
 }
 
-/// What is left of a node.
+/// The free part of a node.
 #[derive(Debug, Clone, Copy)]
 struct OnNode {
-    /// When it had changed so many times.
+    /// The revision of the node that it was computed for.
     n_changes: u64,
     /// `None` if its GPUs are not all of one class.
     number: Option<u32>,
@@ -67,33 +76,33 @@ impl OnNode {
     const UNKNOWN: Self = Self { n_changes: u64::MAX, number: None };
 }
 
-/// What it is worth that a task goes where so much is left.
+/// The score of a free part for a demand.
 #[derive(Debug, Clone, Copy)]
 struct Worth {
-    /// How much less stays idle; the more, the better.
+    /// How much less stays idle.
     gain: i64,
-    /// Tasks of several devices for which it is not enough any more, as bits.
+    /// Tasks of several devices that no longer fit afterwards, as bits.
     lost: u64,
-    /// Thousandths that are left of the device that it has its share of.
+    /// Free thousandths of the device that a share goes to.
     of_device: u32,
 }
 
-/// A look for the best node for one job.
+/// The comparison of nodes for one job.
 pub(crate) struct Look<'a> {
     fragmentation: &'a mut Fragmentation,
     snapshot: Snapshot<'a>,
-    /// When the job will have ended, if it has a time limit.
+    /// The job's latest end, if it has a time limit.
     ends_at: Option<Timestamp>,
     ask: Ask,
     worths: Vec<Option<Worth>>,
     scarce: u64,
-    /// By number of what is left: nodes of which that is were compared.
+    /// By number of the free part: whether a node with it was compared.
     is_compared: Vec<bool>,
     n_compared: usize,
 }
 
 impl Fragmentation {
-    /// Another cycle begins.
+    /// Begins a cycle.
     pub fn begin(&mut self) {
         self.scarce = None;
         self.n_looks = 0;
@@ -103,7 +112,7 @@ impl Fragmentation {
         }
     }
 
-    /// A look for a job that starts on one node; `None` where any will do.
+    /// Begins the comparison of nodes for a job; `None` if all nodes have the same score.
     pub fn look<'a>(
         &'a mut self,
         snapshot: &Snapshot<'a>,
@@ -134,7 +143,7 @@ impl Fragmentation {
         })
     }
 
-    /// Takes what comes from those who are there, if they ask anything else than before.
+    /// Takes the expected tasks from the present jobs, if their demands have changed.
     fn learn(&mut self, world: &World) {
         let is_same = {
             let known = self.classes.iter().map(|it| (&it.class, it.n_gpus));
@@ -151,7 +160,7 @@ impl Fragmentation {
         let capacity = self.classes.iter().map(|it| it.n_gpus * u64::from(WHOLE));
         let capacity: Vec<u64> = capacity.collect();
         let mix = Mix::of_counts(world.asks().map(|(fit, n)| (self.ask(fit), n)), &capacity);
-        let rule = RolloutRule::of_who_is_there();
+        let rule = RolloutRule::of_present_jobs();
         let before = std::mem::take(&mut self.rollout);
         self.rollout = Rollout::new(&rule, &mix, &capacity).knowing_of(before);
         self.reserve = Reserve::new(&mix, rule.margin);
@@ -169,7 +178,7 @@ impl Fragmentation {
         self.rollout.forget();
     }
 
-    /// What all tasks of a job ask of one node together.
+    /// The demand of all tasks of a job on one node together.
     fn ask(&self, fit: &Fit) -> Ask {
         let serves = |(_, it): &(usize, &Class)| it.class.serves(fit);
         let serving = || self.classes.iter().enumerate().filter(serves);
@@ -183,7 +192,7 @@ impl Fragmentation {
         }
     }
 
-    /// Which tasks of several devices can go to so few nodes that none should be lost.
+    /// The tasks of several devices that so few nodes can take that none of these should be lost.
     fn count(&mut self, capacity: &Capacity<'_>) -> u64 {
         self.reserve.clear();
         let mut idle = 0;
@@ -196,7 +205,7 @@ impl Fragmentation {
         self.reserve.scarce(idle)
     }
 
-    /// The number of what is left of a node; `None` if its GPUs are not all of one class.
+    /// The number of a node's free part; `None` if its GPUs are not all of one class.
     fn number_of(&mut self, node: &NodeCapacity<'_>) -> Option<usize> {
         let NodeIx(ix) = node.ix;
         if node.is_booked() {
@@ -243,7 +252,7 @@ impl Fragmentation {
 
     fn worth(&mut self, number: usize, ask: &Ask) -> Worth {
         let left = &self.lefts[number];
-        // What is left was rounded down: there may be room for it yet.
+        // The free part was rounded down, so the task may fit nevertheless.
         let most = Left { cpus: left.cpus.max(ask.cpus), ..left.clone() };
         if !most.fits_but_memory(ask) {
             return Worth { gain: i64::MIN, lost: 0, of_device: 0 };
@@ -255,18 +264,20 @@ impl Fragmentation {
             Worth { gain, lost, of_device: most.free.get(at).copied().unwrap_or(0) }
         };
         let key = |it: &Worth| (Reverse(self.reserve.penalty(it.lost)), it.gain);
-        // Of devices that are as good the first, on which least is left.
-        let ways = most.choices(ask).map(worth);
-        let best = ways.reduce(|best, it| if key(&it) > key(&best) { it } else { best });
+        // The first of equal devices is the fullest.
+        let best = most
+            .choices(ask)
+            .map(worth)
+            .reduce(|best, it| if key(&it) > key(&best) { it } else { best });
         best.unwrap_or(Worth { gain: i64::MIN, lost: 0, of_device: 0 })
     }
 }
 
 impl Look<'_> {
-    /// What a node is worth; `None` if another was compared of which as much is left.
+    /// Returns the score of a node; `None` if another node with the same free part was compared.
     pub fn at(&mut self, node: &NodeCapacity<'_>) -> Option<i64> {
         self.fragmentation.n_looks += 1;
-        // What differs in itself differs from all others.
+        // A node with several classes of GPUs is like no other.
         let Some(number) = self.fragmentation.number_of(node) else { return Some(0) };
         if self.is_compared.get(number).copied().unwrap_or(false) {
             return None;
@@ -280,14 +291,14 @@ impl Look<'_> {
         Some(self.balance(worth))
     }
 
-    /// What it gains less what it costs that tasks are lost for which few nodes are left.
+    /// The gain, less the cost of tasks that fit on few nodes and no longer fit on this one.
     fn balance(&self, worth: Worth) -> i64 {
         let penalty = self.fragmentation.reserve.penalty(worth.lost & self.scarce);
         let penalty = penalty.saturating_mul(self.fragmentation.rollout.n_sequences());
         worth.gain.saturating_sub(i64::try_from(penalty).unwrap_or(i64::MAX))
     }
 
-    /// What a node is worth, if by this look one was compared of which as much is left.
+    /// Returns the score of a node, if it or a node with the same free part was compared.
     pub fn known(&mut self, node: &NodeCapacity<'_>) -> Option<i64> {
         let Some(number) = self.fragmentation.number_of(node) else { return Some(0) };
         let is_compared = self.is_compared.get(number).copied().unwrap_or(false);
@@ -295,16 +306,16 @@ impl Look<'_> {
         worth.map(|worth| self.balance(worth))
     }
 
-    /// Whether it matters who ends when on a node.
+    /// Whether the expected ends of the jobs on a node count.
     pub fn has_end(&self) -> bool {
         self.ends_at.is_some()
     }
 
-    /// For how much longer a node has work if the job goes there, by the time limits of those who
-    /// are there.
+    /// Returns by how much the job delays the last end on a node, by the time limits of the jobs
+    /// there.
     ///
-    /// Source: that long work goes beside long work, so that whole machines come free, is Barbalho
-    /// et al., "Virtual Machine Allocation with Lifetime Predictions", MLSys 2023.
+    /// Source: placing long jobs next to long jobs, so that whole machines become free, is Barbalho et
+    /// al., "Virtual Machine Allocation with Lifetime Predictions", MLSys 2023.
     pub fn lengthens(&mut self, node: &NodeCapacity<'_>) -> Millis {
         self.fragmentation.n_looks += 1;
         let Some(ends_at) = self.ends_at else { return Millis::ZERO };
@@ -313,15 +324,15 @@ impl Look<'_> {
         for row in node.row.here.iter().filter_map(|task| world.job(task.job)) {
             match world.expected_end(row, now).filter(|end| end.basis == StartBasis::Limit) {
                 Some(end) => last = last.max(end.at),
-                // It stays for ever, for all that is known.
+                // Without a time limit it may stay forever.
                 None => return Millis::ZERO,
             }
         }
-        // What jobs take is rounded up.
+        // Lengths of jobs are rounded up.
         ends_at.since(last.after(Shape::STEP))
     }
 
-    /// A node has room, or is worth no more than one that has.
+    /// Notes that a node was compared: the job fits there, or its score is no better than the best.
     pub fn compared(&mut self, node: &NodeCapacity<'_>) {
         self.n_compared += 1;
         if let Some(number) = self.fragmentation.number_of(node) {
@@ -330,9 +341,9 @@ impl Look<'_> {
         }
     }
 
-    /// Of which device of a node a task has its share: one of which so many thousandths are left.
+    /// Returns the free thousandths of the device that a share should go to on a node.
     pub fn device_for_share(&mut self, node: &NodeCapacity<'_>) -> Option<u32> {
-        // Several go where they fit best.
+        // Several shares go where they fit best.
         let is_one = self.ask.is_share() && self.ask.n_gpus == 1;
         let number = self.fragmentation.number_of(node).filter(|_| is_one)?;
         self.worths.get(number).copied().flatten().map(|worth| worth.of_device)
@@ -343,13 +354,13 @@ impl Look<'_> {
         self.n_compared >= NODES_MAX
     }
 
-    /// Keeps what was worked out.
+    /// Keeps the scores.
     pub fn end(self) {
         self.fragmentation.worths.insert(self.ask, self.worths);
     }
 }
 
-/// All classes, with the memory of the first GPU of each.
+/// All classes of GPUs, with the memory of the first GPU of each.
 fn classes(world: &World) -> Vec<Class> {
     let mut memory = BTreeMap::new();
     for (_, row) in world.nodes_by_name() {
@@ -365,7 +376,7 @@ fn classes(world: &World) -> Vec<Class> {
     world.n_gpus_by_class().take(CLASSES_MAX).map(class).collect()
 }
 
-/// Thousandths of each device that are asked for, where a device has that much memory.
+/// The demand in thousandths of a device with that much memory.
 fn part(gpus: &GpuRequest, memory: Bytes) -> u32 {
     let part = match gpus.share() {
         None => u64::from(WHOLE),

@@ -1,5 +1,4 @@
-//! The jobs that were not considered yet, in order: the heads of their lines, and those that
-//! follow them as these are dealt with.
+//! Queued jobs in order: the heads of their lines, and the jobs that follow these in their shapes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, btree_set};
@@ -9,28 +8,28 @@ use gpool_model::Policy;
 use gpool_world::order::Rank;
 use gpool_world::{Head, Line, World};
 
-/// Of one project, of one user of it, or of all.
+/// The queued jobs of one project, of one user of it, or of all.
 #[derive(Default)]
 pub(crate) struct Heads<'w> {
-    /// Lines of which nothing was looked at yet.
+    /// Lines that are not read yet.
     closed: Vec<&'w Line>,
     lines: Vec<(&'w Line, btree_set::Iter<'w, Head>)>,
-    /// The next of each line.
+    /// The next head of each line.
     firsts: BinaryHeap<Reverse<(&'w Head, usize)>>,
-    /// Those that follow heads, and those that have more to give.
+    /// Jobs that follow heads, and arrays with further elements.
     more: BinaryHeap<Reverse<Head>>,
 }
 
 impl<'w> Heads<'w> {
-    /// Adds those of a line, which are looked at once it is opened.
+    /// Adds the jobs of a line. It is read when it is opened.
     pub fn add(&mut self, line: &'w Line) {
         self.closed.push(line);
     }
 
-    /// Opens the lines that were added, but those that are passed over.
-    pub fn open(&mut self, mut is_passed: impl FnMut(&Line) -> bool) {
+    /// Opens the lines that were added, except the skipped ones.
+    pub fn open(&mut self, mut is_skipped: impl FnMut(&Line) -> bool) {
         while let Some(line) = self.closed.pop() {
-            if !is_passed(line) {
+            if !is_skipped(line) {
                 self.lines.push((line, line.heads()));
                 self.next_of(self.lines.len() - 1);
             }
@@ -42,38 +41,38 @@ impl<'w> Heads<'w> {
         self.firsts.extend(heads.next().map(|head| Reverse((head, line))));
     }
 
-    /// Whether the next job, of opened lines and of those that were only added, is escalated.
+    /// Whether the next job, in opened lines or in others, is escalated.
     pub fn next_is_escalated(&self) -> bool {
         let closed = self.closed.iter().filter_map(|line| line.heads().next());
         let opened = self.first().map(|(head, _)| head);
         closed.chain(opened).min().is_some_and(|head| head.is_escalated)
     }
 
-    /// Whether none is left.
+    /// Whether no job is left.
     pub fn is_empty(&self) -> bool {
         self.closed.is_empty() && self.firsts.is_empty() && self.more.is_empty()
     }
 
-    /// The line of which the head goes first, if it is a head that does, and its place.
+    /// The line of the next job with its position, if the next job is a head of a line.
     pub fn line(&self) -> Option<(usize, &'w Line)> {
         let Reverse((first, line)) = self.firsts.peek()?;
         let more = self.more.peek().map(|Reverse(head)| head);
         more.is_none_or(|more| *first <= more).then(|| (*line, self.lines[*line].0))
     }
 
-    /// Leaves out the rest of the line of which the head goes first.
-    pub fn pass_line(&mut self) {
+    /// Skips the rest of that line.
+    pub fn skip_line(&mut self) {
         self.firsts.pop();
     }
 
-    /// The one that goes first, and whether it is the head of its line.
+    /// The next job, and whether it is a head of a line.
     pub fn first(&self) -> Option<(&Head, bool)> {
         let first = self.firsts.peek().map(|Reverse((head, _))| (*head, true));
         let more = self.more.peek().map(|Reverse(head)| (head, false));
         [first, more].into_iter().flatten().min_by_key(|(head, _)| *head)
     }
 
-    /// Goes on behind the first.
+    /// Removes the next job.
     pub fn advance(&mut self) {
         match self.first() {
             Some((_, true)) => {
@@ -85,12 +84,12 @@ impl<'w> Heads<'w> {
         }
     }
 
-    /// Puts one back that has more to give.
+    /// Puts back a job that was removed.
     pub fn push_again(&mut self, head: Head) {
         self.more.push(Reverse(head));
     }
 
-    /// Adds the one that follows `head` in its shape.
+    /// Adds the job that follows `head` in its shape.
     pub fn push_next(&mut self, world: &World, policy: &Policy, head: &Head) {
         let queue = world.shape(head.shape_ix);
         let jobs = if head.is_escalated { &queue.escalated } else { &queue.fresh };

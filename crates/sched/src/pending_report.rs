@@ -1,4 +1,4 @@
-//! What a plan leaves waiting, gathered while it is made.
+//! The waiting jobs of a plan, with their reasons.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 use gpool_model::{JobNumber, Reason, Wait};
 use gpool_world::{ShapeIx, World};
 
-/// Whether a plan says why those wait that do.
+/// Whether a plan has the reasons of waiting jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SaysWhy {
     Yes,
-    /// Then nobody is looked at of whom nothing can come.
+    /// Jobs that can't start are skipped.
     No,
 }
 
-/// Shapes of which something waits, and arrays that keep themselves from more.
+/// Shapes with waiting jobs, and arrays that have reached their own limit.
 #[derive(Debug, Default)]
 pub(crate) struct PendingReport {
-    /// Whether nothing is noted but how many start.
+    /// Whether only starts are counted.
     pub is_silent: bool,
-    /// In the order in which they were met.
+    /// In the order of the queue.
     order: Vec<(ShapeIx, Option<JobNumber>)>,
     shapes: BTreeMap<ShapeIx, Reason>,
-    /// How many of a shape need no place: they start, or their array keeps them.
+    /// Jobs of a shape that need no place: they start, or their array is at its limit.
     n_aside: BTreeMap<ShapeIx, u64>,
     arrays: BTreeMap<(ShapeIx, JobNumber), (u64, Reason)>,
 }
@@ -33,12 +33,12 @@ impl PendingReport {
         Self { is_silent: says_why == SaysWhy::No, ..Self::default() }
     }
 
-    /// One of a shape starts.
+    /// A job of a shape starts.
     pub fn started(&mut self, shape_ix: ShapeIx) {
         *self.n_aside.entry(shape_ix).or_default() += 1;
     }
 
-    /// Nothing more of a shape has a place; the reason is that of the first.
+    /// No further job of a shape has a place; the first reason counts.
     pub fn of_shape(&mut self, shape_ix: ShapeIx, reason: &Reason) {
         if self.is_silent {
             return;
@@ -49,7 +49,7 @@ impl PendingReport {
         }
     }
 
-    /// An array keeps itself from more.
+    /// An array is at its limit, with `n` more elements.
     pub fn of_array(&mut self, shape_ix: ShapeIx, array: JobNumber, n: u64, reason: Reason) {
         *self.n_aside.entry(shape_ix).or_default() += n;
         if self.is_silent {
@@ -62,18 +62,18 @@ impl PendingReport {
         }
     }
 
-    /// What the plan says of them.
+    /// Returns the waits of the plan.
     pub fn into_waits(mut self, world: &World) -> Vec<Wait> {
         let order = std::mem::take(&mut self.order);
         let wait = |(shape_ix, array): (ShapeIx, Option<JobNumber>)| {
             let queue = world.shape(shape_ix);
             let (n_jobs, reason) = match array {
                 Some(number) => {
-                    self.arrays.remove(&(shape_ix, number)).expect("noted with its order")
+                    self.arrays.remove(&(shape_ix, number)).expect("it is in the order")
                 }
                 None => {
                     let n_aside = self.n_aside.get(&shape_ix).copied().unwrap_or(0);
-                    let reason = self.shapes.remove(&shape_ix).expect("noted with its order");
+                    let reason = self.shapes.remove(&shape_ix).expect("it is in the order");
                     (queue.n_jobs() - n_aside, reason)
                 }
             };

@@ -2,6 +2,7 @@
 //! begins (SCHEDULING A2, preset `fair` as A′ has it), and what the plan starts counts at once.
 
 mod build;
+pub(crate) mod resource_flavors;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use gpool_world::{LineKey, ProjectIx, ShapeQueue, World};
 
 use crate::dominant_share::DominantShare;
 use crate::fairshare::{Account, Division, Ledger, Row, Tree};
-use crate::resource_flavors::Classes;
+use resource_flavors::Classes;
 
 /// The projects of a cluster that shares between them, or limits what they may have.
 #[derive(Debug, Clone)]
@@ -156,7 +157,7 @@ impl Projects {
 
     /// Whether a job is within what its project may have in this cycle, and a limit above that
     /// project keeps it: others there may have to give back for it.
-    pub fn may_lift(&self, leaf: Row, amounts: &[u64], preemptible: bool) -> bool {
+    pub fn is_limited_above(&self, leaf: Row, amounts: &[u64], preemptible: bool) -> bool {
         let bound = self.bound(leaf, amounts, preemptible, &[]);
         let is_above = |(row, _, (bound, ..)): (Row, usize, (Bound, u64, u64))| {
             row != self.project(leaf) && bound == Bound::Limit

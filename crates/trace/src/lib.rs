@@ -11,6 +11,7 @@ mod foresight;
 pub mod jobs;
 pub mod openb;
 mod outcome;
+pub mod packer;
 pub mod packing;
 mod packing_live;
 pub mod packing_policy;

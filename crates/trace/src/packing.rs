@@ -8,6 +8,7 @@ use gpool_sched::packing::Packer;
 pub use gpool_sched::packing::{Ask, Mix};
 
 use crate::openb::Cluster;
+use crate::packer::Packer;
 use crate::packing_live::Live;
 use crate::packing_policy::By;
 use crate::queue::PlayError;

@@ -9,12 +9,13 @@ use gpool_model::{
     Bytes, Command, Event, Exit, GpuAmount, GpuRequest, JobId, MilliCpu, MilliGpu, Millis, NewJob,
     Policy, Resources, Share, Timestamp,
 };
-use gpool_sched::packing::{Ask, Left, Mix, WHOLE};
+use gpool_sched::fragmentation::{Ask, Left, Mix, WHOLE};
 
 use crate::cluster::{self, Cluster};
 use crate::coming::new_job;
 use crate::fleet::{Came, Fleet, Start, Told, end, says};
 use crate::jobs::EPOCH;
+use crate::packer::fragment;
 use crate::queue::PlayError;
 
 /// The time between two events.
@@ -88,7 +89,7 @@ impl<'a> Live<'a> {
         let of = |left: &Left| {
             let mut left = left.clone();
             left.free.sort_unstable();
-            self.mix.fragment(&left)
+            fragment(&left, self.mix)
         };
         self.left.iter().map(of).sum::<u64>() / 1_000_000
     }

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gpool_sched::packing::{RolloutRule, Rule};
+use gpool_sched::fragmentation::RolloutRule;
+
+use crate::packer::Rule;
 
 /// The names of the rules.
 pub const NAMES: [&str; 4] = ["random", "best-fit", "fgd", "rollout"];

@@ -148,7 +148,7 @@ impl Control {
             Ok(Err((plan, violations, set_aside))) => {
                 (Some(plan), violations.iter().map(ToString::to_string).collect(), set_aside)
             }
-            Err(_) => (None, vec![PANICKED.to_owned()], workspace.turn_of()),
+            Err(_) => (None, vec![PANICKED.to_owned()], workspace.current_job()),
         };
         self.workspace = Workspace::default();
         let (basis, records) = (self.world.revision(), self.world.records());

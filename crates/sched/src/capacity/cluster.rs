@@ -108,7 +108,7 @@ impl<'a> Capacity<'a> {
         frees.collect()
     }
 
-    /// Books what a job gets of a node.
+    /// Books the part of a node that a job gets.
     pub fn book(&mut self, placed: &Placed, fit: &Fit) {
         let node = &mut self.nodes[placed.node_pos];
         let before = node.n_free;

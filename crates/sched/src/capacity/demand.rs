@@ -1,18 +1,18 @@
-//! What a job needs of one node.
+//! The part of a node that a job needs.
 
 use std::borrow::Cow;
 
 use gpool_model::plan::Fit;
 use gpool_model::{Attempt, GpuRequest, JobId, Millis, Policy, Shape, Share, Timestamp};
 
-use super::holds::Span;
+use super::departures::Span;
 use super::host_resources::HostResources;
 
-/// What a job needs of one node: devices, host resources and node filters, from its [`Fit`], and
+/// The part of one node that a job needs: devices, host resources and node filters, from its [`Fit`], and
 /// the rules that choose its devices.
 ///
-/// The unit is what the tasks of one node need together; a job whose tasks may share nodes may need
-/// several units of one node.
+/// The unit is the need of all tasks of one node together. A job whose tasks may share nodes may
+/// need several units of one node.
 #[derive(Clone, Copy)]
 pub(crate) struct Demand<'a> {
     pub shape: &'a Shape,

@@ -5,72 +5,11 @@ use gpool_node::seating::{Seat, fits, seat};
 
 use super::cluster::Capacity;
 use super::demand::Demand;
+use super::departures::{Departure, Freed};
 use super::device_filter::unusable;
-use super::holds::{Departure, DeviceUse, Holds};
-use super::host_resources::HostResources;
+use super::holds::Holds;
 use super::node::{ModelRanks, NodeCapacity};
 use super::placed::Placed;
-
-/// Capacity without the holds, at the time of a plan.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a, 'b> {
-    pub now: Timestamp,
-    pub capacity: &'b Capacity<'a>,
-    pub holds: &'b Holds<'a>,
-    /// Expected departures from a node, the earliest first.
-    pub departures: &'b dyn Fn(usize) -> Vec<Departure>,
-}
-
-impl<'a, 'b> View<'a, 'b> {
-    /// Returns a node as a candidate for a demand that starts now.
-    pub fn candidate(&self, demand: Demand<'b>, node_pos: usize) -> Option<Candidate<'a, 'b>> {
-        let departures = || (self.departures)(node_pos);
-        Candidate::new(demand, (node_pos, self.capacity), self.now, self.holds, &departures)
-    }
-}
-
-/// Host resources and parts of devices that jobs give back on a node.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Freed {
-    pub host: HostResources,
-    /// Positions of devices, with the number of holders that leave and their bytes of its memory.
-    /// Nodes have few devices: a search in a list is faster than a map.
-    devices: Vec<(usize, (usize, i128))>,
-    n_uses: usize,
-}
-
-impl Freed {
-    /// One holder leaves a device, with that much of its memory.
-    pub fn add_device(&mut self, device_ix: usize, memory: Bytes) {
-        let memory = i128::from(memory.get());
-        match self.devices.iter_mut().find(|(ix, _)| *ix == device_ix) {
-            Some((_, (n, sum))) => (*n, *sum) = (*n + 1, *sum + memory),
-            None => self.devices.push((device_ix, (1, memory))),
-        }
-        self.n_uses += 1;
-    }
-
-    /// Adds what a departure gives back.
-    pub fn add(&mut self, departure: &Departure) {
-        departure.uses.iter().for_each(|it| self.add_device(it.device_ix, it.memory));
-        self.host = self.host.more(departure.room);
-    }
-
-    /// Whether a holder leaves that device.
-    pub fn has_device(&self, device_ix: usize) -> bool {
-        self.devices.iter().any(|(ix, _)| *ix == device_ix)
-    }
-
-    /// Number of device parts that are given back.
-    pub fn n_uses(&self) -> usize {
-        self.n_uses
-    }
-
-    fn of(&self, device_ix: usize) -> (usize, i128) {
-        let found = self.devices.iter().find(|(ix, _)| *ix == device_ix);
-        found.map(|(_, freed)| *freed).unwrap_or_default()
-    }
-}
 
 /// Which jobs have left a node when the demand starts there.
 #[derive(Clone, Copy)]
@@ -133,7 +72,7 @@ impl<'a, 'b> Candidate<'a, 'b> {
         self.has_host(departures) && fits(&self.seats(departures), &self.demand.gpus())
     }
 
-    /// What the demand gets of the node once these jobs have left; `None` if it does not fit.
+    /// Returns the part of the node that the demand gets once these jobs have left; `None` if it does not fit.
     pub fn place(&self, departures: Departures<'_>) -> Option<Placed> {
         self.place_where(departures, &|_| true)
     }
@@ -151,11 +90,11 @@ impl<'a, 'b> Candidate<'a, 'b> {
         seats.iter_mut().enumerate().filter(|(ix, _)| !test(*ix)).for_each(|(_, it)| close(it));
         let Demand { policy, seed, .. } = self.demand;
         let devices = seat(&seats, &self.demand.gpus(), policy.device_strategy, seed)?;
-        Some(Placed::new((self.node_pos, self.node), devices, &self.demand))
+        Some(Placed::new((self.node_pos, self.node.ix), devices, &self.demand))
     }
 
-    /// The number of devices that a demand on free capacity opens: devices that nobody uses yet and
-    /// of which it takes a part. `None` if it does not fit there; told from counters.
+    /// Returns the number of free devices that a demand for shares opens on free capacity; `None`
+    /// if the demand does not fit there. Computed from counters.
     pub fn n_opened(&self, ranks: &ModelRanks) -> Option<usize> {
         let model = self.demand.model?;
         let n_devices = self.demand.n_devices();
@@ -197,7 +136,7 @@ impl<'a, 'b> Candidate<'a, 'b> {
         let (node, row) = (self.node, self.node.row);
         let device = &row.node.devices[ix];
         let is_open = self.closed.binary_search(&ix).is_err() && unusable(row, ix).is_none();
-        let (n_holders, memory) = left_on(node, ix, departures.freed());
+        let (n_holders, memory) = node.left_after(ix, departures.freed());
         let is_free = is_open && n_holders == 0;
         let room = Bytes::new(u64::try_from(memory.max(0)).unwrap_or(0));
         match departures {
@@ -219,31 +158,7 @@ impl<'a, 'b> Candidate<'a, 'b> {
     }
 }
 
-/// Holders that stay on a device, and bytes of its memory that nobody has then.
-fn left_on(node: &NodeCapacity<'_>, device_ix: usize, freed: &Freed) -> (usize, i128) {
-    let (n_freed, memory) = freed.of(device_ix);
-    let n_holders = node.n_holders(device_ix).saturating_sub(n_freed);
-    (n_holders, node.memory_left(device_ix) + memory)
-}
-
-/// Whether a device has room for a use once `freed` was given back, without its holds.
-pub(super) fn device_fits(
-    node: &NodeCapacity<'_>,
-    wanted: DeviceUse,
-    freed: &Freed,
-    held: &[DeviceUse],
-) -> bool {
-    let mut held = held.iter().filter(|it| it.device_ix == wanted.device_ix);
-    let (n_holders, memory) = left_on(node, wanted.device_ix, freed);
-    if wanted.is_whole {
-        return held.next().is_none() && n_holders == 0;
-    }
-    let of_shares = held
-        .try_fold(0_i128, |sum, it| (!it.is_whole).then_some(sum + i128::from(it.memory.get())));
-    of_shares.is_some_and(|sum| i128::from(wanted.memory.get()) <= memory - sum)
-}
-
-/// Takes a device for one that is not there.
+/// Excludes a device.
 fn close(seat: &mut Seat<'_>) {
     seat.is_free = false;
     seat.room = Bytes::ZERO;

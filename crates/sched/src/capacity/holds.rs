@@ -4,40 +4,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{
-    Bytes, GpuRequest, JobId, Millis, Policy, Reason, Reservation, Shape, Timestamp,
-};
-use gpool_world::{ExpectedEnd, Snapshot};
+use gpool_model::{JobId, Policy, Reason, Reservation, Shape, Timestamp};
+use gpool_world::Snapshot;
 
 use super::cluster::Capacity;
 use super::demand::Demand;
-use super::fits::{Freed, device_fits};
+use super::departures::{Departure, DeviceUse, Freed, Span};
 use super::host_resources::HostResources;
 use super::node::NodeCapacity;
-
-/// A stretch of time; without an end it lasts forever.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub from: Timestamp,
-    pub until: Option<Timestamp>,
-}
-
-impl Span {
-    pub fn new(from: Timestamp, length: Option<Millis>) -> Self {
-        Self { from, until: length.map(|length| from.after(length)) }
-    }
-
-    fn meets(self, other: Self) -> bool {
-        let before = |one: Self, other: Self| one.until.is_some_and(|until| until <= other.from);
-        !before(self, other) && !before(other, self)
-    }
-}
 
 /// Capacity that is held on one node.
 #[derive(Debug, Clone)]
 pub(crate) enum Hold<'a> {
     /// For the planned start of a job.
-    Start { job: JobId, uses: Vec<DeviceUse>, room: HostResources, span: Span },
+    Start { job: JobId, uses: Vec<DeviceUse>, host: HostResources, span: Span },
     /// For jobs that a reservation admits; without devices, the whole node.
     Reserved { by: &'a Reservation, devices: Option<Vec<usize>> },
 }
@@ -75,7 +55,7 @@ impl Hold<'_> {
         }
     }
 
-    /// Why a job waits that it keeps out.
+    /// The reason of a job that it keeps out.
     fn reason(&self, node: &NodeCapacity<'_>, shape: &Shape, now: Timestamp) -> Reason {
         match self {
             Self::Start { job, span, .. } => {
@@ -102,35 +82,6 @@ impl Hold<'_> {
             }
         }
     }
-}
-
-/// What a job has of one device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DeviceUse {
-    pub device_ix: usize,
-    /// Bytes of its memory; all of it if the device is used as a whole.
-    pub memory: Bytes,
-    pub is_whole: bool,
-}
-
-impl DeviceUse {
-    /// What a task with that request has of a device.
-    pub fn of(gpus: &GpuRequest, node: &NodeCapacity<'_>, device_ix: usize) -> Self {
-        let memory = node.row.node.devices[device_ix].memory;
-        match gpus.share() {
-            None => Self { device_ix, memory, is_whole: true },
-            Some(share) => Self { device_ix, memory: share.memory_of(memory), is_whole: false },
-        }
-    }
-}
-
-/// What a job gives back on a node, and when.
-#[derive(Debug, Clone)]
-pub(crate) struct Departure {
-    pub end: ExpectedEnd,
-    pub node_pos: usize,
-    pub uses: Vec<DeviceUse>,
-    pub room: HostResources,
 }
 
 /// All holds, by position of the node in the capacity.
@@ -216,7 +167,7 @@ impl<'a> Holds<'a> {
         own.flatten().collect()
     }
 
-    /// Why a job waits where only reserved devices are given out.
+    /// Returns the reason of a job that waits where only reserved devices are given out.
     pub fn not_reserved(&self, capacity: &Capacity<'_>, shape: &Shape) -> Option<Reason> {
         if !self.reserved_only || shape.fit.gpus.is_none() {
             return None;
@@ -272,7 +223,9 @@ impl<'a> Holds<'a> {
             match hold {
                 Hold::Reserved { devices: None, .. } => return None,
                 Hold::Reserved { devices: Some(devices), .. } => closed.extend(devices),
-                Hold::Start { uses, room, .. } => starts.push(Start { uses, room, of: conflict }),
+                Hold::Start { uses, host, .. } => {
+                    starts.push(Start { uses, host: *host, span: conflict });
+                }
             }
         }
         if self.reserved_only {
@@ -287,8 +240,8 @@ impl<'a> Holds<'a> {
         Some(closed)
     }
 
-    /// Why a job waits that would fit on a node without its holds: the hold that begins first of
-    /// those that keep the job out.
+    /// Returns the reason of a job that would fit on a node without its holds: the first hold that
+    /// keeps it out.
     pub fn reason(
         &self,
         node: (usize, &NodeCapacity<'_>),
@@ -308,8 +261,8 @@ impl<'a> Holds<'a> {
 /// What one planned start holds on a node.
 struct Start<'a> {
     uses: &'a [DeviceUse],
-    room: &'a HostResources,
-    of: Span,
+    host: HostResources,
+    span: Span,
 }
 
 /// Returns the devices that planned starts hold from a demand; `None` if they hold its host
@@ -323,24 +276,26 @@ fn held_by_starts(
 ) -> Option<Vec<usize>> {
     let mut closed = Vec::new();
     // Free capacity falls only where a hold begins.
-    let begins = starts.iter().map(|start| start.of.from.max(span.from));
+    let begins = starts.iter().map(|start| start.span.from.max(span.from));
     for at in begins.chain([span.from]) {
         let mut freed = Freed::default();
         let ended = departures.iter().filter(|departure| departure.end.at <= at);
         ended.for_each(|departure| freed.add(departure));
         let is_held = |start: &&Start<'_>| {
-            start.of.from <= at && start.of.until.is_none_or(|until| at < until)
+            start.span.from <= at && start.span.until.is_none_or(|until| at < until)
         };
         let held = || starts.iter().filter(is_held);
-        let host = held().fold(HostResources::default(), |sum, start| sum.more(*start.room));
+        let host = held().fold(HostResources::default(), |sum, start| sum.more(start.host));
         if demand.host().first_short_with(host, node.free.more(freed.host)).is_some() {
             return None;
         }
         let held: Vec<DeviceUse> = held().flat_map(|start| start.uses.iter().copied()).collect();
         let of_starts: BTreeSet<usize> = held.iter().map(|it| it.device_ix).collect();
         let gpus = &demand.fit().gpus;
-        let is_closed =
-            |ix: &usize| !device_fits(node, DeviceUse::of(gpus, node, *ix), &freed, &held);
+        let is_closed = |ix: &usize| {
+            let wanted = DeviceUse::of(gpus, *ix, &node.row.node.devices[*ix]);
+            !node.has_room_beside(wanted, &freed, &held)
+        };
         closed.extend(of_starts.into_iter().filter(is_closed));
     }
     Some(closed)

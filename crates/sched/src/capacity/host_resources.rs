@@ -39,7 +39,7 @@ impl HostResources {
         Self { node: WHOLE_NODE, plain, ..Self::beside_node(&row.node.capacity) }
     }
 
-    /// What one unit of a fit books on a node: all its tasks there.
+    /// Returns the need of one unit of a fit on a node: all its tasks there.
     pub fn needed(fit: &Fit) -> Self {
         let n_tasks = i64::from(fit.gang.tasks_per_node);
         let amount = |of: u64| i64::try_from(of).unwrap_or(i64::MAX).saturating_mul(n_tasks);
@@ -61,19 +61,19 @@ impl HostResources {
         }
     }
 
-    /// How many times this fits into `available`, at most `most`.
+    /// Returns how many times this fits into `available`, at most `most`.
     pub fn times_in(self, available: Self, most: u32) -> u32 {
         most_times(most, |times| self.times(times).first_short(available).is_none())
     }
 
-    /// What an allocation books.
+    /// Returns the resources that an allocation books.
     pub fn booked(allocation: &Allocation) -> Self {
         let node = allocation.of_node().cast_signed();
         let plain = i64::try_from(allocation.plain_tasks()).unwrap_or(i64::MAX);
         Self { node, plain, ..Self::beside_node(&allocation.resources) }
     }
 
-    /// What a task of a paused job books.
+    /// Returns the resources that a task of a paused job books.
     pub fn booked_paused(spec: &JobSpec) -> Self {
         let booked = Self::beside_node(&spec.resources_paused());
         let plain = if spec.gpus.is_none() { booked.tasks } else { 0 };

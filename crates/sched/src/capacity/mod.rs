@@ -1,13 +1,15 @@
 //! Capacity: free devices and host resources of each node over time, and whether a demand fits.
 //!
-//! [`Demand`] is what a job needs of one node. [`Capacity`] has the free devices and host resources
+//! [`Demand`] is the part of one node that a job needs. [`Capacity`] has the free devices and host resources
 //! of all nodes while a plan is made, [`Holds`] the capacity that is held for planned starts and
 //! reservations, [`Timeline`] the departures that are expected. [`Candidate`] is the only answer to
 //! "does it fit on this node, and on which devices": now, at a time in the future, or once some
-//! jobs have left.
+//! jobs have left. [`Bookings`] answers from counters alone, for jobs that a search moves.
 
+mod bookings;
 mod cluster;
 mod demand;
+mod departures;
 mod device_filter;
 mod fits;
 mod holds;
@@ -16,14 +18,18 @@ mod node;
 mod placed;
 mod task_spread;
 mod timeline;
+mod view;
 
+pub(crate) use bookings::Bookings;
 pub(crate) use cluster::Capacity;
 pub(crate) use demand::{Demand, n_devices_on_node, seed};
+pub(crate) use departures::{Departure, Freed};
 pub use device_filter::{Unusable, unusable};
-pub(crate) use fits::{Candidate, Departures, Freed, View};
-pub(crate) use holds::{Departure, Holds};
+pub(crate) use fits::{Candidate, Departures};
+pub(crate) use holds::Holds;
 pub(crate) use host_resources::HostResources;
 pub(crate) use node::{ModelRanks, NodeCapacity};
 pub(crate) use placed::{Placed, n_missing, placements, put, times_on};
 pub(crate) use task_spread::{most_times, share_out};
-pub(crate) use timeline::Timeline;
+pub(crate) use timeline::{Planned, Timeline};
+pub(crate) use view::View;

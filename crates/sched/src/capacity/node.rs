@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Bytes, Device, GpuRequest, NodeName, Share};
+use gpool_model::{Bytes, Device, GpuRequest, MilliGpu, NodeName, Share};
 use gpool_world::{NodeIx, NodeRow};
 
 use super::demand::Demand;
+use super::departures::{DeviceUse, Freed};
 use super::device_filter::unusable;
-use super::fits::Freed;
 use super::host_resources::HostResources;
 use super::placed::Placed;
-use crate::packing::WHOLE;
 
 /// The free capacity of one node.
 pub(crate) struct NodeCapacity<'a> {
@@ -79,7 +78,7 @@ impl<'a> NodeCapacity<'a> {
         self.row.node.takes_work() && fit.may_be_on(&self.row.node)
     }
 
-    /// Whether a demand may fit now: told from counters, before holds and devices are looked at.
+    /// Whether a demand may fit now: computed from counters, before holds and devices are read.
     pub fn may_fit_now(&self, demand: &Demand<'_>, ranks: &ModelRanks) -> bool {
         let has_devices = match demand.share() {
             None => self.n_free_of(ranks, demand.model) >= demand.n_devices(),
@@ -88,8 +87,8 @@ impl<'a> NodeCapacity<'a> {
         has_devices && demand.host().first_short(self.free).is_none()
     }
 
-    /// Whether a demand may fit once that was freed: told from counters, before its devices are
-    /// looked at.
+    /// Whether a demand may fit once that was freed: computed from counters, before devices are
+    /// read.
     pub fn may_fit(&self, demand: &Demand<'_>, freed: &Freed) -> bool {
         (demand.share().is_some() || self.n_free + freed.n_uses() >= demand.n_devices())
             && demand.host().first_short(self.free.more(freed.host)).is_none()
@@ -138,11 +137,12 @@ impl<'a> NodeCapacity<'a> {
         self.row.free_memory(device_ix).saturating_sub(booked)
     }
 
-    /// The same in thousandths of the device.
+    /// Thousandths of a device that a share may have now.
     pub fn thousandths(&self, device_ix: usize) -> u32 {
         let memory = u128::from(self.row.node.devices[device_ix].memory.get().max(1));
-        let part = u128::from(self.room(device_ix).get()) * u128::from(WHOLE) / memory;
-        u32::try_from(part).unwrap_or(WHOLE)
+        let part =
+            u128::from(self.room(device_ix).get()) * u128::from(MilliGpu::DEVICE.get()) / memory;
+        u32::try_from(part).unwrap_or(u32::MAX)
     }
 
     /// Whether this plan booked anything here.
@@ -151,16 +151,37 @@ impl<'a> NodeCapacity<'a> {
     }
 
     /// Number of jobs that hold or claim a device or a part of it.
-    pub fn n_holders(&self, device_ix: usize) -> usize {
+    fn n_holders(&self, device_ix: usize) -> usize {
         let (n_booked, _) = self.booked.get(&device_ix).copied().unwrap_or_default();
         self.row.devices[device_ix].holders.len() + n_booked
     }
 
     /// Bytes of a device's memory that no job has; negative if more is booked than it has.
-    pub fn memory_left(&self, device_ix: usize) -> i128 {
+    fn memory_left(&self, device_ix: usize) -> i128 {
         let left = self.row.devices[device_ix].memory;
         let (_, booked) = self.booked.get(&device_ix).copied().unwrap_or_default();
         i128::from(left.now.min(left.later)) - i128::from(booked.get())
+    }
+
+    /// Returns the number of holders that stay on a device once some jobs have left, and the bytes
+    /// of its memory that no job has then.
+    pub fn left_after(&self, device_ix: usize, freed: &Freed) -> (usize, i128) {
+        let (n_freed, memory) = freed.of(device_ix);
+        let n_holders = self.n_holders(device_ix).saturating_sub(n_freed);
+        (n_holders, self.memory_left(device_ix) + memory)
+    }
+
+    /// Whether a device has room for a use beside held ones, once `freed` was given back.
+    pub fn has_room_beside(&self, wanted: DeviceUse, freed: &Freed, held: &[DeviceUse]) -> bool {
+        let mut held = held.iter().filter(|it| it.device_ix == wanted.device_ix);
+        let (n_holders, memory) = self.left_after(wanted.device_ix, freed);
+        if wanted.is_whole {
+            return held.next().is_none() && n_holders == 0;
+        }
+        let of_shares = held.try_fold(0_i128, |sum, it| {
+            (!it.is_whole).then_some(sum + i128::from(it.memory.get()))
+        });
+        of_shares.is_some_and(|sum| i128::from(wanted.memory.get()) <= memory - sum)
     }
 
     /// Number of devices that have room for a share, of one model of the request or of any, without

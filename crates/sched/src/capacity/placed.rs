@@ -1,4 +1,4 @@
-//! What a job gets of a node.
+//! The part of a node that a job gets.
 
 use gpool_model::plan::Fit;
 use gpool_model::{Placement, Share, Slot, SlotPart};
@@ -6,9 +6,8 @@ use gpool_world::{NodeIx, World};
 
 use super::demand::Demand;
 use super::host_resources::HostResources;
-use super::node::NodeCapacity;
 
-/// What a job gets of one node.
+/// The part of one node that a job gets.
 #[derive(Clone)]
 pub(crate) struct Placed {
     /// Position of the node in the capacity.
@@ -25,12 +24,12 @@ pub(crate) struct Placed {
 impl Placed {
     /// Gives a demand these devices of a node, by position, ascending.
     pub fn new(
-        (node_pos, node): (usize, &NodeCapacity<'_>),
+        (node_pos, node_ix): (usize, NodeIx),
         devices: Vec<usize>,
         demand: &Demand<'_>,
     ) -> Self {
         let (share, times) = (demand.share(), demand.times);
-        Self { node_pos, node_ix: node.ix, devices, share, times }
+        Self { node_pos, node_ix, devices, share, times }
     }
 
     /// The host resources that all tasks there book.

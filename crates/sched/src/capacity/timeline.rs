@@ -4,8 +4,9 @@
 mod gang;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
-use gpool_model::plan::Fit;
 use gpool_model::{
     Attempt, Exit, JobId, Phase, PlannedStart, Policy, Shape, Slot, StartBasis, Timestamp,
 };
@@ -13,8 +14,9 @@ use gpool_world::{ExpectedEnd, ExpectedEnds, FreedOn, JobRow, Snapshot, World};
 
 use super::cluster::Capacity;
 use super::demand::{Demand, seed};
-use super::fits::{Candidate, Departures, Freed};
-use super::holds::{Departure, DeviceUse, Hold, Holds};
+use super::departures::{Departure, DeviceUse, Freed};
+use super::fits::{Candidate, Departures};
+use super::holds::{Hold, Holds};
 use super::host_resources::HostResources;
 use super::placed::{Placed, placements};
 
@@ -23,21 +25,30 @@ pub(crate) struct Timeline<'a> {
     snapshot: Snapshot<'a>,
     coming: ExpectedEnds<'a>,
     /// Departures of jobs that held something when the cycle began, the earliest first.
-    seen: Vec<Seen<'a>>,
+    seen: Vec<(ExpectedEnd, &'a [FreedOn])>,
     /// Departures that this cycle decided: of jobs that it started or evicted.
     decided: Vec<Departure>,
     /// Evicted jobs: they leave at another time than was expected.
     leaving: BTreeSet<JobId>,
 }
 
-/// A departure as it was read.
-struct Seen<'a> {
-    end: ExpectedEnd,
-    freed: &'a [FreedOn],
+/// The earliest start of a job, with the capacity to hold for it.
+pub(crate) struct Planned<'a> {
+    pub start: PlannedStart,
+    /// By position of the node.
+    pub holds: Vec<(usize, Hold<'a>)>,
+}
+
+/// A search for the earliest start: the demand, and the capacity and holds of the present plan.
+#[derive(Clone, Copy)]
+struct Search<'a, 'b> {
+    capacity: &'b Capacity<'a>,
+    holds: &'b Holds<'a>,
+    demand: Demand<'b>,
 }
 
 /// When and where on one node a job can run.
-pub(super) struct Place {
+struct Place {
     at: Timestamp,
     /// The model of the request, by position.
     rank: usize,
@@ -52,37 +63,81 @@ impl Place {
     }
 }
 
-/// Departures from one node up to some time.
+/// Departures from one node up to some time, and the capacity that they free together.
 #[derive(Default)]
 struct Ended {
     /// Number of devices that they free a part of.
     n_devices: usize,
-    /// Departures that are not worked out yet.
-    met: Vec<ExpectedEnd>,
-    known: Known,
-}
-
-impl Ended {
-    /// Works out what the departures free that were met.
-    fn work_out(&mut self, world: &World, capacity: &Capacity<'_>, node_pos: usize) {
-        for end in std::mem::take(&mut self.met) {
-            let here = departures(world, capacity, end, false).filter(|it| it.node_pos == node_pos);
-            here.for_each(|departure| self.known.add(departure));
-        }
-    }
-}
-
-/// Departures from one node, and the capacity that they free together.
-#[derive(Default)]
-struct Known {
+    /// Departures whose capacity is not computed yet.
+    unread: Vec<ExpectedEnd>,
     departures: Vec<Departure>,
     freed: Freed,
 }
 
-impl Known {
+impl Ended {
     fn add(&mut self, departure: Departure) {
         self.freed.add(&departure);
         self.departures.push(departure);
+    }
+
+    /// Computes what the unread departures free on a node.
+    fn read(&mut self, world: &World, capacity: &Capacity<'_>, node_pos: usize) {
+        for end in std::mem::take(&mut self.unread) {
+            departures(world, capacity, end, Some(node_pos)).for_each(|it| self.add(it));
+        }
+    }
+}
+
+/// The departures that a search has passed on its way forward in time.
+struct Passed {
+    n_seen: usize,
+    decided: Peekable<IntoIter<Departure>>,
+    by_node: BTreeMap<usize, Ended>,
+}
+
+impl Passed {
+    fn new(timeline: &Timeline<'_>) -> Self {
+        let mut decided = timeline.decided.clone();
+        decided.sort_by_key(|departure| departure.end);
+        Self { n_seen: 0, decided: decided.into_iter().peekable(), by_node: BTreeMap::new() }
+    }
+
+    /// The time of the next departure.
+    fn next_at(&mut self, timeline: &mut Timeline<'_>) -> Option<Timestamp> {
+        let seen = timeline.seen(self.n_seen).map(|(end, _)| end.at);
+        let decided = self.decided.peek().map(|departure| departure.end.at);
+        seen.into_iter().chain(decided).min()
+    }
+
+    /// Passes all departures at one time. Returns the nodes that jobs leave, by position, ascending.
+    fn pass(
+        &mut self,
+        timeline: &mut Timeline<'_>,
+        capacity: &Capacity<'_>,
+        at: Timestamp,
+    ) -> Vec<usize> {
+        let mut touched = Vec::new();
+        while let Some((end, freed)) = timeline.seen(self.n_seen).filter(|(end, _)| end.at == at) {
+            for (node_pos, n_devices) in freed.iter().map(|it| capacity.freed(*it)) {
+                let ended = self.by_node.entry(node_pos).or_default();
+                ended.n_devices += n_devices;
+                // A job with several tasks on a node is read once.
+                if ended.unread.last() != Some(&end) {
+                    ended.unread.push(end);
+                }
+                touched.push(node_pos);
+            }
+            self.n_seen += 1;
+        }
+        while let Some(departure) = self.decided.next_if(|departure| departure.end.at == at) {
+            touched.push(departure.node_pos);
+            let ended = self.by_node.entry(departure.node_pos).or_default();
+            ended.n_devices += departure.uses.len();
+            ended.add(departure);
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        touched
     }
 }
 
@@ -98,52 +153,51 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// Adds the departure of a job that this cycle started.
+    /// Adds the departure of a job that this cycle started. `row` stands for it in the queue.
     pub fn start(
         &mut self,
         capacity: &Capacity<'_>,
-        (job, row): (JobId, &JobRow),
-        fit: &Fit,
-        found: &Placed,
+        job: JobId,
+        row: &JobRow,
+        shape: &Shape,
+        placed: &Placed,
     ) {
         let Snapshot { world, now } = self.snapshot;
         let Some(end) = world.expected_end_if_started(row, now) else { return };
         let end = ExpectedEnd { job, ..end };
-        let node = &capacity.nodes[found.node_pos];
-        let used = found.devices.iter().map(|ix| DeviceUse::of(&row.spec.gpus, node, *ix));
-        let (node_pos, uses) = (found.node_pos, used.collect());
-        let room = found.host(fit);
-        self.decided.push(Departure { end, node_pos, uses, room });
+        let uses = uses(capacity, shape, placed);
+        let (node_pos, host) = (placed.node_pos, placed.host(&shape.fit));
+        self.decided.push(Departure { end, node_pos, uses, host });
     }
 
     /// Changes the departure of a job that this cycle evicts.
-    pub fn take_back(&mut self, capacity: &Capacity<'_>, row: &JobRow, exit: Exit) {
-        let end = self.snapshot.world.expected_end_if_taken_back(row, exit, self.snapshot.now);
+    pub fn evict(&mut self, capacity: &Capacity<'_>, row: &JobRow, exit: Exit) {
+        let world = self.snapshot.world;
+        let end = world.expected_end_if_taken_back(row, exit, self.snapshot.now);
         self.leaving.insert(end.job);
-        self.seen.retain(|seen| seen.end.job != end.job);
-        let pauses = exit == Exit::Pause;
-        self.decided.extend(departures(self.snapshot.world, capacity, end, pauses));
+        self.seen.retain(|(seen, _)| seen.job != end.job);
+        let kept = if exit == Exit::Pause { keeps_paused(row) } else { keeps(row) };
+        self.decided.extend(departures_of(world, capacity, row, end, kept, None));
     }
 
     /// All departures from one node, the earliest first.
     pub fn on_node(&self, capacity: &Capacity<'_>, node_pos: usize) -> Vec<Departure> {
         let Snapshot { world, now } = self.snapshot;
-        // A job with several tasks here stands in `here` with each of them, one after the other.
+        // The tasks of one job on a node stand one after the other.
         let mut jobs: Vec<JobId> =
             capacity.nodes[node_pos].row.here.iter().map(|task| task.job).collect();
         jobs.dedup();
         let rows = jobs.into_iter().filter_map(|job| world.job(job));
         let ends = rows.filter_map(|row| world.expected_end(row, now));
         let stays = ends.filter(|end| !self.leaving.contains(&end.job));
-        let departures = stays.flat_map(|end| departures(world, capacity, end, false));
         let mut departures: Vec<Departure> =
-            departures.filter(|it| it.node_pos == node_pos).collect();
+            stays.flat_map(|end| departures(world, capacity, end, Some(node_pos))).collect();
         departures.extend(self.decided.iter().filter(|it| it.node_pos == node_pos).cloned());
         departures.sort_by_key(|departure| departure.end);
         departures
     }
 
-    /// Returns the earliest start of a job that fits nowhere now, and the holds for it.
+    /// Returns the earliest start of an attempt of a job that fits nowhere now.
     pub fn plan(
         &mut self,
         capacity: &Capacity<'a>,
@@ -151,149 +205,92 @@ impl<'a> Timeline<'a> {
         shape: &Shape,
         (job, attempt): (JobId, Attempt),
         policy: &Policy,
-    ) -> Option<(PlannedStart, Vec<(usize, Hold<'a>)>)> {
+    ) -> Option<Planned<'a>> {
         let demand = Demand::new(shape, policy, seed(job, attempt));
+        let search = Search { capacity, holds, demand };
         let places = match demand.is_of_one_node() {
-            true => vec![self.earliest(capacity, holds, demand)?],
-            false => self.earliest_gang(capacity, holds, demand)?,
+            true => vec![self.earliest(search)?],
+            false => self.earliest_gang(search)?,
         };
         let at = places.first()?.at;
         let basis = places.iter().map(|place| place.basis).max()?;
         let span = demand.span(at);
         let placed: Vec<Placed> = places.into_iter().map(|place| place.placed).collect();
-        let held = placed.iter().map(|it| {
-            let node = &capacity.nodes[it.node_pos];
-            let used = it.devices.iter().map(|ix| DeviceUse::of(&shape.fit.gpus, node, *ix));
-            let room = it.host(&shape.fit);
-            (it.node_pos, Hold::Start { job, uses: used.collect(), room, span })
-        });
-        let held = held.collect();
+        let hold = |it: &Placed| {
+            let (uses, host) = (uses(capacity, shape, it), it.host(&shape.fit));
+            (it.node_pos, Hold::Start { job, uses, host, span })
+        };
+        let holds = placed.iter().map(hold).collect();
         let placements = match shape.fit.at.is_empty() {
             true => placements(&placed, &shape.fit, self.snapshot.world),
             false => shape.fit.at.clone(),
         };
-        Some((PlannedStart { job, at, placements, basis }, held))
+        Some(Planned { start: PlannedStart { job, at, placements, basis }, holds })
     }
 
     /// The earliest start on one node.
-    fn earliest(
-        &mut self,
-        capacity: &Capacity<'a>,
-        holds: &Holds<'a>,
-        demand: Demand<'_>,
-    ) -> Option<Place> {
-        let held = holds.nodes(capacity.nodes.len());
-        let held = held.filter(|node_pos| capacity.nodes[*node_pos].takes(demand.fit()));
-        let held = held.filter_map(|node_pos| self.earliest_on(capacity, holds, node_pos, demand));
+    fn earliest(&mut self, search: Search<'a, '_>) -> Option<Place> {
+        let held = search.held_nodes().filter_map(|node_pos| self.earliest_on(search, node_pos));
         let best = held.min_by_key(Place::key);
-        let found = self.earliest_elsewhere(capacity, holds, demand, best.as_ref().map(Place::key));
+        let found = self.earliest_elsewhere(search, best.as_ref().map(Place::key));
         found.or(best)
     }
 
-    /// On a node with holds: every time at which more becomes free is tried.
-    fn earliest_on(
-        &self,
-        capacity: &Capacity<'a>,
-        holds: &Holds<'a>,
-        node_pos: usize,
-        demand: Demand<'_>,
-    ) -> Option<Place> {
-        let departures = self.on_node(capacity, node_pos);
+    /// On a node with holds: tries every time at which more becomes free.
+    fn earliest_on(&self, search: Search<'a, '_>, node_pos: usize) -> Option<Place> {
+        let departures = self.on_node(search.capacity, node_pos);
         let mut times: Vec<Timestamp> = departures.iter().map(|it| it.end.at).collect();
         times.push(self.snapshot.now);
         // Holds recur, so the releases after each time are added twice.
         for _ in 0..2 {
             let more: Vec<Timestamp> =
-                times.iter().flat_map(|at| holds.releases(node_pos, *at)).collect();
+                times.iter().flat_map(|at| search.holds.releases(node_pos, *at)).collect();
             times.extend(more);
             times.sort_unstable();
             times.dedup();
         }
-        let on_held = |at| self.on_held(capacity, holds, node_pos, demand, &departures, at);
-        times.into_iter().find_map(on_held)
+        times.into_iter().find_map(|at| self.on_held(search, node_pos, &departures, at))
     }
 
     /// The place on a node with holds at a time. `departures` are all from the node.
     fn on_held(
         &self,
-        capacity: &Capacity<'a>,
-        holds: &Holds<'a>,
+        search: Search<'a, '_>,
         node_pos: usize,
-        demand: Demand<'_>,
         departures: &[Departure],
         at: Timestamp,
     ) -> Option<Place> {
-        let ended = departures.iter().take_while(|departure| departure.end.at <= at);
+        let n_ended = departures.iter().take_while(|departure| departure.end.at <= at).count();
+        let ended = &departures[..n_ended];
         let mut freed = Freed::default();
-        ended.clone().for_each(|departure| freed.add(departure));
-        let on = (node_pos, capacity);
-        if !capacity.nodes[node_pos].may_fit(&demand, &freed) {
-            return None;
-        }
-        let candidate = Candidate::new(demand, on, at, holds, &|| departures.to_vec())?;
-        let waits = at > self.snapshot.now;
-        place_then(capacity, &candidate, (&freed, ended), (at, waits))
+        ended.iter().for_each(|departure| freed.add(departure));
+        let is_later = at > self.snapshot.now;
+        search.place(node_pos, at, &|| departures.to_vec(), (&freed, ended), is_later)
     }
 
     /// On nodes without holds: follows the departures in order until the demand fits, or until
     /// `before`.
     fn earliest_elsewhere(
         &mut self,
-        capacity: &Capacity<'a>,
-        holds: &Holds<'a>,
-        demand: Demand<'_>,
+        search: Search<'a, '_>,
         before: Option<(Timestamp, usize, usize)>,
     ) -> Option<Place> {
-        let mut decided: Vec<Departure> = self.decided.clone();
-        decided.sort_by_key(|departure| departure.end);
-        let mut decided = decided.into_iter().peekable();
-        let world = self.snapshot.world;
-        let mut ended_on = BTreeMap::<usize, Ended>::new();
-        let mut at_seen = 0;
+        let Search { capacity, demand, .. } = search;
+        let mut passed = Passed::new(self);
         loop {
-            let next_seen = self.seen(at_seen).map(|(end, _)| end.at);
-            let next_decided = decided.peek().map(|departure| departure.end.at);
-            let at = next_seen.into_iter().chain(next_decided).min()?;
+            let at = passed.next_at(self)?;
             if before.is_some_and(|(before, ..)| at > before) {
                 return None;
             }
-            // All departures at one time, before the demand is tried.
-            let mut touched = Vec::new();
-            while let Some((end, freed)) = self.seen(at_seen).filter(|(end, _)| end.at == at) {
-                for (node_pos, n_devices) in freed.iter().map(|it| capacity.freed(*it)) {
-                    let ended = ended_on.entry(node_pos).or_default();
-                    ended.n_devices += n_devices;
-                    // A job with several tasks on a node is met once.
-                    if ended.met.last() != Some(&end) {
-                        ended.met.push(end);
-                    }
-                    touched.push(node_pos);
-                }
-                at_seen += 1;
-            }
-            while let Some(departure) = decided.next_if(|departure| departure.end.at == at) {
-                let ended = ended_on.entry(departure.node_pos).or_default();
-                ended.n_devices += departure.uses.len();
-                touched.push(departure.node_pos);
-                ended.known.add(departure);
-            }
-            touched.sort_unstable();
-            touched.dedup();
-            let is_open = |node_pos: &usize| {
-                !holds.has(*node_pos) && capacity.nodes[*node_pos].takes(demand.fit())
-            };
-            let places = touched.into_iter().filter(is_open).filter_map(|node_pos| {
-                let ended = ended_on.get_mut(&node_pos)?;
-                if capacity.nodes[node_pos].n_free + ended.n_devices < demand.n_free_least() {
+            // All departures at one time are passed before the demand is tried.
+            let touched = passed.pass(self, capacity, at);
+            let places = touched.into_iter().filter(|it| search.is_open(*it)).filter_map(|it| {
+                let ended = passed.by_node.get_mut(&it)?;
+                if capacity.nodes[it].n_free + ended.n_devices < demand.n_free_least() {
                     return None;
                 }
-                ended.work_out(world, capacity, node_pos);
-                let Known { departures, freed } = &ended.known;
-                if !capacity.nodes[node_pos].may_fit(&demand, freed) {
-                    return None;
-                }
-                let candidate = Candidate::new(demand, (node_pos, capacity), at, holds, &Vec::new)?;
-                place_then(capacity, &candidate, (freed, departures.iter()), (at, true))
+                ended.read(self.snapshot.world, capacity, it);
+                search.place(it, at, &Vec::new, (&ended.freed, &ended.departures), true)
             });
             if let Some(place) = first_best(places) {
                 return Some(place).filter(|it| before.is_none_or(|before| it.key() < before));
@@ -305,15 +302,44 @@ impl<'a> Timeline<'a> {
     fn seen(&mut self, at: usize) -> Option<(ExpectedEnd, &'a [FreedOn])> {
         while self.seen.len() <= at {
             let leaving = &self.leaving;
-            let (end, freed) = self.coming.find(|(end, _)| !leaving.contains(&end.job))?;
-            self.seen.push(Seen { end, freed });
+            self.seen.push(self.coming.find(|(end, _)| !leaving.contains(&end.job))?);
         }
-        self.seen.get(at).map(|seen| (seen.end, seen.freed))
+        self.seen.get(at).copied()
+    }
+}
+
+impl<'a> Search<'a, '_> {
+    /// Nodes with holds that take the demand.
+    fn held_nodes(&self) -> impl Iterator<Item = usize> {
+        let all = self.holds.nodes(self.capacity.nodes.len());
+        all.filter(|node_pos| self.capacity.nodes[*node_pos].takes(self.demand.fit()))
     }
 
-    /// What a departure frees, by node.
-    fn given_back(&self, capacity: &Capacity<'_>, end: ExpectedEnd) -> Vec<Departure> {
-        departures(self.snapshot.world, capacity, end, false).collect()
+    /// Whether a node has no holds and takes the demand.
+    fn is_open(&self, node_pos: usize) -> bool {
+        !self.holds.has(node_pos) && self.capacity.nodes[node_pos].takes(self.demand.fit())
+    }
+
+    /// The place on a node once the departures `ended` have happened; `all` are all from the node.
+    fn place(
+        &self,
+        node_pos: usize,
+        at: Timestamp,
+        all: &dyn Fn() -> Vec<Departure>,
+        (freed, ended): (&Freed, &[Departure]),
+        is_later: bool,
+    ) -> Option<Place> {
+        let Self { capacity, holds, demand } = *self;
+        if !capacity.nodes[node_pos].may_fit(&demand, freed) {
+            return None;
+        }
+        let candidate = Candidate::new(demand, (node_pos, capacity), at, holds, all)?;
+        let placed = candidate.place(Departures::Expected(freed))?;
+        let devices = &capacity.nodes[node_pos].row.node.devices;
+        let gpus = &demand.fit().gpus;
+        let rank = placed.devices.first().and_then(|ix| gpus.rank_of(&devices[*ix]));
+        let basis = basis(ended, &placed.devices, is_later);
+        Some(Place { at, rank: rank.unwrap_or(0), basis, placed })
     }
 }
 
@@ -333,19 +359,49 @@ fn first_best(places: impl Iterator<Item = Place>) -> Option<Place> {
     best
 }
 
-/// What a job gives back when it ends. A job that pauses keeps its host memory.
+/// The parts of devices that a job has at a place.
+fn uses(capacity: &Capacity<'_>, shape: &Shape, placed: &Placed) -> Vec<DeviceUse> {
+    let devices = &capacity.nodes[placed.node_pos].row.node.devices;
+    placed.devices.iter().map(|ix| DeviceUse::of(&shape.fit.gpus, *ix, &devices[*ix])).collect()
+}
+
+/// The host resources that each task of a job keeps after its departure: only a paused job keeps
+/// some.
+fn keeps(row: &JobRow) -> HostResources {
+    match row.job.phase {
+        Phase::Paused { .. } => keeps_paused(row),
+        _ => HostResources::default(),
+    }
+}
+
+fn keeps_paused(row: &JobRow) -> HostResources {
+    HostResources::booked_paused(&row.spec)
+}
+
+/// What a job gives back when it ends, on all its nodes or on one.
 fn departures<'b>(
     world: &'b World,
     capacity: &'b Capacity<'_>,
     end: ExpectedEnd,
-    pauses: bool,
+    only: Option<usize>,
 ) -> impl Iterator<Item = Departure> + 'b {
-    let row = world.job(end.job).expect("only jobs that are there hold something");
-    let pauses = pauses || matches!(row.job.phase, Phase::Paused { .. });
-    let stays =
-        if pauses { HostResources::booked_paused(&row.spec) } else { HostResources::default() };
+    let row = world.job(end.job).expect("a job that holds something is in the world");
+    departures_of(world, capacity, row, end, keeps(row), only)
+}
+
+fn departures_of<'b>(
+    world: &'b World,
+    capacity: &'b Capacity<'_>,
+    row: &'b JobRow,
+    end: ExpectedEnd,
+    kept: HostResources,
+    only: Option<usize>,
+) -> impl Iterator<Item = Departure> + 'b {
     row.job.phase.allocations().iter().filter_map(move |allocation| {
         let node_pos = capacity.position(world, &allocation.node)?;
+        if only.is_some_and(|only| only != node_pos) {
+            return None;
+        }
         let all = &capacity.nodes[node_pos].row.node.devices;
         let used = |slot: &Slot| {
             let device_ix = all.iter().position(|device| device.uuid == slot.device)?;
@@ -353,40 +409,16 @@ fn departures<'b>(
             Some(DeviceUse { device_ix, memory, is_whole: slot.part.is_alone() })
         };
         let uses = allocation.held_slots().iter().filter_map(used).collect();
-        let room = HostResources::booked(allocation).less(stays);
-        Some(Departure { end, node_pos, uses, room })
+        let host = HostResources::booked(allocation).less(kept);
+        Some(Departure { end, node_pos, uses, host })
     })
 }
 
-/// The place of a candidate once these departures have happened.
-fn place_then<'b>(
-    capacity: &Capacity<'_>,
-    candidate: &Candidate<'_, '_>,
-    (freed, ended): (&Freed, impl Iterator<Item = &'b Departure> + Clone),
-    (at, waits): (Timestamp, bool),
-) -> Option<Place> {
-    let placed = candidate.place(Departures::Expected(freed))?;
-    let devices = &capacity.nodes[placed.node_pos].row.node.devices;
-    let gpus = &candidate.demand.fit().gpus;
-    let rank = placed.devices.first().and_then(|ix| gpus.rank_of(&devices[*ix]));
-    let basis = basis(ended, &placed.devices, waits);
-    Some(Place { at, rank: rank.unwrap_or(0), basis, placed })
-}
-
-/// What a start rests on: the worst basis of the departures that free its devices, or, if all of
+/// The basis of a start: the worst basis of the departures that free its devices, or, if all of
 /// these are free already, of the departures that free host resources.
-fn basis<'b>(
-    ended: impl Iterator<Item = &'b Departure> + Clone,
-    devices: &[usize],
-    waits: bool,
-) -> StartBasis {
-    let gives =
-        |departure: &&Departure| departure.uses.iter().any(|it| devices.contains(&it.device_ix));
-    let givers = ended.clone().filter(gives);
-    let worst = |departures: &mut dyn Iterator<Item = &'b Departure>| {
-        departures.map(|departure| departure.end.basis).max()
-    };
-    let of_devices = worst(&mut givers.into_iter());
-    let of_room = || waits.then(|| worst(&mut ended.into_iter())).flatten();
-    of_devices.or_else(of_room).unwrap_or(StartBasis::Limit)
+fn basis(ended: &[Departure], devices: &[usize], is_later: bool) -> StartBasis {
+    let gives = |it: &&Departure| it.uses.iter().any(|it| devices.contains(&it.device_ix));
+    let of_devices = ended.iter().filter(gives).map(|it| it.end.basis).max();
+    let of_host = || ended.iter().map(|it| it.end.basis).max().filter(|_| is_later);
+    of_devices.or_else(of_host).unwrap_or(StartBasis::Limit)
 }

@@ -1,80 +1,85 @@
 //! Stage backfill: planned starts. The first jobs that find no place get the earliest time and
 //! place at which they fit. That capacity is held, so jobs later in the order never delay them.
 
-use gpool_model::{OrderKey, PlannedStart, PlannedStarts, Reason};
+use gpool_model::{OrderKey, PlannedStarts, Reason};
 use gpool_world::Head;
 
-use super::Cycle;
 use super::find_placement::waits_for_capacity;
-use crate::resource_flavors::Way;
+use super::{Cycle, Scope};
+use crate::capacity::Planned;
+use crate::quota_state::resource_flavors::Flavor;
 
 /// The most planned starts under [`PlannedStarts::All`]: the cost of one grows with the others.
 const ALL_MAX: usize = 100;
 /// After this many jobs that wait for capacity without a known end, no start is planned.
-pub(super) const UNKNOWN_MAX: usize = 8;
+const UNKNOWN_MAX: usize = 8;
 
-impl Cycle<'_, '_> {
-    /// The most planned starts of the policy.
-    pub(super) fn n_planned_max(&self) -> usize {
-        match self.domain.policy.planned_starts {
+impl Scope<'_> {
+    /// Whether more starts may be planned.
+    pub(super) fn may_plan(&self) -> bool {
+        let most = match self.policy.planned_starts {
             PlannedStarts::AtMost(most) => usize::try_from(most).unwrap_or(usize::MAX).min(ALL_MAX),
             PlannedStarts::All => ALL_MAX,
-        }
+        };
+        self.n_planned < most && self.unknown.len() < UNKNOWN_MAX
     }
 
-    /// Holds the earliest time and place for a job that waits, if it is its turn to have them kept.
-    /// Answers whether the next of its shape could have that turn too.
-    pub(super) fn plan_start(&mut self, head: &Head, ways: &[Way<'_>], reason: &Reason) -> bool {
-        if self.domain.n_planned >= self.n_planned_max()
-            || self.domain.unknown.len() >= UNKNOWN_MAX
-            || !waits_for_capacity(reason)
-        {
-            return false;
-        }
-        let queue = self.snapshot.world.shape(head.shape_ix);
+    /// The priority by which jobs compete for planned starts.
+    pub(super) fn priority_of(&self, priority: i32) -> i32 {
+        if self.policy.order.contains(&OrderKey::Priority) { priority } else { 0 }
+    }
+
+    /// Whether a job gets a planned start even if another job of its priority waits before it.
+    pub(super) fn plans_always(&self, head: &Head) -> bool {
+        head.is_escalated || self.policy.planned_starts == PlannedStarts::All
+    }
+}
+
+impl Cycle<'_, '_> {
+    /// Plans the earliest start of a waiting job, if the policy plans one for it, and holds its
+    /// capacity. Returns whether the next job of its shape may get a planned start too.
+    pub(super) fn plan_start(
+        &mut self,
+        head: &Head,
+        flavors: &[Flavor<'_>],
+        reason: &Reason,
+    ) -> bool {
+        let queue = self.world().shape(head.shape_ix);
         let shape = &queue.shape;
-        if shape.joins {
+        if !self.scope.may_plan() || !waits_for_capacity(reason) || shape.joins {
             return false;
         }
-        let by_priority = self.domain.policy.order.contains(&OrderKey::Priority);
-        let is_top = self.domain.tops.insert(if by_priority { shape.priority } else { 0 });
-        let by_right = head.is_escalated || self.domain.policy.planned_starts == PlannedStarts::All;
-        if !(is_top || by_right) || self.domain.unknown.contains(&head.shape_ix) {
+        let priority = self.scope.priority_of(shape.priority);
+        let is_first = self.scope.waiting_priorities.insert(priority);
+        let plans_always = self.scope.plans_always(head);
+        if !(is_first || plans_always) || self.scope.unknown.contains(&head.shape_ix) {
             return false;
         }
         let next = self.cursor.next(self.row(head));
-        let mut earliest = None;
-        for way in ways {
-            let planned = self.timeline.plan(
-                &self.capacity,
-                &self.holds,
-                &way.shape,
-                next,
-                self.domain.policy,
-            );
-            let Some((planned, kept)) = planned else { continue };
-            let is_earlier = |(than, ..): &(PlannedStart, Vec<_>, &Way<'_>)| planned.at < than.at;
-            if earliest.as_ref().is_none_or(is_earlier) {
-                earliest = Some((planned, kept, way));
+        let (cluster, policy) = (&mut self.cluster, self.scope.policy);
+        let mut earliest: Option<(Planned<'_>, &Flavor<'_>)> = None;
+        for flavor in flavors {
+            let timeline = &mut cluster.timeline;
+            let planned =
+                timeline.plan(&cluster.capacity, &cluster.holds, &flavor.shape, next, policy);
+            let Some(planned) = planned else { continue };
+            if earliest.as_ref().is_none_or(|(than, _)| planned.start.at < than.start.at) {
+                earliest = Some((planned, flavor));
             }
         }
-        match earliest {
-            Some((planned, kept, way)) => {
-                self.plan.planned.push(planned);
-                self.domain.n_planned += 1;
-                // They count for its user: other jobs of that user must not take them.
-                self.users.started(self.snapshot.world, self.domain.policy, shape);
-                if let Some(projects) = &mut self.projects {
-                    let row = projects.leaf(queue);
-                    projects.add(row, &way.charge, shape.preemptible);
-                }
-                kept.into_iter().for_each(|(node_pos, keep)| self.holds.add(node_pos, keep));
-                by_right
-            }
-            None => {
-                self.domain.unknown.insert(head.shape_ix);
-                false
-            }
+        let Some((Planned { start, holds }, flavor)) = earliest else {
+            self.scope.unknown.insert(head.shape_ix);
+            return false;
+        };
+        self.plan.planned.push(start);
+        self.scope.n_planned += 1;
+        // The planned start counts for its user and project: their other jobs must not take it.
+        self.users.started(cluster.snapshot.world, policy, shape);
+        if let Some(projects) = &mut cluster.projects {
+            let row = projects.leaf(queue);
+            projects.add(row, &flavor.charge, shape.preemptible);
         }
+        holds.into_iter().for_each(|(node_pos, hold)| cluster.holds.add(node_pos, hold));
+        plans_always
     }
 }

@@ -1,406 +1,327 @@
-//! Moving what runs so that something larger finds room on a node: small jobs leave the node on
-//! which fewest are in the way, if each of them finds room elsewhere at once and saves its work.
+//! Stage consolidate: running jobs move to other places so that a larger job fits on a node. Small
+//! jobs leave the node with the fewest jobs in the way, if each of them fits elsewhere at once and
+//! saves its work.
 //!
-//! Source: the consolidation of Run:ai and KAI; what it is worth is measured on the Philly trace,
-//! where it is fragmentation and not order that lets gangs wait.
+//! Source: the consolidation of Run:ai and KAI. On the Philly trace, fragmentation and not order
+//! keeps gangs waiting.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Device, Exit, JobId, Phase, Share};
+use gpool_model::{Exit, JobId, Phase};
 use gpool_world::JobRow;
 
-use crate::capacity::{
-    Capacity, Demand, HostResources, Placed, most_times, n_devices_on_node, n_missing, put,
-    times_on,
-};
-use crate::dominant_share::DominantShare;
+use crate::capacity::{Bookings, Capacity, Placed, most_times, n_missing, put, times_on};
 use crate::fairshare::Row;
-use crate::pipeline::preempt::MayHave;
-use crate::pipeline::reclaim::{
-    Evictions, Ground, Lent, amounts_of, best_exit, piece, stays_in_the_way,
-};
-use crate::victims::node::VictimNode;
+use crate::victims::{Evictable, Evictions, Input, Solution, VictimNode, amounts_of, best_exit};
 
-/// So many searches of a cycle may find nothing: each looks at many nodes.
+/// After this many searches without a result, a cycle searches no more: each reads many nodes.
 const FAILURES_MAX: usize = 8;
 
-/// A job that may be moved, and what it needs elsewhere.
+/// Whether the job may start once these have left for good.
+pub(crate) type MayHave<'m> = &'m dyn Fn(&[&Evictable]) -> bool;
+
+/// A job that may move, and what it needs elsewhere.
 #[derive(Debug, Clone)]
-pub(crate) struct Movable {
-    lent: Lent,
+struct Movable {
+    job: Evictable,
     fit: Fit,
 }
 
-/// How many devices of a node a job has, which one it is, and who is charged for it.
+/// The number of devices of a job on a node, the job, and the project or user that is charged.
 type Size = (Reverse<usize>, JobId, Row);
 
-/// Those of a node that may be moved.
+/// The movable jobs of a node.
 #[derive(Debug, Clone, Default)]
 struct OnNode {
-    /// The most devices first.
+    /// Jobs with the most devices first.
     sizes: Vec<Size>,
-    /// What they need elsewhere, whoever is moved first first; worked out when somebody looks at
-    /// the node.
+    /// In the order in which they move; computed when a search reads the node.
     known: Option<Vec<Movable>>,
 }
 
-/// What may be moved in a cycle, worked out of a node when it is first asked for.
+/// The movable jobs of a cycle, computed for a node when a search first reads it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Movables {
-    /// By position of the node in the capacity, for nodes that were searched.
+    /// By position of the node in the capacity.
     by_node: BTreeMap<usize, OnNode>,
-    /// Of searches among those who move, and of those in which others go for good.
+    /// Failed searches: of jobs that move only, and of jobs of which some leave for good.
     n_failures: [usize; 2],
 }
 
-/// How nodes may be cleared for one job.
-pub(crate) struct Clear<'c> {
-    /// By position of the node in the capacity: jobs that may leave without a new place.
-    pub giving: BTreeMap<usize, Vec<&'c Lent>>,
-    /// How many may go at most, wherever to.
+/// The rules for one job that moves others.
+pub(crate) struct Moving<'c> {
+    /// Jobs that may leave without a new place, by position of the node in the capacity.
+    pub giving: BTreeMap<usize, Vec<&'c Evictable>>,
+    /// The most jobs that may leave, for good or not.
     pub n_most: u64,
-    /// Whether the job may have what it asks once those have gone for good.
     pub may_have: MayHave<'c>,
 }
 
-/// Who leaves a node, and what one that needs the node gets there.
-struct Clearing {
-    /// How many leave, and thousandths of a device times milliseconds that have to be run again.
-    cost: (usize, u64),
-    found: Placed,
-    victims: Vec<Lent>,
-    holes: Holes,
+/// Moves other jobs elsewhere so that a job can start; `None` if that does not help. A moved job
+/// only loses the time of the move, so it may be of any project.
+pub(crate) fn consolidate(
+    input: Input<'_, '_>,
+    evictions: &mut Evictions,
+    movables: &mut Movables,
+    n_most: u64,
+) -> Option<Solution> {
+    if evictions.place_on_leaving(&input).is_some() {
+        return None;
+    }
+    let moving = Moving { giving: BTreeMap::new(), n_most, may_have: &|_| true };
+    move_others(input, evictions, movables, moving)
 }
 
-/// One who may leave a node: to a place elsewhere that has room for that, or for good.
+/// Moves other jobs elsewhere so that a job can start, while some leave for good: for the job, or
+/// for the jobs that move.
+pub(crate) fn move_others(
+    input: Input<'_, '_>,
+    evictions: &mut Evictions,
+    movables: &mut Movables,
+    Moving { giving, n_most, may_have }: Moving<'_>,
+) -> Option<Solution> {
+    let (demand, capacity) = (input.demand, input.view.capacity);
+    let fit = demand.fit();
+    let n_asked = demand.times(demand.n_units()).n_devices();
+    let is_whole = fit.gpus.share().is_none() && fit.at.is_empty() && n_asked > 0;
+    let which = usize::from(!giving.is_empty());
+    if !is_whole || movables.n_failures[which] >= FAILURES_MAX {
+        return None;
+    }
+    let n_devices = |(ix, all): (&usize, &Vec<&Evictable>)| {
+        (*ix, all.iter().map(|it| it.n_devices_on(*ix)).sum())
+    };
+    let n_given: BTreeMap<usize, usize> = giving.iter().map(n_devices).collect();
+    if n_free_at_most(capacity) + n_given.values().sum::<usize>() < n_asked {
+        return None;
+    }
+    let mut leavers = Leavers { movable: &mut movables.by_node, giving, n_given, n_most };
+    let mut models = demand.models().into_iter();
+    let found = models.find_map(|model| clear(input.of_model(model), evictions, &mut leavers));
+    let found = found.filter(|Solution { victims, .. }| {
+        let gone: Vec<&Evictable> = victims.iter().filter(|it| !it.moves).collect();
+        victims.len() as u64 <= n_most && may_have(&gone)
+    });
+    if found.is_none() {
+        movables.n_failures[which] += 1;
+    }
+    found.map(|found| evictions.commit(found))
+}
+
+/// The free devices of all nodes that take work, with the devices that shares could leave.
+fn n_free_at_most(capacity: &Capacity<'_>) -> usize {
+    capacity.with_free(0).map(|ix| capacity.nodes[ix].n_free + capacity.nodes[ix].n_shared()).sum()
+}
+
+/// A job that may leave a node: to a place elsewhere for `moves`, or for good.
 #[derive(Clone, Copy)]
 struct Leaver<'l> {
-    lent: &'l Lent,
+    job: &'l Evictable,
     moves: Option<&'l Fit>,
 }
 
-/// Those who may leave, for one job that waits.
+/// The jobs that may leave, for one waiting job.
 struct Leavers<'l> {
     movable: &'l mut BTreeMap<usize, OnNode>,
-    /// By position of the node in the capacity: jobs that may leave without a new place.
-    giving: BTreeMap<usize, Vec<&'l Lent>>,
-    /// How many may go at most.
+    /// Jobs that may leave without a new place, by position of the node in the capacity.
+    giving: BTreeMap<usize, Vec<&'l Evictable>>,
+    /// Number of devices that these have there.
+    n_given: BTreeMap<usize, usize>,
     n_most: u64,
 }
 
 impl Leavers<'_> {
-    /// How many devices of a node may be free at most once some of it have left: told without a
-    /// look at where they would go.
-    fn n_at_most(&mut self, ground: Ground<'_, '_>, node_pos: usize) -> usize {
+    /// The most devices of a node that may be free once jobs have left: computed before places for
+    /// these are searched.
+    fn n_at_most(&mut self, input: &Input<'_, '_>, node_pos: usize) -> usize {
         let giving = self.giving.get(&node_pos).into_iter().flatten();
-        let giving = giving.map(|lent| (Reverse(n_held(lent, node_pos)), lent.job, lent.leaf));
-        let moving = self.movable.entry(node_pos).or_insert_with(|| OnNode::of(ground, node_pos));
+        let giving = giving.map(|it| (Reverse(it.n_devices_on(node_pos)), it.job, it.leaf));
+        let moving = self.movable.entry(node_pos).or_insert_with(|| OnNode::of(input, node_pos));
         let mut sizes: Vec<Size> = giving.chain(moving.sizes.iter().copied()).collect();
         sizes.sort_unstable();
         sizes.dedup();
         let n_most = usize::try_from(self.n_most).unwrap_or(usize::MAX);
         let n_left: usize = sizes.iter().take(n_most).map(|(Reverse(n), ..)| n).sum();
-        ground.capacity.nodes[node_pos].n_free + n_left
+        input.view.capacity.nodes[node_pos].n_free + n_left
     }
 
-    /// Finds out what those of a node need elsewhere.
-    fn look_at(&mut self, ground: Ground<'_, '_>, node_pos: usize) {
+    /// Computes what the movable jobs of a node need elsewhere.
+    fn read(&mut self, input: &Input<'_, '_>, node_pos: usize) {
         if let Some(OnNode { sizes, known }) = self.movable.get_mut(&node_pos) {
-            known.get_or_insert_with(|| movable(ground, sizes));
+            known.get_or_insert_with(|| movable(input, sizes));
         }
     }
 
-    /// On one node that was looked at; those who go for good come first.
+    /// On one node that was read; the jobs that leave for good come first.
     fn on(&self, node_pos: usize) -> Vec<Leaver<'_>> {
         let giving = self.giving.get(&node_pos).map_or(&[][..], Vec::as_slice);
-        let gives = |job| giving.iter().any(|lent| lent.job == job);
+        let gives = |job| giving.iter().any(|it| it.job == job);
         let moving = self.movable.get(&node_pos).and_then(|here| here.known.as_ref());
-        let moving = moving.into_iter().flatten().filter(|it| !gives(it.lent.job));
-        let giving = giving.iter().map(|lent| Leaver { lent, moves: None });
-        giving.chain(moving.map(|it| Leaver { lent: &it.lent, moves: Some(&it.fit) })).collect()
-    }
-
-    /// How many devices those have of a node who may go for good.
-    fn n_given(&self, node_pos: usize) -> usize {
-        let giving = self.giving.get(&node_pos).into_iter().flatten();
-        giving.map(|lent| n_held(lent, node_pos)).sum()
+        let moving = moving.into_iter().flatten().filter(|it| !gives(it.job.job));
+        let giving = giving.iter().map(|job| Leaver { job, moves: None });
+        giving.chain(moving.map(|it| Leaver { job: &it.job, moves: Some(&it.fit) })).collect()
     }
 }
 
-fn n_held(lent: &Lent, node_pos: usize) -> usize {
-    lent.held.get(&node_pos).map_or(0, |held| held.devices.len())
+/// A solution while it is made, with the new places of the jobs that move.
+#[derive(Default)]
+struct Draft {
+    placed: Vec<Placed>,
+    victims: Vec<Evictable>,
+    bookings: Bookings,
 }
 
-/// Capacity that moved jobs take, by position of the node.
-#[derive(Debug, Clone, Default)]
-struct Holes {
-    taken: BTreeMap<usize, (usize, HostResources)>,
-    /// Positions of nodes and of devices there of which somebody takes a share: one of each.
-    shared: BTreeSet<(usize, usize)>,
+/// One more node for a draft.
+struct Clearing {
+    /// Number of jobs that leave, and thousandths of a device times milliseconds that have to run
+    /// again.
+    cost: (usize, u64),
+    placed: Placed,
+    victims: Vec<Evictable>,
+    bookings: Bookings,
 }
 
-impl Holes {
-    /// Lets one have the first place that is free, or else that others give for it, and that is
-    /// kept for nobody; false if there is none.
-    fn take(
-        &mut self,
-        ground: Ground<'_, '_>,
-        fit: &Fit,
-        leavers: &Leavers<'_>,
-        closed: &BTreeSet<usize>,
-    ) -> bool {
-        if let Some(share) = fit.gpus.share() {
-            return self.take_share(ground, fit, share, closed);
+/// Clears the nodes for a job, one after the other: the node with the fewest devices in the way, and
+/// of equal nodes the one with the least lost work.
+fn clear(
+    input: Input<'_, '_>,
+    evictions: &Evictions,
+    leavers: &mut Leavers<'_>,
+) -> Option<Solution> {
+    let capacity = input.view.capacity;
+    let n_open =
+        |ix: usize| capacity.nodes[ix].n_free + leavers.n_given.get(&ix).copied().unwrap_or(0);
+    let mut nodes: Vec<(Reverse<usize>, usize)> =
+        capacity.with_free(0).map(|ix| (Reverse(n_open(ix)), ix)).collect();
+    nodes.sort_unstable();
+    let mut draft = Draft::default();
+    loop {
+        draft.take_free(&input, evictions, &nodes);
+        if n_missing(&draft.placed, input.demand.fit()) == 0 {
+            break;
         }
-        let capacity = ground.capacity;
-        let (n_devices, needs) = (n_devices_on_node(fit), HostResources::needed(fit));
-        let ranks = capacity.ranks(&fit.gpus);
-        let is_open = |node_pos: &usize, n_given: usize| {
-            let node = &capacity.nodes[*node_pos];
-            let (n_taken, room) = self.taken.get(node_pos).copied().unwrap_or_default();
-            let has_devices =
-                |rank| node.n_free_of(&ranks, Some(rank)) + n_given >= n_devices + n_taken;
-            !closed.contains(node_pos)
-                && !ground.holds.has(*node_pos)
-                && node.takes(fit)
-                && needs.first_short_with(room, node.free).is_none()
-                && (0..ranks.n_ranks).any(has_devices)
-        };
-        let free = capacity.with_free(n_devices).find(|ix| is_open(ix, 0));
-        let given = || {
-            let mut giving = leavers.giving.keys().copied();
-            giving.find(|ix| is_open(ix, leavers.n_given(*ix)))
-        };
-        let Some(node_pos) = free.or_else(given) else { return false };
-        let (n_taken, room) = self.taken.entry(node_pos).or_default();
-        *n_taken += n_devices;
-        *room = room.more(needs);
-        true
-    }
-
-    /// The same for a share of one device: beside other shares, or else of one that is free.
-    fn take_share(
-        &mut self,
-        ground: Ground<'_, '_>,
-        fit: &Fit,
-        share: Share,
-        closed: &BTreeSet<usize>,
-    ) -> bool {
-        let (capacity, needs) = (ground.capacity, HostResources::needed(fit));
-        let device = |node_pos: usize, opens: bool| {
-            let node = &capacity.nodes[node_pos];
-            let (n_taken, room) = self.taken.get(&node_pos).copied().unwrap_or_default();
-            if closed.contains(&node_pos)
-                || ground.holds.has(node_pos)
-                || !node.takes(fit)
-                || !node.takes_shares()
-                || needs.first_short_with(room, node.free).is_some()
-                || (opens && node.n_free <= n_taken)
-            {
-                return None;
-            }
-            let has_room = |(ix, device): &(usize, &Device)| {
-                node.is_free(*ix) == opens
-                    && fit.gpus.rank_of(device).is_some()
-                    && share.memory_of(device.memory) <= node.room(*ix)
-                    && !self.shared.contains(&(node_pos, *ix))
-            };
-            node.row.node.devices.iter().enumerate().find(has_room).map(|(ix, _)| (node_pos, ix))
-        };
-        let first = |opens| capacity.with_free(0).find_map(|node_pos| device(node_pos, opens));
-        let place = first(false).map(|place| (place, 0)).or_else(|| Some((first(true)?, 1)));
-        let Some(((node_pos, device_ix), n_opened)) = place else { return false };
-        self.shared.insert((node_pos, device_ix));
-        let (n_taken, room) = self.taken.entry(node_pos).or_default();
-        *n_taken += n_opened;
-        *room = room.more(needs);
-        true
-    }
-}
-
-impl Evictions {
-    /// Who moves elsewhere so that a job can start, and where that is then; `None` if nothing that
-    /// could be moved would help. What is moved is nobody's loss but for the time that it takes:
-    /// whose it is does not matter.
-    pub fn consolidate(
-        &mut self,
-        ground: Ground<'_, '_>,
-        demand: &Demand<'_>,
-        n_most: u64,
-    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
-        if self.leaves_room(ground, demand).is_some() {
-            return None;
-        }
-        self.clear(ground, demand, Clear { giving: BTreeMap::new(), n_most, may_have: &|_| true })
-    }
-
-    /// The same where some go for good, for it or for those who are moved.
-    pub fn clear(
-        &mut self,
-        ground: Ground<'_, '_>,
-        demand: &Demand<'_>,
-        Clear { giving, n_most, may_have }: Clear<'_>,
-    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
-        let fit = &demand.shape.fit;
-        let n_asked = demand.times(demand.n_units()).n_devices();
-        let is_whole = fit.gpus.share().is_none() && fit.at.is_empty() && n_asked > 0;
-        let which = usize::from(!giving.is_empty());
-        if !is_whole || self.movables.n_failures[which] >= FAILURES_MAX {
-            return None;
-        }
-        let n_given: usize =
-            giving.iter().flat_map(|(ix, all)| all.iter().map(|it| n_held(it, *ix))).sum();
-        if ground.capacity.n_free_at_most() + n_given < n_asked {
-            return None;
-        }
-        let mut movable = std::mem::take(&mut self.movables.by_node);
-        let mut leavers = Leavers { movable: &mut movable, giving, n_most };
-        let mut models = demand.models().into_iter();
-        let found =
-            models.find_map(|model| self.cleared(ground, &demand.of_model(model), &mut leavers));
-        self.movables.by_node = movable;
-        let found = found.filter(|(_, victims)| {
-            let gone: Vec<&Lent> = victims.iter().filter(|it| !it.moves).collect();
-            victims.len() as u64 <= n_most && may_have(&gone)
-        });
-        if found.is_none() {
-            self.movables.n_failures[which] += 1;
-        }
-        found.map(|found| self.go(found))
-    }
-
-    /// The nodes that a job gets, one after the other: where fewest devices are in the way, and of
-    /// these where least is lost.
-    fn cleared(
-        &self,
-        ground: Ground<'_, '_>,
-        demand: &Demand<'_>,
-        leavers: &mut Leavers<'_>,
-    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
-        let fit = &demand.shape.fit;
-        let capacity = ground.capacity;
-        let n_open = |ix: usize| capacity.nodes[ix].n_free + leavers.n_given(ix);
-        let mut nodes: Vec<(Reverse<usize>, usize)> =
-            capacity.with_free(0).map(|ix| (Reverse(n_open(ix)), ix)).collect();
-        nodes.sort_unstable();
-        let (mut found, mut victims) = (Vec::<Placed>::new(), Vec::<Lent>::new());
-        let mut holes = Holes::default();
-        loop {
-            // What is free already comes first, for those who need more than one place.
-            let several = nodes.iter().filter(|_| demand.n_units() > 1);
-            for (_, ix) in several.filter(|(_, ix)| !holes.taken.contains_key(ix)) {
-                let missing = n_missing(&found, fit);
-                let has = times_on(&found, *ix);
-                if capacity.nodes[*ix].n_free < demand.times(has + 1).n_devices() {
-                    continue;
-                }
-                let most =
-                    fit.most_on(&capacity.nodes[*ix].row.node).saturating_sub(has).min(missing);
-                let gone: Vec<&Lent> = victims.iter().collect();
-                let site = |more| VictimNode::new(ground, *ix, demand.times(has + more), self);
-                let more =
-                    most_times(most, |more| site(more).is_some_and(|site| site.has_room(&gone)));
-                let more = site(more).filter(|_| more > 0).and_then(|site| site.found(&gone));
-                more.into_iter().for_each(|more| put(&mut found, more));
-            }
-            if n_missing(&found, fit) == 0 {
+        let mut best: Option<(Reverse<usize>, Clearing)> = None;
+        for (n_open, ix) in &nodes {
+            if best.as_ref().is_some_and(|(than, _)| n_open > than) {
                 break;
             }
-            let mut best: Option<(Reverse<usize>, Clearing)> = None;
-            for (n_open, ix) in &nodes {
-                if best.as_ref().is_some_and(|(than, _)| n_open > than) {
-                    break;
-                }
-                let times = times_on(&found, *ix) + 1;
-                let is_too_often = times > fit.most_on(&capacity.nodes[*ix].row.node);
-                if is_too_often
-                    || holes.taken.contains_key(ix)
-                    || leavers.n_at_most(ground, *ix) < demand.times(times).n_devices()
-                {
-                    continue;
-                }
-                leavers.look_at(ground, *ix);
-                let Some(site) = VictimNode::new(ground, *ix, demand.times(times), self) else {
-                    continue;
-                };
-                let closed = found.iter().map(|found| found.node_pos).chain([*ix]).collect();
-                let option = self.clearing(ground, &site, leavers, &victims, (&holes, &closed));
-                let is_better =
-                    |it: &Clearing| best.as_ref().is_none_or(|(_, best)| it.cost < best.cost);
-                if let Some(better) = option.filter(is_better) {
-                    best = Some((*n_open, better));
-                }
+            let option = draft.clearing(&input, evictions, leavers, *ix);
+            let is_better =
+                |it: &Clearing| best.as_ref().is_none_or(|(_, best)| it.cost < best.cost);
+            if let Some(better) = option.filter(is_better) {
+                best = Some((*n_open, better));
             }
-            let (_, best) = best?;
-            put(&mut found, best.found);
-            victims.extend(best.victims);
-            holes = best.holes;
         }
-        found.sort_by_key(|found| found.node_pos);
-        (!victims.is_empty()).then_some((found, victims))
+        let (_, Clearing { placed, victims, bookings, .. }) = best?;
+        put(&mut draft.placed, placed);
+        draft.victims.extend(victims);
+        draft.bookings = bookings;
+    }
+    let Draft { mut placed, victims, .. } = draft;
+    placed.sort_by_key(|it| it.node_pos);
+    (!victims.is_empty()).then_some(Solution { placed, victims })
+}
+
+impl Draft {
+    /// Takes free capacity first, for jobs that need more than one place.
+    fn take_free(
+        &mut self,
+        input: &Input<'_, '_>,
+        evictions: &Evictions,
+        nodes: &[(Reverse<usize>, usize)],
+    ) {
+        let (demand, capacity) = (input.demand, input.view.capacity);
+        if demand.n_units() == 1 {
+            return;
+        }
+        let gone: Vec<&Evictable> = self.victims.iter().collect();
+        for (_, ix) in nodes.iter().filter(|(_, ix)| !self.bookings.has(*ix)) {
+            let missing = n_missing(&self.placed, demand.fit());
+            let has = times_on(&self.placed, *ix);
+            if capacity.nodes[*ix].n_free < demand.times(has + 1).n_devices() {
+                continue;
+            }
+            let most = demand.fit().most_on(&capacity.nodes[*ix].row.node).saturating_sub(has);
+            let node = |more| VictimNode::new(input.view, demand.times(has + more), *ix, evictions);
+            let fits = |more| node(more).is_some_and(|node| node.fits(&gone));
+            let more = most_times(most.min(missing), fits);
+            let more = node(more).filter(|_| more > 0).and_then(|node| node.place(&gone));
+            more.into_iter().for_each(|more| put(&mut self.placed, more));
+        }
     }
 
-    /// Who else leaves one node so that a job finds room there.
+    /// The jobs that leave a node so that one more unit fits there.
     fn clearing(
         &self,
-        ground: Ground<'_, '_>,
-        site: &VictimNode<'_, '_>,
-        leavers: &Leavers<'_>,
-        victims: &[Lent],
-        (holes, closed): (&Holes, &BTreeSet<usize>),
+        input: &Input<'_, '_>,
+        evictions: &Evictions,
+        leavers: &mut Leavers<'_>,
+        node_pos: usize,
     ) -> Option<Clearing> {
-        let gone: Vec<&Lent> = victims.iter().collect();
-        if let Some(found) = site.found(&gone) {
-            let holes = holes.clone();
-            return Some(Clearing { cost: (0, 0), found, victims: Vec::new(), holes });
+        let times = times_on(&self.placed, node_pos) + 1;
+        let demand = input.demand.times(times);
+        let most = demand.fit().most_on(&input.view.capacity.nodes[node_pos].row.node);
+        if times > most
+            || self.bookings.has(node_pos)
+            || leavers.n_at_most(input, node_pos) < demand.n_devices()
+        {
+            return None;
         }
-        let mut all = leavers.on(site.node_pos);
+        leavers.read(input, node_pos);
+        let node = VictimNode::new(input.view, demand, node_pos, evictions)?;
+        let gone: Vec<&Evictable> = self.victims.iter().collect();
+        if let Some(placed) = node.place(&gone) {
+            let bookings = self.bookings.clone();
+            return Some(Clearing { cost: (0, 0), placed, victims: Vec::new(), bookings });
+        }
+        let mut all = leavers.on(node_pos);
         all.retain(|it| {
-            let goes = victims.iter().any(|victim| victim.job == it.lent.job);
-            !goes && !self.gone.contains(&it.lent.job) && !stays_in_the_way(ground, it.lent)
+            let goes = self.victims.iter().any(|victim| victim.job == it.job.job);
+            !goes && !evictions.has(it.job.job) && !it.job.delays_planned_start(&input.view)
         });
+        let closed = self.placed.iter().map(|it| it.node_pos).chain([node_pos]).collect();
         loop {
-            let lents: Vec<&Lent> = all.iter().map(|it| it.lent).collect();
-            let more = site.least(victims, &lents)?;
-            let mut holes = holes.clone();
-            let leaves = |it: &&Leaver<'_>| more.iter().any(|lent| lent.job == it.lent.job);
+            let jobs: Vec<&Evictable> = all.iter().map(|it| it.job).collect();
+            let more = node.fewest(&self.victims, &jobs)?;
+            let mut bookings = self.bookings.clone();
+            let leaves = |it: &&Leaver<'_>| more.iter().any(|job| job.job == it.job.job);
             let mut leaving = all.iter().filter(leaves);
-            let stuck = leaving
-                .find(|it| it.moves.is_some_and(|fit| !holes.take(ground, fit, leavers, closed)));
-            match stuck {
-                Some(stuck) => {
-                    let stuck = stuck.lent.job;
-                    all.retain(|it| it.lent.job != stuck);
-                }
-                None => {
-                    let gone: Vec<&Lent> = victims.iter().chain(more.iter().copied()).collect();
-                    let found = site.found(&gone)?;
-                    let lost = more.iter().map(|it| it.order.lost).fold(0, u64::saturating_add);
-                    let cost = (more.len(), lost);
-                    let victims = more.into_iter().cloned().collect();
-                    return Some(Clearing { cost, found, victims, holes });
-                }
+            let mut book = |fit: &Fit| {
+                let (capacity, holds) = (input.view.capacity, input.view.holds);
+                bookings.book(capacity, holds, fit, &closed, &leavers.n_given)
+            };
+            // A job that fits nowhere else stays, and the others are tried again.
+            let stuck = leaving.find(|it| it.moves.is_some_and(|fit| !book(fit)));
+            if let Some(stuck) = stuck.map(|it| it.job.job) {
+                all.retain(|it| it.job.job != stuck);
+                continue;
             }
+            let gone: Vec<&Evictable> = self.victims.iter().chain(more.iter().copied()).collect();
+            let placed = node.place(&gone)?;
+            let lost = more.iter().map(|it| it.order.lost).fold(0, u64::saturating_add);
+            let cost = (more.len(), lost);
+            let victims = more.into_iter().cloned().collect();
+            return Some(Clearing { cost, placed, victims, bookings });
         }
     }
 }
 
 impl OnNode {
-    /// Jobs on that node alone, with whole devices or a share of one, that have run for a while and
-    /// save their work before they leave.
-    fn of(ground: Ground<'_, '_>, node_pos: usize) -> Self {
-        let (world, projects) = (ground.snapshot.world, ground.projects);
-        let here = &ground.capacity.nodes[node_pos].row.here;
+    /// The jobs on one node only, with whole devices or a share of one, that have run for a while
+    /// and save their work before they leave.
+    fn of(input: &Input<'_, '_>, node_pos: usize) -> Self {
+        let world = input.view.snapshot.world;
+        let here = &input.view.capacity.nodes[node_pos].row.here;
         let mut jobs: Vec<JobId> = here.iter().map(|task| task.job).collect();
         jobs.dedup();
         let size = |id: JobId| {
-            let job = world.job(id).filter(|job| is_movable(ground, job))?;
+            let job = world.job(id).filter(|job| is_movable(input, job))?;
             let project_ix = world.ix_of_project(&job.spec.project)?;
             let held = job.job.phase.allocations();
             let n_devices = held.iter().map(|it| it.slots.len()).sum();
-            let leaf = projects.leaf_of(project_ix, job.spec.owner.uid);
+            let leaf = input.projects.leaf_of(project_ix, job.spec.owner.uid);
             Some((Reverse(n_devices), id, leaf))
         };
         let mut sizes: Vec<Size> = jobs.into_iter().filter_map(size).collect();
@@ -409,26 +330,26 @@ impl OnNode {
     }
 }
 
-/// What these need elsewhere. The smaller ones go first.
-fn movable(ground: Ground<'_, '_>, jobs: &[Size]) -> Vec<Movable> {
-    let (world, projects) = (ground.snapshot.world, ground.projects);
+/// The movable jobs with what they need elsewhere, the smaller ones first.
+fn movable(input: &Input<'_, '_>, jobs: &[Size]) -> Vec<Movable> {
+    let Input { view, projects, .. } = input;
+    let world = view.snapshot.world;
     let known = jobs.iter().filter_map(|(_, id, leaf)| {
-        let job = world.job(*id)?;
-        let amounts = amounts_of(world, projects, job);
-        let mut lent = piece(&ground, (job, false), *leaf, &amounts, DominantShare::EQUAL)?;
-        lent.moves = true;
-        Some(Movable { lent, fit: gpool_world::fit_of(job) })
+        let row = world.job(*id)?;
+        let amounts = amounts_of(world, projects, row);
+        let job = Evictable::of(view, projects, row, *leaf, &amounts, false)?;
+        Some(Movable { job: Evictable { moves: true, ..job }, fit: gpool_world::fit_of(row) })
     });
     let mut all: Vec<Movable> = known.collect();
-    all.sort_unstable_by_key(|it| (n_devices_on_node(&it.fit), it.lent.order));
+    all.sort_unstable_by_key(|it| (it.fit.n_devices_on_node(), it.job.order));
     all
 }
 
-fn is_movable(ground: Ground<'_, '_>, row: &JobRow) -> bool {
-    let snapshot = ground.snapshot;
+fn is_movable(input: &Input<'_, '_>, row: &JobRow) -> bool {
+    let (world, now) = (input.view.snapshot.world, input.view.snapshot.now);
     let Phase::Running { started_at, .. } = &row.job.phase else { return false };
     let started_at = started_at.after(row.job.course.paused);
-    let policy = snapshot.world.policy_of(row);
+    let policy = world.policy_of(row);
     let n_devices = row.spec.gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
     policy.consolidate
         && row.is_evictable()
@@ -436,13 +357,6 @@ fn is_movable(ground: Ground<'_, '_>, row: &JobRow) -> bool {
         && row.spec.joins.is_none()
         && n_devices > 0
         && (row.spec.gpus.share().is_none() || n_devices == 1)
-        && started_at.after(policy.min_run) <= snapshot.now
-        && best_exit(snapshot.world, row, false) == Some(Exit::Checkpoint)
-}
-
-impl Capacity<'_> {
-    /// How many devices of all nodes that take work are free, or would be if shares went elsewhere.
-    fn n_free_at_most(&self) -> usize {
-        self.with_free(0).map(|ix| self.nodes[ix].n_free + self.nodes[ix].n_shared()).sum()
-    }
+        && started_at.after(policy.min_run) <= now
+        && best_exit(world, row, false) == Some(Exit::Checkpoint)
 }

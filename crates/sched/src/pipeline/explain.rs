@@ -14,12 +14,13 @@ use gpool_model::{
 use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, NodeRow, Snapshot, fit_of};
 
+use super::find_placement::{self, find_placement, would_place};
+use super::{Workspace, plan};
 use crate::array_cursor::ArrayCursor;
 use crate::capacity::{Capacity, Demand, Holds, Timeline, Unusable, View, seed, unusable};
 use crate::caps::user_quota;
-use crate::pipeline::find_placement::{self, find_placement};
-use crate::resource_flavors::of_one_model;
-use crate::{Workspace, fit_reason};
+use crate::fit_reason;
+use crate::quota_state::resource_flavors::of_one_model;
 pub use reserved::KeptBy;
 pub use rivals::Rivals;
 
@@ -66,7 +67,7 @@ impl<'a> Explainer<'a> {
 
     fn by_shape(&self) -> &ReasonsByShape {
         self.shared.unwrap_or(&self.by_shape).get_or_init(|| {
-            let plan = crate::plan(&self.snapshot, self.policy, &mut Workspace::default());
+            let plan = plan(&self.snapshot, self.policy, &mut Workspace::default());
             // What an array keeps from itself is said of it alone.
             let waits = plan.waits.into_iter().filter(|wait| wait.array.is_none());
             waits.map(|wait| (wait.shape, wait.reason)).collect()
@@ -245,7 +246,7 @@ impl<'a> Explainer<'a> {
             return quota;
         }
         match self.is_brief {
-            true => crate::would_place(&self.snapshot, self.policy, shape).err(),
+            true => would_place(&self.snapshot, self.policy, shape).err(),
             false => self.by_shape().get(shape).cloned(),
         }
     }
@@ -259,14 +260,11 @@ impl<'a> Explainer<'a> {
         let holds = Holds::of(snapshot, policy, &capacity);
         let timeline = Timeline::new(snapshot);
         let seed = seed(row.job.id, row.job.attempt);
-        let Snapshot { world, now } = *snapshot;
-        let demand = Demand::new(shape, world.policy_of(row), seed);
-        let departures = |node_pos| timeline.on_node(&capacity, node_pos);
-        let view = View { now, capacity: &capacity, holds: &holds, departures: &departures };
-        match find_placement(view, demand, None) {
-            Some(_) => None,
-            None => Some(find_placement::reason(view, demand)),
-        }
+        let demand = Demand::new(shape, snapshot.world.policy_of(row), seed);
+        let (capacity, holds, timeline) = (&capacity, &holds, Some(&timeline));
+        let view = View { snapshot: *snapshot, capacity, holds, timeline };
+        let is_placed = find_placement(view, demand, None).is_some();
+        (!is_placed).then(|| find_placement::reason(view, demand))
     }
 
     /// That nodes are left out which it might otherwise use.

@@ -3,16 +3,43 @@
 
 use std::cmp::Reverse;
 
-use gpool_model::{Millis, Reason};
+use gpool_model::{Millis, Placement, Policy, Reason, Shape};
+use gpool_world::Snapshot;
 
 use crate::capacity::{
-    Candidate, Demand, Departures, Freed, Holds, ModelRanks, Placed, View, most_times, share_out,
+    Candidate, Capacity, Demand, Departures, Freed, Holds, ModelRanks, Placed, View, most_times,
+    placements, share_out,
 };
 use crate::fit_reason;
-use crate::fragmentation::Look;
+use crate::fragmentation::{Fragmentation, Look};
+use crate::quota_state::resource_flavors::of_one_model;
 
 /// Nodes of equal score that are compared by expected ends.
 const ALIKE_MAX: usize = 512;
+
+/// Returns where the tasks of a job of that shape would go if it were next in the queue, by rank.
+/// Pending jobs do not count.
+///
+/// # Errors
+/// The reason for waiting.
+pub fn would_place(
+    snapshot: &Snapshot<'_>,
+    policy: &Policy,
+    shape: &Shape,
+) -> Result<Vec<Placement>, Reason> {
+    let capacity = Capacity::new(snapshot.world);
+    let holds = Holds::of(snapshot, policy, &capacity);
+    let policy = policy.of_pool(shape.domain.as_ref());
+    let shape = &*of_one_model(snapshot.world, shape);
+    let demand = Demand::new(shape, policy, 0);
+    let mut fragmentation = Fragmentation::default();
+    let mut look = fragmentation.look(snapshot, &capacity, shape);
+    let view = View { snapshot: *snapshot, capacity: &capacity, holds: &holds, timeline: None };
+    match find_placement(view, demand, look.as_mut()) {
+        Some(placed) => Ok(placements(&placed, &shape.fit, snapshot.world)),
+        None => Err(reason(view, demand)),
+    }
+}
 
 /// Returns the best placement of all tasks of a job that starts now, in the order of nodes.
 ///
@@ -21,7 +48,7 @@ const ALIKE_MAX: usize = 512;
 /// delays the node's last end least. Shares go where they open the fewest devices. Then the nodes
 /// with the fewest free devices come first, so that large jobs find whole nodes, then the lower
 /// names. Tasks that may share nodes get as few nodes as possible.
-pub(crate) fn find_placement(
+pub(super) fn find_placement(
     view: View<'_, '_>,
     demand: Demand<'_>,
     mut look: Option<&mut Look<'_>>,
@@ -52,10 +79,10 @@ pub(crate) fn find_placement(
 
 /// Returns the reason why a job has no placement now: a hold on the place that it would have
 /// otherwise, or the resource that is short.
-pub(crate) fn reason(view: View<'_, '_>, demand: Demand<'_>) -> Reason {
+pub(super) fn reason(view: View<'_, '_>, demand: Demand<'_>) -> Reason {
     let without_holds = Holds::default();
     let otherwise = find_placement(View { holds: &without_holds, ..view }, demand, None);
-    let View { capacity, holds, now, .. } = view;
+    let View { capacity, holds, snapshot, .. } = view;
     let short = || fit_reason::reason(capacity, demand.fit());
     let not_reserved = holds.not_reserved(capacity, demand.shape);
     let Some(placed) = otherwise else {
@@ -66,14 +93,14 @@ pub(crate) fn reason(view: View<'_, '_>, demand: Demand<'_>) -> Reason {
     let held = || {
         placed.iter().find_map(|placed| {
             let node = (placed.node_pos, &capacity.nodes[placed.node_pos]);
-            holds.reason(node, demand.shape, now)
+            holds.reason(node, demand.shape, snapshot.now)
         })
     };
     not_reserved.or_else(held).unwrap_or_else(short)
 }
 
 /// Whether capacity that a job waits for may become free by itself, when other jobs end.
-pub(crate) fn waits_for_capacity(reason: &Reason) -> bool {
+pub(super) fn waits_for_capacity(reason: &Reason) -> bool {
     if let Reason::NodesNotFree { need, able, .. } | Reason::TasksNotFree { need, able, .. } =
         reason
     {

@@ -1,127 +1,132 @@
-//! Of whom nothing can come in a cycle, told without a look at what he asks for.
+//! Stage prefilter: skips jobs that can't start in this cycle, by counters and by earlier searches,
+//! before their demand is read.
 
-use gpool_model::{MilliGpu, OrderKey, PlannedStarts};
+use gpool_model::MilliGpu;
 use gpool_world::{FitIx, Head, Line};
 
 use super::Cycle;
-use super::backfill::UNKNOWN_MAX;
-use crate::pipeline::preempt;
-use crate::pipeline::queue_order::{Glance, Leaf, Look};
+use super::preempt;
+use super::queue_order::{Filter, Leaf, Verdict};
 
-impl Glance for Cycle<'_, '_> {
-    fn at_line(&self, leaf: Leaf, line: &Line, is_lending: bool) -> Look {
-        self.told(leaf, is_lending, self.look_at_line(leaf, line, is_lending))
+impl Filter for Cycle<'_, '_> {
+    fn of_line(&self, leaf: Leaf, line: &Line, is_lending: bool) -> Verdict {
+        self.with_reasons(leaf, is_lending, self.verdict_of_line(leaf, line, is_lending))
     }
 
-    fn at(&self, leaf: Leaf, head: &Head, is_lending: bool) -> Look {
-        self.told(leaf, is_lending, self.look(leaf, head, is_lending))
+    fn of_job(&self, leaf: Leaf, head: &Head, is_lending: bool) -> Verdict {
+        self.with_reasons(leaf, is_lending, self.verdict(leaf, head, is_lending))
     }
 }
 
 impl Cycle<'_, '_> {
-    /// Whoever asks for reasons has a look at everybody, once nobody is entitled to more.
-    fn told(&self, leaf: Leaf, is_lending: bool, look: Look) -> Look {
-        match look {
-            Look::Never if !self.waiting.is_silent && (is_lending || leaf.is_none()) => Look::Now,
-            Look::Never if !self.waiting.is_silent => Look::Later,
-            look => look,
+    /// A plan with reasons looks at every job, once every project has its share.
+    fn with_reasons(&self, leaf: Leaf, is_lending: bool, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Never if !self.waiting.is_silent && (is_lending || leaf.is_none()) => {
+                Verdict::Now
+            }
+            Verdict::Never if !self.waiting.is_silent => Verdict::Later,
+            verdict => verdict,
         }
     }
 
-    fn look_at_line(&self, leaf: Leaf, line: &Line, is_lending: bool) -> Look {
+    fn verdict_of_line(&self, leaf: Leaf, line: &Line, is_lending: bool) -> Verdict {
         let n_whole = line.least_whole();
-        // Of a line the first goes before the most that run.
+        // The first job of a line preempts the most jobs.
         let preempts = || line.first().is_some_and(|first| self.may_preempt(leaf, first));
-        if self.looks_at_all() || n_whole == 0 || preempts() {
-            return Look::Now;
+        if self.reads_all() || n_whole == 0 || preempts() {
+            return Verdict::Now;
         }
-        let finds_nothing = n_whole > self.capacity.most_free() && !self.may_plan();
+        let finds_nothing = n_whole > self.cluster.capacity.most_free() && !self.scope.may_plan();
         if finds_nothing && (is_lending || leaf.is_none()) {
-            return Look::Never;
+            return Verdict::Never;
         }
-        let Some((projects, row)) = self.projects.as_ref().zip(leaf) else { return Look::Now };
-        // GPUs are the first of what is counted.
+        // GPUs are the first of the counted kinds.
         let gpus = [MilliGpu::DEVICE.get().saturating_mul(n_whole as u64)];
-        let is_refused = || projects.bound(row, &gpus, line.any_preemptible(), &[]).is_some();
-        let may_lift = || projects.may_lift(row, &gpus, line.any_preemptible());
-        match is_lending {
-            true if is_refused() => Look::Never,
-            true => Look::Now,
-            false if projects.is_entitled(row, &gpus) && (!is_refused() || may_lift()) => Look::Now,
-            false => Look::Later,
-        }
+        let by_quota = self.by_quota(leaf, &gpus, line.any_preemptible(), is_lending);
+        by_quota.unwrap_or(Verdict::Now)
     }
 
-    fn look(&self, leaf: Leaf, head: &Head, is_lending: bool) -> Look {
-        if self.looks_at_all() || self.may_preempt(leaf, (head.priority, head.joins)) {
-            return Look::Now;
+    fn verdict(&self, leaf: Leaf, head: &Head, is_lending: bool) -> Verdict {
+        if self.reads_all() || self.may_preempt(leaf, (head.priority, head.joins)) {
+            return Verdict::Now;
         }
-        let finds_nothing = || self.finds_no_room(head) && !self.may_be_planned(head);
-        let Some((projects, row)) = self.projects.as_ref().zip(leaf) else {
-            return if finds_nothing() { Look::Never } else { Look::Now };
+        let finds_nothing = || self.finds_no_place(head) && !self.may_be_planned(head);
+        let Some(projects) = self.cluster.projects.as_ref().filter(|_| leaf.is_some()) else {
+            return if finds_nothing() { Verdict::Never } else { Verdict::Now };
         };
         if is_lending && finds_nothing() {
-            return Look::Never;
+            return Verdict::Never;
         }
         let gpus = [head.gpus.get()];
         let all;
         let charge = match projects.n_kinds() {
             1 => &gpus[..],
             _ => {
-                let world = self.snapshot.world;
+                let world = self.world();
                 all = projects.charge(world, &world.shape(head.shape_ix).shape);
                 &all[..]
             }
         };
-        let is_refused = || projects.bound(row, charge, head.preemptible, &[]).is_some();
-        let may_lift = || projects.may_lift(row, charge, head.preemptible);
-        match is_lending {
-            true if is_refused() => Look::Never,
-            true => Look::Now,
-            false if projects.is_entitled(row, charge) && (!is_refused() || may_lift()) => {
-                Look::Now
-            }
-            false if finds_nothing() => Look::Never,
-            false => Look::Later,
+        match self.by_quota(leaf, charge, head.preemptible, is_lending) {
+            Some(Verdict::Later) if finds_nothing() => Verdict::Never,
+            verdict => verdict.unwrap_or(Verdict::Now),
         }
     }
 
-    /// Whether it takes a look at a job to know what comes of it.
-    fn looks_at_all(&self) -> bool {
-        self.domain.policy.asks_attained()
-            || self.holds.are_reserved()
-            || self.projects.as_ref().is_some_and(|projects| projects.classes.are_counted())
+    /// The verdict by the quota of the project; `None` without shares.
+    fn by_quota(
+        &self,
+        leaf: Leaf,
+        charge: &[u64],
+        preemptible: bool,
+        is_lending: bool,
+    ) -> Option<Verdict> {
+        let (projects, row) = self.cluster.projects.as_ref().zip(leaf)?;
+        let is_refused = || projects.bound(row, charge, preemptible, &[]).is_some();
+        let is_limited_above = || projects.is_limited_above(row, charge, preemptible);
+        Some(match is_lending {
+            true if is_refused() => Verdict::Never,
+            true => Verdict::Now,
+            false if projects.is_entitled(row, charge) && (!is_refused() || is_limited_above()) => {
+                Verdict::Now
+            }
+            false => Verdict::Later,
+        })
     }
 
-    /// Whether it is known that a job finds no room, whoever asks.
-    fn finds_no_room(&self, head: &Head) -> bool {
+    /// Whether the demand of a job must be read before its verdict is known.
+    fn reads_all(&self) -> bool {
+        let projects = self.cluster.projects.as_ref();
+        self.scope.policy.asks_attained()
+            || self.cluster.holds.are_reserved()
+            || projects.is_some_and(|projects| projects.classes.are_counted())
+    }
+
+    /// Whether a job is known to find no place, whatever its project.
+    fn finds_no_place(&self, head: &Head) -> bool {
         let FitIx(fit_ix) = head.fit_ix;
         let failed = self.workspace.failed[fit_ix].as_ref();
-        head.n_whole > self.capacity.most_free()
+        head.n_whole > self.cluster.capacity.most_free()
             || failed.is_some_and(|failed| failed.covers(head.takes))
     }
 
-    /// Whether others of its project might go for a job.
+    /// Whether a job might preempt others of its project.
     fn may_preempt(&self, leaf: Leaf, (priority, joins): (i32, bool)) -> bool {
-        let Some(projects) = &self.projects else { return false };
-        if !preempt::happens(self.snapshot.world, self.domain.policy) {
+        let Some(projects) = &self.cluster.projects else { return false };
+        let policy = self.scope.policy;
+        if !preempt::happens(self.world(), policy) {
             return false;
         }
         let project = leaf.map(|row| projects.project(row));
-        let asks = preempt::precedence(self.domain.policy, (priority, joins), 0);
-        asks < self.evictions.lasts.of(project)
+        let own = preempt::precedence(policy, (priority, joins), 0);
+        own < self.preempting.lasts.of(project)
     }
 
-    /// Whether more starts might be planned.
-    fn may_plan(&self) -> bool {
-        self.domain.n_planned < self.n_planned_max() && self.domain.unknown.len() < UNKNOWN_MAX
-    }
-
-    /// Whether a start might be planned for a job that finds no room.
+    /// Whether a start might be planned for a job that finds no place.
     fn may_be_planned(&self, head: &Head) -> bool {
-        let by_priority = self.domain.policy.order.contains(&OrderKey::Priority);
-        let is_seen = self.domain.tops.contains(&if by_priority { head.priority } else { 0 });
-        let by_right = head.is_escalated || self.domain.policy.planned_starts == PlannedStarts::All;
-        self.may_plan() && !head.joins && (by_right || !is_seen)
+        let priority = self.scope.priority_of(head.priority);
+        let is_first = !self.scope.waiting_priorities.contains(&priority);
+        self.scope.may_plan() && !head.joins && (self.scope.plans_always(head) || is_first)
     }
 }

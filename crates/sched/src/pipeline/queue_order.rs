@@ -1,54 +1,79 @@
-//! Whose turn it is: the projects in their order, and of each its jobs in theirs. First everybody
-//! has what he is entitled to; only then is anything lent.
+//! Stage order: the projects in the order of their shares, and the jobs of each in the order of the
+//! policy. Every project gets its share before any capacity is lent.
 
 use std::collections::BTreeSet;
 
-use gpool_model::PoolName;
-use gpool_world::{Head, Line, ShapeIx, World};
+use gpool_model::{JobId, Policy, PoolName};
+use gpool_world::{Head, Line, ShapeIx, Snapshot, World};
 
 use crate::fairshare::Row;
 use crate::order::Heads;
 use crate::quota_state::{Projects, Standing};
 
-/// The jobs that were not considered yet.
+/// The pools with a policy of their own, by name, and then the cluster; each with its policy.
+pub(super) fn scopes(policy: &Policy) -> impl Iterator<Item = (Option<&PoolName>, &Policy)> {
+    let pools = policy.pools.iter().map(|(pool, own)| (Some(pool), own));
+    pools.chain([(None, policy)])
+}
+
+/// Returns the pending jobs in the order in which a cycle considers them without shares between
+/// projects: first the jobs of pools with a policy of their own, pool by pool.
+pub fn in_order<'a>(
+    snapshot: &Snapshot<'a>,
+    policy: &'a Policy,
+) -> impl Iterator<Item = JobId> + 'a {
+    let world = snapshot.world;
+    scopes(policy).flat_map(move |(pool, policy)| {
+        let mut heads = Heads::default();
+        world.lines_of(pool).for_each(|(_, line)| heads.add(line));
+        heads.open(|_| false);
+        std::iter::from_fn(move || {
+            let head = *heads.first()?.0;
+            heads.advance();
+            heads.push_next(world, policy, &head);
+            Some(head.job())
+        })
+    })
+}
+
+/// The pending jobs that the cycle has not considered yet.
 pub(crate) struct QueueOrder<'w> {
     world: &'w World,
-    domain: Option<&'w PoolName>,
-    /// By row of the tree of projects; one where nothing is shared between projects.
+    pool: Option<&'w PoolName>,
+    /// By row of the tree of projects; one entry without shares between projects.
     heads: Vec<Heads<'w>>,
     /// Heads of lines that were considered.
     seen: BTreeSet<(ShapeIx, bool)>,
-    /// By row, of those that have anything below them.
+    /// By row, of projects with jobs left.
     standings: Vec<Option<Standing>>,
-    /// The projects that have, of each department by its row plus one, first those at the top.
+    /// The projects with jobs left, of each department by its row plus one, the top ones first.
     open: Vec<BTreeSet<Standing>>,
-    /// What is more than its project is entitled to.
+    /// Jobs beyond the shares of their projects.
     aside: Vec<(Leaf, Head)>,
-    /// Whether anything was passed over that may be looked at when there is nothing else.
-    has_passed: bool,
-    /// Whether it is the turn of that.
+    /// Whether jobs were skipped that may start once capacity is lent.
+    has_skipped: bool,
+    /// Whether capacity is lent.
     pub is_lending: bool,
 }
 
-/// Whose jobs they are; `None` where nothing is shared between projects.
+/// The project or user of a job; `None` without shares between projects.
 pub(crate) type Leaf = Option<Row>;
 
-/// Says what is of no use to look at.
-pub(crate) trait Glance {
-    /// Of all the heads of a line, those that are left.
-    fn at_line(&self, leaf: Leaf, line: &Line, is_lending: bool) -> Look;
+/// Tells which jobs need no search.
+pub(crate) trait Filter {
+    /// The verdict on all jobs of a line that are left.
+    fn of_line(&self, leaf: Leaf, line: &Line, is_lending: bool) -> Verdict;
 
-    /// Of one job.
-    fn at(&self, leaf: Leaf, head: &Head, is_lending: bool) -> Look;
+    /// The verdict on one job.
+    fn of_job(&self, leaf: Leaf, head: &Head, is_lending: bool) -> Verdict;
 }
 
-/// What becomes of a job when its turn would come.
-pub(crate) enum Look {
-    /// It is looked at.
+/// Whether a job is considered.
+pub(crate) enum Verdict {
     Now,
-    /// Not before all have what they are entitled to.
+    /// Not before every project has its share.
     Later,
-    /// Nothing can come of it.
+    /// It can't start in this cycle.
     Never,
 }
 
@@ -57,40 +82,39 @@ fn ix(leaf: Leaf) -> usize {
 }
 
 impl<'w> QueueOrder<'w> {
-    /// The first job of every shape of a domain, but those of which a glance says that nothing can
-    /// come: of the jobs that name that pool, which has a policy of its own, or of all others.
-    /// `projects` are those that have shares.
+    /// Queues the first job of every shape that passes the filter: of the jobs that name `pool`,
+    /// which has its own policy, or of all others. `projects` have shares.
     pub fn new(
         world: &'w World,
-        domain: Option<&'w PoolName>,
+        pool: Option<&'w PoolName>,
         projects: Option<&Projects>,
-        glance: &impl Glance,
+        filter: &impl Filter,
     ) -> Self {
         let n_rows = projects.map_or(1, |projects| projects.tree.len());
-        let mut turns = Self {
+        let mut queue = Self {
             world,
-            domain,
+            pool,
             heads: Vec::new(),
             seen: BTreeSet::new(),
             standings: vec![None; n_rows],
             open: vec![BTreeSet::new(); n_rows + 1],
             aside: Vec::new(),
-            has_passed: false,
+            has_skipped: false,
             is_lending: false,
         };
-        turns.heads.resize_with(n_rows, Heads::default);
-        turns.line_up(projects, glance);
-        turns.order(projects);
-        turns
+        queue.heads.resize_with(n_rows, Heads::default);
+        queue.add_lines(projects, filter);
+        queue.order(projects);
+        queue
     }
 
-    fn line_up(&mut self, projects: Option<&Projects>, glance: &impl Glance) {
-        for (key, line) in self.world.lines_of(self.domain) {
+    fn add_lines(&mut self, projects: Option<&Projects>, filter: &impl Filter) {
+        for (key, line) in self.world.lines_of(self.pool) {
             let leaf = projects.map(|projects| projects.leaf_in_line(key));
-            match glance.at_line(leaf, line, self.is_lending) {
-                Look::Now => self.heads[ix(leaf)].add(line),
-                Look::Later => self.has_passed = true,
-                Look::Never => {}
+            match filter.of_line(leaf, line, self.is_lending) {
+                Verdict::Now => self.heads[ix(leaf)].add(line),
+                Verdict::Later => self.has_skipped = true,
+                Verdict::Never => {}
             }
         }
     }
@@ -99,58 +123,65 @@ impl<'w> QueueOrder<'w> {
         let Some(projects) = projects else { return };
         self.standings.fill(None);
         self.open.iter_mut().for_each(BTreeSet::clear);
-        projects.tree.rows().rev().for_each(|row| self.stand(projects, row));
+        projects.tree.rows().rev().for_each(|row| self.update(projects, row));
     }
 
-    /// Who goes first of those that are to be looked at.
+    /// Takes the next job out of the queue.
     pub fn next(
         &mut self,
         projects: Option<&Projects>,
-        glance: &impl Glance,
+        filter: &impl Filter,
     ) -> Option<(Leaf, Head)> {
         loop {
-            let leaf = self.leaf(projects)?;
-            let (is_lending, has_passed) = (self.is_lending, &mut self.has_passed);
+            let leaf = self.first_leaf(projects)?;
+            let (is_lending, has_skipped) = (self.is_lending, &mut self.has_skipped);
             self.heads[ix(leaf)].open(|line| {
-                let look = glance.at_line(leaf, line, is_lending);
-                *has_passed |= matches!(look, Look::Later);
-                !matches!(look, Look::Now)
+                let verdict = filter.of_line(leaf, line, is_lending);
+                *has_skipped |= matches!(verdict, Verdict::Later);
+                !matches!(verdict, Verdict::Now)
             });
-            let mut last = None;
-            loop {
-                let heads = &mut self.heads[ix(leaf)];
-                if let Some((line_ix, line)) = heads.line().filter(|(ix, _)| last != Some(*ix)) {
-                    last = Some(line_ix);
-                    let look = glance.at_line(leaf, line, self.is_lending);
-                    if !matches!(look, Look::Now) {
-                        self.has_passed |= matches!(look, Look::Later);
-                        heads.pass_line();
-                        continue;
-                    }
-                }
-                let Some((head, is_first)) = heads.first() else { break };
-                let key = (head.shape_ix, head.is_escalated);
-                if !is_first || !self.seen.contains(&key) {
-                    match glance.at(leaf, head, self.is_lending) {
-                        Look::Now => {
-                            let head = *head;
-                            heads.advance();
-                            self.seen.extend(is_first.then_some(key));
-                            return Some((leaf, head));
-                        }
-                        Look::Later if is_first => self.has_passed = true,
-                        Look::Later => self.aside.push((leaf, *head)),
-                        Look::Never => {}
-                    }
-                }
-                heads.advance();
+            if let Some(head) = self.next_of(leaf, filter) {
+                return Some((leaf, head));
             }
-            self.leave(projects?, leaf?);
+            self.close(projects?, leaf?);
         }
     }
 
-    /// Whose turn it is.
-    fn leaf(&self, projects: Option<&Projects>) -> Option<Leaf> {
+    /// Takes the next job of a project out of the queue; `None` if it has none left.
+    fn next_of(&mut self, leaf: Leaf, filter: &impl Filter) -> Option<Head> {
+        let mut last = None;
+        loop {
+            let heads = &mut self.heads[ix(leaf)];
+            if let Some((line_ix, line)) = heads.line().filter(|(ix, _)| last != Some(*ix)) {
+                last = Some(line_ix);
+                let verdict = filter.of_line(leaf, line, self.is_lending);
+                if !matches!(verdict, Verdict::Now) {
+                    self.has_skipped |= matches!(verdict, Verdict::Later);
+                    heads.skip_line();
+                    continue;
+                }
+            }
+            let (head, is_first) = heads.first()?;
+            let key = (head.shape_ix, head.is_escalated);
+            if !is_first || !self.seen.contains(&key) {
+                match filter.of_job(leaf, head, self.is_lending) {
+                    Verdict::Now => {
+                        let head = *head;
+                        heads.advance();
+                        self.seen.extend(is_first.then_some(key));
+                        return Some(head);
+                    }
+                    Verdict::Later if is_first => self.has_skipped = true,
+                    Verdict::Later => self.aside.push((leaf, *head)),
+                    Verdict::Never => {}
+                }
+            }
+            heads.advance();
+        }
+    }
+
+    /// The first project, from the top of the tree down; `None` if no jobs are left.
+    fn first_leaf(&self, projects: Option<&Projects>) -> Option<Leaf> {
         let Some(projects) = projects else {
             return (!self.heads[0].is_empty()).then_some(None);
         };
@@ -164,35 +195,34 @@ impl<'w> QueueOrder<'w> {
         }
     }
 
-    /// The jobs of a project, to put back what has more to give.
+    /// The queued jobs of a project.
     pub fn heads(&mut self, leaf: Leaf) -> &mut Heads<'w> {
         &mut self.heads[ix(leaf)]
     }
 
-    /// Lets a job wait until nobody is entitled to anything more.
+    /// Lets a job wait until every project has its share.
     pub fn set_aside(&mut self, leaf: Leaf, head: Head) {
         self.aside.push((leaf, head));
     }
 
-    /// Puts a project and all above it where they stand now.
+    /// Updates the place of a project, and of all above it, in the order.
     pub fn settle(&mut self, projects: Option<&Projects>, leaf: Leaf) {
         let (Some(projects), Some(leaf)) = (projects, leaf) else { return };
-        projects.tree.upwards(leaf).for_each(|row| self.stand(projects, row));
+        projects.tree.upwards(leaf).for_each(|row| self.update(projects, row));
     }
 
-    /// Lets a project go that has nothing left, and the departments of which it was the last.
-    fn leave(&mut self, projects: &Projects, leaf: Row) {
-        let rows = projects.tree.upwards(leaf);
-        for row in rows {
-            self.stand(projects, row);
+    /// Closes a project without jobs left, and the departments that have no other project.
+    fn close(&mut self, projects: &Projects, leaf: Row) {
+        for row in projects.tree.upwards(leaf) {
+            self.update(projects, row);
             if self.standings[row.ix()].is_some() {
                 break;
             }
         }
     }
 
-    /// Puts a project among its siblings where it stands now.
-    fn stand(&mut self, projects: &Projects, row: Row) {
+    /// Updates the place of a project among its siblings.
+    fn update(&mut self, projects: &Projects, row: Row) {
         let is_open = match projects.tree.is_leaf(row) {
             true => !self.heads[row.ix()].is_empty(),
             false => !self.open[row.ix() + 1].is_empty(),
@@ -210,17 +240,18 @@ impl<'w> QueueOrder<'w> {
         }
     }
 
-    /// Goes on with what is more than anybody is entitled to; false if there is nothing.
-    pub fn lend(&mut self, projects: Option<&Projects>, glance: &impl Glance) -> bool {
-        if self.is_lending || (self.aside.is_empty() && !self.has_passed) {
+    /// Begins to lend capacity: queues the jobs beyond the shares of their projects. Returns false
+    /// if there are none.
+    pub fn lend(&mut self, projects: Option<&Projects>, filter: &impl Filter) -> bool {
+        if self.is_lending || (self.aside.is_empty() && !self.has_skipped) {
             return false;
         }
         self.is_lending = true;
         for (leaf, head) in std::mem::take(&mut self.aside) {
             self.heads[ix(leaf)].push_again(head);
         }
-        if self.has_passed {
-            self.line_up(projects, glance);
+        if self.has_skipped {
+            self.add_lines(projects, filter);
         }
         self.order(projects);
         true

@@ -1,127 +1,75 @@
 //! Starts one job: the stages place, consolidate, reclaim and preempt, in this order, each over the
 //! flavors of GPUs that quotas allow.
 
-use gpool_model::{DeviceStrategy, Reason, Shape};
+use gpool_model::{Decision, DeviceStrategy, Reason, Shape, TakenBack};
 use gpool_world::{FitIx, Head};
 
-use super::{Cycle, Failed};
-use crate::capacity::{Demand, Departure, Placed, View, placements, seed};
+use super::consolidate::consolidate;
+use super::find_placement::{self, find_placement, waits_for_capacity};
+use super::preempt::{self, Preemptor};
+use super::queue_order::QueueOrder;
+use super::{Cycle, Failed, Request};
+use crate::capacity::{Demand, Placed, placements, seed};
 use crate::fairshare::Row;
 use crate::fragmentation::Look;
-use crate::pipeline::find_placement::{self, find_placement, waits_for_capacity};
-use crate::pipeline::queue_order::QueueOrder;
 use crate::quota_state::Amounts;
-use crate::resource_flavors::Way;
+use crate::quota_state::resource_flavors::Flavor;
+use crate::victims::{Evictable, Input, Solution};
 
-/// A job that is to start, and the resource flavors that quotas allow it.
-pub(super) struct Request<'x, 'w> {
-    pub head: &'x Head,
-    /// Flavors that it may use.
-    pub open: &'x [Way<'w>],
-    /// Flavors that a quota refuses unless other jobs leave, with the reason.
-    pub shut: &'x [(Way<'w>, Reason)],
-    /// Whether it may have GPUs of several flavors at once.
-    pub is_mixed: bool,
-    /// The project or user that is charged, if quotas count.
-    pub charged: Option<Row>,
-    /// Whether only what projects are entitled to is given out.
-    pub by_right: bool,
+/// A stage that makes room for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Consolidate,
+    Reclaim,
+    ReclaimAtLimit,
+    Preempt,
 }
 
-impl<'a> Cycle<'a, '_> {
-    /// Chance for the next start of a job, where devices are chosen by it.
-    pub(super) fn seed(&self, head: &Head) -> u64 {
-        match self.domain.policy.device_strategy {
-            DeviceStrategy::Random => {
-                let (job, attempt) = self.cursor.next(self.row(head));
-                seed(job, attempt)
-            }
-            DeviceStrategy::Sequential | DeviceStrategy::Pack | DeviceStrategy::Spread => 0,
-        }
-    }
+/// A flavor without a free place, and the reason.
+struct NoPlace<'x, 'f> {
+    flavor: &'x Flavor<'f>,
+    reason: Reason,
+}
 
-    /// Where a job can start at once, or why it waits.
-    pub(super) fn find(&mut self, head: &Head, way: &Way<'_>) -> Result<Vec<Placed>, Reason> {
-        let FitIx(fit_ix) = self.snapshot.world.shape(head.shape_ix).fit_ix;
-        let shape = &*way.shape;
-        let (length, access) = (shape.takes, self.holds.access(shape));
-        let is_usual = access.is_empty() && way.class.is_none();
-        let key = (fit_ix, way.class, access);
-        let failed = match is_usual {
-            true => self.workspace.failed[fit_ix].as_ref(),
-            false => self.workspace.failed_inside.get(&key),
-        };
-        if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
-            return Err(failed.reason.clone());
-        }
-        let demand = Demand::new(shape, self.domain.policy, self.seed(head));
-        if let Some(found) = self.place(demand) {
-            return Ok(found);
-        }
-        let departures = |node_pos| self.timeline.on_node(&self.capacity, node_pos);
-        let reason = find_placement::reason(self.view(&departures), demand);
-        let failed = Failed { length, reason: reason.clone() };
-        match is_usual {
-            true => self.workspace.failed[fit_ix] = Some(failed),
-            false => drop(self.workspace.failed_inside.insert(key, failed)),
-        }
-        Err(reason)
-    }
-
-    /// The present capacity and holds.
-    fn view<'b>(&'b self, departures: &'b dyn Fn(usize) -> Vec<Departure>) -> View<'a, 'b> {
-        let now = self.snapshot.now;
-        View { now, capacity: &self.capacity, holds: &self.holds, departures }
-    }
-
-    fn place(&mut self, demand: Demand<'_>) -> Option<Vec<Placed>> {
-        let mut fragmentation = std::mem::take(&mut self.workspace.fragmentation);
-        let mut look = fragmentation.look(&self.snapshot, &self.capacity, demand.shape);
-        let departures = |node_pos| self.timeline.on_node(&self.capacity, node_pos);
-        let found = find_placement(self.view(&departures), demand, look.as_mut());
-        look.into_iter().for_each(Look::end);
-        self.workspace.fragmentation = fragmentation;
-        found
-    }
-
+impl Cycle<'_, '_> {
     /// Takes a job through the stages place, consolidate, reclaim and preempt. Returns its charge
     /// if it starts, else why it waits, if it may start in some flavor.
     pub(super) fn start_job(
         &mut self,
-        it: &Request<'_, '_>,
-        order: &mut QueueOrder<'_>,
+        head: &Head,
+        request: &Request<'_>,
+        queue: &mut QueueOrder<'_>,
     ) -> Result<Amounts, Option<Reason>> {
-        let waits = match self.place_first(it) {
+        let waits = match self.place_first(head, request) {
             Ok(charge) => return Ok(charge),
             Err(waits) => waits,
         };
-        if let Some(leaf) = it.charged.filter(|_| it.is_mixed)
-            && let Some(charge) = self.start_mixed(it.head, leaf, it.by_right)
-        {
+        if let Some(charge) = self.start_mixed(head, request) {
             return Ok(charge);
         }
-        let is_patient =
-            it.open.len() > 1 && waits.iter().any(|(way, _)| self.leaves_room(it.head, way));
-        if !is_patient && let Some(charge) = self.make_room(it, &waits, order) {
+        let may_wait = request.open.len() > 1
+            && waits.iter().any(|it| self.fits_on_leaving(head, request, it.flavor));
+        if !may_wait && let Some(charge) = self.make_room(head, request, &waits, queue) {
             return Ok(charge);
         }
-        Err(self.reason_of(it, &waits))
+        Err(self.reason_of(head, request, &waits))
     }
 
     /// Stage place: starts the job in the first flavor that is free; else returns why each is not.
-    fn place_first<'x, 'w>(
+    fn place_first<'x, 'f>(
         &mut self,
-        it: &Request<'x, 'w>,
-    ) -> Result<Amounts, Vec<(&'x Way<'w>, Reason)>> {
+        head: &Head,
+        request: &'x Request<'f>,
+    ) -> Result<Amounts, Vec<NoPlace<'x, 'f>>> {
         let mut waits = Vec::new();
-        for way in it.open {
-            match self.find(it.head, way) {
-                Ok(found) if !way.is_mixed => {
-                    self.start(self.row(it.head), &way.shape, &found, Vec::new());
-                    return Ok(way.charge.clone());
+        for flavor in &request.open {
+            match self.find(head, flavor) {
+                Ok(placed) if !flavor.is_mixed => {
+                    self.start(head, &flavor.shape, &placed, Vec::new());
+                    return Ok(flavor.charge.clone());
                 }
                 Ok(_) => {}
-                Err(reason) => waits.push((way, reason)),
+                Err(reason) => waits.push(NoPlace { flavor, reason }),
             }
         }
         Err(waits)
@@ -130,96 +78,247 @@ impl<'a> Cycle<'a, '_> {
     /// Stages consolidate, reclaim and preempt: the first flavor that other jobs can make room for.
     fn make_room(
         &mut self,
-        it: &Request<'_, '_>,
-        waits: &[(&Way<'_>, Reason)],
-        order: &mut QueueOrder<'_>,
+        head: &Head,
+        request: &Request<'_>,
+        waits: &[NoPlace<'_, '_>],
+        queue: &mut QueueOrder<'_>,
     ) -> Option<Amounts> {
-        let head = it.head;
-        for (way, _) in waits.iter().filter(|(_, reason)| waits_for_capacity(reason)) {
-            if self.consolidate(head, way, order) {
-                return Some(way.charge.clone());
+        let leaf = request.charged?;
+        let open = waits.iter().filter(|it| waits_for_capacity(&it.reason)).map(|it| it.flavor);
+        let refused = request.refused.iter().filter(|(_, reason)| waits_for_capacity(reason));
+        let moves = open.clone().map(|flavor| (Stage::Consolidate, flavor));
+        let evicts = open.flat_map(|it| [(Stage::Reclaim, it), (Stage::Preempt, it)]);
+        let lifts = refused.flat_map(|(it, _)| [(Stage::ReclaimAtLimit, it), (Stage::Preempt, it)]);
+        let mut tries = moves.chain(evicts).chain(lifts);
+        tries.find_map(|(stage, flavor)| {
+            if !request.by_right && matches!(stage, Stage::Reclaim | Stage::ReclaimAtLimit) {
+                return None;
             }
-        }
-        let leaf = it.charged?;
-        for (way, _) in waits.iter().filter(|(_, reason)| waits_for_capacity(reason)) {
-            if (it.by_right && self.reclaim(head, way, leaf, order))
-                || self.preempt(head, way, leaf, order)
-            {
-                return Some(way.charge.clone());
-            }
-        }
-        for (way, _) in it.shut.iter().filter(|(_, reason)| waits_for_capacity(reason)) {
-            if (it.by_right && self.reclaim_at_limit(head, way, leaf, order))
-                || self.preempt(head, way, leaf, order)
-            {
-                return Some(way.charge.clone());
-            }
-        }
-        None
-    }
-
-    /// Why a job waits: the reason of its one flavor, or of all together.
-    fn reason_of(&mut self, it: &Request<'_, '_>, waits: &[(&Way<'_>, Reason)]) -> Option<Reason> {
-        match waits {
-            [] => it.shut.first().map(|(_, reason)| reason.clone()),
-            [(way, reason)] if way.class.is_none() => Some(reason.clone()),
-            _ => {
-                let world = self.snapshot.world;
-                let shape = &world.shape(it.head.shape_ix).shape;
-                let shut = it.shut.last().map(|(_, reason)| reason);
-                let refused = shut.or(waits.last().map(|(_, reason)| reason)).cloned();
-                // There may be capacity, but not where the quota allows it.
-                self.find(it.head, &Way::as_asked(world, shape)).err().or(refused)
-            }
-        }
-    }
-
-    /// Starts a job with GPUs of several classes, if it may have those that are free; says what it
-    /// is charged for. What it may not have where it is placed first it may have in one pool, or
-    /// without some of the models.
-    fn start_mixed(&mut self, head: &Head, leaf: Row, by_right: bool) -> Option<Amounts> {
-        let world = self.snapshot.world;
-        let shape = &world.shape(head.shape_ix).shape;
-        let found = self.find(head, &Way::as_asked(world, shape)).ok()?;
-        if let Some(charge) = self.start_at(head, shape, &found, (leaf, by_right)) {
-            return Some(charge);
-        }
-        let narrower = self.projects.as_ref()?.narrower(world, shape, leaf);
-        narrower.into_iter().find_map(|narrower| {
-            let seed = self.seed(head);
-            let demand = Demand::new(&narrower, self.domain.policy, seed);
-            let found = self.place(demand)?;
-            self.start_at(head, &narrower, &found, (leaf, by_right))
+            let solution = self.solve(stage, head, flavor, leaf, queue.is_lending)?;
+            self.evict_and_start(stage, head, &flavor.shape, solution, queue);
+            Some(flavor.charge.clone())
         })
     }
 
-    /// Starts a job there if its project may have what it is charged for that.
-    fn start_at(
+    /// One stage for one flavor: the place of a job, and the jobs that move or leave for it.
+    fn solve(
+        &mut self,
+        stage: Stage,
+        head: &Head,
+        flavor: &Flavor<'_>,
+        leaf: Row,
+        is_lending: bool,
+    ) -> Option<Solution> {
+        let (policy, row) = (self.scope.policy, self.row(head));
+        let (charge, preemptible) = (&flavor.charge[..], flavor.shape.preemptible);
+        let n_moved_most = policy.n_moved_for(&row.job, &row.spec, self.cluster.snapshot.now);
+        let is_limited = self.cluster.projects.as_ref()?;
+        let is_useful = match stage {
+            Stage::Consolidate => n_moved_most > 0,
+            Stage::Reclaim => true,
+            Stage::ReclaimAtLimit => is_limited.is_limited_above(leaf, charge, preemptible),
+            Stage::Preempt => preempt::happens(self.world(), policy),
+        };
+        if !is_useful {
+            return None;
+        }
+        let free = match stage {
+            Stage::ReclaimAtLimit => self.find(head, flavor).ok(),
+            Stage::Consolidate | Stage::Reclaim | Stage::Preempt => None,
+        };
+        let demand = Demand::new(&flavor.shape, policy, self.seed(head));
+        let (view, projects) = (self.cluster.view(), self.cluster.projects.as_ref()?);
+        let input = Input { view, projects, demand, leaf, charge };
+        let evictions = &mut self.evictions;
+        match stage {
+            Stage::Consolidate => consolidate(input, evictions, &mut self.movables, n_moved_most),
+            Stage::Reclaim => self.reclaiming.reclaim(input, evictions),
+            Stage::ReclaimAtLimit => {
+                self.reclaiming.reclaim_at_limit(input, evictions, free.as_deref())
+            }
+            Stage::Preempt => {
+                let may_borrow = !projects.are_shared || is_lending;
+                let may_have = |gone: &[&Evictable]| {
+                    let given: Vec<(Row, &[u64])> =
+                        gone.iter().map(|it| (it.leaf, &it.amounts[..])).collect();
+                    let refused = || projects.refuses_after(leaf, charge, preemptible, &given);
+                    (may_borrow || projects.borrows_no_more(leaf, charge, &given))
+                        && refused().is_none()
+                };
+                let is_escalated = head.is_escalated;
+                let preemptor = Preemptor { is_escalated, n_moved_most, may_have: &may_have };
+                self.preempting.preempt(input, evictions, &mut self.movables, preemptor)
+            }
+        }
+    }
+
+    /// Whether a flavor fits once jobs that are leaving already have left: the job waits for that,
+    /// and no job leaves for it in another flavor.
+    fn fits_on_leaving(&mut self, head: &Head, request: &Request<'_>, flavor: &Flavor<'_>) -> bool {
+        let demand = Demand::new(&flavor.shape, self.scope.policy, self.seed(head));
+        let view = self.cluster.view();
+        let Some((projects, leaf)) = self.cluster.projects.as_ref().zip(request.charged) else {
+            return false;
+        };
+        let input = Input { view, projects, demand, leaf, charge: &flavor.charge };
+        let placed = self.evictions.place_on_leaving(&input);
+        placed.inspect(|placed| self.evictions.claim(placed)).is_some()
+    }
+
+    /// Why a job waits: the reason of its one flavor, or of all together.
+    fn reason_of(
         &mut self,
         head: &Head,
+        request: &Request<'_>,
+        waits: &[NoPlace<'_, '_>],
+    ) -> Option<Reason> {
+        match waits {
+            [] => request.refused.first().map(|(_, reason)| reason.clone()),
+            [NoPlace { flavor, reason }] if flavor.class.is_none() => Some(reason.clone()),
+            _ => {
+                let world = self.world();
+                let shape = &world.shape(head.shape_ix).shape;
+                let refused = request.refused.last().map(|(_, reason)| reason);
+                let refused = refused.or(waits.last().map(|it| &it.reason)).cloned();
+                // There may be capacity, but not where the quota allows it.
+                self.find(head, &Flavor::as_asked(world, shape)).err().or(refused)
+            }
+        }
+    }
+
+    /// Starts a job with GPUs of several flavors, if it may have those that are free. If its quota
+    /// refuses the best place, one pool or fewer models may be within it.
+    fn start_mixed(&mut self, head: &Head, request: &Request<'_>) -> Option<Amounts> {
+        let leaf = request.charged.filter(|_| request.is_mixed)?;
+        let world = self.world();
+        let shape = &world.shape(head.shape_ix).shape;
+        let placed = self.find(head, &Flavor::as_asked(world, shape)).ok()?;
+        if let Some(charge) = self.start_within_quota(head, request, shape, &placed) {
+            return Some(charge);
+        }
+        let narrower = self.cluster.projects.as_ref()?.narrower(world, shape, leaf);
+        narrower.into_iter().find_map(|narrower| {
+            let demand = Demand::new(&narrower, self.scope.policy, self.seed(head));
+            let placed = self.place(demand)?;
+            self.start_within_quota(head, request, &narrower, &placed)
+        })
+    }
+
+    /// Starts a job at a place if its project may have what it is charged there.
+    fn start_within_quota(
+        &mut self,
+        head: &Head,
+        request: &Request<'_>,
         shape: &Shape,
-        found: &[Placed],
-        (leaf, by_right): (Row, bool),
+        placed: &[Placed],
     ) -> Option<Amounts> {
-        let (world, projects) = (self.snapshot.world, self.projects.as_ref()?);
-        let placements = placements(found, &shape.fit, world);
+        let (world, projects) = (self.world(), self.cluster.projects.as_ref()?);
+        let leaf = request.charged?;
+        let placements = placements(placed, &shape.fit, world);
         let charge = projects.charge_at(world, shape, &placements);
-        let may = projects.refuses(leaf, &charge, shape.preemptible).is_none()
-            && (!by_right || projects.is_entitled(leaf, &charge));
-        may.then(|| {
-            self.start(self.row(head), shape, found, Vec::new());
+        let may_have = projects.refuses(leaf, &charge, shape.preemptible).is_none()
+            && (!request.by_right || projects.is_entitled(leaf, &charge));
+        may_have.then(|| {
+            self.start(head, shape, placed, Vec::new());
             charge
         })
     }
 
-    /// Whether a job has room in a way once those have left who leave already: it waits for that,
-    /// and nobody goes for it in another way.
-    fn leaves_room(&mut self, head: &Head, way: &Way<'_>) -> bool {
-        let found = self.among_evictions(head, way, |evictions, ground, demand| {
-            let found = evictions.leaves_room(ground, demand);
-            // Nobody after it may have that.
-            found.inspect(|found| evictions.claim(found))
+    /// Returns where a job can start at once, or why it waits.
+    pub(super) fn find(&mut self, head: &Head, flavor: &Flavor<'_>) -> Result<Vec<Placed>, Reason> {
+        let FitIx(fit_ix) = self.world().shape(head.shape_ix).fit_ix;
+        let shape = &*flavor.shape;
+        let (length, access) = (shape.takes, self.cluster.holds.access(shape));
+        let is_usual = access.is_empty() && flavor.class.is_none();
+        let key = (fit_ix, flavor.class, access);
+        let failed = match is_usual {
+            true => self.workspace.failed[fit_ix].as_ref(),
+            false => self.workspace.failed_inside.get(&key),
+        };
+        if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
+            return Err(failed.reason.clone());
+        }
+        let demand = Demand::new(shape, self.scope.policy, self.seed(head));
+        if let Some(placed) = self.place(demand) {
+            return Ok(placed);
+        }
+        let reason = find_placement::reason(self.cluster.view(), demand);
+        let failed = Failed { length, reason: reason.clone() };
+        match is_usual {
+            true => self.workspace.failed[fit_ix] = Some(failed),
+            false => drop(self.workspace.failed_inside.insert(key, failed)),
+        }
+        Err(reason)
+    }
+
+    fn place(&mut self, demand: Demand<'_>) -> Option<Vec<Placed>> {
+        let (snapshot, capacity) = (&self.cluster.snapshot, &self.cluster.capacity);
+        let mut look = self.workspace.fragmentation.look(snapshot, capacity, demand.shape);
+        let placed = find_placement(self.cluster.view(), demand, look.as_mut());
+        look.into_iter().for_each(Look::end);
+        placed
+    }
+
+    /// The seed of the next start of a job, where the policy chooses devices at random.
+    fn seed(&self, head: &Head) -> u64 {
+        match self.scope.policy.device_strategy {
+            DeviceStrategy::Random => {
+                let (job, attempt) = self.cursor.next(self.row(head));
+                seed(job, attempt)
+            }
+            DeviceStrategy::Sequential | DeviceStrategy::Pack | DeviceStrategy::Spread => 0,
+        }
+    }
+
+    /// Evicts the victims of a stage and starts the job on their capacity.
+    fn evict_and_start(
+        &mut self,
+        stage: Stage,
+        head: &Head,
+        shape: &Shape,
+        Solution { placed, victims }: Solution,
+        queue: &mut QueueOrder<'_>,
+    ) {
+        let (beneficiary, _) = self.cursor.next(self.row(head));
+        let mut after = Vec::new();
+        for it in victims {
+            let why = match stage {
+                Stage::Consolidate => TakenBack::Consolidate,
+                Stage::Reclaim | Stage::ReclaimAtLimit => TakenBack::Reclaim,
+                Stage::Preempt => preempt::why(self.scope.policy, &it, shape, head.is_escalated),
+            };
+            let victim = self.world().job(it.job).expect("a job that holds something is there");
+            self.cluster.timeline.evict(&self.cluster.capacity, victim, it.exit);
+            let (job, attempt, exit) = (it.job, victim.job.attempt, it.exit);
+            after.push(u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX));
+            self.plan.decisions.push(Decision::Evict { job, attempt, why, beneficiary, exit });
+            if let Some(projects) = &mut self.cluster.projects {
+                projects.remove(it.leaf, &it.amounts);
+            }
+            queue.settle(self.cluster.shared(), Some(it.leaf));
+        }
+        if after.is_empty() {
+            after = self.cluster.capacity.frees(&self.plan.decisions, &placed);
+        }
+        self.start(head, shape, &placed, after);
+    }
+
+    /// Adds the start of a job to the plan, after these evictions by their positions in it.
+    fn start(&mut self, head: &Head, shape: &Shape, placed: &[Placed], after: Vec<u32>) {
+        let row = self.row(head);
+        let (job, attempt) = self.cursor.next(row);
+        let fit = &shape.fit;
+        self.plan.decisions.push(match fit.at.is_empty() {
+            true => {
+                let placements = placements(placed, fit, self.world());
+                Decision::Start { job, attempt, placements, after }
+            }
+            false => Decision::Resume { job, attempt, placements: fit.at.clone(), after },
         });
-        found.flatten().is_some()
+        let cluster = &mut self.cluster;
+        for placed in placed {
+            cluster.capacity.book(placed, fit);
+            cluster.timeline.start(&cluster.capacity, job, row, shape, placed);
+        }
     }
 }

@@ -11,12 +11,11 @@ use gpool_model::{
 };
 use gpool_world::{Holding, ProjectIx, ProjectRow, Snapshot, World};
 
+use super::resource_flavors::Classes;
 use super::{Projects, in_devices};
 use crate::fairshare::{Account, Ask, Buffers, Division, Feedback, Ledger, Method, Row};
 use crate::pipeline::preempt;
-use crate::resource_flavors::Classes;
 use crate::share_tree::{Holder, tree, users};
-use crate::usage::in_millionths;
 
 impl Projects {
     /// What the projects hold and may have. `None` where nobody has shares or bounds: the policy
@@ -302,4 +301,11 @@ impl Projects {
         }
         self.divisions = divisions;
     }
+}
+
+/// The used part of all GPU-time that could have been used, in millionths.
+fn in_millionths(used: GpuTime, all: GpuTime) -> u32 {
+    let part = u128::from(used.get()) * 1_000_000;
+    let part = part.checked_div(u128::from(all.get())).unwrap_or(0);
+    u32::try_from(part).unwrap_or(u32::MAX).min(1_000_000)
 }

@@ -1,8 +1,21 @@
-//! Victims: which jobs have to leave so that a demand fits, and where it goes then.
+//! Victims: the jobs that leave so that a demand fits, and its place then. The stages consolidate,
+//! reclaim and preempt choose which jobs may leave; the search is the same for all of them.
 //!
-//! [`node`] answers for one node, [`order`] compares sets of victims, [`search`] finds the nodes
-//! for all tasks of a job.
+//! [`Input`] is the demand and the state of the cluster, [`Evictable`] a job that may leave,
+//! [`Evictions`] the evictions of a cycle so far. [`VictimNode`] answers for one node, [`cost()`]
+//! compares sets of victims, [`Search`] finds the nodes for all tasks of a job, a [`Solution`].
 
-pub(crate) mod node;
-pub(crate) mod order;
-pub(crate) mod search;
+mod backoff;
+mod cost;
+mod evictable;
+mod evictions;
+mod node;
+mod search;
+
+pub(crate) use cost::{Cost, cost};
+pub(crate) use evictable::{
+    ByNode, Evictable, amounts_of, best_exit, min_runtime, pauses_any, put,
+};
+pub(crate) use evictions::{Evictions, Input, Solution};
+pub(crate) use node::{VictimNode, leaving};
+pub(crate) use search::{Search, fewest, fewest_that, in_order};

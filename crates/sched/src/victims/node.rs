@@ -1,13 +1,14 @@
-//! A node on which victims make room for a demand: which of them have to leave, and what the demand
-//! gets then.
+//! A node on which victims make room for a demand: whether it fits there once they have left, and
+//! on which devices.
 
 use gpool_model::{Allocation, AllocationState, Exit};
 use gpool_world::{JobRow, Snapshot};
 
+use super::evictable::{Evictable, best_exit};
+use super::evictions::{Evictions, Input};
 use crate::capacity::{
-    Candidate, Demand, Departure, Departures, Freed, HostResources, NodeCapacity, Placed,
+    Candidate, Demand, Departure, Departures, Freed, HostResources, NodeCapacity, Placed, View,
 };
-use crate::pipeline::reclaim::{Evictions, Ground, Lent, best_exit};
 
 /// One node on which victims make room.
 pub(crate) struct VictimNode<'a, 'b> {
@@ -20,93 +21,81 @@ pub(crate) struct VictimNode<'a, 'b> {
 
 impl<'a, 'b> VictimNode<'a, 'b> {
     /// Returns `None` if the node takes no work, or holds exclude the demand from it.
-    pub(crate) fn new(
-        ground: Ground<'a, 'b>,
-        node_pos: usize,
+    pub fn new(
+        view: View<'a, 'b>,
         demand: Demand<'b>,
-        Evictions { claimed, freed, left, .. }: &Evictions,
+        node_pos: usize,
+        evictions: &Evictions,
     ) -> Option<Self> {
-        let (now, on) = (ground.snapshot.now, (node_pos, ground.capacity));
-        let departures = || keeping_memory(ground, node_pos);
-        let mut candidate = Candidate::new(demand, on, now, ground.holds, &departures)?;
-        let claimed = claimed.range((node_pos, 0)..=(node_pos, usize::MAX));
-        candidate.close(claimed.map(|(_, device_ix)| *device_ix));
-        let mut leaving = match left.as_ref().is_none_or(|left| left.contains(&node_pos)) {
-            true => leaving(ground.snapshot, &ground.capacity.nodes[node_pos]),
+        let (now, on) = (view.snapshot.now, (node_pos, view.capacity));
+        let departures = || keeping_memory(&view, node_pos);
+        let mut candidate = Candidate::new(demand, on, now, view.holds, &departures)?;
+        candidate.close(evictions.claimed_on(node_pos));
+        let mut leaving = match evictions.may_be_left(node_pos) {
+            true => leaving(&view.snapshot, &view.capacity.nodes[node_pos]),
             false => Freed::default(),
         };
-        for (ix, memory) in freed.get(&node_pos).into_iter().flatten().flat_map(|it| &it.devices) {
+        let freed = evictions.freed.get(&node_pos).into_iter().flatten();
+        for (ix, memory) in freed.flat_map(|it| &it.devices) {
             leaving.add_device(*ix, *memory);
         }
         Some(Self { node_pos, candidate, leaving })
     }
 
-    /// The fewest of `all` that have to leave beside `victims`, in the order in which jobs leave;
-    /// `None` if all of them are not enough, or none has to.
-    pub(crate) fn least<'l>(&self, victims: &[Lent], all: &[&'l Lent]) -> Option<Vec<&'l Lent>> {
-        let is_enough = |chosen: &[&Lent]| {
-            let gone: Vec<&Lent> = victims.iter().chain(chosen.iter().copied()).collect();
-            self.has_room(&gone)
-        };
-        let mut chosen: Vec<&Lent> = Vec::new();
-        if is_enough(&chosen) {
-            return None;
-        }
-        let mut left = all.iter();
-        while !is_enough(&chosen) {
-            chosen.push(*left.next()?);
-        }
-        // The last one was needed. Of the others, a job later in the order stays if it can.
-        for at in (0..chosen.len().saturating_sub(1)).rev() {
-            let mut fewer = chosen.clone();
-            fewer.remove(at);
-            if is_enough(&fewer) {
-                chosen = fewer;
-            }
-        }
-        Some(chosen)
-    }
-
-    /// Whether a job leaves each of the devices of a place already.
-    pub(crate) fn is_left(&self, placed: &Placed) -> bool {
+    /// Whether a job is leaving each of the devices of a place already.
+    fn is_left(&self, placed: &Placed) -> bool {
         placed.devices.iter().all(|ix| self.leaving.has_device(*ix))
     }
 
     /// Whether the demand fits once these have left.
-    pub(crate) fn has_room(&self, gone: &[&Lent]) -> bool {
+    pub fn fits(&self, gone: &[&Evictable]) -> bool {
         self.candidate.fits(Departures::Leaving(&self.freed(gone)))
     }
 
-    /// What the demand gets once these have left; `None` if it does not fit.
-    pub(crate) fn found(&self, gone: &[&Lent]) -> Option<Placed> {
+    /// Returns the place of the demand once these have left; `None` if it does not fit.
+    pub fn place(&self, gone: &[&Evictable]) -> Option<Placed> {
         self.candidate.place(Departures::Leaving(&self.freed(gone)))
     }
 
-    fn freed(&self, gone: &[&Lent]) -> Freed {
+    fn freed(&self, gone: &[&Evictable]) -> Freed {
         let mut freed = self.leaving.clone();
         for held in gone.iter().filter_map(|it| it.held.get(&self.node_pos)) {
             held.devices.iter().for_each(|(ix, memory)| freed.add_device(*ix, *memory));
-            freed.host = freed.host.more(held.room);
+            freed.host = freed.host.more(held.host);
         }
         freed
     }
 }
 
+impl Evictions {
+    /// Returns the place of a job of one node on devices that jobs are leaving already. No job that
+    /// fits at once can take these in between.
+    pub fn place_on_leaving(&mut self, input: &Input<'_, '_>) -> Option<Placed> {
+        self.learn_left(&input.view);
+        if !input.demand.is_of_one_node() {
+            return None;
+        }
+        let nodes = self.left();
+        let mut nodes = nodes.filter_map(|ix| VictimNode::new(input.view, input.demand, ix, self));
+        nodes.find_map(|node| node.place(&[]).filter(|placed| node.is_left(placed)))
+    }
+}
+
 /// Departures from a node if every job that can be paused is: these keep their host memory.
-fn keeping_memory(ground: Ground<'_, '_>, node_pos: usize) -> Vec<Departure> {
-    let world = ground.snapshot.world;
-    let mut departures = (ground.departures)(node_pos);
+fn keeping_memory(view: &View<'_, '_>, node_pos: usize) -> Vec<Departure> {
+    let world = view.snapshot.world;
+    let mut departures = view.departures(node_pos);
     for departure in &mut departures {
         let row = world.job(departure.end.job);
         let pauses = |row: &&JobRow| best_exit(world, row, true) == Some(Exit::Pause);
         if let Some(row) = row.filter(pauses) {
-            departure.room = departure.room.less(HostResources::booked_paused(&row.spec));
+            departure.host = departure.host.less(HostResources::booked_paused(&row.spec));
         }
     }
     departures
 }
 
-/// What jobs that are leaving a node give back. A demand that fits then waits for them.
+/// Returns what jobs that are leaving a node give back. A demand that fits then waits for them.
 pub(crate) fn leaving(snapshot: &Snapshot<'_>, node: &NodeCapacity<'_>) -> Freed {
     let mut leaving = Freed::default();
     let all = &node.row.node.devices;

@@ -1,165 +1,164 @@
-//! The nodes that a job gets, one after the other, and whose work goes for it there.
+//! The search for the nodes of a job, one after the other, and the jobs that leave for it there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::JobId;
 
+use super::cost::{Cost, cost};
+use super::evictable::{ByNode, Evictable};
+use super::evictions::{Evictions, Input, Solution};
+use super::node::VictimNode;
 use crate::capacity::{Placed, most_times, n_missing, put, share_out, times_on};
-use crate::pipeline::preempt::least;
-use crate::victims::node::VictimNode;
-use crate::victims::order::{Cost, cost};
 
-use crate::pipeline::reclaim::{Evictions, Judge, Lent, Search};
+/// Whether these jobs may leave together. An error names one that may not, if the others may.
+pub(crate) type Judge<'j> = dyn FnMut(&[&Evictable]) -> Result<(), Option<JobId>> + 'j;
 
-impl Evictions {
-    /// The nodes that a job gets, and whose work goes for it there beside those who go in any case;
-    /// where there are several, all with devices of one model.
-    pub(crate) fn nodes(
-        &self,
-        search: Search<'_, '_, '_>,
-        gone: &[Lent],
-        judge: &mut Judge<'_>,
-    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
-        if search.all.is_empty() {
+/// A demand, and the jobs that may leave for it.
+#[derive(Clone, Copy)]
+pub(crate) struct Search<'s, 'a, 'b> {
+    pub input: Input<'a, 'b>,
+    pub evictions: &'s Evictions,
+    pub all: &'s ByNode,
+    pub may_go: &'s dyn Fn(&Evictable) -> bool,
+}
+
+/// The place of the demand on one node, and the jobs that leave for it there.
+struct Choice {
+    cost: Cost,
+    placed: Placed,
+    victims: Vec<Evictable>,
+}
+
+impl Choice {
+    fn cheaper(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        one.into_iter().chain(other).min_by(|one, other| one.cost.cmp(&other.cost))
+    }
+}
+
+impl Search<'_, '_, '_> {
+    /// Returns the nodes of a job, and the jobs that leave for it there, `gone` first, which leave
+    /// in any case. A job of several nodes gets devices of one model.
+    pub fn solve(&self, gone: &[Evictable], judge: &mut Judge<'_>) -> Option<Solution> {
+        if self.all.is_empty() {
             return None;
         }
-        let fit = &search.demand.shape.fit;
-        search.demand.models().into_iter().find_map(|model| {
-            let demand = search.demand.of_model(model);
-            let search = Search { demand: &demand, ..search };
-            let spread = self.nodes_of(search, gone.to_vec(), judge);
-            let needs_nobody = spread.as_ref().is_some_and(|(_, all)| all.len() == gone.len());
-            if !fit.gang.anywhere || needs_nobody {
+        let anywhere = self.input.demand.fit().gang.anywhere;
+        self.input.demand.models().into_iter().find_map(|model| {
+            let search = Self { input: self.input.of_model(model), ..*self };
+            let spread = search.on_several(gone.to_vec(), judge);
+            let needs_none = spread.as_ref().is_some_and(|it| it.victims.len() == gone.len());
+            if !anywhere || needs_none {
                 return spread;
             }
-            // Who leaves one node for all tasks may be fewer than those who leave it for each.
-            let together = self.on_one(search, gone, judge);
-            let price = |(found, victims): &(Vec<Placed>, Vec<Lent>)| {
-                let more: Vec<&Lent> = victims.iter().skip(gone.len()).collect();
-                cost(search.ground.projects, &more, search.unit, found[0].node_pos)
+            // All tasks on one node may need fewer victims than each on its own.
+            let together = search.on_one(gone, judge);
+            let price = |it: &Solution| {
+                let more: Vec<&Evictable> = it.victims.iter().skip(gone.len()).collect();
+                search.cost(&more, it.placed[0].node_pos)
             };
             together.into_iter().chain(spread).min_by(|one, other| price(one).cmp(&price(other)))
         })
     }
 
-    /// The node on which all tasks find room at the least cost.
-    fn on_one(
-        &self,
-        search: Search<'_, '_, '_>,
-        gone: &[Lent],
-        judge: &mut Judge<'_>,
-    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
-        let times = search.demand.n_units();
-        let mut best: Option<(Cost, Placed, Vec<Lent>)> = None;
-        for (node_pos, all) in search.all {
-            let node = &search.ground.capacity.nodes[*node_pos].row.node;
-            if times > search.demand.shape.fit.most_on(node)
-                || !self.may_be_enough(search, (*node_pos, times), all)
-            {
-                continue;
+    /// The node on which all tasks fit at the least cost.
+    fn on_one(&self, gone: &[Evictable], judge: &mut Judge<'_>) -> Option<Solution> {
+        let times = self.input.demand.n_units();
+        let mut best: Option<Choice> = None;
+        for (node_pos, all) in self.all {
+            if times <= self.most_on(*node_pos) && self.may_be_enough(*node_pos, times, all) {
+                let choice = self.choice(*node_pos, times, all, gone, judge);
+                best = Choice::cheaper(best, choice);
             }
-            let site = VictimNode::new(search.ground, *node_pos, search.demand.times(times), self);
-            let option = site.and_then(|site| self.option(search, &site, all, gone, judge));
-            let options = best.into_iter().chain(option);
-            best = options.min_by(|one, other| one.0.cmp(&other.0));
         }
-        let (_, found, more) = best?;
-        Some((vec![found], gone.iter().cloned().chain(more).collect()))
+        let Choice { placed, victims: more, .. } = best?;
+        let victims = gone.iter().cloned().chain(more).collect();
+        Some(Solution { placed: vec![placed], victims })
     }
 
-    /// The same with devices of one model of the request, or of any. Nodes are taken one after the
-    /// other, the cheapest first; who goes for one of them may make another one cheaper.
-    fn nodes_of(
-        &self,
-        search: Search<'_, '_, '_>,
-        mut victims: Vec<Lent>,
-        judge: &mut Judge<'_>,
-    ) -> Option<(Vec<Placed>, Vec<Lent>)> {
-        let (demand, fit) = (search.demand, &search.demand.shape.fit);
-        let mut found: Vec<Placed> = Vec::new();
+    /// The nodes for all tasks, one after the other, the cheapest first: the victims of one node
+    /// may make another one cheaper.
+    fn on_several(&self, mut victims: Vec<Evictable>, judge: &mut Judge<'_>) -> Option<Solution> {
+        let (demand, fit) = (self.input.demand, self.input.demand.fit());
+        let mut placed: Vec<Placed> = Vec::new();
         if demand.n_units() > 1 || !victims.is_empty() {
-            let all = 0..search.ground.capacity.nodes.len();
-            self.without_more(search, &victims, (all, &mut found));
-            // It waits for those who leave by themselves.
-            if n_missing(&found, fit) == 0 {
-                found.sort_by_key(|found| found.node_pos);
-                return (!victims.is_empty()).then_some((found, victims));
+            let all = 0..self.input.view.capacity.nodes.len();
+            self.place_without_more(&victims, all, &mut placed);
+            if n_missing(&placed, fit) == 0 {
+                placed.sort_by_key(|it| it.node_pos);
+                // Without victims the job waits for jobs that are leaving already.
+                return (!victims.is_empty()).then_some(Solution { placed, victims });
             }
         }
-        // Where somebody may go who is furthest over its share comes first: what it costs elsewhere
-        // is known to be more without a look.
-        let nodes = search.all.iter().filter_map(|(node_pos, all)| {
-            let first = all.iter().find(|it| (search.may_go)(it))?;
+        // Nodes with victims of the projects furthest over their shares come first: the cost of
+        // other nodes is higher without a search.
+        let nodes = self.all.iter().filter_map(|(node_pos, all)| {
+            let first = all.iter().find(|it| (self.may_go)(it))?;
             Some((first.order.saturation, *node_pos, &all[..]))
         });
         let mut nodes: Vec<_> = nodes.collect();
         nodes.sort_by_key(|(saturation, node_pos, _)| (*saturation, *node_pos));
-        while n_missing(&found, fit) > 0 {
-            let mut best: Option<(Cost, Placed, Vec<Lent>)> = None;
+        while n_missing(&placed, fit) > 0 {
+            let mut best: Option<Choice> = None;
             for (saturation, node_pos, all) in &nodes {
-                if best.as_ref().is_some_and(|(cost, ..)| cost.is_below(*saturation)) {
+                if best.as_ref().is_some_and(|best| best.cost.is_below(*saturation)) {
                     break;
                 }
-                let Some(times) = once_more(search, &found, *node_pos) else { continue };
-                if self.may_be_enough(search, (*node_pos, times), all) {
-                    let site = VictimNode::new(search.ground, *node_pos, demand.times(times), self);
-                    let option =
-                        site.and_then(|site| self.option(search, &site, all, &victims, judge));
-                    let options = best.into_iter().chain(option);
-                    best = options.min_by(|one, other| one.0.cmp(&other.0));
+                let times = times_on(&placed, *node_pos) + 1;
+                if times <= self.most_on(*node_pos) && self.may_be_enough(*node_pos, times, all) {
+                    let choice = self.choice(*node_pos, times, all, &victims, judge);
+                    best = Choice::cheaper(best, choice);
                 }
             }
-            let (_, next, more) = best?;
-            put(&mut found, next);
-            // Elsewhere there is no more room than there was.
-            let left: BTreeSet<usize> =
-                more.iter().flat_map(|it| it.held.keys().copied()).collect();
-            victims.extend(more);
-            self.without_more(search, &victims, (left.into_iter(), &mut found));
+            let best = best?;
+            put(&mut placed, best.placed);
+            // Only the nodes of these victims have more room than before.
+            let left = best.victims.iter().flat_map(|it| it.held.keys().copied());
+            let left: BTreeSet<usize> = left.collect();
+            victims.extend(best.victims);
+            self.place_without_more(&victims, left.into_iter(), &mut placed);
         }
-        found.sort_by_key(|found| found.node_pos);
-        Some((found, victims))
+        placed.sort_by_key(|it| it.node_pos);
+        Some(Solution { placed, victims })
     }
 
-    /// Whether a node may have as many devices as are asked for, with those of all who are looked
-    /// at: told without a look at who else has them.
-    fn may_be_enough(
-        &self,
-        search: Search<'_, '_, '_>,
-        (node_pos, times): (usize, u32),
-        all: &[Lent],
-    ) -> bool {
-        let fit = &search.demand.shape.fit;
-        let here = all.iter().filter_map(|it| it.held.get(&node_pos));
-        let n_held: usize = here.map(|it| it.devices.len()).sum();
-        let leaves = self.left.as_ref().is_none_or(|left| left.contains(&node_pos))
-            || self.freed.contains_key(&node_pos);
-        let n_free = search.ground.capacity.nodes[node_pos].n_free;
-        leaves
-            || fit.gpus.share().is_some()
-            || n_free + n_held >= search.demand.times(times).n_devices()
+    fn most_on(&self, node_pos: usize) -> u32 {
+        self.input.demand.fit().most_on(&self.input.view.capacity.nodes[node_pos].row.node)
     }
 
-    /// Adds what some nodes have room for where nobody has to go but those who go already, or leave
-    /// by themselves; no more than is missing, on the lowest names.
-    fn without_more(
+    fn node(&self, node_pos: usize, times: u32) -> Option<VictimNode<'_, '_>> {
+        VictimNode::new(self.input.view, self.input.demand.times(times), node_pos, self.evictions)
+    }
+
+    fn cost(&self, victims: &[&Evictable], node_pos: usize) -> Cost {
+        cost(self.input.projects, victims, self.input.charge, node_pos)
+    }
+
+    /// Whether a node may have enough devices with those of all these jobs: computed from counters.
+    fn may_be_enough(&self, node_pos: usize, times: u32, all: &[Evictable]) -> bool {
+        let n_held: usize = all.iter().map(|it| it.n_devices_on(node_pos)).sum();
+        let n_free = self.input.view.capacity.nodes[node_pos].n_free;
+        self.evictions.may_be_left(node_pos)
+            || self.evictions.freed.contains_key(&node_pos)
+            || self.input.demand.share().is_some()
+            || n_free + n_held >= self.input.demand.times(times).n_devices()
+    }
+
+    /// Adds places on some nodes that need no more victims than these, on the lowest names; no more
+    /// than are missing.
+    fn place_without_more(
         &self,
-        search: Search<'_, '_, '_>,
-        victims: &[Lent],
-        (nodes, found): (impl Iterator<Item = usize>, &mut Vec<Placed>),
+        victims: &[Evictable],
+        nodes: impl Iterator<Item = usize>,
+        placed: &mut Vec<Placed>,
     ) {
-        let Search { ground, demand, .. } = search;
-        let fit = &demand.shape.fit;
-        let gone: Vec<&Lent> = victims.iter().collect();
-        let site = |node_pos: usize, times: u32| {
-            VictimNode::new(ground, node_pos, demand.times(times), self)
-        };
-        let missing = n_missing(found, fit);
+        let fit = self.input.demand.fit();
+        let gone: Vec<&Evictable> = victims.iter().collect();
+        let missing = n_missing(placed, fit);
         let room = |node_pos: usize| {
-            let has = times_on(found, node_pos);
-            let most = fit.most_on(&ground.capacity.nodes[node_pos].row.node).saturating_sub(has);
+            let has = times_on(placed, node_pos);
+            let most = self.most_on(node_pos).saturating_sub(has);
             let more = most_times(most.min(missing), |more| {
-                site(node_pos, has + more).is_some_and(|site| site.has_room(&gone))
+                self.node(node_pos, has + more).is_some_and(|node| node.fits(&gone))
             });
             (more > 0).then_some((node_pos, more))
         };
@@ -169,32 +168,35 @@ impl Evictions {
             false => rooms.take(usize::try_from(missing).unwrap_or(usize::MAX)).collect(),
         };
         for (node_pos, more) in share_out(missing, &rooms).unwrap_or(rooms) {
-            let times = times_on(found, node_pos) + more;
-            let more = site(node_pos, times).and_then(|site| site.found(&gone));
-            more.into_iter().for_each(|more| put(found, more));
+            let times = times_on(placed, node_pos) + more;
+            let more = self.node(node_pos, times).and_then(|node| node.place(&gone));
+            more.into_iter().for_each(|more| put(placed, more));
         }
     }
 
-    /// Who else goes so that a job finds room on one node, beside those who go already.
-    fn option(
+    /// The cheapest jobs that leave one node beside the present victims, so that the demand fits.
+    fn choice(
         &self,
-        search: Search<'_, '_, '_>,
-        site: &VictimNode<'_, '_>,
-        all: &[Lent],
-        victims: &[Lent],
+        node_pos: usize,
+        times: u32,
+        all: &[Evictable],
+        victims: &[Evictable],
         judge: &mut Judge<'_>,
-    ) -> Option<(Cost, Placed, Vec<Lent>)> {
-        let goes = |it: &Lent| victims.iter().any(|victim| victim.job == it.job);
-        let may_go = |it: &&Lent| (search.may_go)(it) && !self.gone.contains(&it.job) && !goes(it);
-        let mut all: Vec<&Lent> = all.iter().filter(may_go).collect();
-        // What may not go after all is left out, and the rest tried again.
-        while let Some(more) = site.least(victims, &all) {
-            let gone: Vec<&Lent> = victims.iter().chain(more.iter().copied()).collect();
+    ) -> Option<Choice> {
+        let node = self.node(node_pos, times)?;
+        let goes = |it: &Evictable| victims.iter().any(|victim| victim.job == it.job);
+        let may_go =
+            |it: &&Evictable| (self.may_go)(it) && !self.evictions.has(it.job) && !goes(it);
+        let mut all: Vec<&Evictable> = all.iter().filter(may_go).collect();
+        // A job that may not leave after all is left out, and the others are tried again.
+        while let Some(more) = node.fewest(victims, &all) {
+            let gone: Vec<&Evictable> = victims.iter().chain(more.iter().copied()).collect();
             match judge(&gone) {
                 Ok(()) => {
-                    let found = site.found(&gone)?;
-                    let cost = cost(search.ground.projects, &more, search.unit, found.node_pos);
-                    return Some((cost, found, more.into_iter().cloned().collect()));
+                    let placed = node.place(&gone)?;
+                    let cost = self.cost(&more, node_pos);
+                    let victims = more.into_iter().cloned().collect();
+                    return Some(Choice { cost, placed, victims });
                 }
                 Err(Some(job)) if more.iter().any(|it| it.job == job) => {
                     all.retain(|it| it.job != job);
@@ -206,38 +208,73 @@ impl Evictions {
     }
 }
 
-/// How many times a node would get what a node gets if it got that once more; `None` if that is
-/// more than it may have.
-pub(crate) fn once_more(
-    search: Search<'_, '_, '_>,
-    found: &[Placed],
-    node_pos: usize,
-) -> Option<u32> {
-    let times = times_on(found, node_pos) + 1;
-    let most = search.demand.shape.fit.most_on(&search.ground.capacity.nodes[node_pos].row.node);
-    (times <= most).then_some(times)
+impl VictimNode<'_, '_> {
+    /// Returns the fewest of `all` that have to leave beside `victims`; `None` if all of them are
+    /// not enough, or none has to.
+    pub fn fewest<'l>(
+        &self,
+        victims: &[Evictable],
+        all: &[&'l Evictable],
+    ) -> Option<Vec<&'l Evictable>> {
+        let is_enough = |chosen: &[&Evictable]| {
+            let gone: Vec<&Evictable> = victims.iter().chain(chosen.iter().copied()).collect();
+            self.fits(&gone)
+        };
+        if is_enough(&[]) {
+            return None;
+        }
+        let (chosen, ()) = fewest(all, &|chosen| is_enough(chosen).then_some(()))?;
+        Some(chosen)
+    }
 }
 
-/// Those of all nodes of whom that is true, who goes first first.
-pub(crate) fn each<'l>(
-    by_node: &'l BTreeMap<usize, Vec<Lent>>,
-    test: &dyn Fn(&Lent) -> bool,
-) -> Vec<&'l Lent> {
+/// Returns all evictable jobs that pass a test, in eviction order.
+pub(crate) fn in_order<'l>(
+    by_node: &'l BTreeMap<usize, Vec<Evictable>>,
+    test: &dyn Fn(&Evictable) -> bool,
+) -> Vec<&'l Evictable> {
     let mut known = BTreeSet::<JobId>::new();
-    // Who holds something of several nodes is there for each.
+    // A job of several nodes is there for each.
     let all = by_node.values().flatten().filter(|it| test(it) && known.insert(it.job));
-    let mut all: Vec<&Lent> = all.collect();
+    let mut all: Vec<&Evictable> = all.collect();
     all.sort_unstable_by_key(|it| it.order);
     all
 }
 
-/// Those who go first, and no more of them than it takes.
-pub(crate) fn first(
-    mut all: Vec<&Lent>,
-    may_have: &dyn Fn(&[&Lent]) -> bool,
+/// Returns the fewest jobs, in the order of `all`, for which `found` has an answer, and the answer;
+/// `None` if it has none for all of them.
+pub(crate) fn fewest<'l, T>(
+    all: &[&'l Evictable],
+    found: &dyn Fn(&[&Evictable]) -> Option<T>,
+) -> Option<(Vec<&'l Evictable>, T)> {
+    let mut chosen = Vec::new();
+    let mut answer = None;
+    for it in all {
+        chosen.push(*it);
+        answer = found(&chosen);
+        if answer.is_some() {
+            break;
+        }
+    }
+    let mut answer = answer?;
+    // The last one is needed. Of the others, a job later in the order stays if it can.
+    for at in (0..chosen.len() - 1).rev() {
+        let mut fewer = chosen.clone();
+        fewer.remove(at);
+        if let Some(other) = found(&fewer) {
+            (chosen, answer) = (fewer, other);
+        }
+    }
+    Some((chosen, answer))
+}
+
+/// Returns the fewest jobs, in the order of `all`, that pass a test and may leave.
+pub(crate) fn fewest_that(
+    mut all: Vec<&Evictable>,
+    test: &dyn Fn(&[&Evictable]) -> bool,
     judge: &mut Judge<'_>,
-) -> Option<Vec<Lent>> {
-    while let Some((victims, ())) = least(&all, &|gone| may_have(gone).then_some(())) {
+) -> Option<Vec<Evictable>> {
+    while let Some((victims, ())) = fewest(&all, &|gone| test(gone).then_some(())) {
         match judge(&victims) {
             Ok(()) => return Some(victims.into_iter().cloned().collect()),
             Err(Some(job)) => all.retain(|it| it.job != job),

@@ -1,24 +1,24 @@
-//! Further than one step: what stays idle of a node once it has been filled with tasks of the mix.
+//! The score of a placement: how much of a node stays idle once it has been filled with expected
+//! tasks.
 
 use std::collections::BTreeMap;
 
 use super::left::{Ask, Left, WHOLE};
 use super::mix::Mix;
 
-/// How far is looked, and by which sequences of tasks.
+/// The sequences of tasks that a node is filled with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RolloutRule {
-    /// How many sequences of tasks a node is filled with.
+    /// Number of sequences.
     pub n_sequences: u32,
-    /// How many tasks of a sequence are tried on a node of which no GPU is left. Where tasks come
-    /// and go, what is far ahead is never reached, and to look there does harm.
+    /// Tasks of a sequence that are tried on a node without free GPUs. Where tasks come and go, a
+    /// node never gets far into a sequence, and a longer one makes placements worse.
     pub length: u32,
-    /// How many more for each GPU that is left: what is large takes longer to fill.
+    /// More tasks for each free GPU: a large node takes longer to fill.
     pub length_per_gpu: u32,
-    /// Which sequences.
+    /// The seed of the sequences.
     pub seed: u64,
-    /// How many more nodes are reserved for tasks of several devices than these are expected to
-    /// need.
+    /// Nodes reserved for tasks of several devices, for each node that they are expected to need.
     pub margin: u64,
 }
 
@@ -29,32 +29,32 @@ impl Default for RolloutRule {
 }
 
 impl RolloutRule {
-    /// Where what comes is taken from who is there, and so is another mix time and again: by more
-    /// sequences a node is worth as much by each.
-    pub(crate) fn of_who_is_there() -> Self {
+    /// The rule for a mix that is taken from the present jobs and changes with them: more sequences
+    /// make the score of a node depend less on the mix.
+    pub(crate) fn of_present_jobs() -> Self {
         Self { n_sequences: 64, length: 10, length_per_gpu: 6, ..Self::default() }
     }
 }
 
-/// Of nodes that have more GPUs no more tasks are tried.
+/// A node with more GPUs than this is filled like one with this many.
 const GPUS_MAX: u32 = 16;
 
-/// What stays idle of nodes, worked out once of each.
+/// The idle part of filled nodes, each computed once.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rollout {
-    /// One after the other, numbers of the mix.
+pub struct Rollout {
+    /// Positions in `asks`.
     sequences: Vec<Vec<usize>>,
     length: u64,
     length_per_gpu: u64,
     asks: Vec<Ask>,
-    /// By number of the model, what a thousandth of a device costs who could do without it, in
-    /// millionths.
+    /// By number of the model: see [`Mix::prices`].
     prices: Vec<u64>,
     known: BTreeMap<Left, u64>,
 }
 
 impl Rollout {
-    /// On a cluster that has so much of each model, in thousandths of devices.
+    /// Draws the sequences from a mix. `capacity` is the thousandths of devices of each model.
+    #[must_use]
     pub fn new(rule: &RolloutRule, mix: &Mix, capacity: &[u64]) -> Self {
         let mut state = rule.seed;
         let total: u64 = mix.popular.iter().map(|it| it.weight).sum();
@@ -84,7 +84,8 @@ impl Rollout {
         }
     }
 
-    /// With what another has worked out, if it goes by the same tasks.
+    /// Takes over the results of another rollout if it has the same sequences.
+    #[must_use]
     pub fn knowing_of(self, other: Self) -> Self {
         match self.sequences == other.sequences && self.asks == other.asks {
             true => Self { known: other.known, ..self },
@@ -93,27 +94,30 @@ impl Rollout {
     }
 
     /// Whether no task is expected.
+    #[must_use]
     pub fn is_blank(&self) -> bool {
         self.asks.is_empty()
     }
 
-    /// Of how many nodes it is known what stays idle.
+    /// Returns the number of results that are kept.
+    #[must_use]
     pub fn n_known(&self) -> usize {
         self.known.len()
     }
 
-    /// Forgets what was worked out of nodes.
+    /// Forgets all results.
     pub fn forget(&mut self) {
         self.known.clear();
     }
 
-    /// Times what a sum over all sequences is the mean.
+    /// Returns the number of sequences. Sums over all sequences are that many times the mean.
+    #[must_use]
     pub fn n_sequences(&self) -> u64 {
         self.sequences.len() as u64
     }
 
-    /// How many thousandths of devices less stay idle, summed over all sequences, if a task takes
-    /// its part of what is left of a node; less what others would have paid for it.
+    /// Returns how many thousandths of devices less stay idle if a task takes its part of a node,
+    /// summed over all sequences, less the price of the devices for a task that takes any model.
     pub fn gain(&mut self, left: &Left, after: &Left, ask: &Ask) -> i64 {
         let signed = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
         let [before, after] = [left, after].map(|it| signed(self.idle(it)));
@@ -129,7 +133,7 @@ impl Rollout {
         before - after - price
     }
 
-    /// Thousandths of devices that stay idle, summed over all sequences.
+    /// The thousandths of devices that stay idle, summed over all sequences.
     fn idle(&mut self, left: &Left) -> u64 {
         let key = left.rounded();
         if let Some(known) = self.known.get(&key) {
@@ -139,7 +143,7 @@ impl Rollout {
         let length = usize::try_from(self.length.saturating_add(of_gpus)).unwrap_or(usize::MAX);
         let filled = |sequence: &Vec<usize>| {
             let mut left = key.clone();
-            // What did not fit once will not later.
+            // A task that did not fit once does not fit later.
             let mut is_out = 0_u64;
             for ix in sequence.iter().take(length) {
                 if is_out >> ix.min(&63) & 1 == 1 {
@@ -163,10 +167,10 @@ impl Rollout {
     }
 }
 
-/// The next number of a sequence that looks like chance and is not.
+/// Returns the next number of a pseudorandom sequence.
 ///
 /// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-pub(super) fn splitmix(state: &mut u64) -> u64 {
+pub fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! In which ways a job can start. Where quotas name parts of the GPUs, by model or by pool, what a
+//! In which flavors a job can start. Where quotas name parts of the GPUs, by model or by pool, what a
 //! job is charged for depends on which it gets; it is tried with those of one class after the
 //! other, so that what is asked of quotas is known before a place is looked for.
 
@@ -12,12 +12,12 @@ use gpool_model::{
 };
 use gpool_world::{GpuClass, World};
 
+use super::{Amounts, Projects};
 use crate::fairshare::Row;
-use crate::quota_state::{Amounts, Projects};
 
 /// A way in which a job can start.
 #[derive(Debug)]
-pub(crate) struct Way<'a> {
+pub(crate) struct Flavor<'a> {
     /// What it asks then.
     pub shape: Cow<'a, Shape>,
     /// What it is charged for then at most, by kind; empty where nobody is charged.
@@ -28,7 +28,7 @@ pub(crate) struct Way<'a> {
     pub is_mixed: bool,
 }
 
-impl<'a> Way<'a> {
+impl<'a> Flavor<'a> {
     /// As it asks, and no project is charged.
     pub fn as_asked(world: &World, shape: &'a Shape) -> Self {
         let shape = of_one_model(world, shape);
@@ -106,12 +106,12 @@ impl Classes {
 }
 
 impl Projects {
-    /// In which ways a job can start that is charged to a project, the best first: with the models
+    /// In which flavors a job can start that is charged to a project, the best first: with the models
     /// that it asks for first, then with what its project is guaranteed, then with what nobody is.
-    pub fn ways<'s>(&self, world: &World, shape: &'s Shape, leaf: Row) -> Vec<Way<'s>> {
+    pub fn flavors<'s>(&self, world: &World, shape: &'s Shape, leaf: Row) -> Vec<Flavor<'s>> {
         let as_asked = || {
             let charge = self.charge(world, shape);
-            Way { charge, ..Way::as_asked(world, shape) }
+            Flavor { charge, ..Flavor::as_asked(world, shape) }
         };
         let fit = &shape.fit;
         if !self.classes.are_counted || fit.gpus.is_none() || !fit.at.is_empty() {
@@ -122,7 +122,7 @@ impl Projects {
         if classes.windows(2).all(|two| counts(two[0]) == counts(two[1])) {
             return vec![as_asked()];
         }
-        let mut ways: Vec<((usize, u8), Way<'s>)> = Vec::new();
+        let mut flavors: Vec<((usize, u8), Flavor<'s>)> = Vec::new();
         for ix in classes {
             let (class, counts) = &self.classes.all[ix];
             let charge = self.charge_if(shape, |at| counts[at]);
@@ -132,15 +132,15 @@ impl Projects {
             let rank = fit.gpus.models.iter().position(|model| model.matches(&class.model));
             let order = (rank.unwrap_or(0), self.whose(world, leaf, counts));
             let shape = Cow::Owned(own);
-            ways.push((order, Way { shape, charge, class: Some(ix), is_mixed: false }));
+            flavors.push((order, Flavor { shape, charge, class: Some(ix), is_mixed: false }));
         }
-        ways.sort_by_key(|(order, _)| *order);
-        let mut ways: Vec<Way<'s>> = ways.into_iter().map(|(_, way)| way).collect();
+        flavors.sort_by_key(|(order, _)| *order);
+        let mut flavors: Vec<Flavor<'s>> = flavors.into_iter().map(|(_, way)| way).collect();
         // Devices of several classes together, if there is no other way.
         if fit.gang.n_tasks() > 1 || fit.gpus.n_devices() > 1 {
-            ways.push(Way { is_mixed: true, ..as_asked() });
+            flavors.push(Flavor { is_mixed: true, ..as_asked() });
         }
-        ways
+        flavors
     }
 
     /// A request for GPUs of several classes kept to one pool after the other, with all models and

@@ -1,14 +1,15 @@
-//! Room for a task that fits nowhere: a few small tasks of one node go to others.
+//! Places a task that fits nowhere: a few small tasks of one node move to other nodes.
 
-use super::left::Ask;
-use super::packer::{Move, NodeNo, Packer};
+use gpool_sched::fragmentation::Ask;
 
-/// Nodes that are tried, one after the other.
+use super::{Move, NodeNo, Packer};
+
+/// The most nodes that are tried.
 const TRIED: usize = 64;
 
 impl Packer {
-    /// Puts a task where there is room for it, or is once at most so many others have moved; `None`
-    /// if they would have nowhere to go. Tasks of one device or of a part of one move, others stay.
+    /// Places a task where it fits, or where it fits once at most `n_most` tasks have moved; `None`
+    /// if these fit nowhere else. Only tasks of one device or of a part of one move.
     pub fn place_or_move(&mut self, task: u64, ask: &Ask, n_most: usize) -> Option<Vec<Move>> {
         if self.place(task, ask).is_some() {
             return Some(Vec::new());
@@ -20,7 +21,8 @@ impl Packer {
         candidates.into_iter().find_map(|(node, leave)| self.make_room((task, ask), node, &leave))
     }
 
-    /// Puts a task on a node that those leave; nothing is changed if one of them has nowhere to go.
+    /// Places a task on a node that the tasks `leave` leave. Changes nothing if one of these fits
+    /// nowhere else.
     fn make_room(
         &mut self,
         (task, ask): (u64, &Ask),
@@ -33,7 +35,7 @@ impl Packer {
         }
         let at = self.left(node).choices(ask).next()?;
         self.put(task, ask, node, at);
-        // The largest first: it has fewest places to go.
+        // The largest first: it fits in the fewest places.
         gone.sort_by_key(|(task, placed)| (std::cmp::Reverse(placed.ask.gpus()), *task));
         let mut moves = Vec::new();
         for (other, placed) in &gone {
@@ -55,7 +57,7 @@ impl Packer {
         None
     }
 
-    /// The nodes from which fewest tasks, and then the smallest, would have to go, those first.
+    /// The nodes that the fewest tasks, and then the smallest, would have to leave come first.
     fn cheapest(&self, ask: &Ask, n_most: usize) -> Vec<(NodeNo, Vec<u64>)> {
         let of = |node: NodeNo| {
             let leave = self.leave(node, ask, n_most)?;
@@ -63,14 +65,14 @@ impl Packer {
                 leave.iter().filter_map(|it| self.task(*it)).map(|it| it.ask.gpus()).sum();
             Some(((leave.len(), size, node), leave))
         };
-        let mut all: Vec<_> = (0..self.nodes().len()).filter_map(of).collect();
+        let mut all: Vec<_> = (0..self.nodes.len()).filter_map(of).collect();
         all.sort();
         all.truncate(TRIED);
         all.into_iter().map(|((.., node), leave)| (node, leave)).collect()
     }
 
-    /// Who would have to go from a node: of the devices on which fewest and smallest tasks would,
-    /// as many as are asked for.
+    /// The tasks that would have to leave a node, from the devices that the fewest and smallest tasks
+    /// would have to leave.
     fn leave(&self, node: NodeNo, ask: &Ask, n_most: usize) -> Option<Vec<u64>> {
         let left = self.left(node);
         let n_gpus = ask.n_gpus as usize;
@@ -96,16 +98,16 @@ impl Packer {
         (cpus >= ask.cpus && memory >= ask.memory).then_some(leave)
     }
 
-    /// Who would have to go from a device so that a task can have its part of it: how many, how
-    /// much they have, and who. `None` if somebody is there who stays.
+    /// The tasks that would have to leave a device: their number, their size, and the tasks. `None`
+    /// if the device has a task that can't move.
     fn leave_device(
         &self,
         node: NodeNo,
         device: usize,
         ask: &Ask,
     ) -> Option<(usize, u64, Vec<u64>)> {
-        let here = &self.nodes()[node];
-        let mut missing = u64::from(ask.part.saturating_sub(here.free(device)));
+        let here = &self.nodes[node];
+        let mut missing = u64::from(ask.part.saturating_sub(here.free[device]));
         let on_device = here.tasks.iter().filter_map(|task| Some((*task, self.task(*task)?)));
         let mut on_device: Vec<(u64, u64)> = on_device
             .filter(|(_, placed)| placed.ask.n_gpus == 1 && placed.devices.contains(&device))

@@ -1,14 +1,14 @@
-//! One step of the gradient: how much more of a node is of no use to the next task.
+//! The fragment of a node: its idle devices that the next task can't use.
 
-use super::left::{Left, WHOLE};
-use super::mix::Mix;
+use gpool_sched::fragmentation::{Ask, Left, Mix, WHOLE};
 
-/// Expected thousandths of devices of which the next task of the mix can use nothing, times a
-/// million: all that is idle where it does not fit or asks for no device, else what is left of
-/// devices that have too little for it.
-pub(super) fn fragment(left: &Left, mix: &Mix) -> u64 {
+/// Returns the expected thousandths of devices that the next task of the mix can't use, times a
+/// million: all idle devices if it does not fit or needs no device, else the free parts that are too
+/// small for it.
+#[must_use]
+pub fn fragment(left: &Left, mix: &Mix) -> u64 {
     let gpus = left.gpus();
-    let of = |ask: &super::Ask| match ask.n_gpus > 0 && left.fits_but_memory(ask) {
+    let of = |ask: &Ask| match ask.n_gpus > 0 && left.fits_but_memory(ask) {
         false => gpus,
         true => {
             let least = ask.part.min(WHOLE);
@@ -19,9 +19,9 @@ pub(super) fn fragment(left: &Left, mix: &Mix) -> u64 {
     mix.popular.iter().map(|it| it.weight * of(&it.ask)).sum()
 }
 
-/// Where a node is placed by how much its fragment grows, from 0 to 99: ⌊100 / (1 + exp(growth /
-/// 1000))⌋ for a growth in thousandths of a device. Many nodes get the same, and of those the first
-/// one is taken, which keeps others whole.
+/// Returns the score of a node by the growth of its fragment, from 0 to 99: ⌊100 / (1 + exp(growth /
+/// 1000))⌋ for a growth in thousandths of a device. Many nodes get the same score, and the first of
+/// them is taken, which keeps other nodes whole.
 ///
 /// Source: the plugin that the paper's authors published,
 /// `hkust-adsl/kubernetes-scheduler-simulator`.
@@ -31,7 +31,7 @@ pub(super) fn score(growth: i64) -> i64 {
     i64::try_from(at_least).unwrap_or(0)
 }
 
-/// By score from 1 on, the largest growth that has it: millionths of a thousandth of a device.
+/// By score from 1 on, the largest growth with that score: millionths of a thousandth of a device.
 #[rustfmt::skip]
 const STEPS: [i64; 99] = [
     4_595_119_850, 3_891_820_298, 3_476_098_689, 3_178_053_830, 2_944_438_979, 2_751_535_313,

@@ -1,23 +1,26 @@
-//! Nodes that could still take a task of several devices are left to such tasks as long as there
-//! are few of them: others go there last.
+//! Nodes for tasks of several devices: while few nodes can take such a task, other tasks go there
+//! last.
 
 use super::left::{Ask, Left, WHOLE};
 use super::mix::{Mix, Weighed};
 
-/// For each device that a task asks for which could not go somewhere any more, so many thousandths
-/// of a device of idleness are as bad.
+/// The cost of a node that can no longer take a task, for each device of that task, in thousandths
+/// of an idle device.
 const PENALTY: u64 = 2_500;
 
-/// How many nodes could take which tasks of several devices.
+/// The number of nodes that can take each task of several devices.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reserve {
+pub struct Reserve {
     gangs: Vec<Weighed>,
     margin: u64,
-    /// By gang, how many nodes could take it.
+    /// By gang, the number of nodes that can take it.
     n_nodes: Vec<u64>,
 }
 
 impl Reserve {
+    /// Counts for the gangs of a mix. `margin` is the number of nodes reserved for each node that
+    /// is expected to be needed.
+    #[must_use]
     pub fn new(mix: &Mix, margin: u64) -> Self {
         // One bit each.
         let gangs: Vec<Weighed> = mix.gangs.iter().take(64).copied().collect();
@@ -25,7 +28,7 @@ impl Reserve {
         Self { gangs, margin, n_nodes }
     }
 
-    /// Counts anew.
+    /// Sets all counts to zero.
     pub fn clear(&mut self) {
         self.n_nodes.fill(0);
     }
@@ -35,12 +38,13 @@ impl Reserve {
         all.filter(|(_, it)| which(&it.ask)).fold(0, |bits, (ix, _)| bits | 1 << ix)
     }
 
-    /// Which of them a node could take, as bits.
+    /// Returns the gangs that a node can take, as bits.
+    #[must_use]
     pub fn hosts(&self, left: &Left) -> u64 {
         self.bits(|ask| left.fits_but_memory(ask))
     }
 
-    /// A node could take these, and now those.
+    /// Counts a node that could take the gangs `before` and can now take the gangs `after`.
     pub fn change(&mut self, before: u64, after: u64) {
         for (ix, n_nodes) in self.n_nodes.iter_mut().enumerate() {
             *n_nodes += after >> ix & 1;
@@ -48,8 +52,9 @@ impl Reserve {
         }
     }
 
-    /// Which of them could go to so few nodes that none should be lost, where so much is idle, in
-    /// thousandths of devices.
+    /// Returns the gangs that so few nodes can take that none of these nodes should be lost, as
+    /// bits. `idle` is the thousandths of idle devices.
+    #[must_use]
     pub fn scarce(&self, idle: u64) -> u64 {
         let is_scarce = |(it, n_nodes): (&Weighed, &u64)| {
             let amount = u128::from(self.margin) * u128::from(it.weight) * u128::from(idle);
@@ -60,7 +65,8 @@ impl Reserve {
         all.filter(|(_, it)| is_scarce(*it)).fold(0, |bits, (ix, _)| bits | 1 << ix)
     }
 
-    /// What it costs that a node could not take these any more, in thousandths of devices.
+    /// Returns the cost of a node that can no longer take these gangs, in thousandths of devices.
+    #[must_use]
     pub fn penalty(&self, lost: u64) -> u64 {
         let all = self.gangs.iter().enumerate().filter(|(ix, _)| lost >> ix & 1 == 1);
         all.map(|(_, it)| PENALTY * u64::from(it.ask.n_gpus)).sum()

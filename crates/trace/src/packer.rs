@@ -1,37 +1,43 @@
-//! A cluster that tasks come to and leave, one after the other.
+//! A cluster that tasks come to and leave, one after the other, placed by published rules. No job
+//! runs: only the free parts of nodes are counted.
+//!
+//! Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with
+//! Fragmentation Gradient Descent", USENIX ATC 2023, for the fragments and for [`Rule::Fgd`].
+
+mod evacuate;
+mod fgd;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fgd::{fragment, score};
-use super::left::{Ask, Left};
-use super::mix::Mix;
-use super::reserve::Reserve;
-use super::rollout::{Rollout, RolloutRule, splitmix};
+use gpool_sched::fragmentation::{Ask, Left, Mix, Reserve, Rollout, RolloutRule, splitmix};
 
-/// By what a node is chosen of those on which a task finds room. Wherever there is room it starts.
+pub use fgd::fragment;
+use fgd::score;
+
+/// The rule that chooses a node for a task among the nodes where it fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Any.
+    /// Any node.
     Random,
-    /// Where least is left, then the device of which least is.
+    /// The node with the least free capacity, then its fullest device.
     BestFit,
-    /// Where the fragment grows least.
+    /// The node whose fragment grows least.
     Fgd {
-        /// As for the rollout; none in the paper.
+        /// As in [`RolloutRule`]; zero in the paper.
         margin: u64,
     },
-    /// Where least stays idle once the node is full; nodes that tasks of several devices are going
-    /// to need come last.
+    /// The node with the least idle capacity once it has been filled; nodes that tasks of several
+    /// devices will need come last.
     Rollout(RolloutRule),
 }
 
 /// Number of a node, in the order of names.
 pub type NodeNo = usize;
 
-/// Where a task is.
+/// The place of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// What it asked.
+    /// Its demand.
     pub ask: Ask,
     /// Its node.
     pub node: NodeNo,
@@ -39,29 +45,29 @@ pub struct Placed {
     pub devices: Vec<usize>,
 }
 
-/// A task that went elsewhere.
+/// A task that moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// Which one.
+    /// The task.
     pub task: u64,
-    /// Where it was.
+    /// The node that it left.
     pub from: NodeNo,
-    /// Where it is.
+    /// The node that it is on.
     pub to: NodeNo,
 }
 
-/// A way to place a task on a node of which that is left.
+/// A way to place a task on a node.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
-    /// The more, the better.
+    /// The highest score wins.
     score: i64,
-    /// Of the devices in ascending order of what is left of them, the first that it takes.
+    /// The position of the first device that the task takes, in ascending order of their free parts.
     at: usize,
-    /// Which tasks of several devices the node could take before and not after.
+    /// Tasks of several devices that the node can no longer take, as bits.
     lost: u64,
 }
 
-/// A cluster, and what is known of what may be left of its nodes.
+/// A cluster, with the scores of all free parts that its nodes have had.
 #[derive(Debug, Clone)]
 pub struct Packer {
     rule: Rule,
@@ -70,43 +76,35 @@ pub struct Packer {
     reserve: Reserve,
     chance: u64,
     nodes: Vec<Node>,
-    /// Thousandths of devices of which nothing is taken.
+    /// Free thousandths of devices.
     idle: u64,
-    /// All that was left of any node yet, by number.
+    /// All free parts that nodes have had, by number.
     lefts: Vec<Left>,
     numbers: BTreeMap<Left, usize>,
     hosts: Vec<u64>,
-    /// By number of what is left, the nodes.
+    /// By number of the free part, the nodes.
     nodes_with: Vec<BTreeSet<NodeNo>>,
-    /// Numbers of what is left of some node, and by number where in that list.
+    /// Numbers of the free parts of present nodes, and by number its position in that list.
     live: Vec<usize>,
     live_at: Vec<usize>,
     asks: BTreeMap<Ask, usize>,
-    /// By number of the request and of what is left: empty if it does not fit.
+    /// By number of the demand and of the free part: empty if it does not fit.
     choices: Vec<Vec<Option<Box<[Choice]>>>>,
     tasks: BTreeMap<u64, Placed>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Node {
-    /// Number of what is left of it.
+struct Node {
+    /// Number of its free part.
     left: usize,
-    /// Thousandths left of each device, by position.
+    /// Free thousandths of each device, by position.
     free: Vec<u32>,
-    /// Who is there.
-    pub tasks: BTreeSet<u64>,
-}
-
-impl Node {
-    /// Thousandths left of a device.
-    pub fn free(&self, device: usize) -> u32 {
-        self.free[device]
-    }
+    tasks: BTreeSet<u64>,
 }
 
 impl Packer {
-    /// An empty cluster: of each node, in the order of names, what there is of it. `seed` decides
-    /// for [`Rule::Random`] alone.
+    /// Returns an empty cluster of these nodes, in the order of names. Only [`Rule::Random`] uses
+    /// `seed`.
     #[must_use]
     pub fn new(nodes: &[Left], mix: &Mix, rule: Rule, seed: u64) -> Self {
         let of_rollout = match rule {
@@ -149,13 +147,13 @@ impl Packer {
         packer
     }
 
-    /// Thousandths of devices of which nothing is taken.
+    /// Returns the free thousandths of devices.
     #[must_use]
     pub fn idle(&self) -> u64 {
         self.idle
     }
 
-    /// Expected thousandths of devices that are idle and of no use to the next task.
+    /// Returns the expected idle thousandths of devices that the next task can't use.
     #[must_use]
     pub fn fragment(&self) -> u64 {
         let of = |number: &usize| {
@@ -164,20 +162,20 @@ impl Packer {
         self.live.iter().map(of).sum::<u64>() / 1_000_000
     }
 
-    /// Where a task is.
+    /// Returns the place of a task.
     #[must_use]
     pub fn task(&self, task: u64) -> Option<&Placed> {
         self.tasks.get(&task)
     }
 
-    /// Puts a task where there is room for it; `None` if there is none anywhere.
+    /// Places a task; `None` if it fits nowhere.
     pub fn place(&mut self, task: u64, ask: &Ask) -> Option<NodeNo> {
         let (node, at) = self.choose(ask)?;
         self.put(task, ask, node, at);
         Some(node)
     }
 
-    /// Takes a task away.
+    /// Removes a task.
     pub fn remove(&mut self, task: u64) -> Option<Placed> {
         let placed = self.tasks.remove(&task)?;
         let node = &mut self.nodes[placed.node];
@@ -193,16 +191,12 @@ impl Packer {
         Some(placed)
     }
 
-    pub(super) fn nodes(&self) -> &[Node] {
-        &self.nodes
-    }
-
-    pub(super) fn left(&self, node: NodeNo) -> &Left {
+    fn left(&self, node: NodeNo) -> &Left {
         &self.lefts[self.nodes[node].left]
     }
 
-    /// Puts a task back where it was.
-    pub(super) fn put_back(&mut self, task: u64, placed: Placed) {
+    /// Puts a task back on the devices that it had.
+    fn put_back(&mut self, task: u64, placed: Placed) {
         let node = &mut self.nodes[placed.node];
         placed.devices.iter().for_each(|device| node.free[*device] -= placed.ask.part);
         let mut left = self.lefts[node.left].clone();
@@ -216,8 +210,9 @@ impl Packer {
         self.tasks.insert(task, placed);
     }
 
-    /// Puts a task on a node, from that of its devices on, in ascending order of what is left.
-    pub(super) fn put(&mut self, task: u64, ask: &Ask, node_no: NodeNo, at: usize) {
+    /// Puts a task on a node, on its devices from a position on, in ascending order of their free
+    /// parts.
+    fn put(&mut self, task: u64, ask: &Ask, node_no: NodeNo, at: usize) {
         let node = &mut self.nodes[node_no];
         let left = &self.lefts[node.left];
         let devices: Vec<usize> = match ask.n_gpus {
@@ -236,8 +231,8 @@ impl Packer {
         self.tasks.insert(task, Placed { ask: *ask, node: node_no, devices });
     }
 
-    /// The best node for a task, and which of its devices.
-    pub(super) fn choose(&mut self, ask: &Ask) -> Option<(NodeNo, usize)> {
+    /// The best node for a task, and the position of its first device.
+    fn choose(&mut self, ask: &Ask) -> Option<(NodeNo, usize)> {
         let ask_no = self.ask_no(ask);
         let scarce = self.reserve.scarce(self.idle);
         let scale = i64::try_from(self.rollout.n_sequences()).unwrap_or(i64::MAX);
@@ -280,7 +275,7 @@ impl Packer {
         best.map(|(_, node, at)| (node, at))
     }
 
-    /// How a task may be put on a node of which that is left.
+    /// The ways to place a task on a node with that free part.
     fn ways(&mut self, ask: &Ask, number: usize) -> Box<[Choice]> {
         let left = self.lefts[number].clone();
         if !left.fits(ask) {
@@ -291,7 +286,7 @@ impl Packer {
             let after = left.after(ask, at);
             let score = self.score(&left, &after, ask);
             let lost = self.hosts[number] & !self.reserve.hosts(&after);
-            // Of those that lose the same, the best one.
+            // The best of the ways that lose the same.
             match ways.iter_mut().find(|it| it.lost == lost) {
                 Some(it) if it.score >= score => {}
                 Some(it) => *it = Choice { score, at, lost },
@@ -305,7 +300,7 @@ impl Packer {
         let signed = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
         match self.rule {
             Rule::Random => 0,
-            // What is left, as parts of 128 cores and of 8 devices.
+            // The free capacity, as parts of 128 cores and of 8 devices.
             Rule::BestFit => -signed(left.cpus + 16 * left.gpus()),
             Rule::Fgd { .. } => {
                 let [before, after] = [left, after].map(|it| signed(fragment(it, &self.mix)));

@@ -1,53 +1,45 @@
-//! What tasks ask, and how often.
+//! The expected tasks: which demands are how frequent.
 
 use std::collections::BTreeMap;
 
-use super::fgd::fragment;
-use super::left::{Ask, Left};
+use super::left::Ask;
 
-/// How much the tasks are worth that a mix is made of.
+/// The sum of all weights.
 const ALL: u64 = 1_000_000;
-/// Of a mix, those are looked at that are asked for most, until they are so many of all tasks.
+/// The most frequent demands that together make up this part of all tasks are the popular ones.
 const POPULAR_PERCENT: u64 = 95;
 
-/// A request, and how often it is made.
+/// A demand and its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weighed {
-    /// What is asked; host memory is not looked at.
+    /// The demand, without host memory.
     pub ask: Ask,
-    /// Of a million.
+    /// Millionths.
     pub weight: u64,
 }
 
-/// What tasks ask, and how often.
+/// The expected tasks.
 #[derive(Debug, Clone, Default)]
 pub struct Mix {
-    /// The popular ones, the most popular first; their weights are a million together, but for
-    /// what rounding takes.
+    /// The frequent demands, the most frequent first. Their weights add up to a million, less
+    /// rounding.
     pub popular: Vec<Weighed>,
-    /// Of all tasks, those of several devices: the request without host memory, and which part of
-    /// all that is asked of devices they ask, of a million.
+    /// All demands for several devices, weighted by their part of all devices that are asked for.
     pub gangs: Vec<Weighed>,
-    /// By number of the model: which part of all that is asked of devices is asked by those who
-    /// take few models, of a million. Who takes several is divided by how many of each there are.
+    /// By number of the model: millionths of all devices asked for that tasks which do not take
+    /// every model ask of this one. A task that takes several is divided in proportion to the
+    /// capacity of each.
     pub bound: Vec<u64>,
 }
 
 impl Mix {
-    /// Expected thousandths of devices of which the next task can use nothing, times a million.
-    #[must_use]
-    pub fn fragment(&self, left: &Left) -> u64 {
-        fragment(left, self)
-    }
-
-    /// The mix of these tasks, on a cluster that has so much of each model, in thousandths of
-    /// devices.
+    /// Returns the mix of these tasks. `capacity` is the thousandths of devices of each model.
     #[must_use]
     pub fn of(tasks: &[Ask], capacity: &[u64]) -> Self {
         Self::of_counts(tasks.iter().map(|ask| (*ask, 1)), capacity)
     }
 
-    /// The same where it is known how many there are of each.
+    /// Returns the mix of tasks that are counted by demand.
     pub(crate) fn of_counts(asks: impl IntoIterator<Item = (Ask, u64)>, capacity: &[u64]) -> Self {
         let mut counts = BTreeMap::<Ask, u64>::new();
         for (ask, n) in asks {
@@ -77,8 +69,8 @@ impl Mix {
 }
 
 impl Mix {
-    /// By number of the model, what a thousandth of a device costs who could do without it, in
-    /// millionths, on a cluster that has so much of each.
+    /// Returns the price of a thousandth of a device for a task that takes every model, by number
+    /// of the model, in millionths. `capacity` is the thousandths of devices of each model.
     pub(crate) fn prices(&self, capacity: &[u64]) -> Vec<u64> {
         let total: u64 = capacity.iter().sum();
         let price = |(model, there): (usize, &u64)| {
@@ -90,7 +82,7 @@ impl Mix {
     }
 }
 
-/// By number of the model, what is asked by those who do not take all of them.
+/// Returns the devices asked for by tasks that do not take every model, by number of the model.
 fn bound(counted: &[(Ask, u64)], capacity: &[u64]) -> Vec<u64> {
     let mut bound = vec![0; capacity.len()];
     let is_there = |(model, amount): &(usize, &u64)| **amount > 0 && *model < 64;

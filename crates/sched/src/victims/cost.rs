@@ -1,0 +1,60 @@
+//! The cost of a set of victims.
+
+use std::cmp::Reverse;
+
+use gpool_model::attained::Level;
+use gpool_model::{ResourceKind, Timestamp};
+
+use super::evictable::Evictable;
+use crate::dominant_share::DominantShare;
+use crate::quota_state::Projects;
+
+/// The cost of a set of victims on a node; the least is chosen.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cost {
+    /// The least level of GPU-time among them, where the policy's order asks for that: a victim
+    /// that has had less than jobs that stay would replace these in turn.
+    level: Reverse<Level>,
+    /// The submission of the oldest, where the policy's order asks for GPU-time.
+    came_at: Option<Reverse<Timestamp>>,
+    /// More than twice the demand would leave.
+    is_wasteful: bool,
+    /// The share of the project that is least over its share.
+    saturation: Reverse<DominantShare>,
+    gpus: u64,
+    priority: i32,
+    lost: u64,
+    n_jobs: usize,
+    node_pos: usize,
+}
+
+impl Cost {
+    /// Whether it is less than any cost of victims whose projects are no further over their shares
+    /// than that.
+    pub fn is_below(&self, saturation: Reverse<DominantShare>) -> bool {
+        self.level == Reverse(0) && !self.is_wasteful && self.saturation < saturation
+    }
+}
+
+/// Returns the cost of these victims for a demand with that charge, by kind.
+pub(crate) fn cost(
+    projects: &Projects,
+    victims: &[&Evictable],
+    charge: &[u64],
+    node_pos: usize,
+) -> Cost {
+    let gpus_at = projects.position(&ResourceKind::Gpu);
+    let gpus: u64 = victims.iter().map(|it| it.amounts[gpus_at]).sum();
+    let orders = || victims.iter().map(|it| it.order);
+    Cost {
+        level: orders().map(|it| it.level).max().unwrap_or(Reverse(0)),
+        came_at: orders().map(|it| it.came_at).max().flatten(),
+        is_wasteful: gpus > charge[gpus_at].saturating_mul(2),
+        saturation: orders().map(|it| it.saturation).max().expect("there is a victim"),
+        gpus,
+        priority: orders().map(|it| it.priority).max().unwrap_or(0),
+        lost: orders().map(|it| it.lost).fold(0, u64::saturating_add),
+        n_jobs: victims.len(),
+        node_pos,
+    }
+}
