@@ -3,7 +3,7 @@
 use gpool_model::NewJob;
 use gpool_model::job::BlobId;
 use gpool_server::http::fuzzing;
-use gpool_wire::check::{checked_name, checked_note, checked_priority};
+use gpool_wire::check::{checked_name, checked_priority};
 use gpool_wire::{
     CheckedJob, JobCreate, JobPatch, PolicyPatch, Problem, ProjectSet, ProjectSettings, Selection,
     Shutdown, SignalJobs, json, signal,
@@ -134,14 +134,12 @@ fn devices(body: &[u8]) {
 
 fn patch(body: &[u8]) {
     let Some(patch) = read::<JobPatch>(body) else { return };
-    if let Some(note) = &patch.note {
-        match checked_note(note) {
-            Ok(note) => note.iter().flat_map(|note| note.lines()).for_each(is_shown),
-            Err(refusal) => is_problem(&Problem::from(refusal)),
+    match patch.check() {
+        Ok(checked) => {
+            let note = checked.into_patch(None).to.standing.note.clone();
+            note.iter().flat_map(|note| note.lines()).for_each(is_shown);
         }
-    }
-    if let Some(Err(refusal)) = patch.priority.map(checked_priority) {
-        is_problem(&Problem::from(refusal));
+        Err(refusal) => is_problem(&Problem::from(refusal)),
     }
 }
 

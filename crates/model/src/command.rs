@@ -12,11 +12,11 @@ use crate::job::{BlobId, Job, JobSpec, JobState, Outcome, Owner};
 use crate::label::LabelChange;
 use crate::launch::Missing;
 use crate::life::is_false;
-use crate::patch::JobPatch;
 use crate::plan::Placement;
 use crate::project_change::{ProjectsAsk, ProjectsOutcome};
 use crate::rare::Rare;
 use crate::reason::Reason;
+use crate::request::edit::JobPatch;
 use crate::request::job::{JobRequest, Standing};
 use crate::reserve::{
     Consent, DrainOutcome, DrainTarget, NewReservation, ReservationPatch, ReserveOutcome,

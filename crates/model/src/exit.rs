@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::JobSpec;
 use crate::life::Life;
-use crate::rare::Rare;
 use crate::unit::Millis;
 
 /// A way in which a job may be taken off its devices, the best first: the one that loses least.
@@ -130,38 +129,6 @@ impl Life {
         self.preemptible == Some(true)
             && (self.exits.contains(&exit) || self.exits.is_empty() && exit.is_usual())
     }
-}
-
-impl Life {
-    /// Takes over what somebody changes of how the job may be taken back, with what follows: what
-    /// is named is allowed, and what may not be taken back has no exits.
-    pub(crate) fn edit_exits(
-        &mut self,
-        preemptible: Option<bool>,
-        exits: Option<BTreeSet<Exit>>,
-        checkpoint: Option<Option<Checkpoint>>,
-    ) {
-        if preemptible == Some(false) {
-            self.exits.clear();
-            self.checkpoint = Rare::default();
-        }
-        let names_any = exits.as_ref().is_some_and(|exits| !exits.is_empty());
-        if let Some(exits) = exits {
-            self.exits = exits.into();
-        }
-        match checkpoint {
-            Some(None) => drop(self.exits.remove(&Exit::Checkpoint)),
-            Some(Some(_)) => drop(self.exits.insert(Exit::Checkpoint)),
-            None => {}
-        }
-        let names_any = names_any || matches!(checkpoint, Some(Some(_)));
-        if let Some(checkpoint) = checkpoint {
-            self.checkpoint = checkpoint.into();
-        }
-        if let Some(preemptible) = preemptible.or(names_any.then_some(true)) {
-            self.preemptible = Some(preemptible);
-        }
-    }
 
     /// What is wrong with the exits that are asked for, with what would be right.
     #[must_use]
@@ -218,18 +185,5 @@ mod tests {
         assert!(!is_wrong(life(Some(true), Some(false), &[Exit::Pause, Exit::Kill])));
         assert!(!is_wrong(life(None, Some(false), &[])));
         assert!(!is_wrong(life(Some(true), None, &[])));
-    }
-
-    #[test]
-    fn an_edit_allows_what_it_names_and_takes_back_what_it_forbids() {
-        let mut life = Life::default();
-        life.edit_exits(None, None, Some(Some(Checkpoint::default())));
-        assert_eq!((life.preemptible, life.allows(Exit::Checkpoint)), (Some(true), true));
-        life.edit_exits(None, Some(BTreeSet::from([Exit::Kill])), None);
-        assert!(life.allows(Exit::Kill) && !life.allows(Exit::Checkpoint));
-        life.edit_exits(Some(false), None, None);
-        assert!(life.allowed_exits().is_empty() && life.exits.is_empty());
-        life.edit_exits(Some(true), None, None);
-        assert_eq!(life.allowed_exits(), BTreeSet::from([Exit::Requeue]));
     }
 }

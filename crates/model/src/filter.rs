@@ -63,38 +63,6 @@ impl NodeFilter {
     }
 }
 
-/// Changes to the nodes that a job may use. `None` keeps a rule, an empty value removes it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FilterPatch {
-    /// See [`NodeFilter::include`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub include: Option<BTreeSet<NodeName>>,
-    /// See [`NodeFilter::exclude`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exclude: Option<BTreeSet<NodeName>>,
-    /// See [`NodeFilter::rules`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rules: Option<BTreeSet<NodeRule>>,
-    /// See [`NodeFilter::exclusive`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exclusive: Option<bool>,
-}
-
-impl FilterPatch {
-    /// The filter after the changes.
-    #[must_use]
-    pub fn applied_to(self, filter: Option<&NodeFilter>) -> NodeFilter {
-        let before = filter.cloned().unwrap_or_default();
-        NodeFilter {
-            include: self.include.unwrap_or(before.include),
-            exclude: self.exclude.unwrap_or(before.exclude),
-            rules: self.rules.unwrap_or(before.rules),
-            exclusive: self.exclusive.unwrap_or(before.exclusive),
-        }
-    }
-}
-
 impl fmt::Display for NodeFilter {
     /// Writes the flags that ask for it: `--node lab1,lab2 --where rack=3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

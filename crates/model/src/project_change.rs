@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ProjectName, Version};
-use crate::patch::{set, twice};
 use crate::project::{Members, Project};
 use crate::quota::{Amount, Quota, Weight};
 use crate::resource::ResourceKind;
@@ -271,6 +270,32 @@ impl ProjectWarning {
             | Self::HoldsMore { project, .. } => Some(project),
             Self::AboveCluster { .. } => None,
         }
+    }
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+/// Writes a value that may be set to nothing as a list of at most one thing.
+mod twice {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde gives it so")]
+    pub fn serialize<S: Serializer, T: Serialize>(
+        value: &Option<Option<T>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(|value| value.iter().collect::<Vec<_>>()).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Option<T>>, D::Error> {
+        let value = Option::<Vec<T>>::deserialize(deserializer)?;
+        Ok(value.map(|value| value.into_iter().next()))
     }
 }
 

@@ -160,7 +160,7 @@ impl CoreHandle {
             (*ends, *array_ends) = self.ends_of(waited_for(asked)).await?;
         }
         if let Command::Edit { patch, ends, .. } = &mut command {
-            let asked = patch.spec.after.iter().chain(&patch.spec.after_one).flatten();
+            let asked = patch.to.dependencies();
             *ends = self.ends_of(waited_for(asked)).await?.0;
         }
         if let Command::Submit { dry_run: true, .. } = &command {

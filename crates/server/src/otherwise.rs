@@ -202,7 +202,7 @@ fn priority(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
     let (Ok(job), Ok(priority)) = (job.parse(), priority.parse()) else {
         return Err(malformed(text, "priority"));
     };
-    let patch = JobPatch { priority: Some(priority), ..JobPatch::default() };
+    let patch = JobPatch::default().with("priority", |to| to.standing.priority = priority);
     Ok(Supposed::Asked(Command::Edit { job, version: None, patch, ends: Vec::new() }))
 }
 

@@ -112,9 +112,8 @@ fn check_all_dependencies(
     }
 }
 
-/// How many dependencies a job names once it is changed.
+/// Returns how many dependencies a job names once it is changed.
 fn n_after(row: &JobRow, patch: &JobPatch) -> u64 {
-    let (all, one) = (&patch.spec.after, &patch.spec.after_one);
-    let n_all = all.as_ref().map_or(row.spec.after.len(), Vec::len);
-    (n_all + one.as_ref().map_or(row.spec.life.after_one.len(), Vec::len)) as u64
+    let request = |key: &str| if patch.changes(key) { &*patch.to } else { &row.spec.request };
+    (request("after").after.len() + request("after_one").life.after_one.len()) as u64
 }

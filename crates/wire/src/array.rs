@@ -128,7 +128,6 @@ pub(crate) struct ArrayAsked {
     pub array: Option<Box<ArraySpec>>,
     pub values: Option<ArrayValues>,
     pub max_parallel: Option<u32>,
-    pub max_fails: Option<u32>,
 }
 
 fn invalid(field: &str, why: String) -> Refusal {
@@ -185,7 +184,7 @@ impl JobCreate {
         self.check_placeholders(values.as_ref().map(|(values, _)| values))?;
         let values = values.map(|(values, _)| values);
         let array = Some(Box::new(ArraySpec { indexes, values: None }));
-        Ok(ArrayAsked { array, values, max_parallel, max_fails: self.max_fails })
+        Ok(ArrayAsked { array, values, max_parallel })
     }
 
     fn no_array(&self) -> Result<ArrayAsked, Refusal> {

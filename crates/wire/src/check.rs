@@ -17,6 +17,7 @@ use gpool_model::{JobRequest, Refusal, parse};
 
 use crate::amount::Written;
 use crate::array::ArrayAsked;
+use crate::course;
 use crate::create::{JobCreate, ScriptText};
 use crate::field::fields;
 use crate::launch;
@@ -133,20 +134,18 @@ impl JobCreate {
     pub fn check(&self, home: &str) -> Result<CheckedJob, Refusal> {
         let script = self.script.as_ref().map(read_script).transpose()?;
         check_command(&self.command, script.is_some() || self.launcher.is_some())?;
-        let name = match &self.name {
-            Some(name) => checked_name(name)?,
-            None => derived_name(script.as_ref(), &self.command),
-        };
-        let directory = checked_directory(self.directory.as_deref().unwrap_or(home))?;
-        let (name, command) = (Arc::from(name), self.command.clone());
-        let mut request = JobRequest { name, command, directory, ..JobRequest::default() };
+        let name = Arc::from(derived_name(script.as_ref(), &self.command));
+        let mut request = JobRequest { name, ..JobRequest::default() };
         for field in fields() {
             (field.apply)(self, &mut request)?;
         }
-        let ArrayAsked { array, values, max_parallel, max_fails } = self.checked_array()?;
-        if array.is_some() {
-            let standing = &mut *request.standing;
-            (standing.max_parallel, standing.max_fails) = (max_parallel, max_fails);
+        if self.directory.is_none() {
+            request.directory = checked_directory(home)?;
+        }
+        course::check_warning(&request)?;
+        let ArrayAsked { array, values, max_parallel } = self.checked_array()?;
+        if max_parallel.is_some() {
+            request.standing.max_parallel = max_parallel;
         }
         request.array = array;
         let has_file =

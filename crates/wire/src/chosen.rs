@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpool_model::filter::FilterPatch;
 use gpool_model::{LabelChange, NodeFilter, NodeName, NodeRule, Refusal, hostlist};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::check::invalid;
 use crate::create::JobCreate;
-use crate::patch::JobPatch;
 
 /// A job may have no more rules than this.
 const RULES_MAX: usize = 64;
@@ -70,22 +68,6 @@ impl JobCreate {
             exclusive: self.exclusive,
         };
         Ok(filter.kept())
-    }
-}
-
-impl JobPatch {
-    /// Changes to the nodes that the job may use.
-    pub(crate) fn filter_patch(&self) -> Result<Option<FilterPatch>, Refusal> {
-        let names = |field: &str, lists: &Option<Vec<String>>| {
-            lists.as_deref().map(|lists| names(field, lists)).transpose()
-        };
-        let patch = FilterPatch {
-            include: names("node", &self.node)?,
-            exclude: names("not_node", &self.not_node)?,
-            rules: self.rules.as_deref().map(rules).transpose()?,
-            exclusive: self.exclusive,
-        };
-        Ok((patch != FilterPatch::default()).then_some(patch))
     }
 }
 

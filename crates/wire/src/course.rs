@@ -5,14 +5,13 @@ use gpool_model::command::LimitChange;
 use gpool_model::job::{EndCause, ExitStatus};
 use gpool_model::life::{Again, OnUnmet, PastAttempt, Retry, RetryOn, Warned, Warning};
 use gpool_model::unit::Millis;
-use gpool_model::{Exit, Refusal};
+use gpool_model::{Exit, JobRequest, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::cause::{cause_word, cause_words};
 use crate::check::{invalid, span, time_limit};
-use crate::create::JobCreate;
 use crate::json::nearest;
 use crate::schema;
 use crate::signal;
@@ -100,29 +99,22 @@ pub(crate) fn written(span: Millis) -> String {
     }
 }
 
-/// The signal that a job asks for before its end.
+/// Checks that a job has an end before which it can be signalled.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] if it is no signal, or there is no end that it could come before.
-pub(crate) fn checked_warning(
-    job: &JobCreate,
-    limit: Option<Millis>,
-) -> Result<Option<Warning>, Refusal> {
-    let warning = job.signal_before.as_deref().map(warning).transpose()?;
-    if let Some(Warning { before, .. }) = warning {
-        match (limit, job.deadline) {
-            (None, None) => {
-                let why = "there is no end to be signalled before; say --time or --deadline too";
-                return Err(invalid("signal_before", why));
-            }
-            (Some(limit), _) if before >= limit => {
-                let why = format!("{before} before the end of {limit} is before the start");
-                return Err(invalid("signal_before", &why));
-            }
-            _ => {}
+/// [`Refusal::Invalid`] if it has none, or the signal would come before the start.
+pub(crate) fn check_warning(request: &JobRequest) -> Result<(), Refusal> {
+    let Some(Warning { before, .. }) = *request.life.warning else { return Ok(()) };
+    let why = match (request.time_limit, request.life.deadline) {
+        (None, None) => {
+            "there is no end to be signalled before; say --time or --deadline too".to_owned()
         }
-    }
-    Ok(warning)
+        (Some(limit), _) if before >= limit => {
+            format!("{before} before the end of {limit} is before the start")
+        }
+        _ => return Ok(()),
+    };
+    Err(invalid("signal_before", &why))
 }
 
 /// Reads `cancel` or `keep`.

@@ -4,6 +4,7 @@
 //! The flags of `gpool submit`, its variables and directives, JSON lines and the API all read this
 //! table. [`crate::JobCreate`] holds the values as they were written.
 
+use gpool_model::request::edit::EDITS;
 use gpool_model::{JobRequest, Refusal};
 
 use crate::create::JobCreate;
@@ -15,7 +16,7 @@ pub mod written;
 
 pub use flag::{Flag, Values};
 pub use rows::fields;
-pub use value::FieldValue;
+pub use value::Slot;
 
 /// One field of a job request.
 pub struct Field {
@@ -31,8 +32,10 @@ pub struct Field {
     pub take: fn(&mut JobCreate, &JobCreate),
     /// Puts the values of a layer below before its own, where it is a list that layers share.
     pub join: Option<fn(&mut JobCreate, &JobCreate)>,
-    /// Reads the values of its flag, which were checked.
-    pub read: fn(&mut JobCreate, Vec<String>),
+    /// The place of its value.
+    pub slot: fn(&mut JobCreate) -> Slot<'_>,
+    /// Whether an edit can take it away, by `null` or by the word `none`.
+    pub clears: bool,
     /// Checks it and writes it into the request. Where several fields are checked together, one
     /// of them does it for all.
     pub apply: fn(&JobCreate, &mut JobRequest) -> Result<(), Refusal>,
@@ -51,6 +54,14 @@ pub enum Group {
     Array,
     /// The environment, which is merged variable by variable where it becomes bytes.
     Environment,
+}
+
+impl Field {
+    /// Whether an edit can change it.
+    #[must_use]
+    pub fn is_editable(&self) -> bool {
+        EDITS.iter().any(|edit| edit.key == self.key)
+    }
 }
 
 /// Returns the field with that name in JSON.

@@ -3,13 +3,12 @@
 use gpool_model::policy::{Caps, Held};
 use gpool_model::unit::MilliGpu;
 use gpool_model::{Refusal, parse};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::check::invalid;
 use crate::node::cores;
-use crate::patch::twice;
 
 /// What one user has and may have; a cap that is `null` is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -91,4 +90,11 @@ impl UserCapsPatch {
             gpus,
         })
     }
+}
+
+/// Tells `null` from absent.
+fn twice<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::<T>::deserialize(deserializer).map(Some)
 }

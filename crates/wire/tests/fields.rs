@@ -150,7 +150,7 @@ fn flags_read_into_the_field_that_they_are_of() {
         } else {
             vec![word(field.key).to_owned()]
         };
-        (field.read)(&mut job, value);
+        (field.slot)(&mut job).read(value);
         assert!((field.is_said)(&job), "--{}", flag.long);
     }
 }

@@ -1,9 +1,10 @@
-//! The flags of a job request that say one field each, by the table of its fields.
+//! The flags of a job request that say one field each, and those that change one field of a job,
+//! by the table of fields.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use gpool_wire::JobCreate;
 use gpool_wire::field::{Field, Flag, Values, fields};
+use gpool_wire::{JobCreate, JobPatch};
 
 /// What flags say of a job, as it is written.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -27,17 +28,78 @@ impl FromArgMatches for Asked {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         for field in fields() {
-            if let Some(values) = said(field, matches) {
-                (field.read)(&mut self.0, values);
+            if let Some(values) = field.flag.as_ref().and_then(|flag| said(flag, matches)) {
+                (field.slot)(&mut self.0).read(values);
             }
         }
         Ok(())
     }
 }
 
-/// Returns the values of the field's flag, if it was given.
-fn said(field: &Field, matches: &ArgMatches) -> Option<Vec<String>> {
-    let flag = field.flag.as_ref()?;
+/// What flags change of a job, as it is written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changed(pub JobPatch);
+
+/// The word that takes a value away.
+pub const NONE: &str = "none";
+
+impl Args for Changed {
+    fn augment_args(command: Command) -> Command {
+        fields().filter(|field| field.is_editable()).fold(command, |command, field| {
+            let Some(flag) = &field.flag else { return command };
+            // An edit has no letters of its own, and a word may follow a blank.
+            let flag = Flag { short: None, bare: None, ..*flag };
+            with_flag(command, &flag).mut_arg(flag.long, |arg| changing(field, &flag, arg))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Changed {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut changed = Self::default();
+        changed.update_from_arg_matches(matches).map(|()| changed)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        for field in fields().filter(|field| field.is_editable()) {
+            let Some(flag) = &field.flag else { continue };
+            let Some(values) = said(flag, matches) else { continue };
+            let is_none = can_be_none(field, flag) && values == [NONE];
+            self.0.set(field.key, |to| match is_none {
+                true => {}
+                false => (field.slot)(to).read(values),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn can_be_none(field: &Field, flag: &Flag) -> bool {
+    field.clears || flag.is_list()
+}
+
+/// Lets a flag take `none` where there may be no value, and 0, which the server judges: it means
+/// no limit in some fields.
+fn changing(field: &'static Field, flag: &Flag, arg: Arg) -> Arg {
+    let can_be_none = can_be_none(field, flag);
+    let arg = if can_be_none { arg.help(format!("{}, or none", flag.help)) } else { arg };
+    match flag.values {
+        Values::Checked(check) | Values::Many(check) => {
+            arg.value_parser(move |text: &str| match text == "0" || can_be_none && text == NONE {
+                true => Ok(text.to_owned()),
+                false => check(text),
+            })
+        }
+        Values::Switch | Values::OneOf(_) => arg,
+    }
+}
+
+/// Returns the values of a flag, if it was given.
+fn said(flag: &Flag, matches: &ArgMatches) -> Option<Vec<String>> {
     let is_set = |long: &str| matches.get_flag(long).then(Vec::new);
     match (flag.values, flag.opposite) {
         (Values::Switch, None) => is_set(flag.long),
@@ -51,14 +113,14 @@ fn said(field: &Field, matches: &ArgMatches) -> Option<Vec<String>> {
     }
 }
 
-fn with_flag(command: Command, flag: &'static Flag) -> Command {
+fn with_flag(command: Command, flag: &Flag) -> Command {
     let Some((opposite, help)) = flag.opposite else { return command.arg(arg(flag)) };
     let switch = Arg::new(opposite).long(opposite).help(help).help_heading(flag.heading);
     let switch = switch.action(ArgAction::SetTrue).overrides_with(flag.long);
     command.arg(arg(flag).overrides_with(opposite)).arg(switch)
 }
 
-fn arg(flag: &'static Flag) -> Arg {
+fn arg(flag: &Flag) -> Arg {
     let arg = Arg::new(flag.long).long(flag.long).help(flag.help).help_heading(flag.heading);
     let arg = flag.short.into_iter().fold(arg, Arg::short);
     let arg = flag.alias.into_iter().fold(arg, Arg::visible_alias);

@@ -216,10 +216,9 @@ impl Control {
 
     /// Checks that a patch of array settings is for an array.
     pub(crate) fn check_array_patch(&self, id: JobId, patch: &JobPatch) -> Result<(), Refusal> {
-        let field = match (patch.max_parallel, patch.max_fails) {
-            (None, None) => return Ok(()),
-            (Some(_), _) => "max_parallel",
-            (None, Some(_)) => "max_fails",
+        let of_arrays = ["max_parallel", "max_fails"];
+        let Some(field) = of_arrays.into_iter().find(|key| patch.changes(key)) else {
+            return Ok(());
         };
         if id.element.is_none() && self.world.array(id.number).is_some() {
             return Ok(());
@@ -236,15 +235,18 @@ impl Control {
         if id.element.is_some() || self.world.array(id.number).is_none() {
             return;
         }
+        let standing = &patch.to.standing;
         self.world.change_array(id.number, self.now, |array| {
-            if let Some(most) = patch.max_parallel {
-                array.max_parallel = Some(most).filter(|most| *most > 0);
+            if patch.changes("max_parallel") {
+                array.max_parallel = standing.max_parallel.filter(|most| *most > 0);
             }
-            array.max_fails = patch.max_fails.or(array.max_fails);
+            if patch.changes("max_fails") {
+                array.max_fails = standing.max_fails;
+            }
         });
-        if let Some(priority) = patch.priority {
+        if patch.changes("priority") {
             for id in self.waiting_rows(id.number, |state| state <= JobState::Pending) {
-                let job = Job { priority, ..self.job(id) };
+                let job = Job { priority: standing.priority, ..self.job(id) };
                 self.put_job(job);
             }
         }

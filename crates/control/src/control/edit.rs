@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpool_model::array::ArrayEnds;
 use gpool_model::job::{DependencyKind, JobState};
 use gpool_model::life::{OnUnmet, Unmet};
-use gpool_model::patch::SpecPatch;
+use gpool_model::request::edit::Until;
 use gpool_model::{
     Caller, Dependency, Job, JobId, JobPatch, JobSpec, Phase, Refusal, Reply, Version,
 };
@@ -44,30 +44,32 @@ impl Control {
             }
             self.check_states(&[id], "change the priority of", |state| state <= JobState::Pending)?;
         }
-        if let Some(note) = &patch.note
-            && note.len() > Self::NOTE_MAX
-        {
+        if standing.note.as_ref().is_some_and(|note| note.len() > Self::NOTE_MAX) {
             let most = format!("{} bytes", Self::NOTE_MAX);
             return Err(Refusal::TooLarge { what: "the note".to_owned(), most });
         }
-        if patch.spec.project.is_some() {
+        if patch.changes("project") {
             self.check_may_start(caller, id, "move")?;
         }
         self.check_array_patch(id, patch)?;
-        self.check_owners_part(caller, id, patch)?;
-        let spec = match patch.spec.is_empty() {
-            true => None,
-            false => Some(self.edit_spec(caller, id, (*patch.spec).clone(), ends)?),
+        if patch.edits().any(|edit| edit.is_owners) {
+            self.check_owner(caller, id, "change what is run of")?;
+        }
+        let spec = match patch.changes_request() {
+            true => Some(self.edit_spec(caller, id, patch, ends)?),
+            false => None,
         };
         self.set_apart(&[id]);
         self.edit_elements(id, patch);
         let mut job = self.job(id);
-        job.priority = patch.priority.unwrap_or(job.priority);
-        if let Some(note) = &patch.note {
-            job.note = Some(note.clone()).filter(|note| !note.is_empty());
+        if patch.changes("priority") {
+            job.priority = standing.priority;
         }
-        if let Some(notify) = &patch.notify {
-            job.notify = as_named_by(caller, notify.clone());
+        if patch.changes("note") {
+            job.note = standing.note.clone().filter(|note| !note.is_empty());
+        }
+        if patch.changes("notify") {
+            job.notify = as_named_by(caller, standing.notify.clone());
         }
         job.version = job.version.next();
         if let Some((spec, waits)) = spec {
@@ -106,7 +108,7 @@ impl Control {
         &self,
         caller: &Caller,
         id: JobId,
-        patch: SpecPatch,
+        patch: &JobPatch,
         ends: KnownEnds<'_>,
     ) -> Result<(JobSpec, Option<Waits>), Refusal> {
         let row = self.world.row_for(id).expect("checked before");
@@ -115,10 +117,10 @@ impl Control {
                 format!("all elements of an array ask for the same: gpool edit {}", id.number);
             return Err(Refusal::Invalid { field: "patch".to_owned(), why });
         }
-        if !patch.is_for_running() {
-            let action = match patch.time_limit {
-                Some(_) => "change the limit here (gpool extend can) of",
-                None => "change what was asked for of",
+        if patch.edits().any(|edit| edit.until == Until::Start && !edit.is_standing) {
+            let action = match patch.changes("time") {
+                true => "change the limit here (gpool extend can) of",
+                false => "change what was asked for of",
             };
             self.check_states(&[id], action, |state| state <= JobState::Pending)?;
             let live = self.waiting_rows(id.number, |state| state > JobState::Pending);
@@ -128,10 +130,9 @@ impl Control {
             }
         }
         let changes_waits =
-            patch.after.is_some() || patch.after_one.is_some() || patch.on_unmet.is_some();
-        let is_resized = patch.gpus.is_some();
+            ["after", "after_one", "on_unmet"].into_iter().any(|key| patch.changes(key));
         let mut spec = patch.applied_to(&row.spec);
-        if is_resized {
+        if patch.changes("gpus") {
             spec.gpus = self.world.sized(&spec.gpus, spec.pool.as_ref());
         }
         if row.job.phase.state() > JobState::Pending {

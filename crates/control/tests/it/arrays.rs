@@ -77,7 +77,7 @@ fn an_array_keeps_itself_to_its_limit_and_out_of_the_way() {
     assert_eq!(running(&harness, id), [0, 1]);
     let other = harness.add(job("1"));
     assert_eq!(harness.state(other), JobState::Starting);
-    let patch = JobPatch { max_parallel: Some(0), ..JobPatch::default() };
+    let patch = JobPatch::default().with("max_parallel", |to| to.standing.max_parallel = Some(0));
     let edit = Command::Edit { job: id, version: None, ends: Vec::new(), patch };
     harness.command(&ana(), edit).expect("it is hers");
     assert_eq!(running(&harness, id), [0, 1, 2]);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use gpool_model::agent::TaskIs;
 use gpool_model::job::{EndCause, ExitStatus, Holder, JobState};
 use gpool_model::life::Retry;
-use gpool_model::patch::SpecPatch;
 use gpool_model::project_change::{ProjectChange, ProjectChangeHow, ProjectPatch, ProjectsAsk};
 use gpool_model::*;
 
@@ -165,8 +164,7 @@ fn a_job_stopped_by_a_project_admin_can_not_leave_the_project() {
     }));
     harness.command(&bo(), Command::Hold { jobs: vec![id] }).expect("an admin of the project");
     let to = |name: &str| {
-        let spec = SpecPatch { project: Some(ProjectName::new(name)), ..SpecPatch::default() };
-        let patch = JobPatch { spec: Box::new(spec), ..JobPatch::default() };
+        let patch = JobPatch::default().with("project", |to| to.project = ProjectName::new(name));
         Command::Edit { job: id, version: None, patch, ends: vec![] }
     };
     let refused = harness.command(&ana(), to("own")).expect_err("she is an admin there");

@@ -167,7 +167,7 @@ fn of_two_edits_at_once_the_second_is_refused() {
     let edit = |version, note: &str| Command::Edit {
         job: id,
         version: Some(version),
-        patch: JobPatch { note: Some(note.to_owned()), ..JobPatch::default() },
+        patch: JobPatch::default().with("note", |to| to.standing.note = Some(note.to_owned())),
         ends: Vec::new(),
     };
     assert!(harness.command(&ana(), edit(1, "mine")).is_ok());

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
 use gpool_model::job::{DependencyKind, EndCause, ExitStatus, JobState};
 use gpool_model::life::{OnUnmet, Retry, RetryOn};
-use gpool_model::patch::SpecPatch;
 use gpool_model::policy::{Caps, UserCaps};
 use gpool_model::{
-    Command, Dependency, Generation, JobId, JobPatch, LimitChange, MilliGpu, Millis, NewJob,
-    Outcome, Policy, Refusal, Timestamp,
+    Command, Dependency, Generation, JobId, JobPatch, JobRequest, LimitChange, MilliGpu, Millis,
+    NewJob, Outcome, Policy, Refusal, Timestamp,
 };
 
 use crate::harness::{Harness, after, ana, bo, end, inventory, job, root, tasks};
@@ -21,12 +20,9 @@ fn retrying(most: u32, on: &[RetryOn]) -> NewJob {
     job
 }
 
-fn spec_patch(spec: SpecPatch) -> JobPatch {
-    JobPatch { spec: Box::new(spec), ..JobPatch::default() }
-}
-
-fn edit(id: JobId, spec: SpecPatch) -> Command {
-    Command::Edit { job: id, version: None, patch: spec_patch(spec), ends: Vec::new() }
+fn edit(id: JobId, key: &str, change: impl FnOnce(&mut JobRequest)) -> Command {
+    let patch = JobPatch::default().with(key, change);
+    Command::Edit { job: id, version: None, patch, ends: Vec::new() }
 }
 
 /// Lets this much time pass, and the timer fire.
@@ -209,8 +205,7 @@ fn one_of_several_is_enough_and_none_is_not() {
     }
     assert_eq!(harness.end_of(waits).cause, Some(EndCause::DependencyFailed { job: two }));
     assert_eq!(harness.state(keeps), JobState::Waiting);
-    let patch = SpecPatch { after_one: Some(Vec::new()), ..SpecPatch::default() };
-    harness.command(&ana(), edit(keeps, patch)).expect("own job");
+    harness.command(&ana(), edit(keeps, "after_one", |_| ())).expect("own job");
     assert_eq!(harness.state(keeps), JobState::Starting);
 }
 
@@ -223,9 +218,8 @@ fn cycles_are_refused_however_long() {
     for _ in 0..5000 {
         last = harness.add(after(job("0"), last, DependencyKind::End));
     }
-    let after = Some(vec![Dependency { job: last, kind: DependencyKind::Ok }]);
-    let refused = harness.command(&ana(), edit(first, SpecPatch { after, ..SpecPatch::default() }));
-    match refused {
+    let after = vec![Dependency { job: last, kind: DependencyKind::Ok }];
+    match harness.command(&ana(), edit(first, "after", |to| to.after = after.into())) {
         Err(Refusal::DependencyCycle { jobs }) => assert_eq!(jobs.len(), 5001),
         other => panic!("not refused: {other:?}"),
     }

@@ -255,8 +255,9 @@ fn too_many_messages_of_one_user_are_counted_and_not_kept() {
 fn recipients_can_be_changed_and_rules_of_admins_are_marked() {
     let mut harness = Harness::new(1);
     let id = harness.add(waits(&all(), "http://a/"));
-    let patch =
-        |url: &str| JobPatch { notify: Some(vec![rule(&all(), url)]), ..Default::default() };
+    let patch = |url: &str| {
+        JobPatch::default().with("notify", |to| to.standing.notify = vec![rule(&all(), url)])
+    };
     let edit = |patch| Command::Edit { job: id, version: None, patch, ends: Vec::new() };
     assert!(harness.command(&bo(), edit(patch("http://b/"))).is_err(), "not bo's job");
     harness.command(&root(), edit(patch("http://127.0.0.1/"))).expect("an admin may");

@@ -300,13 +300,11 @@ fn admins_of_a_project_act_on_its_jobs_and_on_the_projects_below_it() {
     assert_eq!(it.command(&bo(), cancel(mine)).unwrap_err().code().0, 501);
     let signal = Command::Signal { jobs: vec![job], signal: 9 };
     assert_eq!(it.command(&bo(), signal).unwrap_err().code().0, 501);
-    let program = Some((vec!["id".to_owned()], None));
-    let spec = Box::new(gpool_model::patch::SpecPatch { program, ..Default::default() });
-    let patch = JobPatch { spec, ..JobPatch::default() };
+    let patch = JobPatch::default().with("command", |to| to.command = vec!["id".to_owned()]);
     let held = it.add(in_project("red", "1").with(|it| it.standing.hold = true));
     let edit_job = |patch| Command::Edit { job: held, version: None, patch, ends: vec![] };
     assert_eq!(it.command(&bo(), edit_job(patch)).unwrap_err().code().0, 501);
-    let patch = JobPatch { priority: Some(7), ..JobPatch::default() };
+    let patch = JobPatch::default().with("priority", |to| to.standing.priority = 7);
     it.command(&bo(), edit_job(patch)).unwrap();
     it.command(&bo(), cancel(job)).unwrap();
     // Below it, within its own quota.

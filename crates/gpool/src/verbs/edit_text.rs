@@ -9,6 +9,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::resolve;
 use gpool_cli::session::Session;
 use gpool_client::Client;
+use gpool_wire::field::{Field, Group, fields};
 use gpool_wire::{Job, JobPatch};
 use serde_json::{Map, Value, json};
 
@@ -29,7 +30,7 @@ pub fn asked(
     let (true, Ok(editor)) = (is_there, editor) else { return Ok(None) };
     let (id, _) = resolve::one(client, reference, session.me())?;
     let job = client.job(&id)?;
-    let shown = fields(&job);
+    let shown = editable(&job);
     let failed = |why: String| Failure::new(errors::USAGE, why);
     let file = tempfile::Builder::new().prefix("gpool-edit-").suffix(".toml").tempfile();
     let file = file.map_err(|error| failed(format!("can't make a file to edit: {error}")))?;
@@ -52,43 +53,25 @@ pub fn asked(
     Ok(patch.map(|patch| (id, patch, job.version)))
 }
 
-/// What can change of a job, as it is in a patch.
-fn fields(job: &Job) -> Map<String, Value> {
-    let seconds = |time: Option<f64>| time.map(|time| format!("{time}s"));
-    let all = json!({
-        "name": job.name,
-        "priority": job.priority,
-        "note": job.note,
-        "project": job.project,
-        "gpus": job.gpus,
-        "node": job.node,
-        "not_node": job.not_node,
-        "where": job.rules,
-        "exclusive": job.exclusive,
-        "cpus": job.cpus,
-        "mem": job.mem,
-        "time": seconds(job.time_limit),
-        "after": job.after,
-        "after_one": job.after_one,
-        "on_unmet": job.on_unmet,
-        "begin": job.begin,
-        "deadline": job.deadline,
-        "signal_before": job.signal_before,
-        "requeue": job.requeue,
-        "preemptible": job.preemptible,
-        "exits": Some(&job.exits).filter(|exits| !exits.is_empty()),
-        "checkpoint": job.checkpoint,
-        "directory": job.directory,
-        "stdin": job.stdin,
-        "stdout": job.stdout,
-        "stderr": job.stderr,
-        "retry": job.retry,
-    });
-    let Value::Object(fields) = all else { return Map::new() };
-    fields.into_iter().filter(|(_, value)| !value.is_null()).collect()
+/// Returns the fields that can change, as a patch writes them.
+///
+/// The program is left out, because a script is not shown, and so are the addresses of messages,
+/// which are shown without their paths.
+fn editable(job: &Job) -> Map<String, Value> {
+    let Ok(Value::Object(mut shown)) = serde_json::to_value(job) else { return Map::new() };
+    if let Some(seconds) = job.time_limit {
+        shown.insert("time".to_owned(), json!(format!("{seconds}s")));
+    }
+    let is_wanted =
+        |field: &&Field| field.is_editable() && field.group == Group::Own && field.key != "notify";
+    let value = |field: &Field| match shown.remove(field.key) {
+        Some(Value::Null) | None => None,
+        Some(value) => Some((field.key.to_owned(), value)),
+    };
+    fields().filter(is_wanted).filter_map(value).collect()
 }
 
-/// What is other in the text than it was shown.
+/// Returns the difference between the text and the fields that it showed.
 fn patch(shown: &Map<String, Value>, text: &str) -> std::result::Result<Option<JobPatch>, String> {
     let left: Map<String, Value> = toml::from_str(text).map_err(|error| error.to_string())?;
     let mut changes = Map::new();
@@ -125,9 +108,8 @@ mod tests {
         let same = toml::to_string(&shown()).expect("it is a table");
         assert_eq!(patch(&shown(), &same), Ok(None));
         let found = patch(&shown(), "name = \"b\"\npriority = 0\n").expect("it is fine");
-        let expected =
-            JobPatch { name: Some("b".to_owned()), time: Some(None), ..JobPatch::default() };
-        assert_eq!(found, Some(expected));
+        let found = serde_json::to_value(found).expect("it is JSON");
+        assert_eq!(found, json!({"name": "b", "time": null}));
     }
 
     #[test]

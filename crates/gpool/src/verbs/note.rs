@@ -5,7 +5,7 @@ use gpool_cli::args::jobs::Jobs;
 use gpool_cli::args::values::{References, note_alone, references};
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
-use gpool_wire::JobPatch;
+use gpool_wire::{JobCreate, JobPatch};
 
 use super::edit::apply;
 
@@ -25,6 +25,6 @@ pub struct NoteArgs {
 /// # Errors
 /// There is no such job, or the server refuses.
 pub fn run(args: NoteArgs, session: &Session) -> Result {
-    let patch = JobPatch { note: Some(args.text), ..JobPatch::default() };
+    let patch = JobPatch::from(JobCreate { note: Some(args.text), ..JobCreate::default() });
     apply(&Jobs { jobs: vec![args.jobs], user: None }, &patch, session)
 }

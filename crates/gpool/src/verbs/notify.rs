@@ -12,7 +12,7 @@ use gpool_cli::listing::{Listing, show};
 use gpool_cli::render::json;
 use gpool_cli::render::list::select;
 use gpool_cli::session::Session;
-use gpool_wire::JobPatch;
+use gpool_wire::{JobCreate, JobPatch};
 
 use super::edit::apply;
 use crate::render::notifications::NOTIFICATIONS;
@@ -56,7 +56,8 @@ pub fn run(args: &NotifyArgs, session: &Session) -> Result {
             .tip("gpool notify JOB done,fail@https://host/path")
             .tip("gpool notify JOB none")),
         (Some(jobs), false) => {
-            let patch = JobPatch { notify: Some(args.rules.clone()), ..JobPatch::default() };
+            let rules = args.rules.clone();
+            let patch = JobPatch::from(JobCreate { notify: rules, ..JobCreate::default() });
             apply(&Jobs { jobs: vec![jobs.clone()], user: None }, &patch, session)
         }
     }

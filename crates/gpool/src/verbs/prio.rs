@@ -5,7 +5,7 @@ use gpool_cli::args::jobs::Jobs;
 use gpool_cli::args::values;
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
-use gpool_wire::JobPatch;
+use gpool_wire::{JobCreate, JobPatch};
 
 use super::edit::apply;
 
@@ -24,6 +24,6 @@ pub struct PrioArgs {
 /// # Errors
 /// There is no such job, or the server refuses.
 pub fn run(args: &PrioArgs, session: &Session) -> Result {
-    let patch = JobPatch { priority: Some(args.priority), ..JobPatch::default() };
+    let patch = JobPatch::from(JobCreate { priority: Some(args.priority), ..JobCreate::default() });
     apply(&args.jobs, &patch, session)
 }

@@ -1,5 +1,7 @@
 //! Actions on jobs: cancel, signal, edit, time limits.
 
+use gpool_wire::{JobCreate, JobPatch};
+
 use crate::harness::{Cluster, Ran, until_so};
 
 /// A shell script that starts children which ignore SIGTERM, one of them in its own session, and
@@ -100,8 +102,9 @@ fn a_change_made_on_an_old_version_is_refused() {
     cluster.gpool(["edit", &id, "--priority", "-3", "--note", "later"]).ok();
     let job = cluster.job(&id);
     assert_eq!((job.priority, job.note.as_deref()), (-3, Some("later")));
-    let patch =
-        |note: &str| gpool_wire::JobPatch { note: Some(note.to_owned()), ..Default::default() };
+    let patch = |note: &str| {
+        JobPatch::from(JobCreate { note: Some(note.to_owned()), ..Default::default() })
+    };
     let client = cluster.client();
     client.edit(&id, &patch("mine"), Some(job.version)).unwrap();
     let error = client.edit(&id, &patch("theirs"), Some(job.version)).unwrap_err().problem();
@@ -120,7 +123,7 @@ fn two_clients_that_cancel_and_edit_at_once_do_no_harm() {
         let (one, two) = (id.clone(), id.clone());
         let cancels = std::thread::spawn(move || client.cancel(&[one]).is_ok());
         let edits = std::thread::spawn(move || {
-            let patch = gpool_wire::JobPatch { priority: Some(-1), ..Default::default() };
+            let patch = JobPatch::from(JobCreate { priority: Some(-1), ..Default::default() });
             other.edit(&two, &patch, Some(version)).map_err(|error| error.problem().status)
         });
         assert!(cancels.join().unwrap(), "job {id} can always be cancelled");

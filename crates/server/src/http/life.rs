@@ -275,12 +275,8 @@ fn asked(id: JobId, command: &Command) -> Option<(&'static str, String)> {
             Some(("signalled", format!("sent signal {name}")))
         }
         Command::Edit { job, patch, .. } if *job == id => {
-            // Only which fields: a note is the user's own.
-            let spec = serde_json::to_value(&patch.spec).ok()?;
-            let patch = serde_json::to_value(patch).ok()?;
-            let all = patch.as_object()?.iter().chain(spec.as_object()?);
-            let fields = all.filter(|(name, value)| !value.is_null() && *name != "spec");
-            let fields: Vec<&str> = fields.map(|(name, _)| name.as_str()).collect();
+            // Not the values: a note is private.
+            let fields: Vec<&str> = patch.edits().map(|edit| edit.key).collect();
             Some(("edited", format!("changed: {}", fields.join(", "))))
         }
         // Jobs that wait for it name it too.

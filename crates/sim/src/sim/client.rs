@@ -129,8 +129,8 @@ impl Sim {
             }
             Kind::Edit => {
                 let version = Some(what.count("version")).filter(|version| *version > 0);
-                let priority = Some(priority(what));
-                let patch = JobPatch { priority, ..JobPatch::default() };
+                let patch = JobPatch::default()
+                    .with("priority", |to| to.standing.priority = priority(what));
                 Command::Edit { job: job()?, version, patch, ends: Vec::new() }
             }
             Kind::Allow => {

@@ -13,14 +13,13 @@ macro_rules! field {
             key: $key,
             flag: None,
             group: $crate::field::Group::Own,
-            is_said: |job: &$crate::JobCreate| $crate::field::FieldValue::is_said(&job.$field),
+            is_said: |job: &$crate::JobCreate| $crate::field::value::is_said(&job.$field),
             take: |to: &mut $crate::JobCreate, from: &$crate::JobCreate| {
                 to.$field.clone_from(&from.$field)
             },
             join: None,
-            read: |job: &mut $crate::JobCreate, values: Vec<String>| {
-                $crate::field::FieldValue::read(&mut job.$field, values)
-            },
+            slot: |job: &mut $crate::JobCreate| (&mut job.$field).into(),
+            clears: false,
             apply: |_, _| Ok(()),
         }
     };

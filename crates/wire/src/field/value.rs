@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeSeed;
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::amount::Written;
 use crate::array::{Param, ParamTable};
 use crate::course::RetryAsked;
@@ -9,98 +12,131 @@ use crate::create::ScriptText;
 use crate::launch::{Activate, Setup, Window};
 use crate::time::Time;
 
-/// The type of a field of [`crate::JobCreate`].
-pub trait FieldValue: Clone {
-    /// Whether it says anything.
-    fn is_said(&self) -> bool;
-
-    /// Reads the values of a flag, which were checked.
-    fn read(&mut self, values: Vec<String>);
+/// The place of a field's value in a [`crate::JobCreate`], by its type.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Slot<'a> {
+    /// Text.
+    Text(&'a mut Option<String>),
+    /// A number or text.
+    Amount(&'a mut Option<Written>),
+    /// A whole number.
+    Count(&'a mut Option<u32>),
+    /// A whole number, which may be negative.
+    Number(&'a mut Option<i32>),
+    /// Yes, no, or nothing said.
+    Choice(&'a mut Option<bool>),
+    /// Yes or no.
+    Switch(&'a mut bool),
+    /// A list of texts.
+    List(&'a mut Vec<String>),
+    /// A moment.
+    Moment(&'a mut Option<Time>),
+    /// Retries.
+    Retry(&'a mut Option<RetryAsked>),
+    /// A script.
+    Script(&'a mut Option<ScriptText>),
+    /// A value that no flag says by itself and that no edit changes.
+    Fixed,
 }
 
-/// A value that a flag may say in one word.
-trait FromWord: Sized {
-    /// Returns `None` where no single flag says such a value.
-    fn from_word(_: String) -> Option<Self> {
-        None
-    }
+/// Whether a value says anything.
+pub(super) fn is_said<T: Default + PartialEq>(value: &T) -> bool {
+    *value != T::default()
 }
 
-impl FromWord for String {
-    fn from_word(word: String) -> Option<Self> {
-        Some(word)
-    }
-}
-
-impl FromWord for Written {
-    fn from_word(word: String) -> Option<Self> {
-        Some(Self::Text(word))
-    }
-}
-
-macro_rules! parsed {
-    ($($type:ty),*) => {$(
-        impl FromWord for $type {
-            fn from_word(word: String) -> Option<Self> {
-                word.parse().ok()
+macro_rules! slots {
+    ($($type:ty => $slot:ident),* $(,)?) => {$(
+        impl<'a> From<&'a mut $type> for Slot<'a> {
+            fn from(value: &'a mut $type) -> Self {
+                Self::$slot(value)
             }
         }
     )*};
 }
 
-macro_rules! composed {
+macro_rules! fixed {
     ($($type:ty),*) => {$(
-        impl FromWord for $type {}
+        impl From<&mut $type> for Slot<'_> {
+            fn from(_: &mut $type) -> Self {
+                Self::Fixed
+            }
+        }
     )*};
 }
 
-parsed!(u32, i32, bool);
-composed!(
-    ScriptText,
-    Window,
-    Activate,
-    Setup,
-    RetryAsked,
-    Time,
-    Param,
-    ParamTable,
-    Vec<serde_json::Value>
+slots! {
+    Option<String> => Text,
+    Option<Written> => Amount,
+    Option<u32> => Count,
+    Option<i32> => Number,
+    Option<bool> => Choice,
+    bool => Switch,
+    Vec<String> => List,
+    Option<Time> => Moment,
+    Option<RetryAsked> => Retry,
+    Option<ScriptText> => Script,
+}
+
+fixed!(
+    Option<Window>,
+    Vec<Activate>,
+    Option<Setup>,
+    BTreeMap<String, String>,
+    Vec<Param>,
+    Option<ParamTable>,
+    Option<Vec<serde_json::Value>>
 );
 
-impl<T: FromWord + Clone> FieldValue for Option<T> {
-    fn is_said(&self) -> bool {
-        self.is_some()
-    }
-
-    fn read(&mut self, mut values: Vec<String>) {
-        *self = values.pop().and_then(T::from_word);
-    }
-}
-
-impl<T: FromWord + Clone> FieldValue for Vec<T> {
-    fn is_said(&self) -> bool {
-        !self.is_empty()
-    }
-
-    fn read(&mut self, values: Vec<String>) {
-        self.extend(values.into_iter().filter_map(T::from_word));
+impl Slot<'_> {
+    /// Reads the values of a flag, which were checked.
+    pub fn read(self, mut values: Vec<String>) {
+        match self {
+            Self::Text(to) => *to = values.pop(),
+            Self::Amount(to) => *to = values.pop().map(Written::Text),
+            Self::Count(to) => *to = values.pop().and_then(|word| word.parse().ok()),
+            Self::Number(to) => *to = values.pop().and_then(|word| word.parse().ok()),
+            Self::Choice(to) => *to = values.pop().and_then(|word| word.parse().ok()),
+            Self::Switch(to) => *to = true,
+            Self::List(to) => to.extend(values),
+            Self::Moment(_) | Self::Retry(_) | Self::Script(_) | Self::Fixed => {}
+        }
     }
 }
 
-impl FieldValue for bool {
-    fn is_said(&self) -> bool {
-        *self
-    }
+/// Reads the value from JSON, and returns whether it is something other than `null`.
+impl<'de> DeserializeSeed<'de> for Slot<'_> {
+    type Value = bool;
 
-    fn read(&mut self, _: Vec<String>) {
-        *self = true;
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<bool, D::Error> {
+        fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+            to: &mut Option<T>,
+            json: D,
+        ) -> Result<bool, D::Error> {
+            *to = Option::deserialize(json)?;
+            Ok(to.is_some())
+        }
+        match self {
+            Self::Text(to) => read(to, json),
+            Self::Amount(to) => read(to, json),
+            Self::Count(to) => read(to, json),
+            Self::Number(to) => read(to, json),
+            Self::Choice(to) => read(to, json),
+            Self::Moment(to) => read(to, json),
+            Self::Retry(to) => read(to, json),
+            Self::Script(to) => read(to, json),
+            Self::Switch(to) => {
+                let said = Option::deserialize(json)?;
+                *to = said.unwrap_or_default();
+                Ok(said.is_some())
+            }
+            Self::List(to) => {
+                let said = Option::deserialize(json)?;
+                let is_said = said.is_some();
+                *to = said.unwrap_or_default();
+                Ok(is_said)
+            }
+            Self::Fixed => serde::de::IgnoredAny::deserialize(json).map(|_| false),
+        }
     }
-}
-
-impl FieldValue for BTreeMap<String, String> {
-    fn is_said(&self) -> bool {
-        !self.is_empty()
-    }
-
-    fn read(&mut self, _: Vec<String>) {}
 }

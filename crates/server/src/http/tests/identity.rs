@@ -65,7 +65,7 @@ fn what_belongs_to_others_is_not_touched() {
     let (ana, bo) = (rig.client(ANA), rig.client(BO));
     let id = ana.submit(&secret_job(), None).unwrap().id;
     let ids = std::slice::from_ref(&id);
-    let note = JobPatch { note: Some("x".to_owned()), ..JobPatch::default() };
+    let note = JobPatch::from(JobCreate { note: Some("x".to_owned()), ..JobCreate::default() });
     assert_eq!(code(bo.cancel(ids).unwrap_err()), "GP0501");
     assert_eq!(code(bo.hold(ids).unwrap_err()), "GP0501");
     assert_eq!(code(bo.signal(ids, "KILL").unwrap_err()), "GP0501");

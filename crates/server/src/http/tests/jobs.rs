@@ -142,7 +142,9 @@ fn two_who_edit_one_job_notice() {
     let held = JobCreate { hold: true, ..job("sleep", "1") };
     let submitted = client.submit(&held, None).unwrap();
     assert_eq!((submitted.state.as_str(), submitted.held_by.as_deref()), ("held", Some("user")));
-    let patch = |note: &str| JobPatch { note: Some(note.to_owned()), ..JobPatch::default() };
+    let patch = |note: &str| {
+        JobPatch::from(JobCreate { note: Some(note.to_owned()), ..JobCreate::default() })
+    };
     let first = client.edit("1", &patch("first"), Some(submitted.version)).unwrap();
     assert_eq!(first.note.as_deref(), Some("first"));
     assert!(first.version > submitted.version);

@@ -158,7 +158,11 @@ fn dependencies_are_limited_for_each_job_and_each_user() {
     two = lines(&waits(3), 3);
     refused(ana.submit_many(&mut two.as_bytes(), None).unwrap_err(), "together");
     let third = ana.submit(&waits(1), None).unwrap().id;
-    let patch = |n| JobPatch { after: Some(waits(n).after), ..JobPatch::default() };
+    let patch = |n| {
+        let mut patch = JobPatch::default();
+        patch.set("after", |to| to.after = waits(n).after);
+        patch
+    };
     refused(ana.edit(&third, &patch(2), None).unwrap_err(), "your jobs name 7");
     refused(ana.edit(&third, &patch(4), None).unwrap_err(), "one job may wait for 3 others");
     // Fewer are always allowed, and what ends makes room; others have as much.

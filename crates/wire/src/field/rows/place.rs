@@ -126,6 +126,7 @@ pub(super) static PLACE: &[Field] = &[
             request.cpus = cpus.filter(|cpus| !cpus.is_zero());
             Ok(())
         },
+        clears: true,
         ..field!("cpus", cpus)
     },
     Field {
@@ -139,6 +140,7 @@ pub(super) static PLACE: &[Field] = &[
             request.memory = memory.filter(|memory| !memory.is_zero());
             Ok(())
         },
+        clears: true,
         ..field!("mem", mem)
     },
     Field {

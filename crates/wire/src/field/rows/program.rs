@@ -10,13 +10,26 @@ const ARRAY: &str = "Array";
 
 /// What the job runs and what it is called; elements of an array.
 pub(super) static PROGRAM: &[Field] = &[
-    Field { group: Group::Program, ..field!("command", command) },
+    Field {
+        group: Group::Program,
+        apply: |job, request| {
+            request.command.clone_from(&job.command);
+            Ok(())
+        },
+        ..field!("command", command)
+    },
     Field { group: Group::Program, ..field!("script", script) },
     Field {
         flag: Some(
             Flag::value("name", "NAME", Checked(written::name), "What the job is called")
                 .short('J'),
         ),
+        apply: |job, request| {
+            if let Some(name) = &job.name {
+                request.name = check::checked_name(name)?.into();
+            }
+            Ok(())
+        },
         ..field!("name", name)
     },
     Field {
@@ -30,7 +43,15 @@ pub(super) static PROGRAM: &[Field] = &[
         },
         ..field!("project", project)
     },
-    field!("directory", directory),
+    Field {
+        apply: |job, request| {
+            if let Some(directory) = &job.directory {
+                request.directory = check::checked_directory(directory)?;
+            }
+            Ok(())
+        },
+        ..field!("directory", directory)
+    },
     Field { group: Group::Environment, ..field!("environment", environment) },
     Field { group: Group::Environment, ..field!("environment_bytes", environment_bytes) },
     Field {
@@ -44,6 +65,7 @@ pub(super) static PROGRAM: &[Field] = &[
             request.stdin = check::path("stdin", job.stdin.as_deref())?;
             Ok(())
         },
+        clears: true,
         ..field!("stdin", stdin)
     },
     Field {
@@ -57,6 +79,7 @@ pub(super) static PROGRAM: &[Field] = &[
             request.stdout = check::path("stdout", job.stdout.as_deref())?;
             Ok(())
         },
+        clears: true,
         ..field!("stdout", stdout)
     },
     Field {
@@ -70,6 +93,7 @@ pub(super) static PROGRAM: &[Field] = &[
             request.stderr = check::path("stderr", job.stderr.as_deref())?;
             Ok(())
         },
+        clears: true,
         ..field!("stderr", stderr)
     },
     Field {
@@ -113,6 +137,12 @@ pub(super) static PROGRAM: &[Field] = &[
             .hyphen()
             .under(ARRAY)
         }),
+        apply: |job, request| {
+            if job.max_parallel.is_some() {
+                request.standing.max_parallel = job.max_parallel;
+            }
+            Ok(())
+        },
         ..field!("max_parallel", max_parallel)
     },
     Field {
@@ -125,6 +155,12 @@ pub(super) static PROGRAM: &[Field] = &[
             )
             .under(ARRAY),
         ),
+        apply: |job, request| {
+            if job.max_fails.is_some() {
+                request.standing.max_fails = job.max_fails;
+            }
+            Ok(())
+        },
         ..field!("max_fails", max_fails)
     },
     Field { group: Group::Array, ..field!("params", params) },

@@ -26,6 +26,7 @@ pub(super) static WHEN: &[Field] = &[
             request.time_limit = job.time.as_ref().map(check::time_limit).transpose()?;
             Ok(())
         },
+        clears: true,
         ..field!("time", time)
     },
     Field {
@@ -83,6 +84,7 @@ pub(super) static WHEN: &[Field] = &[
             request.life.begin = job.begin.map(|at| at.0);
             Ok(())
         },
+        clears: true,
         ..field!("begin", begin)
     },
     Field {
@@ -90,6 +92,7 @@ pub(super) static WHEN: &[Field] = &[
             request.life.deadline = job.deadline.map(|at| at.0);
             Ok(())
         },
+        clears: true,
         ..field!("deadline", deadline)
     },
     Field {
@@ -104,9 +107,11 @@ pub(super) static WHEN: &[Field] = &[
             .under(HEADING),
         ),
         apply: |job, request| {
-            request.life.warning = course::checked_warning(job, request.time_limit)?.into();
+            let warning = job.signal_before.as_deref().map(course::warning).transpose()?;
+            request.life.warning = warning.into();
             Ok(())
         },
+        clears: true,
         ..field!("signal_before", signal_before)
     },
     Field {
@@ -115,6 +120,7 @@ pub(super) static WHEN: &[Field] = &[
             request.life.retry = retry.filter(|it| it.most > 0).map(Box::new);
             Ok(())
         },
+        clears: true,
         ..field!("retry", retry)
     },
     Field {
@@ -126,6 +132,7 @@ pub(super) static WHEN: &[Field] = &[
             request.life.requeue = job.requeue;
             Ok(())
         },
+        clears: true,
         ..field!("requeue", requeue)
     },
     Field {
@@ -172,6 +179,7 @@ pub(super) static WHEN: &[Field] = &[
             )
             .under(HEADING)
         }),
+        clears: true,
         ..field!("checkpoint", checkpoint)
     },
     Field {

@@ -1,0 +1,224 @@
+//! Changes to a job that has not ended: which fields of its request can change, and until when.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Exit;
+use crate::filter::NodeFilter;
+use crate::job::{BlobId, JobSpec};
+use crate::request::job::JobRequest;
+
+/// A field that an edit can change.
+pub struct Edit {
+    /// Its name in JSON.
+    pub key: &'static str,
+    /// Until when it can change.
+    pub until: Until,
+    /// Whether only the owner of the job can change it, because the job runs with their rights.
+    pub is_owners: bool,
+    /// Whether it is part of [`crate::Standing`], which the job's own record holds.
+    pub is_standing: bool,
+    /// Copies it from the request of a patch.
+    take: fn(&mut JobRequest, &JobRequest),
+}
+
+/// Until when a field can change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// Until the job starts.
+    Start,
+    /// Until it ends.
+    End,
+}
+
+impl Edit {
+    const fn new(key: &'static str, take: fn(&mut JobRequest, &JobRequest)) -> Self {
+        Self { key, until: Until::Start, is_owners: false, is_standing: false, take }
+    }
+
+    const fn standing(key: &'static str) -> Self {
+        Self { until: Until::End, is_standing: true, ..Self::new(key, |_, _| ()) }
+    }
+
+    const fn until_end(self) -> Self {
+        Self { until: Until::End, ..self }
+    }
+
+    const fn of_owner(self) -> Self {
+        Self { is_owners: true, ..self }
+    }
+}
+
+/// Copies fields of a request.
+macro_rules! copy {
+    ($($($part:ident).+),+) => {
+        |to: &mut JobRequest, from: &JobRequest| {
+            $(to.$($part).+.clone_from(&from.$($part).+);)+
+        }
+    };
+}
+
+/// Copies a part of the rules for nodes.
+macro_rules! copy_nodes {
+    ($part:ident) => {
+        |to: &mut JobRequest, from: &JobRequest| {
+            let new = from.nodes.as_deref().cloned().unwrap_or_default();
+            let nodes = to.nodes.as_deref().cloned().unwrap_or_default();
+            to.nodes = NodeFilter { $part: new.$part, ..nodes }.kept();
+        }
+    };
+}
+
+/// Every field that an edit can change. What follows from several is applied in this order.
+pub static EDITS: &[Edit] = &[
+    Edit::standing("priority"),
+    Edit::standing("note"),
+    Edit::standing("notify").of_owner(),
+    Edit::standing("max_parallel"),
+    Edit::standing("max_fails"),
+    Edit::new("name", copy!(name)).until_end(),
+    Edit::new("project", copy!(project)),
+    // A script takes the place of a program, and the other way round; see `JobPatch::applied_to`.
+    Edit::new("command", copy!(command)).of_owner(),
+    Edit::new("script", copy!(command)).of_owner(),
+    Edit::new("directory", copy!(directory)).of_owner(),
+    Edit::new("stdin", copy!(stdin)).of_owner(),
+    Edit::new("stdout", copy!(stdout)).of_owner(),
+    Edit::new("stderr", copy!(stderr)).of_owner(),
+    Edit::new("gpus", copy!(gpus, gpus_written)),
+    Edit::new("node", copy_nodes!(include)),
+    Edit::new("not_node", copy_nodes!(exclude)),
+    Edit::new("where", copy_nodes!(rules)),
+    Edit::new("exclusive", copy_nodes!(exclusive)),
+    Edit::new("cpus", copy!(cpus)),
+    Edit::new("mem", copy!(memory)),
+    Edit::new("time", copy!(time_limit)),
+    Edit::new("grace", copy!(grace)),
+    Edit::new("after", copy!(after)),
+    Edit::new("after_one", copy!(life.after_one)),
+    Edit::new("on_unmet", copy!(life.on_unmet)),
+    Edit::new("begin", copy!(life.begin)),
+    Edit::new("deadline", copy!(life.deadline)),
+    Edit::new("signal_before", copy!(life.warning)),
+    Edit::new("retry", copy!(life.retry)).until_end(),
+    Edit::new("requeue", copy!(life.requeue)).until_end(),
+    Edit::new("preemptible", take_preemptible),
+    Edit::new("exits", take_exits),
+    Edit::new("checkpoint", take_checkpoint),
+];
+
+/// A job that is not preemptible has no exits.
+fn take_preemptible(to: &mut JobRequest, from: &JobRequest) {
+    to.life.preemptible = from.life.preemptible;
+    if from.life.preemptible == Some(false) {
+        (to.life.exits, to.life.checkpoint) = Default::default();
+    }
+}
+
+/// A job with exits is preemptible, unless the patch contradicts.
+fn take_exits(to: &mut JobRequest, from: &JobRequest) {
+    to.life.exits.clone_from(&from.life.exits);
+    if !from.life.exits.is_empty() {
+        to.life.preemptible = from.life.preemptible.or(Some(true));
+    }
+}
+
+/// A job that can save its state may be preempted that way.
+fn take_checkpoint(to: &mut JobRequest, from: &JobRequest) {
+    to.life.checkpoint.clone_from(&from.life.checkpoint);
+    if from.life.checkpoint.is_some() {
+        to.life.exits.insert(Exit::Checkpoint);
+        to.life.preemptible = from.life.preemptible.or(Some(true));
+    } else {
+        to.life.exits.remove(&Exit::Checkpoint);
+    }
+}
+
+/// Changes to a job: the names of the fields that change, and a request with their new values.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobPatch {
+    /// Keys of [`EDITS`].
+    changes: BTreeSet<Arc<str>>,
+    /// The new values; the other fields mean nothing.
+    pub to: Box<JobRequest>,
+    /// The new script, if the program changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<BlobId>,
+}
+
+impl JobPatch {
+    /// Returns a patch that changes these fields to the values of a request.
+    pub fn new<'a>(keys: impl IntoIterator<Item = &'a str>, to: JobRequest) -> Self {
+        let changes = keys.into_iter().map(Arc::from).collect();
+        Self { changes, to: Box::new(to), script: None }
+    }
+
+    /// Changes one more field.
+    #[must_use]
+    pub fn with(mut self, key: &str, change: impl FnOnce(&mut JobRequest)) -> Self {
+        self.changes.insert(Arc::from(key));
+        change(&mut self.to);
+        self
+    }
+
+    /// Whether it changes the field with that name in JSON.
+    #[must_use]
+    pub fn changes(&self, key: &str) -> bool {
+        debug_assert!(EDITS.iter().any(|edit| edit.key == key), "{key} can't be edited");
+        self.changes.contains(key)
+    }
+
+    /// Returns what it changes.
+    pub fn edits(&self) -> impl Iterator<Item = &'static Edit> {
+        EDITS.iter().filter(|edit| self.changes(edit.key))
+    }
+
+    /// Whether it changes the request, and not only its standing.
+    #[must_use]
+    pub fn changes_request(&self) -> bool {
+        self.edits().any(|edit| !edit.is_standing)
+    }
+
+    /// Returns the job with these changes, but for its standing.
+    #[must_use]
+    pub fn applied_to(&self, spec: &JobSpec) -> JobSpec {
+        let mut new = spec.clone();
+        for edit in self.edits() {
+            (edit.take)(&mut new, &self.to);
+        }
+        if self.changes("command") || self.changes("script") {
+            new.script.clone_from(&self.script);
+        }
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Checkpoint;
+
+    #[test]
+    fn an_edit_allows_the_exits_that_it_names_and_forbids_others() {
+        let mut request = JobRequest::default();
+        let mut edit = |key: &str, change: fn(&mut JobRequest)| {
+            for edit in JobPatch::default().with(key, change).edits() {
+                let mut from = JobRequest::default();
+                change(&mut from);
+                (edit.take)(&mut request, &from);
+            }
+            request.life.clone()
+        };
+        let life = edit("checkpoint", |to| to.life.checkpoint = Some(Checkpoint::default()).into());
+        assert_eq!((life.preemptible, life.allows(Exit::Checkpoint)), (Some(true), true));
+        let life = edit("exits", |to| to.life.exits = BTreeSet::from([Exit::Kill]).into());
+        assert!(life.allows(Exit::Kill) && !life.allows(Exit::Checkpoint));
+        let life = edit("preemptible", |to| to.life.preemptible = Some(false));
+        assert!(life.allowed_exits().is_empty() && life.exits.is_empty());
+        let life = edit("preemptible", |to| to.life.preemptible = Some(true));
+        assert_eq!(life.allowed_exits(), BTreeSet::from([Exit::Requeue]));
+    }
+}
