@@ -47,9 +47,7 @@ impl FromStr for BlobId {
         // A number is accepted in one form only, so that two names never mean one file.
         match owner.filter(|owner| text.starts_with(&format!("u{owner}-"))) {
             Some(owner) => Ok(Self { text: text.to_owned(), owner }),
-            None => {
-                Err(format!("`{text}` is not the name of a blob: u1000- and 64 of 0-9, a-f"))
-            }
+            None => Err(format!("`{text}` is not the name of a blob: u1000- and 64 of 0-9, a-f")),
         }
     }
 }

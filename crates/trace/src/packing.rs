@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
-use gpool_sched::packing::Packer;
-pub use gpool_sched::packing::{Ask, Mix};
+use gpool_sched::fragmentation::Ask;
+pub use gpool_sched::fragmentation::Mix;
 
 use crate::openb::Cluster;
 use crate::packer::Packer;

@@ -36,11 +36,11 @@ impl Control {
         {
             return Err(Refusal::VersionConflict { id, expected, found: row.job.version.0 });
         }
-        if let Some(priority) = patch.priority {
-            // Lowering a priority that an admin raised does not put the job before others.
-            if priority > row.job.priority {
-                let project = self.world.row_for(id).expect("checked above").spec.project.clone();
-                admission::priority(&self.world, caller, &project, priority)?;
+        let standing = &patch.to.standing;
+        if patch.changes("priority") {
+            // Every user may lower a priority that an admin raised.
+            if standing.priority > row.job.priority {
+                admission::priority(&self.world, caller, &row.spec.project, standing.priority)?;
             }
             self.check_states(&[id], "change the priority of", |state| state <= JobState::Pending)?;
         }
@@ -84,26 +84,8 @@ impl Control {
         Ok(self.states(&[id]))
     }
 
-    /// The command and the outputs of a job belong to its owner, because it runs with the owner's
-    /// rights.
-    fn check_owners_part(
-        &self,
-        caller: &Caller,
-        id: JobId,
-        patch: &JobPatch,
-    ) -> Result<(), Refusal> {
-        let spec = &patch.spec;
-        let is_touched = patch.notify.is_some()
-            || spec.program.is_some()
-            || spec.directory.is_some()
-            || [&spec.stdin, &spec.stdout, &spec.stderr].iter().any(|it| it.is_some());
-        match is_touched {
-            true => self.check_owner(caller, id, "change what is run of"),
-            false => Ok(()),
-        }
-    }
-
-    /// Returns the edited spec and, if the dependencies change, the ended jobs among them.
+    /// Returns the job's changed request. If the patch changes its dependencies, it also returns
+    /// what follows from those that have ended already.
     fn edit_spec(
         &self,
         caller: &Caller,

@@ -305,11 +305,7 @@ pub(crate) fn n_ended(view: &View<'_>) -> u64 {
     view.world.cluster().n_jobs().saturating_sub(view.world.n_live_jobs() as u64)
 }
 
-fn ended(
-    pass: &Pass<'_>,
-    before: Option<JobNumber>,
-    room: Room,
-) -> Result<Piece<Cursor>, Refusal> {
+fn ended(pass: &Pass<'_>, before: Option<JobNumber>, room: Room) -> Result<Piece<Cursor>, Refusal> {
     let Pass { handle, filter, asker, listed } = pass;
     let mut piece = Piece::new(room);
     let Some(archive) = filter.of_archive(asker) else { return Ok(piece) };
