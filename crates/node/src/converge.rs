@@ -64,8 +64,8 @@ struct Ending {
 }
 
 impl Ending {
-    /// Whether `other` adds nothing to this order: it ends the task no sooner, and does not end a
-    /// task that may still save its work.
+    /// Whether `other` adds nothing to this order: it ends the task no sooner, and it is no plain
+    /// stop after an order to save.
     fn covers(self, other: Self) -> bool {
         self.grace <= other.grace && (self.signal.is_none() || other.signal.is_some())
     }

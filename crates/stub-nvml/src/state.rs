@@ -42,7 +42,7 @@ pub struct Device {
     pub processes: Option<Vec<Process>>,
     /// Compute processes that are clients of MPS.
     pub mps_processes: Option<Vec<Process>>,
-    /// Percentage of time in which a kernel ran.
+    /// Percentage of time with a running kernel.
     pub utilization: Option<u32>,
     /// Degrees Celsius.
     pub temperature: Option<u32>,

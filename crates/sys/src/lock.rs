@@ -1,5 +1,5 @@
-//! Open-file-description locks: they belong to an open file, so the kernel releases them when the
-//! last process that has the descriptor ends.
+//! Open-file-description locks: they belong to an open file. The kernel releases a lock when the
+//! last copy of the descriptor is closed, also when a process is killed.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

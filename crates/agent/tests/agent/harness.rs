@@ -198,7 +198,7 @@ impl Node {
         self.order(&Order::Acknowledge { term, task, generation });
     }
 
-    /// Waits for the first report, past or future, for which `look` returns a value.
+    /// Waits for the first report that `look` accepts, past or future.
     pub fn wait_for<T>(&mut self, what: &str, mut look: impl FnMut(&Report) -> Option<T>) -> T {
         let give_up = Instant::now() + PATIENCE;
         let mut next = 0;
