@@ -44,7 +44,7 @@ pub fn check(input: &[u8]) {
 static UTC: LazyLock<Clock> = LazyLock::new(|| Clock::new(true));
 
 fn view(clock: &Clock) -> View<'_> {
-    let now: Time = "2026-11-20T15:30:00Z".parse().expect("this is how a moment is written");
+    let now: Time = "2026-11-20T15:30:00Z".parse().expect("a valid time");
     View { clock, now, me: "ana" }
 }
 

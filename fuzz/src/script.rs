@@ -115,7 +115,7 @@ fn devices(text: &str) {
 }
 
 fn moment(text: &str) {
-    let now: Time = "2026-11-20T15:30:00Z".parse().expect("this is how a moment is written");
+    let now: Time = "2026-11-20T15:30:00Z".parse().expect("a valid time");
     let clock = Clock::new(true);
     match clock.read(text, now) {
         Ok(moment) => is_shown(&clock.second(moment, now)),
@@ -154,7 +154,7 @@ fn output(bytes: &[u8]) {
     let shown = |parts: &[&[u8]]| {
         let mut shown = Vec::new();
         let mut plain = Plain::new(&mut shown);
-        parts.iter().for_each(|part| plain.write_all(part).expect("memory takes all"));
+        parts.iter().for_each(|part| plain.write_all(part).expect("writing to memory succeeds"));
         shown
     };
     let whole = shown(&[&[one, other].concat()]);

@@ -71,7 +71,8 @@ mod tests {
     fn this_machine_has_resources() {
         use gpool_model::id::NodeName;
 
-        let mut config = AgentConfig::new("/nowhere", NodeName::new("n1")).expect("it is known");
+        let mut config =
+            AgentConfig::new("/nowhere", NodeName::new("n1")).expect("this program has a path");
         let found = capacity(&config, true);
         for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
             assert!(found.get(&kind) > 0, "{kind}");
@@ -90,7 +91,8 @@ mod tests {
     fn a_node_with_devices_reserves_task_slots_for_jobs_with_gpus() {
         use gpool_model::id::NodeName;
 
-        let mut config = AgentConfig::new("/nowhere", NodeName::new("n1")).expect("it is known");
+        let mut config =
+            AgentConfig::new("/nowhere", NodeName::new("n1")).expect("this program has a path");
         let parts = |config: &AgentConfig, n_devices| {
             let found = capacity_with(&capacity(config, true), n_devices);
             [ResourceKind::PlainTasks, ResourceKind::UserTasks].map(|kind| found.get(&kind))

@@ -81,7 +81,7 @@ impl Node {
     pub fn without_groups(settings: &[&str]) -> Option<Self> {
         let tries = Command::new("unshare").args(["--mount", "sh", "-c", UNGROUP]).status();
         if !tries.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: control groups can't be taken away here");
+            eprintln!("SKIPPED: control groups can't be removed here");
             return None;
         }
         Some(Self::with(&[settings, &[WITHOUT_GROUPS]].concat()))

@@ -212,7 +212,7 @@ fn the_doctor_checks_the_unit() {
         items.into_iter().find(|probe| probe["what"] == "service")
     };
     if std::path::Path::new("/etc/systemd/system/gpool.service").exists() {
-        return skip("this machine has a unit of its own");
+        return skip("this machine already has a unit");
     }
     cluster.gpool(["up", "--systemd", "--user"]).ok();
     let found = |probe: &Option<serde_json::Value>| -> String {

@@ -51,7 +51,7 @@ fn a_job_that_started_just_before_keeps_its_device() {
     let id = cluster.sh(&["--gpus", "1"], "sleep 1000");
     cluster.until_is(&id, "running");
     cluster.gpool(["sim", "add-process", "0", "--pid", "4000002", "--user", "eve"]).ok();
-    until_so("the stranger is seen", || !cluster.gpu(0).unmanaged.is_empty());
+    until_so("the process is seen", || !cluster.gpu(0).unmanaged.is_empty());
     assert_eq!(cluster.job(&id).state.as_str(), "running");
 }
 

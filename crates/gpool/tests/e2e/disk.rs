@@ -115,7 +115,7 @@ fn a_full_disk_refuses_new_jobs_and_hurts_none_that_run() {
     until_so("it has ended", || cluster.processes().len() <= 2 || !out.exists());
     std::fs::remove_file(&ballast).unwrap();
     // Without a restart.
-    until_so("jobs are taken again", || cluster.gpool(["submit", "--", "true"]).code == 0);
+    until_so("jobs are accepted again", || cluster.gpool(["submit", "--", "true"]).code == 0);
     assert_eq!(cluster.server_pid(), pid);
     alarm_says(&cluster, None);
     assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
@@ -166,7 +166,7 @@ fn a_server_that_starts_on_a_full_disk_answers_and_recovers_when_there_is_room()
         std::fs::remove_file(cluster.state().join(name)).unwrap();
     }
     // Without a restart, and the state of running jobs is known.
-    until_so("jobs are taken again", || cluster.gpool(["submit", "--", "true"]).code == 0);
+    until_so("jobs are accepted again", || cluster.gpool(["submit", "--", "true"]).code == 0);
     gate.open();
     for id in [&id, &ended] {
         assert_eq!(cluster.until_ended(id).exit_code, Some(5));

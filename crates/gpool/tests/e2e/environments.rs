@@ -200,7 +200,7 @@ fn a_job_is_refused_if_its_environment_can_not_be_stored() {
     assert_eq!((answer.status, answer.problem_code().as_str()), (507, "GP0907"));
     assert_eq!(files(&cluster), Vec::<PathBuf>::new());
     std::fs::remove_file(&ballast).unwrap();
-    until_so("jobs are taken again", || {
+    until_so("jobs are accepted again", || {
         Http::new(&cluster).post("/api/v1/jobs", &job_of(500, "a")).status == 201
     });
     assert_eq!(files(&cluster).len(), 1);

@@ -49,7 +49,7 @@ impl Silent {
 /// A server of root with these settings in its `gpool.toml`.
 fn cluster(config: impl Fn(&Cluster) -> String) -> Option<Cluster> {
     if !is_root() {
-        skip("only root can be several users");
+        skip("only root can act as several users");
         return None;
     }
     let mut cluster = unstarted();

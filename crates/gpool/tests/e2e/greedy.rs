@@ -54,7 +54,7 @@ fn an_owner_does_not_start_a_job_that_an_admin_requeued_with_a_hold() {
     assert!(queue.out.contains("held by admin root"), "{queue:?}");
     let why = as_nobody(&cluster, &["why", &id]);
     assert!(why.out.contains("held by admin root; only an admin can release it"), "{why:?}");
-    assert_eq!(as_nobody(&cluster, &["cancel", &id]).code, 0, "an owner may end it");
+    assert_eq!(as_nobody(&cluster, &["cancel", &id]).code, 0, "the owner may cancel it");
     cluster.gpool(["release", &element]).ok();
     cluster.until_is(&element, "running");
 }

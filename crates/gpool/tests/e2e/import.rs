@@ -164,7 +164,7 @@ fn a_queue_of_gflow_is_imported() {
     assert_eq!(cluster.job("3").state.as_str(), "held");
     assert_eq!(cluster.job("3").command[2], "echo 0.1");
     cluster.until_ended("4");
-    assert_eq!(cluster.stdout_of("4"), "4\n", "the number of its task there");
+    assert_eq!(cluster.stdout_of("4"), "4\n", "the task ID in gflow");
     for (id, state) in [
         (1, "Running"),
         (2, "Cancelled"),

@@ -42,7 +42,7 @@ fn a_job_on_an_instance_gets_its_uuid_and_is_charged_its_part() {
         assert_eq!(cluster.devices_of(id), devices, "job {id}");
     }
     let told = |id: &str| {
-        until_so("it says what it was told", || cluster.stdout_of(id).ends_with('\n'));
+        until_so("the job has written its variables", || cluster.stdout_of(id).ends_with('\n'));
         cluster.stdout_of(id)
     };
     assert!(told(&large).starts_with("1 MIG-sim-"), "{}", told(&large));

@@ -98,7 +98,7 @@ fn a_program_in_a_job_has_its_group_environment_and_gpus_and_ends_with_it() {
         "-c",
         &format!("{look}; touch ready; exec sleep 1000"),
     ]);
-    until_so("the job to look", || cluster.work().join("ready").exists());
+    until_so("the job has started", || cluster.work().join("ready").exists());
     let own = cluster.stdout_of(&id);
     let ran = cluster.gpool(["exec", &id, "--", "sh", "-c", look]);
     assert_eq!(ran.ok(), own);

@@ -16,7 +16,7 @@ fn can_ungroup() -> bool {
     let can =
         is_root() && Command::new("unshare").args(words).status().is_ok_and(|it| it.success());
     if !can {
-        skip("only root can take control groups away");
+        skip("only root can remove control groups");
     }
     can
 }

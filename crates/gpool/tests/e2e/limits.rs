@@ -30,7 +30,7 @@ fn the_kernel_kills_jobs_first() {
     let may_lower = may_lower_score();
     let cluster = Cluster::new("none");
     let id = cluster.sh(&[], "cat /proc/self/oom_score_adj; sleep 1000");
-    until_so("the job has said it", || cluster.stdout_of(&id) == "0\n");
+    until_so("the job has written it", || cluster.stdout_of(&id) == "0\n");
     let server = cluster.server_pid();
     let nursery = children(server);
     assert!(!nursery.is_empty());

@@ -57,7 +57,7 @@ fn a_limit_of_a_model_or_in_a_pool_is_kept_and_shown() {
     let second = cluster.sh(&lent, "sleep 1000");
     cluster.until_is(&second, "pending");
     let words = "project blue holds 1 H100 GPU of at most 1 H100 GPU";
-    until_so("it is told why", || cluster.gpool(["why", &second]).out.contains(words));
+    until_so("the reason is shown", || cluster.gpool(["why", &second]).out.contains(words));
     let why = cluster.gpool(["why", &second, "--json"]).json();
     assert!(why.to_string().contains("gpus_of:h100"), "{why}");
     let large = [&["submit", "--preemptible"], &of("blue", "h100:2")[..], &["--", "true"]];

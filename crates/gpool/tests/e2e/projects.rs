@@ -82,7 +82,7 @@ fn a_limit_applies_even_with_free_gpus_and_a_guarantee_bounds_non_preemptible_jo
     cluster.gpool(["project", "edit", "blue", "--limit", "4"]).ok();
     assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
     cluster.gpool(["cancel", "all", "--yes"]).ok();
-    until_so("all is free", || (0..4).all(|gpu| cluster.gpu_state(gpu) == "free"));
+    until_so("all GPUs are free", || (0..4).all(|gpu| cluster.gpu_state(gpu) == "free"));
     // Non-preemptible jobs never use more than the guarantee, even if GPUs are free.
     let own = cluster.sh(&in_project("red", "2"), "sleep 1000");
     cluster.until_is(&own, "running");

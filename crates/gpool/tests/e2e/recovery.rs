@@ -168,7 +168,7 @@ fn rebooted(cluster: &Cluster) -> Option<Running> {
 #[test]
 fn jobs_lost_in_a_restart_of_the_machine_are_reported_with_its_time() {
     if !is_root() {
-        return skip("only root can make it look as if the machine had been restarted");
+        return skip("only root can simulate a restart of the machine");
     }
     let mut cluster = Cluster::new("none");
     let lost = cluster.sh(&[], "echo begun; sleep 1000");

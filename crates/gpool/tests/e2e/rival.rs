@@ -49,7 +49,7 @@ fn a_rival_is_reported_and_no_more_jobs_are_placed_there() {
     let mut rival = Rival::new();
     // The command gets only events after it has connected, so the event is provoked until it has
     // one.
-    until_so("an event tells of it", || {
+    until_so("an event reports it", || {
         rival.takes(&mut driver, 1);
         cluster.until_gpu_is(1, "unmanaged");
         rival.leaves(&mut driver, 1);

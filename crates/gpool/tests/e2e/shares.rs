@@ -45,7 +45,7 @@ fn a_job_that_uses_more_than_its_share_is_shown() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let id = cluster.sh(&["--gpu-memory", "20G"], "echo $$; exec sleep 1000");
     cluster.until_is(&id, "running");
-    until_so("it says its process", || cluster.stdout_of(&id).ends_with('\n'));
+    until_so("it has written its process ID", || cluster.stdout_of(&id).ends_with('\n'));
     let pid = cluster.stdout_of(&id);
     let pid = pid.trim();
     let use_memory = |size: &str| {
@@ -73,7 +73,7 @@ fn a_share_survives_a_restart_and_is_still_monitored() {
     let mut cluster = Cluster::new("sim:1xH100-80G");
     let id = cluster.sh(&["--gpu-memory", "20G"], "echo $$; exec sleep 1000");
     cluster.until_is(&id, "running");
-    until_so("it says its process", || cluster.stdout_of(&id).ends_with('\n'));
+    until_so("it has written its process ID", || cluster.stdout_of(&id).ends_with('\n'));
     let pid = cluster.stdout_of(&id);
     cluster.kill();
     cluster.up();

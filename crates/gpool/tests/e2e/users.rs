@@ -14,7 +14,7 @@ pub const SOMEBODY: u32 = 65533;
 /// root.
 pub fn cluster() -> Option<Cluster> {
     if !is_root() {
-        skip("only root can be several users");
+        skip("only root can act as several users");
         return None;
     }
     let mut cluster = unstarted();

@@ -174,9 +174,9 @@ impl History {
 
     /// Reads the lines of the programs.
     pub fn read_trace(&mut self, text: &str) {
-        let parsed = text.lines().map(|line| {
-            parse(line).unwrap_or_else(|| panic!("no line that a job writes: {line:?}"))
-        });
+        let parsed = text
+            .lines()
+            .map(|line| parse(line).unwrap_or_else(|| panic!("not a line of a job: {line:?}")));
         self.trace = parsed.collect();
     }
 }
