@@ -68,7 +68,7 @@ extern "C" fn nvmlDeviceGetMemoryInfo_v2(
             None => (it.memory.ok_or(NOT_SUPPORTED)?, it.used),
         };
         info.reserved = 0;
-        info.free = info.total.saturating_sub(it.used);
+        info.free = info.total.saturating_sub(info.used);
         Ok(())
     })
 }
