@@ -1,6 +1,6 @@
 //! Words for jobs that an admin stopped.
 
-use gpool_model::{AdminHold, Refusal};
+use gpool_model::{AdminHold, JobId};
 
 use crate::problem::Problem;
 
@@ -14,20 +14,8 @@ pub(crate) fn paused(why: &str, since: &str, hold: Option<&AdminHold>) -> String
     format!("{why}, since {since}, held by {}; only {} can resume it", admin(hold), starters(hold))
 }
 
-/// A refusal to start such a job: what failed.
-pub(crate) fn what(refusal: &Refusal) -> Option<String> {
-    match refusal {
-        Refusal::HeldByAdmin { id, action, .. } => {
-            Some(format!("you may not {action} job {id}, which an admin stopped"))
-        }
-        _ => None,
-    }
-}
-
-/// The same: why, and what to do.
-pub(crate) fn because(problem: Problem, refusal: &Refusal) -> Problem {
-    let Refusal::HeldByAdmin { id, hold, .. } = refusal else { return problem };
-    let hold = hold.as_ref();
+/// Adds to a refusal to start such a job why, and what to do.
+pub(crate) fn because(problem: Problem, id: JobId, hold: Option<&AdminHold>) -> Problem {
     let ask = hold.map_or_else(|| "an admin".to_owned(), |hold| hold.by.to_string());
     problem
         .because(format!("it is held by {}; only {} can start it", admin(hold), starters(hold)))

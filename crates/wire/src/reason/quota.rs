@@ -83,38 +83,39 @@ pub(super) fn told(reason: &R) -> Option<Told> {
             };
             (text, vec![("reserved", json!(reserved))])
         }
-        R::QuotaProject { project, kind, bound, held, asked, most } => {
-            let facts = vec![
-                ("project", json!(project)),
-                ("kind", json!(kind_word(kind))),
-                ("bound", json!(bound)),
-                ("held", in_api_unit(kind, *held)),
-                ("asked", in_api_unit(kind, *asked)),
-                ("most", in_api_unit(kind, *most)),
-            ];
-            let [held, asked, most] = [held, asked, most].map(|it| amount_words(kind, *it));
-            let text = match bound {
-                Bound::Limit => format!(
-                    "project {project} holds {held} of at most {most}, and this asks for {asked} \
-                     more"
-                ),
-                Bound::GuaranteedOnly => format!(
-                    "project {project} holds {held} of the {most} that it is guaranteed, nothing \
-                     is lent here, and this asks for {asked} more"
-                ),
-                Bound::Guaranteed => {
-                    let are = if asked.starts_with("1 ") { "is" } else { "are" };
-                    format!(
-                        "it can't be taken back, so it needs {asked} that {are} guaranteed; \
-                         project {project} has used {held} of {most}; with --preemptible it may \
-                         borrow"
-                    )
-                }
-            };
-            (text, facts)
-        }
+        R::QuotaProject { .. } => of_project(reason)?,
         _ => return None,
     })
+}
+
+fn of_project(reason: &R) -> Option<Told> {
+    let R::QuotaProject { project, kind, bound, held, asked, most } = reason else { return None };
+    let facts = vec![
+        ("project", json!(project)),
+        ("kind", json!(kind_word(kind))),
+        ("bound", json!(bound)),
+        ("held", in_api_unit(kind, *held)),
+        ("asked", in_api_unit(kind, *asked)),
+        ("most", in_api_unit(kind, *most)),
+    ];
+    let [held, asked, most] = [held, asked, most].map(|it| amount_words(kind, *it));
+    let text = match bound {
+        Bound::Limit => format!(
+            "project {project} holds {held} of at most {most}, and this asks for {asked} more"
+        ),
+        Bound::GuaranteedOnly => format!(
+            "project {project} holds {held} of the {most} that it is guaranteed, nothing is lent \
+             here, and this asks for {asked} more"
+        ),
+        Bound::Guaranteed => {
+            let are = if asked.starts_with("1 ") { "is" } else { "are" };
+            format!(
+                "it can't be taken back, so it needs {asked} that {are} guaranteed; project \
+                 {project} has used {held} of {most}; with --preemptible it may borrow"
+            )
+        }
+    };
+    Some((text, facts))
 }
 
 fn of_cap(what: UserCap, used: u64, most: u64) -> Vec<(&'static str, Value)> {

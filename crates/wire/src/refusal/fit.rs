@@ -1,0 +1,259 @@
+//! No node could ever run the job, or the nodes that it names are not there.
+
+use std::collections::BTreeSet;
+
+use gpool_model::gpu::GpuRequest;
+use gpool_model::refusal::LargestFit;
+use gpool_model::resource::ResourceKind;
+use gpool_model::unit::{Bytes, MilliCpu};
+use gpool_model::{Gang, NodeFilter, NodeName, PoolName, Refusal};
+
+use crate::json::nearest;
+use crate::kind::amount_words;
+use crate::problem::Problem;
+use crate::reason::{devices, gpus, models_words, request_words};
+
+pub(super) fn told(refusal: &Refusal) -> Option<Problem> {
+    let problem = |what: String| Problem::new(refusal.code(), what);
+    Some(match refusal {
+        Refusal::NoGpus { asked, why } => {
+            problem(format!("{} asked for, and the cluster has no GPUs", request_words(asked)))
+                .because(why.clone())
+                .try_this("gpool doctor    (looks for the cause)")
+                .try_this("gpool run -- …  (without --gpus, runs without a GPU)")
+        }
+        Refusal::ImpossibleGpus { asked, largest, nearest, models, n_kept_back } => {
+            let what = format!("no node could ever run this: {} on one node", request_words(asked));
+            let problem = kept_back(problem(what), *n_kept_back);
+            impossible_gpus(problem, asked, largest.as_ref(), nearest.as_ref(), models)
+        }
+        Refusal::ImpossibleResource { kind, asked, largest, node, .. } => {
+            let asked = amount_words(kind, *asked);
+            let what = format!("no node could ever run this: {asked} on one node");
+            impossible_resource(problem(what), kind, *largest, node.as_ref())
+        }
+        Refusal::TooFewNodes { asked, gang, able, largest } => {
+            let what = match gang.anywhere {
+                true => "there could never be room for this",
+                false => "too few nodes could ever run this",
+            };
+            let problem = problem(format!("{what}: {}", gang_words(asked, *gang)));
+            too_few_nodes(problem, asked, *gang, *able, *largest)
+        }
+        Refusal::NoSuchPool { name, pools } => {
+            let what = format!("there is no pool {:?}", name.as_str());
+            no_such_pool(problem(what), name, pools)
+        }
+        Refusal::InPool { pool, refusal } => Problem::from(&**refusal)
+            .because(format!("only nodes of pool {pool} count: --pool {pool} was asked for")),
+        Refusal::NoSuchNodes { nodes, unknown, there } => {
+            let what = match unknown.as_slice() {
+                [] => format!("the job may use no node: {nodes}"),
+                [name] => format!("there is no node {:?}", name.as_str()),
+                names => format!("there are no nodes {}", node_words(names)),
+            };
+            no_such_nodes(problem(what), nodes, unknown, there)
+        }
+        Refusal::OnNodes { nodes, refusal } => {
+            Problem::from(&**refusal).because(format!("only some nodes count: {nodes}"))
+        }
+        Refusal::NoSuchNode { name } => {
+            problem(format!("there is no node {:?}", name.as_str())).try_this("gpool status")
+        }
+        Refusal::NoSuchDevice { device, node, n_devices } => {
+            let problem = problem(format!("{node} has no GPU {device:?}"));
+            match n_devices {
+                0 => problem.because(format!("{node} has no GPUs")),
+                n => problem
+                    .because(format!("{node} has {n}: 0 to {}", n - 1))
+                    .try_this("gpool gpus"),
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn too_few_nodes(
+    problem: Problem,
+    asked: &GpuRequest,
+    gang: Gang,
+    able: u32,
+    largest: Option<u32>,
+) -> Problem {
+    if gang.anywhere {
+        let could = if able == 1 { "task could" } else { "tasks could" };
+        let problem = problem.because(format!("{able} {could} ever run at once"));
+        let problem = match able {
+            0 => problem,
+            _ => problem.try_this(format!("--tasks {able} --gpus '{asked}'")),
+        };
+        return match largest.map(|largest| asked.of_count(largest)) {
+            None => problem,
+            Some(less) => problem.try_this(format!("--tasks {} --gpus '{less}'", gang.nodes)),
+        };
+    }
+    let could = if able == 1 { "node could" } else { "nodes could" };
+    let problem = problem.because(format!("{able} {could} hold its part of it"));
+    let problem = match (able, gang.tasks_per_node) {
+        (0, _) => problem,
+        (_, 1) => problem.try_this(format!("--nodes {able} --gpus '{asked}'")),
+        (_, n) => problem.try_this(format!("--nodes {able} --tasks-per-node {n} --gpus '{asked}'")),
+    };
+    match largest {
+        None => problem,
+        Some(largest) => {
+            let less = asked.of_count(largest);
+            problem.try_this(format!("--nodes {} --gpus '{less}'", gang.nodes))
+        }
+    }
+}
+
+/// What a job asks of several nodes.
+fn gang_words(asked: &GpuRequest, gang: Gang) -> String {
+    let each = match asked.is_none() {
+        true => String::new(),
+        false => format!(" with {}", request_words(asked)),
+    };
+    match gang.tasks_per_node {
+        _ if gang.anywhere => format!("{} tasks{each}", gang.nodes),
+        1 => format!("{} nodes{each}", gang.nodes),
+        n => format!("{n} tasks on each of {} nodes, each task{each}", gang.nodes),
+    }
+}
+
+fn no_such_pool(problem: Problem, name: &PoolName, pools: &[PoolName]) -> Problem {
+    let names: Vec<&str> = pools.iter().map(PoolName::as_str).collect();
+    let problem = problem.because(format!("nodes are in: {}", names.join(", ")));
+    match nearest(name.as_str(), names.iter().copied()).or(names.first().copied()) {
+        Some(near) => problem.try_this(format!("--pool {near}")),
+        None => problem.try_this("gpool nodes"),
+    }
+}
+
+fn no_such_nodes(
+    problem: Problem,
+    nodes: &NodeFilter,
+    unknown: &[NodeName],
+    there: &[(NodeName, Vec<String>)],
+) -> Problem {
+    let names: Vec<NodeName> = there.iter().map(|(name, _)| name.clone()).collect();
+    let problem = problem.because(format!("nodes are: {}", node_words(&names)));
+    if unknown.is_empty() && !nodes.rules.is_empty() {
+        let labels: BTreeSet<&str> =
+            there.iter().flat_map(|(_, labels)| labels).map(String::as_str).collect();
+        let labels: Vec<&str> = labels.into_iter().collect();
+        let problem = problem.because(match labels.is_empty() {
+            true => "no node has a label".to_owned(),
+            false => format!("their labels are: {}", labels.join(", ")),
+        });
+        return problem.try_this("gpool nodes -o wide   (shows the labels of each node)");
+    }
+    let near =
+        unknown.first().and_then(|name| nearest(name.as_str(), names.iter().map(NodeName::as_str)));
+    match near {
+        Some(near) => problem.try_this(format!("--node {near}")),
+        None => problem.try_this("gpool nodes"),
+    }
+}
+
+fn node_words(names: &[NodeName]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.iter().map(NodeName::as_str).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Devices that are there and that nobody may have.
+fn kept_back(problem: Problem, n_devices: u32) -> Problem {
+    if n_devices == 0 {
+        return problem;
+    }
+    let are = if n_devices == 1 { "GPU of that kind is" } else { "GPUs of that kind are" };
+    problem
+        .because(format!("{n_devices} {are} kept from new jobs by an admin"))
+        .try_this("gpool gpus allow all   (as an admin)")
+}
+
+fn impossible_gpus(
+    mut problem: Problem,
+    asked: &GpuRequest,
+    largest: Option<&LargestFit>,
+    nearest: Option<&GpuRequest>,
+    models: &[(String, u32)],
+) -> Problem {
+    match largest {
+        Some(largest) => {
+            problem = problem.because(largest_words(asked, largest));
+            let fits = GpuRequest { amount: asked.amount.of(largest.n_devices), ..asked.clone() };
+            if largest.n_devices > 0 {
+                problem = problem.try_this(format!("gpool run --gpus {} -- …", quoted(&fits)));
+            }
+        }
+        None if models.is_empty() => problem = problem.because("no node has a GPU"),
+        None => {
+            let known: Vec<String> =
+                models.iter().map(|(model, most)| format!("{model} (up to {most})")).collect();
+            problem = problem.because(format!("the nodes have {}", known.join(", ")));
+        }
+    }
+    if let Some(nearest) = nearest {
+        problem = problem.try_this(format!("gpool run --gpus {} -- …", quoted(nearest)));
+    }
+    problem.try_this("--allow-unsatisfiable queues it until there is such a node")
+}
+
+/// A request as a shell takes it: quoted where it must be.
+fn quoted(request: &GpuRequest) -> String {
+    let written = request.to_string();
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '.' | ',' | '-' | '_' | '@');
+    if written.chars().all(is_plain) { written } else { format!("'{written}'") }
+}
+
+fn largest_words(asked: &GpuRequest, largest: &LargestFit) -> String {
+    let LargestFit { n_devices, node, n_in_cluster } = largest;
+    let kind = match (asked.memory_needed(), asked.models.is_empty()) {
+        (Some(least), _) => format!("{} of at least {least}", gpus(*n_in_cluster)),
+        (None, true) => gpus(*n_in_cluster).to_owned(),
+        (None, false) => {
+            let what = devices(*n_in_cluster, asked.is_of_instances());
+            format!("{} {what}", models_words(asked))
+        }
+    };
+    let are = if *n_in_cluster == 1 { "is" } else { "are" };
+    format!(
+        "the most on one node is {n_devices}, on {node}; there {are} {n_in_cluster} {kind} in all"
+    )
+}
+
+fn impossible_resource(
+    problem: Problem,
+    kind: &ResourceKind,
+    largest: u64,
+    node: Option<&NodeName>,
+) -> Problem {
+    let problem = match node {
+        Some(node) => {
+            problem.because(format!("the largest is {node} with {}", amount_words(kind, largest)))
+        }
+        None => problem.because("no node has any"),
+    };
+    let problem = match kind {
+        ResourceKind::Cpu if largest > 0 => {
+            problem.try_this(format!("--cpus {}", MilliCpu::new(largest)))
+        }
+        ResourceKind::Memory if largest > 0 => {
+            problem.try_this(format!("--mem {}", written(largest)))
+        }
+        _ => problem,
+    };
+    problem.try_this("--allow-unsatisfiable queues it until there is such a node")
+}
+
+/// Bytes as `--mem` takes them, rounded down.
+fn written(bytes: u64) -> String {
+    match Bytes::new(bytes).div_floor(1 << 30).get() {
+        0 => format!("{}M", Bytes::new(bytes).div_floor(1 << 20).get()),
+        gib => format!("{gib}G"),
+    }
+}

@@ -1,0 +1,36 @@
+//! Words for refusals: what failed, why, and what to try.
+//!
+//! Each file has one kind of refusal.
+
+mod fit;
+mod job;
+mod limits;
+mod project;
+mod reserve;
+mod server;
+
+use gpool_model::Refusal;
+
+use crate::catalogue;
+use crate::problem::Problem;
+
+impl From<&Refusal> for Problem {
+    fn from(refusal: &Refusal) -> Self {
+        let told = fit::told(refusal)
+            .or_else(|| job::told(refusal))
+            .or_else(|| limits::told(refusal))
+            .or_else(|| project::told(refusal))
+            .or_else(|| reserve::told(refusal))
+            .or_else(|| server::told(refusal));
+        told.unwrap_or_else(|| {
+            let title = catalogue::entry(refusal.code()).map_or("", |entry| entry.title);
+            Self::new(refusal.code(), title)
+        })
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self::from(&refusal)
+    }
+}
