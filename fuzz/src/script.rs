@@ -16,7 +16,6 @@ use gpool_cli::render::safe::{Plain, safe, safe_json};
 use gpool_cli::script::Script;
 use gpool_cli::usage;
 use gpool_wire::Time;
-use gpool_wire::check;
 
 use crate::input::{are_shown, choose, cut, is_said, is_shown, text};
 
@@ -65,7 +64,7 @@ fn script(bytes: &[u8]) {
     }
     let written = script.written();
     assert_eq!(written.text.is_some(), std::str::from_utf8(bytes).is_ok());
-    check::Script::new(&written.name, bytes.to_vec()).expect("the server takes it too");
+    gpool_wire::Script::new(&written.name, bytes.to_vec()).expect("the server takes it too");
 }
 
 /// One argument on each line.

@@ -352,7 +352,9 @@ impl Phase {
 }
 
 /// A job's state in one word, as users see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// See [`Phase::Held`].
@@ -360,6 +362,7 @@ pub enum JobState {
     /// See [`Phase::Waiting`].
     Waiting,
     /// See [`Phase::Pending`].
+    #[default]
     Pending,
     /// See [`Phase::Starting`].
     Starting,

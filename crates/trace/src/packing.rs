@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
-use gpool_sched::fragmentation::Ask;
-pub use gpool_sched::fragmentation::Mix;
+pub use gpool_sched::fragmentation::{Ask, Mix};
 
 use crate::openb::Cluster;
 use crate::packer::Packer;

@@ -5,7 +5,7 @@ use gpool_model::command::LimitChange;
 use gpool_model::job::{EndCause, ExitStatus};
 use gpool_model::life::{Again, OnUnmet, PastAttempt, Retry, RetryOn, Warned, Warning};
 use gpool_model::unit::Millis;
-use gpool_model::{Exit, JobRequest, Refusal};
+use gpool_model::{Dependency, DependencyKind, Exit, JobRequest, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -130,6 +130,26 @@ pub fn on_unmet(word: &str) -> Result<OnUnmet, Refusal> {
             Err(invalid("on_unmet", &format!("{shown:?} is neither cancel nor keep")))
         }
     }
+}
+
+/// Returns the word that [`on_unmet`] reads.
+pub(crate) fn on_unmet_word(on_unmet: OnUnmet) -> &'static str {
+    match on_unmet {
+        OnUnmet::Cancel => "cancel",
+        OnUnmet::Keep => "keep",
+    }
+}
+
+/// Returns jobs that must have ended, as they are written: `ok:17`.
+pub(crate) fn dependencies_shown(all: &[Dependency]) -> Vec<String> {
+    let kind = |kind: DependencyKind| match kind {
+        DependencyKind::Ok => "ok",
+        DependencyKind::Fail => "fail",
+        DependencyKind::End => "end",
+        DependencyKind::Each => "each",
+        DependencyKind::Start => "start",
+    };
+    all.iter().map(|it| format!("{}:{}", kind(it.kind), it.job)).collect()
 }
 
 /// Reads a signal and how long before the end it is sent: `90s`, `USR1@90s`, `B:USR1@90s`.

@@ -5,9 +5,10 @@
 //! table. [`crate::JobCreate`] holds the values as they were written.
 
 use gpool_model::request::edit::EDITS;
-use gpool_model::{JobRequest, Refusal};
+use gpool_model::{JobRequest, JobSpec, Refusal};
 
 use crate::create::JobCreate;
+use crate::job::Job;
 
 mod flag;
 mod rows;
@@ -39,6 +40,10 @@ pub struct Field {
     /// Checks it and writes it into the request. Where several fields are checked together, one
     /// of them does it for all.
     pub apply: fn(&JobCreate, &mut JobRequest) -> Result<(), Refusal>,
+    /// Whether only its owner and admins see it.
+    pub is_private: bool,
+    /// Shows it in the job that the API answers.
+    pub show: fn(&JobSpec, &gpool_model::Job, &mut Job),
 }
 
 /// Fields that are said together in one layer.

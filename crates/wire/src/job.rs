@@ -1,33 +1,25 @@
 //! A job as the API shows it.
 
-use gpool_model::job::{
-    DependencyKind, EndCause, ExitStatus, JobEnd, JobSpec, JobState, Phase, StopCause,
-};
-use gpool_model::life::OnUnmet;
-use gpool_model::{GpuTime, RunTotals, Timestamp};
+use gpool_model::job::{JobEnd, JobState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::array::{ArrayShown, ElementShown, Elements};
-use crate::cause::{cause_word, cause_words};
-use crate::course::{Attempted, RetryAsked, warning_text};
+use crate::array::{ArrayShown, ElementShown};
+use crate::course::{Attempted, RetryAsked};
 use crate::eta::Eta;
-use crate::exits;
 use crate::gang::GangShown;
 use crate::launch::Activate;
 use crate::log::LogFiles;
-use crate::node::cores;
-use crate::notify;
 pub use crate::placed::PlacedOn;
 use crate::reason::Reason;
 use crate::schema;
-use crate::time::Time;
+use crate::time::{Time, seconds};
 
 /// What stands in place of what the caller may not see.
 pub const PRIVATE: &str = "(private)";
 
 /// A job. Of other users' jobs only admins see name, command, directory, note and paths.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     /// Its id: `1842`, or `1842.3` for an element of an array.
     pub id: String,
@@ -227,169 +219,6 @@ pub struct Usage {
     pub memory_peak: u64,
 }
 
-/// What a job is shown with beside its records.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shown {
-    /// Why it waits, the strongest first.
-    pub reasons: Vec<gpool_model::Reason>,
-    /// How many reasons there are beyond these.
-    pub n_more_reasons: u64,
-    /// Whether the caller may not see what belongs to its owner.
-    pub private: bool,
-    /// When it will likely start, and when that was worked out.
-    pub eta: Option<(gpool_model::Eta, Timestamp)>,
-    /// Of a living array: its elements together.
-    pub elements: Option<Elements>,
-    /// How long it has at most to save and to end when it is taken back.
-    pub save_time_max: Option<gpool_model::Millis>,
-}
-
-impl Job {
-    /// What is shown of a job at a moment.
-    #[must_use]
-    pub fn new(spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &Shown) -> Self {
-        let ended = match &job.phase {
-            Phase::Ended(end) => Some(&**end),
-            _ => None,
-        };
-        let (started_at, allocations) = match &job.phase {
-            Phase::Running { started_at, allocations }
-            | Phase::Paused { started_at, allocations, .. } => {
-                (Some(*started_at), &allocations[..])
-            }
-            Phase::Stopping { started_at, allocations, .. } => (*started_at, &allocations[..]),
-            Phase::Starting { allocations, .. } => (None, &allocations[..]),
-            Phase::Ended(end) => (end.started_at, &end.allocations[..]),
-            Phase::Held { .. }
-            | Phase::Waiting { .. }
-            | Phase::Pending { .. }
-            | Phase::Underway { .. } => {
-                (job.array.as_ref().and_then(|array| array.started_at), &[][..])
-            }
-        };
-        let (cause, cause_text) = match (ended.and_then(|end| end.cause.as_ref()), &job.phase) {
-            (Some(EndCause::DependencyFailed { job }), _) if spec.setup == Some(*job) => {
-                let text = format!("its setup, job {job}, did not succeed; gpool logs {job}");
-                (Some("setup_failed".to_owned()), Some(text))
-            }
-            (Some(cause), _) => (Some(cause_word(cause).to_owned()), Some(cause_words(cause))),
-            (None, Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. }) => {
-                (Some("requeued".to_owned()), Some(format!("put back by {by}")))
-            }
-            (None, Phase::Paused { why, .. }) => exits::pause_words(why),
-            (None, Phase::Stopping { cause, .. }) => {
-                let cause = cause.end_cause();
-                (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
-            }
-            (None, _) => (None, None),
-        };
-        let totals = match &job.array {
-            Some(array) => shown.elements.as_ref().map_or(array.totals, |it| it.totals),
-            None => RunTotals::of(&job.phase, now),
-        };
-        let until = started_at.or(ended.map(|end| end.ended_at)).unwrap_or(now);
-        let own = |text: Option<&str>| text.filter(|_| !shown.private).map(ToOwned::to_owned);
-        let reason = |reason| match shown.private {
-            true => Reason::of_job(job, reason, true).for_stranger(),
-            false => Reason::of_job(job, reason, true),
-        };
-        let mut this = Self {
-            id: job.id.to_string(),
-            name: spec.name.to_string(),
-            user: spec.owner.user.to_string(),
-            project: spec.project.to_string(),
-            state: job.phase.state(),
-            attempt: job.attempt.0,
-            gpus: spec.gpus_written.to_string(),
-            placement: allocations
-                .iter()
-                .map(|allocation| PlacedOn::new(&allocation.node, &allocation.slots))
-                .collect(),
-            submitted_at: spec.submitted_at.into(),
-            started_at: started_at.map(Time),
-            ended_at: ended.map(|end| end.ended_at.into()),
-            paused_since: exits::paused_since(&job.phase),
-            exit_code: ended.and_then(|end| end.exit).map(ExitStatus::shell_code),
-            reasons: shown.reasons.iter().map(reason).collect(),
-            n_more_reasons: shown.n_more_reasons,
-            eta: shown.eta.map(|(eta, as_of)| Eta::new(eta, as_of)),
-            private: shown.private,
-            command: Vec::new(),
-            script: spec.script.is_some(),
-            directory: None,
-            priority: job.priority,
-            cpus: spec.cpus.map(|cpus| cores(cpus.get())),
-            mem: spec.memory.map(|memory| memory.get()),
-            time_limit: spec.time_limit.map(seconds),
-            grace: seconds(spec.grace),
-            note: own(job.note.as_deref()),
-            notify: Vec::new(),
-            cause,
-            cause_text: own(cause_text.as_deref()),
-            signal: ended.and_then(|end| end.exit).and_then(signal_of),
-            usage: ended.map(Usage::from),
-            gpu_hours: gpu_hours(totals.gpu_time),
-            version: job.version.0,
-            after: spec.after.iter().map(dependency_word).collect(),
-            after_one: spec.life.after_one.iter().map(dependency_word).collect(),
-            on_unmet: match spec.life.on_unmet {
-                OnUnmet::Cancel => cancel_word(),
-                OnUnmet::Keep => "keep".to_owned(),
-            },
-            begin: spec.life.begin.map(Time),
-            deadline: spec.life.deadline.map(Time),
-            signal_before: spec.life.warning.as_ref().map(warning_text),
-            retry: spec.life.retry.as_deref().map(RetryAsked::from),
-            n_retries: job.course.n_retries,
-            requeue: spec.life.requeue,
-            preemptible: spec.life.preemptible == Some(true),
-            exits: spec.life.allowed_exits().into_iter().map(|it| it.to_string()).collect(),
-            checkpoint: spec.life.checkpoint.as_ref().map(exits::checkpoint_text),
-            attempts: job.course.past.iter().map(Attempted::from).collect(),
-            release_at: job.course.release_at.map(Time),
-            stdin: own(spec.stdin.as_deref()),
-            stdout: own(spec.stdout.as_deref()),
-            output_kept_until: None,
-            can_retry: None,
-            retry_until: None,
-            stderr: own(spec.stderr.as_deref()),
-            logs: None,
-            pty: spec.pty.is_some(),
-            activate: Vec::new(),
-            setup: spec.setup.map(|job| job.to_string()),
-            notes: exits::capped(spec, job, shown.save_time_max).into_iter().collect(),
-            held_by: exits::holder_word(job),
-            held_by_admin: exits::holder_name(job),
-            waited_s: seconds(until.since(spec.submitted_at)),
-            array: ArrayShown::of(spec, job, shown.elements.as_ref()),
-            element: ElementShown::of(spec, job),
-            gang: GangShown::of(spec, job),
-            joins: spec.joins.as_ref().map(|joins| joins.job.to_string()),
-            retry_of: spec.retry_of.as_ref().map(ToString::to_string),
-            pool: spec.pool.as_ref().map(ToString::to_string),
-            node: words(spec.nodes.iter().flat_map(|nodes| &nodes.include)),
-            not_node: words(spec.nodes.iter().flat_map(|nodes| &nodes.exclude)),
-            rules: words(spec.nodes.iter().flat_map(|nodes| &nodes.rules)),
-            exclusive: spec.is_exclusive(),
-            compat: spec.compat.iter().map(|compat| compat.as_str().to_owned()).collect(),
-        };
-        if let Some(array) = &this.array
-            && array.n_in(&[JobState::Starting, JobState::Running, JobState::Stopping]) > 0
-        {
-            this.state = JobState::Running;
-        }
-        if shown.private {
-            PRIVATE.clone_into(&mut this.name);
-        } else {
-            this.activate = spec.activate.iter().map(Activate::from).collect();
-            this.command.clone_from(&spec.command);
-            this.directory = Some(spec.directory.clone());
-            this.notify = job.notify.iter().map(notify::shown).collect();
-        }
-        this
-    }
-}
-
 impl From<&JobEnd> for Usage {
     fn from(end: &JobEnd) -> Self {
         Self {
@@ -400,10 +229,6 @@ impl From<&JobEnd> for Usage {
     }
 }
 
-fn words<T: ToString>(all: impl Iterator<Item = T>) -> Vec<String> {
-    all.map(|it| it.to_string()).collect()
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
 pub(crate) fn is_zero(n: &u64) -> bool {
     *n == 0
@@ -411,36 +236,4 @@ pub(crate) fn is_zero(n: &u64) -> bool {
 
 fn cancel_word() -> String {
     "cancel".to_owned()
-}
-
-fn dependency_word(dependency: &gpool_model::Dependency) -> String {
-    let kind = match dependency.kind {
-        DependencyKind::Ok => "ok",
-        DependencyKind::Fail => "fail",
-        DependencyKind::End => "end",
-        DependencyKind::Each => "each",
-        DependencyKind::Start => "start",
-    };
-    format!("{kind}:{}", dependency.job)
-}
-
-fn signal_of(exit: ExitStatus) -> Option<i32> {
-    match exit {
-        ExitStatus::Code(_) => None,
-        ExitStatus::Signal(signal) => Some(signal),
-    }
-}
-
-/// Milliseconds as seconds.
-#[must_use]
-#[expect(clippy::cast_precision_loss, reason = "exact below 285,000 years")]
-pub fn seconds(span: gpool_model::Millis) -> f64 {
-    span.get() as f64 / 1000.0
-}
-
-/// GPU-time in hours of one GPU.
-#[must_use]
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-pub fn gpu_hours(time: GpuTime) -> f64 {
-    time.get() as f64 / GpuTime::HOUR.get() as f64
 }

@@ -12,10 +12,10 @@ use gpool_model::{Refusal, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::seconds;
 use crate::json::nearest;
 use crate::schema;
 use crate::time::Time;
+use crate::time::seconds;
 
 /// Characters of an address.
 const URL_MAX: usize = 2048;

@@ -15,7 +15,8 @@ use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::check::{self, Script, invalid};
+use crate::check::{check_command, invalid};
+use crate::checked::{Script, read_script};
 use crate::create::JobCreate;
 use crate::field::{self, Field, fields};
 
@@ -68,9 +69,9 @@ impl JobPatch {
         for field in fields() {
             (field.apply)(&self.to, &mut request)?;
         }
-        let script = self.to.script.as_ref().map(check::read_script).transpose()?;
+        let script = self.to.script.as_ref().map(read_script).transpose()?;
         if self.changes.contains("command") || script.is_some() {
-            check::check_command(&self.to.command, script.is_some())?;
+            check_command(&self.to.command, script.is_some())?;
         }
         let patch = gpool_model::JobPatch::new(self.changes.iter().copied(), request);
         Ok(CheckedPatch { patch, script })
@@ -159,7 +160,7 @@ impl Visitor<'_> for KeyReader {
 }
 
 impl PartialSchema for JobPatch {
-    /// Returns the schema of a request with the fields that can change, each of which may be `null`.
+    /// Returns the schema of a request, with only the fields that can change; each may be `null`.
     fn schema() -> RefOr<Schema> {
         let RefOr::T(Schema::Object(mut object)) = JobCreate::schema() else {
             unreachable!("a struct has an object's schema")

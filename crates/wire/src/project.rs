@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_model::project::Members;
-use gpool_model::quota::Amount;
 use gpool_model::said::repeated;
 use gpool_model::unit::{Bytes, MilliCpu, MilliGpu};
 use gpool_model::{
-    ParseError, ProjectChange, ProjectChangeHow, ProjectName, ProjectPatch, ProjectsAsk,
-    QuotaPatch, Refusal, ResourceKind, parse,
+    ProjectChange, ProjectChangeHow, ProjectName, ProjectPatch, ProjectsAsk, QuotaPatch, Refusal,
+    ResourceKind, parse,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::check::{self, invalid};
+use crate::project_amount::{is_word, quota};
 use crate::project_parts::{self, Parts};
 
 /// Most users, groups or admins that one project names.
@@ -187,7 +187,12 @@ impl ProjectSettings {
         quotas.push((ResourceKind::Memory, mem));
         let jobs = quota(("jobs", &None), ("jobs_limit", &self.jobs_limit), parse::count)?;
         quotas.push((ResourceKind::Tasks, jobs));
-        quotas.extend(project_parts::patches(self)?);
+        quotas.extend(project_parts::patches([
+            ("gpus_of", &self.gpus_of, false),
+            ("limit_of", &self.limit_of, true),
+            ("gpus_in", &self.gpus_in, false),
+            ("limit_in", &self.limit_in, true),
+        ])?);
         quotas.retain(|(_, patch)| *patch != QuotaPatch::default());
         let parent = match self.parent.as_deref() {
             None => None,
@@ -257,50 +262,6 @@ fn named(field: &str, name: &str) -> Result<ProjectName, Refusal> {
     })
 }
 
-fn is_word(written: &Written, word: &str) -> bool {
-    matches!(written, Written::Text(text) if text.trim().eq_ignore_ascii_case(word))
-}
-
-/// Reads one amount in the kind's own unit.
-type Read<'a> = &'a dyn Fn(&str) -> Result<u64, ParseError>;
-
-pub(crate) fn quota(
-    (field, guaranteed): (&str, &Option<Written>),
-    (limit_field, limit): (&str, &Option<Written>),
-    read: impl Fn(&str) -> Result<u64, ParseError>,
-) -> Result<QuotaPatch, Refusal> {
-    let guaranteed = match guaranteed {
-        None => None,
-        Some(written) if is_word(written, "none") => Some(None),
-        Some(written) if is_word(written, "unlimited") => Some(Some(Amount::UNLIMITED)),
-        Some(written) => Some(Some(amount(field, written, &read)?)),
-    };
-    let limit = match limit {
-        None => None,
-        Some(written) if is_word(written, "none") || is_word(written, "unlimited") => {
-            Some(Amount::UNLIMITED)
-        }
-        Some(written) => Some(amount(limit_field, written, &read)?),
-    };
-    Ok(QuotaPatch { guaranteed, limit, weight: None })
-}
-
-fn amount(field: &str, written: &Written, read: Read<'_>) -> Result<Amount, Refusal> {
-    // Memory as a bare number is bytes, as everywhere in the API; nothing is nothing in any unit.
-    let text = match (field.starts_with("mem"), written) {
-        (true, Written::Whole(bytes)) => format!("{bytes}B"),
-        (true, _) if is_word(written, "0") => "0B".to_owned(),
-        _ => written.to_string(),
-    };
-    let large = || invalid(field, &format!("{written} is more than can be meant"));
-    let amount = read(text.trim());
-    let amount = amount.map_err(|error| {
-        let other = if field.contains("limit") { "or none" } else { "or unlimited, or none" };
-        invalid(field, &format!("{error}, {other}"))
-    })?;
-    Amount::of(amount).ok_or_else(large)
-}
-
 fn weight(written: &Written) -> Result<gpool_model::Weight, Refusal> {
     let weight = parse::weight(written.to_string().trim());
     weight.map_err(|error| invalid("weight", &error.to_string()))
@@ -364,9 +325,12 @@ fn names<'a>(field: &str, words: &'a [String]) -> Result<Vec<&'a str>, Refusal> 
 
 #[cfg(test)]
 mod tests {
-    use gpool_model::Millis;
+    use gpool_model::quota::Amount;
+    use gpool_model::{Millis, Timestamp};
+    use serde_json::json;
 
     use super::*;
+    use crate::project_parts::Agreed;
     use crate::project_shown::member_words;
     use crate::{Project, ProjectFacts};
 
@@ -436,6 +400,69 @@ mod tests {
         ] {
             let said = why(settings);
             assert!(said.contains(words), "{said:?} says {words:?}");
+        }
+    }
+
+    fn settings(value: serde_json::Value) -> ProjectSettings {
+        serde_json::from_value(value).expect("the fields are there")
+    }
+
+    #[test]
+    fn parts_are_read_shown_and_taken_away() {
+        let patch = settings(json!({
+            "gpus_of": {"H100": 4, "a100-80g": "0.5"},
+            "limit_of": {"h100": 6},
+            "gpus_in": {"big": "unlimited"},
+            "limit_in": {"small": 0},
+        }));
+        let patch = patch.patch().expect("it is valid");
+        let project = patch.of_blank(ProjectName::new("red"), Timestamp::ZERO);
+        let h100 = project.quota(&ResourceKind::GpuModel("h100".to_owned()));
+        assert_eq!((h100.guaranteed, h100.limit), (Amount::of(4000), Amount::counted(6000)));
+        let shown = Agreed::with(&project).settings().map(|(_, words)| words);
+        assert_eq!(shown, ["a100-80g=0.5,h100=4", "h100=6", "big=unlimited", "small=0"]);
+        let less = settings(json!({"gpus_of": {"h100": "none", "a100-80g": "none"},
+            "limit_of": {"h100": "none"}, "gpus_in": {"big": "none"}}));
+        let less = less.patch().expect("it is valid").applied_to(&project);
+        let kinds: Vec<&ResourceKind> = less.quotas.iter().map(|(kind, _)| kind).collect();
+        let small = gpool_model::PoolName::new("small");
+        assert_eq!(kinds, [&ResourceKind::GpuPool(small)], "what is not said stays");
+    }
+
+    #[test]
+    fn what_is_guaranteed_by_model_is_guaranteed_in_all() {
+        let all = |value| {
+            let patch = settings(value).patch().expect("it is valid");
+            let project = patch.of_blank(ProjectName::new("red"), Timestamp::ZERO);
+            project.quota(&ResourceKind::Gpu).guaranteed
+        };
+        let by_model = json!({"h100": 4, "a100": 2});
+        assert_eq!(all(json!({"gpus_of": by_model})), Amount::of(6000));
+        assert_eq!(all(json!({"gpus_of": by_model, "gpus_in": {"big": 8}})), Amount::of(8000));
+        assert_eq!(all(json!({"gpus_of": by_model, "gpus": 3})), Amount::of(3000));
+        assert_eq!(all(json!({"limit_of": {"h100": 1}})), None);
+    }
+
+    #[test]
+    fn what_can_not_be_meant_is_refused_with_its_field() {
+        for (value, said) in [
+            (json!({"gpus_of": {"h100:2": 4}}), "gpus_of: \"h100:2\" is no model"),
+            (json!({"gpus_of": {"4": 4}}), "gpus_of: \"4\" is no model"),
+            (json!({"gpus_of": {"": 4}}), "gpus_of: \"\" is no model"),
+            (json!({"limit_of": {"h100": "x"}}), "limit_of: \"x\" is not a number of GPUs"),
+            (json!({"limit_of": {"h100": -1}}), "of at least 0"),
+            (json!({"gpus_in": {"a b": 1}}), "gpus_in: a pool's name"),
+            (json!({"gpus_of": {"h100": 1, "H100": 2}}), "gpus_of: \"h100\" is there already"),
+            (json!({"gpus_of": {"a100-80g": 1, "a100-80GB": 2}}), "is there already"),
+        ] {
+            let said_is = match serde_json::from_value::<ProjectSettings>(value) {
+                Err(error) => error.to_string(),
+                Ok(settings) => match settings.patch() {
+                    Err(Refusal::Invalid { field, why }) => format!("{field}: {why}"),
+                    other => panic!("it is taken: {other:?}"),
+                },
+            };
+            assert!(said_is.contains(said), "{said_is:?} says {said:?}");
         }
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
+use crate::project_amount::in_thousandths;
 use crate::project_parts::{Agreed, Parts};
 use crate::time::Time;
 
@@ -112,7 +113,7 @@ impl Project {
         let quota = |kind| it.quotas.get(&kind).unwrap_or_default();
         let [gpu, cpu, mem] =
             [ResourceKind::Gpu, ResourceKind::Cpu, ResourceKind::Memory].map(quota);
-        let seconds = |length: Option<Millis>| length.map(crate::job::seconds);
+        let seconds = |length: Option<Millis>| length.map(crate::time::seconds);
         let milli = |amount| in_thousandths(amount);
         let bytes = |amount: Amount| match amount.finite() {
             Some(bytes) => Written::Whole(bytes),
@@ -155,16 +156,6 @@ impl Project {
             version: it.version.0,
             warnings: facts.warnings.iter().map(crate::project_words::warning).collect(),
         }
-    }
-}
-
-/// An amount of thousandths as it is written: a number, or `unlimited`.
-#[must_use]
-pub fn in_thousandths(amount: Amount) -> Written {
-    match amount.finite() {
-        Some(milli) if milli.is_multiple_of(1000) => Written::Whole(milli / 1000),
-        Some(milli) => Written::Decimal(crate::node::cores(milli)),
-        None => Written::from("unlimited"),
     }
 }
 
@@ -297,14 +288,16 @@ fn settings(it: &gpool_model::Project) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
+    use gpool_model::{ProjectPatch, QuotaPatch};
+
     use super::*;
-    use crate::ProjectSettings;
 
     #[test]
     fn a_difference_names_settings_as_they_are_written() {
         let before = gpool_model::Project::open(ProjectName::new("default"));
-        let settings: ProjectSettings = serde_json::from_str(r#"{"gpus": 2}"#).unwrap();
-        let after = settings.patch().unwrap().applied_to(&before);
+        let gpus = QuotaPatch { guaranteed: Some(Amount::of(2000)), ..QuotaPatch::default() };
+        let quotas = vec![(ResourceKind::Gpu, gpus)];
+        let after = ProjectPatch { quotas, ..ProjectPatch::default() }.applied_to(&before);
         let it = changed(&gpool_model::ProjectDifference {
             name: before.name.clone(),
             before: Some(before),

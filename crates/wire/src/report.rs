@@ -79,7 +79,7 @@ impl Report {
     #[must_use]
     pub fn new(job: Job, now: Time) -> Self {
         let until = job.ended_at.unwrap_or(now);
-        let ran_s = job.started_at.map(|started| crate::job::seconds(until.0.since(started.0)));
+        let ran_s = job.started_at.map(|started| crate::time::seconds(until.0.since(started.0)));
         // Elements of an array run side by side: their times are added up, as their usage is.
         let (n_gpus, ran) = match &job.array {
             Some(array) => (array.n_gpus, Some(array.ran_s)),

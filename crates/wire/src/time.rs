@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use gpool_model::Timestamp;
+use gpool_model::{GpuTime, Millis, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
 /// A moment: `2026-11-20T15:30:00.000Z`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub Timestamp);
 
 impl From<Timestamp> for Time {
@@ -78,6 +78,20 @@ impl PartialSchema for Time {
 }
 
 impl ToSchema for Time {}
+
+/// Returns milliseconds as seconds.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "exact below 285,000 years")]
+pub fn seconds(span: Millis) -> f64 {
+    span.get() as f64 / 1000.0
+}
+
+/// Returns GPU-time in hours of one GPU.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+pub fn gpu_hours(time: GpuTime) -> f64 {
+    time.get() as f64 / GpuTime::HOUR.get() as f64
+}
 
 #[cfg(test)]
 mod tests {

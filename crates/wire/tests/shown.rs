@@ -10,7 +10,7 @@ use gpool_model::{
     JobId, JobRequest, JobSpec, Millis, NodeName, Outcome, Owner, Phase, Reason, Resources, Slot,
     SlotPart, TaskId, Timestamp, Version,
 };
-use gpool_wire::job::Shown;
+use gpool_wire::show::Shown;
 use gpool_wire::{Document, List};
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use gpool_model::record::EndedJob;
 use gpool_model::{Command, Job, JobId, JobSpec, Millis, Phase, Reason, Refusal, Timestamp};
 use gpool_wire::array::Elements;
-use gpool_wire::job::Shown;
+use gpool_wire::show::Shown;
 use gpool_wire::{Document, JobPatch, List, LogFiles, Problem, Time};
 
 use gpool_world::JobRow;

@@ -16,7 +16,7 @@ use gpool_model::{
 use gpool_sched::{Lent, ProjectShare};
 use gpool_wire::{
     Document, List, Problem, ProjectFacts, ProjectSet, ProjectSettings, ProjectsAnswer, QuotaLoan,
-    QuotaOverview, QuotaPart, QuotaReturn, QuotaRow, ReturnedGpu, Time, project_shown,
+    QuotaOverview, QuotaPart, QuotaReturn, QuotaRow, ReturnedGpu, Time, project_amount,
     project_words,
 };
 use gpool_world::{JobRow, ProjectIx, Snapshot, World};
@@ -419,8 +419,8 @@ impl<'a> Parts<'a> {
             is_shown.then(|| QuotaPart {
                 model,
                 pool,
-                guaranteed: guaranteed.map(project_shown::in_thousandths),
-                limit: (!limit.is_unlimited()).then(|| project_shown::in_thousandths(limit)),
+                guaranteed: guaranteed.map(project_amount::in_thousandths),
+                limit: (!limit.is_unlimited()).then(|| project_amount::in_thousandths(limit)),
                 share: account.map(|it| gpus(it.share.finite().unwrap_or(held))),
                 held: gpus(held),
             })
@@ -459,8 +459,8 @@ fn row(
         parent: it.parent.as_ref().map(ToString::to_string),
         depth,
         department: !facts.children.is_empty(),
-        guaranteed: project_shown::in_thousandths(guaranteed),
-        limit: (!limit.is_unlimited()).then(|| project_shown::in_thousandths(limit)),
+        guaranteed: project_amount::in_thousandths(guaranteed),
+        limit: (!limit.is_unlimited()).then(|| project_amount::in_thousandths(limit)),
         share: account.map(|account| gpus(account.share.finite().unwrap_or(held))),
         held: gpus(held),
         in_quota: gpus(held - on_loan),

@@ -169,7 +169,7 @@ async fn imagine(
         Some(Delayed {
             job: delay.job.to_string(),
             user: row.spec.owner.user.to_string(),
-            by_s: gpool_wire::job::seconds(delay.by),
+            by_s: gpool_wire::time::seconds(delay.by),
         })
     };
     into.delays = made.delays.iter().filter_map(delayed).collect();

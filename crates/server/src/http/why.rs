@@ -205,7 +205,7 @@ fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {
         flags: alternative::flags(&tried.what, id),
         text: alternative::words(&tried.what),
         eta: tried.eta.or_else(|| middle(tried, &part)).map(|eta| Eta::new(eta, as_of)),
-        gain_s: tried.gain.map(gpool_wire::job::seconds),
+        gain_s: tried.gain.map(gpool_wire::time::seconds),
         helps: tried.helps,
     };
     why.alternatives = alternatives.iter().map(of_job).collect();

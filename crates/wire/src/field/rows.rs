@@ -21,6 +21,8 @@ macro_rules! field {
             slot: |job: &mut $crate::JobCreate| (&mut job.$field).into(),
             clears: false,
             apply: |_, _| Ok(()),
+            is_private: false,
+            show: |_, _, _| (),
         }
     };
 }

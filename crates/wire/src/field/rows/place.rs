@@ -1,8 +1,13 @@
 //! What each task asks of a node, and which nodes the job may use.
 
+use std::collections::BTreeSet;
+
+use gpool_model::{JobSpec, NodeFilter};
+
 use super::super::Values::{Checked, Many};
 use super::super::{Field, Flag, Group, written};
 use super::{field, join};
+use crate::node::cores;
 use crate::{check, gang};
 
 /// What each task asks of a node, and which nodes the job may use.
@@ -22,6 +27,7 @@ pub(super) static PLACE: &[Field] = &[
             (request.gpus, request.gpus_written) = job.gpu_request()?;
             Ok(())
         },
+        show: |spec, _, shown| shown.gpus = spec.gpus_written.to_string(),
         ..field!("gpus", gpus)
     },
     Field {
@@ -127,6 +133,7 @@ pub(super) static PLACE: &[Field] = &[
             Ok(())
         },
         clears: true,
+        show: |spec, _, shown| shown.cpus = spec.cpus.map(|cpus| cores(cpus.get())),
         ..field!("cpus", cpus)
     },
     Field {
@@ -141,6 +148,7 @@ pub(super) static PLACE: &[Field] = &[
             Ok(())
         },
         clears: true,
+        show: |spec, _, shown| shown.mem = spec.memory.map(|memory| memory.get()),
         ..field!("mem", mem)
     },
     Field {
@@ -154,6 +162,7 @@ pub(super) static PLACE: &[Field] = &[
             request.pool = job.pool.as_deref().map(check::pool).transpose()?;
             Ok(())
         },
+        show: |spec, _, shown| shown.pool = spec.pool.as_ref().map(ToString::to_string),
         ..field!("pool", pool)
     },
     Field {
@@ -167,6 +176,7 @@ pub(super) static PLACE: &[Field] = &[
             request.nodes = job.node_filter()?;
             Ok(())
         },
+        show: |spec, _, shown| shown.node = node_words(spec, |nodes| &nodes.include),
         ..field!("node", node)
     },
     Field {
@@ -177,6 +187,7 @@ pub(super) static PLACE: &[Field] = &[
             "Not on these nodes",
         )),
         join: join!(not_node),
+        show: |spec, _, shown| shown.not_node = node_words(spec, |nodes| &nodes.exclude),
         ..field!("not_node", not_node)
     },
     Field {
@@ -188,6 +199,7 @@ pub(super) static PLACE: &[Field] = &[
              label",
         )),
         join: join!(rules),
+        show: |spec, _, shown| shown.rules = node_words(spec, |nodes| &nodes.rules),
         ..field!("where", rules)
     },
     Field {
@@ -195,6 +207,15 @@ pub(super) static PLACE: &[Field] = &[
             "exclusive",
             "Only on nodes without other jobs, and none starts there while it runs",
         )),
+        show: |spec, _, shown| shown.exclusive = spec.is_exclusive(),
         ..field!("exclusive", exclusive)
     },
 ];
+
+/// The words of one part of the rules for nodes.
+fn node_words<T: ToString + 'static>(
+    spec: &JobSpec,
+    part: fn(&NodeFilter) -> &BTreeSet<T>,
+) -> Vec<String> {
+    spec.nodes.iter().flat_map(|nodes| part(nodes)).map(ToString::to_string).collect()
+}

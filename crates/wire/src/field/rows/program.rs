@@ -16,9 +16,15 @@ pub(super) static PROGRAM: &[Field] = &[
             request.command.clone_from(&job.command);
             Ok(())
         },
+        is_private: true,
+        show: |spec, _, shown| shown.command.clone_from(&spec.command),
         ..field!("command", command)
     },
-    Field { group: Group::Program, ..field!("script", script) },
+    Field {
+        group: Group::Program,
+        show: |spec, _, shown| shown.script = spec.script.is_some(),
+        ..field!("script", script)
+    },
     Field {
         flag: Some(
             Flag::value("name", "NAME", Checked(written::name), "What the job is called")
@@ -30,6 +36,8 @@ pub(super) static PROGRAM: &[Field] = &[
             }
             Ok(())
         },
+        is_private: true,
+        show: |spec, _, shown| shown.name = spec.name.to_string(),
         ..field!("name", name)
     },
     Field {
@@ -41,6 +49,7 @@ pub(super) static PROGRAM: &[Field] = &[
             request.project = check::project(job.project.as_deref())?;
             Ok(())
         },
+        show: |spec, _, shown| shown.project = spec.project.to_string(),
         ..field!("project", project)
     },
     Field {
@@ -50,6 +59,8 @@ pub(super) static PROGRAM: &[Field] = &[
             }
             Ok(())
         },
+        is_private: true,
+        show: |spec, _, shown| shown.directory = Some(spec.directory.clone()),
         ..field!("directory", directory)
     },
     Field { group: Group::Environment, ..field!("environment", environment) },
@@ -66,6 +77,8 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         clears: true,
+        is_private: true,
+        show: |spec, _, shown| shown.stdin = spec.stdin.as_deref().map(str::to_owned),
         ..field!("stdin", stdin)
     },
     Field {
@@ -80,6 +93,8 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         clears: true,
+        is_private: true,
+        show: |spec, _, shown| shown.stdout = spec.stdout.as_deref().map(str::to_owned),
         ..field!("stdout", stdout)
     },
     Field {
@@ -94,6 +109,8 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         clears: true,
+        is_private: true,
+        show: |spec, _, shown| shown.stderr = spec.stderr.as_deref().map(str::to_owned),
         ..field!("stderr", stderr)
     },
     Field {
@@ -101,12 +118,17 @@ pub(super) static PROGRAM: &[Field] = &[
             request.pty = job.pty.map(launch::checked_window).transpose()?;
             Ok(())
         },
+        show: |spec, _, shown| shown.pty = spec.pty.is_some(),
         ..field!("pty", pty)
     },
     Field {
         apply: |job, request| {
             request.activate = launch::checked(&job.activate)?.into();
             Ok(())
+        },
+        is_private: true,
+        show: |spec, _, shown| {
+            shown.activate = spec.activate.iter().map(launch::Activate::from).collect();
         },
         ..field!("activate", activate)
     },
@@ -181,6 +203,8 @@ pub(super) static PROGRAM: &[Field] = &[
             }
             Ok(())
         },
+        is_private: true,
+        show: |_, job, shown| shown.notify = job.notify.iter().map(notify::shown).collect(),
         ..field!("notify", notify)
     },
     Field {
@@ -192,6 +216,8 @@ pub(super) static PROGRAM: &[Field] = &[
             }
             Ok(())
         },
+        is_private: true,
+        show: |_, job, shown| shown.note.clone_from(&job.note),
         ..field!("note", note)
     },
     field!("umask", umask),
@@ -209,6 +235,9 @@ pub(super) static PROGRAM: &[Field] = &[
         apply: |job, request| {
             request.compat = compat::checked(&job.compat)?.into();
             Ok(())
+        },
+        show: |spec, _, shown| {
+            shown.compat = spec.compat.iter().map(|it| it.as_str().to_owned()).collect();
         },
         ..field!("compat", compat)
     },

@@ -3,7 +3,8 @@
 use super::super::Values::{Checked, Many, OneOf};
 use super::super::{Field, Flag, written};
 use super::field;
-use crate::exits::Exits;
+use crate::exits::{self, Exits};
+use crate::time::{Time, seconds};
 use crate::{check, course};
 
 /// The heading of their flags.
@@ -27,6 +28,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
+        show: |spec, _, shown| shown.time_limit = spec.time_limit.map(seconds),
         ..field!("time", time)
     },
     Field {
@@ -45,6 +47,7 @@ pub(super) static WHEN: &[Field] = &[
             }
             Ok(())
         },
+        show: |spec, _, shown| shown.grace = seconds(spec.grace),
         ..field!("grace", grace)
     },
     Field {
@@ -52,12 +55,16 @@ pub(super) static WHEN: &[Field] = &[
             request.after = check::dependencies("after", &job.after)?.into();
             Ok(())
         },
+        show: |spec, _, shown| shown.after = course::dependencies_shown(&spec.after),
         ..field!("after", after)
     },
     Field {
         apply: |job, request| {
             request.life.after_one = check::dependencies("after_one", &job.after_one)?.into();
             Ok(())
+        },
+        show: |spec, _, shown| {
+            shown.after_one = course::dependencies_shown(&spec.life.after_one);
         },
         ..field!("after_one", after_one)
     },
@@ -77,6 +84,9 @@ pub(super) static WHEN: &[Field] = &[
             }
             Ok(())
         },
+        show: |spec, _, shown| {
+            shown.on_unmet = course::on_unmet_word(spec.life.on_unmet).to_owned();
+        },
         ..field!("on_unmet", on_unmet)
     },
     Field {
@@ -85,6 +95,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
+        show: |spec, _, shown| shown.begin = spec.life.begin.map(Time),
         ..field!("begin", begin)
     },
     Field {
@@ -93,6 +104,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
+        show: |spec, _, shown| shown.deadline = spec.life.deadline.map(Time),
         ..field!("deadline", deadline)
     },
     Field {
@@ -112,6 +124,9 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
+        show: |spec, _, shown| {
+            shown.signal_before = spec.life.warning.as_ref().map(course::warning_text);
+        },
         ..field!("signal_before", signal_before)
     },
     Field {
@@ -121,6 +136,9 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
+        show: |spec, _, shown| {
+            shown.retry = spec.life.retry.as_deref().map(course::RetryAsked::from);
+        },
         ..field!("retry", retry)
     },
     Field {
@@ -133,6 +151,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
+        show: |spec, _, shown| shown.requeue = spec.life.requeue,
         ..field!("requeue", requeue)
     },
     Field {
@@ -145,6 +164,7 @@ pub(super) static WHEN: &[Field] = &[
             )
             .under(HEADING)
         }),
+        show: |spec, _, shown| shown.preemptible = spec.life.preemptible == Some(true),
         ..field!("preemptible", preemptible)
     },
     Field {
@@ -166,6 +186,9 @@ pub(super) static WHEN: &[Field] = &[
             request.life.checkpoint = checkpoint.into();
             Ok(())
         },
+        show: |spec, _, shown| {
+            shown.exits = spec.life.allowed_exits().iter().map(ToString::to_string).collect();
+        },
         ..field!("exits", exits)
     },
     Field {
@@ -180,6 +203,9 @@ pub(super) static WHEN: &[Field] = &[
             .under(HEADING)
         }),
         clears: true,
+        show: |spec, _, shown| {
+            shown.checkpoint = spec.life.checkpoint.as_ref().map(exits::checkpoint_text);
+        },
         ..field!("checkpoint", checkpoint)
     },
     Field {
@@ -209,6 +235,7 @@ pub(super) static WHEN: &[Field] = &[
             }
             Ok(())
         },
+        show: |_, job, shown| shown.priority = job.priority,
         ..field!("priority", priority)
     },
     Field {

@@ -1,0 +1,226 @@
+//! The array that a job asks for, checked.
+
+use std::collections::BTreeSet;
+
+use gpool_model::array::{ArraySpec, ArrayValues, Axis, Row};
+use gpool_model::{Indexes, Refusal, placeholder};
+use serde_json::Value;
+
+use crate::array::{Param, ParamTable, read_array};
+use crate::create::JobCreate;
+use crate::json;
+
+/// Characters of a parameter's name.
+const NAME_MAX: usize = 64;
+/// Parameters of one array.
+const PARAMS_MAX: usize = 100;
+/// Bytes of all values of one array.
+const VALUES_MAX: usize = 64 << 20;
+
+/// An array that can be taken as it is, if one is asked for, and the values that are stored beside
+/// it.
+#[derive(Debug, Default)]
+pub(crate) struct ArrayAsked {
+    pub array: Option<Box<ArraySpec>>,
+    pub values: Option<ArrayValues>,
+    pub max_parallel: Option<u32>,
+}
+
+impl JobCreate {
+    /// The array that is asked for, if one is.
+    pub(crate) fn checked_array(&self) -> Result<ArrayAsked, Refusal> {
+        let values = self.checked_values()?;
+        let written = self.array.as_deref().map(read_array).transpose();
+        let written = written.map_err(|error| invalid("array", error.to_string()))?;
+        let (indexes, most) = match (written, &values) {
+            (Some((indexes, most)), _) => (indexes, most),
+            (None, Some((_, n_rows))) => {
+                (Indexes::first_n(*n_rows).ok_or_else(|| too_many("array"))?, None)
+            }
+            (None, None) => return self.no_array(),
+        };
+        if let Some((_, n_rows)) = &values
+            && indexes.last() >= *n_rows
+        {
+            let why = format!(
+                "index {} has no value: there are {n_rows}, counted from 0; without an array, each \
+                 value gets an element",
+                indexes.last()
+            );
+            return Err(invalid("array", why));
+        }
+        let max_parallel = self.max_parallel.or(most);
+        if max_parallel == Some(0) {
+            let why = "nothing would ever run; write 8, or leave it out for any number";
+            return Err(invalid("max_parallel", why.to_owned()));
+        }
+        self.check_placeholders(values.as_ref().map(|(values, _)| values))?;
+        let values = values.map(|(values, _)| values);
+        let array = Some(Box::new(ArraySpec { indexes, values: None }));
+        Ok(ArrayAsked { array, values, max_parallel })
+    }
+
+    fn no_array(&self) -> Result<ArrayAsked, Refusal> {
+        let of_arrays = [
+            ("max_parallel", self.max_parallel.is_some()),
+            ("max_fails", self.max_fails.is_some()),
+        ];
+        match of_arrays.into_iter().find(|(_, is_said)| *is_said) {
+            Some((field, _)) => {
+                Err(invalid(field, "it is for arrays; say which: array 0-99".to_owned()))
+            }
+            None => Ok(ArrayAsked::default()),
+        }
+    }
+
+    fn checked_values(&self) -> Result<Option<(ArrayValues, u32)>, Refusal> {
+        let given = [
+            ("params", !self.params.is_empty()),
+            ("items", self.items.is_some()),
+            ("table", self.table.is_some()),
+        ];
+        let mut given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
+        let Some(field) = given.next() else { return Ok(None) };
+        if let Some(other) = given.next() {
+            let why = format!("it can't be given together with {field}; one of them is enough");
+            return Err(invalid(other, why));
+        }
+        let values = match (&self.items, &self.table) {
+            (Some(items), _) => of_items(items)?,
+            (_, Some(table)) => of_table(table)?,
+            (None, None) => of_params(&self.params)?,
+        };
+        let n_rows = values.n_rows().ok_or_else(|| too_many(field))?;
+        if n_rows == 0 {
+            return Err(invalid(
+                field,
+                "it has no values, so there would be no element".to_owned(),
+            ));
+        }
+        Ok(Some((values, n_rows)))
+    }
+
+    /// A name in braces that is nearly one of a parameter is likely a mistake.
+    fn check_placeholders(&self, values: Option<&ArrayValues>) -> Result<(), Refusal> {
+        let names = values.map(ArrayValues::names).unwrap_or_default();
+        for (at, word) in self.command.iter().enumerate() {
+            for used in placeholder::names(word) {
+                if names.contains(&used) {
+                    continue;
+                }
+                if let Some(near) = json::nearest(used, names.iter().copied()) {
+                    let why = format!(
+                        "{{{used}}} in word {} is no parameter; did you mean {{{near}}}? To have \
+                         it as it is, write {{{{{used}}}}}",
+                        at + 1
+                    );
+                    return Err(invalid("command", why));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn too_many(field: &str) -> Refusal {
+    let why = format!("it makes more than {} elements; split it", Indexes::ELEMENTS_MAX);
+    invalid(field, why)
+}
+
+fn of_params(params: &[Param]) -> Result<ArrayValues, Refusal> {
+    check_names("params", params.iter().map(|param| param.name.as_str()))?;
+    for param in params {
+        if param.values.is_empty() {
+            let why = format!("{} has no value; write {}=1,2", param.name, param.name);
+            return Err(invalid("params", why));
+        }
+    }
+    check_size("params", params.iter().flat_map(|param| &param.values))?;
+    let axis = |param: &Param| Axis { name: param.name.clone(), values: param.values.clone() };
+    Ok(ArrayValues::Product { axes: params.iter().map(axis).collect() })
+}
+
+fn of_table(table: &ParamTable) -> Result<ArrayValues, Refusal> {
+    check_names("table", table.names.iter().map(String::as_str))?;
+    for (at, row) in table.rows.iter().enumerate() {
+        if row.len() != table.names.len() {
+            let why = format!(
+                "row {} has {} values, and there are {} names",
+                at + 1,
+                row.len(),
+                table.names.len()
+            );
+            return Err(invalid("table", why));
+        }
+    }
+    check_size("table", table.rows.iter().flatten())?;
+    let rows = table.rows.iter().map(|row| Row { item: None, values: row.clone() });
+    Ok(ArrayValues::Rows { names: table.names.clone(), rows: rows.collect() })
+}
+
+/// Text stays as it is, anything else is written as JSON. Objects of the same keys are parameters
+/// beside.
+fn of_items(items: &[Value]) -> Result<ArrayValues, Refusal> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let keys = |value: &Value| -> Option<Vec<String>> {
+        Some(value.as_object()?.keys().cloned().collect())
+    };
+    let first = items.first().and_then(keys).unwrap_or_default();
+    let are_params = !first.is_empty()
+        && items.iter().all(|item| keys(item).as_ref() == Some(&first))
+        && check_names("items", first.iter().map(String::as_str)).is_ok();
+    let names = if are_params { first } else { Vec::new() };
+    let row = |item: &Value| Row {
+        values: names.iter().filter_map(|name| item.get(name)).map(text).collect(),
+        item: Some(text(item)),
+    };
+    let rows: Vec<Row> = items.iter().map(row).collect();
+    check_size("items", rows.iter().filter_map(|row| row.item.as_ref()))?;
+    Ok(ArrayValues::Rows { names, rows })
+}
+
+fn check_names<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        let shown: String = name.chars().take(NAME_MAX).collect();
+        if !placeholder::is_name(name) || name.len() > NAME_MAX {
+            let why = format!(
+                "{shown:?} is no name of a parameter; it has up to {NAME_MAX} letters, digits and \
+                 '_', and begins with no digit: learning_rate"
+            );
+            return Err(invalid(field, why));
+        }
+        if !seen.insert(name.to_ascii_uppercase()) {
+            let why = format!(
+                "parameter {shown} is given twice; GPOOL_PARAM_{} can hold one",
+                name.to_ascii_uppercase()
+            );
+            return Err(invalid(field, why));
+        }
+        if seen.len() > PARAMS_MAX {
+            return Err(invalid(field, format!("more than {PARAMS_MAX} parameters")));
+        }
+    }
+    Ok(())
+}
+
+fn check_size<'a>(field: &str, values: impl Iterator<Item = &'a String>) -> Result<(), Refusal> {
+    let mut n_bytes = 0;
+    for (at, value) in values.enumerate() {
+        if value.contains('\0') {
+            return Err(invalid(field, format!("value {} holds a zero byte", at + 1)));
+        }
+        n_bytes += value.len();
+        if n_bytes > VALUES_MAX {
+            return Err(invalid(field, format!("its values have more than {VALUES_MAX} bytes")));
+        }
+    }
+    Ok(())
+}
+
+fn invalid(field: &str, why: String) -> Refusal {
+    Refusal::Invalid { field: field.to_owned(), why }
+}

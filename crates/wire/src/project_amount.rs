@@ -1,0 +1,66 @@
+//! Amounts of quotas, as users write them.
+
+use gpool_model::quota::Amount;
+use gpool_model::{ParseError, QuotaPatch, Refusal};
+
+use crate::amount::Written;
+use crate::check::invalid;
+
+/// Returns an amount of thousandths as it is written: a number, or `unlimited`.
+#[must_use]
+pub fn in_thousandths(amount: Amount) -> Written {
+    match amount.finite() {
+        Some(milli) if milli.is_multiple_of(1000) => Written::Whole(milli / 1000),
+        Some(milli) => Written::Decimal(crate::node::cores(milli)),
+        None => Written::from("unlimited"),
+    }
+}
+
+/// Whether the word stands for an amount.
+pub(crate) fn is_word(written: &Written, word: &str) -> bool {
+    matches!(written, Written::Text(text) if text.trim().eq_ignore_ascii_case(word))
+}
+
+/// Reads one amount in the kind's own unit.
+type Read<'a> = &'a dyn Fn(&str) -> Result<u64, ParseError>;
+
+/// Reads what a project is guaranteed and its limit, by the names of their fields.
+///
+/// # Errors
+/// The amount that is none.
+pub(crate) fn quota(
+    (field, guaranteed): (&str, &Option<Written>),
+    (limit_field, limit): (&str, &Option<Written>),
+    read: impl Fn(&str) -> Result<u64, ParseError>,
+) -> Result<QuotaPatch, Refusal> {
+    let guaranteed = match guaranteed {
+        None => None,
+        Some(written) if is_word(written, "none") => Some(None),
+        Some(written) if is_word(written, "unlimited") => Some(Some(Amount::UNLIMITED)),
+        Some(written) => Some(Some(amount(field, written, &read)?)),
+    };
+    let limit = match limit {
+        None => None,
+        Some(written) if is_word(written, "none") || is_word(written, "unlimited") => {
+            Some(Amount::UNLIMITED)
+        }
+        Some(written) => Some(amount(limit_field, written, &read)?),
+    };
+    Ok(QuotaPatch { guaranteed, limit, weight: None })
+}
+
+fn amount(field: &str, written: &Written, read: Read<'_>) -> Result<Amount, Refusal> {
+    // Memory as a bare number is bytes, as everywhere in the API; nothing is nothing in any unit.
+    let text = match (field.starts_with("mem"), written) {
+        (true, Written::Whole(bytes)) => format!("{bytes}B"),
+        (true, _) if is_word(written, "0") => "0B".to_owned(),
+        _ => written.to_string(),
+    };
+    let large = || invalid(field, &format!("{written} is more than can be meant"));
+    let amount = read(text.trim());
+    let amount = amount.map_err(|error| {
+        let other = if field.contains("limit") { "or none" } else { "or unlimited, or none" };
+        invalid(field, &format!("{error}, {other}"))
+    })?;
+    Amount::of(amount).ok_or_else(large)
+}

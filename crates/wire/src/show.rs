@@ -1,0 +1,150 @@
+//! From the records of a job to the job as the API shows it.
+
+use gpool_model::job::{EndCause, ExitStatus, JobEnd, JobSpec, JobState, Phase, StopCause};
+use gpool_model::{Allocation, RunTotals, Timestamp};
+
+use crate::array::{ArrayShown, ElementShown, Elements};
+use crate::cause::{cause_word, cause_words};
+use crate::course::Attempted;
+use crate::eta::Eta;
+use crate::exits;
+use crate::field::fields;
+use crate::gang::GangShown;
+use crate::job::{Job, PRIVATE, PlacedOn, Usage};
+use crate::reason::Reason;
+use crate::time::{Time, gpu_hours, seconds};
+
+/// Facts about a job that are not in its records.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// Why it waits, the strongest first.
+    pub reasons: Vec<gpool_model::Reason>,
+    /// How many reasons there are beyond these.
+    pub n_more_reasons: u64,
+    /// Whether the caller may not see what belongs to its owner.
+    pub private: bool,
+    /// When it will likely start, and when that was worked out.
+    pub eta: Option<(gpool_model::Eta, Timestamp)>,
+    /// Of a living array: its elements together.
+    pub elements: Option<Elements>,
+    /// How long it has at most to save and to end when it is taken back.
+    pub save_time_max: Option<gpool_model::Millis>,
+}
+
+impl Job {
+    /// Returns what is shown of a job at a moment: what its user asked for, by the table of fields,
+    /// and what became of it.
+    #[must_use]
+    pub fn new(spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &Shown) -> Self {
+        let mut this = Self {
+            id: job.id.to_string(),
+            name: PRIVATE.to_owned(),
+            user: spec.owner.user.to_string(),
+            state: job.phase.state(),
+            attempt: job.attempt.0,
+            submitted_at: spec.submitted_at.into(),
+            paused_since: exits::paused_since(&job.phase),
+            n_more_reasons: shown.n_more_reasons,
+            eta: shown.eta.map(|(eta, as_of)| Eta::new(eta, as_of)),
+            private: shown.private,
+            version: job.version.0,
+            n_retries: job.course.n_retries,
+            attempts: job.course.past.iter().map(Attempted::from).collect(),
+            release_at: job.course.release_at.map(Time),
+            setup: spec.setup.map(|job| job.to_string()),
+            notes: exits::capped(spec, job, shown.save_time_max).into_iter().collect(),
+            held_by: exits::holder_word(job),
+            held_by_admin: exits::holder_name(job),
+            array: ArrayShown::of(spec, job, shown.elements.as_ref()),
+            element: ElementShown::of(spec, job),
+            gang: GangShown::of(spec, job),
+            joins: spec.joins.as_ref().map(|joins| joins.job.to_string()),
+            retry_of: spec.retry_of.as_ref().map(ToString::to_string),
+            ..Self::default()
+        };
+        this.show_run(spec, job, now, shown);
+        for field in fields().filter(|field| !(shown.private && field.is_private)) {
+            (field.show)(spec, job, &mut this);
+        }
+        if let Some(array) = &this.array
+            && array.n_in(&[JobState::Starting, JobState::Running, JobState::Stopping]) > 0
+        {
+            this.state = JobState::Running;
+        }
+        for reason in &shown.reasons {
+            let reason = Reason::of_job(job, reason, true);
+            this.reasons.push(if shown.private { reason.for_stranger() } else { reason });
+        }
+        this
+    }
+
+    /// Shows where and when it ran, and how it ended.
+    fn show_run(&mut self, spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &Shown) {
+        let (started_at, allocations) = run_of(job);
+        let ended = end_of(job);
+        let exit = ended.and_then(|end| end.exit);
+        let placed = |it: &Allocation| PlacedOn::new(&it.node, &it.slots);
+        self.placement = allocations.iter().map(placed).collect();
+        self.started_at = started_at.map(Time);
+        self.ended_at = ended.map(|end| end.ended_at.into());
+        self.exit_code = exit.map(ExitStatus::shell_code);
+        self.signal = exit.and_then(signal_of);
+        self.usage = ended.map(Usage::from);
+        let (cause, text) = cause(spec, job);
+        (self.cause, self.cause_text) = (cause, text.filter(|_| !shown.private));
+        let totals = match &job.array {
+            Some(array) => shown.elements.as_ref().map_or(array.totals, |it| it.totals),
+            None => RunTotals::of(&job.phase, now),
+        };
+        self.gpu_hours = gpu_hours(totals.gpu_time);
+        let until = started_at.or(ended.map(|end| end.ended_at)).unwrap_or(now);
+        self.waited_s = seconds(until.since(spec.submitted_at));
+    }
+}
+
+fn end_of(job: &gpool_model::Job) -> Option<&JobEnd> {
+    match &job.phase {
+        Phase::Ended(end) => Some(end),
+        _ => None,
+    }
+}
+
+/// Returns when the run of a job started, and what it holds or held.
+fn run_of(job: &gpool_model::Job) -> (Option<Timestamp>, &[Allocation]) {
+    match &job.phase {
+        Phase::Running { started_at, allocations }
+        | Phase::Paused { started_at, allocations, .. } => (Some(*started_at), allocations),
+        Phase::Stopping { started_at, allocations, .. } => (*started_at, allocations),
+        Phase::Starting { allocations, .. } => (None, allocations),
+        Phase::Ended(end) => (end.started_at, &end.allocations),
+        Phase::Held { .. }
+        | Phase::Waiting { .. }
+        | Phase::Pending { .. }
+        | Phase::Underway { .. } => (job.array.as_ref().and_then(|it| it.started_at), &[]),
+    }
+}
+
+/// Returns why a job ended or stops: in a word, and for people.
+fn cause(spec: &JobSpec, job: &gpool_model::Job) -> (Option<String>, Option<String>) {
+    let words = |cause: &EndCause| (Some(cause_word(cause).to_owned()), Some(cause_words(cause)));
+    match (end_of(job).and_then(|end| end.cause.as_ref()), &job.phase) {
+        (Some(EndCause::DependencyFailed { job }), _) if spec.setup == Some(*job) => {
+            let text = format!("its setup, job {job}, did not succeed; gpool logs {job}");
+            (Some("setup_failed".to_owned()), Some(text))
+        }
+        (Some(cause), _) => words(cause),
+        (None, Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. }) => {
+            (Some("requeued".to_owned()), Some(format!("put back by {by}")))
+        }
+        (None, Phase::Paused { why, .. }) => exits::pause_words(why),
+        (None, Phase::Stopping { cause, .. }) => words(&cause.end_cause()),
+        (None, _) => (None, None),
+    }
+}
+
+fn signal_of(exit: ExitStatus) -> Option<i32> {
+    match exit {
+        ExitStatus::Code(_) => None,
+        ExitStatus::Signal(signal) => Some(signal),
+    }
+}
