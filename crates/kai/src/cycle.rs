@@ -21,7 +21,7 @@ use crate::cycle::turns::Turns;
 use crate::entitled::Entitlements;
 use crate::settings::{Settings, Stage};
 
-/// What does not change during a cycle.
+/// The input of a cycle, which does not change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
     pub cluster: &'a Cluster,
@@ -32,17 +32,17 @@ pub(crate) struct Rules<'a> {
 /// Why a stage did nothing for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// Its project is none that jobs may be in.
+    /// Its project takes no jobs.
     NoProject,
-    /// Fewer tasks wait than are lacking of what must run at once.
+    /// Fewer tasks wait than its gang lacks.
     TooFew,
-    /// A line would be passed.
+    /// It would exceed a quota.
     Passed(Passed),
     /// A task fits nowhere.
     NoRoom { task: usize, lacks: Lacks },
-    /// The rule of taking back bars it.
+    /// The rule for reclaiming bars it.
     Barred(Barred),
-    /// Not even with everything that is free is there enough.
+    /// All free capacity together is too little.
     NotEnough { asked: i64, free: i64 },
     /// Another job with no larger request found no victims.
     AsAnother { job: usize },
@@ -55,7 +55,7 @@ pub(crate) struct Cycle<'a> {
     pub rules: Rules<'a>,
     pub board: Board<'a>,
     pub books: Books,
-    /// Some job that runs was promised more: if it gives way, that is free again.
+    /// Whether a running job claims more capacity, which becomes free if the job is evicted.
     pub promised_more: bool,
     /// For each job and stage without a result, the obstacle, in order.
     pub obstacles: Vec<(usize, Stage, Obstacle)>,
@@ -82,8 +82,7 @@ impl Cycle<'_> {
         Turns::of(self.rules, &self.board, pass)
     }
 
-    /// What changed since the mark stays, for this job. Gives back the projects where something
-    /// changed.
+    /// Keeps the changes since the mark, for this job. Returns the projects with changes.
     pub(crate) fn commit(&mut self, mark: usize, stage: Stage, job: usize) -> Vec<usize> {
         let changed = self.board.changed(mark);
         self.board.commit(mark);

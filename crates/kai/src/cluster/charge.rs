@@ -1,11 +1,10 @@
-//! What requests and devices count as: charges of tasks, what shares take of a device, and what
-//! there is in all.
+//! Charges: of tasks, of shares of a device, and the total capacity.
 
 use crate::cluster::{Cluster, NodeRow, PlaceRow};
 use crate::situation::{Amounts, GpuAsk, Kind, Request};
 
 impl Cluster {
-    /// What a task is charged on a place.
+    /// Returns the charge of a task on a place.
     pub(crate) fn charge_at(&self, task: usize, place: usize) -> Amounts {
         let ask = &self.asks[self.tasks[task].ask];
         let mut charge = ask.charge;
@@ -17,7 +16,7 @@ impl Cluster {
         charge
     }
 
-    /// What one device of a place must have for a share, if it can have it at all.
+    /// Returns the part of a device of a place that a share needs, if the device is large enough.
     pub(crate) fn share_of(&self, ask: &GpuAsk, place: usize) -> Option<(i64, i64)> {
         let place = &self.places[place];
         match *ask {
@@ -34,7 +33,7 @@ impl Cluster {
     }
 }
 
-/// Hundredths of a device that some memory of it is, rounded up.
+/// Returns the hundredths of a device for an amount of its memory, rounded up.
 fn percent_of(bytes: i64, memory: i64) -> i64 {
     let parts = (i128::from(bytes) * 100 + i128::from(memory) - 1) / i128::from(memory);
     i64::try_from(parts).unwrap_or(i64::MAX / 10_000)
@@ -58,7 +57,7 @@ pub(crate) fn waiting_charge(request: &Request, smallest: Option<i64>) -> Amount
     Amounts { gpu, cpu: request.cpu, memory: request.memory }
 }
 
-/// What there is in all.
+/// Returns the total capacity.
 pub(crate) fn total(nodes: &[NodeRow], places: &[PlaceRow]) -> Amounts {
     let mut total = Amounts::default();
     for node in nodes {

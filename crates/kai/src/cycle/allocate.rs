@@ -10,8 +10,8 @@ use crate::unit;
 pub(crate) fn run(cycle: &mut Cycle<'_>) {
     without_a_turn(cycle);
     let mut turns = cycle.turns(|_| true);
-    // What each request lacked when it was refused with nothing of its own placed: as this stage
-    // only takes, it lacks that until the end.
+    // What each request lacked when it was refused without any of its tasks placed. This stage only
+    // takes capacity, so the request lacks it until the end.
     let mut refused: Vec<Option<Lacks>> = vec![None; cycle.rules.cluster.asks.len()];
     while let Some(job) = turns.pop(cycle.rules, &cycle.board) {
         match one(cycle, job, &mut refused) {
@@ -29,7 +29,7 @@ pub(crate) fn run(cycle: &mut Cycle<'_>) {
     }
 }
 
-/// Says why of those that wait and have no turn at all.
+/// Adds the reasons of jobs that wait without a turn.
 fn without_a_turn(cycle: &mut Cycle<'_>) {
     for (job, row) in cycle.rules.cluster.jobs.iter().enumerate() {
         let waits = row.sets.clone().any(|set| cycle.board.sets[set].waiting > 0);

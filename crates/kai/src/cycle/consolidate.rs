@@ -67,7 +67,7 @@ fn one(
     };
     let solved = solver.solve(cycle, search);
     if solved.is_err() {
-        // What a line of its own keeps says nothing of jobs of other projects.
+        // A quota of its project is no reason for jobs of other projects.
         let project = if admitted.is_err() { project } else { None };
         failures.remember(rules.cluster, project, job, &tasks);
         admitted?;

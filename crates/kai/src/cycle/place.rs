@@ -1,4 +1,4 @@
-//! Where a task goes: the places that hold it, the best of them, and there the best devices.
+//! The place of a task: the best of the places where it fits, and the best devices there.
 
 use std::cmp::Ordering;
 
@@ -13,13 +13,13 @@ use crate::situation::{GpuAsk, Request};
 /// How a task is placed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How<'a> {
-    /// Only to be there later, in a trial.
+    /// For a later time, in a trial.
     pub later: bool,
-    /// The nodes where tasks without GPUs may go; without it, all.
+    /// The nodes where tasks without GPUs may go; `None` is all.
     pub nodes: Option<&'a [bool]>,
 }
 
-/// What keeps a task from a place, counted by place.
+/// The reasons against places, counted by place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lacks {
     /// It may not go there.
@@ -36,7 +36,7 @@ pub struct Lacks {
     pub quota: usize,
 }
 
-/// How good a place is: points, then a part of ten.
+/// The score of a place: points, then a part of ten.
 #[derive(Debug, Clone, Copy)]
 struct Score {
     points: u64,
@@ -51,14 +51,17 @@ impl Score {
     }
 }
 
-/// The least and the most of something that is free anywhere.
+/// The least and the most that is free on any place.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     least: i64,
     most: i64,
 }
 
-/// Gives a task the best place; `Err` says where it lacks what.
+/// Gives a task the best place.
+///
+/// # Errors
+/// The lacks of all places, if it fits on none.
 pub(crate) fn place(
     rules: Rules<'_>,
     board: &mut Board<'_>,
@@ -109,7 +112,7 @@ fn packed(rules: Rules<'_>, board: &Board<'_>, task: usize) -> bool {
         && matches!(board.gpu_ask(task), GpuAsk::Whole(_))
 }
 
-/// Places that may hold a task, those with the least free first, as far as the indexes tell.
+/// Places that may hold a task by the indexes, the places with the least free first.
 fn candidates<'b>(board: &'b Board<'_>, task: usize) -> Box<dyn Iterator<Item = usize> + 'b> {
     let cluster = board.cluster;
     let with_free = |least: i64| {
@@ -127,7 +130,7 @@ fn candidates<'b>(board: &'b Board<'_>, task: usize) -> Box<dyn Iterator<Item = 
     }
 }
 
-/// What keeps a task from a place.
+/// The reason why a task can't have a place.
 fn lack(
     rules: Rules<'_>,
     board: &Board<'_>,
@@ -166,7 +169,7 @@ fn fits(board: &Board<'_>, task: usize, place: usize, later: bool) -> bool {
     short(board, &ask.request, place, later).is_none()
 }
 
-/// What a place has too little of, now or later.
+/// The resource that a place has too little of, now or later.
 fn short(
     board: &Board<'_>,
     request: &Request,
@@ -212,7 +215,7 @@ fn gpus_fit(board: &Board<'_>, ask: &GpuAsk, place: usize, later: bool) -> bool 
     }
 }
 
-/// The least and the most that is free of what the places of a task are compared by.
+/// The least and the most free amount of the resource that the score of a task's places uses.
 fn span(board: &Board<'_>, task: usize) -> Span {
     let number = |it: Option<usize>| it.and_then(|it| i64::try_from(it).ok()).unwrap_or(0);
     if matches!(board.gpu_ask(task), GpuAsk::None) {
@@ -306,7 +309,7 @@ fn devices(
     (shared, at_once)
 }
 
-/// Where a task lacks what, over all places.
+/// The lacks of a task over all places.
 fn lacks(rules: Rules<'_>, board: &Board<'_>, task: usize, how: How<'_>) -> Lacks {
     let mut counted = Lacks::default();
     if how.later {

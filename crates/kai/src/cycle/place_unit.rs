@@ -10,7 +10,7 @@ use crate::unit;
 /// Places tasks of a job one after the other.
 ///
 /// # Errors
-/// Why not; those that were placed before are then placed still, and the caller takes them back.
+/// If a task has no place. Tasks before it stay placed, and the caller removes them.
 pub(crate) fn place_unit(
     rules: Rules<'_>,
     board: &mut Board<'_>,

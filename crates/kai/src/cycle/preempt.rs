@@ -1,4 +1,4 @@
-//! Ends jobs of lower priority for one of higher priority, within one project.
+//! Stage preempt: evicts jobs of lower priority for a job of higher priority in the same project.
 
 use crate::admit;
 use crate::cycle::runtime;

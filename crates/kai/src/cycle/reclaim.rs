@@ -90,7 +90,7 @@ fn hopeless(
     let whole = |task: &usize| matches!(cycle.board.gpu_ask(*task), GpuAsk::Whole(_));
     let first = &tasks[..1];
     let asked = unit::charge(&cycle.board, first);
-    // Less than a thousandth of each shared device may have been cut off in counting.
+    // Counting may have cut off less than a thousandth of each shared device.
     let cut = i64::try_from(cycle.board.shared.len()).unwrap_or(i64::MAX);
     if !rules.settings.shortcuts
         || !rules.settings.quotas

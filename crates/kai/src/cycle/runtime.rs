@@ -1,9 +1,9 @@
-//! How long a job runs before it may be ended for others.
+//! The minimum run time before a job may be evicted.
 
 use crate::board::Board;
 use crate::cycle::Rules;
 
-/// Whether a job of the same project may not end this one yet.
+/// Whether a job of the same project may not evict this job yet.
 pub(crate) fn from_preempt(rules: Rules<'_>, job: usize) -> bool {
     let cluster = rules.cluster;
     let least = cluster.jobs[job]
@@ -37,7 +37,7 @@ fn protected(rules: Rules<'_>, job: usize, least: i64) -> bool {
         && start.is_some_and(|start| rules.cluster.now < start.saturating_add(least))
 }
 
-/// Whether a job has more tasks than must run at once.
+/// Whether a job has more tasks than its gang.
 pub(crate) fn elastic(rules: Rules<'_>, job: usize) -> bool {
     rules.cluster.jobs[job].sets.clone().any(|set| {
         let set = &rules.cluster.sets[set];
@@ -45,7 +45,7 @@ pub(crate) fn elastic(rules: Rules<'_>, job: usize) -> bool {
     })
 }
 
-/// Whether what must run at once of a job still runs.
+/// Whether the gang of a job still runs.
 pub(crate) fn keeps_its_gang(board: &Board<'_>, job: usize) -> bool {
     let mut sets = board.cluster.jobs[job].sets.clone();
     sets.all(|set| board.sets[set].active() >= board.cluster.sets[set].min)

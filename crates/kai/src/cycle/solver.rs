@@ -14,7 +14,7 @@ use crate::settings::Stage;
 use crate::situation::GpuAsk;
 use crate::unit;
 
-/// What the solver of one stage keeps from job to job.
+/// The state that the solver of one stage keeps from job to job.
 pub(crate) struct Solver {
     stage: Stage,
     /// The possible victims.
@@ -37,7 +37,7 @@ pub(crate) struct Search<'s> {
     /// The projects of possible victims.
     pub leafs: Vec<usize>,
     pub allowed: &'s dyn Fn(usize) -> bool,
-    /// How many jobs that could give way are looked at.
+    /// The most jobs that the search considers.
     pub most: usize,
     /// Whether a trial that places the job is allowed.
     pub valid: &'s mut Valid<'s>,
@@ -57,10 +57,10 @@ impl Solver {
         self.pool.projects()
     }
 
-    /// Places a job where others give way. Gives back the projects where something changed.
+    /// Places a job and evicts its victims. Returns the projects with changes.
     ///
     /// # Errors
-    /// Why not; nothing has changed then.
+    /// If no trial holds; nothing has changed then.
     pub(crate) fn solve(
         &mut self,
         cycle: &mut Cycle<'_>,
@@ -158,7 +158,7 @@ struct Potential {
 }
 
 impl Potential {
-    /// One more; gives back the nodes that its tasks are on.
+    /// Adds a victim. Returns the nodes of its tasks.
     fn add(&mut self, cycle: &Cycle<'_>, piece: Piece) -> Vec<usize> {
         let board = &cycle.board;
         let on = |task: usize| board.tasks[task].at.map(|at| board.cluster.places[at.place].node);
@@ -186,7 +186,7 @@ impl Potential {
     }
 }
 
-/// What came of a trial.
+/// The result of a trial.
 enum Attempt {
     /// The trial succeeds, with these victims and moved tasks.
     Holds(Vec<Piece>),
@@ -197,7 +197,7 @@ enum Attempt {
 }
 
 impl Trials {
-    /// Ends all of these, and gives them and the job their places in order.
+    /// Evicts all of these, and places them and the job in order.
     fn attempt(
         &mut self,
         cycle: &mut Cycle<'_>,
@@ -324,7 +324,7 @@ fn open(cycle: &Cycle<'_>, pieces: &[Piece], nodes: Option<&mut [bool]>) -> Vec<
     opened
 }
 
-/// Ends a piece. With what must run at once of a job goes what its other tasks were promised.
+/// Evicts a piece. A job that loses its gang also loses the claims of its other tasks.
 fn end(board: &mut Board<'_>, piece: &Piece) {
     for &task in &piece.tasks {
         board.evict(task);
@@ -339,8 +339,8 @@ fn end(board: &mut Board<'_>, piece: &Piece) {
     }
 }
 
-/// Whether enough whole devices are or will be free for the tasks, as far as counting tells: for
-/// each size, as many as are at least that large have to fit side by side.
+/// Whether enough whole devices are or become free for the tasks, by counters: for each size, all
+/// tasks that are at least that large have to fit side by side.
 fn possible(board: &Board<'_>, tasks: &[usize]) -> bool {
     let mut asked: Vec<usize> = tasks
         .iter()

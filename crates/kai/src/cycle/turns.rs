@@ -15,7 +15,7 @@ use crate::unit::{self, JobKey};
 pub(crate) struct Turns {
     brackets: Brackets,
     leafs: Vec<Leaf>,
-    /// Jobs that are passed over where they stand.
+    /// Jobs that are skipped.
     pub skip: Vec<bool>,
 }
 
@@ -26,12 +26,12 @@ struct Leaf {
     waiting: Vec<(JobKey, Amounts)>,
     /// Number of them that were considered.
     passed: usize,
-    /// Those that were put back.
+    /// Jobs that were put back.
     again: BTreeMap<JobKey, Amounts>,
 }
 
 impl Turns {
-    /// All jobs that pass, of the whole tree.
+    /// Queues all jobs of the tree that pass a test.
     pub(crate) fn of(rules: Rules<'_>, board: &Board<'_>, pass: impl Fn(usize) -> bool) -> Self {
         let mut turns = Self {
             brackets: Brackets::of(rules.cluster),
@@ -164,7 +164,7 @@ impl Leaf {
     }
 }
 
-/// What a job would place next is charged.
+/// The charge of the unit that a job would place next.
 fn request(board: &Board<'_>, job: usize) -> Amounts {
     unit::unit(board, job).map_or_else(Amounts::default, |tasks| unit::charge(board, &tasks))
 }

@@ -11,14 +11,14 @@ use crate::entitled::Claim;
 use crate::situation::Amounts;
 use crate::unit::{self, JobKey};
 
-/// Tasks that give way together.
+/// Tasks that are evicted together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub job: usize,
     pub tasks: Vec<usize>,
 }
 
-/// The jobs that run and may be ended, by project, best first.
+/// The running jobs that may be evicted, by project, best first.
 #[derive(Debug)]
 pub(crate) struct Pool {
     leafs: Vec<Vec<JobKey>>,
@@ -51,7 +51,7 @@ impl Pool {
         leafs.filter(|(_, keys)| !keys.is_empty()).map(|(leaf, _)| leaf)
     }
 
-    /// Those of one project.
+    /// The jobs of one project.
     fn of_leaf(&self, leaf: usize) -> &[JobKey] {
         &self.leafs[leaf]
     }
@@ -67,10 +67,10 @@ pub(crate) struct Victims<'p, F> {
     views: BTreeMap<usize, View>,
 }
 
-/// Where one stands in a project.
+/// The position in a project.
 #[derive(Debug)]
 struct Leaf {
-    /// How many of the pool are left.
+    /// Number of jobs of the pool that are left.
     left: usize,
     /// Jobs with remaining tasks.
     rest: BTreeSet<JobKey>,
@@ -85,7 +85,7 @@ struct View {
 }
 
 impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
-    /// From those of the pool that are allowed, in these projects.
+    /// From the allowed jobs of the pool, in these projects.
     pub(crate) fn of(
         rules: Rules<'p>,
         board: &Board<'_>,
@@ -144,7 +144,7 @@ impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
         Some(Piece { job, tasks })
     }
 
-    /// The worst of a project, and whether a part of it was named.
+    /// The worst job of a project, and whether a part of it is a victim.
     fn worst(&mut self, leaf: usize) -> Option<(usize, bool)> {
         let place = self.leafs.get_mut(&leaf)?;
         let pool = self.pool.of_leaf(leaf);
@@ -204,12 +204,12 @@ impl View {
         self
     }
 
-    /// Whether anything is left.
+    /// Whether any task is left.
     fn any(&self) -> bool {
         self.sets.iter().any(|(_, tasks)| !tasks.is_empty())
     }
 
-    /// One task above what must run at once, or all that is left.
+    /// One task beyond the gang, or all tasks that are left.
     fn take(&mut self, board: &Board<'_>) -> Vec<usize> {
         let held = |tasks: &Vec<usize>| i64::try_from(tasks.len()).unwrap_or(i64::MAX);
         let now = |tasks: &Vec<usize>| SetNow { holding: held(tasks), ..SetNow::default() };
