@@ -1,4 +1,4 @@
-//! What each user may have at once, while a plan is made: what it starts counts at once.
+//! Limits for each user while a plan is made: the starts of the plan count at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use gpool_model::policy::{Caps, Held};
 use gpool_model::{MilliGpu, Owner, Policy, Project, ProjectName, Reason, Shape};
 use gpool_world::World;
 
-/// What users hold, the present plan included. Users without caps cost nothing.
+/// The usage of users, with the present plan. Users without caps cost nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Users {
     by_uid: BTreeMap<u32, (Caps, Held)>,
-    /// The same in projects that cap it, with all below them.
+    /// The same in projects that limit it, with all projects below them.
     in_projects: BTreeMap<(ProjectName, u32), Held>,
-    /// Task slots that users have, and those that one may have, of all there are.
+    /// Task slots of users; and the most that one may have, of all slots.
     slots: BTreeMap<u32, u64>,
     slots_most: Option<Option<(u64, u64)>>,
 }
@@ -37,8 +37,8 @@ impl Users {
         self.slots.entry(uid).or_insert_with(|| world.slots_of(uid))
     }
 
-    /// Why a job of that shape may not start, if its user has as much as he may have. What he has
-    /// only grows in a plan, so that holds to its end.
+    /// Returns why a job of that shape may not start, if its user has reached a limit. Usage only
+    /// grows in a plan, so the answer holds to its end.
     pub fn quota(&mut self, world: &World, policy: &Policy, shape: &Shape) -> Option<Reason> {
         let (uid, more) = (shape.uid?, shape.fit.gpus_together());
         if let Some(limits) = self.slots_most(world) {
@@ -60,7 +60,7 @@ impl Users {
         })
     }
 
-    /// A job of that shape starts.
+    /// Counts a job of that shape that starts.
     pub fn started(&mut self, world: &World, policy: &Policy, shape: &Shape) {
         let Some(uid) = shape.uid else { return };
         let more = shape.fit.gpus_together();
@@ -76,8 +76,8 @@ impl Users {
     }
 }
 
-/// Why a user may have no more of that just now, if it is so: of what there is in all, or in a
-/// project and those above it.
+/// Returns why a user may have no more jobs with that fit now, if a limit is reached: of the
+/// cluster, or of a project or one above it.
 #[must_use]
 pub fn user_quota(
     world: &World,
@@ -101,12 +101,12 @@ pub fn user_quota(
     })
 }
 
-/// How many task slots a job takes that it does not have.
+/// Task slots that a job takes and does not have yet.
 fn new_slots(fit: &Fit) -> u64 {
     if fit.at.is_empty() { u64::from(fit.gang.n_tasks()) } else { 0 }
 }
 
-/// Why a user may not have so many task slots more.
+/// Why a user may not have `more` task slots.
 fn quota_of_slots((most, slots): (u64, u64), used: u64, more: u64) -> Option<Reason> {
     let is_above = more > 0 && used.saturating_add(more) > most;
     is_above.then_some(Reason::UserSlots { used, most, slots })
@@ -117,7 +117,7 @@ fn add(held: &mut Held, more: MilliGpu) {
     held.gpus = held.gpus.saturating_add(more);
 }
 
-/// Why a user who holds that may not have so much more.
+/// Why a user with that usage may not have `more` GPUs.
 fn quota(caps: Caps, held: Held, more: MilliGpu) -> Option<Reason> {
     let (what, used, most) = caps.exceeded(held, more)?;
     Some(Reason::QuotaUser { what, used, most })

@@ -1,8 +1,8 @@
-//! How full a project is, compared exactly.
+//! The dominant share of a project, compared exactly.
 
 use std::cmp::Ordering;
 
-/// What is held in proportion to what is one's own; the largest of all kinds.
+/// The usage of a project in proportion to its own quota, of the kind where that is largest.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DominantShare {
     pub held: u64,
@@ -10,13 +10,13 @@ pub(crate) struct DominantShare {
 }
 
 impl DominantShare {
-    /// Where it makes no difference.
+    /// The same for all, where it does not count.
     pub const EQUAL: Self = Self { held: 0, own: 1 };
 }
 
 impl Ord for DominantShare {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Who holds of what it may have nothing of comes last, and who holds nothing first.
+        // Usage of a kind without quota comes last, no usage first.
         let product = |held: u64, own: u64| u128::from(held) * u128::from(own);
         let infinite = |it: &Self| it.own == 0 && it.held > 0;
         match (infinite(self), infinite(other)) {

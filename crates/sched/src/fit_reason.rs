@@ -1,4 +1,4 @@
-//! Why a fit has no place: the one reason that stands for a shape in a plan.
+//! Why a fit has no place: the one reason of a shape in a plan.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use gpool_model::{Device, Drain, GpuRequest, Node, NodeName, Reason, ResourceKin
 
 use crate::capacity::{Capacity, HostResources, NodeCapacity};
 
-/// Of the nodes that are left out no more than this are named.
+/// The most excluded nodes that are named.
 const LEFT_OUT_MAX: usize = 16;
 
-/// Why the tasks of that fit can't be placed in the capacity as it is.
+/// Returns why the tasks of a fit have no place in the present capacity.
 pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     if !fit.at.is_empty() {
         return paused_on(capacity, fit);
@@ -22,30 +22,28 @@ pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     if let Some(reason) = nowhere(capacity, fit) {
         return reason;
     }
+    let need = fit.n_devices_on_node();
+    let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
+    let ranks = capacity.ranks(&fit.gpus);
+    let most_fitting = |at: usize| capacity.nodes[at].most_fitting(&ranks, &fit.gpus);
+    let is_here = |at: &usize| fit.may_be_on(&capacity.nodes[*at].row.node);
+    let here = |n_least| capacity.with_free(n_least).filter(is_here);
+    let n_least = if fit.gpus.share().is_some() { 0 } else { n_devices };
+    let mut enough: Vec<usize> =
+        here(n_least).filter(|at| most_fitting(*at) >= n_devices).collect();
+    if !enough.is_empty() {
+        enough.sort_unstable();
+        let nodes: Vec<&NodeCapacity<'_>> =
+            enough.into_iter().map(|at| &capacity.nodes[at]).collect();
+        return short_beside(&nodes, fit);
+    }
     if let Some(share) = fit.gpus.share() {
         return share_not_free(capacity, fit, share);
     }
-    let need = fit.n_devices_on_node();
-    let ranks = capacity.ranks(&fit.gpus);
-    let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
-    let most_free = |node_pos: usize| {
-        let node = &capacity.nodes[node_pos];
-        (0..ranks.n_ranks).map(|rank| node.n_free_of(&ranks, Some(rank))).max().unwrap_or(0)
-    };
-    let is_here = |node_pos: &usize| fit.may_be_on(&capacity.nodes[*node_pos].row.node);
-    let here = |n_least| capacity.with_free(n_least).filter(is_here);
-    let mut with_gpus: Vec<usize> =
-        here(n_devices).filter(|node_pos| most_free(*node_pos) >= n_devices).collect();
-    if !with_gpus.is_empty() {
-        with_gpus.sort_unstable();
-        let nodes: Vec<&NodeCapacity<'_>> =
-            with_gpus.into_iter().map(|ix| &capacity.nodes[ix]).collect();
-        return short_beside(&nodes, fit);
-    }
-    // Elsewhere nothing is free. The first of equals in the order of names.
+    // Only these nodes have free devices. Of equal nodes, the first by name.
     let some_free = || here(1);
     let total: usize = some_free().map(|ix| capacity.nodes[ix].n_free_of(&ranks, None)).sum();
-    let most = some_free().map(|ix| (most_free(ix), Reverse(ix))).max();
+    let most = some_free().map(|ix| (most_fitting(ix), Reverse(ix))).max();
     let first = capacity.nodes.iter().position(|node| node.takes(fit));
     let none = (0, Reverse(first.unwrap_or(0)));
     let (most, Reverse(at)) = most.filter(|(most, _)| *most > 0).unwrap_or(none);
@@ -59,7 +57,7 @@ pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     }
 }
 
-/// Why a paused job can't go on where it is.
+/// Why a paused job can't resume on its devices.
 fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     let is_there = |node: &&NodeCapacity<'_>| fit.may_be_on(&node.row.node);
     let nodes: Vec<&NodeCapacity<'_>> = capacity.nodes.iter().filter(is_there).collect();
@@ -76,14 +74,10 @@ fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
         let row = &node.row.node;
         let devices = row.devices.iter().enumerate();
         let own = devices.filter(|(_, device)| fit.may_have(row, &device.uuid));
-        let is_free = |ix: usize, device: &Device| match fit.gpus.share() {
-            None => node.is_free(ix),
-            Some(share) => share.memory_of(device.memory) <= node.room(ix),
-        };
         let (mut indexes, mut free) = (Vec::new(), 0);
         for (ix, device) in own {
             indexes.push(device.index);
-            free += u32::from(is_free(ix, device));
+            free += u32::from(node.device_fits(ix, fit.gpus.share()));
         }
         (*node, indexes, free)
     });
@@ -105,8 +99,8 @@ fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     }
 }
 
-/// Why a job finds no room on as many nodes as it needs, or for as many tasks: what keeps nodes
-/// that could hold a part of it, where the others are too few, or for how many there is room now.
+/// Why a job of several nodes or tasks has no place: the nodes that would be enough are drained or
+/// unreachable, or the number that fits now is too small.
 fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     let need = fit.n_devices_on_node();
     let n_ranks = fit.gpus.models.len().max(1);
@@ -117,7 +111,7 @@ fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     let most = |times: &dyn Fn(&NodeCapacity<'_>, usize) -> u32| {
         (0..n_ranks).map(|rank| sum(&|node| times(node, rank))).max().unwrap_or(0)
     };
-    // As many times as it has the devices.
+    // The number of units that a node has the devices for.
     let with_devices = |node: &NodeCapacity<'_>, n_devices: u32| {
         let most = fit.most_on(&node.row.node);
         n_devices.checked_div(need).unwrap_or(most).min(most)
@@ -135,10 +129,7 @@ fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     }
     let ranks = capacity.ranks(&fit.gpus);
     let free = most(&|node, rank| {
-        let n_devices = match fit.gpus.share() {
-            None => node.n_free_of(&ranks, Some(rank)),
-            Some(share) => node.n_with_room(&fit.gpus, share, Some(rank), &[]),
-        };
+        let n_devices = node.n_fitting(&ranks, &fit.gpus, rank, &[]);
         let times = with_devices(node, u32::try_from(n_devices).unwrap_or(u32::MAX));
         HostResources::needed(fit).times_in(node.free, times)
     });
@@ -148,8 +139,7 @@ fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     }
 }
 
-/// A node that has the devices for a part of a gang and takes no work: one that is drained, or one
-/// whose agent does not answer.
+/// A node with the devices for a part of a gang that is drained, or that does not answer.
 fn kept_from_gang(
     capacity: &Capacity<'_>,
     fit: &Fit,
@@ -172,40 +162,30 @@ fn kept_from_gang(
     away.map(|node| Reason::AgentUnreachable { node: node.name().clone() })
 }
 
-/// Why a share finds no room: on the node where most devices have room for it, the first of equals
-/// in the order of names.
+/// Why no node has enough devices with room for a share: on the node with the most, the first by
+/// name of equal nodes.
 fn share_not_free(capacity: &Capacity<'_>, fit: &Fit, share: Share) -> Reason {
-    let n_ranks = fit.gpus.models.len().max(1);
-    let with_room = |node: &NodeCapacity<'_>| {
-        let counts = (0..n_ranks).map(|rank| node.n_with_room(&fit.gpus, share, Some(rank), &[]));
-        counts.max().unwrap_or(0)
-    };
+    let ranks = capacity.ranks(&fit.gpus);
+    let with_room = |node: &NodeCapacity<'_>| node.most_fitting(&ranks, &fit.gpus);
     let open = || capacity.nodes.iter().filter(|node| node.takes(fit));
-    let need = fit.n_devices_on_node();
-    let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
-    let enough: Vec<&NodeCapacity<'_>> =
-        open().filter(|node| with_room(node) >= n_devices).collect();
-    if !enough.is_empty() {
-        return short_beside(&enough, fit);
-    }
     let best = open().enumerate().max_by_key(|(ix, node)| (with_room(node), Reverse(*ix)));
     let (_, best) = best.expect("some node takes work");
-    let rooms = open().flat_map(|node| {
+    let free = open().flat_map(|node| {
         let devices = node.row.node.devices.iter().enumerate();
         let of_kind = devices.filter(|(_, device)| fit.gpus.rank_of(device).is_some());
-        of_kind.map(|(device_ix, _)| node.room(device_ix))
+        of_kind.map(|(device_ix, _)| node.free_for_share(device_ix))
     });
     Reason::GpuShareNotFree {
-        need,
+        need: fit.n_devices_on_node(),
         share,
         free: u32::try_from(with_room(best)).unwrap_or(u32::MAX),
         node: best.name().clone(),
-        largest: rooms.max().unwrap_or_default(),
+        largest: free.max().unwrap_or_default(),
     }
 }
 
-/// Set where no node that takes work has as many devices of one kind, whoever holds them: what
-/// keeps those that have them, or that there are none.
+/// Why no node that takes work has enough devices of one kind, allocated or not: the nodes with
+/// enough are drained or unreachable, or there are none. `None` if a node has enough.
 fn nowhere(capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
     let need = fit.n_devices_on_node();
     let all = || capacity.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
@@ -232,7 +212,7 @@ fn nowhere(capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
     }
 }
 
-/// That the pool, or the choice of nodes, of a fit leaves nodes out.
+/// Returns the nodes that the pool, or the choice of nodes, of a fit excludes.
 pub(crate) fn left_out<'n>(nodes: impl Iterator<Item = &'n Node>, fit: &Fit) -> Option<Reason> {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let all: Vec<&Node> = nodes.collect();
@@ -252,7 +232,7 @@ pub(crate) fn left_out<'n>(nodes: impl Iterator<Item = &'n Node>, fit: &Fit) -> 
     (n_left_out > 0).then_some(Reason::OnlyOnNodes { nodes, n_nodes, n_left_out, left_out })
 }
 
-/// What drains a node that would have enough.
+/// The drain of a node that would have enough devices.
 fn drained(node: &NodeCapacity<'_>, gpus: &GpuRequest) -> Option<Reason> {
     let name = || node.name().clone();
     let row = &node.row.node;
@@ -268,7 +248,7 @@ fn drained(node: &NodeCapacity<'_>, gpus: &GpuRequest) -> Option<Reason> {
     })
 }
 
-/// That no connected node has as many devices of one kind.
+/// The reason where no connected node has enough devices of one kind.
 fn kind_missing(here: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
     let counts = here.iter().map(|node| most_of_a_kind(node, &fit.gpus));
     let most = counts.max().unwrap_or(0);
@@ -280,13 +260,13 @@ fn kind_missing(here: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
     Reason::GpuModelMissing { asked: fit.gpus.clone(), most }
 }
 
-/// How many devices a node has, whoever holds them, for the model of the request of which it has
-/// most: a task's devices all answer to one model of its request.
+/// Returns the number of devices of a node, allocated or not, for the requested model that it has
+/// most of: the devices of a task are all of one model of its request.
 pub(crate) fn most_of_a_kind(node: &NodeCapacity<'_>, gpus: &GpuRequest) -> u32 {
     most_that(node, gpus, |_| true)
 }
 
-/// The same of devices that nobody drains.
+/// The same without drained devices.
 fn most_undrained(node: &NodeCapacity<'_>, gpus: &GpuRequest) -> u32 {
     most_that(node, gpus, |device| node.row.node.drain_of(&device.uuid).is_none())
 }
@@ -295,7 +275,7 @@ fn most_that(node: &NodeCapacity<'_>, gpus: &GpuRequest, test: impl Fn(&Device) 
     counts_that(node, gpus, test).into_iter().max().unwrap_or(0)
 }
 
-/// How many devices of a node pass, by model of the request.
+/// The number of devices of a node that pass a test, by model of the request.
 fn counts_that(
     node: &NodeCapacity<'_>,
     gpus: &GpuRequest,
@@ -309,14 +289,14 @@ fn counts_that(
     counts
 }
 
-/// What work of that fit needs of a node beside devices: all that it has there if it is paused.
+/// The host resources that a fit needs of a node: for all its tasks there if it is paused.
 fn needs_of(node: &NodeCapacity<'_>, fit: &Fit) -> HostResources {
     let times = if fit.at.is_empty() { 1 } else { fit.most_on(&node.row.node) };
     HostResources::needed(fit).times(times)
 }
 
-/// What is short on nodes that have the devices free: the first kind that is short on one of
-/// them, on the node where it is short by least.
+/// The host resource that is short on nodes with free devices: the first kind that is short on one
+/// of them, on the node with the most of it.
 fn short_beside(nodes: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
     let kind = nodes.iter().find_map(|node| needs_of(node, fit).first_short(node.free));
     let kind = kind.expect("a node with devices and all else has a place");

@@ -1,8 +1,8 @@
 //! The score of a node for a job: how much of the node would stay idle once it has been filled with
 //! expected tasks. The expected tasks have the demands of the present jobs.
 //!
-//! Nodes with the same free part share one [`Left`] and one score, however many nodes there are. The
-//! scores follow from the world alone; keeping them from cycle to cycle only saves time.
+//! Nodes with the same free part share one [`Left`] and one score, however many nodes there are.
+//! The scores follow from the world alone; keeping them from cycle to cycle only saves time.
 
 mod left;
 mod mix;
@@ -314,8 +314,8 @@ impl Look<'_> {
     /// Returns by how much the job delays the last end on a node, by the time limits of the jobs
     /// there.
     ///
-    /// Source: placing long jobs next to long jobs, so that whole machines become free, is Barbalho et
-    /// al., "Virtual Machine Allocation with Lifetime Predictions", MLSys 2023.
+    /// Source: placing long jobs next to long jobs, so that whole machines become free, is Barbalho
+    /// et al., "Virtual Machine Allocation with Lifetime Predictions", MLSys 2023.
     pub fn lengthens(&mut self, node: &NodeCapacity<'_>) -> Millis {
         self.fragmentation.n_looks += 1;
         let Some(ends_at) = self.ends_at else { return Millis::ZERO };

@@ -29,4 +29,4 @@ pub use caps::user_quota;
 pub use pipeline::{
     Explainer, KeptBy, ReasonsByShape, Rivals, Workspace, decide, in_order, plan, would_place,
 };
-pub use share_report::{Lent, LoanEnd, ProjectShare, project_shares};
+pub use share_report::{Loan, LoanEnd, ProjectShare, project_shares};

@@ -1,5 +1,5 @@
-//! What each project holds and may have while a plan is made: shares are divided when a cycle
-//! begins (SCHEDULING A2, preset `fair` as A′ has it), and what the plan starts counts at once.
+//! The quota, share and usage of each project while a plan is made. Shares are divided when a cycle
+//! begins (SCHEDULING A2, preset `fair` as A′ has it), and the starts of the plan count at once.
 
 mod build;
 pub(crate) mod resource_flavors;
@@ -19,73 +19,73 @@ use crate::dominant_share::DominantShare;
 use crate::fairshare::{Account, Division, Ledger, Row, Tree};
 use resource_flavors::Classes;
 
-/// The projects of a cluster that shares between them, or limits what they may have.
+/// The projects of a cluster with shares between projects, or with limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Projects {
     pub tree: Tree,
     pub ledger: Ledger,
-    /// Whether they have shares; else only their limits hold.
+    /// Whether they have shares; else only their limits count.
     pub are_shared: bool,
-    /// Whether they may have more than they are guaranteed.
+    /// Whether they may borrow beyond their guarantees.
     lends: bool,
-    /// What is counted, in the order of the ledger's columns; the first are the GPUs.
+    /// The counted kinds, in the order of the ledger; GPUs are the first.
     kinds: Vec<ResourceKind>,
-    /// Classes of GPUs, where parts of the GPUs are counted; none where they are not.
+    /// Classes of GPUs, if quotas name models or pools.
     pub classes: Classes,
-    /// How much of each kind there is.
+    /// The capacity by kind.
     totals: Vec<u64>,
     /// By [`ProjectIx`].
     rows: Vec<Row>,
-    /// By row, of a user that of his project.
+    /// By row, of a user the name of the project.
     names: Vec<ProjectName>,
-    /// Where what projects have is shared between their users: the row of each.
+    /// The rows of users, with shares between users.
     users: BTreeMap<(ProjectIx, u32), Row>,
-    /// By row: whether it is a user's.
+    /// By row: whether it is a user.
     is_user: Vec<bool>,
-    /// By row: GPU-time used lately, where that counts.
+    /// By row: decayed GPU-time, where that counts.
     used: Vec<GpuTime>,
-    /// By row, of a user: task slots that jobs without GPUs have.
+    /// By row, of a user: task slots of jobs without GPUs.
     plain: Vec<u64>,
-    /// From what they were made, and what came of it.
-    agreed: Arc<BTreeMap<ProjectName, Project>>,
+    /// The records and the policy that this was made from.
+    records: Arc<BTreeMap<ProjectName, Project>>,
     policy: Policy,
-    /// By [`ProjectIx`]: what it is called, and whether it has a record.
+    /// By [`ProjectIx`]: the name, and whether the project has a record.
     recorded: Vec<(ProjectName, bool)>,
-    /// Whether what follows from what is agreed depends on nothing else.
+    /// Whether it depends on the records and the policy alone.
     are_kept: bool,
     /// By kind.
     divisions: Vec<Division>,
-    /// By kind, then by row: what projects never exceed of kinds of which nobody is promised any.
+    /// By kind, then by row: the limits of projects for kinds without any guarantee.
     bounds: Vec<Vec<Amount>>,
 }
 
-/// Amounts of what is counted, by kind.
+/// Amounts by counted kind.
 pub(crate) type Amounts = Vec<u64>;
 
 impl Projects {
-    /// Who is charged for the jobs of a shape.
+    /// The project or user that is charged for the jobs of a shape.
     pub fn leaf(&self, queue: &ShapeQueue) -> Row {
         self.leaf_in_line(queue.line())
     }
 
-    /// Who is charged for the jobs of a line.
+    /// The project or user that is charged for the jobs of a line.
     pub fn leaf_in_line(&self, LineKey { project_ix, uid }: LineKey) -> Row {
         let user = uid.and_then(|uid| self.users.get(&(project_ix, uid)));
         user.copied().unwrap_or(self.rows[project_ix.0])
     }
 
-    /// Who is charged for a job of a project, by whose it is.
+    /// The project or user that is charged for a job, by its owner.
     pub fn leaf_of(&self, project_ix: ProjectIx, uid: u32) -> Row {
         self.users.get(&(project_ix, uid)).copied().unwrap_or(self.rows[project_ix.0])
     }
 
-    /// The project of which a row is, or whose user.
+    /// The project of a row, which may be its user.
     pub fn project(&self, row: Row) -> Row {
         let parent = self.tree.parent(row).filter(|_| self.is_user[row.ix()]);
         parent.unwrap_or(row)
     }
 
-    /// The projects that take jobs.
+    /// The projects without projects below them.
     pub fn leaves(&self) -> impl Iterator<Item = Row> + '_ {
         let projects = self.tree.rows().filter(|row| !self.is_user[row.ix()]);
         projects.filter(|row| {
@@ -94,19 +94,19 @@ impl Projects {
         })
     }
 
-    /// Whether a row is a user's.
+    /// Whether a row is a user.
     pub fn is_user(&self, row: Row) -> bool {
         self.is_user[row.ix()]
     }
 
-    /// Why a job may not start whatever is free: a limit of its project, or of one above it; or it
-    /// could never be taken back, or nothing is lent, and would be more than is guaranteed
+    /// Returns why a quota refuses a job whatever is free: it would exceed a limit of its project,
+    /// or of one above it; or it would exceed the guarantee, and can't be evicted or may not borrow
     /// (SCHEDULING A7).
     pub fn refuses(&self, leaf: Row, amounts: &[u64], preemptible: bool) -> Option<Reason> {
         self.refuses_after(leaf, amounts, preemptible, &[])
     }
 
-    /// The same once others, of these projects and which can be taken back, have given up so much.
+    /// The same once evictable jobs of these projects have given up these amounts.
     pub fn refuses_after(
         &self,
         leaf: Row,
@@ -119,8 +119,8 @@ impl Projects {
         Some(Reason::QuotaProject { project, kind, bound, held, asked: amounts[at], most })
     }
 
-    /// The bound that a job would exceed, if there is one: whose, of which kind, and how much is
-    /// held of what is allowed.
+    /// Returns the bound that a job would exceed, if there is one: the project, the kind, and the
+    /// usage with the most that is allowed.
     pub fn bound(
         &self,
         leaf: Row,
@@ -129,7 +129,7 @@ impl Projects {
         given: &[(Row, &[u64])],
     ) -> Option<(Row, usize, (Bound, u64, u64))> {
         for row in self.tree.upwards(self.project(leaf)) {
-            // What another project gives up makes room in nobody's bounds but its own.
+            // Another project that gives up something makes room in its own bounds only.
             let given =
                 given.iter().filter(|(leaf, _)| self.tree.upwards(*leaf).any(|it| it == row));
             let given: Vec<&[u64]> = given.map(|(_, amounts)| *amounts).collect();
@@ -155,8 +155,8 @@ impl Projects {
         None
     }
 
-    /// Whether a job is within what its project may have in this cycle, and a limit above that
-    /// project keeps it: others there may have to give back for it.
+    /// Whether a job is within the share of its project, and a limit above that project keeps it
+    /// waiting: jobs below that limit may have to leave for it.
     pub fn is_limited_above(&self, leaf: Row, amounts: &[u64], preemptible: bool) -> bool {
         let bound = self.bound(leaf, amounts, preemptible, &[]);
         let is_above = |(row, _, (bound, ..)): (Row, usize, (Bound, u64, u64))| {
@@ -165,12 +165,12 @@ impl Projects {
         self.are_shared && bound.is_some_and(is_above) && self.is_entitled(leaf, amounts)
     }
 
-    /// What a project is called.
+    /// The name of a project.
     pub fn name(&self, row: Row) -> &ProjectName {
         &self.names[row.ix()]
     }
 
-    /// How much there is of a kind, by its position.
+    /// The capacity of a kind, by its position.
     pub fn total(&self, kind: usize) -> u64 {
         self.totals[kind]
     }
@@ -180,27 +180,27 @@ impl Projects {
         &self.rows
     }
 
-    /// What is counted.
+    /// The counted kinds.
     pub fn kinds(&self) -> &[ResourceKind] {
         &self.kinds
     }
 
-    /// How many kinds are counted.
+    /// Number of counted kinds.
     pub fn n_kinds(&self) -> usize {
         self.kinds.len()
     }
 
-    /// Where a kind stands among those that are counted; GPUs always are.
+    /// The position of a kind among the counted kinds; GPUs always are.
     pub fn position(&self, kind: &ResourceKind) -> usize {
         self.kinds.iter().position(|it| it == kind).unwrap_or(0)
     }
 
-    /// What resources count for.
+    /// The amounts of resources, by kind.
     pub fn amounts(&self, resources: &Resources) -> Amounts {
         self.kinds.iter().map(|kind| resources.counted_as(kind)).collect()
     }
 
-    /// What a task is charged for that holds something.
+    /// The charge of an allocation, by kind.
     pub fn amounts_held(&self, world: &World, allocation: &Allocation) -> Amounts {
         match self.classes.are_counted() {
             true => self.amounts(&world.booked(allocation)),
@@ -208,12 +208,12 @@ impl Projects {
         }
     }
 
-    /// What a project can keep of what it is guaranteed, by kind.
+    /// The covered guarantees of a project, by kind.
     pub fn guaranteed(&self, row: Row) -> Vec<Amount> {
         self.ledger.accounts(row).iter().map(|account| account.guaranteed).collect()
     }
 
-    /// How far a project is over what is its own, if it is.
+    /// How far a project is over its own quota, if it is.
     pub fn over_own(&self, row: Row) -> Option<DominantShare> {
         let accounts = self.ledger.accounts(row);
         let is_over = accounts.iter().any(|account| !account.own().allows(account.held));
@@ -229,15 +229,14 @@ impl Projects {
         all.max().unwrap_or(DominantShare { held: 0, own: 1 })
     }
 
-    /// Something is given up, for others.
+    /// Counts an eviction.
     pub fn remove(&mut self, leaf: Row, amounts: &[u64]) {
         self.ledger.remove(&self.tree, leaf, amounts, true);
     }
 
-    /// Whether a job would stay within what its project may have in this cycle. Users of a project
-    /// have no bound of their own: their standing alone decides whose turn it is. Otherwise small
-    /// jobs within the shares of some users would start before the turn of a user with a larger
-    /// job, and keep that job waiting.
+    /// Whether a job would stay within the share of its project. Users of a project have no bound
+    /// of their own, only an order. Otherwise small jobs within the shares of some users would
+    /// start before a larger job of another user gets its turn, and keep that job waiting.
     pub fn is_entitled(&self, leaf: Row, amounts: &[u64]) -> bool {
         let leaf = self.project(leaf);
         amounts.iter().enumerate().all(|(at, asked)| {
@@ -246,7 +245,7 @@ impl Projects {
         })
     }
 
-    /// Whether a project has no more on loan than before once others of it have given up so much.
+    /// Whether a project borrows no more than before once jobs of it have given up these amounts.
     pub fn borrows_no_more(&self, leaf: Row, amounts: &[u64], given: &[(Row, &[u64])]) -> bool {
         amounts.iter().enumerate().all(|(at, asked)| {
             let freed = given.iter().map(|(_, amounts)| amounts[at]).sum::<u64>();
@@ -255,25 +254,25 @@ impl Projects {
         })
     }
 
-    /// Something starts, or is to.
+    /// Counts a start, or a planned start.
     pub fn add(&mut self, leaf: Row, amounts: &[u64], preemptible: bool) {
         self.ledger.add(&self.tree, leaf, amounts, preemptible);
     }
 
-    /// A job of that fit was started.
+    /// Counts the task slots of a job that was started.
     pub fn take_slots(&mut self, leaf: Row, fit: &Fit) {
         if fit.gpus.is_none() && fit.at.is_empty() {
             self.plain[leaf.ix()] += u64::from(fit.gang.n_tasks());
         }
     }
 
-    /// Where a project stands among its siblings, or a user among those of its project; the least
-    /// goes first. It ignores the user's next job, because a cycle knows that job only after it has
-    /// examined earlier ones. A user with an escalated first job counts with [`ESCALATED_TIMES`]
-    /// the share.
+    /// Returns the place of a project among its siblings, or of a user in its project; the least
+    /// comes first. It ignores the user's next job, because a cycle knows that job only after it
+    /// has examined earlier ones. A user with an escalated first job counts with
+    /// [`ESCALATED_TIMES`] the share.
     pub fn standing(&self, row: Row, is_escalated: bool) -> Standing {
         let is_used_up = |it: &Account| it.guaranteed.finite().is_some_and(|most| it.held >= most);
-        // Of a part of the GPUs of which it is guaranteed nothing it has nothing to use up.
+        // A model or pool of GPUs without a guarantee has no guarantee to use up.
         let counts = |(it, kind): &(&Account, &ResourceKind)| {
             it.guaranteed > Amount::NOTHING || !kind.is_part_of_gpus()
         };
@@ -290,28 +289,28 @@ impl Projects {
     }
 }
 
-/// How many times its share counts for a user with an escalated job. Without a bound the backlog of
+/// The factor on the share of a user with an escalated job. Without a bound the backlog of
 /// one user would keep all others waiting once it is old.
 ///
 /// Source: the variants in docs/developing/evaluation.md, "Fair share between users".
 const ESCALATED_TIMES: u64 = 4;
 
-/// Whether a kind is given out in devices, or parts of one.
+/// Whether a kind is counted in devices, or parts of one.
 pub(crate) fn in_devices(kind: &ResourceKind) -> bool {
     *kind == ResourceKind::Gpu || kind.is_part_of_gpus()
 }
 
-/// How a project compares with its siblings: who has guarantees left goes first, then
-/// the higher priority, then who has least of what is its own, then who used least lately where
-/// that counts, then the older.
+/// The place of a project among its siblings: projects within their guarantees come first, then
+/// higher priorities, then lower dominant shares, then less past usage where that counts, then
+/// older projects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Standing {
     beyond_guarantee: bool,
     priority: Reverse<i32>,
     saturation: DominantShare,
     used: GpuTime,
-    /// Task slots of jobs without GPUs: between users that are equal in all else, these go round.
+    /// Task slots of jobs without GPUs: these decide between users that are equal otherwise.
     plain: u64,
-    // Rows stand in the order of age.
+    // Rows are in the order of age.
     pub row: Row,
 }

@@ -1,5 +1,4 @@
-//! What each project may have and has at a moment, for people: the numbers by which a cycle
-//! decides, and who lends to whom.
+//! The quota, share, usage and loans of each project, for people: the numbers of a cycle.
 
 use std::collections::BTreeMap;
 
@@ -11,48 +10,47 @@ use gpool_world::{JobRow, Snapshot};
 use crate::fairshare::{Account, Row};
 use crate::quota_state::{Projects, in_devices};
 
-/// One project at a moment; amounts are thousandths of GPUs.
+/// One project; amounts are thousandths of GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectShare {
-    /// Which.
+    /// Its name.
     pub project: ProjectName,
-    /// What of its guarantee can be kept, its limit, its share in this cycle and what it holds.
+    /// Its covered guarantee, limit, share and usage of GPUs.
     pub account: Account,
-    /// The same of parts of the GPUs, of which anything is agreed with any project.
+    /// The same of GPU models and pools that any quota names.
     pub parts: Vec<(ResourceKind, Account)>,
-    /// The same of all else of which anything is agreed with any project.
+    /// The same of all other kinds that any quota names.
     pub others: Vec<(ResourceKind, Account)>,
-    /// What of it is on loan, by whom it is lent; only leaves borrow.
-    pub borrows: Vec<Lent>,
-    /// What it is guaranteed and others hold.
-    pub lends: Vec<Lent>,
+    /// Its usage over quota, by lender; only leaves borrow.
+    pub borrows: Vec<Loan>,
+    /// The part of its guarantee that others use.
+    pub lends: Vec<Loan>,
 }
 
-/// So much of somebody's.
+/// A loan between two projects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lent {
-    /// The other side; `None` is what nobody is guaranteed.
+pub struct Loan {
+    /// The other project; `None` is capacity that no project is guaranteed.
     pub project: Option<ProjectName>,
-    /// How much.
+    /// Thousandths of GPUs.
     pub amount: u64,
-    /// Whether all of it can be taken back when its owner asks.
+    /// Whether the lender can reclaim all of it at once.
     pub when_asked: bool,
-    /// When it is given back by itself, because who holds it has ended; `None` if that is not
-    /// known.
+    /// When the jobs that use it end by themselves; `None` if that is unknown.
     pub ends: Option<LoanEnd>,
 }
 
 /// When a loan ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoanEnd {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// How that is known.
+    /// Its basis.
     pub basis: StartBasis,
 }
 
-/// What every project may have and has, in the order of the tree, departments before what is below
-/// them. Empty where nothing is shared between projects.
+/// Returns all projects in the order of the tree, departments before the projects below them. Empty
+/// without shares between projects.
 #[must_use]
 pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectShare> {
     let projects = Projects::of(snapshot, policy, None).filter(|projects| projects.are_shared);
@@ -76,10 +74,10 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
     let mut shares: Vec<ProjectShare> = projects.tree.rows().map(share).collect();
     let leaves: Vec<Row> = projects.leaves().collect();
     let safe = |row: &Row| account(*row).guaranteed;
-    // What nobody is guaranteed is lent first.
-    let promised = leaves.iter().map(safe).fold(Amount::NOTHING, Amount::plus);
+    // Capacity that no project is guaranteed is lent first.
+    let guaranteed = leaves.iter().map(safe).fold(Amount::NOTHING, Amount::plus);
     let total = projects.total(gpu);
-    let mut free = promised.finite().map_or(0, |promised| total.saturating_sub(promised));
+    let mut free = guaranteed.finite().map_or(0, |guaranteed| total.saturating_sub(guaranteed));
     let unused = |row: &Row| {
         safe(row).finite().map_or(0, |guaranteed| guaranteed.saturating_sub(account(*row).held))
     };
@@ -88,11 +86,11 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
     for borrower in &leaves {
         let over = safe(borrower).finite().map(|most| account(*borrower).held.saturating_sub(most));
         let mut left = over.unwrap_or(0);
-        let from_nobody = left.min(free);
+        let unguaranteed = left.min(free);
         let mut loans = Vec::new();
-        if from_nobody > 0 {
-            (left, free) = (left - from_nobody, free - from_nobody);
-            loans.push((None, from_nobody));
+        if unguaranteed > 0 {
+            (left, free) = (left - unguaranteed, free - unguaranteed);
+            loans.push((None, unguaranteed));
         }
         for (lender, unused) in &mut lenders {
             let amount = left.min(*unused);
@@ -104,14 +102,14 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
         }
         let Account { held, held_for_good, .. } = account(*borrower);
         let own = safe(borrower).finite().unwrap_or(held).max(held_for_good);
-        // Who has less on loan owes those who are named first: the last are given back first.
+        // Loans are returned from the last to the first.
         let mut back = 0;
         for (lender, amount) in loans.into_iter().rev() {
             back += amount;
             let name = projects.name(*borrower);
             let when_asked = back <= held.saturating_sub(own);
             let terms =
-                |project| Lent { project, amount, when_asked, ends: ends.after(name, back) };
+                |project| Loan { project, amount, when_asked, ends: ends.after(name, back) };
             let from = lender.map(|lender| projects.name(lender).clone());
             shares[borrower.ix()].borrows.insert(0, terms(from));
             if let Some(lender) = lender {
@@ -123,8 +121,7 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
     of_projects.map(|(_, share)| share).collect()
 }
 
-/// When the jobs of each project are expected to end, earliest first, with what they hold; those
-/// of which that is not known are not among them.
+/// The expected ends of the jobs of each project, the earliest first, with their usage.
 struct Ends<'a> {
     by_project: BTreeMap<&'a ProjectName, Vec<(LoanEnd, u64)>>,
 }
@@ -141,7 +138,7 @@ impl<'a> Ends<'a> {
         Self { by_project }
     }
 
-    /// When jobs of a project that hold so much have ended.
+    /// When jobs of a project with that usage have ended.
     fn after(&self, project: &ProjectName, amount: u64) -> Option<LoanEnd> {
         let (mut left, mut basis) = (amount, StartBasis::Limit);
         for (end, held) in self.by_project.get(project).into_iter().flatten() {
@@ -155,7 +152,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// What a job holds that is not being given up.
+/// The usage of a job, without allocations that it is leaving.
 fn held(row: &JobRow) -> u64 {
     let leaves = |state: &AllocationState| {
         matches!(state, AllocationState::Releasing { .. } | AllocationState::Pausing)

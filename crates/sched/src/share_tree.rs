@@ -1,4 +1,4 @@
-//! Who has a share of a cluster: projects, and where that is asked for their users.
+//! The tree of projects and, with shares between users, of their users.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use gpool_world::{ProjectIx, World};
 
 use crate::fairshare::{Member, Tree};
 
-/// Who has a row of the tree.
+/// A project or a user with a row of the tree.
 pub(crate) struct Holder<'a> {
-    /// As a project has it; of a user without guarantee and bound.
+    /// The project; of a user, a project without guarantee and limit.
     pub project: Cow<'a, Project>,
     pub user: Option<(ProjectIx, u32)>,
 }
 
-/// The users who have, or want, anything of a project.
+/// The users with running or pending jobs of a project.
 pub(crate) fn users(world: &World) -> impl Iterator<Item = Holder<'_>> {
     let held = world.project_rows().iter().enumerate();
     let held = held.flat_map(|(ix, it)| it.by_user.keys().map(move |uid| (ProjectIx(ix), *uid)));
@@ -28,8 +28,8 @@ pub(crate) fn users(world: &World) -> impl Iterator<Item = Holder<'_>> {
     })
 }
 
-/// The tree of the projects, which come first and are sorted by name, and their users. `None` if
-/// they make none, which no command brings about.
+/// Returns the tree of the projects, which come first and are sorted by name, and their users.
+/// `None` if they are no tree, which no command allows.
 pub(crate) fn tree(holders: &[Holder<'_>], n_projects: usize) -> Option<Tree> {
     let position = |name: &ProjectName| {
         holders[..n_projects].binary_search_by(|it| it.project.name.cmp(name)).ok()

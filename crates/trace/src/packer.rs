@@ -61,7 +61,8 @@ pub struct Move {
 struct Choice {
     /// The highest score wins.
     score: i64,
-    /// The position of the first device that the task takes, in ascending order of their free parts.
+    /// The position of the first device that the task takes, in ascending order of their free
+    /// parts.
     at: usize,
     /// Tasks of several devices that the node can no longer take, as bits.
     lost: u64,

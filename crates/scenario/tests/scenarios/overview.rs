@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gpool_scenario::{Cluster, Situation};
-use gpool_sched::{Lent, project_shares};
+use gpool_sched::{Loan, project_shares};
 use insta::assert_snapshot;
 
 fn shares(scenario: &str) -> String {
@@ -25,11 +25,11 @@ fn shares(scenario: &str) -> String {
             bound(account.share),
             amount(account.held)
         );
-        let loans = |loans: &[Lent], word: &str| -> String {
-            let name = |it: &Lent| {
+        let loans = |loans: &[Loan], word: &str| -> String {
+            let name = |it: &Loan| {
                 it.project.as_ref().map_or_else(|| "nobody".to_owned(), ToString::to_string)
             };
-            let terms = |it: &Lent| {
+            let terms = |it: &Loan| {
                 let asked = if it.when_asked { "" } else { " not when asked" };
                 let ends = it.ends.map(|end| {
                     format!(" {} after {}", end.basis.as_str(), end.at.since(snapshot.now))
@@ -37,7 +37,7 @@ fn shares(scenario: &str) -> String {
                 format!("{asked}{}", ends.unwrap_or_default())
             };
             let loan =
-                |it: &Lent| format!("  {word} {} {}{}", amount(it.amount), name(it), terms(it));
+                |it: &Loan| format!("  {word} {} {}{}", amount(it.amount), name(it), terms(it));
             loans.iter().map(loan).collect()
         };
         let (from, to) = (loans(&it.borrows, "from"), loans(&it.lends, "to"));

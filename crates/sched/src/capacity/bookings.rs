@@ -54,10 +54,12 @@ impl Bookings {
                     let n_free = |rank| capacity.nodes[node_pos].n_free_of(&ranks, Some(rank));
                     (0..ranks.n_ranks).any(|rank| n_free(rank) + n_given >= n_needed)
                 };
-                let mut free = capacity.with_free(n_devices).filter(|it| has_devices(*it, 0));
-                let given = n_given.iter().filter(|(it, n)| has_devices(**it, **n));
-                let free = free.find(|it| is_open(*it));
-                let place = free.or_else(|| given.map(|(it, _)| *it).find(|it| is_open(*it)));
+                let mut free = capacity.with_free(n_devices);
+                let free = free.find(|it| is_open(*it) && has_devices(*it, 0));
+                let is_enough =
+                    |(it, n): &(&usize, &usize)| is_open(**it) && has_devices(**it, **n);
+                let given = || n_given.iter().find(is_enough).map(|(node_pos, _)| *node_pos);
+                let place = free.or_else(given);
                 let Some(node_pos) = place else { return false };
                 (node_pos, n_devices)
             }
@@ -100,7 +102,7 @@ impl Bookings {
         let has_room = |(ix, device): &(usize, &Device)| {
             node.is_free(*ix) == opens
                 && fit.gpus.rank_of(device).is_some()
-                && share.memory_of(device.memory) <= node.room(*ix)
+                && node.device_fits(*ix, Some(share))
                 && !self.shared.contains(&(node_pos, *ix))
         };
         node.row.node.devices.iter().enumerate().find(has_room).map(|(ix, _)| ix)

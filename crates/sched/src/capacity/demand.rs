@@ -8,11 +8,11 @@ use gpool_model::{Attempt, GpuRequest, JobId, Millis, Policy, Shape, Share, Time
 use super::departures::Span;
 use super::host_resources::HostResources;
 
-/// The part of one node that a job needs: devices, host resources and node filters, from its [`Fit`], and
-/// the rules that choose its devices.
+/// The part of one node that a job needs: devices, host resources and node filters, from its
+/// [`Fit`], and the rules that choose its devices.
 ///
-/// The unit is the need of all tasks of one node together. A job whose tasks may share nodes may
-/// need several units of one node.
+/// The unit is the need of all tasks of one node together. A job with tasks that may share nodes
+/// may need several units of one node.
 #[derive(Clone, Copy)]
 pub(crate) struct Demand<'a> {
     pub shape: &'a Shape,

@@ -43,8 +43,9 @@ impl<'a, 'b> Candidate<'a, 'b> {
     /// Returns the candidate unless the node's state, the demand's filters or holds exclude the
     /// node. `departures` are all that are expected on it.
     pub fn new(
+        capacity: &'b Capacity<'a>,
+        node_pos: usize,
         demand: Demand<'b>,
-        (node_pos, capacity): (usize, &'b Capacity<'a>),
         at: Timestamp,
         holds: &Holds<'a>,
         departures: &dyn Fn() -> Vec<Departure>,
@@ -55,7 +56,7 @@ impl<'a, 'b> Candidate<'a, 'b> {
         }
         let mut closed = match holds.has(node_pos) {
             false => Vec::new(),
-            true => holds.closed((node_pos, node), &demand, at, departures)?,
+            true => holds.closed(node_pos, node, &demand, at, departures)?,
         };
         node.close_others(demand.fit(), &mut closed);
         Some(Self { node_pos, node, demand, closed })
@@ -72,7 +73,8 @@ impl<'a, 'b> Candidate<'a, 'b> {
         self.has_host(departures) && fits(&self.seats(departures), &self.demand.gpus())
     }
 
-    /// Returns the part of the node that the demand gets once these jobs have left; `None` if it does not fit.
+    /// Returns the part of the node that the demand gets once these jobs have left; `None` if it
+    /// does not fit.
     pub fn place(&self, departures: Departures<'_>) -> Option<Placed> {
         self.place_where(departures, &|_| true)
     }
@@ -90,7 +92,7 @@ impl<'a, 'b> Candidate<'a, 'b> {
         seats.iter_mut().enumerate().filter(|(ix, _)| !test(*ix)).for_each(|(_, it)| close(it));
         let Demand { policy, seed, .. } = self.demand;
         let devices = seat(&seats, &self.demand.gpus(), policy.device_strategy, seed)?;
-        Some(Placed::new((self.node_pos, self.node.ix), devices, &self.demand))
+        Some(Placed::new(self.node_pos, self.node.ix, devices, &self.demand))
     }
 
     /// Returns the number of free devices that a demand for shares opens on free capacity; `None`
@@ -98,16 +100,16 @@ impl<'a, 'b> Candidate<'a, 'b> {
     pub fn n_opened(&self, ranks: &ModelRanks) -> Option<usize> {
         let model = self.demand.model?;
         let n_devices = self.demand.n_devices();
-        let n_free = self.node.n_free_beside(ranks, model, &self.closed);
         let gpus = &self.demand.fit().gpus;
-        let (n_with_room, n_opened) = match self.demand.share() {
-            None => (n_free, 0),
-            Some(share) => {
-                let n = self.node.n_with_room(gpus, share, Some(model), &self.closed);
-                (n, n_devices.saturating_sub(n - n_free))
+        let n_fitting = self.node.n_fitting(ranks, gpus, model, &self.closed);
+        let n_opened = || match gpus.share() {
+            None => 0,
+            Some(_) => {
+                let n_free = self.node.n_free_beside(ranks, model, &self.closed);
+                n_devices.saturating_sub(n_fitting - n_free)
             }
         };
-        (n_with_room >= n_devices).then_some(n_opened)
+        (n_fitting >= n_devices).then(n_opened)
     }
 
     fn has_host(&self, departures: Departures<'_>) -> bool {

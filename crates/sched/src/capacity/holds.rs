@@ -23,7 +23,7 @@ pub(crate) enum Hold<'a> {
 }
 
 impl Hold<'_> {
-    /// The time in which it holds capacity from a job that runs in `span`, if the two meet. No
+    /// The time that it holds capacity from a job that runs in `span`, if the two meet. No
     /// start is planned on a reservation for others, even after its end: that would assume its jobs
     /// to be gone by then, and jobs without a time limit could never use it.
     fn conflict(&self, span: Span, now: Timestamp) -> Option<Span> {
@@ -150,7 +150,8 @@ impl<'a> Holds<'a> {
     /// The devices of a node, by position, that are reserved for work of a shape at a moment.
     fn own(
         &self,
-        (node_pos, node): (usize, &NodeCapacity<'_>),
+        node_pos: usize,
+        node: &NodeCapacity<'_>,
         shape: &Shape,
         at: Timestamp,
     ) -> BTreeSet<usize> {
@@ -176,7 +177,7 @@ impl<'a> Holds<'a> {
             shape.fit.gpus.rank_of(&node.row.node.devices[*ix]).is_some()
         };
         let nodes = capacity.nodes.iter().enumerate().map(|(node_pos, node)| {
-            let own = self.own((node_pos, node), shape, self.now);
+            let own = self.own(node_pos, node, shape, self.now);
             own.into_iter().filter(|ix| asked(node, ix)).count()
         });
         let reserved = u64::try_from(nodes.sum::<usize>()).unwrap_or(u64::MAX);
@@ -206,7 +207,8 @@ impl<'a> Holds<'a> {
     /// expected on the node.
     pub fn closed(
         &self,
-        (node_pos, node): (usize, &NodeCapacity<'_>),
+        node_pos: usize,
+        node: &NodeCapacity<'_>,
         demand: &Demand<'_>,
         at: Timestamp,
         departures: &dyn Fn() -> Vec<Departure>,
@@ -229,7 +231,7 @@ impl<'a> Holds<'a> {
             }
         }
         if self.reserved_only {
-            let own = self.own((node_pos, node), demand.shape, span.from);
+            let own = self.own(node_pos, node, demand.shape, span.from);
             closed.extend((0..node.row.node.devices.len()).filter(|ix| !own.contains(ix)));
         }
         if !starts.is_empty() {
@@ -244,11 +246,11 @@ impl<'a> Holds<'a> {
     /// keeps it out.
     pub fn reason(
         &self,
-        node: (usize, &NodeCapacity<'_>),
+        node_pos: usize,
+        node: &NodeCapacity<'_>,
         shape: &Shape,
         now: Timestamp,
     ) -> Option<Reason> {
-        let (node_pos, node) = node;
         let span = Span::new(now, shape.takes);
         let here = self.by_node.get(&node_pos).into_iter().flatten();
         let conflicts = here.filter(|hold| !hold.admits(shape));

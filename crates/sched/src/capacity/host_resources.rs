@@ -92,7 +92,7 @@ impl HostResources {
         }
     }
 
-    /// The first kind of which `available` has less than this. A demand that needs nothing of a
+    /// The first kind that `available` has less of than this. A demand that needs nothing of a
     /// kind fits even where that kind is overbooked.
     pub fn first_short(self, available: Self) -> Option<ResourceKind> {
         self.first_short_with(Self::default(), available)

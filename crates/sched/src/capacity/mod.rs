@@ -1,10 +1,11 @@
 //! Capacity: free devices and host resources of each node over time, and whether a demand fits.
 //!
-//! [`Demand`] is the part of one node that a job needs. [`Capacity`] has the free devices and host resources
-//! of all nodes while a plan is made, [`Holds`] the capacity that is held for planned starts and
-//! reservations, [`Timeline`] the departures that are expected. [`Candidate`] is the only answer to
-//! "does it fit on this node, and on which devices": now, at a time in the future, or once some
-//! jobs have left. [`Bookings`] answers from counters alone, for jobs that a search moves.
+//! [`Demand`] is the part of one node that a job needs. [`Capacity`] has the free devices and host
+//! resources of all nodes while a plan is made, [`Holds`] the capacity that is held for planned
+//! starts and reservations, [`Timeline`] the departures that are expected. [`Candidate`] is the
+//! only answer to "does it fit on this node, and on which devices": now, at a time in the future,
+//! or once some jobs have left. [`Bookings`] answers from counters alone, for jobs that a search
+//! moves.
 
 mod bookings;
 mod cluster;

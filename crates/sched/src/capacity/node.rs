@@ -129,7 +129,7 @@ impl<'a> NodeCapacity<'a> {
     }
 
     /// Bytes of a device's memory that a share may have now.
-    pub fn room(&self, device_ix: usize) -> Bytes {
+    pub fn free_for_share(&self, device_ix: usize) -> Bytes {
         if unusable(self.row, device_ix).is_some() {
             return Bytes::ZERO;
         }
@@ -140,8 +140,9 @@ impl<'a> NodeCapacity<'a> {
     /// Thousandths of a device that a share may have now.
     pub fn thousandths(&self, device_ix: usize) -> u32 {
         let memory = u128::from(self.row.node.devices[device_ix].memory.get().max(1));
-        let part =
-            u128::from(self.room(device_ix).get()) * u128::from(MilliGpu::DEVICE.get()) / memory;
+        let part = u128::from(self.free_for_share(device_ix).get())
+            * u128::from(MilliGpu::DEVICE.get())
+            / memory;
         u32::try_from(part).unwrap_or(u32::MAX)
     }
 
@@ -184,22 +185,40 @@ impl<'a> NodeCapacity<'a> {
         of_shares.is_some_and(|sum| i128::from(wanted.memory.get()) <= memory - sum)
     }
 
-    /// Number of devices that have room for a share, of one model of the request or of any, without
-    /// the closed ones.
-    pub fn n_with_room(
+    /// Whether a device is free as a whole, or has room for a share.
+    pub fn device_fits(&self, device_ix: usize, share: Option<Share>) -> bool {
+        let memory = self.row.node.devices[device_ix].memory;
+        match share {
+            None => self.is_free(device_ix),
+            Some(share) => share.memory_of(memory) <= self.free_for_share(device_ix),
+        }
+    }
+
+    /// Number of devices of one model of the request that fit it now, without the closed ones.
+    pub fn n_fitting(
         &self,
+        ranks: &ModelRanks,
         gpus: &GpuRequest,
-        share: Share,
-        rank: Option<usize>,
+        rank: usize,
         closed: &[usize],
     ) -> usize {
+        let share = gpus.share();
+        if share.is_none() {
+            return self.n_free_beside(ranks, rank, closed);
+        }
         let devices = self.row.node.devices.iter().enumerate();
-        let has_room = |(device_ix, device): &(usize, &Device)| {
-            gpus.rank_of(device).is_some_and(|it| rank.is_none_or(|rank| rank == it))
-                && share.memory_of(device.memory) <= self.room(*device_ix)
+        let fits = |(device_ix, device): &(usize, &Device)| {
+            gpus.rank_of(device) == Some(rank)
+                && self.device_fits(*device_ix, share)
                 && closed.binary_search(device_ix).is_err()
         };
-        devices.filter(has_room).count()
+        devices.filter(fits).count()
+    }
+
+    /// The same of the model with the most.
+    pub fn most_fitting(&self, ranks: &ModelRanks, gpus: &GpuRequest) -> usize {
+        let counts = (0..ranks.n_ranks).map(|rank| self.n_fitting(ranks, gpus, rank, &[]));
+        counts.max().unwrap_or(0)
     }
 
     /// Books what a job gets.

@@ -23,11 +23,7 @@ pub(crate) struct Placed {
 
 impl Placed {
     /// Gives a demand these devices of a node, by position, ascending.
-    pub fn new(
-        (node_pos, node_ix): (usize, NodeIx),
-        devices: Vec<usize>,
-        demand: &Demand<'_>,
-    ) -> Self {
+    pub fn new(node_pos: usize, node_ix: NodeIx, devices: Vec<usize>, demand: &Demand<'_>) -> Self {
         let (share, times) = (demand.share(), demand.times);
         Self { node_pos, node_ix, devices, share, times }
     }

@@ -68,7 +68,7 @@ impl Place {
 struct Ended {
     /// Number of devices that they free a part of.
     n_devices: usize,
-    /// Departures whose capacity is not computed yet.
+    /// Departures that are not computed yet.
     unread: Vec<ExpectedEnd>,
     departures: Vec<Departure>,
     freed: Freed,
@@ -109,7 +109,8 @@ impl Passed {
         seen.into_iter().chain(decided).min()
     }
 
-    /// Passes all departures at one time. Returns the nodes that jobs leave, by position, ascending.
+    /// Passes all departures at one time. Returns the nodes that jobs leave, by position,
+    /// ascending.
     fn pass(
         &mut self,
         timeline: &mut Timeline<'_>,
@@ -203,7 +204,8 @@ impl<'a> Timeline<'a> {
         capacity: &Capacity<'a>,
         holds: &Holds<'a>,
         shape: &Shape,
-        (job, attempt): (JobId, Attempt),
+        job: JobId,
+        attempt: Attempt,
         policy: &Policy,
     ) -> Option<Planned<'a>> {
         let demand = Demand::new(shape, policy, seed(job, attempt));
@@ -265,7 +267,7 @@ impl<'a> Timeline<'a> {
         let mut freed = Freed::default();
         ended.iter().for_each(|departure| freed.add(departure));
         let is_later = at > self.snapshot.now;
-        search.place(node_pos, at, &|| departures.to_vec(), (&freed, ended), is_later)
+        search.place(node_pos, at, &|| departures.to_vec(), &freed, ended, is_later)
     }
 
     /// On nodes without holds: follows the departures in order until the demand fits, or until
@@ -290,7 +292,7 @@ impl<'a> Timeline<'a> {
                     return None;
                 }
                 ended.read(self.snapshot.world, capacity, it);
-                search.place(it, at, &Vec::new, (&ended.freed, &ended.departures), true)
+                search.place(it, at, &Vec::new, &ended.freed, &ended.departures, true)
             });
             if let Some(place) = first_best(places) {
                 return Some(place).filter(|it| before.is_none_or(|before| it.key() < before));
@@ -326,14 +328,15 @@ impl<'a> Search<'a, '_> {
         node_pos: usize,
         at: Timestamp,
         all: &dyn Fn() -> Vec<Departure>,
-        (freed, ended): (&Freed, &[Departure]),
+        freed: &Freed,
+        ended: &[Departure],
         is_later: bool,
     ) -> Option<Place> {
         let Self { capacity, holds, demand } = *self;
         if !capacity.nodes[node_pos].may_fit(&demand, freed) {
             return None;
         }
-        let candidate = Candidate::new(demand, (node_pos, capacity), at, holds, all)?;
+        let candidate = Candidate::new(capacity, node_pos, demand, at, holds, all)?;
         let placed = candidate.place(Departures::Expected(freed))?;
         let devices = &capacity.nodes[node_pos].row.node.devices;
         let gpus = &demand.fit().gpus;

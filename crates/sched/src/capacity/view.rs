@@ -23,8 +23,8 @@ impl<'a, 'b> View<'a, 'b> {
     /// Returns a node as a candidate for a demand that starts now.
     pub fn candidate(&self, demand: Demand<'b>, node_pos: usize) -> Option<Candidate<'a, 'b>> {
         let departures = || self.departures(node_pos);
-        let on = (node_pos, self.capacity);
-        Candidate::new(demand, on, self.snapshot.now, self.holds, &departures)
+        let Self { snapshot, capacity, holds, .. } = *self;
+        Candidate::new(capacity, node_pos, demand, snapshot.now, holds, &departures)
     }
 
     /// Returns the expected departures from a node, the earliest first.

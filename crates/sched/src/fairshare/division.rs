@@ -1,6 +1,6 @@
-//! The division of one kind over the whole tree: top projects share all there is, and each
-//! department's share is the total of its children. Kept between cycles; a change divides anew
-//! only where it is felt.
+//! The division of one kind over the whole tree: top projects share the capacity, and the children
+//! of a department share its share. Kept between cycles; a change divides again only the levels
+//! that it affects.
 
 use gpool_model::{Amount, MilliGpu, Quota};
 
@@ -8,27 +8,27 @@ use super::claimant::{Claimant, Feedback};
 use super::tree::{Row, Tree};
 use super::{Buffers, fair};
 
-/// How a kind is divided.
+/// The rules for one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Method {
-    /// What shares are cut to where more is wanted than there is: 1000 for GPUs, 1 for what comes
-    /// in any amount. Not zero.
+    /// Shares are multiples of this where the requests exceed the capacity: 1000 for GPUs, 1 for
+    /// kinds in any amount. Not zero.
     pub step: u64,
-    /// How much what was used lately counts.
+    /// The influence of past usage.
     pub feedback: Feedback,
 }
 
-/// What a leaf asks for now.
+/// The request of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ask {
-    /// What it holds and what it waits for.
+    /// Its allocations and pending requests.
     pub requested: u64,
-    /// The smallest amount that one of its tasks asks for, if that is less than the usual step.
+    /// The smallest amount that one of its tasks requests, if that is less than the usual step.
     pub smallest: Option<u64>,
 }
 
 impl Ask {
-    /// So much more is asked for, some of it in shares of a device that are at least so large.
+    /// Adds a request. `share` is the smallest share of a device in it.
     pub fn add(&mut self, amount: u64, share: Option<MilliGpu>) {
         self.requested = self.requested.saturating_add(amount);
         self.smallest = self.smallest.into_iter().chain(share.map(MilliGpu::get)).min();
@@ -42,26 +42,25 @@ pub struct Division {
     total: u64,
     // By row of the tree, all of them.
     claimants: Vec<Claimant>,
-    // What each is guaranteed as it was written; of a department without, its children's.
+    // The guarantee of each as configured; of a department without one, the sum of its children's.
     written: Vec<Amount>,
-    // What each asks for; of a department, what its children may ask for. Wide enough for every
-    // sum.
+    // The request of each; of a department, the claims of its children. Wide enough for every sum.
     asked: Vec<u128>,
-    // Its children must be divided anew.
+    // Whether its children must be divided again.
     stale: Vec<bool>,
     tops_stale: bool,
 }
 
 impl Division {
-    /// Nothing asked for and nothing divided yet. `quotas` are by member, as the tree was made.
+    /// Returns a division without requests. `quotas` are by member of the tree.
     ///
     /// # Panics
     /// If there are not as many quotas as members, or the step is zero.
     #[must_use]
     pub fn new(method: Method, tree: &Tree, quotas: &[Quota], total: u64) -> Self {
         assert_eq!(quotas.len(), tree.len(), "one quota for each project");
-        assert!(method.step > 0, "a step is not nothing");
-        let nobody = Claimant {
+        assert!(method.step > 0, "a step is not zero");
+        let empty = Claimant {
             guaranteed: Amount::NOTHING,
             limit: Amount::UNLIMITED,
             weight: Quota::default().weight,
@@ -76,7 +75,7 @@ impl Division {
         let mut division = Self {
             method,
             total: total.min(Amount::MOST),
-            claimants: vec![nobody; tree.len()],
+            claimants: vec![empty; tree.len()],
             written: vec![Amount::NOTHING; tree.len()],
             asked: vec![0; tree.len()],
             stale: vec![true; tree.len()],
@@ -98,8 +97,7 @@ impl Division {
         division
     }
 
-    /// Works out what can be kept of each guarantee, and what each may ask for. Neither depends on
-    /// what anybody asks for now, except as far as it does ask.
+    /// Computes the part of each guarantee that the capacity covers, and the claims.
     fn settle(&mut self, tree: &Tree) {
         let total = Amount::counted(self.total);
         self.scale(tree, None, total, true);
@@ -122,16 +120,15 @@ impl Division {
         }
     }
 
-    /// Scales what the children of one are guaranteed to what can be kept together, rounded down.
-    /// Where the parent's guarantee has a bound, children without one share what the others leave
-    /// of it.
+    /// Scales the guarantees of siblings down to `cap`, rounded down. If the parent's guarantee is
+    /// finite, children with an unlimited one share the rest of it.
     fn scale(&mut self, tree: &Tree, parent: Option<Row>, cap: Amount, unlimited: bool) {
         let rows = tree.children(parent);
         let cap = u128::from(cap.finite().unwrap_or(Amount::MOST));
         let (level, written) = (&mut self.claimants[rows.clone()], &self.written[rows]);
         let mut sum = 0_u128;
         for (it, written) in level.iter_mut().zip(written) {
-            // Everything, up to a limit, is the limit.
+            // An unlimited guarantee reaches up to the limit.
             it.guaranteed = (*written).min(it.limit);
             sum += u128::from(it.guaranteed.finite().unwrap_or(0));
         }
@@ -160,8 +157,8 @@ impl Division {
         }
     }
 
-    /// What a project may ask for: its request up to its limit, and without weight up to its
-    /// guarantee. Its department can't claim more for it either.
+    /// The claim of a project: its request up to its limit, and without weight up to its guarantee.
+    /// Its department can't claim more for it either.
     fn claim(&self, row: Row) -> u64 {
         let it = &self.claimants[row.ix()];
         let asked = u64::try_from(self.asked[row.ix()]).unwrap_or(u64::MAX).min(Amount::MOST);
@@ -172,14 +169,14 @@ impl Division {
         }
     }
 
-    /// What a leaf gets whatever others ask for.
+    /// The part of a leaf's claim that it gets whatever others request.
     fn kept(&self, leaf: Row) -> u64 {
         let it = &self.claimants[leaf.ix()];
         let safe = it.safe.finite().unwrap_or(Amount::MOST);
         it.claim.min(safe - safe % it.step)
     }
 
-    /// Replaces how much there is to divide.
+    /// Sets the capacity.
     pub fn set_total(&mut self, tree: &Tree, total: u64) {
         let total = total.min(Amount::MOST);
         if self.total != total {
@@ -190,7 +187,7 @@ impl Division {
         }
     }
 
-    /// Replaces what a project used lately, in millionths of all there is.
+    /// Sets the past usage of a project, in millionths of the capacity.
     pub fn set_usage(&mut self, tree: &Tree, row: Row, usage: u32) {
         if self.claimants[row.ix()].usage != usage {
             self.claimants[row.ix()].usage = usage;
@@ -198,12 +195,12 @@ impl Division {
         }
     }
 
-    /// Replaces what a leaf asks for; what all above it ask for follows.
+    /// Sets the request of a leaf, and updates all projects above it.
     ///
     /// # Panics
     /// If the row is no leaf.
     pub fn ask(&mut self, tree: &Tree, leaf: Row, ask: Ask) {
-        assert!(tree.is_leaf(leaf), "only leaves ask");
+        assert!(tree.is_leaf(leaf), "only leaves request");
         let usual = self.method.step;
         let step = ask.smallest.map_or(usual, |smallest| smallest.clamp(1, usual));
         let mut finer = self.claimants[leaf.ix()].step != step;
@@ -232,7 +229,7 @@ impl Division {
         }
     }
 
-    /// A department's step is the finest of its children's. True if it changed.
+    /// Sets the step of a department: the finest of its children's. Returns whether it changed.
     fn step_anew(&mut self, tree: &Tree, row: Row) -> bool {
         let children = self.claimants[tree.children(Some(row))].iter();
         let step = children.map(|it| it.step).min().unwrap_or(self.method.step);
@@ -248,7 +245,7 @@ impl Division {
         }
     }
 
-    /// Divides anew wherever something changed.
+    /// Divides again wherever something changed.
     pub fn divide(&mut self, tree: &Tree, buffers: &mut Buffers) {
         if std::mem::take(&mut self.tops_stale) {
             self.divide_below(tree, None, self.total, buffers);
@@ -279,13 +276,13 @@ impl Division {
         buffers.before = before;
     }
 
-    /// What each project may have, and what went into it, by row.
+    /// Returns the projects with their shares, by row.
     #[must_use]
     pub fn claimants(&self) -> &[Claimant] {
         &self.claimants
     }
 
-    /// How much there is to divide.
+    /// Returns the capacity.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total

@@ -1,18 +1,19 @@
 //! Divides one resource kind among siblings. The base is KAI's rule; the departures, each for a
 //! reason:
 //!
-//! 1. Where more is guaranteed and asked for than there is, everybody gets a part in proportion to
-//!    what it is guaranteed, and never less than the whole steps of what can be kept of it, instead
-//!    of all of it on paper. What is unlimited is left out: such a project is never on loan in that
-//!    kind, and nobody else's guarantee shrinks for it.
-//! 2. The parts are worked out first and cut to whole steps once, so a project's share does not
-//!    depend on how many rounds there were.
-//! 3. A step is what is of use to the project: whole devices where its jobs ask for whole ones,
-//!    less where they ask for shares, so that four projects with half devices can divide two.
-//! 4. What the cutting left goes to the same priority before a lower one sees it; nobody is given
-//!    more than it asks for; and nothing is left while somebody with a weight wants it.
-//! 5. What projects used lately is weighed once, among all that ask, and keeps nobody from what no
-//!    one else wants.
+//! 1. If the requested guarantees exceed the capacity, each project gets a part in proportion to
+//!    its guarantee, and never less than the whole steps of its covered guarantee, instead of all
+//!    of it on paper. Unlimited guarantees are left out: such a project never borrows that kind,
+//!    and no other guarantee shrinks for it.
+//! 2. The parts are computed first and cut to whole steps once, so a project's share does not
+//!    depend on the number of rounds.
+//! 3. A step is the smallest amount that the project can use: whole devices if its jobs request
+//!    whole ones, less if they request shares, so that four projects with half devices can divide
+//!    two.
+//! 4. The rest of the cutting goes to the same priority before a lower one; no project gets more
+//!    than it requests; and nothing is left while a project with a weight requests it.
+//! 5. Past usage is weighed once, among all that request, and never keeps a project from capacity
+//!    that no other project requests.
 
 use std::cmp::Reverse;
 
@@ -20,23 +21,23 @@ use super::Buffers;
 use super::claimant::{Claimant, Feedback, cut, groups};
 use super::ratio::Ratio;
 
-/// One that asks for a part of a pool.
+/// A project that requests a part of a pool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asker {
-    /// Its place in the level.
+    /// Its position in the level.
     ix: usize,
-    /// What its part is in proportion to; not zero.
+    /// Its part is proportional to this; not zero.
     part: u64,
-    /// What it can take; not zero.
+    /// The most that it takes; not zero.
     want: u64,
     step: u64,
     rest: Option<Ratio>,
 }
 
-/// So many passes over all that ask, before sorting them pays.
+/// Passes over all askers before sorting them pays.
 const PASSES: usize = 6;
 
-/// Divides `total` among siblings in the order of [`Tree`](super::Tree). Returns what nobody took.
+/// Divides `total` among siblings in the order of [`Tree`](super::Tree). Returns the rest.
 pub fn divide(
     level: &mut [Claimant],
     total: u64,
@@ -55,7 +56,7 @@ pub fn divide(
     rest
 }
 
-/// Gives those with an unlimited guarantee what they ask for. Returns how much that is.
+/// Gives projects with an unlimited guarantee their claims. Returns the sum.
 fn unlimited(level: &mut [Claimant], total: u64) -> u64 {
     let mut sum = 0_u64;
     for it in level.iter_mut().filter(|it| it.guaranteed.is_unlimited()) {
@@ -65,8 +66,8 @@ fn unlimited(level: &mut [Claimant], total: u64) -> u64 {
     sum
 }
 
-/// Gives the others what they are guaranteed and ask for, in proportion to what they are guaranteed
-/// where that is more than there is. Returns how much that is.
+/// Gives the other projects their guarantees, as far as they claim them; in proportion to the
+/// guarantees if that exceeds the capacity. Returns the sum.
 fn guaranteed(level: &mut [Claimant], total: u64, buffers: &mut Buffers) -> u64 {
     let mut sum = 0_u64;
     for it in level.iter_mut() {
@@ -93,8 +94,8 @@ fn guaranteed(level: &mut [Claimant], total: u64, buffers: &mut Buffers) -> u64 
     total - left
 }
 
-/// Where a department was cut to whole steps its children's parts may be less than what each keeps
-/// whatever others ask for: then those who got more give it, the last in order first.
+/// If a department was cut to whole steps, some children may get less than their `kept` parts. Then
+/// the children with more give it to them, the last in order first.
 fn keep(level: &mut [Claimant]) {
     let bounded = |it: &&mut Claimant| !it.guaranteed.is_unlimited();
     let mut missing = 0;
@@ -109,7 +110,7 @@ fn keep(level: &mut [Claimant]) {
     }
 }
 
-/// Divides what is left over within one priority. Returns what nobody took.
+/// Divides the rest within one priority. Returns the new rest.
 fn over_quota(
     level: &mut [Claimant],
     group: std::ops::Range<usize>,
@@ -135,7 +136,7 @@ fn over_quota(
     if by_weight || rest == 0 {
         return rest;
     }
-    // Who used far too much comes after all others, but before nobody.
+    // Projects with far too much past usage come after all others of their priority.
     askers.clear();
     let members = &level[group.clone()];
     let open = group.zip(members).filter(|(_, it)| it.is_open());
@@ -143,8 +144,8 @@ fn over_quota(
     fill(level, rest, askers)
 }
 
-/// Divides a pool in proportion to the askers' parts, none getting more than it wants; adds to
-/// their shares. Returns what is left, which is nothing unless all got what they want.
+/// Adds parts of a pool to the shares of askers, in proportion to their parts and at most what each
+/// wants. Returns the rest: zero unless all get the most that they want.
 fn fill(level: &mut [Claimant], pool: u64, askers: &mut Vec<Asker>) -> u64 {
     let mut rest = pool;
     let mut of: u128 = askers.iter().map(|it| u128::from(it.part)).sum();
@@ -156,7 +157,7 @@ fn fill(level: &mut [Claimant], pool: u64, askers: &mut Vec<Asker>) -> u64 {
         }
         return rest;
     }
-    // Who wants no more than its part leaves something to the others, whose parts then grow.
+    // An asker that wants less than its part leaves the rest of it to the others.
     let fits = |it: &Asker, rest: u64, of: u128| {
         of.checked_mul(u128::from(it.want))
             .is_some_and(|needed| needed <= u128::from(rest) * u128::from(it.part))
@@ -165,7 +166,7 @@ fn fill(level: &mut [Claimant], pool: u64, askers: &mut Vec<Asker>) -> u64 {
     loop {
         let before = askers.len();
         if n_passes == PASSES {
-            // Those that want least for their part fit first; the rest follow in one go.
+            // Askers that want the least for their part fit first; the others follow in one pass.
             let per_part =
                 |it: &Asker| (Ratio::new(u128::from(it.want), u128::from(it.part)), it.ix);
             askers.sort_by_key(|it| Reverse(per_part(it)));
@@ -197,8 +198,8 @@ fn fill(level: &mut [Claimant], pool: u64, askers: &mut Vec<Asker>) -> u64 {
     cut_to_steps(level, rest, of, askers)
 }
 
-/// Gives each the whole steps of its part, and what that leaves to those who lack least of a step.
-/// All want more than their part, so nothing is left.
+/// Gives each asker the whole steps of its part, and the rest to the askers that lack the least of
+/// a step. All want more than their part, so nothing is left.
 fn cut_to_steps(level: &mut [Claimant], pool: u64, of: u128, askers: &mut [Asker]) -> u64 {
     let mut rest = pool;
     for it in &mut *askers {
@@ -213,14 +214,14 @@ fn cut_to_steps(level: &mut [Claimant], pool: u64, of: u128, askers: &mut [Asker
         return 0;
     }
     askers.sort_by_key(|it| (Reverse(it.rest), it.ix));
-    // A step each, where a whole one is there.
+    // One step each, while whole ones are left.
     for it in askers.iter_mut().filter(|it| it.rest.is_some()) {
         if it.step.min(it.want) <= rest {
             rest -= give(level, it, it.step);
             it.rest = None;
         }
     }
-    // Those who take smaller steps divide what is left, then take a step each.
+    // Askers with smaller steps divide the rest, then take one step each.
     let fits = |it: &Asker, rest: u64| it.want > 0 && it.step <= rest;
     let pool = rest;
     let of = askers.iter().filter(|it| fits(it, pool)).map(|it| u128::from(it.part)).sum();
@@ -236,7 +237,7 @@ fn cut_to_steps(level: &mut [Claimant], pool: u64, of: u128, askers: &mut [Asker
             rest -= give(level, it, it.step);
         }
     }
-    // What is less than anybody's step: to who got none, else to whoever wants it.
+    // A rest smaller than every step goes to askers that got no step, then to any.
     for it in askers.iter_mut().filter(|it| it.rest.is_some()) {
         rest -= give(level, it, rest);
     }
@@ -246,7 +247,7 @@ fn cut_to_steps(level: &mut [Claimant], pool: u64, of: u128, askers: &mut [Asker
     rest
 }
 
-/// Gives one so much of what it still wants. Returns how much that is.
+/// Gives an asker at most `most`, and no more than it wants. Returns the amount.
 fn give(level: &mut [Claimant], asker: &mut Asker, most: u64) -> u64 {
     let given = most.min(asker.want);
     level[asker.ix].share += given;
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_more_than_it_keeps_gives_it_to_who_has_less_and_no_more_than_that() {
+    fn projects_above_their_kept_part_give_to_those_below_it() {
         let mut level = [has(4_000, 3_000), has(0, 1_500), has(2_000, 1_500), has(500, 500)];
         keep(&mut level);
         let shares = level.map(|it| it.share);

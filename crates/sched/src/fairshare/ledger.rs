@@ -1,28 +1,28 @@
-//! What each project holds of each kind, beside what it may hold. What a leaf holds, all above it
-//! hold too.
+//! The usage of each project by kind, beside its quota and share. The usage of a leaf counts for
+//! all projects above it.
 
 use gpool_model::Amount;
 
 use super::claimant::Claimant;
 use super::tree::{Row, Tree};
 
-/// One project and one kind.
+/// The account of one project for one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
-    /// What can be kept of what it is guaranteed.
+    /// The part of its guarantee that the capacity covers.
     pub guaranteed: Amount,
-    /// What it never exceeds.
+    /// Its limit.
     pub limit: Amount,
-    /// What it may have in this cycle.
+    /// Its share in this cycle.
     pub share: Amount,
-    /// What it holds.
+    /// Its usage.
     pub held: u64,
-    /// The part of it that can't be taken back.
+    /// The usage by jobs that can't be evicted.
     pub held_for_good: u64,
 }
 
 impl Account {
-    /// Nothing promised, nothing held, no limit.
+    /// No guarantee, no usage, no limit.
     pub const EMPTY: Self = Self {
         guaranteed: Amount::NOTHING,
         limit: Amount::UNLIMITED,
@@ -31,8 +31,8 @@ impl Account {
         held_for_good: 0,
     };
 
-    /// Up to where what it holds is its own: its guarantee or its share, whichever is more; beyond,
-    /// it is on loan.
+    /// The most that is its own: the larger of its guarantee and its share. Usage beyond it is over
+    /// quota.
     #[must_use]
     pub fn own(&self) -> Amount {
         match self.guaranteed.is_unlimited() {
@@ -42,7 +42,7 @@ impl Account {
     }
 }
 
-/// What all projects hold and may hold.
+/// The accounts of all projects.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     n_kinds: usize,
@@ -51,7 +51,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Empty accounts for each project and so many kinds.
+    /// Returns empty accounts for each project and `n_kinds` kinds.
     ///
     /// # Panics
     /// At more than 64 kinds.
@@ -66,19 +66,19 @@ impl Ledger {
         self.accounts.fill(Account::EMPTY);
     }
 
-    /// How many kinds are counted.
+    /// Number of kinds.
     #[must_use]
     pub fn n_kinds(&self) -> usize {
         self.n_kinds
     }
 
-    /// How many projects there are.
+    /// Number of projects.
     #[must_use]
     pub fn n_rows(&self) -> usize {
         self.accounts.len() / self.n_kinds.max(1)
     }
 
-    /// One account.
+    /// The account of a project for one kind.
     #[must_use]
     pub fn account(&self, row: Row, kind: usize) -> &Account {
         &self.accounts(row)[kind]
@@ -95,7 +95,7 @@ impl Ledger {
         self.accounts[row.ix() * self.n_kinds + kind] = account;
     }
 
-    /// Takes over what came out of the division of one kind.
+    /// Takes over the result of the division of one kind.
     pub fn take_over(&mut self, kind: usize, claimants: &[Claimant]) {
         let accounts = self.accounts.iter_mut().skip(kind).step_by(self.n_kinds.max(1));
         for (it, claimant) in accounts.zip(claimants) {
@@ -105,7 +105,7 @@ impl Ledger {
         }
     }
 
-    /// Something starts: a leaf and all above it hold it. `amounts` are by kind.
+    /// Adds usage, by kind, to a leaf and all projects above it.
     pub fn add(&mut self, tree: &Tree, leaf: Row, amounts: &[u64], preemptible: bool) {
         for row in tree.upwards(leaf) {
             let accounts = &mut self.accounts[row.ix() * self.n_kinds..][..self.n_kinds];
@@ -116,12 +116,12 @@ impl Ledger {
         }
     }
 
-    /// Something ends: what [`add`](Self::add) did is undone.
+    /// Removes usage: undoes [`add`](Self::add).
     ///
     /// # Panics
     /// If it was not held.
     pub fn remove(&mut self, tree: &Tree, leaf: Row, amounts: &[u64], preemptible: bool) {
-        let less = |held: u64, amount: u64| held.checked_sub(amount).expect("what ends was held");
+        let less = |held: u64, amount: u64| held.checked_sub(amount).expect("it was added before");
         for row in tree.upwards(leaf) {
             let accounts = &mut self.accounts[row.ix() * self.n_kinds..][..self.n_kinds];
             for (it, amount) in accounts.iter_mut().zip(amounts) {

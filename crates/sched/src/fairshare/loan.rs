@@ -1,14 +1,14 @@
-//! Which of a project's pieces of work are its own and which are on loan, by order: the first that
-//! fit into what is its own are safe, whatever the others take.
+//! Which jobs of a project are over quota: in order, the first jobs that fit into its own quota are
+//! within it.
 
 use gpool_model::Amount;
 
-/// Marks the pieces that are on loan, in `marks`. `pieces` come in the order in which they are
-/// kept, each with its amounts by kind; `own` is what the project may keep of each kind, and `kept`
-/// what it holds of it already that can't be taken back.
+/// Marks the jobs over quota, in `marks`. `pieces` are the amounts of the jobs, by kind, in the
+/// order of precedence; `own` is the project's own quota of each kind, and `kept`
+/// the usage by jobs that can't be evicted.
 ///
-/// A piece that does not fit is on loan as a whole, and those after it may still be safe: else one
-/// large gang would put all that follows on loan.
+/// A job that does not fit is over quota as a whole, and jobs after it may still fit: else one
+/// large gang would put all jobs after it over quota.
 pub fn mark_loans<'a>(
     own: &[Amount],
     pieces: impl Iterator<Item = &'a [u64]>,
@@ -45,26 +45,26 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_go_uses_up_what_is_its_own_even_where_it_is_more() {
+    fn jobs_that_cannot_be_evicted_use_up_the_quota_even_if_they_exceed_it() {
         let own = [Amount::counted(2)];
         assert_eq!(marks_beside(&[1], &own, &[&[1], &[1]]), [false, true]);
         assert_eq!(marks_beside(&[3], &own, &[&[1], &[1]]), [true, true]);
     }
 
     #[test]
-    fn the_oldest_within_its_own_are_safe() {
+    fn the_oldest_jobs_are_within_the_quota() {
         let own = [Amount::counted(2)];
         assert_eq!(marks(&own, &[&[1], &[1], &[1]]), [false, false, true]);
     }
 
     #[test]
-    fn a_gang_beyond_its_own_is_on_loan_and_smaller_work_after_it_is_not() {
+    fn a_gang_beyond_the_quota_is_over_it_and_smaller_jobs_after_it_are_not() {
         let own = [Amount::counted(2)];
         assert_eq!(marks(&own, &[&[4], &[1], &[1], &[1]]), [true, false, false, true]);
     }
 
     #[test]
-    fn only_kinds_that_a_piece_takes_count() {
+    fn only_kinds_that_a_job_uses_count() {
         let own = [Amount::counted(1), Amount::NOTHING, Amount::UNLIMITED];
         assert_eq!(marks(&own, &[&[1, 0, 9], &[0, 1, 0], &[0, 0, 9]]), [false, true, false]);
     }

@@ -1,9 +1,8 @@
-//! What each project may have: the division of what there is over the tree of projects, and what
-//! one project may take back from another for it. Whole numbers only; nothing is rounded except
-//! where it says so.
+//! Fair share: the division of the capacity over the tree of projects, and the rule for reclaiming
+//! between projects. Whole numbers only; a comment says where a number is rounded.
 //!
-//! A kind of resource is divided by itself, in a [`Division`]. What comes out stands in a
-//! [`Ledger`] beside what is held, for the rules that look at several kinds at once.
+//! A [`Division`] divides one resource kind. A [`Ledger`] has the resulting shares of all kinds
+//! beside the usage, for the rules that need several kinds at once.
 
 mod claimant;
 mod division;
@@ -23,7 +22,7 @@ pub use ratio::Ratio;
 pub use reclaim::{Denied, Multiplier, Reclaim, Reclaimer, Victim};
 pub use tree::{Member, NotATree, Row, Tree};
 
-/// What a division works in; kept between calls so that none allocates.
+/// Memory for divisions, kept between calls so that none allocates.
 #[derive(Debug, Default)]
 pub struct Buffers {
     askers: Vec<fair::Asker>,

@@ -16,7 +16,7 @@ impl Ratio {
         if under == 0 { None } else { Some(Self { over, under }) }
     }
 
-    /// A part of it; `None` if `divisor` is zero, or the result can't be written down.
+    /// The ratio divided by `divisor`; `None` if that is zero, or the result overflows.
     #[must_use]
     pub fn per(self, divisor: u64) -> Option<Self> {
         Self::new(self.over, self.under.checked_mul(u128::from(divisor))?)
@@ -48,8 +48,8 @@ impl Ord for Ratio {
     }
 }
 
-/// Compares the whole parts, then the reciprocals of what is left, as Euclid does: for terms whose
-/// cross-products can't be written down.
+/// Compares the whole parts, then the reciprocals of the rests, as Euclid does: for terms with
+/// cross-products that overflow.
 fn by_parts(mut one: Ratio, mut two: Ratio) -> Ordering {
     loop {
         let whole = (one.over / one.under).cmp(&(two.over / two.under));
@@ -61,7 +61,7 @@ fn by_parts(mut one: Ratio, mut two: Ratio) -> Ordering {
             (0, 0) => return Ordering::Equal,
             (0, _) => return Ordering::Less,
             (_, 0) => return Ordering::Greater,
-            // The larger fraction has the smaller reciprocal: the two change places.
+            // The larger fraction has the smaller reciprocal, so the two are swapped.
             _ => {
                 (one, two) = (
                     Ratio { over: two.under, under: rest_two },

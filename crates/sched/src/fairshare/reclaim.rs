@@ -16,91 +16,91 @@ use super::ledger::Ledger;
 use super::ratio::Ratio;
 use super::tree::{Row, Tree};
 
-/// By how much a victim's side must stay more saturated than the reclaimer's, where that goes over
-/// its share; in thousandths, at least 1000.
+/// The factor between the saturations of a victim's side and of a reclaimer's side that exceeds its
+/// share; in thousandths, at least 1000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multiplier(u32);
 
 impl Multiplier {
-    /// The victim's side must only stay ahead.
+    /// The victim's side must only stay more saturated.
     pub const ONE: Self = Self(1000);
 
-    /// So many thousandths; `None` below one.
+    /// Returns the multiplier of that many thousandths; `None` below 1000.
     #[must_use]
     pub const fn from_thousandths(thousandths: u32) -> Option<Self> {
         if thousandths >= 1000 { Some(Self(thousandths)) } else { None }
     }
 
-    /// Returns it in thousandths.
+    /// Returns the thousandths.
     #[must_use]
     pub const fn thousandths(self) -> u32 {
         self.0
     }
 }
 
-/// Who takes back, and what for.
+/// A project that reclaims, and its job.
 #[derive(Debug, Clone, Copy)]
 pub struct Reclaimer<'a> {
-    /// The leaf whose job is to start.
+    /// The leaf of the job.
     pub project: Row,
-    /// What would start, by kind.
+    /// The charge of the job, by kind.
     pub unit: &'a [u64],
-    /// False if what starts can never be taken back.
+    /// Whether the job could be evicted later.
     pub preemptible: bool,
 }
 
-/// One piece of work that would go.
+/// One job that would leave.
 #[derive(Debug, Clone, Copy)]
 pub struct Victim<'a> {
-    /// The leaf that holds it.
+    /// The leaf that it is charged to.
     pub project: Row,
-    /// What it holds, by kind.
+    /// Its charge, by kind.
     pub piece: &'a [u64],
 }
 
-/// Why nothing may be taken back.
+/// Why a project may not reclaim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
     /// The project would have more than its share.
     OverShare {
-        /// Of which kind.
+        /// The kind.
         kind: usize,
     },
-    /// What can never be taken back would be more than is guaranteed.
+    /// Jobs that can't be evicted would exceed the guarantee.
     OverGuaranteed {
-        /// To the project, or one above it.
+        /// Of the project, or one above it.
         project: Row,
-        /// Of which kind.
+        /// The kind.
         kind: usize,
     },
-    /// A piece is the victim's own.
+    /// A victim is within the quota of its project.
     Own {
-        /// Which of the victims, in the order in which they were given.
+        /// The position of the victim.
         victim: usize,
     },
-    /// One that is over its share would be at least as saturated as the one it takes from.
+    /// A project over its share would be at least as saturated as its victim's.
     MoreSaturated {
         /// The reclaimer, or one above it.
         project: Row,
-        /// Its sibling that loses something.
+        /// Its sibling that loses jobs.
         other: Row,
-        /// In which kind.
+        /// The kind.
         kind: usize,
     },
-    /// The victim could take it back at once.
+    /// The victim's project could reclaim the capacity at once.
     TakenBack {
-        /// Which of the victims.
+        /// The position of the victim.
         victim: usize,
     },
 }
 
-/// The rules, with what checking works in.
+/// The rules, with memory for the check.
 #[derive(Debug, Clone)]
 pub struct Reclaim {
     multiplier: Multiplier,
-    // What is held of each kind after what was taken and given, for the rows in `touched`.
+    // The usage of each kind without the victims, for the rows in `touched`.
     held: Vec<u64>,
-    // By row: the kinds that what was taken there has; none if it was not touched.
+    // By row: the kinds of the victims there, as bits.
     kinds: Vec<u64>,
     is_touched: Vec<bool>,
     touched: Vec<Row>,
@@ -108,7 +108,7 @@ pub struct Reclaim {
 }
 
 impl Reclaim {
-    /// Rules for one tree and ledger after the other.
+    /// Returns the rules. They can be used for any tree and ledger.
     #[must_use]
     pub fn new(multiplier: Multiplier) -> Self {
         Self {
@@ -121,10 +121,10 @@ impl Reclaim {
         }
     }
 
-    /// The gate: whether a project may take back for this unit at all.
+    /// The gate: whether a project may reclaim for a job at all.
     ///
     /// # Errors
-    /// If it would have more than its share, or more for good than it is guaranteed.
+    /// If it would exceed its share, or jobs that can't be evicted would exceed its guarantee.
     pub fn gate(&mut self, ledger: &Ledger, reclaimer: &Reclaimer<'_>) -> Result<(), Denied> {
         self.begin(ledger);
         self.within_share(ledger, reclaimer)?;
@@ -134,11 +134,11 @@ impl Reclaim {
         }
     }
 
-    /// The check: whether these pieces, in this order, may go for the unit. Pieces that find
+    /// The check: whether these victims, in this order, may leave for a job. Jobs that move to
     /// another place are not among them.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why they may not.
     pub fn check(
         &mut self,
         tree: &Tree,
@@ -238,8 +238,8 @@ impl Reclaim {
         Ok(())
     }
 
-    /// Whether a piece is on loan, seen from the reclaimer: its side holds more than its own, or
-    /// more than it is guaranteed where the reclaimer's side stays within its guarantee.
+    /// Whether a victim is over quota, as the reclaimer sees it: its side exceeds its own quota, or
+    /// its guarantee if the reclaimer's side stays within its guarantee.
     fn is_on_loan(
         &self,
         tree: &Tree,
@@ -264,9 +264,9 @@ impl Reclaim {
         })
     }
 
-    /// Whether on each level whoever goes over its share for the unit stays less saturated than
-    /// its siblings among `losers`, in the kinds that are asked for or lost; `lost` are those where
-    /// they are the same for all.
+    /// Whether on each level a project that exceeds its share for the job stays less saturated than
+    /// its siblings among `losers`, in the kinds that are requested or lost. `lost` are these kinds
+    /// if they are the same for all.
     fn keeps_order(
         &self,
         tree: &Tree,
@@ -284,7 +284,7 @@ impl Reclaim {
                 let involved = asked | lost.unwrap_or(self.kinds[other.ix()]);
                 for kind in (0..ledger.n_kinds()).filter(|kind| involved >> kind & 1 == 1) {
                     let would = self.held(ledger, project, kind) + reclaimer.unit[kind];
-                    if !self.stays_behind(ledger, (project, would), *other, kind) {
+                    if !self.stays_behind(ledger, project, would, *other, kind) {
                         return Err(Denied::MoreSaturated { project, other: *other, kind });
                     }
                 }
@@ -293,11 +293,13 @@ impl Reclaim {
         Ok(())
     }
 
-    /// Whether one that would hold so much is within its share, or less saturated than another.
+    /// Whether a project with the usage `would` is within its share, or less saturated than
+    /// another.
     fn stays_behind(
         &self,
         ledger: &Ledger,
-        (project, would): (Row, u64),
+        project: Row,
+        would: u64,
         other: Row,
         kind: usize,
     ) -> bool {
@@ -310,20 +312,20 @@ impl Reclaim {
         };
         match their_share {
             Some(0) => our_share > 0,
-            // Without a bound nothing is ever saturated.
+            // A project without a bound is never saturated.
             None => false,
             Some(their_share) => {
                 let over = u128::from(would) * u128::from(self.multiplier.0);
                 let ours = Ratio::new(over, u128::from(our_share) * 1000);
                 let held = u128::from(self.held(ledger, other, kind));
                 let theirs = Ratio::new(held, u128::from(their_share));
-                // A share of nothing has no ratio: whoever holds some of it is saturated most.
+                // A zero share has no ratio: any usage of it is the most saturated.
                 ours.is_some_and(|ours| Some(ours) < theirs)
             }
         }
     }
 
-    /// Whether no victim could take back, for a piece that it lost, what the reclaimer got.
+    /// Whether no victim's project could reclaim the capacity back for the victim.
     fn stays(
         &mut self,
         tree: &Tree,
@@ -357,19 +359,19 @@ impl Reclaim {
     }
 }
 
-/// The kinds that a unit is judged by, with its amounts.
+/// The kinds of a job's charge, with its amounts.
 fn judged<'a>(reclaimer: &Reclaimer<'a>) -> impl Iterator<Item = (usize, u64)> + use<'a> {
     let unit = reclaimer.unit.iter().copied().enumerate();
     unit.filter(|(_, amount)| *amount > 0)
 }
 
-/// A project and those above it, up to and with one of them.
+/// A project and the projects above it, up to and including one of them.
 fn levels(tree: &Tree, from: Row, to: Row) -> impl Iterator<Item = Row> + '_ {
     let mut done = false;
     tree.upwards(from).take_while(move |row| !std::mem::replace(&mut done, *row == to))
 }
 
-/// The kinds of which there is something, as bits.
+/// The kinds with an amount, as bits.
 fn kinds_of(amounts: &[u64]) -> u64 {
     amounts.iter().enumerate().fold(0, |set, (kind, amount)| set | u64::from(*amount > 0) << kind)
 }

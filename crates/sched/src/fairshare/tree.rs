@@ -1,16 +1,16 @@
-//! The shape of the tree of projects, laid out in rows: parents before children, siblings side by
-//! side in the order in which shares are divided. What a project holds or may have is elsewhere,
-//! in columns by row. Rows never leave memory; they mean nothing in another process.
+//! The tree of projects, laid out in rows: parents before children, siblings side by side in the
+//! order of the division. Quotas, shares and usage are stored elsewhere, by row. Rows never leave
+//! memory; they mean nothing in another process.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// A project's place in the columns of one [`Tree`].
+/// The position of a project in one [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Row(u32);
 
 impl Row {
-    /// The place as an index.
+    /// Returns the position as an index.
     #[must_use]
     pub const fn ix(self) -> usize {
         self.0 as usize
@@ -21,16 +21,16 @@ impl Row {
     }
 }
 
-/// One project as the tree is made from it.
+/// One project, as input of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member<K> {
     /// The index of its parent in the same list; `None` for a top project.
     pub parent: Option<usize>,
-    /// Higher goes first when what is left over is divided.
+    /// Higher priorities come first in the division of the rest.
     pub priority: i32,
-    /// When it was made, in any unit: the older goes first among equals.
+    /// Its creation time, in any unit: older projects come first among equals.
     pub created: u64,
-    /// What settles every tie. No two siblings have the same.
+    /// Settles every tie. No two siblings have the same.
     pub id: K,
 }
 
@@ -59,16 +59,16 @@ pub struct Tree {
     // from high to low, then age, then id.
     places: Vec<Place>,
     row_of: Vec<Row>,
-    // Those with children, in the order of rows.
+    // Projects with children, in the order of rows.
     departments: Vec<Row>,
     n_tops: usize,
 }
 
 impl Tree {
-    /// Lays out the members. The order in which they are given does not matter.
+    /// Lays out the members, which may come in any order.
     ///
     /// # Errors
-    /// If they make no tree.
+    /// If they are no tree.
     pub fn new<K: Ord>(members: &[Member<K>]) -> Result<Self, NotATree> {
         for (ix, member) in members.iter().enumerate() {
             if member.parent.is_some_and(|parent| parent >= members.len()) {
@@ -121,7 +121,7 @@ impl Tree {
         }
     }
 
-    /// How many projects there are.
+    /// Number of projects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()
@@ -138,13 +138,13 @@ impl Tree {
         (0..self.len()).map(Row::at)
     }
 
-    /// The row of a member by its index in the list that the tree was made from.
+    /// Returns the row of a member by its index in the input.
     #[must_use]
     pub fn row(&self, member: usize) -> Row {
         self.row_of[member]
     }
 
-    /// Who is above.
+    /// The parent of a project.
     #[must_use]
     pub fn parent(&self, row: Row) -> Option<Row> {
         self.places[row.ix()].parent
@@ -162,7 +162,7 @@ impl Tree {
         }
     }
 
-    /// True if nobody is below.
+    /// Whether a project has no children.
     #[must_use]
     pub fn is_leaf(&self, row: Row) -> bool {
         self.children(Some(row)).is_empty()
@@ -174,25 +174,25 @@ impl Tree {
         self.places[row.ix()].priority
     }
 
-    /// Those with children, parents before children.
+    /// Projects with children, parents before children.
     #[must_use]
     pub fn departments(&self) -> &[Row] {
         &self.departments
     }
 
-    /// A project and all above it, from it upwards.
+    /// A project and all projects above it, from it upwards.
     pub fn upwards(&self, row: Row) -> impl Iterator<Item = Row> + '_ {
         std::iter::successors(Some(row), |row| self.parent(*row))
     }
 
-    /// Where the ways of two projects to the top part: the two siblings through which they go;
-    /// `None` if one is above the other, or they are the same.
+    /// Returns the siblings at which the paths of two projects to the top part; `None` if one is
+    /// above the other, or they are the same.
     #[must_use]
     pub fn parting(&self, one: Row, two: Row) -> Option<(Row, Row)> {
         let depth = |row: Row| self.places[row.ix()].depth;
         let level = depth(one).min(depth(two));
         let climb = |row: Row| {
-            self.upwards(row).find(|row| depth(*row) == level).expect("each level is passed")
+            self.upwards(row).find(|row| depth(*row) == level).expect("a path has every level")
         };
         let (mut one, mut two) = (climb(one), climb(two));
         if one == two {
@@ -206,9 +206,9 @@ impl Tree {
     }
 }
 
-/// A member of the cycle above one that can't be reached from the top.
+/// A member of the cycle above a member that can't be reached from the top.
 fn on_the_cycle<K>(members: &[Member<K>], lost: usize) -> usize {
-    // After as many steps as there are members it has gone round at least once.
+    // After as many steps as there are members the path is on the cycle.
     (0..members.len()).fold(lost, |ix, _| members[ix].parent.unwrap_or(ix))
 }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_part_at_siblings() {
+    fn paths_part_at_siblings() {
         // 0 ── 2 ── 4      1 ── 3
         //   └─ 5
         let members = [
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_named() {
+    fn a_list_that_is_no_tree_is_refused_with_the_member() {
         let none = member(Some(7), 0, 0, 0);
         assert_eq!(Tree::new(&[none]).unwrap_err(), NotATree::NoParent(0));
         let cycle = [

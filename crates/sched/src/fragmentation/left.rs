@@ -77,8 +77,8 @@ impl Left {
             && (n_gpus == 0 || self.free[self.free.len() - n_gpus] >= ask.part)
     }
 
-    /// Returns the positions from which a task may take its devices. A share may take any device
-    /// with room, the fullest first, one of several that are equally full. Whole devices leave no
+    /// Returns the positions of the first device that a task may take. A share may take any device
+    /// with room, the fullest first, one of several equally full ones. Whole devices leave no
     /// choice.
     pub fn choices(&self, ask: &Ask) -> impl Iterator<Item = usize> + use<'_> {
         let is_share = ask.is_share();
@@ -91,7 +91,7 @@ impl Left {
         of_shares.chain((!is_share).then_some(first))
     }
 
-    /// Returns what is left once a task has its devices, from that position on.
+    /// Returns the free part once a task has its devices, from that position on.
     #[must_use]
     pub fn after(&self, ask: &Ask, at: usize) -> Self {
         let mut after = self.clone();

@@ -24,7 +24,7 @@ impl Scope<'_> {
         self.n_planned < most && self.unknown.len() < UNKNOWN_MAX
     }
 
-    /// The priority by which jobs compete for planned starts.
+    /// The priority that counts for planned starts: one start is planned for each.
     pub(super) fn priority_of(&self, priority: i32) -> i32 {
         if self.policy.order.contains(&OrderKey::Priority) { priority } else { 0 }
     }
@@ -55,13 +55,13 @@ impl Cycle<'_, '_> {
         if !(is_first || plans_always) || self.scope.unknown.contains(&head.shape_ix) {
             return false;
         }
-        let next = self.cursor.next(self.row(head));
+        let (job, attempt) = self.cursor.next(self.row(head));
         let (cluster, policy) = (&mut self.cluster, self.scope.policy);
         let mut earliest: Option<(Planned<'_>, &Flavor<'_>)> = None;
         for flavor in flavors {
-            let timeline = &mut cluster.timeline;
-            let planned =
-                timeline.plan(&cluster.capacity, &cluster.holds, &flavor.shape, next, policy);
+            let (capacity, holds) = (&cluster.capacity, &cluster.holds);
+            let shape = &flavor.shape;
+            let planned = cluster.timeline.plan(capacity, holds, shape, job, attempt, policy);
             let Some(planned) = planned else { continue };
             if earliest.as_ref().is_none_or(|(than, _)| planned.start.at < than.start.at) {
                 earliest = Some((planned, flavor));

@@ -22,7 +22,7 @@ const FAILURES_MAX: usize = 8;
 /// Whether the job may start once these have left for good.
 pub(crate) type MayHave<'m> = &'m dyn Fn(&[&Evictable]) -> bool;
 
-/// A job that may move, and what it needs elsewhere.
+/// A job that may move, and its fit.
 #[derive(Debug, Clone)]
 struct Movable {
     job: Evictable,
@@ -37,7 +37,7 @@ type Size = (Reverse<usize>, JobId, Row);
 struct OnNode {
     /// Jobs with the most devices first.
     sizes: Vec<Size>,
-    /// In the order in which they move; computed when a search reads the node.
+    /// In eviction order; computed when a search reads the node.
     known: Option<Vec<Movable>>,
 }
 
@@ -46,7 +46,7 @@ struct OnNode {
 pub(crate) struct Movables {
     /// By position of the node in the capacity.
     by_node: BTreeMap<usize, OnNode>,
-    /// Failed searches: of jobs that move only, and of jobs of which some leave for good.
+    /// Failed searches: if all jobs move, and if some leave for good.
     n_failures: [usize; 2],
 }
 
@@ -147,7 +147,7 @@ impl Leavers<'_> {
         input.view.capacity.nodes[node_pos].n_free + n_left
     }
 
-    /// Computes what the movable jobs of a node need elsewhere.
+    /// Computes the fits of the movable jobs of a node.
     fn read(&mut self, input: &Input<'_, '_>, node_pos: usize) {
         if let Some(OnNode { sizes, known }) = self.movable.get_mut(&node_pos) {
             known.get_or_insert_with(|| movable(input, sizes));
@@ -183,8 +183,8 @@ struct Clearing {
     bookings: Bookings,
 }
 
-/// Clears the nodes for a job, one after the other: the node with the fewest devices in the way, and
-/// of equal nodes the one with the least lost work.
+/// Clears the nodes for a job, one after the other: the node with the fewest devices in the way,
+/// and of equal nodes the one with the least lost work.
 fn clear(
     input: Input<'_, '_>,
     evictions: &Evictions,
@@ -330,7 +330,7 @@ impl OnNode {
     }
 }
 
-/// The movable jobs with what they need elsewhere, the smaller ones first.
+/// The movable jobs with their fits, the smaller ones first.
 fn movable(input: &Input<'_, '_>, jobs: &[Size]) -> Vec<Movable> {
     let Input { view, projects, .. } = input;
     let world = view.snapshot.world;

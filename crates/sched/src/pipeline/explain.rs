@@ -1,4 +1,4 @@
-//! Why a job waits, worked out when asked: every blocker, the decisive one first.
+//! Stage explain: all reasons of a waiting job, the decisive one first, computed on request.
 
 mod reserved;
 mod rivals;
@@ -24,41 +24,41 @@ use crate::quota_state::resource_flavors::of_one_model;
 pub use reserved::KeptBy;
 pub use rivals::Rivals;
 
-/// Why jobs wait, by their shape, as a cycle would say it.
+/// The reasons of waiting jobs by their shape, as a cycle gives them.
 pub type ReasonsByShape = BTreeMap<Arc<Shape>, Reason>;
 
-/// Explains the waiting jobs of one snapshot; what jobs have in common is worked out once, and
-/// not before a job is asked for that needs it.
+/// Explains the waiting jobs of one snapshot. Reasons that jobs have in common are computed once,
+/// when a job first needs them.
 pub struct Explainer<'a> {
     snapshot: Snapshot<'a>,
     policy: &'a Policy,
     by_shape: OnceLock<ReasonsByShape>,
-    /// In place of the former, where several explain one snapshot.
+    /// In place of `by_shape`, where several explain one snapshot.
     shared: Option<&'a OnceLock<ReasonsByShape>>,
     is_brief: bool,
 }
 
 impl<'a> Explainer<'a> {
-    /// More nodes or devices than this are not named one by one.
+    /// The most nodes or devices that are named one by one.
     const DEVICES_MAX: usize = 16;
-    /// More kinds of jobs than this are many.
+    /// With more shapes than this, brief explanations don't run a cycle.
     const SHAPES_MAX: usize = 256;
 
-    /// Looks at one snapshot.
+    /// Returns an explainer of one snapshot.
     #[must_use]
     pub fn new(snapshot: Snapshot<'a>, policy: &'a Policy) -> Self {
         Self { snapshot, policy, by_shape: OnceLock::new(), shared: None, is_brief: false }
     }
 
-    /// Shares what jobs have in common with others that look at the same snapshot.
+    /// Shares common reasons with other explainers of the same snapshot.
     #[must_use]
     pub fn sharing(mut self, reasons: &'a OnceLock<ReasonsByShape>) -> Self {
         self.shared = Some(reasons);
         self
     }
 
-    /// Takes little time however many kinds of jobs wait: among many, a job is explained by the
-    /// room that there is for it alone.
+    /// Takes little time however many shapes wait: among many, a job is explained by the capacity
+    /// for it alone, without the jobs before it.
     #[must_use]
     pub fn in_brief(mut self) -> Self {
         self.is_brief = self.snapshot.world.shapes().nth(Self::SHAPES_MAX).is_some();
@@ -68,20 +68,20 @@ impl<'a> Explainer<'a> {
     fn by_shape(&self) -> &ReasonsByShape {
         self.shared.unwrap_or(&self.by_shape).get_or_init(|| {
             let plan = plan(&self.snapshot, self.policy, &mut Workspace::default());
-            // What an array keeps from itself is said of it alone.
+            // The own limit of an array is no reason of other jobs.
             let waits = plan.waits.into_iter().filter(|wait| wait.array.is_none());
             waits.map(|wait| (wait.shape, wait.reason)).collect()
         })
     }
 
-    /// What keeps a job from starting, in a line for a list: the first of the decisive reasons.
-    /// Empty for jobs that do not wait.
+    /// Returns the first decisive reasons of a job, for one line of a list. Empty for jobs that do
+    /// not wait.
     pub fn briefly(&self, row: &JobRow) -> Vec<Reason> {
         self.decisive(row, Reason::LISTED_MAX).0
     }
 
-    /// The first reasons that keep a job from starting, and how many more there are: a job may wait
-    /// for very many others.
+    /// Returns the first decisive reasons of a job, and the number of further ones: a job may wait
+    /// for many others.
     #[must_use]
     pub fn decisive(&self, row: &JobRow, most: usize) -> (Vec<Reason>, u64) {
         let reasons = match &row.job.phase {
@@ -89,24 +89,7 @@ impl<'a> Explainer<'a> {
                 let (node, path) = (missing.node.clone(), missing.path.clone());
                 vec![Reason::PathOrImageMissing { since: *since, node, path }]
             }
-            Phase::Held { by: Holder::User, since, .. } => {
-                vec![Reason::HeldByUser { since: *since }]
-            }
-            Phase::Held { by: Holder::Admin, since, .. } => {
-                vec![Reason::HeldByAdmin { since: *since, hold: row.job.course.admin_hold.clone() }]
-            }
-            Phase::Held { by: Holder::Scheduler, since, .. } => {
-                vec![Reason::SetAside { since: *since }]
-            }
-            Phase::Waiting { .. } => {
-                let waits = self.snapshot.world.waits(&row.spec, &row.job, self.snapshot.now);
-                return Reason::first_of(waits, most);
-            }
-            Phase::Pending { .. } => {
-                let own_limit = ArrayCursor::default().full(self.snapshot.world, row.job.id);
-                own_limit.or_else(|| self.no_place(row)).into_iter().collect()
-            }
-            Phase::Paused { held: Some(by), since, .. } => {
+            Phase::Held { by, since, .. } | Phase::Paused { held: Some(by), since, .. } => {
                 let since = *since;
                 vec![match by {
                     Holder::User => Reason::HeldByUser { since },
@@ -116,10 +99,12 @@ impl<'a> Explainer<'a> {
                     }
                 }]
             }
-            phase @ Phase::Paused { .. } if phase.is_parked() => {
-                let own_limit = ArrayCursor::default().full(self.snapshot.world, row.job.id);
-                own_limit.or_else(|| self.no_place(row)).into_iter().collect()
+            Phase::Waiting { .. } => {
+                let waits = self.snapshot.world.waits(&row.spec, &row.job, self.snapshot.now);
+                return Reason::first_of(waits, most);
             }
+            Phase::Pending { .. } => self.own_limit_or_no_place(row),
+            phase @ Phase::Paused { .. } if phase.is_parked() => self.own_limit_or_no_place(row),
             Phase::Starting { allocations, .. } | Phase::Paused { allocations, .. } => {
                 self.leaving(allocations).into_iter().collect()
             }
@@ -131,7 +116,7 @@ impl<'a> Explainer<'a> {
         (reasons, 0)
     }
 
-    /// Who has to leave yet before a job has what it claims.
+    /// The jobs that have to leave before a job has the devices that it claims.
     fn leaving(&self, allocations: &[Allocation]) -> Option<Reason> {
         let claims = allocations.iter().filter_map(|it| match &it.state {
             AllocationState::Claimed { after } => Some(after),
@@ -158,9 +143,8 @@ impl<'a> Explainer<'a> {
         Some(Reason::PreemptionGrace { of, devices, job, n_jobs, until })
     }
 
-    /// Everything that keeps a job from starting: the decisive reasons, the nodes that have the
-    /// devices and do not answer, the devices of the asked kind that are not usable, and who goes
-    /// first.
+    /// Returns all reasons of a job: the decisive ones, nodes with the devices that do not answer,
+    /// requested devices that are not usable, and the jobs before it.
     pub fn fully(&self, row: &JobRow) -> Vec<Reason> {
         let (mut reasons, _) = self.decisive(row, Reason::SHOWN_MAX);
         if row.job.phase.is_parked() {
@@ -189,8 +173,8 @@ impl<'a> Explainer<'a> {
         reasons
     }
 
-    /// Who of its project has had more GPU-time and makes room for it, or has had less and runs
-    /// before it, where the order asks for that.
+    /// Jobs of its project that have had more GPU-time and make room for it, or have had less and
+    /// run before it, where the policy's order asks for that.
     fn had(&self, row: &JobRow) -> Vec<Reason> {
         let Snapshot { world, now } = self.snapshot;
         let policy = world.policy_of(row);
@@ -225,7 +209,7 @@ impl<'a> Explainer<'a> {
             others.filter_map(|id| world.job(*id)).filter(is_of_one).collect();
         let rested = |other: &JobRow| {
             let mut moments = policy.rotation_moments(&other.job);
-            // First is until when it is left to run.
+            // The first moment is the end of its minimum run time.
             moments.next().filter(|at| *at > now)
         };
         let later = others.iter().filter(|other| level(other) > own_level);
@@ -235,6 +219,11 @@ impl<'a> Explainer<'a> {
         let before = before.min_by_key(|other| (other.job.counted(now), other.job.id));
         let first = first.map(|(at, other)| had(other, Some(at)));
         first.into_iter().chain(before.map(|other| had(other, None))).collect()
+    }
+
+    fn own_limit_or_no_place(&self, row: &JobRow) -> Vec<Reason> {
+        let own_limit = ArrayCursor::default().full(self.snapshot.world, row.job.id);
+        own_limit.or_else(|| self.no_place(row)).into_iter().collect()
     }
 
     fn no_place(&self, row: &JobRow) -> Option<Reason> {
@@ -251,7 +240,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// That there is no room for it now, whoever may have it.
+    /// Why the job has no place now, apart from quotas.
     fn no_room(&self, row: &JobRow) -> Option<Reason> {
         let Self { snapshot, policy, .. } = self;
         let (shape_ix, _) = self.queued(row)?;
@@ -267,7 +256,7 @@ impl<'a> Explainer<'a> {
         (!is_placed).then(|| find_placement::reason(view, demand))
     }
 
-    /// That nodes are left out which it might otherwise use.
+    /// The nodes that its pool or its choice of nodes excludes.
     fn left_out(&self, row: &JobRow) -> Option<Reason> {
         let nodes = self.snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
         fit_reason::left_out(nodes, &fit_of(row))

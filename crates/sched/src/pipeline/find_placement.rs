@@ -92,8 +92,8 @@ pub(super) fn reason(view: View<'_, '_>, demand: Demand<'_>) -> Reason {
     };
     let held = || {
         placed.iter().find_map(|placed| {
-            let node = (placed.node_pos, &capacity.nodes[placed.node_pos]);
-            holds.reason(node, demand.shape, snapshot.now)
+            let node = &capacity.nodes[placed.node_pos];
+            holds.reason(placed.node_pos, node, demand.shape, snapshot.now)
         })
     };
     not_reserved.or_else(held).unwrap_or_else(short)
@@ -138,7 +138,7 @@ struct Search<'a, 'b, 's> {
 
 impl<'a, 'b> Search<'a, 'b, '_> {
     /// A node that has room for that many units, with the number of devices that they open.
-    fn room(&self, node_pos: usize, times: u32) -> Option<(usize, Candidate<'a, 'b>)> {
+    fn fits_on(&self, node_pos: usize, times: u32) -> Option<(usize, Candidate<'a, 'b>)> {
         let demand = self.demand.times(times);
         let node = &self.view.capacity.nodes[node_pos];
         if !node.may_fit_now(&demand, self.ranks) {
@@ -161,7 +161,7 @@ impl<'a, 'b> Search<'a, 'b, '_> {
             let Some(worth) = look.at(node) else { continue };
             let is_better = |key| best.as_ref().is_none_or(|(than, _)| key > *than);
             if is_better((worth, Reverse(0))) {
-                let Some((n_opened, candidate)) = self.room(node_pos, 1) else { continue };
+                let Some((n_opened, candidate)) = self.fits_on(node_pos, 1) else { continue };
                 let key = (worth, Reverse(n_opened));
                 if is_better(key) {
                     best = Some((key, candidate));
@@ -172,16 +172,17 @@ impl<'a, 'b> Search<'a, 'b, '_> {
                 break;
             }
         }
-        let (key, candidate) = best?;
-        Some(self.least_lengthened(look, key, candidate))
+        let ((worth, Reverse(n_opened)), candidate) = best?;
+        Some(self.least_lengthened(look, worth, n_opened, candidate))
     }
 
-    /// Of the nodes with an equal score, the first whose last end the job delays least: large jobs
-    /// need nodes that become empty. `found` is one of them.
+    /// The first of the nodes with an equal score where the job delays the last end least: large
+    /// jobs need nodes that become empty. `found` is one of them.
     fn least_lengthened(
         &self,
         look: &mut Look<'_>,
-        (worth, n_opened): (i64, Reverse<usize>),
+        worth: i64,
+        n_opened: usize,
         found: Candidate<'a, 'b>,
     ) -> Candidate<'a, 'b> {
         if !look.has_end() {
@@ -202,7 +203,7 @@ impl<'a, 'b> Search<'a, 'b, '_> {
             let lengthens = look.lengthens(node);
             if lengthens < best.0
                 && let Some((_, candidate)) =
-                    self.room(node_pos, 1).filter(|(n, _)| *n == n_opened.0)
+                    self.fits_on(node_pos, 1).filter(|(n, _)| *n == n_opened)
             {
                 best = (lengthens, candidate);
             }
@@ -213,36 +214,36 @@ impl<'a, 'b> Search<'a, 'b, '_> {
     /// The first of the nodes on which the fewest devices are opened.
     fn fewest_opened(&self) -> Option<Vec<Candidate<'a, 'b>>> {
         let n_nodes = usize::try_from(self.demand.n_units()).unwrap_or(usize::MAX);
-        let rooms = self.nodes().filter_map(|node_pos| self.room(node_pos, 1));
-        let mut rooms: Vec<(usize, Candidate<'a, 'b>)> = match self.demand.share() {
-            None => rooms.take(n_nodes).collect(),
+        let fitting = self.nodes().filter_map(|node_pos| self.fits_on(node_pos, 1));
+        let mut fitting: Vec<(usize, Candidate<'a, 'b>)> = match self.demand.share() {
+            None => fitting.take(n_nodes).collect(),
             // One task needs no list of all nodes.
             Some(_) if n_nodes == 1 => {
-                rooms.min_by_key(|(n_opened, _)| *n_opened).into_iter().collect()
+                fitting.min_by_key(|(n_opened, _)| *n_opened).into_iter().collect()
             }
-            Some(_) => rooms.collect(),
+            Some(_) => fitting.collect(),
         };
-        if rooms.len() < n_nodes {
+        if fitting.len() < n_nodes {
             return None;
         }
-        rooms.sort_by_key(|(n_opened, _)| *n_opened);
-        rooms.truncate(n_nodes);
-        Some(rooms.into_iter().map(|(_, candidate)| candidate).collect())
+        fitting.sort_by_key(|(n_opened, _)| *n_opened);
+        fitting.truncate(n_nodes);
+        Some(fitting.into_iter().map(|(_, candidate)| candidate).collect())
     }
 
     /// Nodes for tasks that may share nodes: the nodes with most room, of these the nodes on which
     /// the fewest devices are opened, then the first.
     fn fewest_nodes(&self) -> Option<Vec<Candidate<'a, 'b>>> {
-        let rooms = self.nodes().filter_map(|node_pos| {
+        let fitting = self.nodes().filter_map(|node_pos| {
             let most = self.demand.fit().most_on(&self.view.capacity.nodes[node_pos].row.node);
-            let times = most_times(most, |times| self.room(node_pos, times).is_some());
-            let (n_opened, _) = self.room(node_pos, times).filter(|_| times > 0)?;
+            let times = most_times(most, |times| self.fits_on(node_pos, times).is_some());
+            let (n_opened, _) = self.fits_on(node_pos, times).filter(|_| times > 0)?;
             Some((n_opened, (node_pos, times)))
         });
-        let mut rooms: Vec<(usize, (usize, u32))> = rooms.collect();
-        rooms.sort_by_key(|(n_opened, _)| *n_opened);
-        let rooms: Vec<(usize, u32)> = rooms.into_iter().map(|(_, room)| room).collect();
-        let chosen = share_out(self.demand.n_units(), &rooms)?.into_iter();
-        chosen.map(|(node_pos, times)| Some(self.room(node_pos, times)?.1)).collect()
+        let mut fitting: Vec<(usize, (usize, u32))> = fitting.collect();
+        fitting.sort_by_key(|(n_opened, _)| *n_opened);
+        let fitting: Vec<(usize, u32)> = fitting.into_iter().map(|(_, units)| units).collect();
+        let chosen = share_out(self.demand.n_units(), &fitting)?.into_iter();
+        chosen.map(|(node_pos, times)| Some(self.fits_on(node_pos, times)?.1)).collect()
     }
 }

@@ -14,7 +14,8 @@
 //!    capacity is held, so jobs later in the order start only where they do not delay it.
 //! 8. **explain** ([`explain`]): why each other job waits.
 //!
-//! [`Cycle::schedule_job`] takes one job through stages 3 to 7, [`Cycle::start_job`] through 3 to 6.
+//! [`Cycle::schedule_job`] takes one job through stages 3 to 7, [`Cycle::start_job`] through 3 to
+//! 6.
 
 mod backfill;
 pub(crate) mod consolidate;
@@ -79,7 +80,8 @@ impl Workspace {
     }
 }
 
-/// A demand that found no place: it holds for all jobs with this demand that run as long, or longer.
+/// A demand that found no place: it holds for all jobs with this demand that run as long, or
+/// longer.
 #[derive(Debug, Clone)]
 struct Failed {
     /// `None` is forever.
@@ -124,15 +126,15 @@ impl<'a> Cluster<'a> {
 struct Scope<'a> {
     pool: Option<&'a PoolName>,
     policy: &'a Policy,
-    /// Priorities of which a job waits.
+    /// Priorities of waiting jobs.
     waiting_priorities: BTreeSet<i32>,
-    /// Shapes for which no planned start is known.
+    /// Shapes without a known planned start.
     unknown: BTreeSet<ShapeIx>,
     n_planned: usize,
 }
 
 impl<'a> Scope<'a> {
-    fn new((pool, policy): (Option<&'a PoolName>, &'a Policy)) -> Self {
+    fn new(pool: Option<&'a PoolName>, policy: &'a Policy) -> Self {
         let (waiting_priorities, unknown) = (BTreeSet::new(), BTreeSet::new());
         Self { pool, policy, waiting_priorities, unknown, n_planned: 0 }
     }
@@ -191,7 +193,8 @@ fn run<'a>(
     says_why: SaysWhy,
 ) -> Plan {
     let world = snapshot.world;
-    let mut scopes: Vec<Scope<'_>> = scopes(policy).map(Scope::new).collect();
+    let mut scopes: Vec<Scope<'_>> =
+        scopes(policy).map(|(pool, policy)| Scope::new(pool, policy)).collect();
     let mut cycle = Cycle::new(snapshot, policy, workspace, says_why);
     // Every project gets its share in every scope before any capacity is lent.
     let mut queues: Vec<QueueOrder<'_>> = Vec::new();
@@ -231,7 +234,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
         let timeline = Timeline::new(snapshot);
         Self {
             cluster: Cluster { snapshot: *snapshot, capacity, holds, timeline, projects },
-            scope: Scope::new((None, policy)),
+            scope: Scope::new(None, policy),
             workspace,
             plan: Plan { basis: world.revision(), ..Plan::default() },
             evictions: Evictions::default(),

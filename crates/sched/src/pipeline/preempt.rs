@@ -1,6 +1,6 @@
 //! Stage preempt: jobs of the same project leave for a job that has a higher priority (SCHEDULING
-//! A10), or has had less GPU-time where the policy's order asks for that. Jobs that make another job
-//! larger leave first. Without shares between projects all jobs count as one project.
+//! A10), or has had less GPU-time where the policy's order asks for that. Jobs that make another
+//! job larger leave first. Without shares between projects all jobs count as one project.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,9 +30,9 @@ pub(crate) fn any_evictable(world: &World) -> bool {
     world.project_rows().iter().any(|row| !row.evictable.is_empty())
 }
 
-/// The precedence of a job, by the first keys of the policy's order; less comes first. A job is only
-/// preempted by jobs that also come before it in the queue, so no job takes its place back. Keys
-/// behind others would not ensure that.
+/// The precedence of a job, by the first keys of the policy's order; less comes first. A job is
+/// only preempted by jobs that also come before it in the queue, so no job takes its place back.
+/// Keys behind others would not ensure that.
 pub(crate) type Precedence = [i64; 3];
 
 /// Before all others.
@@ -112,9 +112,17 @@ struct OfProject {
 /// The jobs that may be preempted in a cycle, computed when a job first asks for them.
 #[derive(Default)]
 pub(crate) struct Preempting {
-    /// By project, `None` for all, and by whether jobs may be paused.
-    known: BTreeMap<(Option<Row>, bool), OfProject>,
+    known: BTreeMap<Among, OfProject>,
     pub lasts: Lasts,
+}
+
+/// The jobs among which a job preempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Among {
+    /// Their project; `None` is any.
+    project: Option<Row>,
+    /// Whether they may be paused.
+    may_pause: bool,
 }
 
 /// The result of one search.
@@ -145,11 +153,11 @@ impl Preempting {
         let project = projects.are_shared.then(|| projects.project(input.leaf));
         let mut is_too_soon = false;
         for may_pause in [true, false] {
-            let known = self.known.get(&(project, true));
+            let known = self.known.get(&Among { project, may_pause: true });
             if !may_pause && !known.is_some_and(|known| pauses_any(&known.by_node)) {
                 break;
             }
-            let among = (project, may_pause);
+            let among = Among { project, may_pause };
             match self.preempt_among(among, input, evictions, movables, preemptor) {
                 Answer::Found(solution) => return Some(solution),
                 Answer::TooSoon => is_too_soon = true,
@@ -157,8 +165,7 @@ impl Preempting {
             }
         }
         if is_too_soon {
-            // No jobs leave for a later job in the queue, to which they may matter less, before
-            // this job gets its turn.
+            // Until its time comes, no jobs leave for a later job in the queue either.
             evictions.backoff.add(input.demand.shape);
         }
         None
@@ -166,7 +173,7 @@ impl Preempting {
 
     fn preempt_among(
         &mut self,
-        among: (Option<Row>, bool),
+        among: Among,
         input: Input<'_, '_>,
         evictions: &mut Evictions,
         movables: &mut Movables,
@@ -175,7 +182,7 @@ impl Preempting {
         let (policy, shape) = (input.demand.policy, input.demand.shape);
         let own = precedence_of_waiting(policy, shape, preemptor.is_escalated);
         // Mostly no job comes after it. By priorities alone that is known without reading the jobs.
-        if !policy.asks_attained() && own >= self.lasts.of(among.0) {
+        if !policy.asks_attained() && own >= self.lasts.of(among.project) {
             return Answer::None;
         }
         // Jobs ask in the order of precedence, so the list of one serves those after it.
@@ -190,17 +197,13 @@ impl Preempting {
 impl OfProject {
     /// The evictable jobs that the same policy schedules and that come after `after`. Jobs of other
     /// policies could preempt the job themselves.
-    fn new(
-        input: &Input<'_, '_>,
-        (project, may_pause): (Option<Row>, bool),
-        after: Precedence,
-    ) -> Self {
+    fn new(input: &Input<'_, '_>, among: Among, after: Precedence) -> Self {
         let Input { view, projects, demand, .. } = input;
         let (world, now, policy) = (view.snapshot.world, view.snapshot.now, demand.policy);
         let domain = demand.shape.domain.as_ref();
         let mut own = Self { after, last: FIRST, by_node: BTreeMap::new() };
         for (ix, (row, of)) in world.project_rows().iter().zip(projects.rows()).enumerate() {
-            if project.is_some_and(|project| project != *of) || row.evictable.is_empty() {
+            if among.project.is_some_and(|project| project != *of) || row.evictable.is_empty() {
                 continue;
             }
             let safe_for = min_runtime(world, &row.name, |it| it.min_runtime.preempt);
@@ -218,7 +221,7 @@ impl OfProject {
                 }
                 let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
                 let amounts = amounts_of(world, projects, job);
-                let evictable = Evictable::of(view, projects, job, leaf, &amounts, may_pause);
+                let evictable = Evictable::of(view, projects, job, leaf, &amounts, among.may_pause);
                 let Some(mut evictable) = evictable else { continue };
                 if policy.asks_attained() {
                     evictable.order.level = Reverse(level);
@@ -342,7 +345,8 @@ fn precedence_of_waiting(policy: &Policy, shape: &Shape, is_escalated: bool) -> 
     precedence(policy, (shape.priority, shape.joins), level)
 }
 
-/// Returns why a victim leaves for a job of that shape: by the first key in which they differ.
+/// Returns why a victim leaves for a job of that shape: the first key of the order where they
+/// differ.
 pub(crate) fn why(
     policy: &Policy,
     victim: &Evictable,

@@ -16,8 +16,8 @@ pub(super) fn scopes(policy: &Policy) -> impl Iterator<Item = (Option<&PoolName>
     pools.chain([(None, policy)])
 }
 
-/// Returns the pending jobs in the order in which a cycle considers them without shares between
-/// projects: first the jobs of pools with a policy of their own, pool by pool.
+/// Returns the pending jobs in the order of a cycle without shares between projects: first the jobs
+/// of pools with a policy of their own, pool by pool.
 pub fn in_order<'a>(
     snapshot: &Snapshot<'a>,
     policy: &'a Policy,

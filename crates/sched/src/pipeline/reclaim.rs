@@ -175,8 +175,8 @@ fn borrowing_jobs(input: &Input<'_, '_>, may_pause: bool) -> ByNode {
         let (Some(saturation), false) = (over, project.evictable.is_empty()) else { continue };
         let mut rows: Vec<&JobRow> =
             project.evictable.iter().filter_map(|id| world.job(*id)).collect();
-        // In the order in which jobs stay: higher priorities, then older jobs. Jobs that can't be
-        // evicted are counted before.
+        // Jobs keep their place in this order: higher priorities, then older jobs. Jobs that can't
+        // be evicted are counted before.
         rows.sort_by_key(|row| (Reverse(row.job.priority), row.spec.submitted_at, row.job.id));
         let amounts: Vec<Amounts> =
             rows.iter().map(|row| amounts_of(world, projects, row)).collect();

@@ -204,7 +204,7 @@ impl Cycle<'_, '_> {
         })
     }
 
-    /// Starts a job at a place if its project may have what it is charged there.
+    /// Starts a job at a place if its charge there is within the quota.
     fn start_within_quota(
         &mut self,
         head: &Head,

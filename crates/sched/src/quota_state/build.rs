@@ -1,5 +1,5 @@
-//! How it is worked out what projects hold and may have. What is agreed changes rarely: what
-//! follows from that alone is kept from one cycle to the next.
+//! Builds the quota state. Quotas change rarely: the parts that follow from them alone are kept
+//! from one cycle to the next.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,13 +18,13 @@ use crate::pipeline::preempt;
 use crate::share_tree::{Holder, tree, users};
 
 impl Projects {
-    /// What the projects hold and may have. `None` where nobody has shares or bounds: the policy
-    /// says so, or there is but one project, which has none; and nothing may be preempted or moved.
-    /// `before` are those of an earlier cycle, if there was one.
+    /// Returns the quota state of a snapshot. `None` without shares and limits: by policy, or if
+    /// the only project has none; and if no job may be preempted or moved. `before` is the state of
+    /// an earlier cycle.
     pub fn of(snapshot: &Snapshot<'_>, policy: &Policy, before: Option<Self>) -> Option<Self> {
         let world = snapshot.world;
         let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| !it.limit.is_unlimited());
-        // Whoever has to give way is charged for no more, so that must be known.
+        // The charges of victims must be known.
         let happens =
             policy.all().any(|policy| policy.consolidate || preempt::happens(world, policy));
         let preempts = happens && preempt::any_evictable(world);
@@ -51,23 +51,23 @@ impl Projects {
         Some(projects)
     }
 
-    /// Whether all that follows from what is agreed is as it was.
+    /// Whether quotas, policy and projects are the same as before.
     fn still_hold(&self, world: &World, policy: &Policy) -> bool {
         let is_same = |(row, (name, is_recorded)): (&ProjectRow, &(ProjectName, bool))| {
             row.name == *name && (*is_recorded || row.n_jobs == 0)
         };
         let rows = world.project_rows();
-        Arc::ptr_eq(&self.agreed, world.agreed())
+        Arc::ptr_eq(&self.records, world.agreed())
             && self.are_kept
             && self.policy == *policy
             && rows.len() == self.recorded.len()
             && rows.iter().zip(&self.recorded).all(is_same)
     }
 
-    /// What follows from what is agreed: who there is, and what each is promised.
+    /// Builds the parts that follow from the quotas alone: the tree, and the guarantees.
     fn new(world: &World, policy: &Policy) -> Option<Self> {
-        // Who has jobs left and no record any more has everything unlimited, as a project has that
-        // says nothing.
+        // A project with jobs left and without a record has an unlimited quota, like a project
+        // without settings.
         let projects = world.projects().iter();
         let mut members: BTreeMap<&ProjectName, Cow<'_, Project>> =
             projects.map(|(name, it)| (name, Cow::Borrowed(it))).collect();
@@ -118,7 +118,7 @@ impl Projects {
             is_user,
             used: vec![GpuTime::ZERO; tree.len()],
             plain: vec![0; tree.len()],
-            agreed: Arc::clone(world.agreed()),
+            records: Arc::clone(world.agreed()),
             policy: policy.clone(),
             recorded: recorded.collect(),
             divisions: Vec::new(),
@@ -128,7 +128,7 @@ impl Projects {
             kinds,
         };
         for at in 0..projects.kinds.len() {
-            projects.promise(world, &holders, at);
+            projects.set_quotas(world, &holders, at);
         }
         let depends = |kind: &ResourceKind| kind.is_part_of_gpus() && world.promises(kind);
         projects.are_kept =
@@ -136,10 +136,10 @@ impl Projects {
         Some(projects)
     }
 
-    /// What each is promised and forbidden of one kind.
-    fn promise(&mut self, world: &World, holders: &[Holder<'_>], at: usize) {
+    /// Sets the guarantees and limits for one kind.
+    fn set_quotas(&mut self, world: &World, holders: &[Holder<'_>], at: usize) {
         let kind = &self.kinds[at];
-        // Where nobody is promised any, all may have all of it, up to their limits.
+        // Without any guarantee, each project may have all of it, up to its limit.
         let is_promised = world.promises(kind);
         let left = match is_promised && kind.is_part_of_gpus() {
             true => world.left_of_part(kind),
@@ -172,7 +172,7 @@ impl Projects {
         self.bounds.push(bounds);
     }
 
-    /// How much it counts what was used of a kind.
+    /// The influence of past usage of a kind.
     fn feedback(&self, kind: &ResourceKind) -> Feedback {
         match *kind == ResourceKind::Gpu {
             true if self.between_users_alone() => Feedback::ONE,
@@ -181,13 +181,13 @@ impl Projects {
         }
     }
 
-    /// Between users it always counts what was used, between projects by the weight; whether it
-    /// does between users alone.
+    /// Whether past usage counts between users only. It always does between users, and between
+    /// projects by its weight.
     fn between_users_alone(&self) -> bool {
         self.policy.share_between == ShareBetween::Users && self.policy.use_weight == 0
     }
 
-    /// What is held by whom, of the leaves of the tree.
+    /// The usage of the leaves of the tree.
     fn holdings<'w>(&self, world: &'w World) -> Vec<(Row, &'w Holding)> {
         let between_users = !self.users.is_empty();
         let mut holdings = Vec::with_capacity(self.rows.len());
@@ -202,7 +202,7 @@ impl Projects {
         holdings
     }
 
-    /// What is held, taken over from the world.
+    /// Takes the usage over from the world.
     fn count(&mut self, world: &World, holdings: &[(Row, &Holding)]) {
         self.ledger.clear();
         self.plain.fill(0);
@@ -211,14 +211,14 @@ impl Projects {
         }
         for (row, it) in holdings.iter().filter(|(_, it)| it.held != Resources::none()) {
             let for_good = self.amounts(&it.for_good);
-            let mut lent = self.amounts(&it.held);
-            lent.iter_mut().zip(&for_good).for_each(|(all, good)| *all -= good);
+            let mut evictable = self.amounts(&it.held);
+            evictable.iter_mut().zip(&for_good).for_each(|(all, good)| *all -= good);
             self.ledger.add(&self.tree, *row, &for_good, false);
-            self.ledger.add(&self.tree, *row, &lent, true);
+            self.ledger.add(&self.tree, *row, &evictable, true);
         }
     }
 
-    /// What was used lately, by whoever has a row, and all above him.
+    /// Sums the past usage of each row and all rows above it.
     fn look_back(&mut self, snapshot: &Snapshot<'_>) {
         let Snapshot { world, now } = *snapshot;
         self.used.fill(GpuTime::ZERO);
@@ -233,7 +233,7 @@ impl Projects {
         }
     }
 
-    /// What the leaves of the tree ask for, by row, of each kind.
+    /// The requests of the leaves of the tree, by row, then by kind.
     fn asks(&self, world: &World, holdings: &[(Row, &Holding)]) -> Vec<Ask> {
         let n_kinds = self.kinds.len();
         let mut asks = vec![Ask::default(); n_kinds * self.tree.len()];
@@ -241,7 +241,7 @@ impl Projects {
             for (at, kind) in self.kinds.iter().enumerate() {
                 let ask = &mut asks[row.ix() * n_kinds + at];
                 ask.requested += it.held.counted_as(kind) + it.returning.counted_as(kind);
-                // What is held in shares stays of use in shares, as many as there are.
+                // A project with shares of devices can use such shares.
                 if in_devices(kind) && ask.requested > 0 {
                     let part = Some(ask.requested % MilliGpu::DEVICE.get()).filter(|it| *it > 0);
                     let least = it.shares.keys().next().map(|share| share.get());
@@ -257,7 +257,7 @@ impl Projects {
                 asks[row.ix() * n_kinds + at].add(amount, share);
             }
         }
-        // Of which GPUs a job may have depends what of their parts it asks for.
+        // The request for models and pools of GPUs depends on the GPUs that a job may have.
         for (_, queue) in world.shapes().filter(|_| self.classes.are_counted()) {
             let row = self.leaf(queue);
             let charge = self.charge(world, &queue.shape).into_iter().zip(&self.kinds).enumerate();
@@ -271,7 +271,7 @@ impl Projects {
         asks
     }
 
-    /// Divides what there is, wherever more or less of it is asked for than before.
+    /// Divides the capacity, wherever requests have changed.
     fn divide(&mut self, world: &World, policy: &Policy, holdings: &[(Row, &Holding)]) {
         let asks = self.asks(world, holdings);
         let between_users_alone = self.between_users_alone();

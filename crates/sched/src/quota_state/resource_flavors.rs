@@ -1,6 +1,6 @@
-//! In which flavors a job can start. Where quotas name parts of the GPUs, by model or by pool, what a
-//! job is charged for depends on which it gets; it is tried with those of one class after the
-//! other, so that what is asked of quotas is known before a place is looked for.
+//! Resource flavors: the GPU classes that a job can start with. If quotas name models or pools, the
+//! charge of a job depends on its GPUs. A cycle tries one class after the other, so that the charge
+//! is known before the search for a place.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,21 +15,21 @@ use gpool_world::{GpuClass, World};
 use super::{Amounts, Projects};
 use crate::fairshare::Row;
 
-/// A way in which a job can start.
+/// A flavor that a job can start with.
 #[derive(Debug)]
 pub(crate) struct Flavor<'a> {
-    /// What it asks then.
+    /// The job's shape, limited to the class.
     pub shape: Cow<'a, Shape>,
-    /// What it is charged for then at most, by kind; empty where nobody is charged.
+    /// Its charge at most, by kind; empty if no project is charged.
     pub charge: Amounts,
-    /// The class of GPUs that it is kept to, by position; `None` is as it asks.
+    /// The class of GPUs, by position; `None` is any that the job requests.
     pub class: Option<usize>,
-    /// Whether it has GPUs of several classes together: what it is charged for depends on which.
+    /// Whether it has GPUs of several classes together: the charge depends on the place.
     pub is_mixed: bool,
 }
 
 impl<'a> Flavor<'a> {
-    /// As it asks, and no project is charged.
+    /// Returns the flavor with all requested GPUs, without a charge.
     pub fn as_asked(world: &World, shape: &'a Shape) -> Self {
         let shape = of_one_model(world, shape);
         Self { shape, charge: Vec::new(), class: None, is_mixed: false }
@@ -52,14 +52,14 @@ pub(crate) fn of_one_model<'a>(world: &World, shape: &'a Shape) -> Cow<'a, Shape
 /// The pool, the models and the nodes of a request.
 type Where = (Option<PoolName>, Vec<ModelPattern>, Option<Arc<NodeFilter>>);
 
-/// The classes of GPUs that there are, and what each counts for.
+/// The classes of GPUs, with the kinds that each counts for.
 #[derive(Debug, Clone)]
 pub(crate) struct Classes {
-    /// With whether it counts, by kind.
+    /// Classes, and by kind whether it counts for that.
     all: Vec<(GpuClass, Vec<bool>)>,
-    /// Whether any kind is a part of the GPUs.
+    /// Whether any counted kind is a model or pool of GPUs.
     are_counted: bool,
-    /// By what requests that wait say of where: those that serve them, by position.
+    /// By the placement part of pending requests: the classes that serve them, by position.
     serving: BTreeMap<Where, Vec<usize>>,
 }
 
@@ -93,12 +93,12 @@ impl Classes {
         all.filter(|(_, (class, _))| class.serves(fit)).map(|(ix, _)| ix).collect()
     }
 
-    /// Whether it matters which a job has.
+    /// Whether the class counts for the charge of a job.
     pub fn are_counted(&self) -> bool {
         self.are_counted
     }
 
-    /// Those that a job may have GPUs of, by position.
+    /// The classes that serve a fit, by position.
     fn serving(&self, fit: &Fit) -> Vec<usize> {
         let known = self.serving.get(&Self::place(fit));
         known.cloned().unwrap_or_else(|| self.all_serving(fit))
@@ -106,8 +106,8 @@ impl Classes {
 }
 
 impl Projects {
-    /// In which flavors a job can start that is charged to a project, the best first: with the models
-    /// that it asks for first, then with what its project is guaranteed, then with what nobody is.
+    /// Returns the flavors of a job that is charged to a project, the best first: models that it
+    /// requests first, then GPUs that its project is guaranteed, then GPUs that no project is.
     pub fn flavors<'s>(&self, world: &World, shape: &'s Shape, leaf: Row) -> Vec<Flavor<'s>> {
         let as_asked = || {
             let charge = self.charge(world, shape);
@@ -130,21 +130,21 @@ impl Projects {
             own.fit.pool = Some(class.pool.clone());
             own.fit.gpus.models = vec![ModelPattern::exactly(&class.model)];
             let rank = fit.gpus.models.iter().position(|model| model.matches(&class.model));
-            let order = (rank.unwrap_or(0), self.whose(world, leaf, counts));
+            let order = (rank.unwrap_or(0), self.rank_for(world, leaf, counts));
             let shape = Cow::Owned(own);
             flavors.push((order, Flavor { shape, charge, class: Some(ix), is_mixed: false }));
         }
         flavors.sort_by_key(|(order, _)| *order);
-        let mut flavors: Vec<Flavor<'s>> = flavors.into_iter().map(|(_, way)| way).collect();
-        // Devices of several classes together, if there is no other way.
+        let mut flavors: Vec<Flavor<'s>> = flavors.into_iter().map(|(_, flavor)| flavor).collect();
+        // Devices of several classes together are the last choice.
         if fit.gang.n_tasks() > 1 || fit.gpus.n_devices() > 1 {
             flavors.push(Flavor { is_mixed: true, ..as_asked() });
         }
         flavors
     }
 
-    /// A request for GPUs of several classes kept to one pool after the other, with all models and
-    /// with those of which its project may have all that it asks.
+    /// Limits a request for GPUs of several classes to one pool after the other: with all models,
+    /// and with the models that its project may have all of.
     pub fn narrower(&self, world: &World, shape: &Shape, leaf: Row) -> Vec<Shape> {
         let classes = self.classes.serving(&shape.fit);
         let classes = || classes.iter().map(|ix| &self.classes.all[*ix]);
@@ -159,7 +159,7 @@ impl Projects {
             };
             let own = classes().filter(|(class, counts)| class.pool == *pool && may_have(counts));
             let mut models: Vec<&str> = own.map(|(class, _)| class.model.as_str()).collect();
-            // Those first that it asks for first.
+            // In the order of the request.
             let rank = |model: &str| shape.fit.gpus.models.iter().position(|it| it.matches(model));
             models.sort_by_key(|model| rank(model));
             open.fit.gpus.models = models.into_iter().map(ModelPattern::exactly).collect();
@@ -170,13 +170,13 @@ impl Projects {
         pools.into_iter().flat_map(in_pool).flatten().collect()
     }
 
-    /// What a job counts for that has those GPUs.
+    /// Returns the charge of a job at these places.
     pub fn charge_at(&self, world: &World, shape: &Shape, placements: &[Placement]) -> Amounts {
         let gpus = &shape.fit.gpus;
         let each = gpus.size().get() / u64::from(gpus.n_devices().max(1));
         let mut held = Resources::none();
         for place in placements {
-            // As much of each device as it asks for, whatever a share by memory comes to there.
+            // The requested part of each device, whatever a share by memory is there.
             world.add_parts(&mut held, &place.node, &place.slots, |_| each);
         }
         let mut charge = self.charge_if(shape, |_| false);
@@ -186,17 +186,17 @@ impl Projects {
         charge
     }
 
-    /// Whose GPUs those of a class are: promised to the project, or one above it, nobody's, or
-    /// promised to others.
-    fn whose(&self, world: &World, leaf: Row, counts: &[bool]) -> u8 {
+    /// The rank of a class for a project: guaranteed to it or to one above it, guaranteed to no
+    /// project, or guaranteed to others.
+    fn rank_for(&self, world: &World, leaf: Row, counts: &[bool]) -> u8 {
         let parts = self.kinds().iter().zip(counts);
         let parts = parts.filter(|(kind, counts)| kind.is_part_of_gpus() && **counts);
         let mut parts = parts.map(|(kind, _)| kind).filter(|kind| world.promises(kind)).peekable();
         let is_own = |kind: &ResourceKind| {
             let mut path = self.tree.upwards(leaf).map(|row| world.projects().get(self.name(row)));
             path.any(|it| {
-                let said = it.and_then(|it| it.quotas.get(kind)).and_then(|it| it.guaranteed);
-                said.is_some_and(|it| it > Amount::NOTHING)
+                let quota = it.and_then(|it| it.quotas.get(kind)).and_then(|it| it.guaranteed);
+                quota.is_some_and(|it| it > Amount::NOTHING)
             })
         };
         match (parts.peek().is_none(), parts.any(is_own)) {
@@ -206,8 +206,8 @@ impl Projects {
         }
     }
 
-    /// What one job of a shape counts for: of each part of the GPUs, as much as it could have of
-    /// that.
+    /// Returns the charge of one job of a shape: for each model and pool of GPUs, the most that it
+    /// could have of that.
     pub fn charge(&self, world: &World, shape: &Shape) -> Amounts {
         if !self.classes.are_counted {
             return self.charge_if(shape, |_| false);
@@ -219,7 +219,7 @@ impl Projects {
         self.charge_if(shape, |at| classes.iter().any(|ix| self.classes.all[*ix].1[at]))
     }
 
-    /// The same where it counts for those parts of the GPUs, by the position of their kinds.
+    /// The charge, if it counts for these models and pools, by the position of their kinds.
     fn charge_if(&self, shape: &Shape, counts: impl Fn(usize) -> bool) -> Amounts {
         let fit = &shape.fit;
         let amount = |(at, kind): (usize, &ResourceKind)| match kind {

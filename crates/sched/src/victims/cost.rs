@@ -29,8 +29,8 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Whether it is less than any cost of victims whose projects are no further over their shares
-    /// than that.
+    /// Whether it is less than any cost of victims of projects that are no further over their
+    /// shares than that.
     pub fn is_below(&self, saturation: Reverse<DominantShare>) -> bool {
         self.level == Reverse(0) && !self.is_wasteful && self.saturation < saturation
     }

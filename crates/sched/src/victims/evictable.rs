@@ -1,4 +1,4 @@
-//! A job that may be evicted: what it holds, how it leaves, and what that costs.
+//! A job that may be evicted: its allocations, its exit, and its lost work.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) struct Evictable {
     pub project: Row,
     /// The part of its charge that it gives up, by kind.
     pub amounts: Amounts,
-    /// What it gives up on each node, by position in the capacity.
+    /// Devices and host resources that it gives up, by position of the node in the capacity.
     pub held: BTreeMap<usize, HeldOn>,
     pub exit: Exit,
     /// Whether it moves to another place at once.
@@ -32,7 +32,7 @@ pub(crate) struct Evictable {
     pub order: EvictionOrder,
 }
 
-/// The order in which jobs leave: jobs of the project that is furthest over its share first, then
+/// The eviction order of jobs: jobs of the project that is furthest over its share first, then
 /// lower priorities, jobs that make other jobs larger or have had the most GPU-time, jobs that lose
 /// the least work, and the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +51,7 @@ pub(crate) struct EvictionOrder {
     pub job: Reverse<JobId>,
 }
 
-/// What a job holds on one node.
+/// The devices and host resources of a job on one node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HeldOn {
     /// Devices, by position, with bytes of their memory.

@@ -27,9 +27,10 @@ impl<'a, 'b> VictimNode<'a, 'b> {
         node_pos: usize,
         evictions: &Evictions,
     ) -> Option<Self> {
-        let (now, on) = (view.snapshot.now, (node_pos, view.capacity));
         let departures = || keeping_memory(&view, node_pos);
-        let mut candidate = Candidate::new(demand, on, now, view.holds, &departures)?;
+        let View { snapshot, capacity, holds, .. } = view;
+        let mut candidate =
+            Candidate::new(capacity, node_pos, demand, snapshot.now, holds, &departures)?;
         candidate.close(evictions.claimed_on(node_pos));
         let mut leaving = match evictions.may_be_left(node_pos) {
             true => leaving(&view.snapshot, &view.capacity.nodes[node_pos]),

@@ -154,7 +154,7 @@ impl Search<'_, '_, '_> {
         let fit = self.input.demand.fit();
         let gone: Vec<&Evictable> = victims.iter().collect();
         let missing = n_missing(placed, fit);
-        let room = |node_pos: usize| {
+        let units_on = |node_pos: usize| {
             let has = times_on(placed, node_pos);
             let most = self.most_on(node_pos).saturating_sub(has);
             let more = most_times(most.min(missing), |more| {
@@ -162,12 +162,12 @@ impl Search<'_, '_, '_> {
             });
             (more > 0).then_some((node_pos, more))
         };
-        let rooms = nodes.filter_map(room);
-        let rooms: Vec<(usize, u32)> = match fit.gang.anywhere {
-            true => rooms.collect(),
-            false => rooms.take(usize::try_from(missing).unwrap_or(usize::MAX)).collect(),
+        let fitting = nodes.filter_map(units_on);
+        let fitting: Vec<(usize, u32)> = match fit.gang.anywhere {
+            true => fitting.collect(),
+            false => fitting.take(usize::try_from(missing).unwrap_or(usize::MAX)).collect(),
         };
-        for (node_pos, more) in share_out(missing, &rooms).unwrap_or(rooms) {
+        for (node_pos, more) in share_out(missing, &fitting).unwrap_or(fitting) {
             let times = times_on(placed, node_pos) + more;
             let more = self.node(node_pos, times).and_then(|node| node.place(&gone));
             more.into_iter().for_each(|more| put(placed, more));
@@ -241,7 +241,7 @@ pub(crate) fn in_order<'l>(
     all
 }
 
-/// Returns the fewest jobs, in the order of `all`, for which `found` has an answer, and the answer;
+/// Returns the fewest jobs, in the order of `all`, that `found` has an answer for, with the answer;
 /// `None` if it has none for all of them.
 pub(crate) fn fewest<'l, T>(
     all: &[&'l Evictable],

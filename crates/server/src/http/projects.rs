@@ -13,7 +13,7 @@ use gpool_model::{
     AllocationState, Amount, Command, GpuTime, JobId, PauseCause, Phase, Project, ProjectChange,
     ProjectChangeHow, ProjectName, ProjectsAsk, Refusal, Reply, ResourceKind, Resources,
 };
-use gpool_sched::{Lent, ProjectShare};
+use gpool_sched::{Loan, ProjectShare};
 use gpool_wire::{
     Document, List, Problem, ProjectFacts, ProjectSet, ProjectSettings, ProjectsAnswer, QuotaLoan,
     QuotaOverview, QuotaPart, QuotaReturn, QuotaRow, ReturnedGpu, Time, project_amount,
@@ -443,8 +443,8 @@ fn row(
     let on_loan = account
         .and_then(|account| account.guaranteed.finite())
         .map_or(0, |guaranteed| held.saturating_sub(guaranteed));
-    let lent = |all: &[Lent]| -> Vec<QuotaLoan> {
-        let loan = |it: &Lent| QuotaLoan {
+    let lent = |all: &[Loan]| -> Vec<QuotaLoan> {
+        let loan = |it: &Loan| QuotaLoan {
             project: it.project.as_ref().map(ToString::to_string),
             gpus: gpus(it.amount),
             when_asked: it.when_asked,

@@ -71,8 +71,8 @@ impl Packer {
         all.into_iter().map(|((.., node), leave)| (node, leave)).collect()
     }
 
-    /// The tasks that would have to leave a node, from the devices that the fewest and smallest tasks
-    /// would have to leave.
+    /// The tasks that would have to leave a node, from the devices that the fewest and smallest
+    /// tasks would have to leave.
     fn leave(&self, node: NodeNo, ask: &Ask, n_most: usize) -> Option<Vec<u64>> {
         let left = self.left(node);
         let n_gpus = ask.n_gpus as usize;

@@ -3,8 +3,8 @@
 use gpool_sched::fragmentation::{Ask, Left, Mix, WHOLE};
 
 /// Returns the expected thousandths of devices that the next task of the mix can't use, times a
-/// million: all idle devices if it does not fit or needs no device, else the free parts that are too
-/// small for it.
+/// million: all idle devices if it does not fit or needs no device, else the free parts that are
+/// too small for it.
 #[must_use]
 pub fn fragment(left: &Left, mix: &Mix) -> u64 {
     let gpus = left.gpus();
@@ -19,9 +19,9 @@ pub fn fragment(left: &Left, mix: &Mix) -> u64 {
     mix.popular.iter().map(|it| it.weight * of(&it.ask)).sum()
 }
 
-/// Returns the score of a node by the growth of its fragment, from 0 to 99: ⌊100 / (1 + exp(growth /
-/// 1000))⌋ for a growth in thousandths of a device. Many nodes get the same score, and the first of
-/// them is taken, which keeps other nodes whole.
+/// Returns the score of a node by the growth of its fragment, from 0 to 99: ⌊100 / (1 + exp(growth
+/// / 1000))⌋ for a growth in thousandths of a device. Many nodes get the same score, and the first
+/// of them is taken, which keeps other nodes whole.
 ///
 /// Source: the plugin that the paper's authors published,
 /// `hkust-adsl/kubernetes-scheduler-simulator`.

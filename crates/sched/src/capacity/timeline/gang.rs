@@ -62,7 +62,7 @@ impl<'a> Timeline<'a> {
         // By time: the number of releases that led to it. Holds recur without end, so a chain of
         // releases is followed twice.
         let mut releases = BTreeMap::<Timestamp, u32>::new();
-        nodes.add_releases(search.holds, (self.snapshot.now, 0), &mut releases);
+        nodes.add_releases(search.holds, self.snapshot.now, 0, &mut releases);
         loop {
             let departs_at = passed.next_at(self);
             let at = departs_at.into_iter().chain(releases.keys().next().copied()).min()?;
@@ -71,7 +71,7 @@ impl<'a> Timeline<'a> {
             }
             let is_end = departs_at == Some(at);
             let n_before = releases.remove(&at).filter(|_| !is_end).unwrap_or(0);
-            nodes.add_releases(search.holds, (at, n_before), &mut releases);
+            nodes.add_releases(search.holds, at, n_before, &mut releases);
             let mut touched = passed.pass(self, search.capacity, at);
             touched.retain(|node_pos| !nodes.held.contains_key(node_pos));
             for node_pos in touched {
@@ -123,10 +123,10 @@ impl<'a> Timeline<'a> {
         if nodes.n_open.saturating_add(n_held) < n_units {
             return None;
         }
-        let mut rooms: Vec<(usize, u32)> = nodes.open.iter().map(|(ix, n)| (*ix, *n)).collect();
-        rooms.extend(held);
-        rooms.sort_unstable();
-        let mut chosen = share_out(n_units, &rooms)?;
+        let mut fitting: Vec<(usize, u32)> = nodes.open.iter().map(|(ix, n)| (*ix, *n)).collect();
+        fitting.extend(held);
+        fitting.sort_unstable();
+        let mut chosen = share_out(n_units, &fitting)?;
         chosen.sort_unstable();
         let nothing = Ended::default();
         let place = |(node_pos, times)| match nodes.open.contains_key(&node_pos) {
@@ -145,7 +145,8 @@ impl Nodes {
     fn add_releases(
         &self,
         holds: &Holds<'_>,
-        (after, n_before): (Timestamp, u32),
+        after: Timestamp,
+        n_before: u32,
         releases: &mut BTreeMap<Timestamp, u32>,
     ) {
         const MOST: u32 = 2;
@@ -182,6 +183,6 @@ impl Nodes {
         ended: &Ended,
     ) -> Option<Place> {
         let is_later = self.at_first.get(&node_pos).is_none_or(|n| *n < search.demand.times);
-        search.place(node_pos, at, &Vec::new, (&ended.freed, &ended.departures), is_later)
+        search.place(node_pos, at, &Vec::new, &ended.freed, &ended.departures, is_later)
     }
 }

@@ -9,16 +9,15 @@ use super::Explainer;
 /// Why a waiting job may not have a device, used or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptBy<'a> {
-    /// A reservation for others, or a maintenance window, with the stretch of time in which it
-    /// holds.
+    /// A reservation for others, or a maintenance window, with its time.
     Reservation(&'a Reservation, Window),
     /// The policy gives out reserved devices only, and this one is not reserved for the job.
     NotReserved,
 }
 
 impl<'a> Explainer<'a> {
-    /// What keeps a device of a node from a waiting job: the first that begins before the job
-    /// would have ended.
+    /// Returns why a waiting job may not have a device of a node: the first reservation that begins
+    /// before the job would have ended.
     #[must_use]
     pub fn kept_by(&self, row: &JobRow, node: &Node, device: &Device) -> Option<KeptBy<'a>> {
         let Snapshot { world, now } = self.snapshot;

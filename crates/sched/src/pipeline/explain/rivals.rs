@@ -1,4 +1,4 @@
-//! The jobs that wait for the same room as another job, and those of them that go before it.
+//! The jobs that wait for the same capacity as a job, and their place in the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +9,21 @@ use gpool_world::{FitIx, JobRow, ShapeIx, ShapeQueue};
 
 use super::{Explainer, is_quota};
 
-/// The jobs that wait for the same room as another job. A job that can only use other devices and
-/// no host resources of the same nodes is none of them.
+/// The jobs that wait for the same capacity as a job. Jobs that can only use other devices, and no
+/// host resources of the same nodes, do not count.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rivals {
-    /// How many go before it; elements of arrays count one by one.
+    /// Number of jobs before it; elements of arrays count one by one.
     pub n_ahead: u64,
-    /// The last of those that go before it, the nearest last.
+    /// The last jobs before it, the nearest last.
     pub last: Vec<JobId>,
-    /// How many wait for the same room, the job itself included.
+    /// Number of jobs that wait for the same capacity, with the job itself.
     pub n_waiting: u64,
 }
 
 impl Explainer<'_> {
-    /// The jobs that wait for the same room as a waiting job, with the last `n_named` that go
-    /// before it. `None` for a job that does not wait for room.
+    /// Returns the jobs that wait for the same capacity as a job, with the last `n_named` before
+    /// it. `None` for a job that does not wait for capacity.
     #[must_use]
     pub fn rivals(&self, row: &JobRow, n_named: usize) -> Option<Rivals> {
         let world = self.snapshot.world;
@@ -37,7 +37,7 @@ impl Explainer<'_> {
             nodes: world.nodes().iter().map(|row| &row.node).collect(),
             own: &own_queue.shape.fit,
             by_fit: BTreeMap::new(),
-            // A quota is shared by jobs that never meet on a node.
+            // Jobs that never use the same node may share a quota.
             is_open: self.no_place(row).as_ref().is_some_and(is_quota),
         };
         let domain = own_queue.shape.domain.as_ref();
@@ -71,21 +71,20 @@ impl Explainer<'_> {
         Some(rivals)
     }
 
-    /// How many jobs go first, and the last of them.
+    /// The number of jobs before a job, and the last of them.
     pub(super) fn ahead(&self, row: &JobRow) -> Option<Reason> {
         let Rivals { n_ahead, last, .. } = self.rivals(row, 1)?;
         last.last().map(|job| Reason::AheadInOrder { job: *job, n_ahead })
     }
 
-    /// Where a waiting job stands in the queue: an element that was never started stands there with
+    /// The place of a waiting job in the queue: an element that was never started has the place of
     /// its array.
     pub(super) fn queued(&self, row: &JobRow) -> Option<(ShapeIx, bool)> {
         let place = |job| self.snapshot.world.place_of(job);
         place(row.job.id).or_else(|| place(JobId { element: None, ..row.job.id }))
     }
 
-    /// The job that stands in the queue for a waiting one, and the elements of the same array that
-    /// start before it.
+    /// The row of the queue that stands for a job, and the elements of the same array before it.
     fn in_array(&self, row: &JobRow) -> (JobId, Vec<JobId>) {
         let id = row.job.id;
         let world = self.snapshot.world;
@@ -102,7 +101,7 @@ impl Explainer<'_> {
     }
 }
 
-/// Whether other jobs could take what one waits for.
+/// The test whether other jobs could use the capacity that a job waits for.
 struct Contest<'a> {
     nodes: Vec<&'a Node>,
     own: &'a Fit,
@@ -118,7 +117,7 @@ impl Contest<'_> {
     }
 }
 
-/// Whether two kinds of work could want the same of a node: a device, or CPU cores or memory.
+/// Whether two fits could use the same part of a node: a device, CPU cores or memory.
 fn meet(node: &Node, one: &Fit, other: &Fit) -> bool {
     if !one.may_be_on(node) || !other.may_be_on(node) {
         return false;
