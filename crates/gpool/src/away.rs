@@ -1,5 +1,5 @@
-//! What can be said while no server answers: which jobs go on, and what they have written. Found in
-//! the state folder, as far as the caller may look into it, and among the caller's own processes.
+//! Reports what goes on while no server answers: the jobs that still run, and their output. It
+//! reads the state folder, as far as the caller may, and the caller's own processes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,43 +22,43 @@ mod on_disk;
 
 pub use on_disk::logs;
 
-/// The state folder of the machine's server.
+/// The state folder of the server of the machine.
 const MACHINE_STATE: &str = "/var/lib/gpool";
 
-/// How long a server may take to accept a connection, where it only matters whether there is one.
+/// Time limit for connecting to a server, to see whether one runs.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What was found.
+/// What `look` found.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Jobs that were launched and whose end no server has taken note of, by id.
+    /// Launched jobs without a recorded end, by id.
     pub left: Vec<Left>,
-    /// What could not be looked into, and why.
+    /// What could not be read, and why.
     pub unreadable: Vec<String>,
-    /// Where was looked.
+    /// The folders that were searched.
     pub folders: Vec<PathBuf>,
 }
 
 impl Found {
-    /// Those that run.
+    /// The tasks that still run.
     pub fn runs(&self) -> impl Iterator<Item = &Left> {
         self.left.iter().filter(|left| left.is == LeftIs::Runs)
     }
 
-    /// All of them for programs.
+    /// All tasks as JSON.
     #[must_use]
     pub fn in_json(&self) -> Value {
         Value::Array(self.left.iter().map(in_json).collect())
     }
 }
 
-/// Looks at what goes on without the server that was asked for. `named` is the state folder, where
-/// somebody named it.
+/// Looks for jobs that go on without their server. `named` is the state folder from the command
+/// line, if any.
 #[must_use]
 pub fn look(named: Option<&str>, session: &Session) -> Found {
     let sockets = sockets(session.global.server.as_deref());
     let is_named = named.is_some() || std::env::var_os("GPOOL_STATE_DIR").is_some();
-    // A folder that is only usual may be that of another server.
+    // The usual folder may belong to another server.
     let is_asked = |left: &Left| {
         let of_socket = |api: &PathBuf| sockets.iter().any(|socket| is_same(api, socket));
         is_named || left.api.as_ref().is_none_or(of_socket)
@@ -71,7 +71,8 @@ pub fn look(named: Option<&str>, session: &Session) -> Found {
         folders.extend(told.map(|left| left.state_dir.clone()));
     }
     let named: Vec<PathBuf> = folders.iter().flat_map(|folder| layout::folders(folder)).collect();
-    // Whoever can't list them sees those of the jobs of their own.
+    // The caller may not be allowed to list the folders of nodes; the own processes name some of
+    // them.
     let own_folders = own.iter().map(|left| &left.state_dir);
     let below = own_folders.filter(|own| folders.iter().any(|folder| own.starts_with(folder)));
     let mut folders: Vec<PathBuf> = named.into_iter().chain(below.cloned()).collect();
@@ -100,7 +101,7 @@ pub fn look(named: Option<&str>, session: &Session) -> Found {
         folders.contains(&left.state_dir) && !known.contains(&(left.state_dir.clone(), left.task))
     };
     found.left.extend(own.into_iter().filter(|left| is_new(left)));
-    // Who has found a folder of their own need not hear of others'.
+    // After a hit, folders of other users that can't be read don't matter.
     if !known.is_empty() {
         found.unreadable.clear();
     }
@@ -109,7 +110,7 @@ pub fn look(named: Option<&str>, session: &Session) -> Found {
     found
 }
 
-/// The sockets on which the server was looked for.
+/// The sockets at which the client looks for the server.
 fn sockets(flag: Option<&str>) -> Vec<PathBuf> {
     match Surroundings::of_this_process().place(flag) {
         Ok(Place::Named(path)) => vec![path],
@@ -123,15 +124,15 @@ fn is_same(one: &Path, other: &Path) -> bool {
     whole(one).is_some() && whole(one) == whole(other)
 }
 
-/// Adds to a failure that no server answers what goes on without it.
+/// Adds to a failure "no server answers" how many jobs go on without it.
 #[must_use]
 pub fn told(failure: Failure, session: &Session) -> Failure {
-    // A verb that has looked itself has said it.
+    // The verb has already added this.
     if !failure.is_no_answer() || failure.has_facts() {
         return failure;
     }
     let is_alone = |socket: &PathBuf| connect(socket, PATIENCE).is_err();
-    // A connection that was lost to a server that lives says nothing about jobs.
+    // A lost connection to a server that lives says nothing about jobs.
     if failure.code() == Some(catalogue::UNREACHABLE)
         && !sockets(session.global.server.as_deref()).iter().all(is_alone)
     {
@@ -148,8 +149,8 @@ fn go(n: u64) -> String {
     format!("{} {}", count(n, "job"), if n == 1 { "goes" } else { "go" })
 }
 
-/// Shows what goes on, and gives back the failure with what is to be said of it. The list goes to
-/// standard error: it is not the queue, and no program should take it for that.
+/// Lists the jobs that go on and returns the failure with that information. The list goes to
+/// standard error, since a program must not take it for the queue.
 #[must_use]
 pub fn queue(failure: Failure, named: Option<&str>, session: &Session) -> Failure {
     let found = look(named, session);
@@ -188,7 +189,7 @@ fn table(found: &Found, session: &Session) -> String {
             Cell::new(&output(left)),
         ]);
     }
-    // Not cut to the terminal: paths are there to be copied.
+    // Not cut to the width of the terminal, so that paths can be copied.
     table.render(None, session.screen.talk_colors)
 }
 
@@ -204,7 +205,7 @@ fn in_json(left: &Left) -> Value {
     })
 }
 
-/// How a task is, in words.
+/// The state of a task in words.
 fn state(is: &LeftIs) -> String {
     match is {
         LeftIs::Runs => "runs".to_owned(),
@@ -222,7 +223,7 @@ fn user(uid: u32) -> String {
     account.map_or_else(|| uid.to_string(), |it| String::from_utf8_lossy(&it.name).into_owned())
 }
 
-/// Where its output is, if the caller can see that.
+/// The path of a task's output, if the caller can read it.
 fn output(left: &Left) -> String {
     let path = Layout::new(&left.state_dir).stdout(left.task);
     match survey::open_output(&left.state_dir, left.task, "stdout") {

@@ -1,5 +1,5 @@
 //! The parser of the command line, built from the table of verbs. A normal start builds the flags
-//! of one verb only: those of all verbs take a megabyte and most of the time of a short command.
+//! of one verb only: those of all verbs take 1 MB and most of the run time of a short command.
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches as _, Parser};
@@ -7,11 +7,11 @@ use gpool_cli::args::Global;
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
 
-/// Gives GPUs to jobs
+/// Schedule jobs on GPUs
 #[derive(Debug, Clone, Parser)]
 #[command(name = "gpool", version, disable_help_subcommand = true, disable_version_flag = true)]
 #[command(subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "gpool help GP0412 explains an error, gpool help lists topics.")]
+#[command(after_help = "gpool help GP0412 explains an error; gpool help lists topics.")]
 struct Top {
     #[command(flatten)]
     global: Global,
@@ -23,28 +23,28 @@ struct Top {
 /// A section of `gpool help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// Starting and stopping gpool.
+    /// Start and stop gpool.
     Start,
-    /// Submitting jobs.
+    /// Submit jobs.
     Submit,
-    /// Showing jobs, nodes and GPUs.
+    /// Show jobs, nodes and GPUs.
     See,
-    /// Changing jobs.
+    /// Change jobs.
     Steer,
-    /// Running a cluster.
+    /// Manage a cluster.
     Administer,
     /// Help.
     Help,
-    /// Verbs that only gpool calls; help does not show them.
+    /// Verbs that only gpool itself calls; help does not show them.
     Internal,
 }
 
 impl Group {
-    /// The groups that help shows, in its order.
+    /// The groups in help, in order.
     pub const SHOWN: [Self; 6] =
         [Self::Start, Self::Submit, Self::See, Self::Steer, Self::Administer, Self::Help];
 
-    /// The heading.
+    /// The heading of the group in help.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -63,13 +63,13 @@ impl Group {
 pub struct Verb {
     /// The name.
     pub name: &'static str,
-    /// Other names, which help shows.
+    /// Other names that help shows.
     pub aliases: &'static [&'static str],
-    /// Other names, which help does not show.
+    /// Other names that help does not show.
     pub hidden_aliases: &'static [&'static str],
-    /// The section of help.
+    /// The section of help that lists the verb.
     pub group: Group,
-    /// One line of help.
+    /// The line in help.
     pub about: &'static str,
     /// Adds the flags of the verb to a parser.
     pub flags: fn(Command) -> Command,
@@ -93,16 +93,15 @@ impl Verb {
     }
 }
 
-/// A command line that a verb runs for.
+/// A command line with its session.
 pub struct Line<'a> {
-    /// All its words, the first one the name of the program.
+    /// All words; the first is the name of the program.
     pub words: &'a [String],
-    /// The session.
     pub session: &'a Session,
 }
 
 impl Line<'_> {
-    /// Whether two dashes stand before the last words; the parser does not keep that.
+    /// Whether `--` stands before the last words; the parser does not keep that.
     #[must_use]
     pub fn has_dashes_before(&self, last: &[String]) -> bool {
         let n_before = self.words.len().saturating_sub(last.len());
@@ -110,7 +109,7 @@ impl Line<'_> {
     }
 }
 
-/// A command line that was read.
+/// A parsed command line.
 pub struct Parsed {
     /// The flags that every verb has.
     pub global: Global,
@@ -122,7 +121,7 @@ impl Parsed {
     /// Runs the verb.
     ///
     /// # Errors
-    /// As the verb.
+    /// The errors of the verb.
     pub fn run(self, line: &Line<'_>) -> Result {
         (self.verb.run)(self.found, line)
     }
@@ -139,8 +138,8 @@ pub fn command(verbs: &[Verb]) -> Command {
 /// # Errors
 /// The parser refuses it, or it asks for help or the version.
 pub fn parse(verbs: &'static [Verb], words: &[String]) -> std::result::Result<Parsed, clap::Error> {
-    // A parser of one verb accepts nothing that the whole one refuses or reads otherwise. Help and
-    // errors name other verbs, so the whole parser writes them.
+    // A parser of one verb accepts nothing that the whole parser refuses or reads in another way.
+    // Help and errors name other verbs, so the whole parser writes them.
     let named = words.iter().skip(1).find_map(|word| find(verbs, word));
     let one = Top::command().subcommands(named.map(Verb::command));
     let mut found = match one.try_get_matches_from(words) {

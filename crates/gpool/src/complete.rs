@@ -1,6 +1,6 @@
-//! What completes the command line in a shell: verbs and flags from the parser, and names of jobs,
-//! nodes, GPUs and so on from the server, if one answers at once. Nothing here ever complains:
-//! whoever presses a key wants words or nothing.
+//! Completes command lines in a shell: verbs and flags from the parser, and names of jobs, nodes,
+//! GPUs and so on from the server, if it answers at once. Nothing here prints an error: a user who
+//! presses Tab gets words or nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -20,14 +20,14 @@ use gpool_wire::Job;
 use crate::cli::{self, Verb};
 use crate::topics;
 
-/// The variable by which the shell's script asks for words.
+/// The variable with which the shell's script asks for words.
 const ASKS: &str = "GPOOL_COMPLETE";
-/// Longer than this nobody waits for a word.
+/// Time limit for an answer of the server: users do not wait longer for a word.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// More words than this nobody reads.
+/// Most words that are offered.
 const WORDS_MAX: u32 = 200;
 
-/// Answers a shell that asks how a line goes on; false if this is no such question.
+/// Answers a shell that asks for completions; false if this call is not such a request.
 #[must_use]
 pub fn answered(verbs: &'static [Verb], words: &[OsString]) -> bool {
     if std::env::var_os(ASKS).is_none() {
@@ -41,12 +41,12 @@ pub fn answered(verbs: &'static [Verb], words: &[OsString]) -> bool {
     asked.try_complete(words.to_vec(), here.as_deref()).unwrap_or(true)
 }
 
-/// The script that makes a shell ask; `None` for a shell that is not known.
+/// The completion script of a shell; `None` for an unknown shell.
 #[must_use]
 pub fn script(shell: &str) -> Option<Vec<u8>> {
     let shells = Shells::builtins();
     let shell = shells.completer(shell)?;
-    // The same program that writes the script, if the shell would find it.
+    // The path of this program, unless the shell finds it by name.
     let program = std::env::current_exe().ok().filter(|path| !is_in_path(path));
     let program = program.and_then(|path| path.to_str().map(str::to_owned));
     let mut script = Vec::new();
@@ -60,7 +60,7 @@ fn is_in_path(program: &Path) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join("gpool") == program)
 }
 
-/// The parser, with functions that complete each kind of value.
+/// The parser with a completion function for each kind of value.
 fn with_values(command: Command, verbs: &'static [Verb]) -> Command {
     let command = command.mut_args(|arg| {
         let name = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
@@ -77,7 +77,7 @@ fn with_values(command: Command, verbs: &'static [Verb]) -> Command {
     command.mut_subcommands(|verb| with_values(verb, verbs))
 }
 
-/// What completes a value, by the name that help gives it.
+/// The completion function of a value, by its name in help.
 fn values(name: &str) -> Option<fn(&OsStr) -> Vec<CompletionCandidate>> {
     Some(match name {
         "JOB" | "JOBS" => jobs,
@@ -110,7 +110,7 @@ fn pools(start: &OsStr) -> Vec<CompletionCandidate> {
     all.into_iter().flatten().filter(fits).map(word).collect()
 }
 
-/// A client that waits for nobody.
+/// A client with a short time limit and no retries.
 fn client() -> Option<Client> {
     let client = Client::find(None).ok()?;
     Some(client.with_retries(Duration::ZERO).with_timeout(Some(PATIENCE)))
@@ -121,10 +121,10 @@ fn some_jobs(client: &Client) -> Vec<Job> {
     client.jobs(&query).map(|list| list.items).unwrap_or_default()
 }
 
-/// Jobs by number, with name and state beside them; a list may go before the last of them.
+/// Completes job ids, with name and state as description. For a list it completes the last entry.
 fn jobs(start: &OsStr) -> Vec<CompletionCandidate> {
     let Some(start) = start.to_str() else { return Vec::new() };
-    // What goes before the last one stays: `12,` or `ok:`.
+    // The part before the last entry stays: `12,` or `ok:`.
     let before = start.rfind([',', ':']).map_or("", |at| &start[..=at]);
     let last = &start[before.len()..];
     let mut found: Vec<CompletionCandidate> = ["@", "all"]
@@ -137,7 +137,7 @@ fn jobs(start: &OsStr) -> Vec<CompletionCandidate> {
         let about = format!("{} · {}", job.name, job.state.as_str());
         found.push(word_of(&format!("{before}{}", job.id), &about));
     }
-    // A name that more than one job has names none of them.
+    // A name that several jobs have is not a valid reference.
     let is_single = |job: &&Job| all.iter().filter(|other| other.name == job.name).count() == 1;
     let by_name = all.iter().filter(|job| !last.is_empty() && job.name.starts_with(last));
     for job in by_name.filter(is_single).filter(|job| !job.private) {
@@ -163,7 +163,7 @@ fn nodes(start: &OsStr) -> Vec<CompletionCandidate> {
     here.map(|node| word_of(&node.name, &about(node.n_gpus_free, node.n_gpus))).collect()
 }
 
-/// Numbers, and the models that there are.
+/// Completes counts and the models of the cluster.
 fn gpus(start: &OsStr) -> Vec<CompletionCandidate> {
     let Some(start) = start.to_str() else { return Vec::new() };
     let devices = client().and_then(|client| client.gpus().ok());
@@ -197,7 +197,7 @@ fn help_on(verbs: &[Verb], start: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn word_of(word: &str, about: &str) -> CompletionCandidate {
-    // Names of jobs are of their users' choosing.
+    // Users choose the names of jobs, so control characters are removed.
     let about = gpool_cli::render::safe::safe(about).into_owned();
     let about = Some(about).filter(|about| !about.is_empty()).map(StyledStr::from);
     CompletionCandidate::new(word).help(about)

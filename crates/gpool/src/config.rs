@@ -1,4 +1,4 @@
-//! The settings of a server that is started without flags: `gpool.toml`. Flags go before it.
+//! The settings of the server: `gpool.toml`. Flags override them.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -14,62 +14,62 @@ use serde::{Deserialize, Deserializer};
 use crate::keys;
 use crate::toml_file;
 
-/// What may stand in the file; a key that is not here is refused.
+/// The keys of the file; an unknown key is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// As `up --name`.
+    /// The name of the node, as `up --name`.
     pub name: Option<String>,
-    /// As `up --devices`.
+    /// The devices, as `up --devices`.
     pub devices: Option<String>,
-    /// As `up --gpus`.
+    /// The GPUs that jobs may use, as `up --gpus`.
     pub gpus: Option<String>,
-    /// As `up --strategy`.
+    /// The order in which GPUs are used, as `up --strategy`.
     pub strategy: Option<String>,
-    /// As `up --ignore-processes`.
+    /// Processes that do not count as use of a GPU, as `up --ignore-processes`.
     #[serde(default)]
     pub ignore_processes: Vec<String>,
-    /// Connections that one user may have at once.
+    /// Most connections of one user at the same time.
     pub user_connections_max: Option<NonZeroU32>,
-    /// Requests that one user may send a second.
+    /// Most requests of one user per second.
     pub user_requests_per_second: Option<NonZeroU32>,
-    /// Jobs of one user that have not ended.
+    /// Most jobs of one user that have not ended.
     pub user_jobs_max: Option<u64>,
-    /// Dependencies that the jobs of one user name together.
+    /// Most dependencies of all jobs of one user together.
     pub user_dependencies_max: Option<u64>,
-    /// Jobs that one job may wait for.
+    /// Most dependencies of one job.
     pub job_dependencies_max: Option<u64>,
-    /// Processes and threads that one job may have at once.
+    /// Most processes and threads of one job.
     pub job_processes_max: Option<NonZeroU32>,
-    /// Size at which each file of a job's output is cut, as text: `1G`.
+    /// Size at which each output file of a job is cut: `1G`.
     #[serde(default, deserialize_with = "size")]
     pub job_output_max: Option<Bytes>,
-    /// How long the output of a job is kept after its end, as text: `30d`. At least an hour.
+    /// Time for which the output of an ended job is kept: `30d`. At least 1 hour.
     #[serde(default, deserialize_with = "age")]
     pub keep_output: Option<Millis>,
-    /// How long what an ended job needs for `retry` is kept, as text: `7d`. At least an hour.
+    /// Time for which the data that `retry` needs is kept after a job's end: `7d`. At least 1 hour.
     #[serde(default, deserialize_with = "span")]
     pub keep_environment: Option<Millis>,
-    /// Size of environments and scripts stored for one user's jobs, as text: `1G`.
+    /// Most bytes of environments and scripts stored for the jobs of one user: `1G`.
     #[serde(default, deserialize_with = "size")]
     pub user_environment_max: Option<Bytes>,
-    /// Tasks that run on the node at once.
+    /// Most tasks that run on the node at the same time.
     pub node_tasks_max: Option<NonZeroU32>,
-    /// Of these, slots that are kept for jobs with GPUs.
+    /// Slots of these that are reserved for jobs with GPUs.
     pub node_gpu_tasks_kept: Option<u32>,
-    /// Of these, slots that one user may have.
+    /// Most slots of these for one user.
     pub node_user_tasks_max: Option<NonZeroU32>,
-    /// Entries of the journal that are kept at least; older ones are dropped.
+    /// Entries that the journal keeps at least; older ones are dropped.
     pub journal_entries: Option<u64>,
-    /// Who is told of jobs that name nobody: `fail@https://host/path`.
+    /// Default notification rules for jobs without their own: `fail@https://host/path`.
     #[serde(default)]
     pub notify: Vec<String>,
-    /// Hosts and ranges of addresses inside the machine that users may name to be told.
+    /// Internal hosts and address ranges that users may send notifications to.
     #[serde(default)]
     pub notify_allow: Vec<String>,
-    /// The program that takes mail as sendmail does, or `none`.
+    /// The program that sends mail like sendmail, or `none`.
     pub sendmail: Option<PathBuf>,
-    /// The address that mail comes from.
+    /// The sender address of mail.
     pub mail_from: Option<String>,
 }
 
@@ -78,7 +78,7 @@ fn size<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Bytes>
     gpool_model::parse::bytes(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
-/// An agent that was slow to start a job must still find that the job has ended.
+/// A delayed agent must still find the end of its job, so nothing is removed earlier than this.
 const KEPT_LEAST: Millis = Millis::from_hours(1);
 
 fn age<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Millis>, D::Error> {
@@ -102,11 +102,11 @@ fn long_enough(text: &str) -> std::result::Result<Millis, String> {
 }
 
 impl Config {
-    /// The settings of this user: the file that `GPOOL_CONFIG` names, or the usual one if it is
-    /// there.
+    /// Reads the settings of this user: the file that `GPOOL_CONFIG` names, or the usual file if it
+    /// exists.
     ///
     /// # Errors
-    /// It can't be read or understood; the message says where.
+    /// The file can't be read or understood; the message says where.
     pub fn find() -> Result<Self> {
         if let Some(named) = std::env::var_os("GPOOL_CONFIG").filter(|path| !path.is_empty()) {
             return Self::read(Path::new(&named));
@@ -125,17 +125,17 @@ impl Config {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// How messages about jobs are sent.
+    /// The settings of notifications.
     ///
     /// # Errors
-    /// A rule or a range is not valid.
+    /// A rule or an address range is not valid.
     pub fn notify(&self) -> Result<NotifySettings> {
         let bad = |key: &str, what: String| {
             Failure::new(errors::BAD_CONFIG, format!("{key}: {what}")).tip("gpool help settings")
         };
         let mut usual = gpool_wire::notify::rules(&self.notify)
             .map_err(|refusal| bad("gpool.toml", gpool_wire::Problem::from(&refusal).detail))?;
-        // Who starts the server may have it ask any address.
+        // The user that starts the server may notify any address.
         usual.iter_mut().for_each(|rule| rule.by_admin = true);
         let read = |text: &String| text.parse::<Allowed>();
         let allow: std::result::Result<_, _> = self.notify_allow.iter().map(read).collect();
@@ -157,10 +157,10 @@ impl Config {
         Ok(NotifySettings { allow, usual, mail })
     }
 
-    /// Reads what stands in a file, which messages call `shown`.
+    /// Parses the text of a file that messages call `shown`.
     ///
     /// # Errors
-    /// It can't be understood; the message says where.
+    /// The text can't be understood; the message says where.
     pub fn parse(text: &str, shown: &str) -> Result<Self> {
         toml_file::read(text).map_err(|misfit| {
             let line = misfit.line;
@@ -184,7 +184,7 @@ impl Config {
     }
 }
 
-/// Where the file is looked for: the machine's for root, a user's own otherwise.
+/// The path of the file: the machine's for root, otherwise the user's.
 pub(crate) fn usual_path() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(PathBuf::from(OF_MACHINE));
@@ -192,10 +192,10 @@ pub(crate) fn usual_path() -> Option<PathBuf> {
     user_path()
 }
 
-/// Where the machine's is.
+/// The file of the machine.
 pub(crate) const OF_MACHINE: &str = "/etc/gpool/gpool.toml";
 
-/// Where a user's own is.
+/// The file of the user.
 pub(crate) fn user_path() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));

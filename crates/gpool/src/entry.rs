@@ -1,4 +1,4 @@
-//! From the words of the command line to an exit code.
+//! Runs a command line and returns the exit code.
 
 use std::ffi::OsString;
 
@@ -45,7 +45,7 @@ pub fn main(words: Vec<OsString>) -> Exit {
     ended(result, &session.screen)
 }
 
-/// Runs one more command line in the same session; `words` do not name the program.
+/// Runs another command line in the same session; `words` are without the program's name.
 fn verb_of(words: &[String], session: &Session) -> Result {
     let mut line = vec!["gpool".to_owned()];
     line.extend_from_slice(words);

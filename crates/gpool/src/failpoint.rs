@@ -1,9 +1,8 @@
-//! Kills this process where a test wants it: `GPOOL_FAILPOINT` is `NAME N FILE`, and the N-th time
-//! that any process comes to the point of that name, that process is ended by SIGKILL. The file
-//! counts, since servers are started again and shepherds are forked from one another. What comes to
-//! the point that `GPOOL_SLOWPOINT` names stays there for a while, so that something else can come
-//! in between; what comes to the one that `GPOOL_STUCKPOINT` names stays there for good, and what
-//! comes to the one that `GPOOL_WRONGPOINT` names does the wrong thing.
+//! Injects faults for tests. `GPOOL_FAILPOINT` is `NAME N FILE`: the N-th process that reaches the
+//! point NAME is ended by SIGKILL. The file counts, since servers restart and shepherds fork from
+//! one another. The point that `GPOOL_SLOWPOINT` names sleeps for a while, to let other events come
+//! in between; the point that `GPOOL_STUCKPOINT` names blocks for good; the point that
+//! `GPOOL_WRONGPOINT` names does the wrong thing.
 
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
@@ -11,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Signal, getpid, kill_process};
 
-/// The variable that chooses the point.
+/// The variable with the point that kills.
 const VARIABLE: &str = "GPOOL_FAILPOINT";
 
-/// Sets the point up that the environment chooses, if it does; before anything else is done.
+/// Sets up the points that the environment names. Call it before anything else.
 ///
 /// # Panics
-/// If the variable makes no sense: the test would prove nothing.
+/// If a variable is not valid: the test would prove nothing.
 pub fn arm() {
     if let Ok(name) = std::env::var("GPOOL_SLOWPOINT") {
         fail::cfg(name, "sleep(50)").expect("this is an action");
@@ -40,20 +39,21 @@ pub fn arm() {
     fail::cfg_callback(name, hit).expect("callbacks are always taken");
 }
 
-/// How many have come here, this one included.
+/// The number of processes that reached this point, this one included.
 fn count(file: &Path) -> Option<u64> {
     let mut file = File::options().append(true).create(true).open(file).ok()?;
     file.write_all(b".").ok()?;
-    // Appending moves the place to behind what was written, whoever else writes.
+    // A file in append mode moves its position to the end after each write, whichever process
+    // writes.
     file.stream_position().ok()
 }
 
-/// Says who it was, and dies.
+/// Records the name of this process and kills it.
 fn end_here(file: &Path) {
     let own = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
     let said = File::options().append(true).create(true).open(file.with_extension("killed"));
     if let Ok(mut said) = said {
-        // The test waits for it in vain otherwise, and says so.
+        // Without this line the test times out and fails.
         let _ = said.write_all(own.as_bytes());
     }
     let _ = kill_process(getpid(), Signal::KILL);

@@ -1,18 +1,17 @@
-//! Every key of `gpool.toml` in one table: what it is called, what is so without it, and what it
-//! does. The file that `gpool init` writes, the message about an unknown key, and the page of help
-//! and the manual come from it. How a key is read stands in `config.rs`.
+//! Every key of `gpool.toml` in one table: name, default and description. The file of `gpool init`,
+//! the message about an unknown key, the help page and the manual page use it. `config.rs` reads
+//! the keys.
 
 /// One key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// As it stands before the equals sign.
+    /// The name.
     pub name: &'static str,
-    /// A value, as it stands behind the equals sign: what is so without the key, or where that has
-    /// no value of its own, an example.
+    /// The default as written in the file, or an example if the default has no written form.
     pub value: &'static str,
-    /// Whether `value` is what is so without the key.
+    /// Whether `value` is the default.
     pub is_default: bool,
-    /// What it does, in a line.
+    /// What the key does, in one line.
     pub about: &'static str,
 }
 
@@ -24,7 +23,7 @@ const fn example(name: &'static str, value: &'static str, about: &'static str) -
     Key { name, value, is_default: false, about }
 }
 
-/// Every key, in the order in which they are written.
+/// Every key, in the order of the file.
 pub const KEYS: &[Key] = &[
     example("name", "\"lab1\"", "What this node is called; without it, as the host is."),
     usual("devices", "\"nvml\"", "Where GPUs come from: nvml, none, sim:8xH100-80G, or a file."),
@@ -96,7 +95,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     KEYS.iter().map(|key| key.name)
 }
 
-/// A file with every key, each said and none set.
+/// A file that describes every key and sets none.
 #[must_use]
 pub fn file() -> String {
     let mut text = String::from(
@@ -135,7 +134,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// The file with every line set.
+    /// The file with every line uncommented.
     fn all_set() -> String {
         let set = |line: &str| {
             let bare = line.trim_start_matches("# ");
@@ -185,7 +184,7 @@ mod tests {
 
     #[test]
     fn every_key_that_is_read_is_in_the_table() {
-        // What the reader itself says that it knows.
+        // The error message lists the keys that the reader knows.
         let error = toml::from_str::<Config>("no_such_key = 1").expect_err("it is none");
         let message = error.message().to_owned();
         let said = message.split('`').skip(3).step_by(2);

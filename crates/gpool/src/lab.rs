@@ -1,6 +1,6 @@
-//! Verbs of another program: measuring, provoking faults, and playing traces and recorded
-//! decisions are for evaluating gpool, and `gpool-lab` does them. Each of these verbs takes
-//! its words here unread; `gpool-lab` reads the whole command line again.
+//! Verbs of `gpool-lab`: measuring, injecting faults, and replaying traces and recorded decisions
+//! serve the evaluation of gpool. gpool passes their words on without parsing them, and `gpool-lab`
+//! parses the whole command line again.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -11,22 +11,25 @@ use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::program;
 
-/// The program.
+/// The name of the program.
 const PROGRAM: &str = "gpool-lab";
 
-/// What follows a verb of `gpool-lab`.
+/// The words after a verb of `gpool-lab`.
 #[derive(Debug, Clone, Default, Args)]
-#[command(disable_help_flag = true, after_help = "gpool-lab does this. --help lists its flags.")]
+#[command(
+    disable_help_flag = true,
+    after_help = "gpool-lab runs this verb; its --help lists the flags."
+)]
 pub struct LabArgs {
-    /// Flags and words for gpool-lab
+    /// Flags and arguments for gpool-lab
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
     words: Vec<OsString>,
 }
 
-/// Becomes `gpool-lab` with the words of this command line.
+/// Replaces this process by `gpool-lab` with the same command line.
 ///
 /// # Errors
-/// It is not there, or can't be run.
+/// The program is missing or can't be run.
 pub fn run() -> Result {
     let Some(program) = program::find(PROGRAM) else {
         return Err(Failure::new(errors::NO_LAB, format!("there is no program {PROGRAM}"))

@@ -1,6 +1,6 @@
-//! The command line of gpool. Each verb is a file under `verbs`; `render` makes text of what the
-//! API answers; the rest reads what users write. Everything but `up` and the verbs on a store
-//! speaks to a server through the API and nothing else.
+//! The command line of gpool. Each verb is a file under `verbs`; `render` turns answers of the API
+//! into text; the rest reads what users write. Except for `up` and the verbs on a store, everything
+//! reaches the server through the API only.
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -1,5 +1,5 @@
-//! The one binary. The process that forks shepherds is this program too: it is told apart before
-//! anything else is set up, so that a shepherd has nothing that it does not need.
+//! The one binary. The process that forks shepherds is also this program: it branches off before
+//! any other setup, so that a shepherd holds nothing it does not need.
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::cli::{Group, Verb};
 
-/// Every command, a line each.
+/// Every command, one line each.
 #[must_use]
 pub fn overview(verbs: &[Verb]) -> String {
     let mut text = String::from("gpool gives GPUs to jobs.   gpool VERB --help says all of one\n");

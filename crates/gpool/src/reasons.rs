@@ -1,9 +1,9 @@
-//! A page for each reason that a job can wait for: what it means and what can be done. The words
-//! with numbers that `why` and `queue` show come from the API; the codes are stable.
+//! A page for each reason that a job can wait for: its meaning and what the user can do. The texts
+//! with numbers in `why` and `queue` come from the API; the codes are stable.
 
 use gpool_wire::reason::{About, all};
 
-/// The page of all reasons, by code.
+/// The page of all reasons, sorted by code.
 #[must_use]
 pub fn page() -> String {
     let mut reasons: Vec<&About> = all().collect();

@@ -1,5 +1,5 @@
-//! The server of this machine with the agents of its nodes, usually one, in one process, over the
-//! protocol that they would speak between two.
+//! Runs the server of this machine and the agents of its nodes, usually one, in one process. They
+//! use the same protocol as between machines.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -14,28 +14,28 @@ use gpool_server::http::{Account, LineAnswer, TaskLine};
 use gpool_server::{AgentLink, AgentPorts, Launched, ServerConfig, ServerInfo};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The file in a node's folder that says what happens to simulated devices.
+/// The file in a node's folder that controls simulated devices.
 pub const CONTROL_FILE: &str = "devices.toml";
 
-/// What may be set of the agents of this machine; what is not has the agent's own default.
+/// Settings of this machine's agents; an unset value means the agent's default.
 #[derive(Debug, Clone, Default)]
 pub struct NodeSettings {
     /// Processes that do not count as use of a GPU.
     pub ignore: Ignore,
-    /// Processes and threads that one job may have at once.
+    /// Most processes and threads of one job.
     pub job_processes_max: Option<u32>,
-    /// Size at which each file of a job's output is cut.
+    /// Size at which each output file of a job is cut.
     pub job_output_max: Option<Bytes>,
-    /// Tasks that run at once.
+    /// Most tasks that run at the same time.
     pub tasks_max: Option<u32>,
-    /// Of these, slots that are kept for jobs with GPUs.
+    /// Slots of these that are reserved for jobs with GPUs.
     pub gpu_tasks_kept: Option<u32>,
-    /// Of these, slots that one user may have.
+    /// Most slots of these for one user.
     pub user_tasks_max: Option<u32>,
 }
 
-/// Where the files of a node lie: the state folder itself if it is the only one, unless it was one
-/// of several before.
+/// The folder of a node's files: the state folder itself for an only node, unless the node already
+/// has its own folder.
 #[must_use]
 pub fn node_folder(state_dir: &Path, node: &NodeName, is_only: bool) -> PathBuf {
     match node.folder().map(|folder| state_dir.join(folder)) {
@@ -44,11 +44,11 @@ pub fn node_folder(state_dir: &Path, node: &NodeName, is_only: bool) -> PathBuf 
     }
 }
 
-/// Runs all of them until the server is told to stop; what runs goes on. `nodes` are those of the
-/// configuration, in its order.
+/// Runs the server and all agents until the server is stopped; running jobs go on. `nodes` are in
+/// the order of the configuration.
 ///
 /// # Errors
-/// They can't start.
+/// The server or an agent can't start.
 pub fn serve(
     config: &ServerConfig,
     nodes: &[NodeArg],
@@ -68,7 +68,7 @@ pub fn serve(
         agent.output_limit = settings.job_output_max.unwrap_or(agent.output_limit);
         agent.tasks_max = settings.tasks_max.unwrap_or(agent.tasks_max);
         agent.gpu_tasks_kept = settings.gpu_tasks_kept;
-        // A server without root has one user.
+        // A server without root has only one user.
         let is_shared = rustix::process::geteuid().is_root();
         let all = Some(agent.tasks_max).filter(|_| !is_shared);
         agent.user_tasks_max = settings.user_tasks_max.or(all);
@@ -87,8 +87,8 @@ pub fn find_launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Laun
     Launched { newest, tasks }
 }
 
-/// Makes the folder of a node that is one of several; refuses while jobs of the one node that was
-/// here before are in its folder: their agent would not find them, and take them for lost.
+/// Makes the folder of one of several nodes. Refuses while the state folder itself still has jobs
+/// of an earlier only node: their agent would not find them and report them as lost.
 fn make_node_folder(state_dir: &Path, folder: &Path) -> anyhow::Result<()> {
     if folder == state_dir {
         return Ok(());
@@ -103,7 +103,7 @@ fn make_node_folder(state_dir: &Path, folder: &Path) -> anyhow::Result<()> {
         let why = "start that one as before, let them end, and then start several";
         return Err(anyhow::Error::msg(why).context(what));
     }
-    // Jobs of other users reach their own files through it, and see no others.
+    // Jobs of other users can open their own files in it but not list it.
     DirBuilder::new()
         .recursive(true)
         .mode(0o711)
@@ -111,11 +111,10 @@ fn make_node_folder(state_dir: &Path, folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("can't make the folder {}", folder.display()))
 }
 
-/// Takes the usual limit away, which is that of a program that opens a few files. Those of jobs are
-/// their callers'.
+/// Raises the limit of open files from the usual low value. Jobs get the limits of their submitter.
 fn open_as_many_files_as_allowed() {
     let most = getrlimit(Resource::Nofile).maximum;
-    // Everybody may, up to the hard limit; if the kernel minds, the limit stays as it is.
+    // Every process may do this up to the hard limit; if it fails, the limit stays as it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
 }
 
@@ -125,7 +124,7 @@ fn start_agent(
     ports: AgentPorts,
 ) -> anyhow::Result<AgentLink> {
     let agent = Agent::start(config, devices, ports.report, ports.blob)?;
-    // Shared by whoever tells it something; gone once it was stopped.
+    // Shared by all callbacks; `None` after the agent was stopped.
     let agent = Arc::new(Mutex::new(Some(agent)));
     let (told, opens, asked) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
     Ok(AgentLink {
@@ -152,8 +151,8 @@ fn with<T>(agent: &Mutex<Option<AgentHandle>>, work: impl FnOnce(&AgentHandle) -
     agent.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(work)
 }
 
-/// Finds a user by name or number where the system keeps users. A number that nobody has is a user
-/// too: jobs may run under it.
+/// Finds a user by name or number in the system's database. A number without an entry is also
+/// valid: jobs may run under it.
 #[must_use]
 pub fn find_user(name: &str) -> Option<(u32, String)> {
     if let Some(account) = gpool_sys::user::account_named(name) {
@@ -164,7 +163,7 @@ pub fn find_user(name: &str) -> Option<(u32, String)> {
     Some((uid, known.unwrap_or_else(|| uid.to_string())))
 }
 
-/// Looks a user up where the system keeps users.
+/// Finds the account of a user in the system's database.
 #[must_use]
 pub fn find_account(uid: u32) -> Option<Account> {
     let found = gpool_sys::user::account(uid)?;

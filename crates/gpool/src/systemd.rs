@@ -1,5 +1,5 @@
-//! The server as a service of systemd: the unit that starts it, and what it tells systemd once it
-//! runs. Nothing here is needed where there is no systemd.
+//! The server as a systemd service: its unit, and the notifications to systemd. Nothing here is
+//! needed without systemd.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use gpool_client::Client;
 use sd_notify::NotifyState;
 
-/// Whose service it is.
+/// The owner of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// A user's own; it needs no root.
+    /// A user's own service; it needs no root.
     User,
-    /// The machine's; it runs jobs of every user.
+    /// The service of the machine; it runs jobs of every user.
     System,
 }
 
 impl Scope {
-    /// The one that fits who asks.
+    /// The usual scope of the caller.
     #[must_use]
     pub fn usual() -> Self {
         if rustix::process::geteuid().is_root() { Self::System } else { Self::User }
@@ -26,7 +26,7 @@ impl Scope {
     /// The name of the unit.
     pub const UNIT: &str = "gpool.service";
 
-    /// Where the unit is; `None` for a user without a home.
+    /// The path of the unit; `None` for a user without a home.
     #[must_use]
     pub fn path(self) -> Option<PathBuf> {
         let folder = match self {
@@ -40,7 +40,7 @@ impl Scope {
         Some(folder.join(Self::UNIT))
     }
 
-    /// The words before a verb of `systemctl`.
+    /// The command `systemctl` with the flags of the scope.
     #[must_use]
     pub fn systemctl(self) -> &'static [&'static str] {
         match self {
@@ -50,9 +50,9 @@ impl Scope {
     }
 }
 
-/// What the unit says for both. Jobs are children of the server and inherit whatever it is
-/// confined by, so it is confined by nothing that a job may need: no private folders, no read-only
-/// system, no filter of calls. What protects users from each other is the server's own.
+/// The part of the unit that both scopes share. Jobs are children of the server and inherit its
+/// confinement, so the unit sets nothing that could restrict a job: no private folders, no
+/// read-only system, no system call filter. The server itself protects users from each other.
 const SERVICE: &str = "\
 # The server says when it answers, and regularly that it still does.
 Type=notify
@@ -70,7 +70,7 @@ TasksMax=infinity
 LimitNOFILE=524288
 ";
 
-/// The unit that starts this program.
+/// The text of the unit that starts this program.
 #[must_use]
 pub fn unit(scope: Scope, program: &Path) -> String {
     let program = escaped(&program.display().to_string());
@@ -100,7 +100,7 @@ pub fn unit(scope: Scope, program: &Path) -> String {
     )
 }
 
-/// A path as it stands between quotes in a unit.
+/// A path, escaped for quotes in a unit.
 fn escaped(path: &str) -> String {
     let mut text = String::new();
     for c in path.chars() {
@@ -113,8 +113,8 @@ fn escaped(path: &str) -> String {
     text
 }
 
-/// Tells systemd, if it started this process, that the server answers; from then on regularly that
-/// it still does, as long as it does.
+/// Tells systemd, if it started this process, that the server answers; then keeps the watchdog
+/// alive while the server answers.
 pub fn ready(socket: &Path) {
     let pid = std::process::id();
     let status = format!("answers on {}", socket.display());
@@ -124,13 +124,14 @@ pub fn ready(socket: &Path) {
     let watch = move || {
         loop {
             std::thread::sleep(every / 3);
-            // Asked as anybody would ask: a server that hangs does not answer.
+            // Asks as a client would, so a server that hangs fails the check.
             if client.ready().is_ok() {
                 tell(&[NotifyState::Watchdog]);
             }
         }
     };
-    // Without the thread systemd starts the server anew after a while, which ends no job.
+    // Without the thread, the watchdog of systemd restarts the server after a while, which ends no
+    // job.
     drop(std::thread::Builder::new().name("watchdog".to_owned()).spawn(watch));
 }
 

@@ -1,17 +1,16 @@
-//! Reads the TOML files that people write: by their shape, as JSON is read. A mistake is reported
-//! with its line.
+//! Reads TOML files of users with the checks for JSON. An error names its line.
 
 use gpool_model::said::repeated;
 use gpool_wire::{Problem, json, strict};
 use serde::de::DeserializeOwned;
 
-/// A mistake in a file.
+/// An error in a file.
 pub struct Misfit {
     /// The line, from 1.
     pub line: usize,
-    /// The parser's own words.
+    /// The message of the parser.
     pub said: String,
-    /// The mistake and how to correct it.
+    /// The error with a suggestion.
     pub problem: Problem,
 }
 

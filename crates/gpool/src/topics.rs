@@ -1,12 +1,12 @@
-//! Pages of `gpool help` that belong to no single command.
+//! Pages of `gpool help` about more than one command.
 
 /// One page.
 pub struct Topic {
-    /// What it is asked for by.
+    /// The name in `gpool help NAME`.
     pub name: &'static str,
-    /// What it is about.
+    /// The subject.
     pub about: &'static str,
-    /// The page.
+    /// The text.
     pub text: &'static str,
 }
 
@@ -335,14 +335,14 @@ Usual    GPOOL_SUBMIT_NOTIFY for your jobs, notify in gpool.toml for everybody's
     },
 ];
 
-/// A page that is made of what the program knows.
+/// A page that is generated from tables of the program.
 struct Made {
     name: &'static str,
     about: &'static str,
     text: fn() -> String,
 }
 
-/// Every page that is made.
+/// Every generated page.
 const MADE: &[Made] = &[
     Made { name: "reasons", about: "why jobs wait, each by its code", text: crate::reasons::page },
     Made { name: "settings", about: "the keys of gpool.toml", text: crate::keys::page },
@@ -354,7 +354,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     written.chain(MADE.iter().map(|page| (page.name, page.about)))
 }
 
-/// The page of that name, written or made.
+/// The page of this name, written or generated.
 #[must_use]
 pub fn text(name: &str) -> Option<String> {
     let made = || MADE.iter().find(|page| page.name == name).map(|page| (page.text)());
@@ -362,12 +362,12 @@ pub fn text(name: &str) -> Option<String> {
     written.or_else(made).or_else(|| crate::reasons::find(name))
 }
 
-/// The page of that name.
+/// The written page of this name.
 fn find(name: &str) -> Option<&'static Topic> {
     TOPICS.iter().find(|topic| topic.name == name)
 }
 
-/// What pages there are.
+/// The list of pages.
 #[must_use]
 pub fn list() -> String {
     let lines = all().map(|(name, about)| format!("  gpool help {name:<14} {about}\n"));
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn every_state_stands_on_the_page_of_states() {
         let page = text("states").expect("it is there");
-        // Nothing is paused yet, so nobody meets it.
+        // The page does not describe `paused`.
         for state in JobState::ALL.into_iter().filter(|state| *state != JobState::Paused) {
             let is_told = page.lines().any(|line| line.starts_with(state.as_str()));
             assert!(is_told, "{state}");

@@ -32,10 +32,10 @@ pub struct ImportArgs {
 enum From {
     /// Take over the queue of a gflow that runs
     #[command(
-        after_help = "Waiting and held jobs of yours are submitted here with the same name, \
-        GPUs, limits, priority and dependencies, and cancelled there once they are kept here. What \
-        runs there goes on; its GPUs are seen as unmanaged until it ends. A repeated import does \
-        nothing twice. gpool help gflow says more."
+        after_help = "Your waiting and held jobs are submitted to gpool with the same name, \
+        GPUs, limits, priority and dependencies, and cancelled in gflow once gpool has stored \
+        them. Running jobs of gflow go on; their GPUs are unmanaged until they end. A repeated \
+        import submits no job twice. gpool help gflow says more."
     )]
     Gflow(GflowArgs),
 }

@@ -1,4 +1,4 @@
-//! What jobs have written, as it is on disk while no server answers.
+//! The output of jobs on disk, for when no server answers.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Write};
@@ -20,16 +20,16 @@ use gpool_model::{Attempt, JobId, TaskId};
 
 use super::{Found, look, state};
 
-/// Between two looks at output that is followed.
+/// Interval at which followed output is read.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a server that is back may take to answer, while more output may come on disk.
+/// Time limit for an answer of the returned server; meanwhile the job may write more.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Runs of a job that are looked for.
+/// Attempts of a job that are searched for output.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// Copies a job's output from disk; with `query.follow`, until the job has ended or a server is
-/// back, which then has the rest. `failure` is the answer of the server; it is returned unless
-/// there is another.
+/// Copies a job's output from disk. With `query.follow` it goes on until the job has ended or a
+/// server answers, which then sends the rest. `failure` is why the server did not answer; it is
+/// returned unless there is another failure.
 ///
 /// # Errors
 /// There is no output that the caller may read, or it can't be written.
@@ -61,7 +61,7 @@ pub fn logs(
     on_disk.copy(failure, query, session)
 }
 
-/// The output of the run that is meant: the one that was named, or the newest there is.
+/// Finds the output of the named attempt, or else of the newest one.
 fn find(
     found: &Found,
     job: JobId,
@@ -91,7 +91,7 @@ fn find(
     Ok(None)
 }
 
-/// A task's output as it lies on disk.
+/// A task's output on disk.
 struct OnDisk {
     task: TaskId,
     state_dir: PathBuf,
@@ -107,7 +107,7 @@ impl OnDisk {
         Self { task, state_dir, streams, files, pieces: Pieces::default(), n_seen: 0 }
     }
 
-    /// Where it is, for people.
+    /// The path that messages show.
     fn path(&self) -> PathBuf {
         let folder = Layout::new(&self.state_dir).attempt(self.task);
         match self.streams[..] {
@@ -116,7 +116,7 @@ impl OnDisk {
         }
     }
 
-    /// Finds out how much there is now.
+    /// Reads the current lengths of the files.
     fn look(&mut self) -> io::Result<()> {
         let mut lengths = [0, 0];
         for stream in &self.streams {
@@ -131,7 +131,7 @@ impl OnDisk {
         self.pieces = match self.streams[..] {
             [stream] => Pieces::one(stream, lengths[stream as usize]),
             _ => {
-                // After the lengths, so that it has each turn before those bytes.
+                // Read after the lengths, so the order covers all these bytes.
                 let mut order = Vec::new();
                 if let Ok(Some(file)) = opened(&self.state_dir, self.task, ORDER_FILE) {
                     file.take(ORDER_MAX).read_to_end(&mut order)?;
@@ -142,7 +142,7 @@ impl OnDisk {
         Ok(())
     }
 
-    /// Whether it belongs to the user that reads it.
+    /// Whether all files belong to the user that reads them.
     fn is_mine(&self) -> io::Result<bool> {
         let me = rustix::process::geteuid().as_raw();
         let mut is_mine = true;
@@ -152,7 +152,7 @@ impl OnDisk {
         Ok(is_mine)
     }
 
-    /// When it was last written to, in milliseconds since 1970.
+    /// The time of the last write, in milliseconds since 1970.
     fn written_at(&self) -> io::Result<u128> {
         let mut last = 0;
         for file in self.files.iter().flatten() {
@@ -182,7 +182,7 @@ impl OnDisk {
             out => Box::new(out),
         };
         loop {
-            // Asked first: output from before its end is read after.
+            // Checked before reading, so no output from before the end is missed.
             let has_ended = !self.runs();
             self.look().map_err(unread)?;
             while self.copy_some(&mut out).map_err(|error| not_written(&error))? {}
@@ -198,7 +198,7 @@ impl OnDisk {
         }
     }
 
-    /// Whether it runs, as far as that can be seen.
+    /// Whether the task runs, as far as the caller can see.
     fn runs(&self) -> bool {
         let is_it = |left: &Left| left.task == self.task && left.state_dir == self.state_dir;
         let claimed = survey::claimed(&self.state_dir);
@@ -233,7 +233,7 @@ impl OnDisk {
         Ok(())
     }
 
-    /// Lets a server that is back have the rest.
+    /// Copies the rest from a server that answers again.
     fn go_on(
         self,
         client: &Client,

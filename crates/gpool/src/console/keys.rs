@@ -1,19 +1,19 @@
-//! The keys by which a console is left. Pure.
+//! The keys that detach from a console. Pure.
 
 use std::str::FromStr;
 
-/// Keys that are typed one after the other to leave.
+/// The sequence of keys that detaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetachKeys(Vec<u8>);
 
 impl Default for DetachKeys {
-    /// Control and backslash, then d: no shell and few programs use the first.
+    /// Ctrl-\ and then d: no shell and few programs use Ctrl-\.
     fn default() -> Self {
         Self(vec![0x1c, b'd'])
     }
 }
 
-/// What was written is no list of keys.
+/// The text is not a list of keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no key: write ctrl-a to ctrl-z, ctrl-\\, ctrl-], ctrl-^, ctrl-_ or one character, \
@@ -53,23 +53,23 @@ impl std::fmt::Display for DetachKeys {
     }
 }
 
-/// Looks for the keys among what is typed.
+/// Finds the detach keys in typed input.
 #[derive(Debug)]
 pub struct Watch {
     keys: Vec<u8>,
-    /// How many of them were typed last.
+    /// Number of detach keys typed so far.
     n_typed: usize,
 }
 
 impl Watch {
-    /// Looks for those keys.
+    /// Watches for these keys.
     #[must_use]
     pub fn new(keys: &DetachKeys) -> Self {
         Self { keys: keys.0.clone(), n_typed: 0 }
     }
 
-    /// Takes typed bytes; gives those that are for the program, and whether all keys were typed.
-    /// The first keys are held back until it is clear that the others do not follow.
+    /// Takes typed bytes; returns the bytes for the program, and whether the whole sequence was
+    /// typed. The first keys of a sequence are held back until the next byte does not match.
     pub fn take(&mut self, typed: &[u8]) -> (Vec<u8>, bool) {
         let mut through = Vec::with_capacity(typed.len());
         if self.keys.is_empty() {

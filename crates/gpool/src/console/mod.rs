@@ -1,5 +1,5 @@
-//! The user's terminal as a window to one at a job: typed bytes go there, its output comes here.
-//! Raw meanwhile, and as it was before however it ends.
+//! Connects the user's terminal with the terminal of a job: sends what the user types, shows what
+//! the job writes. The terminal is raw meanwhile and is restored in every case.
 
 pub mod keys;
 mod stay;
@@ -16,24 +16,24 @@ use gpool_wire::frame::Frame;
 pub use keys::DetachKeys;
 pub use stay::{Stayed, say, stay};
 
-/// Why a console is left before its job has ended.
+/// Why the user left a console before the end of its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
     /// The detach keys were typed.
     Detached,
-    /// This program was told to end by a signal.
+    /// A signal asked this program to end.
     Signal(i32),
 }
 
-/// One end of a line, for several threads to speak over; which line it is may change.
+/// The sending end of a stream, shared by threads; the stream may be replaced.
 #[derive(Clone, Default)]
 pub struct Outgoing(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Held while something is said, so that frames of two threads do not mix; with the size of
-    /// the window that the other end knows.
+    /// The window size that the other end knows. The lock is held while a frame is sent, so that
+    /// frames of two threads do not mix.
     known: Mutex<Option<Window>>,
 }
 
@@ -52,19 +52,19 @@ impl Outgoing {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Speaks over that line from now on; its other end takes the window to be of that size.
+    /// Sends over this stream from now on; its other end knows this window size.
     pub fn set(&self, line: Option<Arc<UnixStream>>, window: Option<Window>) {
         *self.known() = window;
         self.state().line = line;
     }
 
-    /// Says something, if there is a line. What can't be said shows where the line is read.
+    /// Sends a frame, if there is a stream. The reading thread notices a broken stream.
     pub fn say(&self, frame: &Frame) {
         let _turn = self.known();
         self.write(frame);
     }
 
-    /// Says how large the window is now, unless that is known.
+    /// Sends the window size if it has changed.
     pub fn say_size(&self) {
         let mut known = self.known();
         let now = window();
@@ -82,7 +82,7 @@ impl Outgoing {
         }
     }
 
-    /// Has whoever reads the line leave it.
+    /// Makes the thread that reads the stream leave it.
     pub fn leave(&self, why: Leaving) {
         let mut state = self.state();
         state.leaving.get_or_insert(why);
@@ -91,7 +91,7 @@ impl Outgoing {
         }
     }
 
-    /// Why the line is to be left, if it is.
+    /// Why the stream has to be left, if it has to.
     #[must_use]
     pub fn leaving(&self) -> Option<Leaving> {
         self.state().leaving

@@ -1,4 +1,5 @@
-//! Staying with a job on a terminal: through restarts of the server, until it has ended or is left.
+//! Shows a job's terminal through restarts of the server, until the job has ended or the user
+//! leaves.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -21,28 +22,28 @@ use signal_hook::iterator::Signals;
 use super::keys::Watch;
 use super::{DetachKeys, Leaving, Outgoing};
 
-/// Between two tries to reach a job.
+/// Pause between two attempts to reach a job.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How a stay came to its end.
+/// How the connection with a job's terminal ended.
 #[derive(Debug)]
 pub enum Stayed {
     /// The job has ended.
     Ended {
-        /// As it is now.
+        /// The job, with its final state.
         job: Box<Job>,
-        /// Whether any of it was shown here.
+        /// Whether this terminal showed any of its output.
         seen: bool,
     },
-    /// It was left, and goes on.
+    /// The user left; the job goes on.
     Left(Leaving),
 }
 
-/// Shows the terminal of a job's task on this one until the job has ended or is left. It may not
-/// run yet. `is_plain` has what this terminal would obey written out.
+/// Shows the terminal of a job's task on this one until the job has ended or the user leaves. The
+/// job may still wait. With `is_plain`, control characters are made visible.
 ///
 /// # Errors
-/// This is no terminal, the job can't be attached to, or the server stays away.
+/// This is not a terminal, the job can't be attached to, or the server stays away.
 pub fn stay(
     client: &Client,
     session: &Session,
@@ -65,7 +66,7 @@ pub fn stay(
     }
     drop(raw);
     if let Ok(Stayed::Left(_)) = stayed {
-        // What was shown may have ended within a line.
+        // The output may have ended in the middle of a line.
         session.screen.note("");
     }
     stayed
@@ -77,7 +78,7 @@ struct Stay<'s> {
     id: &'s str,
     rank: Option<u32>,
     outgoing: Outgoing,
-    /// Whether what the terminal would obey is written out.
+    /// Whether control characters are made visible.
     is_plain: bool,
 }
 
@@ -112,7 +113,7 @@ impl Stay<'_> {
                     std::thread::sleep(PAUSE);
                     continue;
                 }
-                // It ends, or begins another attempt; what it is says the job.
+                // The job ends or begins another attempt; its state below says which.
                 Err(Error::Problem(problem)) if is_between(&problem.code) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -131,19 +132,19 @@ impl Stay<'_> {
         }
     }
 
-    /// Shows what comes over a line until it ends. It was asked for with that window.
+    /// Shows the output of a stream until it ends. The server was told `window` at the start.
     fn show(&self, line: Line, window: Window) -> Result<()> {
         let Line { stream, early, vigil } = line;
         let stream = Arc::new(stream);
         self.outgoing.set(Some(Arc::clone(&stream)), Some(window));
-        // It may have become another one meanwhile.
+        // The window size may have changed meanwhile.
         self.outgoing.say_size();
         let shown = self.show_all(&vigil, &stream, &early);
         self.outgoing.set(None, None);
         shown
     }
 
-    /// Says something between what the job shows.
+    /// Prints a message between the output of the job.
     fn say(&self, text: &str) {
         say(&self.session.screen, text);
     }
@@ -164,16 +165,16 @@ impl Stay<'_> {
             match vigil.read(stream, &mut buffer, None) {
                 Ok(0) => return Ok(()),
                 Ok(n_read) => frames.push(&buffer[..n_read]),
-                // The server has gone; the job has not.
+                // The server has gone; the job goes on.
                 Err(_) => return Ok(()),
             }
         }
     }
 }
 
-/// Says something on a terminal that is raw.
+/// Prints a message on a raw terminal.
 pub fn say(screen: &Screen, text: &str) {
-    // Ctrl-C is for the program on it.
+    // Ctrl-C goes to the program on the terminal, so the hint is removed.
     let text = text.strip_prefix("note: ").unwrap_or(text).trim_end_matches(", Ctrl-C leaves");
     screen.note(&format!("\r\n[gpool: {text}]\r"));
 }
@@ -182,7 +183,7 @@ fn is_between(code: &str) -> bool {
     [catalogue::WRONG_STATE, catalogue::ALREADY_ENDED].iter().any(|it| it.to_string() == code)
 }
 
-/// Sends what is typed, and leaves when the keys for that are.
+/// Sends typed input, and leaves on the detach keys.
 fn hear_keys(outgoing: Outgoing, keys: &DetachKeys) {
     let mut watch = Watch::new(keys);
     std::thread::spawn(move || {
@@ -194,7 +195,8 @@ fn hear_keys(outgoing: Outgoing, keys: &DetachKeys) {
                 Ok(n_read) => {
                     let (typed, leaves) = watch.take(&buffer[..n_read]);
                     if !typed.is_empty() {
-                        // Who types sees the window as it is now, whichever thread hears of it.
+                        // The program gets a new window size before the input, whichever thread
+                        // notices it first.
                         outgoing.say_size();
                         outgoing.say(&Frame::Input(typed));
                     }
@@ -209,7 +211,7 @@ fn hear_keys(outgoing: Outgoing, keys: &DetachKeys) {
     });
 }
 
-/// Hands on a new size of the window, and leaves on signals that end a program.
+/// Sends new window sizes, and leaves on signals that end a program.
 fn hear_signals(outgoing: Outgoing) -> Result<()> {
     let heard = [SIGWINCH, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM];
     let mut signals = Signals::new(heard)

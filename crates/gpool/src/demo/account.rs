@@ -1,4 +1,4 @@
-//! The account at the end: who waited how long and why, who got which devices, how it ended.
+//! The summary at the end: waiting times with reasons, devices, and results.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use gpool_wire::Job;
 use super::load::Submitted;
 use super::watch::{self, Seen};
 
-/// Writes the account.
+/// Writes the summary.
 ///
 /// # Errors
 /// A job did not succeed.
@@ -68,7 +68,7 @@ fn devices(job: &Job) -> String {
     if any { words::places(&job.placement) } else { "none".to_owned() }
 }
 
-/// What became of a job and why, in a line.
+/// The result of a job with its reasons, in one line.
 fn why(job: &Job, submitted: &Submitted, seen: &Seen) -> String {
     let mut parts = vec![submitted.what.to_owned()];
     if let Some(reason) = seen.waited_for.first() {

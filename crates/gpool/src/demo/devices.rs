@@ -1,4 +1,4 @@
-//! Which devices the demo shows: those asked for, those of this machine, or simulated ones.
+//! The devices of the demo: the requested ones, those of this machine, or simulated ones.
 
 use std::path::Path;
 
@@ -8,21 +8,21 @@ use gpool_device::{DevicesArg, NodeDevices, Opened};
 use gpool_model::NodeName;
 use gpool_wire::catalogue;
 
-/// Eight devices, for machines without any.
+/// Eight simulated devices, for machines without GPUs.
 const SIMULATED: &str = "sim:8xH100-80G";
 
-/// Which devices a cluster is started with.
+/// The devices of the demo's cluster.
 pub struct Devices {
-    /// What `up --devices` is given.
+    /// The value for `up --devices`.
     pub argument: String,
-    /// The same for people.
+    /// The same in words.
     pub words: String,
 }
 
-/// The devices asked for; else those of this machine; else simulated ones.
+/// Chooses the requested devices; else those of this machine; else simulated ones.
 ///
 /// # Errors
-/// What was asked for names no devices.
+/// The request names no devices.
 pub fn choose_devices(asked: Option<&str>) -> Result<Devices> {
     if let Some(asked) = asked {
         DevicesArg::parse(asked)

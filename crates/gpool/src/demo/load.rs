@@ -1,5 +1,5 @@
-//! What the demo submits: real processes that say which devices they were given, work for a few
-//! seconds, and end.
+//! The jobs of the demo: real processes that print the devices they got, work for a few seconds,
+//! and end.
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
@@ -12,20 +12,20 @@ struct Part {
     name: &'static str,
     gpus: u32,
     seconds: u32,
-    /// The name of a part that must have succeeded before.
+    /// The name of a job that must succeed first.
     after: Option<&'static str>,
     what: &'static str,
 }
 
-/// A job that was submitted, with what it is there to show.
+/// A submitted job and the feature that it shows.
 pub struct Submitted {
-    /// Its id.
+    /// The id of the job.
     pub id: String,
-    /// What it shows.
+    /// What the job demonstrates.
     pub what: &'static str,
 }
 
-/// The load for a node of so many devices.
+/// The jobs for a node with `n_devices` devices.
 fn parts(n_devices: u32) -> Vec<Part> {
     let part = |name, gpus, seconds, what| Part { name, gpus, seconds, after: None, what };
     let mut parts = Vec::new();
@@ -51,10 +51,10 @@ fn parts(n_devices: u32) -> Vec<Part> {
     parts
 }
 
-/// Submits the load for the devices that are free, and a request that can never be met.
+/// Submits the jobs for the free devices, and a request that can never be satisfied.
 ///
 /// # Errors
-/// A job is refused that should not be, or one is taken that should be refused.
+/// The server refuses a valid job or accepts the impossible one.
 pub fn submit(
     client: &Client,
     n_free: u32,

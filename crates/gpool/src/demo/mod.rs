@@ -1,6 +1,6 @@
 //! `gpool demo`: a cluster of one node in a temporary folder, a mixed load of real processes, a
-//! live view until all have ended, and an account of who got what and why. It speaks to its
-//! server as any client does.
+//! live view until all jobs have ended, and a summary. It uses the API of its server like any
+//! client.
 
 mod account;
 mod devices;
@@ -19,19 +19,19 @@ use gpool_client::Client;
 use gpool_device::DevicesArg;
 use gpool_model::DeviceState;
 
-/// What the demo was asked.
+/// The options of the demo.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Leave the cluster and its files there.
+    /// Keep the cluster and its files.
     pub keep: bool,
-    /// Devices instead of those of this machine.
+    /// Devices to use instead of this machine's.
     pub devices: Option<String>,
 }
 
 /// Runs the demo.
 ///
 /// # Errors
-/// The cluster can't be started, or a job that should succeed did not.
+/// The cluster can't be started, or a valid job fails.
 pub fn run(options: &Options, screen: &Screen) -> Result {
     let devices = devices::choose_devices(options.devices.as_deref())?;
     screen.data(&format!("gpool demo: {}\n", devices.words))?;
@@ -66,7 +66,7 @@ pub fn run(options: &Options, screen: &Screen) -> Result {
     Ok(Exit::OK)
 }
 
-/// Becomes true when the user wants to leave: then everything is cleaned up as at the end.
+/// Becomes true when the user interrupts the demo; it then cleans up as at the end.
 fn watch_signals() -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -81,7 +81,7 @@ fn watch_signals() -> Result<Arc<AtomicBool>> {
 fn play(client: &Client, interrupted: &AtomicBool, screen: &Screen) -> Result<()> {
     let gpus = client.gpus().map_err(Failure::from)?.items;
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    // What others use is left alone, so a job that asked for it as well would wait for them.
+    // GPUs in use stay untouched; a job that asked for them too would wait.
     let n_free = count(gpus.iter().filter(|gpu| gpu.state == DeviceState::Free).count());
     let n_devices = count(gpus.len());
     if n_free < n_devices {

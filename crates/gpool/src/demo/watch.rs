@@ -1,4 +1,4 @@
-//! The live view: the jobs and their states, redrawn in place on a terminal, a line a change
+//! The live view of the jobs and their states: redrawn in place on a terminal, one line per change
 //! elsewhere.
 
 use std::collections::BTreeMap;
@@ -17,22 +17,22 @@ use gpool_wire::Job;
 
 use super::load::Submitted;
 
-/// What was seen of a job while it waited.
+/// What the view observed of a job while it waited.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// The last reasons for which it waited.
     pub waited_for: Vec<String>,
-    /// The jobs, by id, that ran when it waited.
+    /// The ids of the jobs that started before it although submitted later.
     pub overtaken_by: Vec<String>,
 }
 
-/// How often the view is drawn anew.
+/// Interval at which the view is redrawn.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Shows the jobs until all have ended; answers with what was seen of each, by id.
+/// Shows the jobs until all have ended; returns the observations of each, by id.
 ///
 /// # Errors
-/// They do not end in time, the server does not answer, or the user has seen enough.
+/// The jobs do not end in time, the server does not answer, or the user interrupts.
 pub fn until_ended(
     client: &Client,
     submitted: &[Submitted],
@@ -70,7 +70,7 @@ pub fn until_ended(
     }
 }
 
-/// The demo's jobs in the order in which they were submitted.
+/// The demo's jobs in the order of submission.
 ///
 /// # Errors
 /// The server does not answer.
@@ -78,7 +78,7 @@ pub fn jobs(client: &Client, submitted: &[Submitted]) -> Result<Vec<Job>> {
     submitted.iter().map(|job| client.job(&job.id).map_err(Failure::from)).collect()
 }
 
-/// A job that started although one submitted before it still waits has overtaken that one.
+/// Records which jobs started although a job submitted before them still waits.
 fn note_overtaking(jobs: &[Job], seen: &mut BTreeMap<String, Seen>) {
     for (at, waiting) in jobs.iter().enumerate().filter(|(_, job)| job.started_at.is_none()) {
         for later in jobs[at + 1..].iter().filter(|job| job.started_at.is_some()) {
@@ -93,7 +93,7 @@ fn note_overtaking(jobs: &[Job], seen: &mut BTreeMap<String, Seen>) {
 fn line(job: &Job) -> String {
     let mut line = format!("{:>4} {:6} {:>2} GPU  {:10}", job.id, job.name, job.gpus, job.state);
     if !job.placement.is_empty() {
-        // Writing to text can't fail.
+        // Writing to a string can't fail.
         let _ = write!(line, " {}", words::places(&job.placement));
     } else if let Some(reason) = job.reasons.first() {
         let _ = write!(line, " {}", reason.text);

@@ -1,4 +1,4 @@
-//! Arrays in lists and on pages: how far they are, and what has become of their elements.
+//! Arrays in lists and on pages: their progress and the results of their elements.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use gpool_cli::render::words;
 use gpool_model::job::JobState;
 use gpool_wire::{ArrayShown, Job};
 
-/// Columns of the bar that says how far an array is.
+/// Width of the progress bar.
 const COLUMNS: u64 = 10;
-/// Elements with a line of their own on a page.
+/// Most elements with their own line on a page.
 const LINES_MAX: usize = 20;
 
 const UNDER_WAY: &[JobState] =
@@ -18,7 +18,7 @@ const UNDER_WAY: &[JobState] =
 const WAITING: &[JobState] = &[JobState::Held, JobState::Waiting, JobState::Pending];
 const UNSUCCESSFUL: &[JobState] = &[JobState::Failed, JobState::TimedOut, JobState::Lost];
 
-/// How far it is: `▇▇▇▇▇▁▁▁▁▁ 24/48 done · 0 run · 24 wait · 0 failed`.
+/// The progress of an array: `▇▇▇▇▇▁▁▁▁▁ 24/48 done · 0 run · 24 wait · 0 failed`.
 #[must_use]
 pub fn progress(array: &ArrayShown) -> String {
     let all = array.n_elements;
@@ -36,7 +36,7 @@ pub fn progress(array: &ArrayShown) -> String {
     text
 }
 
-/// Full only when all is done, and empty only when nothing is.
+/// A bar that is full only when all elements are done, and empty only when none is.
 fn blocks(part: u64, whole: u64) -> String {
     let full = match u128::from(part) * u128::from(COLUMNS) / u128::from(whole.max(1)) {
         0 if part > 0 => 1,
@@ -46,7 +46,7 @@ fn blocks(part: u64, whole: u64) -> String {
     (0..COLUMNS).map(at).collect()
 }
 
-/// What a page says of an array and its elements; `None` of these if there are too many to list.
+/// Adds an array and its elements to a page; `elements` is `None` if there are too many to list.
 pub fn elements(page: &mut Page, job: &Job, elements: Option<&[Job]>, view: &View<'_>) {
     let Some(array) = &job.array else { return };
     let mut text = format!("{} · {}", array.indexes, words::count(array.n_elements, "element"));
@@ -93,7 +93,7 @@ pub fn elements(page: &mut Page, job: &Job, elements: Option<&[Job]>, view: &Vie
     page.labels("of them", &lines);
 }
 
-/// What a page says an element was given.
+/// Adds the index and parameters of an element to a page.
 pub fn given(page: &mut Page, job: &Job) {
     let Some(element) = &job.element else { return };
     page.label("element", &format!("{} of array {}", element.index, element.array));

@@ -1,4 +1,4 @@
-//! How well it was said when jobs start: `gpool doctor eta`.
+//! How accurate the expected starts were: `gpool doctor eta`.
 
 use gpool_cli::render::clock::span;
 use gpool_cli::render::style::Style;
@@ -8,9 +8,9 @@ use gpool_cli::render::words::{NOTHING, count};
 use gpool_model::Millis;
 use gpool_wire::{Calibration, ForecastState};
 
-/// Below so many starts nothing can be said.
+/// Fewest starts for a statement.
 const FEW: u64 = 20;
-/// Of so many in a hundred the last moment should hold.
+/// Target percentage of starts before the forecast p90.
 const GOAL: std::ops::RangeInclusive<u64> = 85..=95;
 
 /// The whole page.

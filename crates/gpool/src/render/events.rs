@@ -10,7 +10,7 @@ use gpool_wire::{Event, EventKind, Gpu};
 
 use super::why::device_state;
 
-/// One event as a line; nothing for one of a kind that this version does not know.
+/// One event as a line; `None` for an unknown kind.
 #[must_use]
 pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
     let what = match &event.kind {
@@ -33,19 +33,19 @@ pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
     Some(at(event, &what, view))
 }
 
-/// The same moment, with what the reader finds changed about GPUs.
+/// A line with the event's time and a change of a GPU.
 #[must_use]
 pub fn at(event: &Event, what: &str, view: &View<'_>) -> String {
     format!("{}  {}", view.clock.second(event.time, view.now), safe(what))
 }
 
-/// What was last said of each GPU, by node and index. That a job begins or ends on one is told by
-/// the job's own events.
+/// The last reported trouble of each GPU, by node and index. Events of jobs already report when a
+/// job begins or ends on a GPU.
 #[derive(Debug, Default)]
 pub struct GpusSaid(BTreeMap<(String, u32), String>);
 
 impl GpusSaid {
-    /// What of these has not been said yet, a line each.
+    /// The changes since the last call, one line each.
     pub fn news(&mut self, gpus: &[Gpu]) -> Vec<String> {
         let mut news = Vec::new();
         for gpu in gpus {
@@ -60,7 +60,7 @@ impl GpusSaid {
     }
 }
 
-/// What keeps a device from jobs, or who is on it besides; empty if nothing.
+/// Why jobs can't use a device, or which other process uses it; empty if there is no trouble.
 fn trouble(gpu: &Gpu) -> String {
     if let Some(why) = &gpu.health_why {
         return format!("{}, {why}", device_state(gpu.state));

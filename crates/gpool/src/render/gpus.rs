@@ -19,16 +19,16 @@ use serde::Serialize;
 
 use super::why::device_state;
 
-/// A row of the list: a device, or neighbours of which nothing is to be said and that are alike.
+/// A row of the list: one device, or several neighbours in the same quiet state.
 #[derive(Debug, Clone, Serialize)]
 pub struct GpuRow {
-    /// The first of them.
+    /// The first of these devices.
     #[serde(flatten)]
     pub gpu: Gpu,
-    /// Indexes of all of them.
+    /// The indexes of all these devices.
     #[serde(skip)]
     pub indexes: Vec<u32>,
-    /// For how long its job may still run, if it has a limit.
+    /// Run time that its job has left, if the job has a time limit.
     #[serde(skip)]
     pub job_left: Option<Millis>,
 }
@@ -99,12 +99,12 @@ fn state(gpu: &Gpu) -> Cell {
     Cell::new(&text).styled(Style::of_device(gpu.state))
 }
 
-/// The reservations that keep a device now.
+/// The reservations that hold the device now.
 fn active(gpu: &Gpu) -> impl Iterator<Item = &ReservedHere> {
     gpu.reservations.iter().filter(|it| it.active)
 }
 
-/// Nothing is said of what a free device does, so that neighbours look alike.
+/// Whether the list hides the device's utilization, so that neighbours look alike.
 fn is_quiet(gpu: &Gpu) -> bool {
     matches!(gpu.state, DeviceState::Free | DeviceState::Drained | DeviceState::Divided)
 }
@@ -157,7 +157,7 @@ fn user(gpu: &Gpu, view: &View<'_>) -> Cell {
     held(gpu, users.as_deref().or(stranger))
 }
 
-/// The job of a device, or those that share it, each with its part.
+/// The job of a device, or the jobs that share it, each with its fraction.
 fn jobs(gpu: &Gpu) -> Option<String> {
     if gpu.shares.is_empty() {
         return gpu.job.clone();
@@ -166,8 +166,8 @@ fn jobs(gpu: &Gpu) -> Option<String> {
     Some(gpu.shares.iter().map(of).collect::<Vec<_>>().join(", "))
 }
 
-/// Something of each of those that share a device, each once; of a device that nobody shares, that
-/// of its job.
+/// Joins one value of each job that shares a device, without repetitions; for a device with one
+/// job, the value of that job.
 fn each(gpu: &Gpu, of: impl Fn(&GpuShare) -> &String, alone: Option<&String>) -> Option<String> {
     let mut all: Vec<&str> = gpu.shares.iter().map(|share| of(share).as_str()).collect();
     all.sort_unstable();
@@ -194,7 +194,7 @@ fn why(gpu: &Gpu) -> String {
     }
 }
 
-/// One row a device.
+/// One row per device.
 #[must_use]
 pub fn rows(gpus: Vec<Gpu>, job_left: &BTreeMap<String, Millis>) -> Vec<GpuRow> {
     let row = |gpu: Gpu| GpuRow {
@@ -205,7 +205,7 @@ pub fn rows(gpus: Vec<Gpu>, job_left: &BTreeMap<String, Millis>) -> Vec<GpuRow> 
     gpus.into_iter().map(row).collect()
 }
 
-/// The same with neighbours folded that are free, or drained, and alike.
+/// The rows with equal neighbours merged that are free, drained or divided.
 #[must_use]
 pub fn folded(rows: Vec<GpuRow>) -> Vec<GpuRow> {
     let mut folded: Vec<GpuRow> = Vec::with_capacity(rows.len());
@@ -226,8 +226,8 @@ pub fn folded(rows: Vec<GpuRow>) -> Vec<GpuRow> {
     folded
 }
 
-/// What stands below the list: how many are in which state, and which of those that run a job are
-/// used by somebody else besides.
+/// The line below the list: the number of devices in each state, and the busy devices that other
+/// processes also use.
 #[must_use]
 pub fn footer(gpus: &[GpuRow]) -> String {
     if gpus.is_empty() {
@@ -255,7 +255,7 @@ pub fn footer(gpus: &[GpuRow]) -> String {
     parts.chain(beside).chain(over).collect::<Vec<_>>().join(" · ")
 }
 
-/// Who uses more of a device than its share.
+/// The jobs that use more of a device than their fraction.
 fn over(gpu: &Gpu) -> impl Iterator<Item = String> {
     gpu.shares.iter().filter_map(|share| {
         let (used, booked) = (Bytes::new(share.memory_over?), Bytes::new(share.memory));
@@ -263,7 +263,7 @@ fn over(gpu: &Gpu) -> impl Iterator<Item = String> {
     })
 }
 
-/// Who uses a device beside the job that has it.
+/// The process that uses a device besides its job.
 fn beside(gpu: &Gpu) -> Option<String> {
     gpu.job.as_ref()?;
     let process = gpu.unmanaged.first().or(gpu.strays.first())?;
@@ -271,7 +271,7 @@ fn beside(gpu: &Gpu) -> Option<String> {
     Some(format!("GPU {} also used by {name} (pid {})", gpu.index, process.pid))
 }
 
-/// All that is known of a device.
+/// The page with all information about a device.
 #[must_use]
 pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     let headline = format!("GPU {} of {} · {}", gpu.index, gpu.node, device_state(gpu.state));

@@ -1,4 +1,4 @@
-//! Jobs that have ended as a list: `gpool history`.
+//! The list of ended jobs: `gpool history`.
 
 use gpool_cli::render::list::Noun;
 use gpool_cli::render::words::{count, grouped};
@@ -37,7 +37,7 @@ pub const HISTORY: Noun<Job> = Noun {
     keys: gpool_wire::schema::fields::<Job>,
 };
 
-/// What stands below the list: how many of how many, and what all of them took.
+/// The line below the list: how many jobs of how many, and their total usage.
 #[must_use]
 pub fn footer(n_rows: usize, totals: &Totals) -> String {
     let n_rows = u64::try_from(n_rows).unwrap_or(u64::MAX);

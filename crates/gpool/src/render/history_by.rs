@@ -11,14 +11,14 @@ use serde::Serialize;
 
 use super::hours::figure;
 
-/// What ended jobs are summed up by.
+/// The key by which ended jobs are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum By {
     /// One row for each user.
     User,
     /// One row for each project.
     Project,
-    /// One row for each name of jobs.
+    /// One row for each job name.
     Name,
 }
 
@@ -27,21 +27,21 @@ pub enum By {
 pub struct Sum {
     /// The user, project or name.
     pub name: String,
-    /// How many jobs ended; an array counts as one.
+    /// Number of ended jobs; an array counts as one.
     pub n_jobs: u64,
-    /// Of those, the ones that succeeded.
+    /// Number of these that succeeded.
     pub n_succeeded: u64,
-    /// Of those, the ones that started.
+    /// Number of these that started.
     pub n_started: u64,
     /// Allocated GPUs times hours.
     pub gpu_hours: f64,
     /// Hours of CPU time.
     pub cpu_hours: f64,
-    /// Seconds from submission to start, of those that started.
+    /// Seconds from submission to start, summed over the jobs that started.
     pub waited_s: f64,
 }
 
-/// Sums.
+/// The table of sums.
 pub const SUMS: Noun<Sum> = Noun {
     columns: COLUMNS,
     table: &["name", "jobs", "ok", "gpuh", "cpuh", "waited", "mean"],
@@ -75,7 +75,7 @@ const COLUMNS: &[Column<Sum>] = &[
     Column { name: "mean", head: "WAITED EACH", cell: |sum, _| Cell::new(&mean(sum)) },
 ];
 
-/// How long a job waited on average.
+/// The mean waiting time of a job.
 fn mean(sum: &Sum) -> String {
     match u32::try_from(sum.n_started) {
         Ok(n) if n > 0 => span(sum.waited_s / f64::from(n)).to_string(),
@@ -83,7 +83,7 @@ fn mean(sum: &Sum) -> String {
     }
 }
 
-/// The sums over jobs, the most GPU-hours first; of equals by name.
+/// The sums, most GPU-hours first, then by name.
 #[must_use]
 pub fn sums(jobs: &[Job], by: By) -> Vec<Sum> {
     let mut all: BTreeMap<&str, Sum> = BTreeMap::new();

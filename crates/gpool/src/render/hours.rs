@@ -9,7 +9,7 @@ pub fn gpu_hours(job: &Job) -> Option<f64> {
     job.started_at.map(|_| job.gpu_hours)
 }
 
-/// Hours in as many digits as are worth reading: `0.05`, `1.4`, `812`.
+/// Hours, rounded to the significant digits: `0.05`, `1.4`, `812`.
 #[must_use]
 pub fn figure(hours: f64) -> String {
     match hours {

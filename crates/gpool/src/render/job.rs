@@ -1,4 +1,4 @@
-//! One job as a page: `gpool show`; and the line with which `gpool run` begins.
+//! One job as a page for `gpool show`, and the first line of `gpool run`.
 
 use gpool_cli::render::clock::span;
 use gpool_cli::render::page::Page;
@@ -9,7 +9,7 @@ use gpool_wire::{Attempted, Job, PlacedOn, Report, TaskShown};
 
 use super::life::ran;
 
-/// All that is known of a job, and of the elements of an array if they are few.
+/// The page of a job, with the elements of a small array.
 #[must_use]
 pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     let headline =
@@ -77,7 +77,7 @@ fn files(page: &mut Page, job: &Job) {
     }
 }
 
-/// How a job ended or why it does not run, and its usage.
+/// Adds how a job ended or why it does not run, and its usage.
 fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     if job.state.is_end() {
         page.label("end", &words::end(job));
@@ -101,7 +101,7 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     }
 }
 
-/// What to look at after a job has ended badly.
+/// A hint after a job has ended badly.
 fn way_on(job: &Job) -> Option<String> {
     let id = &job.id;
     match job.state {
@@ -114,7 +114,7 @@ fn way_on(job: &Job) -> Option<String> {
     }
 }
 
-/// When it may start, how it is run again, and how its earlier attempts ended.
+/// Adds when the job may start, how it is retried, and how earlier attempts ended.
 fn life(page: &mut Page, job: &Job, view: &View<'_>) {
     let moments = [("begin", job.begin), ("deadline", job.deadline), ("released", job.release_at)];
     for (label, at) in moments {
@@ -140,7 +140,7 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
     }
     let attempt = |it: &Attempted| {
         let code = it.exit_code.map(|code| format!(" {code}")).unwrap_or_default();
-        // For whom it went is said in full.
+        // The text of the cause names the job that took the devices.
         let is_taken = ["taken_back", "checkpointed"].contains(&it.again.as_str());
         let taken = it.cause_text.as_deref().filter(|_| is_taken);
         let cause = it.cause.as_ref().filter(|_| !is_taken);
@@ -156,7 +156,7 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
     page.labels("earlier", &job.attempts.iter().map(attempt).collect::<Vec<_>>());
 }
 
-/// Until when gpool keeps the output of a job that has ended.
+/// How long gpool keeps the output of an ended job.
 fn output(job: &Job, view: &View<'_>) -> Option<String> {
     let until = job.output_kept_until?;
     let is_over = until <= view.now;
@@ -164,7 +164,7 @@ fn output(job: &Job, view: &View<'_>) -> Option<String> {
     Some(format!("{kept} {}", view.clock.full(until)))
 }
 
-/// Until when a job that has ended can be run again.
+/// How long an ended job can be retried.
 fn retry(job: &Job, view: &View<'_>) -> Option<String> {
     Some(match (job.can_retry?, job.retry_until) {
         (false, _) => "no longer possible: its environment or script was removed".to_owned(),
@@ -198,7 +198,7 @@ fn times(page: &mut Page, job: &Job, view: &View<'_>) {
     }
 }
 
-/// `0 on lab1: GPU 0-3 · failed 3 after 5m`
+/// A task in a line: `0 on lab1: GPU 0-3 · failed 3 after 5m`.
 fn task(task: &TaskShown, job: &Job, view: &View<'_>) -> String {
     let rank = usize::try_from(task.rank).unwrap_or(usize::MAX);
     let devices = job.placement.get(rank).map(|placed| placed.devices.as_slice());
@@ -221,7 +221,8 @@ fn place(placed: &PlacedOn) -> String {
     format!("{}: GPU {} ({})", placed.node, indexes(&placed.devices), placed.uuids.join(", "))
 }
 
-/// What `run` says before a job's output: `job 1843 "train" · 2 GPUs on lab1 (GPU 4,5) · …`.
+/// The line that `run` prints before a job's output: `job 1843 "train" · 2 GPUs on lab1 (GPU 4,5) ·
+/// …`.
 #[must_use]
 pub fn headline(job: &Job) -> String {
     let mut parts = vec![format!("job {} \"{}\"", job.id, job.name)];

@@ -43,7 +43,7 @@ pub const JOBS: Noun<Job> = Noun {
     keys: gpool_wire::schema::fields::<Job>,
 };
 
-/// Every column there is of jobs.
+/// Every column of the list of jobs.
 pub const COLUMNS: &[Column<Job>] = &[
     Column { name: "id", head: "ID", cell: |job, _| Cell::new(&job.id).whole() },
     Column { name: "name", head: "NAME", cell: |job, _| Cell::new(&job.name) },
@@ -118,14 +118,14 @@ fn optional(text: Option<impl AsRef<str>>) -> Cell {
     text.map_or_else(|| Cell::new(NOTHING), |text| Cell::new(text.as_ref()))
 }
 
-/// The parameters of an element, or its item: `lr=0.1 seed=2`.
+/// The item and parameters of an element: `lr=0.1 seed=2`.
 fn params(job: &Job) -> String {
     let Some(element) = &job.element else { return String::new() };
     let params = element.params.iter().map(|(name, value)| format!("{name}={value}"));
     element.item.iter().cloned().chain(params).collect::<Vec<_>>().join(" ")
 }
 
-/// `1 ×48` of an array, `8 ×2` of a job of two tasks: what each element or task gets.
+/// The GPUs of each element or task: `1 ×48` for an array, `8 ×2` for a job of two tasks.
 fn gpus(job: &Job) -> Cell {
     let tasks = job.gang.as_ref().map(words::tasks).unwrap_or_default();
     match &job.array {
@@ -146,8 +146,8 @@ fn time(job: &Job, view: &View<'_>) -> String {
     }
 }
 
-/// Where a job runs, how it ended, or why it waits; in a narrow terminal the reasons that users
-/// know have few words.
+/// Where a job runs, how it ended, or why it waits; common reasons have a short form for narrow
+/// terminals.
 fn why(job: &Job) -> Cell {
     let cell = Cell::new(&reason(job)).whole();
     let [only] = job.reasons.as_slice() else { return cell };
@@ -162,7 +162,7 @@ fn why(job: &Job) -> Cell {
     }
 }
 
-/// Where it runs, how it ended, or why it waits.
+/// Where a job runs, how it ended, or why it waits, as text.
 fn reason(job: &Job) -> String {
     if let Some(array) = job.array.as_ref().filter(|array| is_under_way(job, array)) {
         return super::arrays::progress(array);
@@ -198,13 +198,13 @@ fn reason(job: &Job) -> String {
     }
 }
 
-/// Why none of an array starts says more than that none has.
+/// Whether the row shows progress: for an array that waits as a whole, the reason is more useful.
 fn is_under_way(job: &Job, array: &gpool_wire::ArrayShown) -> bool {
     let n_wait = array.n_in(&[JobState::Held, JobState::Waiting, JobState::Pending]);
     job.reasons.is_empty() || n_wait < array.n_elements
 }
 
-/// What stands below the list: how many rows of how many, and what the cluster does.
+/// The line below the list: how many rows of how many, and the state of the cluster.
 #[must_use]
 pub fn footer(n_rows: usize, total: Option<u64>, status: Option<&Status>) -> String {
     let n_rows = u64::try_from(n_rows).unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
-//! The life of a job: how long it has run, and its events as lines, as `gpool events JOB` and
-//! `gpool why` of an ended job show them.
+//! The life of a job: its run time, and its events as lines in `gpool events JOB` and `gpool why`
+//! of an ended job.
 
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::view::View;

@@ -1,4 +1,4 @@
-//! How things look. Pure: data in, text out; nothing here reads a clock or writes to a stream.
+//! Text output. Pure: data in, text out; no module reads a clock or writes to a stream.
 
 pub mod arrays;
 pub mod calibration;

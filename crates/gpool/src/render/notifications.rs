@@ -1,11 +1,11 @@
-//! Messages about jobs as a list: `gpool notify`.
+//! The list of notifications: `gpool notify`.
 
 use gpool_cli::render::list::{Column, Noun};
 use gpool_cli::render::style::Style;
 use gpool_cli::render::table::Cell;
 use gpool_wire::Notification;
 
-/// Messages that are still to be sent, or were given up.
+/// Notifications that wait to be sent or were given up.
 pub const NOTIFICATIONS: Noun<Notification> = Noun {
     columns: COLUMNS,
     table: &["job", "event", "to", "tries", "next", "why"],

@@ -1,4 +1,4 @@
-//! Projects and quotas for people.
+//! Projects and quotas as tables and pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use gpool_wire::{
     SettingChanged, Written,
 };
 
-/// Columns of the bar of what is held.
+/// Width of the usage bar.
 const BAR: u32 = 8;
 
 /// Projects.
@@ -165,7 +165,7 @@ pub fn page(it: &Project, view: &View<'_>) -> String {
     page.text()
 }
 
-/// What changed or would change, a line for each project and setting.
+/// The changes that were or would be made, one line for each project and setting.
 #[must_use]
 pub fn difference(answer: &ProjectsAnswer) -> String {
     let mut text = String::new();
@@ -251,7 +251,7 @@ const QUOTA_COLUMNS: &[Column<QuotaRow>] = &[
     Column { name: "wanted", head: "WANTED", cell: |it, _| amount(it.pending) },
 ];
 
-/// GPU-hours, to the tenth.
+/// GPU-hours with one decimal.
 fn hours(hours: f64) -> Cell {
     if hours >= 0.05 { Cell::new(&format!("{hours:.1} h")) } else { Cell::new("–") }
 }
@@ -260,12 +260,12 @@ fn amount(gpus: f64) -> Cell {
     if gpus > 0.0 { Cell::new(&gpus.to_string()) } else { Cell::new("–") }
 }
 
-/// What is held as a bar: what is within the guarantee, what of it is left, what is on loan.
+/// Usage as a bar: GPUs within the guarantee, then the rest of the guarantee or the loan.
 fn held(it: &QuotaRow) -> Cell {
     let guaranteed: f64 = it.guaranteed.to_string().parse().unwrap_or(it.held);
     let whole = it.held.max(guaranteed);
     let columns = |gpus: f64| {
-        // At most a column for each GPU, and few of them.
+        // At most one column per GPU and `BAR` columns in total.
         let most = f64::from(BAR).min(whole.ceil());
         let n = if whole > 0.0 { (gpus / whole * most).round() } else { 0.0 };
         (0..BAR).take_while(|at| f64::from(*at) < n).count()
@@ -294,7 +294,7 @@ fn loans(it: &QuotaRow) -> String {
     both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// When each loan is given back, by the other side.
+/// When each loan is returned, with the other project.
 fn returns(it: &QuotaRow, view: &View<'_>) -> String {
     let word = |it: &QuotaLoan| {
         let whom = it.project.as_deref().unwrap_or("nobody's");
@@ -315,7 +315,7 @@ fn given_back(it: &QuotaLoan, view: &View<'_>) -> String {
     }
 }
 
-/// A line for each loan of these projects: between whom, and when it is given back.
+/// One line for each loan of these projects: both projects and the time of return.
 #[must_use]
 pub fn loan_lines(rows: &[QuotaRow], view: &View<'_>) -> String {
     let mut lines = Vec::new();
@@ -337,7 +337,7 @@ pub fn loan_lines(rows: &[QuotaRow], view: &View<'_>) -> String {
     lines.join("\n")
 }
 
-/// What a project may have and has of one model, or in one pool.
+/// Quota and usage of a project for one model or in one pool.
 fn part_words(it: &QuotaPart) -> String {
     let part = match (&it.model, &it.pool) {
         (Some(model), _) => format!("of {}", safe(&model.to_uppercase())),
@@ -351,7 +351,7 @@ fn part_words(it: &QuotaPart) -> String {
     format!("{part}: {}", words.into_iter().chain([holds]).collect::<Vec<_>>().join(" · "))
 }
 
-/// A line for each job that gives back GPUs, with the GPUs, the new job and the latest time.
+/// One line for each job that returns GPUs: the GPUs, the new job and the latest time.
 fn return_lines(returns: &[QuotaReturn], view: &View<'_>) -> Vec<String> {
     let line = |it: &QuotaReturn| {
         let mut by_node = BTreeMap::<&str, Vec<String>>::new();
@@ -374,7 +374,7 @@ fn return_lines(returns: &[QuotaReturn], view: &View<'_>) -> Vec<String> {
     returns.iter().map(line).collect()
 }
 
-/// What stands below the quotas.
+/// The lines below the quotas.
 #[must_use]
 pub fn quota_footer(all: &QuotaOverview, view: &View<'_>) -> String {
     let mut lines = Vec::new();

@@ -1,25 +1,25 @@
-//! What the last start of a server found: in one line for `up` and `status`, line by line for
+//! The recovery at the last start of a server: one line for `up` and `status`, several for
 //! `doctor`.
 
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::count;
 use gpool_wire::{Became, Before, RecoveredJob, Recovery};
 
-/// Ids that one line names.
+/// Most ids in one line.
 const NAMED_MAX: usize = 20;
 
-/// One line of the account.
+/// One line of the recovery report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What it is about.
+    /// The subject of the line.
     pub what: &'static str,
-    /// Whether something was lost, or should not have been.
+    /// Whether something was lost or wrong.
     pub is_bad: bool,
     /// What was found.
     pub text: String,
 }
 
-/// The account in one line; `None` where nothing is to be told.
+/// The report in one line; `None` if there is nothing to report.
 #[must_use]
 pub fn in_short(recovery: &Recovery, view: &View<'_>) -> Option<String> {
     let n = |became| n_of(recovery, became);
@@ -58,7 +58,7 @@ pub fn in_short(recovery: &Recovery, view: &View<'_>) -> Option<String> {
     Some(if recovery.is_notable() { format!("{text}: gpool doctor") } else { text })
 }
 
-/// The account line by line.
+/// The report line by line.
 #[must_use]
 pub fn lines(recovery: &Recovery, view: &View<'_>) -> Vec<Line> {
     let line = |what, is_bad, text| Line { what, is_bad, text };
@@ -166,7 +166,7 @@ fn ids(of: &[&RecoveredJob]) -> String {
     some(&of.iter().map(name).collect::<Vec<_>>())
 }
 
-/// A list of which the first are named.
+/// A list with the first names and the number of the others.
 fn some(names: &[String]) -> String {
     let first = names[..names.len().min(NAMED_MAX)].join(", ");
     match names.len() - names.len().min(NAMED_MAX) {
@@ -175,7 +175,7 @@ fn some(names: &[String]) -> String {
     }
 }
 
-/// Each lost job with why; many of them in one line.
+/// Each lost job with its cause; many lost jobs in one line.
 fn shown_lost(lost: &[&RecoveredJob]) -> Vec<(String, String)> {
     let why = |job: &RecoveredJob| {
         let cause =

@@ -1,4 +1,4 @@
-//! What a job used of what it asked for, as a page: `gpool report`.
+//! A page that compares a job's usage with its request: `gpool report`.
 
 use gpool_cli::render::clock::span;
 use gpool_cli::render::page::Page;
@@ -44,14 +44,14 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
     page.text()
 }
 
-/// What a job had of GPUs and used of CPU time and memory, each with what it asked for.
+/// Adds the GPUs, CPU time and memory of a job, each beside the requested amount.
 pub fn used(page: &mut Page, report: &Report) {
     page.label_if("GPUs", gpus(report).as_deref());
     page.label_if("CPU", cpu(report).as_deref());
     page.label_if("memory", memory(report).as_deref());
 }
 
-/// The GPUs that a job had, and for how long. How busy they were is not measured.
+/// The GPUs of a job and for how long. Their utilization is not measured.
 fn gpus(report: &Report) -> Option<String> {
     let job = &report.job;
     if report.n_gpus == 0 {

@@ -11,10 +11,10 @@ use gpool_wire::{NotifyCounts, Recovery, Status};
 
 use super::recovery::in_short;
 
-/// More reservations are not listed one by one.
+/// Most reservations that are listed one by one.
 const RESERVED_MAX: usize = 8;
 
-/// The page.
+/// The page of `gpool status`.
 #[must_use]
 pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
     let up = Millis::new(status.uptime_s.saturating_mul(1000));
@@ -52,7 +52,7 @@ pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
     page.text()
 }
 
-/// What became of messages about jobs; nothing where nobody was ever told.
+/// The counts of notifications; `None` if there were none.
 fn told(counts: &NotifyCounts) -> Option<String> {
     let parts = [
         (counts.taken, "taken"),

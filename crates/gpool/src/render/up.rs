@@ -1,4 +1,4 @@
-//! What `gpool up` says about what it started.
+//! The output of `gpool up`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use gpool_cli::render::words::count;
 use gpool_model::device::DeviceState;
 use gpool_wire::{Gpu, Node, Status};
 
-/// A server that was just started.
+/// A server that has just started.
 #[derive(Debug, Clone)]
 pub struct Started<'a> {
-    /// Of this program.
+    /// The version of this program.
     pub version: &'a str,
-    /// Its nodes, by name; at least one.
+    /// The nodes by name; at least one.
     pub nodes: &'a [Node],
-    /// Their devices.
+    /// The devices of the nodes.
     pub gpus: &'a [Gpu],
-    /// What it says of itself.
+    /// The status of the server.
     pub status: &'a Status,
-    /// What it found when it started, if there is something to tell.
+    /// The summary of the recovery, if there is something to report.
     pub recovery: Option<String>,
-    /// Whether it is the machine's.
+    /// Whether it is the server of the machine.
     pub is_root: bool,
 }
 
-/// The page.
+/// The page of `gpool up`.
 #[must_use]
 pub fn text(started: &Started<'_>) -> String {
     let (nodes, gpus) = (started.nodes, started.gpus);
@@ -69,7 +69,7 @@ pub fn text(started: &Started<'_>) -> String {
     page.text()
 }
 
-/// What an earlier run has left, where nothing of it was running.
+/// How many jobs an earlier run left, if none of them still ran.
 fn left_over(status: &Status) -> String {
     match status.jobs.values().sum() {
         0 => "nothing left over from an earlier run".to_owned(),
@@ -77,10 +77,10 @@ fn left_over(status: &Status) -> String {
     }
 }
 
-/// How many of each model: `8 × NVIDIA A100-SXM4-80GB`.
+/// The number of devices of each model: `8 × NVIDIA A100-SXM4-80GB`.
 fn models<'a>(gpus: impl IntoIterator<Item = &'a Gpu>) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    // One that was there in an earlier run and is gone is no find.
+    // A device of an earlier run that is gone does not count.
     for gpu in gpus.into_iter().filter(|gpu| gpu.state != DeviceState::Lost) {
         *counts.entry(gpu.model.as_str()).or_default() += 1;
     }

@@ -1,4 +1,4 @@
-//! Why a job waits, as a page: `gpool why`.
+//! The page that explains why a job waits: `gpool why`.
 
 use gpool_cli::render::clock::span;
 use gpool_cli::render::eta::interval;
@@ -13,11 +13,11 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::life;
 
-/// How many changes that would help are shown.
+/// Most changes shown that would help.
 const HELPS_MAX: usize = 6;
-/// How many changes that would not help are shown.
+/// Most changes shown that would not help.
 const NO_GAIN_MAX: usize = 4;
-/// The column of the marks, unless a text is longer.
+/// The column of the marks; longer texts move it.
 const COLUMN: usize = 66;
 
 /// The whole answer.
@@ -42,7 +42,7 @@ pub fn page(why: &Why, view: &View<'_>) -> String {
     page.text()
 }
 
-/// A job that waits for nothing, or has its place already: its state and its life so far.
+/// The page of a job that does not wait, or that already has its devices: its state and its events.
 fn not_waiting(page: &mut Page, why: &Why, view: &View<'_>) {
     let job = &why.job;
     let now = view.clock.short(why.as_of, why.as_of);
@@ -124,7 +124,7 @@ fn waiting(page: &mut Page, why: &Why, view: &View<'_>) {
     page.line(&format!("Decision log: gpool events {}", job.id));
 }
 
-/// An earlier run: `Run 1 ran 14:02–14:40 (38m): preempted for job 12, which has …`.
+/// An earlier attempt: `Run 1 ran 14:02–14:40 (38m): preempted for job 12, which has …`.
 fn attempt_line(attempt: &Attempted, view: &View<'_>) -> String {
     let ended = view.clock.short(attempt.ended_at, view.now);
     let ran = match attempt.started_at {
@@ -145,7 +145,8 @@ fn attempt_line(attempt: &Attempted, view: &View<'_>) -> String {
     format!("Run {} {ran}: {end}.", attempt.attempt)
 }
 
-/// Where it stands: `2 jobs go first of the 48 that wait: 1840 (ana, 1 GPU), 1841 (ana, 2 GPUs).`
+/// The position in the queue: `2 jobs go first of the 48 that wait: 1840 (ana, 1 GPU), 1841 (ana, 2
+/// GPUs).`
 fn place_line(place: &Place, view: &View<'_>) -> String {
     let ahead: Vec<String> = place
         .ahead
@@ -174,7 +175,7 @@ fn place_line(place: &Place, view: &View<'_>) -> String {
     }
 }
 
-/// When it will likely start, and whose ends that waits for.
+/// Adds the expected start, and the jobs that must end first.
 fn expected(page: &mut Page, why: &Why, view: &View<'_>) {
     let Some(eta) = &why.eta else {
         if let Some(missing) = &why.eta_missing {
@@ -202,7 +203,7 @@ fn expected(page: &mut Page, why: &Why, view: &View<'_>) {
         "predicted" => "by how long such jobs ran",
         _ => "by time limits and how long such jobs ran",
     };
-    // A moment at which nothing ends rests on no length of a job.
+    // If no job has to end first, the forecast does not depend on run times.
     let basis = match is_exact && why.frees.is_empty() {
         true => String::new(),
         false => format!(", {basis}"),
@@ -225,7 +226,7 @@ fn expected(page: &mut Page, why: &Why, view: &View<'_>) {
     }
 }
 
-/// What would let it start sooner; of what would not, a few.
+/// Adds changes that would make it start sooner, and a few that would not.
 fn sooner(page: &mut Page, why: &Why, view: &View<'_>) {
     let helps = why.alternatives.iter().filter(|it| it.helps).take(HELPS_MAX);
     let others = why.alternatives.iter().filter(|it| !it.helps).take(NO_GAIN_MAX);
@@ -256,7 +257,7 @@ fn sooner(page: &mut Page, why: &Why, view: &View<'_>) {
     }
 }
 
-/// What does not keep it, where that is worth a word.
+/// Checks that the job passes, where the user may wonder.
 fn fine_lines(why: &Why) -> Vec<String> {
     if why.job.state != JobState::Pending {
         return Vec::new();
@@ -279,7 +280,7 @@ fn fine_lines(why: &Why) -> Vec<String> {
     (first..).zip(fine).map(line).collect()
 }
 
-/// Numbered, with a mark behind those that block alone; the marks stand in one column.
+/// Numbered reasons, with a mark behind each that blocks alone; the marks form a column.
 fn reason_lines(reasons: &[Reason]) -> Vec<String> {
     let texts: Vec<_> = reasons.iter().map(|reason| safe(&reason.text)).collect();
     let marked = texts.iter().zip(reasons).filter(|(_, reason)| reason.blocking);
@@ -312,7 +313,7 @@ fn node_line(node: &WhyNode) -> String {
     )
 }
 
-/// What stands in the way on each device, neighbours together: `0,1 job 1839 · 3 unmanaged (eve)`.
+/// What uses each device, neighbours together: `0,1 job 1839 · 3 unmanaged (eve)`.
 fn device_line(devices: &[WhyDevice], view: &View<'_>) -> String {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for device in devices {
@@ -335,7 +336,7 @@ fn device_words(device: &WhyDevice, view: &View<'_>) -> String {
         (Some(at), Some("predicted")) => {
             format!(" until about {}", view.clock.short(at, view.now))
         }
-        // A guess is no moment to name.
+        // Other sources are too uncertain to show a time.
         _ => String::new(),
     };
     match (device.state, &device.job) {
@@ -351,7 +352,7 @@ fn device_words(device: &WhyDevice, view: &View<'_>) -> String {
     }
 }
 
-/// Why a free device is not for the job: `reserved by night until 18:00`.
+/// Why the job can't use a free device: `reserved by night until 18:00`.
 fn reserved_words(by: &WhyReserved, view: &View<'_>) -> String {
     let Some(name) = &by.by else { return "not reserved for it".to_owned() };
     let what = if by.maintenance { "maintenance" } else { "reserved by" };
@@ -364,7 +365,7 @@ fn reserved_words(by: &WhyReserved, view: &View<'_>) -> String {
     format!("{what} {name}{}{until}", from.unwrap_or_default())
 }
 
-/// A device's state for people.
+/// The word for a device's state.
 #[must_use]
 pub fn device_state(state: DeviceState) -> &'static str {
     match state {

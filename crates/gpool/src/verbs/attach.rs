@@ -1,4 +1,5 @@
-//! `gpool attach`: the terminal of a job that runs, here. Jobs without one are followed.
+//! `gpool attach`: shows the terminal of a running job. A job without a terminal is followed like
+//! `gpool logs -f`.
 
 use clap::Args;
 use gpool_cli::exit::Exit;
@@ -15,38 +16,38 @@ use gpool_wire::Job;
 use crate::console::{self, DetachKeys, Leaving, Stayed};
 use crate::outcome::exit_of_job;
 
-/// Show the terminal of a running job here, and type into it
+/// Attach to the terminal of a running job
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "What the job showed last comes first. Ctrl-\\ d leaves it and the job goes \
-    on; so it does when this command or the server ends. The exit code is the job's own; 130 if \
-    it was left. A job without a terminal is followed, as by gpool logs -f. Of another user's job \
-    control characters are written out, except those that end a line or move within it; --raw \
-    shows them as they are."
+    after_help = "The last output of the job is shown first. Ctrl-\\ d detaches. The job keeps \
+    running then, and also if this command or the server ends. The exit code is the job's own, or \
+    130 after detaching. A job without a terminal is followed like gpool logs -f. Control \
+    characters of another user's job are made visible, except those that end a line or move \
+    within it; --raw turns that off."
 )]
 pub struct AttachArgs {
-    /// The job: 1842, a name, @ (my newest)
+    /// Job to attach to: 1842, a name, @ (my newest)
     #[arg(value_name = "JOB")]
     job: Reference,
-    /// Of which task, by its rank, where the job has several
+    /// Task by its rank, for a job with several tasks
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
-    /// Do not filter what another user's job writes to this terminal
+    /// Do not filter control characters in the output of another user's job
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
     keys: KeysFlag,
 }
 
-/// The keys by which a terminal is left.
+/// The keys that detach from a terminal.
 #[derive(Debug, Clone, Default, Args)]
 pub struct KeysFlag {
-    /// Keys that leave the job's terminal: ctrl-p,ctrl-q or none
+    /// Keys that detach from the job's terminal: ctrl-p,ctrl-q or none
     #[arg(long, value_name = "KEYS", default_value = "ctrl-\\,d")]
     pub detach_keys: DetachKeys,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There is no such job, it does not run, or the server can't be reached.
@@ -63,7 +64,7 @@ pub fn run(args: &AttachArgs, session: &Session) -> Result {
         let job = Box::new(client.job(&id)?);
         return finish(&client, session, Stayed::Ended { job, seen: true }, (&id, false));
     }
-    // Refused here, where it can be said why, and not in the midst of a screen.
+    // Checked first, so that a refusal is printed before the screen changes.
     let attach = gpool_wire::AttachJob { rank: args.rank, window: None };
     drop(client.attach(&id, &attach)?);
     let keys = &args.keys.detach_keys;
@@ -75,16 +76,16 @@ pub fn run(args: &AttachArgs, session: &Session) -> Result {
     finish(&client, session, stayed, (&id, is_plain))
 }
 
-/// Said before what a job of another user shows.
+/// The note before the output of another user's job.
 pub const OF_OTHERS: &str = "it is another user's job, so control characters are shown and \
                              not obeyed; --raw turns that off";
 
-/// Whether what a terminal obeys is written out: what jobs of other users write, on a terminal.
+/// Whether control characters are made visible: on a terminal, for jobs of other users.
 pub fn is_plain(job: &Job, raw: bool, session: &Session) -> bool {
     !raw && session.screen.is_terminal() && job.user != session.me()
 }
 
-/// Shows a job's terminal here, saying first how it is left.
+/// Shows a job's terminal after a note about the detach keys.
 ///
 /// # Errors
 /// See [`console::stay`].
@@ -101,10 +102,10 @@ pub fn stay(
     console::stay(client, session, task, (keys, is_plain))
 }
 
-/// Says how a stay has ended, and what the program ends with.
+/// Prints how the connection ended and returns the exit code.
 ///
 /// # Errors
-/// What a job has shown that had ended before it was attached to can't be had.
+/// The output of a job that had ended before it was attached to can't be read.
 pub fn finish(
     client: &Client,
     session: &Session,
@@ -136,7 +137,7 @@ fn show_log(client: &Client, job: &Job, is_plain: bool) -> Result<()> {
     let query = LogQuery::default();
     let mut out = Shown::new(std::io::stdout().lock(), is_plain);
     match follow::copy(client, &job.id, &query, &mut out) {
-        // It was not started.
+        // The job never started.
         Err(failure) if failure.code() == Some(gpool_wire::catalogue::NO_SUCH_LOG) => Ok(()),
         other => other,
     }

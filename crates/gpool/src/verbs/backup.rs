@@ -1,4 +1,4 @@
-//! `gpool backup`: copies the store into one file, whether a server uses it or not.
+//! `gpool backup`: copies the store into one file, with or without a running server.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use gpool_cli::session::{Session, state_dir};
 use gpool_cli::store_file::fault;
 use serde_json::json;
 
-/// Copy the store into one file; the server may go on meanwhile
+/// Back up the store into one file; the server may keep running
 #[derive(Debug, Clone, Args)]
 pub struct BackupArgs {
-    /// The file to make; it must not be there yet
+    /// File to create; it must not exist
     #[arg(value_name = "FILE")]
     to: PathBuf,
     /// State folder of the server
@@ -21,7 +21,7 @@ pub struct BackupArgs {
     state_dir: Option<String>,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The store can't be read, or the file can't be written.

@@ -1,4 +1,4 @@
-//! `gpool cancel`: ends jobs, or takes them off the queue.
+//! `gpool cancel`: ends jobs or removes them from the queue.
 
 use clap::Args;
 use gpool_cli::act::on_jobs_saying;
@@ -10,17 +10,17 @@ use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 use gpool_wire::JobChanged;
 
-/// End jobs, or take them off the queue
+/// End jobs or remove them from the queue
 #[derive(Debug, Clone, Args)]
 pub struct CancelArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Do not ask before touching jobs of other users
+    /// Do not ask before cancelling jobs of other users
     #[arg(long)]
     yes: bool,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There are no such jobs, or the server refuses some of them.
@@ -31,7 +31,7 @@ pub fn run(args: &CancelArgs, session: &Session) -> Result {
     })
 }
 
-/// What became of a cancelled job. An array runs until the last of its elements has stopped.
+/// The new state of a cancelled job. An array is stopping until its last element has stopped.
 fn says(job: &JobChanged) -> String {
     match job.state.is_end() {
         true => state(job.state.as_str()),

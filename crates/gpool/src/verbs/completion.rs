@@ -1,4 +1,4 @@
-//! `gpool completion`: a script that completes the command line in a shell.
+//! `gpool completion`: prints a script that completes command lines in a shell.
 
 use clap::{Args, ValueEnum};
 use gpool_cli::errors;
@@ -8,21 +8,21 @@ use gpool_cli::session::Session;
 
 use crate::complete;
 
-/// Print a script that completes the command line in a shell
+/// Print a script that completes command lines in a shell
 ///
-/// It asks gpool for words each time, so that jobs, nodes and GPUs are completed too.
+/// It asks gpool each time, so it also completes jobs, nodes and GPUs.
 /// bash: source <(gpool completion bash), in ~/.bashrc.
 /// zsh: source <(gpool completion zsh), in ~/.zshrc after compinit.
 /// fish: gpool completion fish | source, in ~/.config/fish/config.fish.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(verbatim_doc_comment)]
 pub struct CompletionArgs {
-    /// The shell
+    /// Shell to complete for
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }
 
-/// Shells that are known.
+/// The supported shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// Bash.
@@ -35,7 +35,7 @@ pub enum Shell {
     Zsh,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The output can't be written.

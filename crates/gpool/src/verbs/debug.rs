@@ -1,5 +1,5 @@
-//! `gpool debug dump`: gathers what a report of a fault needs into one file, whether a server
-//! answers or not. What users wrote stays out: environments, scripts, commands, output, notes.
+//! `gpool debug dump`: gathers the data for a bug report into one file, with or without a running
+//! server. It leaves out texts of users: environments, scripts, commands, output, notes.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -26,13 +26,13 @@ use super::version::VERSION;
 use crate::away;
 use crate::config::Config;
 
-/// Lines of the server's log that are taken.
+/// Lines of the server's log in a dump.
 const LOG_LINES: usize = 300;
-/// Bytes of the log that are read for them.
+/// Bytes at the end of the log that are searched for these lines.
 const LOG_BYTES: u64 = 256 * 1024;
-/// Jobs that are taken.
+/// Most jobs in a dump.
 const JOBS_MAX: u32 = 1000;
-/// What is taken of a job: nothing that its user wrote.
+/// The fields of a job in a dump: none that its user wrote.
 const OF_A_JOB: [&str; 24] = [
     "id",
     "user",
@@ -60,7 +60,7 @@ const OF_A_JOB: [&str; 24] = [
     "waited_s",
 ];
 
-/// Help to find faults of gpool itself
+/// Find faults of gpool itself
 #[derive(Debug, Clone, Args)]
 pub struct DebugArgs {
     #[command(subcommand)]
@@ -69,42 +69,42 @@ pub struct DebugArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Action {
-    /// Gather what a report of a fault needs into one file, without what users wrote
+    /// Gather the data for a bug report into one file, without texts of users
     #[command(
-        after_help = "In it: versions, the machine, what doctor says, settings, the server with \
-        its nodes, GPUs and queue, the last entries of the journal, the state as a scenario, \
-        metrics, the end of the server's log, what runs without a server, and the state with its \
-        plan, which gpool replay makes again. Not in it: \
-        environments, scripts, commands, output, notes, names of jobs. Users, machines, paths \
-        and programs on GPUs are named: look through it before you send it."
+        after_help = "Included: versions, the machine, the report of doctor, settings, the server \
+        with its nodes, GPUs and queue, the last entries of the journal, the state as a scenario, \
+        metrics, the end of the server's log, jobs that run without a server, and the state with \
+        its plan for gpool replay. Not included: environments, scripts, commands, output, notes \
+        and names of jobs. Users, machines, paths and programs on GPUs are named: check the file \
+        before you send it."
     )]
     Dump(DumpArgs),
 }
 
 #[derive(Debug, Clone, Args)]
 struct DumpArgs {
-    /// The file to make, for you alone; - is standard output
+    /// File to create, readable only by you; - is standard output
     #[arg(value_name = "FILE", conflicts_with = "output")]
     file: Option<PathBuf>,
-    /// The same
+    /// Same as FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// State folder of the server
     #[arg(long, alias = "state", value_name = "FOLDER")]
     state_dir: Option<String>,
-    /// How many of the last entries of the journal to take
+    /// Number of journal entries to include, newest first
     #[arg(long, value_name = "N", default_value_t = 200)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100_000))]
     entries: u32,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The file can't be written.
 pub fn run(args: DebugArgs, session: &Session) -> Result {
     let Action::Dump(args) = args.action;
-    // Made first: what can't be written need not be gathered.
+    // Creates the file first: if that fails, gathering would be wasted.
     let made = clock::now();
     let to = match args.file.as_ref().or(args.output.as_ref()) {
         Some(path) if path == Path::new("-") => None,
@@ -151,10 +151,10 @@ fn not_made(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(errors::NOT_WRITTEN, what).tip("gpool debug dump -o OTHER-FILE")
 }
 
-/// What was gathered, and what could not be.
+/// The gathered parts, and the errors of missing ones.
 #[derive(Default)]
 struct Dump {
-    /// The state with its plan, checksum included: the members of an object, without its braces.
+    /// The state with its plan and checksum: the members of a JSON object, without its braces.
     case: Option<String>,
     parts: Map<String, Value>,
     missing: Map<String, Value>,
@@ -168,7 +168,8 @@ impl Dump {
         }
     }
 
-    /// As one document. The state is written on lines of its own, since it may be large.
+    /// The dump as one JSON document. The state is appended as text on its own lines, since it may
+    /// be large.
     fn text(&self, made: gpool_wire::Time) -> String {
         let mut text = serde_json::to_string_pretty(&self.document(made)).unwrap_or_default();
         if let Some(case) = &self.case {
@@ -180,7 +181,7 @@ impl Dump {
         text
     }
 
-    /// Takes the state from a file of its own: all that stands after the words for what it is.
+    /// Takes the state from a case file: everything from the checksum on.
     fn add_case(&mut self, file: std::result::Result<String, String>) {
         let members = file.and_then(|file| {
             let from = file.find("\"checksum\"").ok_or_else(|| "it is none".to_owned())?;
@@ -253,7 +254,7 @@ fn machine() -> Value {
         "uptime_s": read("/proc/uptime").split('.').next(),
         "cgroups": lines("/proc/self/mounts", &["cgroup"]),
         "own_cgroup": read("/proc/self/cgroup").lines().collect::<Vec<_>>(),
-        // Which are set, never to what.
+        // Only the names of variables, never their values.
         "variables_set": variables.filter(is_ours).collect::<Vec<_>>(),
     })
 }
@@ -266,7 +267,7 @@ fn settings() -> std::result::Result<Value, String> {
     }))
 }
 
-/// What the server says, as far as it says it to whoever asks.
+/// Adds everything that the server shows to the caller.
 fn of_server(dump: &mut Dump, client: &Client) {
     let said = |error: gpool_client::Error| error.to_string();
     dump.add("server", client.status().map_err(said));
@@ -293,7 +294,7 @@ fn shown(jobs: &[Job]) -> Vec<Value> {
     jobs.iter().map(of_a_job).collect()
 }
 
-/// What lies in the state folder, as far as whoever asks may read it.
+/// Adds the state folder, as far as the caller may read it.
 fn of_folder(dump: &mut Dump, folder: &Path, n_entries: u32) {
     dump.add("state", files(folder));
     let nodes = layout::folders(folder).into_iter().skip(1).map(|node| files(&node));
@@ -313,7 +314,7 @@ fn of_folder(dump: &mut Dump, folder: &Path, n_entries: u32) {
     dump.add("server_log", last_lines(&folder.join("server.log")));
 }
 
-/// The files of the folder by name and size; nothing below it.
+/// The files directly in the folder, by name and size.
 fn files(folder: &Path) -> std::result::Result<Value, String> {
     let unread = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut files = Map::new();

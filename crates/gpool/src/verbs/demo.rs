@@ -1,4 +1,4 @@
-//! `gpool demo`: everything at once, in a temporary folder.
+//! `gpool demo`: a demonstration in a temporary folder.
 
 use clap::Args;
 use gpool_cli::failure::Result;
@@ -6,18 +6,18 @@ use gpool_cli::session::Session;
 
 use crate::demo;
 
-/// Run a mixed load on a cluster of its own, and show who gets what and why
+/// Run a mixed load on a temporary cluster, and explain the scheduling
 #[derive(Debug, Clone, Default, Args)]
 pub struct DemoArgs {
     /// Leave the cluster running
     #[arg(long)]
     keep: bool,
-    /// Devices instead of this machine's: sim:8xH100-80G, a TOML file, nvml
+    /// Devices to use instead of this machine's: sim:8xH100-80G, a TOML file, nvml
     #[arg(long, value_name = "DEVICES")]
     devices: Option<String>,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The cluster can't be started, or a job that should succeed did not.

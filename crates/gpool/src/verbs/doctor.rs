@@ -1,5 +1,5 @@
-//! `gpool doctor`: tries what gpool needs on this machine and says what works, and what the last
-//! start of the server found; exit code 1 if something is wrong.
+//! `gpool doctor`: checks what gpool needs on this machine and reports the last recovery of the
+//! server; exit code 1 if something is wrong.
 
 mod service;
 
@@ -25,43 +25,43 @@ use super::down;
 use crate::away;
 use crate::render::{calibration, recovery};
 
-/// Below this a full disk is near.
+/// Free disk space below which doctor warns.
 const SPACE_LOW: Bytes = Bytes::from_gib(1);
-/// Below this many open files a busy server may run out.
+/// Limit of open files below which a busy server may run out.
 const FILES_LOW: u64 = 4096;
 
-/// Try what gpool needs on this machine, and say what works
+/// Check this machine and the server for problems
 #[derive(Debug, Clone, Default, Args)]
 pub struct DoctorArgs {
-    /// Look at one thing alone: how well it was said when jobs start
+    /// Single check to run: eta shows how accurate expected starts were
     #[arg(value_enum, value_name = "WHAT")]
     what: Option<What>,
-    /// State folder to look at
+    /// State folder to check
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: super::PageFormat,
 }
 
-/// What can be looked at alone.
+/// The checks that can run alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum What {
-    /// How well it was said when jobs start.
+    /// The accuracy of expected starts.
     Eta,
 }
 
-/// How a probe went.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
     Ok,
-    /// It works, with less than there could be.
+    /// It works with restrictions.
     Less,
     Wrong,
 }
 
-/// One thing that was tried.
+/// One check with its result.
 #[derive(Debug, Clone, Serialize)]
 pub struct Probe {
     what: &'static str,
@@ -81,7 +81,7 @@ fn wrong(what: &'static str, found: impl Into<String>) -> Probe {
     Probe { what, verdict: Verdict::Wrong, found: found.into() }
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The output can't be written.
@@ -114,7 +114,7 @@ fn eta(args: &DoctorArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// The server that every other verb would ask, and its answers.
+/// The server that other verbs would use, with its answers.
 struct Asked {
     client: Client,
     version: Version,
@@ -123,7 +123,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Its user, if that is another one than the caller.
+    /// The user of the server, if it is not the caller.
     fn other_user(&self, session: &Session) -> Option<&str> {
         Some(self.status.user.as_str()).filter(|user| *user != session.me())
     }
@@ -135,8 +135,8 @@ fn ask(session: &Session) -> Result<Asked> {
     Ok(Asked { client, version, recovery, status })
 }
 
-/// Everything that is tried, with the state folder that is named, or else that of the server that
-/// answers, or else the usual one.
+/// Runs all checks for the named state folder, or else the folder of the answering server, or else
+/// the usual one.
 pub fn probes(named: Option<&str>, session: &Session) -> Vec<Probe> {
     let asked = ask(session);
     let mut probes = server(&asked, named, session);
@@ -168,12 +168,12 @@ fn table(probes: &[Probe], session: &Session) -> String {
             Cell::new(&probe.found),
         ]);
     }
-    // Not cut to the terminal: what is wrong stands at the end of a line.
+    // Not cut to the width of the terminal, since the problem is at the end of a line.
     table.render(None, session.screen.colors)
 }
 
-/// Whether a server answers, on which socket, and what the last start found; else what goes on
-/// without one.
+/// Checks whether a server answers, on which socket, and how its last start went; otherwise what
+/// goes on without a server.
 fn server(asked: &Result<Asked>, named: Option<&str>, session: &Session) -> Vec<Probe> {
     let mut probes = Vec::new();
     let socket = match asked {
@@ -213,7 +213,7 @@ fn server(asked: &Result<Asked>, named: Option<&str>, session: &Session) -> Vec<
     probes
 }
 
-/// A folder of another user where the socket of the caller's own server would be.
+/// Checks for a folder of another user at the place of the caller's own socket.
 fn strangers() -> Option<Probe> {
     let surroundings = Surroundings::of_this_process();
     let Ok(Place::Usual { own, machine }) = surroundings.place(None) else { return None };
@@ -228,7 +228,7 @@ fn strangers() -> Option<Probe> {
     Some(less("socket folder", text))
 }
 
-/// What a server says of itself.
+/// The checks of an answering server.
 fn answering(asked: &Asked, session: &Session) -> Vec<Probe> {
     let Asked { client, version, recovery, status } = asked;
     let (own, user) = (super::version::VERSION, &status.user);
@@ -249,7 +249,7 @@ fn answering(asked: &Asked, session: &Session) -> Vec<Probe> {
     probes
 }
 
-/// Which nodes there are, where there are several, and which have no agent.
+/// The nodes, if there are several, and those without an agent.
 fn nodes(nodes: &[Node]) -> Vec<Probe> {
     let names = |nodes: &[&Node]| -> String {
         nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ")
@@ -265,7 +265,7 @@ fn nodes(nodes: &[Node]) -> Vec<Probe> {
     probes
 }
 
-/// What runs although no server answers.
+/// The jobs that run although no server answers.
 fn without_server(named: Option<&str>, session: &Session) -> Option<Probe> {
     let found = away::look(named, session);
     let runs: Vec<String> = found.runs().map(|run| run.task.job.to_string()).collect();
@@ -279,7 +279,7 @@ fn without_server(named: Option<&str>, session: &Session) -> Option<Probe> {
     }
 }
 
-/// Whom the kernel ends first when the machine has no memory left.
+/// Which processes the kernel kills first when memory runs out.
 fn short_memory(server: u32) -> Option<Probe> {
     let what = "short of memory";
     let text = std::fs::read_to_string(format!("/proc/{server}/oom_score_adj")).ok()?;
@@ -292,7 +292,7 @@ fn short_memory(server: u32) -> Option<Probe> {
     })
 }
 
-/// The GPUs of the server that answers; where it has none, those of this machine.
+/// The GPUs of the answering server, or else of this machine.
 fn gpus(asked: Option<&Asked>) -> Probe {
     let nodes = asked.and_then(|asked| asked.client.nodes().ok()).map(|list| list.items);
     let nodes: Vec<Node> =
@@ -320,7 +320,7 @@ fn gpus_here() -> Probe {
     }
 }
 
-/// How the number of a job's processes is limited: on cgroup v1 only where that was set.
+/// How the number of a job's processes is limited; cgroup v1 needs a setting for it.
 fn processes(can: &Capabilities) -> Probe {
     match can.processes {
         Held::CgroupV1 => ok(
@@ -331,7 +331,7 @@ fn processes(can: &Capabilities) -> Probe {
     }
 }
 
-/// What the kernel lets us hold jobs to.
+/// The limits that the kernel can enforce for jobs.
 fn limits() -> Vec<Probe> {
     let can = Capabilities::probe();
     let mut probes = vec![
@@ -356,8 +356,8 @@ fn limits() -> Vec<Probe> {
     probes
 }
 
-/// The state folder: whether it can be written, how much room there is, whether the store is sound.
-/// That of a server of another user is that user's to write.
+/// Checks the state folder: write access, free space, and the integrity of the store. Only the user
+/// of the server needs write access.
 fn state(dir: &Path, other_user: Option<&str>) -> Vec<Probe> {
     let mut probes = Vec::new();
     let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
@@ -410,7 +410,7 @@ fn files() -> Probe {
 
 fn clock() -> Probe {
     let now = jiff::Timestamp::now();
-    // This program was written later than that.
+    // This program was built after that date.
     let year_2026 = jiff::Timestamp::from_second(1_767_225_600).unwrap_or(jiff::Timestamp::MIN);
     if now < year_2026 {
         return wrong("clock", format!("it is {now}, which can't be: set it"));

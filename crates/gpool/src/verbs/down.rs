@@ -1,4 +1,4 @@
-//! `gpool down`: stops the server; jobs go on unless asked otherwise.
+//! `gpool down`: stops the server; jobs go on unless `--now` is given.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::os::fd::OwnedFd;
@@ -22,36 +22,36 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::service::{self, ServiceFlags};
 use crate::away;
 
-/// Between two looks whether the server has gone, where the system can't tell by itself.
+/// Interval of checks whether the server has gone, if the system can't report it.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long the server may take to answer, and to stop once no job has to be ended.
+/// Time limit for an answer, and for the stop once all jobs have ended.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a server may take to accept a connection that only tells its process.
+/// Time limit for a connection that only identifies the server's process.
 const CONNECT: Duration = Duration::from_millis(200);
 
-/// Stop the server; jobs go on
+/// Stop the server; jobs keep running
 #[derive(Debug, Clone, Copy, Default, Args)]
-#[command(after_help = "A server that is stopped (SIGSTOP, Ctrl-Z) is continued first. One that \
-    hangs is killed after a question, or with --yes: its jobs go on, and nothing that was answered \
-    is lost.")]
+#[command(after_help = "A server stopped by a signal (SIGSTOP, Ctrl-Z) is continued first. A \
+    server that hangs is killed if you confirm it or give --yes: its jobs keep running, and \
+    everything that it has answered is stored.")]
 pub struct DownArgs {
     /// End all jobs first
     #[arg(long)]
     now: bool,
-    /// Kill a server that does not answer without asking; its jobs go on
+    /// Kill a server that does not answer without asking; jobs keep running
     #[arg(long)]
     yes: bool,
-    /// Give up waiting after that time (exit code 8); by default 60s, with --now beyond the longest
-    /// grace of the jobs
+    /// Time limit for the stop (then exit code 8); by default 60s, with --now also the longest
+    /// grace period of the jobs
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     timeout: Option<Millis>,
     #[command(flatten)]
     service: ServiceFlags,
 }
 
-/// Runs it; returns when the server has gone.
+/// Runs the verb; returns when the server has gone.
 ///
 /// # Errors
 /// No server answers, it refuses, or it has not gone in time.
@@ -90,13 +90,13 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// What a server answers that is to stop.
+/// The server's answer to a status request.
 enum Asked {
     Answered(Box<Status>),
     Hangs(Process, Error),
 }
 
-/// Asks the server how it is; lets one that is stopped go on.
+/// Asks the server for its status; continues a server that is stopped by a signal.
 fn status(client: &Client, session: &Session) -> Result<Asked> {
     let mut is_continued = false;
     loop {
@@ -116,7 +116,7 @@ fn status(client: &Client, session: &Session) -> Result<Asked> {
     }
 }
 
-/// No server takes connections; one that starts, or hangs before it listens, holds its folder.
+/// Explains that no server listens; a server that starts or hangs early already holds its folder.
 fn unlistened(failure: Failure, session: &Session) -> Failure {
     if failure.code() != Some(catalogue::UNREACHABLE) {
         return failure;
@@ -129,7 +129,7 @@ fn unlistened(failure: Failure, session: &Session) -> Failure {
     }
 }
 
-/// The process that holds the lock on the usual state folder, as far as one may look.
+/// The process that holds the lock of the usual state folder, if the caller may see it.
 pub fn holder(session: &Session) -> Option<(u32, String)> {
     let folder = state_dir(None).ok()?;
     let lock = folder.join("lock").canonicalize().ok()?;
@@ -141,22 +141,22 @@ pub fn holder(session: &Session) -> Option<(u32, String)> {
     Some((pid, folder.display().to_string()))
 }
 
-/// The process of a server, that cannot become another one.
+/// The process of a server; the handle never refers to another process.
 struct Process {
     pid: u32,
     handle: OwnedFd,
 }
 
 impl Process {
-    /// The process that listens on the client's socket; that which holds the state folder, where
-    /// no connection can be made.
+    /// Returns the process that listens on the client's socket, or else the process that holds the
+    /// state folder.
     fn behind(client: &Client, session: &Session) -> Option<Self> {
         let listens = || pid_of(connect(client.socket(), CONNECT).ok()?);
         let pid = listens();
         let found = pid.or_else(|| holder(session).map(|(pid, _)| pid))?;
         let raw = Pid::from_raw(i32::try_from(found).ok()?)?;
         let handle = pidfd_open(raw, PidfdFlags::empty()).ok()?;
-        // Looked up again: the first number may have been given to another process meanwhile.
+        // Checked again: the first process id may have been reused meanwhile.
         (listens() == pid).then_some(Self { pid: found, handle })
     }
 
@@ -174,7 +174,7 @@ impl Process {
     }
 }
 
-/// Kills a server that hangs, which is safe, if the user agrees.
+/// Kills a server that hangs if the user agrees; no data is lost by that.
 fn kill(server: &Process, error: &Error, args: DownArgs, session: &Session) -> Result {
     let pid = server.pid;
     let what = match error {
@@ -216,12 +216,12 @@ fn too_late(pid: u32) -> Failure {
         .tip(kill_9(&pid))
 }
 
-/// How a server is ended that can't be stopped.
+/// The command that kills a server that can't be stopped.
 fn kill_9(pid: &dyn std::fmt::Display) -> String {
     format!("kill -9 {pid}   (jobs go on, nothing that was answered is lost)")
 }
 
-/// The longest time that a job which runs may take to end.
+/// The longest grace period of all jobs that run.
 fn longest_grace(client: &Client) -> Result<Duration> {
     let state = Some("starting,running,paused,stopping".to_owned());
     let jobs = every_job(client, &JobsQuery { state, ..JobsQuery::default() })?;
@@ -229,7 +229,7 @@ fn longest_grace(client: &Client) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX / 2))
 }
 
-/// Says whether all jobs have ended, as far as the caller can see.
+/// Reports whether all jobs have ended, as far as the caller can see.
 fn ended(state_dir: &str, session: &Session) -> Result {
     let found = away::look(Some(state_dir), session);
     let left: Vec<String> = found.runs().map(|left| left.task.job.to_string()).collect();
@@ -256,7 +256,7 @@ fn wait_until_gone(pid: u32, client: &Client, timeout: Duration) -> Result<()> {
     if let Some(handle) = raw.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
         return if is_gone(&handle, timeout)? { Ok(()) } else { Err(too_late(pid)) };
     }
-    // It has gone already, or it lives where its number means nothing: then its socket tells.
+    // It has gone, or its process id belongs to another namespace; then only the socket shows it.
     while client.ready().is_ok() {
         if began.elapsed() > timeout {
             return Err(too_late(pid));
@@ -271,7 +271,7 @@ fn is_gone(handle: &OwnedFd, timeout: Duration) -> Result<bool> {
     let began = Instant::now();
     let mut waits = [rustix::event::PollFd::new(handle, rustix::event::PollFlags::IN)];
     loop {
-        // A time that is too long to be told to the kernel is none.
+        // A timeout too large for the kernel means no timeout.
         let left = timeout.saturating_sub(began.elapsed()).try_into().ok();
         match rustix::event::poll(&mut waits, left.as_ref()) {
             Ok(n) => return Ok(n > 0),

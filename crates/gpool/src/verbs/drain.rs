@@ -1,4 +1,4 @@
-//! `gpool drain` and `gpool undrain`: nodes and GPUs that get no new work.
+//! `gpool drain` and `gpool undrain`: stop and resume new work on nodes and GPUs.
 
 use clap::Args;
 use gpool_cli::exit::Exit;
@@ -10,39 +10,39 @@ use gpool_wire::{DrainAnswer, DrainRequest, UndrainRequest};
 
 use super::reserve::{must_choose, read_moment};
 
-/// Give nodes or GPUs no new work
+/// Start no new jobs on nodes or GPUs
 #[derive(Debug, Clone, Args)]
 pub struct DrainArgs {
-    /// Nodes, or GPUs of them
+    /// Nodes or single GPUs to drain: lab1, lab1:0-3
     #[arg(required = true, value_name = "NODE|NODE:GPU,…")]
     targets: Vec<String>,
-    /// When they are to be empty
+    /// Time at which they must be empty
     #[arg(long, value_name = "MOMENT")]
     by: Option<String>,
-    /// Why, for those whose jobs wait
+    /// Reason to show to users of waiting jobs
     #[arg(long, value_name = "TEXT", required = true)]
     reason: String,
-    /// Let what runs finish, even after --by
+    /// Let running jobs finish, even after --by
     #[arg(long, group = "choice")]
     let_finish: bool,
-    /// Stop what still runs at --by (without it: now) and put it back into the queue
+    /// Requeue running jobs at --by (default: now)
     #[arg(long, group = "choice")]
     requeue: bool,
-    /// End what still runs at --by (without it: now)
+    /// Cancel running jobs at --by (default: now)
     #[arg(long, group = "choice")]
     cancel: bool,
-    /// Show whose work it touches, and do nothing
+    /// Show the affected jobs and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do it although the work of others is touched: as --let-finish
+    /// Drain although jobs of others are affected; implies --let-finish
     #[arg(long)]
     yes: bool,
 }
 
-/// Give nodes or GPUs work again
+/// Start jobs on drained nodes or GPUs again
 #[derive(Debug, Clone, Args)]
 pub struct UndrainArgs {
-    /// Nodes, or GPUs of them
+    /// Nodes or single GPUs: lab1, lab1:0-3
     #[arg(required = true, value_name = "NODE|NODE:GPU,…")]
     targets: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub struct UndrainArgs {
 /// Runs `gpool drain`.
 ///
 /// # Errors
-/// The server can't be asked or refuses; the work of others is touched and nothing was chosen.
+/// The server can't be asked or refuses; jobs of others are affected and no choice was made.
 pub fn run(args: DrainArgs, session: &Session) -> Result {
     let client = session.client()?;
     let by = args.by.as_deref().map(|text| read_moment("by", text, session)).transpose()?;

@@ -1,4 +1,4 @@
-//! `gpool events`: what happens, as it happens.
+//! `gpool events`: prints events as they happen.
 
 use std::collections::BTreeSet;
 
@@ -15,33 +15,33 @@ use gpool_wire::{Event, EventKind};
 use crate::render::events::{GpusSaid, at, line};
 use crate::render::life;
 
-/// Show what happens, as it happens
+/// Print events as they happen
 #[derive(Debug, Clone, Default, Args)]
 pub struct EventsArgs {
-    /// Only of these jobs
+    /// Jobs to print events of; default: all
     #[arg(value_name = "JOB", value_parser = references)]
     jobs: Vec<References>,
-    /// Of jobs: go on with what happens to them, until they have ended
+    /// Keep printing events of the jobs until they have ended
     #[arg(short, long, requires = "jobs")]
     follow: bool,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: super::PageFormat,
-    /// Go on after the event with that id (as --json shows it)
+    /// Event id (from --json) after which to continue
     #[arg(long, value_name = "ID", value_parser = event_id)]
     after: Option<String>,
-    /// Of jobs: only what happened since: 2h (ago), 15:30, 2026-11-20
+    /// Time of the first event of the jobs: 2h (ago), 15:30, 2026-11-20
     #[arg(long, value_name = "WHEN", requires = "jobs")]
     since: Option<String>,
-    /// Of jobs: only what happened until
+    /// Time of the last event of the jobs
     #[arg(long, value_name = "WHEN", requires = "jobs", conflicts_with = "follow")]
     until: Option<String>,
-    /// End after so many
+    /// Number of events after which to stop
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<u64>,
 }
 
-/// Ids are two numbers, of the server and of the event.
+/// Checks an event id: the numbers of the server and of the event.
 fn event_id(text: &str) -> std::result::Result<String, String> {
     let is_number = |part: &str| part.parse::<u64>().is_ok();
     match text.split_once('-') {
@@ -50,7 +50,7 @@ fn event_id(text: &str) -> std::result::Result<String, String> {
     }
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There is no such job, or the server stays away.
@@ -76,7 +76,7 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
     if n_left == 0 {
         return Ok(Exit::OK);
     }
-    // What of GPUs was known before is no news.
+    // The trouble that GPUs already have is not an event.
     let mut gpus = GpusSaid::default();
     gpus.news(&client.gpus()?.items);
     for event in client.events(args.after.clone())? {
@@ -109,11 +109,11 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// What has happened to jobs, and with `--follow` what happens to them until they have ended.
+/// Prints past events of jobs, and with `--follow` new ones until the jobs have ended.
 fn of_jobs(args: &EventsArgs, session: &Session) -> Result {
     let between = Between::read(&args.since, &args.until, session)?;
     let client = session.listener()?;
-    // Listened to before the first look, so that nothing falls between.
+    // Subscribes before the first request, so that no event is missed.
     let events = if args.follow { Some(client.events(None)?) } else { None };
     let wanted = args.jobs.iter().flat_map(|list| &list.0);
     let found = resolve::jobs(&client, wanted, None, session.me(), Scope::Ever)?;
@@ -171,7 +171,7 @@ fn of_jobs(args: &EventsArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// A document of its own for each, since there is no last one.
+/// One YAML document per item, since the list has no end.
 fn yaml_item<T: serde::Serialize>(item: &T) -> String {
     format!("---\n{}", yaml::of_json(&json::line(item)))
 }

@@ -1,4 +1,4 @@
-//! `gpool exec`: a further program in a job that runs.
+//! `gpool exec`: runs another program in a running job.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
@@ -26,46 +26,46 @@ use signal_hook::iterator::Signals;
 use super::attach::OF_OTHERS;
 use crate::console::{self, Outgoing};
 
-/// Run a further program in a running job: its processes, environment and GPUs
+/// Run another program in a running job, with its environment and GPUs
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "gpool exec JOB -- bash\n\n\
-    The program runs among the job's processes, within its limits, as its user, and ends when the \
-    job does or this command. On a terminal it gets one of its own; else its input, output and \
-    errors are those of this command. The exit code is its own; 125 if it could not be started.")]
+    The program runs as the job's user, within the job's limits. It ends with the job or with this \
+    command. On a terminal it gets its own terminal; otherwise it uses standard input, output and \
+    error of this command. The exit code is the program's own; 125 if it could not be started.")]
 pub struct ExecArgs {
-    /// The job: 1842, a name, @ (my newest)
+    /// Job to run in: 1842, a name, @ (my newest)
     #[arg(value_name = "JOB")]
     job: Reference,
-    /// Beside which task, by its rank, where the job has several
+    /// Task by its rank, for a job with several tasks
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
-    /// Give it a terminal; usual where input and output are one
+    /// Give the program a terminal; default if input and output are one
     #[arg(long, conflicts_with = "no_pty")]
     pty: bool,
-    /// Give it pipes, even on a terminal
+    /// Give the program pipes, even on a terminal
     #[arg(long)]
     no_pty: bool,
-    /// Give it nothing to read
+    /// Give the program no standard input
     #[arg(long, conflicts_with = "pty")]
     no_stdin: bool,
-    /// Do not filter what another user's job writes to this terminal
+    /// Do not filter control characters in the output of another user's job
     #[arg(long)]
     raw: bool,
-    /// Folder in which it runs; the job's unless said
+    /// Working folder of the program; default: the job's
     #[arg(long, value_name = "FOLDER")]
     cwd: Option<String>,
-    /// Variable beside the job's; without a value, the caller's
+    /// Variable to add to the job's environment; without a value, the caller's
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     env: Vec<Variable>,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     words: Vec<String>,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// The job does not run, the program can't be started, or the line is lost.
+/// The job does not run, the program can't be started, or the connection is lost.
 pub fn run(args: ExecArgs, session: &Session) -> Result {
     let on_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if args.pty && !on_terminal {
@@ -89,7 +89,7 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     let window = pty.then(window);
     let (command, rank) = (args.words, args.rank);
     let exec = ExecInJob { command, pty: window, directory, environment, rank };
-    // A file or a pipe obeys nothing.
+    // Control characters do no harm in a file or a pipe.
     let is_of_other = !args.raw
         && (std::io::stdout().is_terminal() || std::io::stderr().is_terminal())
         && client.job(&id)?.user != session.me();
@@ -97,7 +97,7 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
         session.screen.note(&format!("note: {OF_OTHERS}"));
     }
     let line = client.exec(&id, &exec)?;
-    // The program has been started: from here on a silent server is waited for.
+    // The program has started: from here on, an unreachable server is waited for.
     let screen = session.screen.clone();
     let client = session.patient_saying(client, move |text| match pty {
         true => console::say(&screen, text),
@@ -109,7 +109,7 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     outgoing.set(Some(Arc::clone(&stream)), window);
     hear_signals(outgoing.clone(), pty)?;
     if pty {
-        // It may have become another one meanwhile.
+        // The window size may have changed meanwhile.
         outgoing.say_size();
     }
     if args.no_stdin {
@@ -131,14 +131,14 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     }
 }
 
-/// How a program came to its end.
+/// How a program ended.
 enum Ended {
     Exit(i32),
     NotStarted(String),
     Lost,
 }
 
-/// Writes what comes over the line to where it belongs.
+/// Writes the frames of the stream to standard output and standard error.
 fn copy(vigil: &Vigil, line: &UnixStream, early: &[u8], is_of_other: bool) -> Result<Ended> {
     let mut frames = Frames::default();
     frames.push(early);
@@ -155,7 +155,7 @@ fn copy(vigil: &Vigil, line: &UnixStream, early: &[u8], is_of_other: bool) -> Re
                     .write_all(&bytes)
                     .and_then(|()| out.flush())
                     .map_err(|error| not_written(&error))?,
-                // Nobody is told that the errors can't be told.
+                // An error of standard error can't be reported.
                 Frame::Errors(bytes) => drop(errors.write_all(&bytes)),
                 Frame::NotStarted(why) => not_started = Some(why),
                 Frame::Exit(code) => {
@@ -171,7 +171,7 @@ fn copy(vigil: &Vigil, line: &UnixStream, early: &[u8], is_of_other: bool) -> Re
     }
 }
 
-/// Sends what this command is given to read.
+/// Sends the standard input of this command.
 fn hear_input(outgoing: Outgoing, pty: bool) {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 32 * 1024];
@@ -190,8 +190,8 @@ fn hear_input(outgoing: Outgoing, pty: bool) {
     });
 }
 
-/// Hands signals on. On a terminal their keys come as they are typed; there it is this command that
-/// ends, and with it what runs.
+/// Forwards signals. On a terminal the keys of signals arrive as input; there a signal ends this
+/// command, and with it the program.
 fn hear_signals(outgoing: Outgoing, pty: bool) -> Result<()> {
     let mut signals = Signals::new([SIGWINCH, SIGHUP, SIGINT, SIGQUIT, SIGTERM])
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}")))?;

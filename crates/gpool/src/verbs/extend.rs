@@ -12,7 +12,7 @@ use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 use gpool_wire::{ExtendJobs, JobChanged, Problem, Written};
 
-/// What ends already has no use for a limit.
+/// The limit of a job that is already ending can't be changed.
 const SCOPE: Scope = Scope::In(&[
     JobState::Held,
     JobState::Waiting,
@@ -22,33 +22,34 @@ const SCOPE: Scope = Scope::In(&[
     JobState::Paused,
 ]);
 
-/// Change the time limits of jobs, running or not
+/// Change the time limits of waiting or running jobs
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "gpool extend 1842 +30m          half an hour longer\n\
     gpool extend 1842 --by -10m     ten minutes shorter\n\
     gpool extend 1842 --to 4h      four hours in all, from its start\n\
     gpool extend 1842 --to none    no limit\n\n\
-    While a job runs, its owner may add what the policy allows (user_extend_max), and take away.")]
+    The owner of a running job may shorten it, or extend it up to the setting user_extend_max of \
+    the policy.")]
 pub struct ExtendArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Longer by that much, or shorter: +30m, -10m
+    /// Time to add or subtract: +30m, -10m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     #[arg(value_parser = values::filled, conflicts_with = "to")]
     by: Option<String>,
-    /// That long from its start, or none
+    /// Time limit from the job's start, or none
     #[arg(long, visible_alias = "time", value_name = "TIME", value_parser = values::filled)]
     #[arg(allow_hyphen_values = true)]
     to: Option<String>,
-    /// Do not ask before touching jobs of other users
+    /// Do not ask before changing jobs of other users
     #[arg(long)]
     yes: bool,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// It is no length of time, there are no such jobs, or the server refuses.
+/// The time is not valid, there are no such jobs, or the server refuses.
 pub fn run(args: &ExtendArgs, session: &Session) -> Result {
     let (jobs, last) = split(&args.jobs);
     let by = match (last, args.by.as_ref().or(args.to.as_ref())) {
@@ -79,11 +80,11 @@ pub fn run(args: &ExtendArgs, session: &Session) -> Result {
     })
 }
 
-/// The jobs, and by how much if that is the last word: `1842 +30m`.
+/// Splits the last word off if it is a time: `1842 +30m`.
 fn split(jobs: &Jobs) -> (Jobs, Option<String>) {
     let mut jobs = jobs.clone();
     let last = match jobs.jobs.last().map(|list| &list.0[..]) {
-        // No number and no set of jobs begins so, and one with such a name has a number.
+        // Neither ids nor sets of jobs start with `+`; a job with such a name can be given by id.
         Some([Reference::Name(word)]) if word.starts_with('+') => Some(word.clone()),
         _ => None,
     };

@@ -1,4 +1,4 @@
-//! `gpool forward`: ports of this machine that lead to what a job listens on.
+//! `gpool forward`: forwards local ports to ports of a job.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -17,26 +17,26 @@ use gpool_client::Client;
 use gpool_wire::{EventKind, ForwardToJob};
 use serde_json::json;
 
-/// Make ports of a running job reachable here
+/// Forward local ports to a running job
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "gpool forward JOB 8888          http://127.0.0.1:8888 is the job's 8888\n\
     gpool forward JOB 9000:8888     the same at 9000\n\
     gpool forward JOB 9000:/tmp/x   a unix socket of the job\n\n\
-    Only ports on which the job's own processes listen. Others on this machine can reach the local \
-    port as long as it is there: until the job ends, or Ctrl-C.")]
+    Only ports on which the job's own processes listen can be forwarded. Other users of this \
+    machine can reach the local port too, until the job ends or you press Ctrl-C.")]
 pub struct ForwardArgs {
-    /// The job: 1842, a name, @ (my newest)
+    /// Job to forward to: 1842, a name, @ (my newest)
     #[arg(value_name = "JOB")]
     job: Reference,
-    /// Of which task, by its rank, where the job has several
+    /// Task by its rank, for a job with several tasks
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
-    /// A port or socket of the job, with a local port before it if that is another; 0 is any
+    /// Port or socket of the job; a local port may go before it; 0 is any free port
     #[arg(value_name = "[LOCAL:]PORT", required = true)]
     ports: Vec<Forwarded>,
 }
 
-/// One port.
+/// One forwarded port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
     local: Option<u16>,
@@ -73,7 +73,7 @@ impl Forwarded {
         }
     }
 
-    /// Listens here. Without a local port it is that of the job, or any if that is taken.
+    /// Listens on the local port; by default the job's port, or any free one if it is taken.
     fn listen(&self) -> Result<TcpListener> {
         let at = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let bound = match self.local {
@@ -88,10 +88,10 @@ impl Forwarded {
     }
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// The job does not run, nothing of it listens there, or a local port is taken.
+/// The job does not run, no process of it listens there, or a local port is taken.
 pub fn run(args: &ForwardArgs, session: &Session) -> Result {
     let client = session.client()?;
     let (id, _) = resolve::one(&client, &args.job, session.me())?;
@@ -99,7 +99,7 @@ pub fn run(args: &ForwardArgs, session: &Session) -> Result {
     for port in &args.ports {
         let mut port = port.clone();
         port.to.rank = args.rank;
-        // Said now, and not when somebody first connects.
+        // Fails now and not at the first connection.
         drop(client.forward(&id, &port.to)?);
         listeners.push((port.listen()?, port));
     }
@@ -146,13 +146,13 @@ fn until_ended(client: &Client, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Takes connections for as long as this program runs.
+/// Accepts connections until this program ends.
 fn accept(listener: TcpListener, client: Client, id: String, to: ForwardToJob) {
     std::thread::spawn(move || {
         for here in listener.incoming().flatten() {
             let (client, id, to) = (client.clone(), id.clone(), to.clone());
             std::thread::spawn(move || {
-                // One that can't be had is closed, as by a server that has gone.
+                // If the job can't be reached, the connection is closed.
                 if let Ok(line) = client.forward(&id, &to) {
                     carry(here, line.stream, &line.early);
                 }

@@ -1,4 +1,4 @@
-//! `gpool gpus`: devices, and which of them new jobs may use.
+//! `gpool gpus`: lists GPUs, and sets which of them new jobs may use.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use gpool_wire::{AllowDevices, Gpu, Job, catalogue};
 use crate::render::gpus::{GPUS, folded, footer, page, rows};
 use crate::render::life::ran;
 
-/// List GPUs, or show some in full
+/// List GPUs, or show single ones in full
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct GpusArgs {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Show these in full: indexes or UUIDs
+    /// GPUs to show in full: indexes or UUIDs
     #[arg(value_name = "GPU", value_delimiter = ',')]
     gpus: Vec<String>,
     #[command(flatten)]
@@ -33,18 +33,18 @@ pub struct GpusArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Action {
-    /// Say which GPUs new jobs may use; what runs stays
+    /// Set the GPUs that new jobs may use; running jobs stay
     Allow {
         /// Indexes or UUIDs, or all, or none
         #[arg(required = true, value_name = "0,2|0-3|all|none", value_delimiter = ',')]
         gpus: Vec<String>,
-        /// Of which node, where there are several
+        /// Node of the GPUs, in a cluster of several
         #[arg(long, value_name = "NODE")]
         node: Option<String>,
     },
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There is no such GPU, or the server can't be asked or refuses.
@@ -65,7 +65,8 @@ pub fn run(args: GpusArgs, session: &Session) -> Result {
     if !args.gpus.is_empty() && args.list.form(session.global.json) == Format::Table {
         return pages(&client, &args.gpus, session);
     }
-    // A row of several devices answers for the first only, so nothing may be picked from such rows.
+    // A folded row has the values of its first device only, so columns and filters need single
+    // rows.
     let folds = args.list.form(session.global.json) == Format::Table
         && args.list.format.is_empty()
         && args.list.filter.is_empty()
@@ -86,7 +87,7 @@ fn pages(client: &Client, wanted: &[String], session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// Those that were named; all if none was.
+/// The named GPUs; all if none is named.
 fn chosen(gpus: Vec<Gpu>, wanted: &[String]) -> Result<Vec<Gpu>> {
     if wanted.is_empty() {
         return Ok(gpus);
@@ -110,7 +111,7 @@ fn chosen(gpus: Vec<Gpu>, wanted: &[String]) -> Result<Vec<Gpu>> {
     Ok(gpus.into_iter().filter(|gpu| wanted.iter().any(|name| is(gpu, name))).collect())
 }
 
-/// For how long each running job may still run, where it has a limit.
+/// The remaining time of each running job with a time limit.
 fn job_left(client: &Client, session: &Session) -> Result<BTreeMap<String, Millis>> {
     let running = JobsQuery { state: Some("running".to_owned()), ..JobsQuery::default() };
     let view = session.view();
@@ -120,7 +121,7 @@ fn job_left(client: &Client, session: &Session) -> Result<BTreeMap<String, Milli
     };
     let mut jobs = Vec::new();
     for job in every_job(client, &running)? {
-        // A device is held by an element, and not by its array.
+        // An element allocates devices; its array does not.
         match &job.array {
             Some(_) => jobs.extend(elements(client, &job.id, "running", 0, usize::MAX)?),
             None => jobs.push(job),

@@ -1,4 +1,4 @@
-//! `gpool help`: what an error means, how a command is used, and a few topics; without a server.
+//! `gpool help`: explains errors, commands and topics without a server.
 
 use clap::Args;
 use gpool_cli::errors;
@@ -14,15 +14,15 @@ use crate::{overview, topics};
 /// Explain an error (GP0412), a command or a topic
 #[derive(Debug, Clone, Default, Args)]
 pub struct HelpArgs {
-    /// GP0412, a command, or a topic; `codes` lists all errors
+    /// Error, command or topic: GP0412, submit, gpu-requests; codes lists all errors
     #[arg(value_name = "WHAT")]
     what: Vec<String>,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// There is nothing of that name.
+/// There is no such error, command or topic.
 pub fn run(args: &HelpArgs, verbs: &[Verb], session: &Session) -> Result {
     let text = match args.what.as_slice() {
         [] => format!("{}\n{}", overview::overview(verbs), topics::list()),

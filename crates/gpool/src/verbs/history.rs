@@ -1,4 +1,4 @@
-//! `gpool history`: jobs that have ended, with what they took together.
+//! `gpool history`: lists ended jobs and their total usage.
 
 use clap::Args;
 use gpool_cli::args::list::ListFlags;
@@ -15,41 +15,41 @@ use super::queue::states;
 use crate::render::history::{HISTORY, footer};
 use crate::render::history_by::{By, SUMS, sums};
 
-/// Rows that are shown unless asked otherwise.
+/// Rows without `--limit`.
 const ROWS: usize = 50;
 
-/// List jobs that have ended, the newest first, with what they took
+/// List ended jobs with their usage, newest first
 #[derive(Debug, Clone, Default, Args)]
 pub struct HistoryArgs {
     #[command(flatten)]
     list: ListFlags,
-    /// Only this user's jobs
+    /// User to list jobs of
     #[arg(short, long, value_name = "USER", help_heading = "Jobs")]
     user: Option<String>,
-    /// Only jobs of this project, and of those below it
+    /// Project to list jobs of, with the projects below it
     #[arg(short, long, value_name = "PROJECT", help_heading = "Jobs")]
     project: Option<String>,
-    /// Only jobs that ended so: succeeded, failed,timed-out,…
+    /// Final states to list: succeeded, failed,timed-out,…
     #[arg(short, long, value_name = "STATES", help_heading = "Jobs")]
     state: Option<String>,
-    /// Only jobs of that name
+    /// Name of the jobs to list
     #[arg(long, value_name = "NAME", help_heading = "Jobs")]
     name: Option<String>,
-    /// Only jobs that ended since: 2h (ago), 15:30, 2026-11-20
+    /// Earliest end of the jobs to list: 2h (ago), 15:30, 2026-11-20
     #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
     since: Option<String>,
-    /// Only jobs that ended until
+    /// Latest end of the jobs to list
     #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
     until: Option<String>,
-    /// Sum up all of them instead, a row for each user, project or name
+    /// Sums to show instead of jobs: one row per user, project or name
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Jobs")]
     by: Option<By>,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// A flag's value is not understood, or the server can't be asked.
+/// A flag's value is not valid, or the server can't be asked.
 pub fn run(args: &HistoryArgs, session: &Session) -> Result {
     let Between { since, until } = Between::read(&args.since, &args.until, session)?;
     let named = |text: &Option<String>| text.clone().filter(|text| text != "all");
@@ -79,7 +79,7 @@ pub fn run(args: &HistoryArgs, session: &Session) -> Result {
     })
 }
 
-/// The states that are asked for, ends all of them.
+/// The requested final states, or else all.
 fn ends(asked: Option<&str>) -> Result<String> {
     let asked = match asked.map(states).transpose()? {
         None => return Ok("ended".to_owned()),
@@ -98,8 +98,8 @@ fn ends(asked: Option<&str>) -> Result<String> {
     }
 }
 
-/// The rows to show. They are read page by page; where they are to be chosen or ordered by what
-/// the server does not, all of them are.
+/// Reads the rows to show, page by page. If a filter or order applies that the server does not
+/// have, it reads all rows first.
 fn read(
     client: &gpool_client::Client,
     query: &JobsQuery,

@@ -1,4 +1,4 @@
-//! `gpool hold`: keeps jobs from starting until they are released.
+//! `gpool hold`: holds jobs until they are released.
 
 use clap::Args;
 use gpool_cli::act::on_jobs;
@@ -8,21 +8,21 @@ use gpool_cli::resolve::Scope;
 use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 
-/// Only what has not started can be kept from it.
+/// A running job can't be held.
 const SCOPE: Scope =
     Scope::In(&[JobState::Held, JobState::Waiting, JobState::Pending, JobState::Paused]);
 
-/// Keep jobs from starting until they are released
+/// Hold jobs in the queue until they are released
 #[derive(Debug, Clone, Args)]
 pub struct HoldArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Do not ask before touching jobs of other users
+    /// Do not ask before holding jobs of other users
     #[arg(long)]
     yes: bool,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There are no such jobs, or the server refuses some of them.

@@ -1,4 +1,4 @@
-//! `gpool init`: a file of settings with every key, each said and none set.
+//! `gpool init`: writes a commented settings file.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -14,29 +14,29 @@ use gpool_cli::session::Session;
 use crate::config;
 use crate::keys;
 
-/// Write a commented file of settings
+/// Write a commented settings file
 ///
-/// It is written where gpool up reads it, and sets nothing until a line is uncommented.
+/// gpool up reads the file. It sets nothing until a line is uncommented.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct InitArgs {
-    /// This user's: ~/.config/gpool/gpool.toml
+    /// This user's file: ~/.config/gpool/gpool.toml
     #[arg(long, conflicts_with = "system")]
     user: bool,
-    /// The machine's: /etc/gpool/gpool.toml
+    /// The machine's file: /etc/gpool/gpool.toml
     #[arg(long)]
     system: bool,
-    /// Replace the file that is there; it is kept beside, with .old behind its name
+    /// Replace an existing file and rename it to .old
     #[arg(long)]
     force: bool,
-    /// Print it instead
+    /// Print the text instead
     #[arg(long)]
     print: bool,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// There is a file already, or it can't be written.
+/// The file exists or can't be written.
 pub fn run(args: InitArgs, session: &Session) -> Result {
     if args.print {
         session.screen.data(&keys::file())?;
@@ -63,11 +63,10 @@ fn path(args: InitArgs) -> Result<PathBuf> {
     })
 }
 
-/// Writes a file that is whole or not there. One that is there is replaced only by force, and kept
-/// beside.
+/// Writes a file atomically. An existing file is replaced only with `force`, and renamed to `.old`.
 ///
 /// # Errors
-/// There is one, or it can't be written.
+/// The file exists, or it can't be written.
 pub fn write_new(path: &Path, text: &str, force: bool) -> Result<()> {
     let shown = path.display();
     let failed = |error: std::io::Error| {
@@ -91,14 +90,14 @@ pub fn write_new(path: &Path, text: &str, force: bool) -> Result<()> {
     });
     written.map_err(failed)?;
     let placed = match force {
-        // A link is made only where nothing is.
+        // A hard link fails if the file exists.
         false => std::fs::hard_link(&new, path),
         true => match std::fs::rename(path, beside(".old")) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => std::fs::hard_link(&new, path),
         },
     };
-    // What matters is whether it is in its place.
+    // The result depends only on the link, not on this removal.
     drop(std::fs::remove_file(&new));
     placed.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {

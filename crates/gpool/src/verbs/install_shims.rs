@@ -1,5 +1,5 @@
-//! `gpool install-shims`: links by the names of other schedulers' commands, so that what calls
-//! those reaches gpool.
+//! `gpool install-shims`: makes links with the names of other schedulers' commands, so that scripts
+//! that call these reach gpool.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -14,32 +14,32 @@ use gpool_compat::SHIMS;
 use gpool_compat::shim::Family;
 use serde_json::json;
 
-/// Make links by the names of Slurm's and gflow's commands
+/// Create links with the names of Slurm's and gflow's commands
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Put FOLDER into PATH, before a Slurm or gflow that is to be replaced. What \
-    is there already under such a name and is no link to gpool is never touched: then nothing is \
-    done at all. gpool help slurm and gpool help gflow say what the commands do."
+    after_help = "Put FOLDER into PATH, before the Slurm or gflow to replace. If the folder \
+    has another file with one of these names, the command changes nothing. gpool help slurm and \
+    gpool help gflow describe the commands."
 )]
 pub struct InstallShimsArgs {
-    /// sbatch srun salloc squeue scancel scontrol sinfo sacct seff
+    /// Create sbatch srun salloc squeue scancel scontrol sinfo sacct seff
     #[arg(long, required_unless_present = "gflow")]
     slurm: bool,
-    /// gflowd gbatch grun gqueue ginfo gjob gcancel gctl gstats
+    /// Create gflowd gbatch grun gqueue ginfo gjob gcancel gctl gstats
     #[arg(long)]
     gflow: bool,
-    /// Where to make them
+    /// Folder for the links
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// Take those away that lead to gpool, instead
+    /// Remove the links to gpool instead
     #[arg(long)]
     remove: bool,
-    /// Make links anew that lead to another gpool
+    /// Replace links to another gpool
     #[arg(long)]
     force: bool,
 }
 
-/// What stands under a name.
+/// The file that already has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum There {
     Nothing,
@@ -50,10 +50,10 @@ enum There {
     Foreign,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// The folder can't be written, or something else is there; then nothing is done.
+/// The folder can't be written, or another file has one of the names; then nothing is changed.
 pub fn run(args: &InstallShimsArgs, session: &Session) -> Result {
     let program = std::env::current_exe()
         .map_err(|e| Failure::new(errors::INTERNAL, format!("can't tell where gpool is: {e}")))?;

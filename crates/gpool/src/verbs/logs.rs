@@ -1,4 +1,4 @@
-//! `gpool logs`: what jobs have written.
+//! `gpool logs`: prints the output of jobs.
 
 use clap::Args;
 use gpool_cli::act::Each;
@@ -16,44 +16,43 @@ use gpool_wire::{Job, Time, catalogue};
 
 use crate::away;
 
-/// Show what jobs have written
+/// Print the output of jobs
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Standard output and standard error are shown together, in the order of \
-    their writing. Of several jobs, elements or tasks each line has its own before it: \
-    gpool logs 12 shows all elements of array 12, gpool logs 12.0-3 some of them.")]
+#[command(after_help = "Standard output and standard error are printed together, in the order in \
+    which they were written. With several jobs, elements or tasks each line begins with its \
+    source: gpool logs 12 prints all elements of array 12, gpool logs 12.0-3 some of them.")]
 pub struct LogsArgs {
     /// Jobs: 1842, 1842#2 (its second run), 12.0-3 (elements), a name, @ (my newest)
     #[arg(value_name = "JOB", required = true, value_parser = references)]
     jobs: Vec<References>,
-    /// Go on until the job has ended
+    /// Keep printing until the job has ended
     #[arg(short, long)]
     follow: bool,
-    /// Only the last so many lines, at first
+    /// Number of last lines to start with
     #[arg(long, value_name = "LINES")]
     tail: Option<u64>,
-    /// Only what was written since: 2h (ago), 15:30, 2026-11-20
+    /// Time of the first output: 2h (ago), 15:30, 2026-11-20
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only standard output
+    /// Print only standard output
     #[arg(long, conflicts_with = "stderr")]
     stdout: bool,
-    /// Only standard error
+    /// Print only standard error
     #[arg(long)]
     stderr: bool,
-    /// Only of one task, by its rank, where the job has several; without it each line of such a
-    /// job has the rank of its task before it
+    /// Task by its rank, for a job with several tasks; by default all tasks, with the rank before
+    /// each line
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
-    /// State folder to look into while no server answers
+    /// State folder to read while no server answers
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
 }
 
-/// Runs it. While no server answers it shows what is on disk.
+/// Runs the verb. While no server answers it prints the output on disk.
 ///
 /// # Errors
-/// There is no such job or log, or the output can't be written; or nobody but the disk was there
-/// to ask.
+/// There is no such job or log, or the output can't be written; or no server answers.
 pub fn run(args: &LogsArgs, session: &Session) -> Result {
     let read = |text: &String| session.screen.clock.read(text, clock::now());
     let since: Option<Time> = args
@@ -134,14 +133,14 @@ fn show(client: &Client, references: &[&Reference], query: &LogQuery, session: &
     each.end("show the output of", Exit::OK)
 }
 
-/// The elements of an array that have output, or that will have some where it is followed.
+/// The elements of an array with output; when following, all elements.
 fn elements(client: &Client, array: &str, query: &LogQuery) -> Result<Vec<Job>> {
     let mut elements = resolve::elements(client, array, "all", 0, usize::MAX)?;
     elements.retain(|it| query.follow || it.started_at.is_some() || it.attempt > 1);
     Ok(elements)
 }
 
-/// Says what the output alone does not.
+/// Prints notes about what the output does not show.
 fn say_beside(job: &Job, query: &LogQuery, session: &Session) {
     let id = safe(&job.id);
     if let Some(last) = labelled::run_before(job).filter(|_| query.attempt.is_none()) {
@@ -154,7 +153,7 @@ fn say_beside(job: &Job, query: &LogQuery, session: &Session) {
     }
 }
 
-/// The file of its own that one of a job's streams goes to, and not the other.
+/// The file of the user that one of a job's streams goes to, if the other stream has none.
 fn own_file(job: &Job) -> Option<(&'static str, &str)> {
     match (&job.stdout, &job.stderr) {
         (Some(path), None) => Some(("standard output", path)),

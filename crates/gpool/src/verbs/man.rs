@@ -1,4 +1,4 @@
-//! `gpool man`: manual pages, for whoever packages gpool.
+//! `gpool man`: writes manual pages, for packages of gpool.
 
 use std::path::{Path, PathBuf};
 
@@ -14,18 +14,18 @@ use crate::keys;
 
 /// Write manual pages into a folder
 ///
-/// gpool.1, one of each command, and gpool.toml.5, in man1 and man5 below it.
+/// gpool.1, one page for each command, and gpool.toml.5, in its subfolders man1 and man5.
 #[derive(Debug, Clone, Args)]
 pub struct ManArgs {
-    /// The folder; made if it is not there
+    /// Folder to write to; created if it does not exist
     #[arg(value_name = "FOLDER", value_hint = clap::ValueHint::DirPath)]
     folder: PathBuf,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// They can't be written.
+/// The pages can't be written.
 pub fn run(args: &ManArgs, verbs: &[Verb], session: &Session) -> Result {
     let failed = |error: std::io::Error| {
         let what = format!("can't write manual pages to {}: {error}", args.folder.display());
@@ -46,7 +46,7 @@ fn write(folder: &Path, verbs: &[Verb]) -> std::io::Result<usize> {
     Ok(std::fs::read_dir(&commands)?.count() + 1)
 }
 
-/// The page of the file of settings.
+/// The page of the settings file.
 fn settings_page() -> Vec<u8> {
     let mut page = Roff::new();
     page.control("TH", ["gpool.toml", "5", "", concat!("gpool ", env!("CARGO_PKG_VERSION"))]);
@@ -70,10 +70,10 @@ fn settings_page() -> Vec<u8> {
     page.render().into_bytes()
 }
 
-/// The page of one command, as `man` gets it.
+/// The page of one command as roff text.
 ///
 /// # Errors
-/// It can't be written.
+/// The text can't be written.
 #[cfg(test)]
 fn page_of(command: clap::Command) -> std::io::Result<String> {
     let mut page = Vec::new();

@@ -68,8 +68,8 @@ use gpool_compat::slurm::step;
 use crate::cli::{Group, Line, Verb};
 use crate::lab::{self, LabArgs};
 
-/// Makes the table. A row has the group, the name with aliases, the type of the arguments, the
-/// help, and what runs the verb.
+/// Builds the table. A row has the group, the name with aliases, the type of the arguments, the
+/// line of help, and the function that runs the verb.
 macro_rules! verbs {
     ($(
         $group:ident $name:literal $(or [$($alias:literal),*])? $(hidden [$($hidden:literal),*])?:
@@ -94,19 +94,19 @@ macro_rules! verbs {
 /// Every verb, in the order of `gpool --help`.
 pub static VERBS: &[Verb] = verbs! {
     Start "demo": demo::DemoArgs,
-        "Run a mixed load on a cluster of its own, and show who gets what and why",
+        "Run a mixed load on a temporary cluster, and explain the scheduling",
         |args, line| demo::run(args, line.session);
     Start "up": up::UpArgs, "Start the server of this machine",
         |args, line| up::run(&args, line.session);
-    Start "down": down::DownArgs, "Stop the server; jobs go on",
+    Start "down": down::DownArgs, "Stop the server; jobs keep running",
         |args, line| down::run(args, line.session);
     Start "status": status::StatusArgs, "Show the server and its cluster on one page",
         |args, line| status::run(&args, line.session);
-    Start "doctor": doctor::DoctorArgs, "Try what gpool needs on this machine, and say what works",
+    Start "doctor": doctor::DoctorArgs, "Check this machine and the server for problems",
         |args, line| doctor::run(&args, line.session);
     Start "version": version::VersionArgs, "Show the versions of this command and of the server",
         |args, line| version::run(args, line.session);
-    Submit "run": run::RunArgs, "Run a command as a job and stay with it",
+    Submit "run": run::RunArgs, "Run a command as a job and show its output",
         |args, line| {
             let is_command = line.has_dashes_before(args.words());
             run::run(args, is_command, line.session)
@@ -114,117 +114,117 @@ pub static VERBS: &[Verb] = verbs! {
     Submit "shell": shell::ShellArgs, "Open a shell as a job, with the flags of run",
         |args, line| shell::run(args, line.session);
     Submit "submit" or ["sub"] hidden ["batch"]: submit::SubmitArgs,
-        "Hand in a job and print its id",
+        "Submit a job and print its id",
         |args, line| {
             let is_command = line.has_dashes_before(args.words());
             submit::run(args, is_command, line.session)
         };
     See "queue" or ["q", "ps"]: queue::QueueArgs, "List jobs",
         |args, line| queue::run(&args, line.session);
-    See "show": show::ShowArgs, "Show all that is known of jobs",
+    See "show": show::ShowArgs, "Show all information about jobs",
         |args, line| show::run(&args, line.session);
-    See "why": why::WhyArgs, "Say why jobs wait",
+    See "why": why::WhyArgs, "Explain why jobs wait",
         |args, line| why::run(&args, line.session);
-    See "logs": logs::LogsArgs, "Show what a job has written",
+    See "logs": logs::LogsArgs, "Print the output of jobs",
         |args, line| logs::run(&args, line.session);
     See "wait": wait::WaitArgs,
-        "Wait until jobs have ended; the exit code is the largest of theirs",
+        "Wait until jobs have ended; exit with the largest of their exit codes",
         |args, line| wait::run(&args, line.session);
-    Steer "cancel": cancel::CancelArgs, "End jobs, or take them off the queue",
+    Steer "cancel": cancel::CancelArgs, "End jobs or remove them from the queue",
         |args, line| cancel::run(&args, line.session);
-    Steer "hold": hold::HoldArgs, "Keep jobs from starting until they are released",
+    Steer "hold": hold::HoldArgs, "Hold jobs in the queue until they are released",
         |args, line| hold::run(&args, line.session);
-    Steer "release": release::ReleaseArgs, "Let held jobs start",
+    Steer "release": release::ReleaseArgs, "Release held jobs",
         |args, line| release::run(&args, line.session);
-    Steer "pause": pause::PauseArgs, "Stop jobs that run where they are, and free their GPUs",
+    Steer "pause": pause::PauseArgs, "Pause running jobs and free their GPUs for others",
         |args, line| pause::pause(&args, line.session);
-    Steer "resume": pause::ResumeArgs, "Let paused jobs go on when there is room",
+    Steer "resume": pause::ResumeArgs, "Resume paused jobs on the same GPUs when these are free",
         |args, line| pause::resume(&args, line.session);
     Submit "retry": retry::RetryArgs,
-        "Let jobs that ended run again; of an array, the elements that did not succeed",
+        "Run ended jobs again; of an array, the elements that did not succeed",
         |args, line| retry::run(&args, line.session);
     Steer "signal": signal::SignalArgs, "Send a signal to the processes of running jobs",
         |args, line| signal::run(&args, line.session);
-    Steer "attach": attach::AttachArgs, "Show the terminal of a running job here, and type into it",
+    Steer "attach": attach::AttachArgs, "Attach to the terminal of a running job",
         |args, line| attach::run(&args, line.session);
     Steer "exec": exec::ExecArgs,
-        "Run a further program in a running job: its processes, environment and GPUs",
+        "Run another program in a running job, with its environment and GPUs",
         |args, line| exec::run(args, line.session);
-    Steer "forward": forward::ForwardArgs, "Make ports of a running job reachable here",
+    Steer "forward": forward::ForwardArgs, "Forward local ports to a running job",
         |args, line| forward::run(&args, line.session);
-    Steer "extend": extend::ExtendArgs, "Change the time limits of jobs, running or not",
+    Steer "extend": extend::ExtendArgs, "Change the time limits of waiting or running jobs",
         |args, line| extend::run(&args, line.session);
-    Steer "requeue": requeue::RequeueArgs, "Stop jobs that run, and run them again later",
+    Steer "requeue": requeue::RequeueArgs, "Stop running jobs and queue them again",
         |args, line| requeue::run(&args, line.session);
-    Submit "edit": edit::EditArgs, "Change what can still change of a job",
+    Submit "edit": edit::EditArgs, "Change the request of a job",
         |args, line| edit::run(&args, line.session);
     Steer "prio": prio::PrioArgs, "Change the priority of jobs",
         |args, line| prio::run(&args, line.session);
-    Steer "note": note::NoteArgs, "Write something beside a job",
+    Steer "note": note::NoteArgs, "Set the note of a job",
         |args, line| note::run(args, line.session);
-    See "gpus": gpus::GpusArgs, "List GPUs, or show some in full",
+    See "gpus": gpus::GpusArgs, "List GPUs, or show single ones in full",
         |args, line| gpus::run(args, line.session);
-    Administer "user": user::UserArgs, "Show or change how much users may have",
+    Administer "user": user::UserArgs, "Show or change the limits of users",
         |args, line| user::run(&args, line.session);
     See "nodes" hidden ["node"]: nodes::NodesArgs, "List nodes, or change their labels",
         |args, line| nodes::run(args, line.session);
-    Administer "policy": policy::PolicyArgs, "Show or change how the scheduler decides",
+    Administer "policy": policy::PolicyArgs, "Show or change the settings of the scheduler",
         |args, line| policy::run(args, line.session);
-    Administer "pool": pool::PoolArgs, "List pools of nodes, or put nodes into one",
+    Administer "pool": pool::PoolArgs, "List pools of nodes, or move nodes between pools",
         |args, line| pool::run(args, line.session);
     Administer "project": project::ProjectArgs, "Show or change projects and their quotas",
         |args, line| project::run(args, line.session);
     Administer "quota": quota::QuotaArgs,
-        "Show what projects may have and have, and who lends to whom",
+        "Show quota, usage and loans of projects",
         |args, line| quota::run(&args, line.session);
-    Administer "drain": drain::DrainArgs, "Give nodes or GPUs no new work",
+    Administer "drain": drain::DrainArgs, "Start no new jobs on nodes or GPUs",
         |args, line| drain::run(args, line.session);
-    Administer "undrain": drain::UndrainArgs, "Give nodes or GPUs work again",
+    Administer "undrain": drain::UndrainArgs, "Start jobs on drained nodes or GPUs again",
         |args, line| drain::undrain(args, line.session);
-    Administer "reserve": reserve::ReserveArgs, "Keep GPUs or nodes for somebody for a time",
+    Administer "reserve": reserve::ReserveArgs, "Reserve GPUs or nodes for a user, project or job",
         |args, line| reserve::run(args, line.session);
-    Administer "maint": reserve::MaintArgs, "Keep nodes free of work for a time",
+    Administer "maint": reserve::MaintArgs, "Reserve nodes for maintenance",
         |args, line| reserve::maint(args, line.session);
     Steer "notify": notify::NotifyArgs,
-        "Say who is told of jobs, and show what is still to be told",
+        "Set the notifications of jobs, or list unsent ones",
         |args, line| notify::run(&args, line.session);
     See "events": events::EventsArgs,
-        "Show what happens, as it happens; of a job, what has happened to it",
+        "Print events as they happen, or the past events of a job",
         |args, line| events::run(&args, line.session);
-    See "history": history::HistoryArgs, "List jobs that have ended, with what they took",
+    See "history": history::HistoryArgs, "List ended jobs with their usage",
         |args, line| history::run(&args, line.session);
-    See "report": report::ReportArgs, "Say what jobs used of what they asked for",
+    See "report": report::ReportArgs, "Compare the usage of jobs with their request",
         |args, line| report::run(&args, line.session);
     Administer "backup": backup::BackupArgs,
-        "Copy the store into one file; the server may go on meanwhile",
+        "Back up the store into one file; the server may keep running",
         |args, line| backup::run(&args, line.session);
     Administer "restore": restore::RestoreArgs,
-        "Make a store out of a backup; no server may use it meanwhile",
+        "Restore the store from a backup; the server must not run",
         |args, line| restore::run(&args, line.session);
-    Administer "verify": verify::VerifyArgs, "Check a store or a backup",
+    Administer "verify": verify::VerifyArgs, "Check the integrity of a store or a backup",
         |args, line| verify::run(&args, line.session);
-    Administer "bench": LabArgs, "Measure what starting jobs costs, on a cluster of its own",
+    Administer "bench": LabArgs, "Measure the overhead of job starts on a temporary cluster",
         |_, _| lab::run();
     Administer "sim": sim::SimArgs,
-        "Let something happen to simulated GPUs: processes, memory, faults, a driver that hangs",
+        "Change simulated GPUs: processes, memory, faults, a driver that hangs",
         |args, line| sim::run(args, line.session);
-    Administer "replay": LabArgs, "Make decisions again from a dump or a journal, and compare",
+    Administer "replay": LabArgs, "Repeat decisions from a dump or a journal, and compare",
         |_, _| lab::run();
-    Administer "debug": debug::DebugArgs, "Help to find faults of gpool itself",
+    Administer "debug": debug::DebugArgs, "Find faults of gpool itself",
         |args, line| debug::run(args, line.session);
     Help "help": help::HelpArgs, "Explain an error (GP0412), a command or a topic",
         |args, line| help::run(&args, VERBS, line.session);
-    Start "init": init::InitArgs, "Write a commented file of settings",
+    Start "init": init::InitArgs, "Write a commented settings file",
         |args, line| init::run(args, line.session);
     Help "man": man::ManArgs, "Write manual pages into a folder",
         |args, line| man::run(&args, VERBS, line.session);
     Administer "simulate": simulate::SimulateArgs,
-        "Say what would come of changes, and make none of them",
+        "Show the effect of changes without making them",
         |args, line| simulate::run(&args, line.session);
-    Start "import": import::ImportArgs, "Take over what another scheduler has",
+    Start "import": import::ImportArgs, "Import the waiting jobs of another scheduler",
         |args, line| import::run(&args, line.session);
     Start "install-shims": install_shims::InstallShimsArgs,
-        "Make links by the names of Slurm's and gflow's commands",
+        "Create links with the names of Slurm's and gflow's commands",
         |args, line| install_shims::run(&args, line.session);
     Help "shim": shim::ShimArgs, "Run a command of Slurm or gflow: gpool shim squeue --me",
         |args, line| shim::run(&args, line.session);
@@ -235,22 +235,22 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| completion::run(args, line.session);
 };
 
-/// In which form a page is written.
+/// The output format of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum PageFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
     /// One JSON document.
     Json,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
     /// The JSON document as YAML.
     Yaml,
 }
 
 impl PageFormat {
-    /// The form, with `--json` meaning `-o json`.
+    /// The format; `--json` means `-o json`.
     #[must_use]
     pub fn or_json(self, json: bool) -> Self {
         if json && self == Self::Text { Self::Json } else { self }

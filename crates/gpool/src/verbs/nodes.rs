@@ -1,4 +1,4 @@
-//! `gpool nodes`: machines as a list, and their labels.
+//! `gpool nodes`: lists nodes and changes their labels.
 
 use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
@@ -25,7 +25,7 @@ pub struct NodesArgs {
 enum Action {
     /// List nodes
     List(ListFlags),
-    /// Change labels of nodes; what runs there stays
+    /// Change labels of nodes; running jobs stay
     Label {
         /// Nodes: lab1,lab2 or node[1-4,7]
         #[arg(value_name = "NODES", value_parser = values::node_list)]
@@ -36,7 +36,7 @@ enum Action {
     },
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The server can't be asked or refuses.

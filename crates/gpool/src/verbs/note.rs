@@ -1,4 +1,4 @@
-//! `gpool note`: writes something beside a job.
+//! `gpool note`: sets the note of a job.
 
 use clap::Args;
 use gpool_cli::args::jobs::Jobs;
@@ -9,18 +9,18 @@ use gpool_wire::{JobCreate, JobPatch};
 
 use super::edit::apply;
 
-/// Write something beside a job
+/// Set the note of a job
 #[derive(Debug, Clone, Args)]
 pub struct NoteArgs {
-    /// Jobs, as for the other verbs
+    /// Jobs to change, as for other verbs
     #[arg(value_name = "JOB", value_parser = references)]
     jobs: References,
-    /// What to write; an empty one removes what is there
+    /// Text of the note; '' removes it
     #[arg(value_name = "TEXT", value_parser = note_alone)]
     text: String,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There is no such job, or the server refuses.

@@ -1,5 +1,5 @@
-//! `gpool notify`: who is told of a job, what is still to be told, and how whoever is told knows
-//! that it is this server who tells.
+//! `gpool notify`: notification rules of jobs, notifications that wait to be sent, and the key that
+//! signs them.
 
 use clap::Args;
 use gpool_cli::args::jobs::Jobs;
@@ -17,26 +17,26 @@ use gpool_wire::{JobCreate, JobPatch};
 use super::edit::apply;
 use crate::render::notifications::NOTIFICATIONS;
 
-/// Say who is told of jobs, and show what is still to be told
+/// Set the notifications of jobs, or list unsent ones
 ///
-/// With jobs and addresses these are told from now on, instead of any before; `none` for nobody.
-/// Without, it lists messages that wait to be sent again, and those that were given up.
+/// With jobs and rules, these replace the rules of the jobs; `none` removes them. Without
+/// arguments, it lists notifications that wait for another attempt or were given up.
 #[derive(Debug, Clone, Default, Args)]
 pub struct NotifyArgs {
-    /// Jobs, as for the other verbs
+    /// Jobs to change, as for other verbs
     #[arg(value_name = "JOB", value_parser = references)]
     jobs: Option<References>,
-    /// What to tell, and where: done,fail@https://host/path; or none
+    /// Events and address: done,fail@https://host/path; or none
     #[arg(value_name = "EVENTS@URL", value_parser = values::notify)]
     rules: Vec<String>,
-    /// Print the key that signs your messages
+    /// Print the key that signs your notifications
     #[arg(long, conflicts_with = "jobs")]
     secret: bool,
     #[command(flatten)]
     list: ListFlags,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There is no such job, or the server refuses.

@@ -1,4 +1,4 @@
-//! `gpool pause` and `gpool resume`: stops jobs where they are, and lets them go on.
+//! `gpool pause` and `gpool resume`: stop the processes of jobs, and continue them.
 
 use clap::Args;
 use gpool_cli::act::{on_jobs, on_jobs_saying};
@@ -10,27 +10,27 @@ use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 use gpool_wire::JobChanged;
 
-/// Only what runs can be stopped where it is; what was paused for others stays so.
+/// Only running jobs can be paused; a job that the scheduler paused stays paused.
 const RUNS: Scope = Scope::In(&[JobState::Running, JobState::Paused]);
-/// Only what is paused can go on.
+/// Only paused jobs can be resumed.
 const PAUSED: Scope = Scope::In(&[JobState::Paused]);
 
-/// Stop jobs where they are until they are resumed; their GPUs are free for others
+/// Pause running jobs and free their GPUs for others
 #[derive(Debug, Clone, Args)]
 pub struct PauseArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Do not ask before touching jobs of other users
+    /// Do not ask before pausing jobs of other users
     #[arg(long)]
     yes: bool,
 }
 
-/// Let paused jobs go on, on the same GPUs, when those are free
+/// Resume paused jobs on the same GPUs when these are free
 #[derive(Debug, Clone, Args)]
 pub struct ResumeArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Do not ask before touching jobs of other users
+    /// Do not ask before resuming jobs of other users
     #[arg(long)]
     yes: bool,
 }
@@ -52,7 +52,7 @@ pub fn resume(args: &ResumeArgs, session: &Session) -> Result {
     on_jobs_saying(&args.jobs, verb, PAUSED, args.yes, session, |client, ids| client.resume(ids))
 }
 
-/// What became of a resumed job. It stays paused until its GPUs are free.
+/// The new state of a resumed job. It stays paused until its GPUs are free.
 fn resumed(job: &JobChanged) -> String {
     match job.state {
         JobState::Paused => format!("goes on when its GPUs are free (gpool why {})", job.id),

@@ -1,4 +1,4 @@
-//! `gpool policy`: how the scheduler decides: shown, changed, compared.
+//! `gpool policy`: shows, changes and compares the settings of the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use gpool_cli::session::Session;
 use gpool_model::{Policy, Setting};
 use gpool_wire::{PolicyInfo, PolicyPatch, StartChange, Time};
 
-/// Show or change how the scheduler decides
+/// Show or change the settings of the scheduler
 #[derive(Debug, Clone, Args)]
 pub struct PolicyArgs {
     #[command(subcommand)]
@@ -25,34 +25,34 @@ pub struct PolicyArgs {
 enum Verb {
     /// Show every setting
     Show {
-        /// Write a file that `policy set --file` reads
+        /// Print a file for policy set --file
         #[arg(long)]
         toml: bool,
     },
-    /// Change settings, from the next decision on
+    /// Change settings; the next decision uses them
     Set {
         /// Settings: escalate_after=2h; of one pool: pool.batch=fifo, pool.batch.order=age
         #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["preset", "file"])]
         settings: Vec<String>,
-        /// Begin with a preset: fair, valohai, fifo, priority; valohai:escalate_after=24h
+        /// Preset to start from: fair, valohai, fifo, priority; valohai:escalate_after=24h
         #[arg(long, value_name = "NAME")]
         preset: Option<String>,
-        /// Take settings from a file, as `policy show --toml` writes it
+        /// File with settings, as policy show --toml prints it
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// Say what would change, and change nothing
+        /// Show the changes without making them
         #[arg(long)]
         dry_run: bool,
     },
-    /// Compare what is set with a preset or a file
+    /// Compare the settings with a preset or a file
     Diff {
-        /// A preset or a file; without, the preset that was taken
+        /// Preset or file; default: the preset in use
         #[arg(value_name = "PRESET|FILE")]
         with: Option<String>,
     },
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The server can't be asked, or refuses; a file can't be read.
@@ -102,7 +102,7 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// The pools of which something is set.
+/// The pools with own settings.
 fn pools_of(set: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
     let of = |key: &String| {
         let of_pool = key.strip_prefix("pool.")?;
@@ -113,7 +113,7 @@ fn pools_of(set: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
     pools.into_iter()
 }
 
-/// What differs; as JSON, the policy as it is with what it was.
+/// Prints the differences; as JSON, the policies before and after.
 fn show(before: &PolicyInfo, after: &PolicyInfo, session: &Session) -> Result<()> {
     let text = match session.global.json {
         true => json::one(serde_json::json!({ "before": before, "after": after })),
@@ -122,9 +122,9 @@ fn show(before: &PolicyInfo, after: &PolicyInfo, session: &Session) -> Result<()
     session.screen.data(&text)
 }
 
-/// A setting that there is, or a refusal with the nearest.
+/// Refuses an unknown setting and suggests the nearest.
 fn known(key: &str) -> Result<()> {
-    // Of those of pools the server says more.
+    // The server has better messages for settings of pools.
     if Setting::find(key).is_some() || key.starts_with("pool.") {
         return Ok(());
     }
@@ -142,7 +142,7 @@ fn usage(what: String) -> Failure {
     Failure::new(INVALID, what)
 }
 
-/// A preset by its name, or what a file says.
+/// The policy of a preset or a file.
 fn other(name: &str) -> Result<PolicyInfo> {
     let path = Path::new(name);
     if !path.is_file() {
@@ -159,7 +159,7 @@ fn other(name: &str) -> Result<PolicyInfo> {
     Ok(PolicyInfo::from(&policy))
 }
 
-/// Settings of a file, and the preset that it begins with.
+/// The settings of a file, and the preset that it starts from.
 fn read(path: &Path) -> Result<(BTreeMap<String, String>, Option<String>)> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
@@ -192,7 +192,7 @@ fn read(path: &Path) -> Result<(BTreeMap<String, String>, Option<String>)> {
     Ok((settings, preset))
 }
 
-/// As a file that is read again.
+/// The policy as a settings file.
 fn as_toml(policy: &PolicyInfo) -> String {
     let mut text = format!("preset = {:?}\n", policy.preset);
     for (key, value) in &policy.settings {
@@ -212,7 +212,7 @@ fn as_text(policy: &PolicyInfo) -> String {
     text
 }
 
-/// Jobs that would start at another time, a line each.
+/// The jobs that would start at another time, one line each.
 fn starts(after: &PolicyInfo, view: &View<'_>) -> String {
     let moment = |at: Option<Time>| {
         at.map_or_else(|| "unknown".to_owned(), |at| view.clock.short(at, view.now))
@@ -230,7 +230,7 @@ fn starts(after: &PolicyInfo, view: &View<'_>) -> String {
     after.starts.iter().map(line).collect()
 }
 
-/// What differs, a line each: the setting, what it was, what it is.
+/// The differences, one line each: the setting, its value before and after.
 fn changes(before: &PolicyInfo, after: &PolicyInfo) -> String {
     let mut text = String::new();
     if before.preset != after.preset {

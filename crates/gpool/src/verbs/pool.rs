@@ -1,4 +1,4 @@
-//! `gpool pool`: which nodes are together, and putting nodes elsewhere.
+//! `gpool pool`: lists pools and moves nodes between them.
 
 use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
@@ -12,7 +12,7 @@ use gpool_wire::MoveNodes;
 
 use crate::render::pools::POOLS;
 
-/// List pools of nodes, or put nodes into one
+/// List pools of nodes, or move nodes between pools
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct PoolArgs {
@@ -26,18 +26,18 @@ pub struct PoolArgs {
 enum Action {
     /// List pools
     List(ListFlags),
-    /// Put nodes into a pool, which is begun by it; what runs there stays
+    /// Move nodes into a pool, which is created if needed; running jobs stay
     Move {
-        /// Nodes
+        /// Nodes to move
         #[arg(required = true, value_name = "NODES", value_parser = values::filled)]
         nodes: Vec<String>,
-        /// Where to
+        /// Pool to move them to
         #[arg(required = true, value_name = "POOL", value_parser = values::filled)]
         pool: String,
     },
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The server can't be asked or refuses.

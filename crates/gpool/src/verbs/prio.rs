@@ -19,7 +19,7 @@ pub struct PrioArgs {
     jobs: Jobs,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There is no such job, or the server refuses.

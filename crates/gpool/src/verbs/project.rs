@@ -1,4 +1,4 @@
-//! `gpool project`: who is charged for jobs, and what was agreed with them.
+//! `gpool project`: projects, their quotas and their members.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
@@ -32,34 +32,34 @@ pub struct ProjectArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Verb {
-    /// Make a project
+    /// Create a project
     Create(Box<ChangeArgs>),
-    /// Change a project; what is not said stays
+    /// Change some settings of a project
     Edit(Box<EditArgs>),
-    /// Delete projects that have no jobs and nothing below them
+    /// Delete projects without jobs and without projects below them
     Delete {
-        /// Their names
+        /// Projects to delete
         #[arg(required = true, value_name = "PROJECT")]
         names: Vec<String>,
-        /// Only if it is still at that version
+        /// Version that the project must still have
         #[arg(long, value_name = "N")]
         if_version: Option<u64>,
     },
-    /// List projects, departments before what is below them
+    /// List projects, each department before its projects
     List(ListFlags),
     /// Show projects in full
     Show {
-        /// Their names
+        /// Projects to show
         #[arg(required = true, value_name = "PROJECT")]
         names: Vec<String>,
     },
-    /// Make projects be as a file says, all together or not at all
+    /// Make projects match a file, all or none
     Apply(ApplyArgs),
 }
 
 #[derive(Debug, Clone, Args)]
 struct ChangeArgs {
-    /// What it is called
+    /// Name of the project
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -68,114 +68,114 @@ struct ChangeArgs {
 
 #[derive(Debug, Clone, Args)]
 struct EditArgs {
-    /// Which
+    /// Project to change
     #[arg(value_name = "PROJECT")]
     edited: String,
     #[command(flatten)]
     settings: SettingFlags,
-    /// Only if it is still at that version
+    /// Version that the project must still have
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
 }
 
 #[derive(Debug, Clone, Args)]
 struct ApplyArgs {
-    /// A TOML file with a table [projects.NAME] for each; - is standard input
+    /// TOML file with a table [projects.NAME] for each; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Delete projects that the file does not name, but default
+    /// Delete projects that the file does not name, except default
     #[arg(long)]
     prune: bool,
-    /// Show what would change, and change nothing
+    /// Show the changes without making them
     #[arg(long)]
     dry_run: bool,
-    /// Do it without asking
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
 
-/// What is agreed with a project.
+/// The settings of a project.
 #[derive(Debug, Clone, Default, Args)]
 struct SettingFlags {
-    /// The project above it, or none
+    /// Project above it, or none
     #[arg(long, value_name = "PROJECT")]
     parent: Option<String>,
-    /// GPUs that it is guaranteed: 4, 0.5, unlimited, none
+    /// Guaranteed GPUs: 4, 0.5, unlimited, none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     gpus: Option<String>,
-    /// GPUs that it never exceeds: 8, 0, none
+    /// Most GPUs: 8, 0, none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     limit: Option<String>,
-    /// Its part of the GPUs that nobody has by right, in proportion to others; 0 for none
+    /// Share of the GPUs without a guarantee, relative to other projects; 0 for none
     #[arg(long, value_name = "W", allow_hyphen_values = true)]
     weight: Option<String>,
-    /// Higher goes first among its siblings
+    /// Priority among its siblings; higher goes first
     #[arg(long, visible_alias = "prio", value_name = "P", allow_hyphen_values = true)]
     priority: Option<i32>,
-    /// CPU cores that it is guaranteed; without it, as many as there are
+    /// Guaranteed CPU cores; default: unlimited
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     cpus: Option<String>,
-    /// CPU cores that it never exceeds
+    /// Most CPU cores
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     cpus_limit: Option<String>,
-    /// Memory that it is guaranteed: 500G; without it, as much as there is
+    /// Guaranteed memory: 500G; default: unlimited
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     mem: Option<String>,
-    /// Memory that it never exceeds
+    /// Most memory
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     mem_limit: Option<String>,
-    /// How many of its jobs run at once, each task of one counted
+    /// Most tasks of its jobs that run at once
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     jobs_limit: Option<String>,
-    /// GPUs of one model that it is guaranteed: h100=4,a100=2; h100=none takes one away
+    /// Guaranteed GPUs of one model: h100=4,a100=2; h100=none removes the quota
     #[arg(long, value_name = "MODEL=N", value_delimiter = ',', allow_hyphen_values = true)]
     gpus_of: Vec<String>,
-    /// GPUs of one model that it never exceeds: h100=8
+    /// Most GPUs of one model: h100=8
     #[arg(long, value_name = "MODEL=N", value_delimiter = ',', allow_hyphen_values = true)]
     limit_of: Vec<String>,
-    /// GPUs in one pool that it is guaranteed: batch=4
+    /// Guaranteed GPUs in one pool: batch=4
     #[arg(long, value_name = "POOL=N", value_delimiter = ',', allow_hyphen_values = true)]
     gpus_in: Vec<String>,
-    /// GPUs in one pool that it never exceeds: batch=8
+    /// Most GPUs in one pool: batch=8
     #[arg(long, value_name = "POOL=N", value_delimiter = ',', allow_hyphen_values = true)]
     limit_in: Vec<String>,
-    /// For how long what was started is not taken back for other projects, or none
+    /// Minimum run time of a job before other projects can reclaim its GPUs, or none
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     min_runtime: Option<String>,
-    /// The same for jobs of its own that have a higher priority
+    /// Minimum run time of a job before jobs of this project can preempt it, or none
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     min_runtime_own: Option<String>,
-    /// How long its jobs have at most to save and to end when they are taken back, or none
+    /// Most time for a victim of this project to save and end, or none
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     save_time_max: Option<String>,
-    /// Who may submit to it: ana,bo,@group; all for whoever may to the project above
+    /// Users that may submit to it: ana,bo,@group; all for the members of the project above
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     members: Option<Vec<String>>,
-    /// Who may act on its jobs and change what is below it: ana,bo; '' for nobody
+    /// Users that manage its jobs and the projects below it: ana,bo; '' for none
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     admins: Option<Vec<String>>,
-    /// The time limit of jobs that ask for none, or none
+    /// Time limit of jobs without one, or none
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     time_default: Option<String>,
-    /// The longest time limit of its jobs, or none
+    /// Longest time limit of its jobs, or none
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     time_max: Option<String>,
-    /// Jobs that do not say may be taken back, and so may borrow
+    /// Make its jobs preemptible by default, so they may borrow GPUs
     #[arg(long, overrides_with = "no_preemptible")]
     preemptible: bool,
-    /// Jobs that do not say are not taken back
+    /// Make its jobs non-preemptible by default
     #[arg(long, overrides_with = "preemptible")]
     no_preemptible: bool,
-    /// How many jobs of one user may wait in it, or none
+    /// Most waiting jobs of one user, or none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     user_pending: Option<String>,
-    /// How many jobs of one user may run at once, in it and all below it, or none
+    /// Most running jobs of one user, here and in projects below, or none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     user_running: Option<String>,
-    /// How many GPUs one user may hold at once, in it and all below it, or none
+    /// Most GPUs of one user, here and in projects below, or none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     user_gpus: Option<String>,
-    /// Show what would change, and change nothing
+    /// Show the changes without making them
     #[arg(long)]
     dry_run: bool,
 }
@@ -219,7 +219,7 @@ impl SettingFlags {
     }
 }
 
-/// Amounts by model or by pool, each once.
+/// Parses amounts by model or by pool; no key may repeat.
 fn parts(example: &str, words: &[String]) -> Result<Parts> {
     let mut parts = Parts::new();
     for word in words {
@@ -239,7 +239,7 @@ fn parts(example: &str, words: &[String]) -> Result<Parts> {
     Ok(parts)
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The server can't be asked or refuses; a file can't be read.
@@ -274,7 +274,7 @@ pub fn run(args: ProjectArgs, session: &Session) -> Result {
     }
 }
 
-/// What changed, or would change, and what should be known.
+/// Prints the changes with the server's notes.
 fn tell(answer: &ProjectsAnswer, session: &Session) -> Result {
     if session.global.json {
         session.screen.data(&json::one(answer))?;
@@ -319,7 +319,7 @@ fn pages(names: &[String], session: &Session) -> Result {
     listing::pages(&found, page, session)
 }
 
-/// What may stand in a file of projects.
+/// The tables of a projects file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -350,7 +350,7 @@ fn apply(args: &ApplyArgs, session: &Session) -> Result {
         warn(&looked, session);
         confirm(looked.changes.len())?;
     }
-    // Refused if anything changed since it was looked at.
+    // Refused if a project changed since the first request.
     let set = ProjectSet { dry_run: false, seen: Some(looked.seen), ..set };
     tell(&client.apply_projects(&set)?, session)
 }
@@ -378,7 +378,7 @@ fn read(path: &Path) -> Result<ProjectSet> {
     parse(&text, &shown)
 }
 
-/// Reads what stands in a file, which messages call `shown`.
+/// Parses the text of a file that messages call `shown`.
 fn parse(text: &str, shown: &str) -> Result<ProjectSet> {
     let file: File = toml_file::read(text).map_err(|misfit| {
         let what = format!("{shown}:{}: {}", misfit.line, misfit.problem.detail);
@@ -386,7 +386,7 @@ fn parse(text: &str, shown: &str) -> Result<ProjectSet> {
         failure.tip("gpool help projects")
     })?;
     let set = ProjectSet { projects: file.projects, ..ProjectSet::default() };
-    // Asked here as well as there, for the line.
+    // The server checks this too, but here the message can name the line.
     match set.ask() {
         Ok(_) => Ok(set),
         Err(refusal) => Err(at_line(text, shown, &refusal)),

@@ -1,4 +1,4 @@
-//! `gpool queue`: jobs as a list.
+//! `gpool queue`: lists jobs.
 
 use clap::Args;
 use gpool_cli::args::list::{Format, ListFlags};
@@ -14,7 +14,7 @@ use gpool_wire::{Job, catalogue};
 use crate::away;
 use crate::render::jobs::{JOBS, footer};
 
-/// Rows that are shown unless asked otherwise.
+/// Rows without `--limit`.
 const ROWS: usize = 200;
 
 /// List jobs
@@ -22,36 +22,36 @@ const ROWS: usize = 200;
 pub struct QueueArgs {
     #[command(flatten)]
     list: ListFlags,
-    /// Only this user's jobs
+    /// User to list jobs of
     #[arg(short, long, value_name = "USER", help_heading = "Jobs")]
     user: Option<String>,
-    /// Only jobs of this project, and of those below it
+    /// Project to list jobs of, with the projects below it
     #[arg(short, long, value_name = "PROJECT", help_heading = "Jobs")]
     project: Option<String>,
-    /// Only jobs in these states: all, or pending,running,…
+    /// States to list: all, or pending,running,…
     #[arg(short, long, value_name = "STATES", help_heading = "Jobs")]
     state: Option<String>,
-    /// Elements of arrays, each for itself
+    /// List single elements of arrays
     #[arg(short = 'a', long, help_heading = "Jobs")]
     elements: bool,
-    /// Only jobs of that name
+    /// Name of the jobs to list
     #[arg(long, value_name = "NAME", help_heading = "Jobs")]
     name: Option<String>,
-    /// Only jobs submitted since: 2h (ago), 15:30, 2026-11-20
+    /// Earliest submission of the jobs to list: 2h (ago), 15:30, 2026-11-20
     #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
     since: Option<String>,
-    /// Only jobs submitted until
+    /// Latest submission of the jobs to list
     #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
     until: Option<String>,
-    /// State folder to look into while no server answers
+    /// State folder to read while no server answers
     #[arg(long, value_name = "FOLDER", help_heading = "Jobs")]
     state_dir: Option<String>,
 }
 
-/// Runs it. While no server answers it says what goes on without.
+/// Runs the verb. While no server answers it lists the jobs that go on.
 ///
 /// # Errors
-/// A flag's value is not understood, or the server can't be asked.
+/// A flag's value is not valid, or the server can't be asked.
 pub fn run(args: &QueueArgs, session: &Session) -> Result {
     ask(args, session).map_err(|failure| match failure.is_no_answer() {
         true => away::queue(failure, args.state_dir.as_deref(), session),
@@ -62,7 +62,7 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
 fn ask(args: &QueueArgs, session: &Session) -> Result {
     let state = args.state.as_deref().map(states).transpose()?;
     let Between { since, until } = Between::read(&args.since, &args.until, session)?;
-    // An array is in the states of its elements that have not ended; all are looked through.
+    // Any array may have elements in the requested states, so all arrays are read.
     let asked = state.clone();
     let state = if args.elements && state.is_some() { Some("all".to_owned()) } else { state };
     let named = |text: &Option<String>| text.clone().filter(|text| text != "all");
@@ -99,7 +99,7 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
 
 type Rows = Vec<gpool_cli::render::list::Row<Job>>;
 
-/// Rows with the elements of arrays in place of the arrays, and how many there are in all.
+/// Replaces arrays by their elements; returns the rows and their total number.
 fn one_by_one(
     client: &Client,
     jobs: impl Iterator<Item = Result<Job>>,
@@ -118,7 +118,7 @@ fn one_by_one(
         Some(0) => usize::MAX,
         Some(limit) => limit,
     };
-    // What is chosen or ordered here is chosen from all there are.
+    // A filter or order of the client needs all rows.
     let most = if list.filter.is_empty() && list.sort.is_none() { limit } else { usize::MAX };
     let mut total = 0;
     let mut items = Vec::new();
@@ -142,8 +142,8 @@ fn one_by_one(
     Ok((rows.into_iter().take(limit).collect(), Some(total)))
 }
 
-/// The rows to show, and how many there are in all if they are not all. What the server does not
-/// filter or order by is chosen here, from all there are.
+/// Reads the rows to show, and their total number if they are not all. If a filter or order applies
+/// that the server does not have, it reads all rows first.
 fn read(
     client: &Client,
     query: &JobsQuery,
@@ -170,7 +170,7 @@ fn read(
     }
     let mut query = query.clone();
     let (mut jobs, mut total) = (Vec::new(), None);
-    // A page of large jobs has fewer than were asked for.
+    // A page of large jobs may be shorter than requested.
     loop {
         query.limit = Some(u32::try_from(limit - jobs.len()).unwrap_or(PAGE).min(PAGE));
         let page = client.jobs(&query)?;
@@ -186,7 +186,7 @@ fn read(
     Ok((select(&JOBS, jobs, &flags)?, total.or(more)))
 }
 
-/// Checks states as users write them: `all`, `pending,running`, `timed-out`.
+/// Checks a list of states: `all`, `pending,running`, `timed-out`.
 ///
 /// # Errors
 /// There is no such state.

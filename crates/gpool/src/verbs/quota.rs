@@ -1,4 +1,4 @@
-//! `gpool quota`: what projects may have and have, and who lends to whom.
+//! `gpool quota`: quota, usage and loans of projects.
 
 use clap::Args;
 use gpool_cli::args::list::ListFlags;
@@ -12,17 +12,17 @@ use gpool_wire::{QuotaOverview, QuotaRow, catalogue};
 
 use crate::render::projects::{QUOTA, loan_lines, quota_footer};
 
-/// Show what projects may have and have
+/// Show quota, usage and loans of projects
 #[derive(Debug, Clone, Args)]
 pub struct QuotaArgs {
-    /// Only this project, what is above it and what is below it
+    /// Project to show, with those above and below it
     #[arg(value_name = "PROJECT")]
     of: Option<String>,
     #[command(flatten)]
     list: ListFlags,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The server can't be asked; there is no such project.
@@ -45,7 +45,7 @@ pub fn run(args: &QuotaArgs, session: &Session) -> Result {
     .map(|_| Exit::OK)
 }
 
-/// A project, those above it and those below it.
+/// A project with all projects above and below it.
 fn near(all: &QuotaOverview, name: &str) -> Result<Vec<QuotaRow>> {
     let above = |of: &str| -> Vec<String> {
         let parent = |it: &String| {

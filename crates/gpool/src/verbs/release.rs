@@ -9,23 +9,23 @@ use gpool_cli::resolve::Scope;
 use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 
-/// Only what is held can be released, paused or not.
+/// Only held jobs can be released; a paused job can be held too.
 const SCOPE: Scope = Scope::In(&[JobState::Held, JobState::Paused]);
 
-/// Let held jobs start, now or at a moment
+/// Release held jobs, now or at a given time
 #[derive(Debug, Clone, Args)]
 pub struct ReleaseArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// When: 18:00, tomorrow, now+2h; they are held until then
+    /// Time of the release: 18:00, tomorrow, now+2h
     #[arg(long, value_name = "MOMENT")]
     at: Option<String>,
-    /// Do not ask before touching jobs of other users
+    /// Do not ask before releasing jobs of other users
     #[arg(long)]
     yes: bool,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There are no such jobs, or the server refuses some of them.

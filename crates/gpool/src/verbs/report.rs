@@ -1,4 +1,4 @@
-//! `gpool report`: what became of jobs, and what they used of what they asked for.
+//! `gpool report`: the result of jobs, and their usage compared with their request.
 
 use clap::Args;
 use gpool_cli::act::Each;
@@ -12,23 +12,23 @@ use gpool_cli::session::Session;
 
 use crate::render::report::page;
 
-/// Say what jobs used of what they asked for, and what would have done
+/// Compare the usage of jobs with their request, and suggest a smaller one
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Only jobs that ended since: 2h (ago), 15:30, 2026-11-20
+    /// Earliest end of the jobs to report: 2h (ago), 15:30, 2026-11-20
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only jobs that ended until
+    /// Latest end of the jobs to report
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: super::PageFormat,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There is no such job.

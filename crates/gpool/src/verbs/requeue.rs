@@ -1,4 +1,4 @@
-//! `gpool requeue`: stops jobs that run and puts them back, to be run again as their next attempt.
+//! `gpool requeue`: stops running jobs and queues their next attempt.
 
 use clap::Args;
 use gpool_cli::act::on_jobs;
@@ -8,23 +8,23 @@ use gpool_cli::resolve::Scope;
 use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 
-/// Only what runs can be put back.
+/// Only running jobs can be requeued.
 const SCOPE: Scope = Scope::In(&[JobState::Starting, JobState::Running, JobState::Paused]);
 
-/// Stop jobs that run, and run them again later
+/// Stop running jobs and queue them again
 #[derive(Debug, Clone, Args)]
 pub struct RequeueArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Keep them held then, until they are released
+    /// Hold the jobs until they are released
     #[arg(long)]
     hold: bool,
-    /// Do not ask before touching jobs of other users
+    /// Do not ask before requeueing jobs of other users
     #[arg(long)]
     yes: bool,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There are no such jobs, or the server refuses some of them.

@@ -1,4 +1,4 @@
-//! `gpool reserve` and `gpool maint`: what is kept for somebody, and for nobody.
+//! `gpool reserve` and `gpool maint`: reservations and maintenance windows.
 
 use clap::{ArgGroup, Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
@@ -10,14 +10,14 @@ use gpool_cli::render::reserve::{RESERVATIONS, affected, headline, page, timelin
 use gpool_cli::session::Session;
 use gpool_wire::{Affected, Reservation, ReserveAnswer, ReserveRequest, Written, catalogue};
 
-/// Keep GPUs or nodes for somebody for a time
+/// Reserve GPUs or nodes for a user, project or job
 #[derive(Debug, Clone, Args)]
 pub struct ReserveArgs {
     #[command(subcommand)]
     action: Action,
 }
 
-/// Keep nodes free of work for a time
+/// Reserve nodes for maintenance
 #[derive(Debug, Clone, Args)]
 pub struct MaintArgs {
     #[command(subcommand)]
@@ -26,20 +26,20 @@ pub struct MaintArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Action {
-    /// Keep GPUs or nodes for a user, a project or a job
+    /// Reserve GPUs or nodes for a user, a project or a job
     Create(CreateArgs),
-    /// List what is reserved, and maintenance windows
+    /// List reservations and maintenance windows
     List(ListArgs),
     /// Show reservations in full
     Show {
-        /// Their names
+        /// Reservations to show
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
-    /// End reservations before their time
+    /// End reservations early
     #[command(visible_alias = "release")]
     Cancel {
-        /// Their names
+        /// Reservations to end
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
@@ -49,13 +49,13 @@ enum Action {
 
 #[derive(Debug, Clone, Subcommand)]
 enum MaintAction {
-    /// Keep nodes, or GPUs of them, free of work
+    /// Keep nodes or GPUs free of jobs
     Create(MaintCreateArgs),
     /// List maintenance windows
     List(ListArgs),
-    /// End maintenance windows before their time
+    /// End maintenance windows early
     Cancel {
-        /// Their names
+        /// Maintenance windows to end
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
@@ -63,63 +63,63 @@ enum MaintAction {
 
 #[derive(Debug, Clone, Args)]
 struct ListArgs {
-    /// Draw when each holds
+    /// Draw the times of each reservation
     #[arg(long)]
     timeline: bool,
     #[command(flatten)]
     list: ListFlags,
 }
 
-/// What is kept.
+/// The reserved devices.
 #[derive(Debug, Clone, Default, Args)]
 struct WhatFlags {
-    /// These GPUs
+    /// GPUs to reserve
     #[arg(long, value_name = "NODE:GPU,…")]
     devices: Vec<String>,
-    /// These nodes, whole
+    /// Whole nodes to reserve
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     node: Vec<String>,
 }
 
-/// For whom.
+/// The owner of the reservation.
 #[derive(Debug, Clone, Default, Args)]
 struct WhomFlags {
-    /// For the jobs of that user
+    /// User with the right to use it
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// For the jobs of that project
+    /// Project with the right to use it
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
-    /// For that job, until it has ended
+    /// Job that may use it, until that job has ended
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
 }
 
-/// When, and what is done about others.
+/// The times, and the effect on running jobs.
 #[derive(Debug, Clone, Default, Args)]
 struct WhenFlags {
-    /// From when on; now if absent
+    /// Time of the begin; default: now
     #[arg(long, value_name = "MOMENT")]
     from: Option<String>,
-    /// Until when; until it is released if absent
+    /// Time of the end; default: open until cancelled
     #[arg(long, value_name = "MOMENT", conflicts_with = "length")]
     until: Option<String>,
-    /// For how long, instead of --until
+    /// Length, instead of --until
     #[arg(long = "for", id = "length", value_name = "TIME")]
     length: Option<String>,
-    /// After how long it recurs, until it is cancelled: 1d, 7d
+    /// Period of a recurring reservation, until it is cancelled: 1d, 7d
     #[arg(long, value_name = "TIME")]
     every: Option<String>,
-    /// Why, for those whose jobs wait
+    /// Reason to show to users of waiting jobs
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// What becomes of work of others that still runs when it begins
+    /// Action for running jobs of others at the begin
     #[arg(long, value_name = "CHOICE", value_parser = ["let-finish", "requeue", "cancel"])]
     at_begin: Option<String>,
-    /// Show whose work it touches, and do nothing
+    /// Show the affected jobs and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do it although the work of others is touched; what runs may finish
+    /// Reserve although jobs of others are affected; running jobs may finish
     #[arg(long)]
     yes: bool,
 }
@@ -128,13 +128,13 @@ struct WhenFlags {
 #[command(group(ArgGroup::new("what").required(true).args(["gpus", "devices", "node"])))]
 #[command(group(ArgGroup::new("whom").required(true).args(["user", "project", "job"])))]
 struct CreateArgs {
-    /// So many GPUs, chosen by gpool: 2, h100:4
+    /// Number of GPUs for gpool to choose: 2, h100:4
     #[arg(short, long, value_name = "GPUS")]
     gpus: Option<String>,
-    /// The GPUs of --gpus may be on several nodes
+    /// Allow the GPUs of --gpus on several nodes
     #[arg(long, requires = "gpus")]
     spread: bool,
-    /// What it is called; r1, r2, … if absent
+    /// Name of the reservation; default: r1, r2, …
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -148,12 +148,12 @@ struct CreateArgs {
 #[derive(Debug, Clone, Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["devices", "node", "all"])))]
 struct MaintCreateArgs {
-    /// What it is called; m1, m2, … if absent
+    /// Name of the maintenance window; default: m1, m2, …
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
     what: WhatFlags,
-    /// Every node that there is now
+    /// Reserve all nodes that exist now
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -164,13 +164,13 @@ struct MaintCreateArgs {
 #[command(group(ArgGroup::new("what").args(["gpus", "devices", "node"])))]
 #[command(group(ArgGroup::new("whom").args(["user", "project", "job"])))]
 struct EditArgs {
-    /// Which
+    /// Reservation to change
     #[arg(value_name = "NAME")]
     edited: String,
-    /// So many GPUs, chosen by gpool anew
+    /// New number of GPUs for gpool to choose
     #[arg(short, long, value_name = "GPUS")]
     gpus: Option<String>,
-    /// The GPUs of --gpus may be on several nodes
+    /// Allow the GPUs of --gpus on several nodes
     #[arg(long, requires = "gpus")]
     spread: bool,
     #[command(flatten)]
@@ -184,7 +184,7 @@ struct EditArgs {
 /// Runs `gpool reserve`.
 ///
 /// # Errors
-/// The server can't be asked or refuses; the work of others is touched and nothing was chosen.
+/// The server can't be asked or refuses; jobs of others are affected and no choice was made.
 pub fn run(args: ReserveArgs, session: &Session) -> Result {
     match args.action {
         Action::Create(args) => {
@@ -213,7 +213,7 @@ pub fn run(args: ReserveArgs, session: &Session) -> Result {
 /// Runs `gpool maint`.
 ///
 /// # Errors
-/// The server can't be asked or refuses; the work of others is touched and nothing was chosen.
+/// The server can't be asked or refuses; jobs of others are affected and no choice was made.
 pub fn maint(args: MaintArgs, session: &Session) -> Result {
     match args.action {
         MaintAction::Create(args) => {
@@ -255,13 +255,13 @@ fn request(
     })
 }
 
-/// Reads a moment to come.
+/// Parses a time in the future.
 pub(super) fn read_moment(flag: &str, text: &str, session: &Session) -> Result<gpool_wire::Time> {
     let read = session.screen.clock.read_ahead(text, session.view().now);
     read.map_err(|why| Failure::new(catalogue::INVALID, format!("--{flag}: {why}")))
 }
 
-/// Looks at whose work is touched, and does it if nobody's is or somebody chose.
+/// Checks which jobs are affected, and makes the change if there are none or the user chose.
 fn ask(
     edited: Option<&str>,
     mut request: ReserveRequest,
@@ -284,7 +284,7 @@ fn ask(
             session.screen.note("nothing changed: this was a dry run");
             return Ok(Exit::OK);
         }
-        // What touches nobody is done, unless somebody came in between.
+        // Without affected jobs it is done, unless the state changed in between.
         if !is_free && edited.is_none() {
             let what = headline(&answer.reservation, false, &session.view());
             let what = what.lines().next().unwrap_or_default().to_owned();
@@ -297,7 +297,7 @@ fn ask(
     Ok(Exit::OK)
 }
 
-/// That nothing was done, and whose work would be touched.
+/// The failure that lists the affected jobs; nothing was changed.
 pub(super) fn must_choose(what: &str, touched: &Affected, session: &Session) -> Failure {
     let what = format!("nothing changed yet: {what}");
     let mut failure = Failure::new(catalogue::AFFECTS_OTHERS, what);

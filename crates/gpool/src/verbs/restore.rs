@@ -1,4 +1,4 @@
-//! `gpool restore`: makes a store out of a backup.
+//! `gpool restore`: restores a store from a backup.
 
 use std::path::PathBuf;
 
@@ -9,24 +9,24 @@ use gpool_cli::session::{Session, state_dir};
 use gpool_cli::store_file::fault;
 use gpool_store::Existing;
 
-/// Make a store out of a backup; no server may use it meanwhile
+/// Restore the store from a backup; the server must not run
 #[derive(Debug, Clone, Args)]
 pub struct RestoreArgs {
-    /// The backup
+    /// Backup file
     #[arg(value_name = "FILE")]
     from: PathBuf,
     /// State folder of the server
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
-    /// Move a store that is there already into a folder beside it
+    /// Move an existing store into a folder beside it
     #[arg(long)]
     put_aside: bool,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// The backup is damaged, a store is in the way, or a server uses it. Nothing was changed then.
+/// The backup is damaged, a store exists, or a server uses it; then nothing is changed.
 pub fn run(args: &RestoreArgs, session: &Session) -> Result {
     let dir = state_dir(args.state_dir.as_deref())?;
     let existing = if args.put_aside { Existing::PutAside } else { Existing::Refuse };

@@ -1,4 +1,4 @@
-//! `gpool retry`: lets jobs that ended run again.
+//! `gpool retry`: runs ended jobs again.
 
 use clap::Args;
 use gpool_cli::act::Each;
@@ -16,23 +16,23 @@ use gpool_model::job::JobState;
 use gpool_wire::array::Retried;
 use serde_json::{Value, json};
 
-/// Let jobs that ended run again; of an array, the elements that did not succeed
+/// Run ended jobs again; of an array, the elements that did not succeed
 #[derive(Debug, Clone, Args)]
 pub struct RetryArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Pass over jobs that succeeded
+    /// Skip jobs that succeeded
     #[arg(long)]
     failed: bool,
-    /// Hold them, to change them with gpool edit before gpool release lets them start
+    /// Hold them, to change them with gpool edit before gpool release
     #[arg(long)]
     hold: bool,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// There are no such jobs, or some of them can't run again; the others do.
+/// There are no such jobs, or some can't be retried; the others are.
 pub fn run(args: &RetryArgs, session: &Session) -> Result {
     let client = session.client()?;
     let user = args.jobs.user.as_deref();
@@ -62,7 +62,7 @@ pub fn run(args: &RetryArgs, session: &Session) -> Result {
     each.end("retry", Exit::OK)
 }
 
-/// Lets one job run again; `None` for one that succeeded and is to be passed over then.
+/// Retries one job; `None` if it succeeded and `--failed` skips it.
 fn retry(client: &Client, id: &str, args: &RetryArgs) -> Result<Option<Retried>> {
     if args.failed && client.job(id)?.state == JobState::Succeeded {
         return Ok(None);
@@ -80,7 +80,7 @@ fn shown_as(id: &str, retried: &Retried) -> Value {
     })
 }
 
-/// `job 5 runs again as job 9: 8 elements`.
+/// The line of a retried job: `job 5 runs again as job 9: 8 elements`.
 fn line(id: &str, item: &Value) -> String {
     let new = match (item["is_new"].as_bool(), item["id"].as_str()) {
         (Some(true), Some(new)) => format!(" as job {}", safe(new)),

@@ -1,5 +1,6 @@
-//! `gpool run`: hands in a job and stays with it: its output comes here, and its exit code is this
-//! command's. The first Ctrl-C leaves it, a second one soon after cancels it.
+//! `gpool run`: submits a job and attaches to it: its output appears here, and its exit code
+//! becomes the exit code of this command. The first Ctrl-C detaches, a second one soon after
+//! cancels the job.
 
 use std::io::{IsTerminal as _, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -30,39 +31,39 @@ use crate::console::DetachKeys;
 use crate::outcome::exit_of_job;
 use crate::render::job::headline;
 
-/// Within this time a second Ctrl-C cancels.
+/// Time within which a second Ctrl-C cancels the job.
 const TWICE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Run a command as a job and stay with it
+/// Run a command as a job and show its output
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
     after_help = "The exit code is the job's own: 128+n if signal n ended it, 124 at its time \
-    limit, 137 out of memory, 125 if it could not be started. 2 to 7: refused, and nothing ran. \
-    Ctrl-C once leaves the job running (130), twice cancels it. Standard input is not passed to \
-    the job; --stdin FILE names a file for it to read."
+    limit, 137 out of memory, 125 if it could not be started. 2 to 7: refused, nothing ran. \
+    Ctrl-C once detaches (exit code 130), twice cancels the job. The job does not get standard \
+    input; --stdin FILE gives it a file to read."
 )]
 pub struct RunArgs {
     #[command(flatten)]
     flags: JobFlags,
-    /// Print the id and leave the job to itself
+    /// Print the job's id and do not wait for it
     #[arg(long)]
     detach: bool,
-    /// Give it a terminal of its own, shown here
+    /// Run the job on a terminal, shown here
     #[arg(long)]
     pty: bool,
     #[command(flatten)]
     keys: KeysFlag,
-    /// Say what would happen, and do nothing
+    /// Check the job without submitting it
     #[arg(long)]
     dry_run: bool,
-    /// The command and its arguments; one quoted line is for a shell, a script with # GPOOL,
-    /// # GFLOW or #SBATCH lines is handed in as by submit, unless -- stands before it
+    /// Command and its arguments. One quoted line runs in a shell. A script with # GPOOL, # GFLOW
+    /// or #SBATCH lines is submitted as by submit, unless -- precedes it
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     words: Vec<String>,
 }
 
-/// Runs it. `is_command` says whether two dashes stood before the words.
+/// Runs the verb. `is_command` says whether `--` precedes the words.
 ///
 /// # Errors
 /// The job was refused, or the server can't be reached.
@@ -99,7 +100,7 @@ pub fn run(args: RunArgs, is_command: bool, session: &Session) -> Result {
     if args.dry_run {
         return dry_run(&client, &request.job, session);
     }
-    // Before there is a job, Ctrl-C ends this program; from then on it leaves or cancels the job.
+    // Before the submission, Ctrl-C ends this program; afterwards it detaches or cancels the job.
     let job = hand_in(&client, &request)?;
     note_terms(&job, session);
     if args.detach {
@@ -114,7 +115,7 @@ pub fn run(args: RunArgs, is_command: bool, session: &Session) -> Result {
     Attached { client, session, job, is_place_known }.stay()
 }
 
-/// Hands in a job with a terminal of its own, and shows that here once it runs.
+/// Submits a job with its own terminal, and shows the terminal here once the job runs.
 ///
 /// # Errors
 /// The job was refused, or the server can't be reached.
@@ -137,13 +138,13 @@ pub fn on_terminal(
     attach::finish(&attached.client, session, stayed, (id, false))
 }
 
-/// What happens while a job is stayed with.
+/// An event while attached to a job.
 enum Happening {
     Interrupted,
     Changed(Box<Job>),
-    /// One of its two streams has ended, or can't be had.
+    /// One of its two output streams has ended or can't be read.
     StreamEnded(Result<()>),
-    /// The server was lost for good, or says that there is no such job.
+    /// The server stays away, or there is no such job.
     Lost(Failure),
 }
 
@@ -151,7 +152,7 @@ struct Attached<'s> {
     client: Client,
     session: &'s Session,
     job: Job,
-    /// Whether it was said where the job runs.
+    /// Whether the nodes of the job were printed.
     is_place_known: bool,
 }
 
@@ -169,7 +170,7 @@ impl Attached<'_> {
         self.until(&happenings, n_streams, &|_| false)?.ok_or_else(nobody)
     }
 
-    /// Waits until its program runs; `None` once it does, or has.
+    /// Waits until the program runs; `None` if it has started.
     fn until_started(&mut self) -> Result<Option<Exit>> {
         let (tell, happenings) = self.begin()?;
         let n_streams = u32::from(self.job.setup.is_some());
@@ -194,8 +195,8 @@ impl Attached<'_> {
         Ok((tell, happenings))
     }
 
-    /// Stays until all streams have ended and the job has; or until it is as wanted, for which
-    /// there is no exit code.
+    /// Waits until all streams and the job have ended; returns `None` if `is_wanted` holds before
+    /// that.
     fn until(
         &mut self,
         happenings: &Receiver<Happening>,
@@ -225,7 +226,7 @@ impl Attached<'_> {
                 Happening::Changed(job) => self.change(*job),
                 Happening::StreamEnded(Ok(())) => n_streams -= 1,
                 Happening::StreamEnded(Err(failure)) | Happening::Lost(failure) => {
-                    // Whatever ended here, the job did not.
+                    // Only the connection failed; the job goes on.
                     self.say_detached();
                     return Err(failure);
                 }
@@ -267,11 +268,11 @@ impl Attached<'_> {
         self.job = job;
     }
 
-    /// What the exit code alone does not say.
+    /// Prints the cause of the end if the exit code does not show it.
     fn say_end(&self) {
         if let (Some(why), false) = (&self.job.cause_text, self.job.state == JobState::Succeeded) {
             let state = words::state(self.job.state.as_str());
-            // Some causes say the word themselves: cancelled by root.
+            // Some causes begin with the state: cancelled by root.
             let text = match why.starts_with(&*state) {
                 true => format!("job {} {why}", self.job.id),
                 false => format!("job {} {state}: {why}", self.job.id),
@@ -299,11 +300,11 @@ fn catch_interrupts(tell: Sender<Happening>) -> Result<()> {
     Ok(())
 }
 
-/// Reports the job when it changes, until it has ended.
+/// Reports changes of the job until it has ended.
 fn watch(client: Client, id: String, tell: Sender<Happening>) {
     std::thread::spawn(move || {
         if let Err(error) = watch_until_ended(&client, &id, &tell) {
-            // Nobody listens any more: the program ends.
+            // The receiver is gone only when the program ends.
             let _ = tell.send(Happening::Lost(error.into()));
         }
     });
@@ -314,7 +315,7 @@ fn watch_until_ended(
     id: &str,
     tell: &Sender<Happening>,
 ) -> std::result::Result<(), gpool_client::Error> {
-    // Listened to before the first look, so that no change falls between.
+    // Subscribes before the first request, so that no change is missed.
     let events = client.events(None)?;
     let look = || -> std::result::Result<bool, gpool_client::Error> {
         let job = client.job(id)?;
@@ -342,8 +343,8 @@ fn watch_until_ended(
     Ok(())
 }
 
-/// Copies one of the streams of one task to the one of ours, with its rank where there are several;
-/// before the errors of the first, what the setup says.
+/// Copies one output stream of a task to the same stream of this program, with the rank before each
+/// line if there are several tasks. The setup's output comes before the errors of the first task.
 fn stream_out(
     client: Client,
     job: &Job,
@@ -377,12 +378,12 @@ fn stream_out(
             copy_log(&client, &id, (stream, Some(rank)), &mut out)?;
             out.finish().map_err(|error| gpool_cli::screen::not_written(&error))
         });
-        // Nobody listens any more: the program ends.
+        // The receiver is gone only when the program ends.
         let _ = tell.send(Happening::StreamEnded(ended));
     });
 }
 
-/// Copies all that a setup says to standard error: standard output is the job's own.
+/// Copies all output of a setup to standard error: standard output is the job's own.
 fn copy_setup(client: &Client, id: &str) -> Result<()> {
     copy_log(client, id, (LogStream::Both, None), &mut std::io::stderr())
 }

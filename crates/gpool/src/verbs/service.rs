@@ -1,4 +1,4 @@
-//! `gpool up --systemd` and `gpool down --systemd`: the server as a service that systemd starts.
+//! `gpool up --systemd` and `gpool down --systemd`: the server as a systemd service.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use gpool_cli::session::Session;
 use super::init::write_new;
 use crate::systemd::{Scope, unit};
 
-/// Flags of a service.
+/// The flags that choose a service.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Service")]
 pub struct ServiceFlags {
-    /// Write (or remove) a unit of systemd, instead of starting (or stopping) the server
+    /// Install (or remove) a systemd unit instead of starting (or stopping) the server
     #[arg(long)]
     pub systemd: bool,
     /// With --systemd: this user's service
@@ -45,25 +45,25 @@ impl ServiceFlags {
     }
 }
 
-/// What is done with the unit.
+/// The flags of an installation.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Service")]
 pub struct InstallFlags {
     /// With --systemd: enable and start the service at once
     #[arg(long, requires = "systemd")]
     now: bool,
-    /// With --systemd: print the unit, and write nothing
+    /// With --systemd: print the unit without writing it
     #[arg(long, requires = "systemd")]
     print: bool,
-    /// With --systemd: replace the unit that is there; it is kept beside, as .old
+    /// With --systemd: replace an existing unit and rename it to .old
     #[arg(long, requires = "systemd")]
     force: bool,
 }
 
-/// Writes the unit, and starts the service if asked to.
+/// Writes the unit, and starts the service with `--now`.
 ///
 /// # Errors
-/// There is a unit already, it can't be written, or systemd refuses.
+/// A unit exists, it can't be written, or systemd refuses.
 pub fn install(flags: ServiceFlags, what: InstallFlags, session: &Session) -> Result {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(errors::INTERNAL, format!("can't find this program: {error}"))
@@ -102,7 +102,7 @@ pub fn uninstall(flags: ServiceFlags, session: &Session) -> Result {
             .tip("gpool down --systemd --system")
             .tip("gpool down   (stops a server that was started without systemd)"));
     }
-    // Where systemd does not run there is nothing to stop.
+    // Without a running systemd there is nothing to stop.
     let stopped = systemctl(flags, &["disable", "--now", Scope::UNIT]);
     std::fs::remove_file(&path).map_err(|error| {
         let what = format!("can't remove {}: {error}", path.display());

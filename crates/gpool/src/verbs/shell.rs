@@ -1,5 +1,4 @@
-//! `gpool shell`: an interactive shell as a job. Its prompt says which job it is and how much of
-//! its time is left.
+//! `gpool shell`: an interactive shell as a job. Its prompt shows the job and its remaining time.
 
 use std::io::IsTerminal as _;
 
@@ -14,31 +13,31 @@ use gpool_cli::terminal::{no_terminal, window};
 use super::attach::KeysFlag;
 use super::run;
 
-/// What runs: it writes what the shell reads at its start, and becomes the shell.
+/// The job's script: it writes the startup file of the shell and then executes the shell.
 const SCRIPT: &str = include_str!("shell.sh");
 
 /// Open a shell as a job, with the flags of run
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
-    after_help = "It waits for its GPUs like any job, and ends when the shell does. Without \
-    --time it has no limit: what it holds is held until you leave. Ctrl-\\ d leaves it running \
-    (130); gpool attach @ comes back."
+    after_help = "The job waits for its GPUs like any other, and ends with the shell. Without \
+    --time it has no time limit and keeps its GPUs until you exit. Ctrl-\\ d detaches (exit code \
+    130); gpool attach @ returns to it."
 )]
 pub struct ShellArgs {
     #[command(flatten)]
     flags: JobFlags,
-    /// The shell; $SHELL unless said
+    /// Shell to run; default: $SHELL
     #[arg(long, value_name = "PROGRAM")]
     shell: Option<String>,
     #[command(flatten)]
     keys: KeysFlag,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// This is no terminal, the job was refused, or the server can't be reached.
+/// This is not a terminal, the job was refused, or the server can't be reached.
 pub fn run(args: ShellArgs, session: &Session) -> Result {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(no_terminal("gpool shell")

@@ -1,4 +1,4 @@
-//! `gpool shim`: runs a command of Slurm or gflow without a link of its name.
+//! `gpool shim`: runs a command of Slurm or gflow without a link.
 
 use clap::Args;
 use gpool_cli::errors;
@@ -10,16 +10,16 @@ use gpool_compat::SHIMS;
 #[derive(Debug, Clone, Args)]
 #[command(disable_help_flag = true)]
 pub struct ShimArgs {
-    /// The command's name, and its words
+    /// Name of the command and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     #[arg(value_name = "COMMAND")]
     words: Vec<String>,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// There is no such command, or what it meets.
+/// There is no such command, or the command fails.
 pub fn run(args: &ShimArgs, session: &Session) -> Result {
     let (name, words) = (&args.words[0], &args.words[1..]);
     match gpool_compat::find(name) {

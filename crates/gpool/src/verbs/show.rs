@@ -1,4 +1,4 @@
-//! `gpool show`: all that is known of jobs.
+//! `gpool show`: shows jobs in full.
 
 use clap::Args;
 use gpool_cli::act::Each;
@@ -13,20 +13,20 @@ use gpool_wire::Job;
 
 use crate::render::job::page;
 
-/// Arrays of more elements than this are counted and not listed.
+/// Larger arrays are counted and not listed.
 const ELEMENTS_MAX: u64 = 10_000;
 
-/// Show all that is known of jobs
+/// Show all information about jobs
 #[derive(Debug, Clone, Args)]
 pub struct ShowArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: super::PageFormat,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There is no such job.

@@ -9,23 +9,23 @@ use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 use gpool_wire::{Problem, Written};
 
-/// Only what runs has processes.
+/// Only running jobs have processes.
 const SCOPE: Scope = Scope::In(&[JobState::Running]);
 
 /// Send a signal to the processes of running jobs
 #[derive(Debug, Clone, Args)]
 pub struct SignalArgs {
-    /// Name or number: USR1, SIGUSR1, 10
+    /// Name or number of the signal: USR1, SIGUSR1, 10
     #[arg(value_name = "SIGNAL")]
     signal: String,
     #[command(flatten)]
     jobs: Jobs,
-    /// Do not ask before touching jobs of other users
+    /// Do not ask before signalling jobs of other users
     #[arg(long)]
     yes: bool,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There is no such signal, there are no such jobs, or the server refuses.
@@ -36,7 +36,7 @@ pub fn run(args: &SignalArgs, session: &Session) -> Result {
     })
 }
 
-/// Refuses here what the server would refuse, so that it is told before jobs are looked up.
+/// Checks the signal as the server does, so that an error is reported before jobs are looked up.
 fn check(text: &str) -> Result<String> {
     match gpool_wire::signal::number(&Written::from(text)) {
         Ok(number) => Ok(number.to_string()),

@@ -1,5 +1,5 @@
-//! `gpool sim`: what happens to simulated devices. It edits the control file of a server's
-//! simulated devices, which can be edited by hand as well; real devices are out of its reach.
+//! `gpool sim`: changes simulated devices. It edits the control file of the server's simulated
+//! devices, which can also be edited by hand; real devices are not affected.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ use gpool_wire::{Gpu, catalogue};
 
 use crate::serve::{CONTROL_FILE, node_folder};
 
-/// Let something happen to simulated GPUs: processes, memory, faults, a driver that hangs
+/// Change simulated GPUs: processes, memory, faults, a driver that hangs
 #[derive(Debug, Clone, Args)]
 pub struct SimArgs {
     #[command(subcommand)]
@@ -26,79 +26,79 @@ pub struct SimArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Action {
-    /// Put a process on a GPU that gpool did not start
+    /// Add a process to a GPU that gpool did not start
     AddProcess {
-        /// Index of the GPU; of one of several nodes, NODE:GPU
+        /// Index of the GPU; with several nodes NODE:GPU
         gpu: GpuArg,
         /// Process id
         #[arg(long)]
         pid: u32,
-        /// Memory it uses there
+        /// Memory of the process on the GPU
         #[arg(long, value_name = "SIZE", value_parser = gpool_model::parse::bytes)]
         memory: Option<Bytes>,
-        /// Its program
+        /// Name of its program
         #[arg(long)]
         name: Option<String>,
-        /// Its owner
+        /// User of the process
         #[arg(long)]
         user: Option<String>,
     },
-    /// Take a process off a GPU
+    /// Remove a process from a GPU
     RemoveProcess {
-        /// Index of the GPU; of one of several nodes, NODE:GPU
+        /// Index of the GPU; with several nodes NODE:GPU
         gpu: GpuArg,
         /// Process id
         #[arg(long)]
         pid: u32,
     },
-    /// Use memory besides that of processes; 0B for none
+    /// Use memory outside of processes; 0B for none
     UseMemory {
-        /// Index of the GPU; of one of several nodes, NODE:GPU
+        /// Index of the GPU; with several nodes NODE:GPU
         gpu: GpuArg,
-        /// How much
+        /// Amount of memory
         #[arg(value_name = "SIZE", value_parser = gpool_model::parse::bytes)]
         memory: Bytes,
     },
-    /// Set how busy a GPU is
+    /// Set the utilization of a GPU
     Utilize {
-        /// Index of the GPU; of one of several nodes, NODE:GPU
+        /// Index of the GPU; with several nodes NODE:GPU
         gpu: GpuArg,
-        /// Per cent
+        /// Utilization in percent
         #[arg(value_parser = per_cent)]
         percent: u32,
     },
     /// Break a GPU
     Break {
-        /// Index of the GPU; of one of several nodes, NODE:GPU
+        /// Index of the GPU; with several nodes NODE:GPU
         gpu: GpuArg,
-        /// It is gone from the bus, not only faulty
+        /// Remove it from the bus instead of making it faulty
         #[arg(long)]
         lost: bool,
-        /// What it reports
+        /// Error text that the GPU reports
         #[arg(long)]
         why: Option<String>,
     },
-    /// Mend a GPU
+    /// Repair a GPU
     Heal {
-        /// Index of the GPU; of one of several nodes, NODE:GPU
+        /// Index of the GPU; with several nodes NODE:GPU
         gpu: GpuArg,
     },
-    /// Let the driver hang when asked about a GPU
+    /// Let the driver hang on requests about a GPU
     Hang {
-        /// Index of the GPU; of one of several nodes, NODE:GPU
+        /// Index of the GPU; with several nodes NODE:GPU
         gpu: GpuArg,
     },
     /// Let the driver answer again
     Unhang {
-        /// Index of the GPU; of one of several nodes, NODE:GPU
+        /// Index of the GPU; with several nodes NODE:GPU
         gpu: GpuArg,
     },
 }
 
-/// A GPU as it is named here.
+/// A GPU on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GpuArg {
-    /// Its node; the only one if absent.
+    /// The node; `None` means the only one.
     node: Option<String>,
     index: usize,
 }
@@ -131,7 +131,7 @@ impl Action {
     }
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The server has no simulated devices, or no such device; the file can't be edited.
@@ -151,7 +151,7 @@ pub fn run(args: SimArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// The node that is meant: that which was named, or the only one with simulated devices.
+/// The named node, or the only one with simulated devices.
 fn node<'a>(gpus: &'a [Gpu], asked: &GpuArg) -> Result<&'a str> {
     let simulated = gpus.iter().filter(|gpu| gpu.uuid.starts_with("GPU-sim-"));
     let nodes: BTreeSet<&str> = simulated.map(|gpu| gpu.node.as_str()).collect();

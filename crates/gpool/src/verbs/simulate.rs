@@ -1,5 +1,5 @@
-//! `gpool simulate`: what would come of changes on the live cluster. What needs no server,
-//! `gpool-lab` plays.
+//! `gpool simulate`: the effect of changes on the live cluster. `gpool-lab` runs the simulations
+//! that need no server.
 
 use clap::{Args, Subcommand};
 use gpool_cli::failure::Result;
@@ -8,21 +8,21 @@ use gpool_cli::session::Session;
 use super::simulate_if::{self, SupposeArgs};
 use crate::lab::{self, LabArgs};
 
-const AFTER_HELP: &str = "What can be supposed:
-  project red guaranteed=8     settings of a project, as project edit has them
+const AFTER_HELP: &str = "Changes:
+  project red guaranteed=8     settings of a project, as in gpool project edit
   drain n3, undrain n3         nodes, or GPUs: n3:0
-  add 2 nodes x 8 h100         nodes like those that there are
+  add 2 nodes x 8 h100         nodes like the existing ones
   policy preset=fifo           settings of the policy
   cancel 7, hold 7, release 7  jobs
   priority 7 10                a job's priority
-  submit gpus=2 n=4            jobs, with the keys of the API: project, time
+  submit gpus=2 n=4            new jobs, with keys of the API: project, time
 
 Examples:
   gpool simulate
   gpool simulate --if 'project red guaranteed=8' --if 'drain n3'
   gpool simulate --for 2h --if 'add 2 nodes x 8 h100' -o json";
 
-/// Say what would come of changes, and make none of them
+/// Show the effect of changes without making them
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub struct SimulateArgs {
@@ -34,19 +34,18 @@ pub struct SimulateArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
-    /// Play cases of clusters with quotas, and compare with what is expected of each
+    /// Play scenarios of clusters with quotas, and compare with the expected results
     Scenarios(LabArgs),
-    /// Fill a cluster with tasks by one policy and another, and say how full it gets
+    /// Fill a cluster with tasks under several policies, and report its utilization
     Packing(LabArgs),
-    /// Let the jobs of a trace come to a cluster, by one policy and another, and say how long they
-    /// wait
+    /// Play the jobs of a trace on a cluster under several policies, and report waiting times
     Queue(LabArgs),
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// Something can't be supposed, or no server answers; or `gpool-lab` is not there.
+/// A change is not valid, or no server answers; or `gpool-lab` is missing.
 pub fn run(args: &SimulateArgs, session: &Session) -> Result {
     match &args.what {
         None => simulate_if::run(&args.suppose, session),

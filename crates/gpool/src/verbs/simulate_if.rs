@@ -1,4 +1,4 @@
-//! `gpool simulate --if …`: what would come of changes on the live cluster, none of which is made.
+//! `gpool simulate --if …`: the effect of changes on the live cluster, without making them.
 
 use clap::Args;
 use gpool_cli::exit::Exit;
@@ -13,27 +13,27 @@ use gpool_wire::{SimulateAsk, SimulatedFate, SimulatedJob, SimulatedProject, Sim
 
 use super::PageFormat;
 
-/// Jobs that are shown to people.
+/// Most jobs in the text output.
 const SHOWN: usize = 40;
 
-/// What is supposed, and how it is shown.
+/// The changes, and the output format.
 #[derive(Debug, Clone, Args)]
 pub struct SupposeArgs {
-    /// Suppose that this is otherwise; several are taken one after the other: --if 'drain n3'
+    /// Change to assume, e.g. --if 'drain n3'; repeat it for several, applied in order
     #[arg(long = "if", value_name = "CHANGE")]
     supposed: Vec<String>,
-    /// Follow things for so long: 2h; without, what would come of the present moment
+    /// Simulated time: 2h; default: only the present decision
     #[arg(long = "for", value_name = "TIME")]
     horizon: Option<String>,
-    /// How it is written
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: PageFormat,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// The server can't be asked, or does not take what is supposed.
+/// The server can't be asked or refuses a change.
 pub fn run(args: &SupposeArgs, session: &Session) -> Result {
     let ask = SimulateAsk {
         supposed: args.supposed.clone(),

@@ -12,12 +12,12 @@ use crate::render::status::page;
 /// Show the server and its cluster on one page
 #[derive(Debug, Clone, Default, Args)]
 pub struct StatusArgs {
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: super::PageFormat,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// No server answers.

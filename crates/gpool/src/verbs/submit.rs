@@ -1,4 +1,4 @@
-//! `gpool submit`: hands in a job, or many, and prints their ids.
+//! `gpool submit`: submits one or many jobs and prints their ids.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write as _};
@@ -20,34 +20,34 @@ use gpool_wire::create::BulkDefaults;
 use gpool_wire::{Problem, catalogue};
 use serde_json::json;
 
-/// Hand in a job and print its id
+/// Submit a job and print its id
 #[derive(Debug, Clone, Args)]
 #[command(args_override_self = true)]
 #[command(after_help = "gpool submit [FLAGS] SCRIPT [ARGUMENTS…]\n\
     gpool submit [FLAGS] -- COMMAND [ARGUMENTS…]\n\n\
-    Lines '# GPOOL --gpus 2 --time 1h' at a script's start are flags, and so are variables such as \
-    GPOOL_SUBMIT_GPUS=2. The command line goes before both.")]
+    Lines such as '# GPOOL --gpus 2 --time 1h' at the start of a script and variables such as \
+    GPOOL_SUBMIT_GPUS=2 set flags too. The command line overrides both.")]
 pub struct SubmitArgs {
     #[command(flatten)]
     flags: JobFlags,
     /// Print only the id, as -q does
     #[arg(long)]
     parsable: bool,
-    /// Say what would happen, and do nothing
+    /// Check the job without submitting it
     #[arg(long)]
     dry_run: bool,
-    /// Many jobs, a line of JSON each; - is standard input
+    /// File with many jobs, one JSON object per line; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "words")]
     from_jsonl: Option<String>,
-    /// A script and its arguments, or a command after --
+    /// Script and its arguments, or a command after --
     #[arg(trailing_var_arg = true, value_name = "SCRIPT | -- COMMAND")]
     words: Vec<String>,
 }
 
-/// Runs it. `is_command` says whether two dashes stood before the words.
+/// Runs the verb. `is_command` says whether `--` precedes the words.
 ///
 /// # Errors
-/// What was asked is not understood, impossible or refused.
+/// The request is not valid, impossible or refused.
 pub fn run(args: SubmitArgs, is_command: bool, session: &Session) -> Result {
     let quiet = args.parsable || session.screen.quiet;
     if let Some(path) = &args.from_jsonl {
@@ -87,7 +87,7 @@ pub fn run(args: SubmitArgs, is_command: bool, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// Submits a file of jobs in one transaction. What flags say is what lines leave out.
+/// Submits a file of jobs in one transaction. Flags are the defaults of all lines.
 fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
     let mut request = request::of_many(args.flags.clone())?;
     let mut lines: Box<dyn Read> = match path {
@@ -127,7 +127,7 @@ fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
         session.screen.data(&json::list(&items))?;
         return Ok(Exit::OK);
     }
-    // A million ids are written as they come, not gathered first.
+    // A million ids are written as they arrive, and not collected first.
     let mut out = BufWriter::new(std::io::stdout().lock());
     for id in answer.ids() {
         writeln!(out, "{id}").map_err(|error| not_written(&error))?;
@@ -136,8 +136,8 @@ fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// A problem with a line of the file. The server counts the line of defaults, which the user does
-/// not see.
+/// The failure for a line of the file. The server also counts the line with the defaults, which the
+/// user does not see.
 fn at_line(mut problem: Problem, path: &str) -> Failure {
     if let Some(line) = problem.line
         && let Some(what) = problem.detail.strip_prefix(&format!("line {line}: "))

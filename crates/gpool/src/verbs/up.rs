@@ -1,4 +1,4 @@
-//! `gpool up`: starts the server of this machine, in the background unless asked otherwise.
+//! `gpool up`: starts the server of this machine, in the background by default.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -33,25 +33,25 @@ use crate::render::recovery::in_short;
 use crate::render::up::{Started, text};
 use crate::serve::NodeSettings;
 
-/// What a server in the background writes to its parent once it answers.
+/// The line that a server in the background writes to its parent once it answers.
 const READY: &str = "ready\n";
 
-/// How long a server that may run already has to say so. One that is stopped or stuck is told of
-/// by the lock on its state folder.
+/// Time limit for an answer of a server that may already run. The lock on the state folder reveals
+/// a server that hangs.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Fewest open files with which a server works.
+/// Fewest open files for a working server.
 const FILES_MIN: u64 = 64;
 
-/// Lines of a failed server's log that are shown.
+/// Lines shown from a failed server's log.
 const LOG_LINES: usize = 12;
 
 /// Start the server of this machine
 ///
-/// Settings may also stand in gpool.toml: gpool help settings.
+/// gpool.toml can hold the same settings: gpool help settings.
 #[derive(Debug, Clone, Default, Args)]
 pub struct UpArgs {
-    /// Stay, instead of going into the background
+    /// Run in the foreground
     #[arg(long)]
     foreground: bool,
     /// Devices: nvml, none, sim:8xH100-80G, 3x(sim:8xH100-80G) for three nodes, or a .toml file
@@ -60,53 +60,53 @@ pub struct UpArgs {
     /// GPUs that new jobs may use: 0-3, 0,2, all
     #[arg(long, value_name = "GPUS")]
     gpus: Option<String>,
-    /// Which GPUs are given out first: sequential, random, pack, spread
+    /// Order in which GPUs are used: sequential, random, pack, spread
     #[arg(long, value_name = "HOW")]
     strategy: Option<String>,
     /// Processes that do not count as use of a GPU, by name or id: Xorg,4242
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = values::filled)]
     ignore_processes: Vec<String>,
-    /// Folder for what must not be forgotten
+    /// State folder of the server
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
-    /// Socket on which it answers
+    /// Socket of the server
     #[arg(long, value_name = "SOCKET")]
     socket: Option<String>,
-    /// Name of this node, the host's if absent; of several alike, each with its number
+    /// Name of this node; default: the host name; with several equal nodes, a prefix for numbers
     #[arg(long, value_name = "NAME", value_parser = values::filled)]
     name: Option<String>,
     #[command(flatten)]
     service: ServiceFlags,
     #[command(flatten)]
     install: InstallFlags,
-    /// Tell the parent by standard output when it answers
+    /// Tell the parent by standard output when the server answers
     #[arg(long, hide = true, requires = "foreground")]
     tell_parent: bool,
-    /// Only set in gpool.toml
+    /// Set only in gpool.toml.
     #[arg(skip)]
     limits: Limits,
-    /// Only set in gpool.toml
+    /// Set only in gpool.toml.
     #[arg(skip)]
     notify: NotifySettings,
-    /// Only set in gpool.toml
+    /// Set only in gpool.toml.
     #[arg(skip)]
     journal_entries: Option<u64>,
-    /// Only set in gpool.toml
+    /// Set only in gpool.toml.
     #[arg(skip)]
     keep_output: Option<Millis>,
-    /// Only set in gpool.toml
+    /// Set only in gpool.toml.
     #[arg(skip)]
     keep_environment: Option<Millis>,
-    /// Only set in gpool.toml, but for the processes that are ignored
+    /// Set only in gpool.toml, except the ignored processes.
     #[arg(skip)]
     node: NodeSettings,
-    /// Whether the name is that of a flag
+    /// Whether a flag set the name.
     #[arg(skip)]
     has_name: bool,
 }
 
 impl UpArgs {
-    /// Takes from the settings what no flag says.
+    /// Fills values without a flag from the settings.
     fn or(mut self, config: Config) -> Result<Self> {
         self.notify = config.notify()?;
         self.has_name = self.name.is_some();
@@ -139,16 +139,16 @@ impl UpArgs {
     }
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// A server runs already, or the new one does not start.
+/// A server already runs, or the new one does not start.
 pub fn run(args: &UpArgs, session: &Session) -> Result {
     if args.service.systemd {
         return service::install(args.service, args.install, session);
     }
     let args = &args.clone().or(Config::find()?)?;
-    // Read first, so that a slip of the pen is told before anything is started.
+    // Checked first, so that a mistake is reported before anything starts.
     let nodes = up_nodes::asked(args.devices.as_deref(), args.name.as_deref(), args.has_name)?;
     up_nodes::refuse_gpus_of_several(&nodes, args.gpus.as_deref())?;
     let socket = own_socket(args.socket.as_deref().or(session.global.server.as_deref()))?;
@@ -205,8 +205,8 @@ fn strategy(text: &str) -> Result<DeviceStrategy> {
 }
 
 fn refuse_a_second(socket: &Path) -> Result<()> {
-    // Not tried again: for a moment after a server was killed, a process that it was just starting
-    // still has its socket, and nobody will ever answer there.
+    // No retries: just after a server was killed, a child that it was starting may still hold the
+    // socket and will never answer.
     let once = Client::at(socket).with_retries(Duration::ZERO).with_timeout(Some(ANSWER));
     let Ok(running) = once.version() else { return Ok(()) };
     let what = format!("a server runs already (pid {})", running.pid);
@@ -216,7 +216,7 @@ fn refuse_a_second(socket: &Path) -> Result<()> {
         .tip("gpool down   (its jobs go on)"))
 }
 
-/// With fewer open files the server would start and then answer no request.
+/// With fewer open files the server would start but answer no request.
 fn refuse_few_files() -> Result<()> {
     let most = getrlimit(Resource::Nofile).maximum;
     let Some(most) = most.filter(|most| *most < FILES_MIN) else { return Ok(()) };
@@ -227,7 +227,7 @@ fn refuse_few_files() -> Result<()> {
         .tip("LimitNOFILE=65536   (in the unit, where systemd starts it)"))
 }
 
-/// A number is a process id, everything else the name of a program.
+/// A number is a process id; any other text is the name of a program.
 fn ignored(processes: &[String]) -> Ignore {
     let mut ignore = Ignore::default();
     for process in processes {
@@ -243,7 +243,7 @@ fn ignored(processes: &[String]) -> Ignore {
     ignore
 }
 
-/// Runs the server here until it is told to stop.
+/// Runs the server in this process until it is stopped.
 fn serve(
     config: &ServerConfig,
     nodes: &[NodeArg],
@@ -264,7 +264,7 @@ fn serve(
     let ready = |_: &gpool_server::ServerInfo| {
         crate::systemd::ready(&config.socket);
         if let Some(mut parent) = parent {
-            // A parent that did not wait does not need to know.
+            // A failed write means that the parent did not wait.
             let _ = parent.write_all(READY.as_bytes());
         }
     };
@@ -276,8 +276,8 @@ fn serve(
     }
 }
 
-/// Why the server did not start, from the outside in. What it refused has a code behind it, which
-/// says how this program ends.
+/// Why the server did not start, outermost cause first. A cause may end with an error code, which
+/// sets the exit code.
 fn refused(causes: &[String]) -> Failure {
     let with_code = |text: &'_ str| -> Option<(String, Code)> {
         let (what, code) = text.strip_suffix(')')?.rsplit_once(" (GP")?;
@@ -295,7 +295,7 @@ fn refused(causes: &[String]) -> Failure {
     }
 }
 
-/// Becomes a session of its own, so that no terminal ends it, and keeps standard output only to
+/// Starts a new session, so that no terminal ends the server, and keeps standard output only to
 /// tell the parent.
 fn leave_parent() -> std::io::Result<File> {
     rustix::process::setsid()?;
@@ -351,13 +351,13 @@ fn start(args: &UpArgs, nodes: &NodesArg, config: &ServerConfig, log: &Path) -> 
     Err(not_started(&ended.to_string(), log, before))
 }
 
-/// The server's own words, if it left any.
+/// The failure of a server that ended, with the end of its log.
 fn not_started(ended: &str, log: &Path, before: u64) -> Failure {
     let mut text = String::new();
     if let Ok(mut file) = File::open(log)
         && file.seek(SeekFrom::Start(before)).is_ok()
     {
-        // What is not text is not shown; the log is there to be read.
+        // Text that is not UTF-8 is left out; the user can read the log.
         let _ = file.read_to_string(&mut text);
     }
     from_log(ended, &text).tip(format!("the whole log: {}", log.display()))
@@ -390,7 +390,7 @@ fn from_log(ended: &str, text: &str) -> Failure {
     tries.into_iter().fold(failure, Failure::tip)
 }
 
-/// Says what was started.
+/// Prints what was started.
 fn say(config: &ServerConfig, session: &Session) -> Result {
     let client = Client::at(&config.socket);
     let (status, mut gpus) = (client.status()?, client.gpus()?.items);
@@ -430,7 +430,7 @@ fn is_here(config: &ServerConfig, node: &str) -> bool {
     config.nodes.iter().any(|name| name.as_str() == node)
 }
 
-/// Warns of jobs that run on devices which an earlier run had and this one has not.
+/// Warns of jobs that run on devices that the last server had and this one does not.
 fn warn_of_gone(
     client: &Client,
     gpus: &[Gpu],
@@ -465,7 +465,7 @@ mod tests {
         let failure = refused(&["can't begin".to_owned(), "lab1 has no GPU \"2\" (GP0604)".into()]);
         assert_eq!((failure.code(), failure.exit()), (Some(Code(604)), Exit(6)));
         assert!(failure.text(false).contains("why  lab1 has no GPU \"2\"\n"));
-        // Through the log it stays the same.
+        // The failure survives the way through the log unchanged.
         let log = format!("2026 INFO took over\n{}", failure.text(false));
         assert_eq!(from_log("exit status: 6", &log), failure);
         assert_eq!(refused(&["a (b)".to_owned()]).code(), Some(errors::NOT_STARTED));

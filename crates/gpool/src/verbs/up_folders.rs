@@ -1,5 +1,4 @@
-//! The folders of a server: of its state and of its socket. No other user may replace what lies in
-//! them.
+//! The state folder and the folder of the socket. No other user may be able to replace their files.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -11,10 +10,10 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_client::socket::stranger_on;
 use gpool_wire::catalogue;
 
-/// Makes them.
+/// Makes the folders.
 ///
 /// # Errors
-/// They can't be made, or another user could replace what lies in them.
+/// They can't be made, or another user could replace their files.
 pub fn make(state_dir: &Path, socket: &Path) -> Result<()> {
     let make = |path: &Path, mode: u32| {
         let made = DirBuilder::new().recursive(true).mode(mode).create(path);
@@ -26,20 +25,20 @@ pub fn make(state_dir: &Path, socket: &Path) -> Result<()> {
         })
     };
     refuse_a_stranger(state_dir, "--state-dir")?;
-    // Jobs of other users reach their own files through it, and see no others.
+    // Jobs of other users can open their own files in it but not list it.
     make(state_dir, 0o711)?;
     refuse_an_open_folder(state_dir)?;
     if let Some(folder) = socket.parent() {
         refuse_a_stranger(folder, "--socket")?;
         let is_for_all = rustix::process::geteuid().is_root();
         make(folder, if is_for_all { 0o755 } else { 0o700 })?;
-        // Again: another user may have been faster.
+        // Checked again: another user may have made the folder in between.
         refuse_a_stranger(folder, "--socket")?;
     }
     Ok(())
 }
 
-/// Another user could replace what lies in a folder of theirs.
+/// Refuses a folder of another user: they could replace its files.
 fn refuse_a_stranger(folder: &Path, flag: &str) -> Result<()> {
     let uid = rustix::process::geteuid().as_raw();
     let Some(stranger) = stranger_on(folder, uid) else { return Ok(()) };
@@ -49,7 +48,7 @@ fn refuse_a_stranger(folder: &Path, flag: &str) -> Result<()> {
         .tip(format!("gpool up {flag} PATH   (in a folder of your own, such as your home)")))
 }
 
-/// Another user that may write there could replace the store.
+/// Refuses a folder that other users may write to: they could replace the store.
 fn refuse_an_open_folder(path: &Path) -> Result<()> {
     let refused = |what: &str| {
         Failure::new(errors::BAD_DIRECTORY, format!("the state folder {} {what}", path.display()))

@@ -1,4 +1,4 @@
-//! Which nodes `gpool up` starts agents for, and what they are called.
+//! The nodes for `gpool up` to start agents for, and their names.
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
@@ -6,10 +6,10 @@ use gpool_device::{DevicesArg, NodesArg};
 use gpool_model::NodeName;
 use gpool_wire::catalogue;
 
-/// The nodes that are asked for by `--devices`. `name` is from the settings unless `has_name`.
+/// The nodes that `--devices` describes. `name` is from the settings unless `has_name`.
 ///
 /// # Errors
-/// It makes no sense, or names nodes that have names.
+/// The value is not valid, or a name is given for nodes that have names.
 pub fn asked(devices: Option<&str>, name: Option<&str>, has_name: bool) -> Result<NodesArg> {
     let devices = devices.unwrap_or("nvml");
     let own = NodeName::new(name.map_or_else(host_name, |name| Ok(name.to_owned()))?);
@@ -30,7 +30,7 @@ pub fn asked(devices: Option<&str>, name: Option<&str>, has_name: bool) -> Resul
     }
 }
 
-/// Refuses a list of GPUs that does not say of which node they are.
+/// Refuses a list of GPUs without a node if there are several nodes.
 ///
 /// # Errors
 /// There are several nodes and such a list.
@@ -51,7 +51,7 @@ fn invalid(what: String) -> Failure {
 
 fn host_name() -> Result<String> {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    // The first part is what people call a machine.
+    // The first part of a host name is the usual name of a machine.
     match name.split('.').next() {
         Some(short) if !short.is_empty() => Ok(short.to_owned()),
         _ => {

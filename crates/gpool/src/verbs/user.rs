@@ -1,4 +1,4 @@
-//! `gpool user limit`: how much one user may have, and has.
+//! `gpool user limit`: the caps and usage of one user.
 
 use clap::{Args, Subcommand};
 use gpool_cli::exit::Exit;
@@ -8,7 +8,7 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_wire::{UserCapsPatch, UserLimits, Written};
 
-/// Show or change how much users may have
+/// Show or change the limits of users
 #[derive(Debug, Clone, Args)]
 pub struct UserArgs {
     #[command(subcommand)]
@@ -17,22 +17,22 @@ pub struct UserArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
-    /// Show what a user may have, or change it as an admin
+    /// Show a user's limits, or change them as an admin
     Limit(LimitArgs),
 }
 
 #[derive(Debug, Clone, Args)]
 struct LimitArgs {
-    /// A user's name, or all for those that have no caps of their own
+    /// Name of the user, or all for users without limits of their own
     #[arg(value_name = "USER")]
     user: String,
-    /// Most jobs that run at once, or none for no cap
+    /// Most running jobs, or none for no limit
     #[arg(long, value_name = "N", value_parser = count_or_none)]
     running: Option<Cap>,
-    /// Most jobs that wait at once, or none for no cap
+    /// Most waiting jobs, or none for no limit
     #[arg(long, value_name = "N", value_parser = count_or_none)]
     pending: Option<Cap>,
-    /// Most GPUs at once, or none for no cap
+    /// Most GPUs, or none for no limit
     #[arg(long, value_name = "N", value_parser = gpus_or_none)]
     gpus: Option<GpuCap>,
 }
@@ -41,7 +41,7 @@ struct LimitArgs {
 #[derive(Debug, Clone, Copy)]
 struct Cap(Option<u64>);
 
-/// A cap of GPUs, or none.
+/// A cap on GPUs, or none.
 #[derive(Debug, Clone)]
 struct GpuCap(Option<String>);
 
@@ -61,7 +61,7 @@ fn gpus_or_none(text: &str) -> std::result::Result<GpuCap, String> {
     }
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// The server refuses.

@@ -1,5 +1,5 @@
-//! `gpool verify`: checks a store or a backup: every checksum, the chain of the journal, and
-//! whether the records agree with each other.
+//! `gpool verify`: checks a store or a backup: every checksum, the chain of the journal, and the
+//! consistency of the records.
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ use gpool_server::inspect::contradictions;
 use gpool_store::Reader;
 use serde_json::json;
 
-/// Findings that are shown to people.
+/// Most findings in the text output.
 const SHOWN: usize = 20;
 
-/// Check a store or a backup
+/// Check the integrity of a store or a backup
 #[derive(Debug, Clone, Default, Args)]
 pub struct VerifyArgs {
-    /// A state folder or a backup; the usual state folder if absent
+    /// State folder or backup; default: the usual state folder
     #[arg(value_name = "FOLDER | FILE")]
     path: Option<PathBuf>,
     /// State folder of the server
@@ -28,10 +28,10 @@ pub struct VerifyArgs {
     state_dir: Option<String>,
 }
 
-/// Runs it; the exit code is 1 if something is wrong.
+/// Runs the verb; the exit code is 1 if something is wrong.
 ///
 /// # Errors
-/// It can't be read at all.
+/// The store can't be read at all.
 pub fn run(args: &VerifyArgs, session: &Session) -> Result {
     let path = match &args.path {
         Some(path) => path.clone(),
@@ -41,7 +41,7 @@ pub fn run(args: &VerifyArgs, session: &Session) -> Result {
     let mut findings: Vec<String> =
         report.findings.iter().map(|found| found.what.clone()).collect();
     if report.is_sound() {
-        // What is damaged makes no sense either, and says so once.
+        // Damaged records would also contradict each other, so damage is reported only once.
         let reader = Reader::open(&path).map_err(|error| fault(&error))?;
         findings.extend(contradictions(&reader));
     }

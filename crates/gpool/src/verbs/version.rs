@@ -1,4 +1,4 @@
-//! `gpool version`: of this command, and of the server if one answers.
+//! `gpool version`: the version of this command, and of the server if one answers.
 
 use clap::Args;
 use gpool_cli::exit::Exit;
@@ -14,7 +14,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct VersionArgs {}
 
-/// Runs it. That no server answers is no error.
+/// Runs the verb. A server that does not answer is no error.
 ///
 /// # Errors
 /// The output can't be written.

@@ -22,26 +22,26 @@ use serde_json::json;
 
 use crate::outcome::{exit_of, exit_of_job};
 
-/// Wait until jobs have ended; the exit code is the largest of theirs
+/// Wait until jobs have ended; exit with the largest of their exit codes
 #[derive(Debug, Clone, Args)]
 pub struct WaitArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Give up after that time (exit code 8)
+    /// Time limit for waiting (then exit code 8)
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     timeout: Option<Millis>,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// There is no such job, which keeps none of the others from being waited for; or they have not
-/// ended in time.
+/// There is no such job, or the jobs have not ended in time. A missing job does not keep it from
+/// waiting for the others.
 pub fn run(args: &WaitArgs, session: &Session) -> Result {
     let timeout = args.timeout.map(|span| Duration::from_millis(span.get()));
     let client = session.listener()?.with_timeout(timeout);
     let user = args.jobs.user.as_deref();
-    // Listened to before the first look, so that no end falls between.
+    // Subscribes before the first request, so that no end is missed.
     let events = listen(client.events(None)?);
     let mut found =
         resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
@@ -54,7 +54,7 @@ pub fn run(args: &WaitArgs, session: &Session) -> Result {
     };
     waiting.look(timeout)?;
     if !waiting.open.is_empty() {
-        // Those that are waited for may take long.
+        // Reported now, since waiting for the others may take long.
         for failure in &waiting.each.refused {
             session.screen.warn(failure.what());
         }
@@ -77,12 +77,12 @@ pub fn run(args: &WaitArgs, session: &Session) -> Result {
 
 type Heard = std::result::Result<Event, gpool_client::Error>;
 
-/// Reads events on a thread of its own, so that waiting for one can end in time.
+/// Reads events on another thread, so that a wait for one can time out.
 pub fn listen(events: Events) -> Receiver<Heard> {
     let (heard, listener) = channel();
     std::thread::spawn(move || {
         for event in events {
-            // Nobody listens any more: the program ends.
+            // The receiver is gone only when the program ends.
             if heard.send(event).is_err() {
                 return;
             }
@@ -100,11 +100,11 @@ struct Waiting<'s> {
 }
 
 impl Waiting<'_> {
-    /// Asks the server which of the jobs have ended, for no longer than is left.
+    /// Asks the server which of the jobs have ended, at most for the remaining time.
     fn look(&mut self, left: Option<Duration>) -> Result<()> {
         let client = self.client.clone().with_timeout(left);
         let living: BTreeSet<String> = match self.open.len() {
-            // A few are asked for one by one; for many, one list is less.
+            // A few jobs are requested one by one; for many, one list is cheaper.
             0..=8 => self.open.clone(),
             _ => {
                 let living = each_job(&client, &JobsQuery::default());
@@ -138,7 +138,7 @@ impl Waiting<'_> {
         while !self.open.is_empty() {
             let left = match timeout {
                 Some(timeout) => timeout.saturating_sub(began.elapsed()),
-                // In pieces, since a channel can't wait for ever and be given a time.
+                // In pieces: a channel has no wait that is both endless and timed.
                 None => Duration::from_secs(3600),
             };
             let event = match events.recv_timeout(left) {

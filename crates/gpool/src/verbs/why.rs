@@ -1,4 +1,4 @@
-//! `gpool why`: what keeps a job from starting.
+//! `gpool why`: explains why jobs wait.
 
 use clap::Args;
 use gpool_cli::act::Each;
@@ -11,17 +11,17 @@ use gpool_cli::session::Session;
 
 use crate::render::why::page;
 
-/// Say why jobs wait
+/// Explain why jobs wait
 #[derive(Debug, Clone, Args)]
 pub struct WhyArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     output: super::PageFormat,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// There is no such job.

@@ -1,5 +1,4 @@
-//! What `gpool doctor` reports of the server beside its jobs: the messages that it sends, and the
-//! unit of systemd that starts it.
+//! The checks of `gpool doctor` beside jobs: notifications and the systemd unit.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,10 +12,10 @@ use super::{Probe, less, ok};
 use crate::systemd::Scope;
 use crate::verbs::version::VERSION;
 
-/// Most addresses that are named.
+/// Most addresses in one line.
 const NAMED_MAX: usize = 3;
 
-/// Messages that wait, and the addresses that refuse them; `None` where none was ever sent.
+/// Waiting notifications and failing addresses; `None` if none was ever sent.
 pub(super) fn notifications(client: &Client, status: &Status) -> Option<Probe> {
     let counts = status.notifications;
     if counts.waiting + counts.taken + counts.given_up + counts.dropped == 0 {
@@ -47,7 +46,7 @@ pub(super) fn notifications(client: &Client, status: &Status) -> Option<Probe> {
     Some(less(what, format!("{text}{named}; gpool notify says more")))
 }
 
-/// The addresses that refuse messages, each with how many wait and why.
+/// The failing addresses, each with the number of waiting notifications and the last error.
 fn failing(all: &[Notification]) -> BTreeMap<&str, (u64, &str)> {
     let mut failing: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
     for message in all {
@@ -59,8 +58,8 @@ fn failing(all: &[Notification]) -> BTreeMap<&str, (u64, &str)> {
     failing
 }
 
-/// Whether there is a unit, whether systemd starts it at boot, and whether it starts this program.
-/// If a server answers, only a unit of its user counts.
+/// Checks whether a unit exists, whether systemd starts it at boot, and whether it starts this
+/// program. If a server answers, only a unit of its user counts.
 pub(super) fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
     let what = "service";
     let scopes = match server_user {
@@ -118,7 +117,7 @@ fn version_of(program: &str) -> Option<String> {
     said.trim().strip_prefix("gpool ").map(str::to_owned)
 }
 
-/// The answer of systemd about the unit, one word; `None` where systemd does not run.
+/// The one-word answer of systemctl about the unit; `None` if systemd does not run.
 fn asked(scope: Scope, question: &str) -> Option<String> {
     let (program, before) = scope.systemctl().split_first()?;
     let mut command = Command::new(program);
