@@ -1,5 +1,5 @@
-//! What the verbs that change jobs share: find them, ask where it is wise, do it, say what became
-//! of them.
+//! Shared steps of the verbs that change jobs: find the jobs, ask for confirmation, change them,
+//! report the result.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, IsTerminal as _};
@@ -19,15 +19,15 @@ use crate::render::words::{count, state};
 use crate::resolve::{self, Found, Scope};
 use crate::session::Session;
 
-/// Most ids of one request, which may have 1 MB.
+/// Most ids in one request, which is limited to 1 MB.
 const IDS_MAX: usize = 50_000;
 
-/// Does something to each of the jobs that are meant. One that is refused keeps none of the others
-/// from it; of a range or of `all`, those in the states of the scope are meant.
+/// Changes each of the referenced jobs. A refused job does not stop the others; a range or `all`
+/// covers only the jobs in a state of `scope`.
 ///
 /// # Errors
 /// There are no such jobs, the user does not confirm, or the server refuses some; the others are
-/// changed, and the output says which.
+/// changed, and the output shows which.
 pub fn on_jobs(
     jobs: &Jobs,
     verb: &str,
@@ -44,7 +44,7 @@ fn state_of(job: &JobChanged) -> String {
     state(job.state.as_str())
 }
 
-/// The same with words of the verb's own for what became of a job: `time limit +30m`.
+/// Does the same as [`on_jobs`] and describes each result with `says`: `time limit +30m`.
 ///
 /// # Errors
 /// As [`on_jobs`].
@@ -63,7 +63,8 @@ pub fn on_jobs_saying(
         if !found.passed_over.is_empty() {
             return Err(none_to(verb, &found.passed_over));
         }
-        // `all` of nothing is done; a script that clears up must not fail on a clear queue.
+        // With `all`, having no jobs is a success: a cleanup script must not fail on an empty
+        // queue.
         session.screen.note(&format!("there is no job to {verb}"));
         return Ok(Exit::OK);
     }
@@ -74,7 +75,7 @@ pub fn on_jobs_saying(
     let mut tried = try_all(&found.ids, |ids| act(&client, ids));
     let mut n_moved = 0;
     for (id, failure) in tried.refused.drain(..) {
-        // Those of a range were looked up a moment ago, and may have ended since.
+        // A job of a range may have ended since it was looked up.
         match has_moved(&failure) && !found.named.contains(&id) {
             true => n_moved += 1,
             false => each.refused.push(failure),
@@ -96,25 +97,25 @@ pub fn on_jobs_saying(
     each.end(verb, Exit::OK)
 }
 
-/// What the server answers to a change of several jobs.
+/// The server's answer to a change of several jobs.
 pub type Acted = std::result::Result<List<JobChanged>, Error>;
 
-/// What became of jobs that were tried.
+/// The results of a change, job by job.
 #[derive(Debug)]
 pub struct Tried {
-    /// Those that were changed.
+    /// The changed jobs.
     pub changed: Vec<JobChanged>,
-    /// Those that were refused, in the order given, each with the reason.
+    /// The refused jobs in the order given, each with the reason.
     pub refused: Vec<(String, Failure)>,
-    /// Why the rest was not tried, if it was not.
+    /// Why the remaining jobs were not tried, if any.
     pub stopped: Result<()>,
 }
 
-/// Tries to change jobs, each by itself. The server takes all jobs of a request or none, so a list
-/// that it refuses is cut in halves until the jobs stand alone that it refuses.
+/// Changes each job that can be changed. The server accepts or refuses a request as a whole, so a
+/// refused list is halved until only refused jobs are left alone.
 pub fn try_all(ids: &[String], act: impl Fn(&[String]) -> Acted) -> Tried {
     let mut tried = Tried { changed: Vec::new(), refused: Vec::new(), stopped: Ok(()) };
-    // Jobs at the end first: those at the front start and end during the work on the others.
+    // Starts with the last jobs: the first ones start and end while the others are processed.
     let mut open: Vec<&[String]> = ids.chunks(IDS_MAX).collect();
     while let Some(ids) = open.pop() {
         let failure = match act(ids) {
@@ -137,26 +138,26 @@ pub fn try_all(ids: &[String], act: impl Fn(&[String]) -> Acted) -> Tried {
     tried
 }
 
-/// The jobs that a verb is for; it tries each of them.
+/// The jobs of a verb, which tries each of them.
 #[derive(Debug)]
 pub struct Each {
     n_jobs: usize,
-    /// Why jobs were refused.
+    /// The failures of refused jobs.
     pub refused: Vec<Failure>,
 }
 
 impl Each {
-    /// Those that were found, with those that were not.
+    /// Starts with the found jobs and the references that were refused.
     #[must_use]
     pub fn of(found: &mut Found) -> Self {
         let refused = std::mem::take(&mut found.refused);
         Self { n_jobs: found.ids.len() + refused.len(), refused }
     }
 
-    /// What came of one job; `None` if it was refused.
+    /// Returns the result of one job; `None` if it was refused.
     ///
     /// # Errors
-    /// No job can be tried any more: the server can't be reached, or the output not be written.
+    /// No further job can be tried: the server can't be reached, or the output can't be written.
     pub fn take<T>(&mut self, tried: Result<T>) -> Result<Option<T>> {
         match tried {
             Ok(done) => Ok(Some(done)),
@@ -168,10 +169,10 @@ impl Each {
         }
     }
 
-    /// How the verb ends after all jobs were tried.
+    /// Returns the result of the verb after all jobs were tried.
     ///
     /// # Errors
-    /// One of them was refused.
+    /// One of the jobs was refused.
     pub fn end(mut self, verb: &str, exit: Exit) -> Result {
         match (self.refused.len(), self.n_jobs) {
             (0, _) => Ok(exit),
@@ -184,20 +185,20 @@ impl Each {
     }
 }
 
-/// Whether a job had ended, or gone on to another state, before it could be changed.
+/// Whether the job ended or changed its state before it could be changed.
 fn has_moved(failure: &Failure) -> bool {
     let codes = [catalogue::ALREADY_ENDED, catalogue::NO_SUCH_JOB, catalogue::WRONG_STATE];
     failure.code().is_some_and(|code| codes.contains(&code))
 }
 
-/// There are jobs, and this can be done to none of them.
+/// The failure if none of the found jobs can be changed.
 fn none_to(verb: &str, jobs: &BTreeMap<String, JobState>) -> Failure {
     Failure::new(catalogue::WRONG_STATE, format!("there is no job to {verb}"))
         .why(format!("of those meant, {}", in_states(jobs.values())))
         .tip("gpool queue")
 }
 
-/// How many are in which state: `3 running, 1 held`.
+/// The number of jobs in each state: `3 running, 1 held`.
 fn in_states<'s>(states: impl Iterator<Item = &'s JobState>) -> String {
     let mut counts: BTreeMap<JobState, usize> = BTreeMap::new();
     states.for_each(|state| *counts.entry(*state).or_default() += 1);
@@ -205,7 +206,7 @@ fn in_states<'s>(states: impl Iterator<Item = &'s JobState>) -> String {
     counts.into_iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// Says what became of each job, by number.
+/// Prints the result of each job, ordered by id.
 fn say_changed(
     mut changed: Vec<JobChanged>,
     says: &dyn Fn(&JobChanged) -> String,

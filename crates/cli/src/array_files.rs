@@ -1,4 +1,4 @@
-//! What the elements of an array are given, read from files: lines, JSON, CSV.
+//! Values of array elements from files: lines, JSON, CSV.
 
 use std::io::Read as _;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 use crate::args::array_flags::ArrayFlags;
 use crate::failure::{Failure, Result};
 
-/// Bytes of a file of values; what a request can carry.
+/// Largest file of values in bytes: what a request can carry.
 const FILE_MAX: u64 = 15 << 20;
 
-/// Puts what the flags say of an array into a job.
+/// Adds the values from the flags to a job.
 ///
 /// # Errors
-/// A file can't be read, or is not what its flag says.
+/// A file can't be read, or has not the format of its flag.
 pub fn fill(job: &mut JobCreate, flags: ArrayFlags) -> Result<()> {
     job.params = flags.param;
     if let Some(path) = &flags.each_line {
@@ -70,13 +70,13 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
 }
 
-/// A JSON array, or a line of JSON each.
+/// Parses a JSON array, or one JSON value per line.
 fn items(text: &str) -> std::result::Result<Vec<Value>, String> {
     if text.trim_start().starts_with('[') && text.trim_end().ends_with(']') {
         if let Ok(items) = serde_json::from_str::<Vec<Value>>(text) {
             return Ok(items);
         }
-        // Lines that are arrays themselves.
+        // Several lines may each be an array; a single line must be valid JSON.
         if text.trim_end().lines().count() == 1 {
             let error = serde_json::from_str::<Vec<Value>>(text).err();
             return Err(error.map_or_else(String::new, |error| format!("it is no JSON: {error}")));
@@ -90,7 +90,7 @@ fn items(text: &str) -> std::result::Result<Vec<Value>, String> {
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(line).collect()
 }
 
-/// Rows of CSV after a row of names; fields may stand in quotes, in which `""` is a quote.
+/// Parses CSV with a header; fields may be quoted, with `""` for a quote.
 fn table(text: &str) -> std::result::Result<ParamTable, String> {
     let mut rows = rows(text)?.into_iter();
     let (_, names) = rows.next().ok_or("it is empty")?;

@@ -1,4 +1,4 @@
-//! What a job inherits from whoever submits it: environment, file mode mask, working directory.
+//! The parts of a job that come from the submitting process: environment, umask, working folder.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,19 +9,18 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// Largest environment that is sent, in bytes; a request may have 1 MB in all, and bytes are
-/// written in base64 there.
+/// Largest environment in bytes. A request is limited to 1 MB, and bytes are encoded in base64.
 const ENVIRONMENT_MAX: usize = 600_000;
 
-/// What `--clean-env` keeps.
+/// The variables that `--clean-env` keeps.
 const CLEAN: [&str; 4] = ["HOME", "PATH", "USER", "LANG"];
 
-/// A variable given by `-e`.
+/// A variable from `-e`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name, checked.
+    /// Its checked name.
     pub name: String,
-    /// Its value; `None` is the caller's own.
+    /// Its value; `None` means the caller's value.
     pub value: Option<String>,
 }
 
@@ -77,12 +76,12 @@ pub fn environment(clean: bool, variables: &[Variable]) -> Result<Environment> {
     Ok(Environment::new(environment))
 }
 
-/// An environment as a request carries it.
+/// An environment in the form of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
-    /// What is text.
+    /// The variables that are UTF-8.
     pub text: BTreeMap<String, String>,
-    /// The rest, in base64, each entry ended by a zero byte; `None` if all is text.
+    /// The other variables in base64, each ended by a zero byte; `None` if there are none.
     pub bytes: Option<String>,
 }
 
@@ -134,8 +133,7 @@ fn passed(
     passed
 }
 
-/// The mask of this process. Read from `/proc`, since the system call can only read it by setting
-/// it.
+/// The umask of this process, from `/proc`: the system call can only read it by setting it.
 #[must_use]
 pub fn umask() -> Option<u32> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -143,10 +141,10 @@ pub fn umask() -> Option<u32> {
     u32::from_str_radix(line.trim(), 8).ok()
 }
 
-/// The folder in which a job runs: the one named, or this process's.
+/// The working folder of a job: the named one, or that of this process.
 ///
 /// # Errors
-/// It can't be told, is not UTF-8, or is none.
+/// It is unknown, is not UTF-8, or is not a folder.
 pub fn directory(named: Option<&str>) -> Result<String> {
     let here = std::env::current_dir();
     let path = match (named, here) {

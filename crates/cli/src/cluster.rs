@@ -1,5 +1,5 @@
-//! A server of one program's own in a temporary folder, which ends with that program: for showing
-//! and measuring what a real one does.
+//! A private server in a temporary folder that ends with this program, for demonstrations and
+//! measurements.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
@@ -13,24 +13,25 @@ use tempfile::TempDir;
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// How long a server may take to start, and a short job to end.
+/// Time limit for the start of a server and for the end of a short job.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What its node is called, or what the names of several begin with.
+/// The name of the node, or the prefix for several nodes.
 pub const NAME: &str = "demo";
 
-/// What a cluster is started with.
+/// The configuration of a private cluster.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The program `gpool`.
+    /// The path of the program `gpool`.
     pub program: PathBuf,
-    /// What its `up --devices` gets.
+    /// The value of `up --devices`.
     pub devices: String,
     /// Whether the devices come from a file that names the nodes.
     pub are_named: bool,
 }
 
-/// A cluster of one node. Dropping it ends the server and what runs, and removes the folder.
+/// A cluster with a private server. Dropping it ends the server and its jobs, and removes the
+/// folder.
 pub struct Cluster {
     client: Client,
     server: Option<Child>,
@@ -43,7 +44,7 @@ impl Cluster {
     /// Starts a server and waits until it answers.
     ///
     /// # Errors
-    /// It does not start; its own words are repeated.
+    /// It does not start; the failure repeats its output.
     pub fn start(setup: Setup) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("gpool-demo-").tempdir();
         let folder = folder.map_err(|error| io("make a temporary folder", &error))?;
@@ -55,7 +56,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts a server on what is in the folder, and does not wait for it.
+    /// Starts a server on the folder without waiting for it.
     ///
     /// # Errors
     /// It can't be started.
@@ -70,9 +71,9 @@ impl Cluster {
             .arg(self.folder().join("state"))
             .arg("--socket")
             .arg(&self.socket)
-            // Settings of the machine are not for it.
+            // The settings of the machine do not apply here.
             .env("GPOOL_CONFIG", "/dev/null")
-            // Ctrl-C is for the demo, which then ends its server properly.
+            // Ctrl-C must reach only this program, which then ends its server properly.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(log)
@@ -83,7 +84,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills the server as a crash does; what runs goes on.
+    /// Kills the server like a crash; running jobs go on.
     ///
     /// # Errors
     /// It can't be killed.
@@ -100,7 +101,7 @@ impl Cluster {
     /// Waits until the server takes requests.
     ///
     /// # Errors
-    /// It ends before, or does not answer in time; what it said is repeated.
+    /// It ends early, or does not answer in time; the failure repeats its output.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         let client = Client::at(&self.socket).with_retries(Duration::ZERO);
         let deadline = Instant::now() + PATIENCE;
@@ -114,7 +115,7 @@ impl Cluster {
                 let failure = Failure::new(errors::DEMO_FAILED, what);
                 return Err(said.lines().take(20).fold(failure, |failure, line| failure.why(line)));
             }
-            // Nothing tells when a socket begins to answer.
+            // There is no event for the first answer of a socket, so this polls.
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
@@ -124,38 +125,38 @@ impl Cluster {
         self.folder().join("server.log")
     }
 
-    /// A client of its server.
+    /// A client of the server.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Where its server listens.
+    /// The path of the server's socket.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Where its files are.
+    /// The folder with all files.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.as_ref().map_or(Path::new(""), TempDir::path)
     }
 
-    /// The process id of its server.
+    /// The process id of the server.
     #[must_use]
     pub fn server_pid(&self) -> u32 {
         self.server.as_ref().map_or(0, Child::id)
     }
 
-    /// Leaves everything there and says where.
+    /// Keeps the server and its files, and returns the folder.
     #[must_use]
     pub fn keep(mut self) -> PathBuf {
         self.server = None;
         self.folder.take().map(TempDir::keep).unwrap_or_default()
     }
 
-    /// Ends what runs and the server, and removes the folder.
+    /// Ends the jobs and the server, and removes the folder.
     ///
     /// # Errors
     /// The folder can't be removed.
@@ -169,7 +170,7 @@ impl Cluster {
 
     fn stop_server(&mut self) {
         if let Some(mut server) = self.server.take() {
-            // One that does not stop when asked is killed.
+            // A server that refuses to stop is killed.
             if self.client.shutdown(true).is_err() {
                 drop(server.kill());
             }

@@ -1,15 +1,15 @@
-//! Flags of `submit` that stand in a script, in the comments before its first command:
-//! `# GPOOL --gpus 2 --time 1h`, and those written for others, `# GFLOW` and `#SBATCH`. Only finds
-//! the words; what they mean is for whoever reads flags.
+//! Flags of `submit` in the comments before the first command of a script: `# GPOOL --gpus 2 --time
+//! 1h`, and those of other schedulers, `# GFLOW` and `#SBATCH`. This module only splits them into
+//! words; the parsers of flags read them.
 
 use thiserror::Error;
 
-/// Directives are looked for in so many bytes at a script's start.
+/// Bytes at the start of a script that may contain directives.
 ///
-/// Source: HyperQueue has the same bound; a script that is data at its end is never read through.
+/// Source: HyperQueue has the same limit. A script with data at its end is never read through.
 const LOOKED_AT: usize = 32 * 1024;
 
-/// For whom a directive was written.
+/// The scheduler that a directive is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Slurm.
@@ -21,10 +21,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Each of them, the weakest first.
+    /// All kinds, the weakest first.
     pub const ALL: [Self; 3] = [Self::Sbatch, Self::Gflow, Self::Gpool];
 
-    /// The word that it begins with.
+    /// The first word of the directive.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// As it is usually written.
+    /// The usual spelling.
     #[must_use]
     pub fn written(self) -> &'static str {
         match self {
@@ -45,29 +45,29 @@ impl Kind {
     }
 }
 
-/// One line of flags.
+/// A directive: one line of flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directive {
-    /// For whom.
+    /// The scheduler that it is for.
     pub kind: Kind,
     /// Its line, from 1.
     pub line: usize,
-    /// What follows the first word, split as a shell would.
+    /// The words after the first, split like a shell does.
     pub words: Vec<String>,
 }
 
-/// What a script says of itself.
+/// The directives of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
-    /// Its directives, in their order.
+    /// The directives, in order.
     pub directives: Vec<Directive>,
-    /// Lines that look like directives and stand after the first command, where nobody reads them.
+    /// Lines that look like directives but come after the first command; they are not read.
     pub too_late: Vec<(usize, Kind)>,
-    /// Lines with `# SBATCH`: with a blank, Slurm takes them for comments, and so does gpool.
+    /// Lines with `# SBATCH`: with a blank they are comments, as in Slurm.
     pub with_blank: Vec<usize>,
 }
 
-/// A directive that can't be split into words.
+/// The error of a directive that can't be split into words.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("a quotation mark is not closed")]
 pub struct UnclosedQuote {
@@ -78,7 +78,7 @@ pub struct UnclosedQuote {
 /// Finds the directives of a script.
 ///
 /// # Errors
-/// A line has a quotation mark that is not closed.
+/// A line has an unclosed quotation mark.
 pub fn find(script: &[u8]) -> Result<Found, UnclosedQuote> {
     let start = &script[..script.len().min(LOOKED_AT)];
     let mut found = Found::default();
@@ -109,19 +109,18 @@ pub fn find(script: &[u8]) -> Result<Found, UnclosedQuote> {
     Ok(found)
 }
 
-/// The kind of a comment that is a directive, whether a blank stands before its word, and what
-/// follows.
+/// Parses a comment as a directive: its kind, whether a blank precedes the word, and the rest.
 fn directive(comment: &str) -> Option<(Kind, bool, &str)> {
     let word = comment.strip_prefix([' ', '\t']).unwrap_or(comment);
     Kind::ALL.into_iter().find_map(|kind| {
         let rest = word.strip_prefix(kind.word())?;
-        // "# GPOOLS of Cuba" is a comment like any other.
+        // "# GPOOLS of Cuba" is a normal comment.
         let is_it = rest.is_empty() || rest.starts_with([' ', '\t']);
         is_it.then_some((kind, word.len() != comment.len(), rest))
     })
 }
-/// Splits a line as a shell would, without its expansions; `None` if a quotation mark is not
-/// closed. A word that starts with `#` ends the line.
+/// Splits a line like a shell, without expansions; `None` if a quotation mark is not closed. A word
+/// that starts with `#` ends the line.
 fn split(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

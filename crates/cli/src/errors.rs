@@ -1,5 +1,5 @@
-//! Kinds of error that only the command line meets, beside those of the API's catalogue, and the
-//! look-up of both. Codes are never re-used.
+//! Errors that only the command line has, beside those of the API's catalogue, and the lookup of
+//! both. Codes are never reused.
 
 use gpool_model::Code;
 use gpool_wire::catalogue::{
@@ -15,7 +15,7 @@ macro_rules! own {
     )*) => {
         $($(#[$doc])* pub const $name: Code = Code($code);)*
 
-        /// What the command line adds to the catalogue, by code.
+        /// The errors of the command line, by code.
         pub static OWN: &[Entry] = &[
             $(Entry { code: $name, exit: $exit, status: 0, title: $title, help: $help },)*
         ];
@@ -132,7 +132,7 @@ pub fn all() -> impl Iterator<Item = &'static Entry> {
     catalogue::CATALOGUE.iter().chain(OWN)
 }
 
-/// The entry of a code, wherever it is listed.
+/// The entry of a code, from either list.
 #[must_use]
 pub fn entry(code: Code) -> Option<&'static Entry> {
     catalogue::entry(code).or_else(|| OWN.iter().find(|entry| entry.code == code))

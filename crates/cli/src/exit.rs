@@ -1,27 +1,27 @@
-//! Exit codes: what scripts may rely on. Those of errors stand in the catalogue.
+//! Exit codes, which scripts may rely on. The catalogue has the exit codes of errors.
 
-/// What the program ends with.
+/// The exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Exit(pub u8);
 
 impl Exit {
-    /// It did what it was asked.
+    /// Success.
     pub const OK: Self = Self(0);
-    /// It failed, and no other code fits; also what a check found to be wrong.
+    /// A failure without a more specific code, or a check that found a problem.
     pub const FAILED: Self = Self(1);
     /// No server answers.
     pub const UNREACHABLE: Self = Self(3);
-    /// A job ran out of its time limit, as `timeout` has it.
+    /// A job exceeded its time limit, as with `timeout`.
     pub const JOB_TIMED_OUT: Self = Self(124);
-    /// A job with an id could not be started, as `docker run` has it.
+    /// A submitted job could not be started, as with `docker run`.
     pub const JOB_NOT_STARTED: Self = Self(125);
-    /// `run` was left while its job goes on: 128 + INT.
+    /// The user detached from `run` and the job goes on: 128 + INT.
     pub const DETACHED: Self = Self(130);
-    /// A job was ended for its memory: 128 + KILL.
+    /// A job ran out of memory: 128 + KILL.
     pub const JOB_OUT_OF_MEMORY: Self = Self(137);
     /// The reader of the output has gone: 128 + PIPE.
     pub const PIPE_CLOSED: Self = Self(141);
-    /// A job was ended by somebody: 128 + TERM.
+    /// A user cancelled the job: 128 + TERM.
     pub const JOB_CANCELLED: Self = Self(143);
 }
 

@@ -1,5 +1,5 @@
-//! What went wrong, in four parts, always in this order: what, why, what to try, and a code to look
-//! up. The only way in which a verb ends badly.
+//! Failures of verbs, in four parts and always in this order: what failed, why, what to try, and a
+//! code to look up.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::render::safe::{safe, safe_json};
 use crate::render::style::Style;
 
-/// What went wrong and what to do about it.
+/// A failure with suggestions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     exit: Exit,
@@ -20,15 +20,15 @@ pub struct Failure {
     what: String,
     why: Vec<String>,
     tries: Vec<String>,
-    /// What only its JSON has.
+    /// Data that only the JSON output has.
     facts: Vec<(&'static str, Value)>,
 }
 
-/// What a verb comes to: how the program ends, or what went wrong.
+/// The result of a verb: an exit code or a failure.
 pub type Result<T = Exit> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A failure with a code; how the program ends follows from it.
+    /// A failure with a code, which also sets the exit code.
     #[must_use]
     pub fn new(code: Code, what: impl Into<String>) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Failure {
         }
     }
 
-    /// The reader of standard output has gone: end without a word.
+    /// The reader of standard output has gone: end without a message.
     #[must_use]
     pub fn pipe_closed() -> Self {
         Self {
@@ -54,32 +54,32 @@ impl Failure {
         }
     }
 
-    /// Adds a fact.
+    /// Adds a fact about the cause.
     #[must_use]
     pub fn why(mut self, fact: impl Into<String>) -> Self {
         self.why.push(fact.into());
         self
     }
 
-    /// Adds something to try.
+    /// Adds a suggestion.
     #[must_use]
     pub fn tip(mut self, command: impl Into<String>) -> Self {
         self.tries.push(command.into());
         self
     }
 
-    /// Adds data for programs: a key of the JSON document.
+    /// Adds data for programs, as a key of the JSON document.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: Value) -> Self {
         self.facts.push((key, value));
         self
     }
 
-    /// One failure for several, with a line for each; it ends the program as the first one would.
-    /// Several of them are data for programs, too.
+    /// Joins several failures into one, with a line for each; the first one sets the exit code. The
+    /// JSON document lists them all.
     ///
     /// # Panics
-    /// There is none.
+    /// If `failures` is empty.
     #[must_use]
     pub fn of_several(what: impl Into<String>, failures: &[Self]) -> Self {
         const LINES_MAX: usize = 20;
@@ -95,8 +95,8 @@ impl Failure {
         whole.with("refused", failures.iter().map(item).collect())
     }
 
-    /// Whether it is about the job that was named, so that others may still be tried: not whether
-    /// the server can be reached, or the output be written.
+    /// Whether it concerns only the named job, so that others may still succeed. False if the
+    /// server can't be reached or the output can't be written.
     #[must_use]
     pub fn is_about_one(&self) -> bool {
         let is_known = self.code.is_some_and(|code| errors::entry(code).is_some());
@@ -110,14 +110,14 @@ impl Failure {
         is_known && codes.contains(&self.exit.0)
     }
 
-    /// Ends the program otherwise than the code says.
+    /// Replaces the exit code.
     #[must_use]
     pub fn exit_with(mut self, exit: Exit) -> Self {
         self.exit = exit;
         self
     }
 
-    /// The same under another code, with its first line changed.
+    /// Changes the code and the first line.
     #[must_use]
     pub fn moved(mut self, code: Code, what: impl FnOnce(&str) -> String) -> Self {
         self.code = Some(code);
@@ -126,49 +126,49 @@ impl Failure {
         self
     }
 
-    /// The same under another code, with the place that it is about.
+    /// Changes the code and prefixes the place of the error.
     #[must_use]
     pub fn at(self, code: Code, place: &str) -> Self {
         self.moved(code, |what| format!("{place}: {what}"))
     }
 
-    /// Whether no server answered: jobs are then looked up without one.
+    /// Whether no server answered; output and jobs are then read from disk.
     #[must_use]
     pub fn is_no_answer(&self) -> bool {
         matches!(self.code, Some(catalogue::UNREACHABLE | catalogue::SILENT))
     }
 
-    /// What to try.
+    /// The suggestions.
     #[must_use]
     pub fn tips(&self) -> &[String] {
         &self.tries
     }
 
-    /// How the program ends.
+    /// The exit code.
     #[must_use]
     pub fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// Its code.
+    /// The code of the error.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         self.code
     }
 
-    /// Whether data for programs was added.
+    /// Whether it has data for programs.
     #[must_use]
     pub fn has_facts(&self) -> bool {
         !self.facts.is_empty()
     }
 
-    /// The first line of it.
+    /// The first line.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// The text for people; empty if nothing is to be said.
+    /// The text for people; empty if there is nothing to print.
     #[must_use]
     pub fn text(&self, colors: bool) -> String {
         if self.what.is_empty() {
@@ -187,7 +187,7 @@ impl Failure {
         text
     }
 
-    /// The same as a JSON document on one line.
+    /// The failure as a JSON document on one line.
     #[must_use]
     pub fn json(&self) -> String {
         if self.what.is_empty() {

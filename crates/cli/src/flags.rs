@@ -1,5 +1,5 @@
-//! Flags of a job that stand elsewhere than on the command line: `GPOOL_SUBMIT_…` variables and the
-//! directives of a script.
+//! Flags of a job that are not on the command line: `GPOOL_SUBMIT_…` variables and the directives
+//! of a script.
 
 use clap::{ArgAction, Command};
 use gpool_model::Compat;
@@ -16,10 +16,11 @@ use crate::script::Script;
 
 const PREFIX: &str = "GPOOL_SUBMIT_";
 
-/// Flags from variables: `GPOOL_SUBMIT_GPUS=1` is `--gpus 1`, `GPOOL_SUBMIT_HOLD=1` is `--hold`.
+/// Reads flags from variables: `GPOOL_SUBMIT_GPUS=1` is `--gpus 1`, `GPOOL_SUBMIT_HOLD=1` is
+/// `--hold`.
 ///
 /// # Errors
-/// A variable with that prefix is no flag, or its value is not understood.
+/// A variable with this prefix is not a flag, or its value is not valid.
 pub fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Result<JobFlags> {
     let mut flags = JobFlags::default();
     let mut set: Vec<(String, String)> =
@@ -60,21 +61,21 @@ pub fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Resu
     Ok(flags)
 }
 
-/// What a script says of itself, in flags.
+/// The flags of a script's directives.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OfScript {
-    /// Its `# GPOOL` lines.
+    /// The `# GPOOL` lines.
     pub own: JobFlags,
-    /// Its `# GFLOW` and `#SBATCH` lines, the former before the latter.
+    /// The `# GFLOW` and `#SBATCH` lines; the former win.
     pub foreign: JobFlags,
-    /// What is to be said of the foreign ones.
+    /// The messages about the foreign lines.
     pub told: Translated,
 }
 
-/// Flags from the directives of a script, the later lines before the earlier.
+/// Reads flags from the directives of a script; later lines win.
 ///
 /// # Errors
-/// A line is not understood; the message has its number.
+/// A line is not valid; the message has its number.
 pub fn from_directives(script: &Script) -> Result<OfScript> {
     let path = &script.path;
     let found = directives::find(&script.bytes).map_err(|error| {
@@ -117,7 +118,7 @@ pub fn from_directives(script: &Script) -> Result<OfScript> {
     Ok(all)
 }
 
-/// What the `#SBATCH` lines of a script say, as far as they are understood.
+/// The flags of a script's `#SBATCH` lines, as far as they are valid.
 #[must_use]
 pub fn of_sbatch(script: &Script) -> Vec<Given> {
     let found = directives::find(&script.bytes).unwrap_or_default();
@@ -129,7 +130,7 @@ pub fn of_sbatch(script: &Script) -> Vec<Given> {
     given.flatten().collect()
 }
 
-/// What looks like a directive and is none, named once for each kind.
+/// Messages about lines that look like directives and are not, one for each kind.
 fn not_read(path: &str, found: &Found) -> Translated {
     let mut told = Translated::default();
     let mut say = |first: Option<usize>, n: usize, word: &str, why: &str| {

@@ -1,4 +1,4 @@
-//! Follows what a job writes, through restarts of the server: nothing is lost, nothing comes twice.
+//! Follows the output of a job through restarts of the server, without loss or repetition.
 
 use std::io::{ErrorKind, Read as _, Write};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use crate::failure::{Failure, Result};
 use crate::screen::not_written;
 use crate::session::LISTEN_RETRIES;
 
-/// Between two tries to reach a server that went away.
+/// Pause between two attempts to reach a server that went away.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Copies a job's output until it ends; with `query.follow`, until the job has ended.
+/// Copies a job's output up to its current end; with `query.follow`, until the job has ended.
 ///
 /// # Errors
 /// There is no such log, the reader has gone, or the server stays away.
@@ -21,7 +21,7 @@ pub fn copy(client: &Client, id: &str, query: &LogQuery, out: &mut dyn Write) ->
     copy_after(client, id, query, 0, out)
 }
 
-/// The same for output of which so many bytes have been copied already.
+/// Copies the output after the first `n_seen` bytes.
 ///
 /// # Errors
 /// As for [`copy`].
@@ -39,7 +39,7 @@ pub fn copy_after(
             Err(Stopped::Finally(failure)) => return Err(failure),
             Err(Stopped::Lost(error)) => error,
         };
-        // Which part of a tail was seen can't be told later, so only a whole log goes on.
+        // The position in a tail is unknown later, so only a whole log can be continued.
         let goes_on = query.follow && query.tail.is_none() && query.since.is_none();
         if !goes_on {
             return Err(Failure::from(lost));

@@ -1,4 +1,4 @@
-//! Handing in a job: submitting it, what is said beside it, and what would become of it.
+//! Submits a job, prints notes about it, and makes dry runs.
 
 use gpool_client::{Client, Error, new_key};
 use gpool_model::job::JobState;
@@ -13,7 +13,7 @@ use crate::render::{json, words};
 use crate::request::{self, Request};
 use crate::session::Session;
 
-/// Says what may surprise.
+/// Prints the notes and warnings of a request.
 pub fn say(request: &Request, session: &Session) {
     for remark in &request.remarks {
         session.screen.note(&format!("note: {remark}"));
@@ -23,15 +23,15 @@ pub fn say(request: &Request, session: &Session) {
     }
 }
 
-/// Says what a job gets other than it asked for.
+/// Prints where the accepted job differs from its request.
 pub fn note_terms(job: &Job, session: &Session) {
     job.notes.iter().for_each(|note| session.screen.warn(note));
 }
 
-/// Submits it, or refuses it where it may not wait.
+/// Submits a job, or refuses it if it would have to wait and `--no-queue` is given.
 ///
 /// # Errors
-/// The server refuses, or it would have to wait and may not.
+/// The server refuses, or the job would have to wait.
 pub fn hand_in(client: &Client, request: &Request) -> Result<Job> {
     if request.no_queue {
         let forecast = client.forecast(&request.job)?;
@@ -40,7 +40,7 @@ pub fn hand_in(client: &Client, request: &Request) -> Result<Job> {
         }
     }
     let job = client.submit(&request.job, Some(&new_key())).map_err(unsure)?;
-    // Somebody may have been faster since the forecast.
+    // Another job may have started since the forecast.
     if request.no_queue && !job.reasons.is_empty() && job.placement.is_empty() {
         client.cancel(std::slice::from_ref(&job.id))?;
         return Err(request::would_wait(&job.reasons));
@@ -48,7 +48,7 @@ pub fn hand_in(client: &Client, request: &Request) -> Result<Job> {
     Ok(job)
 }
 
-/// Says that a submission without an answer may have been carried out, and how to find out.
+/// Explains that a submission without an answer may have succeeded, and how to find out.
 pub fn unsure(error: Error) -> Failure {
     let is_unsure = error.is_unsure();
     let failure = Failure::from(error);
@@ -60,10 +60,10 @@ pub fn unsure(error: Error) -> Failure {
         .tip("gpool show @   (your newest job, once a server answers)")
 }
 
-/// Says why a job does not start at once, or when it will.
+/// Prints why a job does not start at once, or when it will.
 pub fn note_wait(client: &Client, job: &Job, session: &Session) {
     let Some(note) = waits(job) else { return };
-    // Whether it can be said or not, the job was handed in.
+    // A failure here does not matter: the job is submitted.
     let why = client.why_briefly(&job.id).ok();
     let (eta, missing) = why.map(|why| (why.eta, why.eta_missing)).unwrap_or_default();
     let id = &job.id;
@@ -78,10 +78,10 @@ pub fn note_wait(client: &Client, job: &Job, session: &Session) {
     session.screen.note(&format!("note: {note}"));
 }
 
-/// Says what would become of it.
+/// Prints the result of a dry run.
 ///
 /// # Errors
-/// The server refuses it.
+/// The server refuses the job.
 pub fn dry_run(client: &Client, job: &JobCreate, session: &Session) -> Result {
     let forecast = client.forecast(job)?;
     if session.global.json {
@@ -106,7 +106,7 @@ pub fn dry_run(client: &Client, job: &JobCreate, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// Whom it would delay, the worst first.
+/// The jobs that it would delay, the longest delay first.
 fn delays(forecast: &Forecast, session: &Session) -> String {
     const NAMED: usize = 5;
     let view = session.view();
@@ -135,7 +135,7 @@ pub fn waits(job: &Job) -> Option<String> {
         JobState::Held => format!("job {id} is held. gpool release {id}"),
         JobState::Waiting | JobState::Pending => {
             let why = &job.reasons.first()?.text;
-            // Some reasons say the word themselves.
+            // Some reasons already begin with this word.
             let word = if why.starts_with("waits ") { "" } else { "waits: " };
             format!("job {id} {word}{why}. gpool why {id}")
         }

@@ -1,5 +1,5 @@
-//! Output of several tasks, elements or jobs: each line has a label before it, the rank of its task
-//! or the id of its job, and comes whole.
+//! Output of several tasks, elements or jobs: each line has a label, the rank of its task or the id
+//! of its job, and lines are never mixed.
 
 use std::io::{self, Write};
 
@@ -11,19 +11,19 @@ use crate::failure::{Failure, Result};
 use crate::follow;
 use crate::render::safe::Plain;
 
-/// Of more tasks, elements or jobs than this no output is shown side by side.
+/// Most tasks, elements or jobs with output side by side.
 const TASKS_MAX: u32 = 64;
-/// A line that is longer comes in several.
+/// Longer lines are split.
 const LINE_MAX: usize = 64 * 1024;
 
-/// How many tasks of a job write something: all, or the launcher alone.
+/// The number of tasks with output: all, or only the launcher.
 #[must_use]
 pub fn n_tasks(job: &Job) -> u32 {
     let gang = job.gang.as_ref().filter(|gang| gang.launcher.is_none());
     gang.map_or(1, |gang| gang.nodes.saturating_mul(gang.tasks_per_node))
 }
 
-/// The ranks whose output is shown: one that is asked for, or all.
+/// The ranks to show: all, or only the first if there are too many.
 #[must_use]
 pub fn ranks(job: &Job) -> Vec<u32> {
     match n_tasks(job) {
@@ -32,14 +32,14 @@ pub fn ranks(job: &Job) -> Vec<u32> {
     }
 }
 
-/// The run of a job before the one that it waits for, if it has run.
+/// The last attempt of a job that waits for its next one.
 #[must_use]
 pub fn run_before(job: &Job) -> Option<u32> {
     let waits = matches!(job.state, JobState::Held | JobState::Waiting | JobState::Pending);
     Some(job.attempt - 1).filter(|run| waits && *run > 0)
 }
 
-/// A writer for one of several that write to the same place.
+/// A writer that labels its lines, for several writers to the same output.
 #[derive(Debug)]
 pub struct Labelled<W: Write> {
     /// The text before each line.
@@ -49,7 +49,7 @@ pub struct Labelled<W: Write> {
 }
 
 impl<W: Write> Labelled<W> {
-    /// Puts that text before each line.
+    /// Starts a writer with the label.
     pub fn new(label: String, to: W) -> Self {
         Self { label, line: Vec::new(), to }
     }
@@ -63,7 +63,7 @@ impl<W: Write> Labelled<W> {
         self.to.write_all(&whole)
     }
 
-    /// Writes a line that was begun and has no end.
+    /// Writes an unfinished last line.
     ///
     /// # Errors
     /// It can't be written.
@@ -91,20 +91,20 @@ impl<W: Write> Write for Labelled<W> {
     }
 }
 
-/// One output that is shown.
+/// One output to show.
 #[derive(Debug, Clone)]
 pub struct Source {
     job: String,
     rank: Option<u32>,
-    /// `None` where it is shown as it is.
+    /// `None` for output without labels.
     label: Option<String>,
-    /// Whether what a terminal would obey is written out.
+    /// Whether control characters are made visible.
     is_plain: bool,
-    /// The run that is shown before the one that is followed.
+    /// The attempt to show before following the next one.
     before: Option<u32>,
 }
 
-/// The outputs of a job: of its one task, of the task that is asked for, or of all of them.
+/// The outputs of a job: of its only task, of the requested task, or of all tasks.
 ///
 /// # Errors
 /// It has too many.
@@ -133,11 +133,11 @@ pub fn sources(
     }
 }
 
-/// Copies outputs: one after the other, or side by side for as long as the jobs run. `take` gets
-/// what came of each.
+/// Copies outputs one after the other, or side by side while the jobs run. `take` gets the result
+/// of each.
 ///
 /// # Errors
-/// They are too many to be followed; or what `take` says.
+/// There are too many to follow, or `take` fails.
 pub fn copy(
     client: &Client,
     sources: &[Source],
@@ -154,7 +154,7 @@ pub fn copy(
     let ended: Vec<Result<()>> = std::thread::scope(|scope| {
         let start = |source| scope.spawn(move || Source::copy(source, client, query));
         let all: Vec<_> = sources.iter().map(start).collect();
-        // All of them end before the first failure is told.
+        // Waits for all of them before the first failure is reported.
         all.into_iter().map(|it| it.join().unwrap_or(Ok(()))).collect()
     });
     ended.into_iter().try_for_each(take)

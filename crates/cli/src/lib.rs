@@ -1,7 +1,8 @@
-//! What the command lines of gpool share: how a job request is written and read, how jobs are
-//! named and found, how output looks, how a command fails, and how it reaches the server.
+//! The shared parts of gpool's command lines: writing and parsing job requests, naming and finding
+//! jobs, formatting output, reporting failures, and reaching the server.
 //!
-//! It makes no server and knows no command tree: `gpool`, `compat` and `lab` build theirs on it.
+//! It starts no server for users and has no command tree: `gpool`, `compat` and `lab` build theirs
+//! on it.
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -1,4 +1,4 @@
-//! What all lists share: writing them once, and again and again with `--watch`.
+//! Shared parts of all lists: printing them once, or repeatedly with `--watch`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,20 +17,20 @@ use crate::render::words::count;
 use crate::render::{clock, json};
 use crate::session::{AWAY, BACK, Session};
 
-/// A time that was asked for by `--since` and `--until`.
+/// The time range of `--since` and `--until`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Between {
-    /// Its first moment.
+    /// The first moment.
     pub since: Option<Time>,
-    /// Its last moment.
+    /// The last moment.
     pub until: Option<Time>,
 }
 
 impl Between {
-    /// Reads the values of the two flags.
+    /// Parses the values of the two flags.
     ///
     /// # Errors
-    /// One is no moment.
+    /// One is not a time.
     pub fn read(since: &Option<String>, until: &Option<String>, session: &Session) -> Result<Self> {
         let moment = |flag: &str, text: &Option<String>| -> Result<Option<Time>> {
             let read = |text: &String| session.screen.clock.read(text, clock::now());
@@ -40,7 +40,7 @@ impl Between {
         Ok(Self { since: moment("--since", since)?, until: moment("--until", until)? })
     }
 
-    /// Whether a moment is in it.
+    /// Whether a moment is in the range.
     #[must_use]
     pub fn has(&self, moment: Time) -> bool {
         self.since.is_none_or(|since| since <= moment)
@@ -48,18 +48,18 @@ impl Between {
     }
 }
 
-/// A list as it was read just now.
+/// A list as just read.
 pub struct Listing<T> {
-    /// Its rows, chosen as the flags say.
+    /// The rows that the flags select.
     pub rows: Vec<Row<T>>,
-    /// What stands below, for people.
+    /// The text below the list, for people.
     pub footer: String,
 }
 
-/// Writes a list; with `--watch`, as often as it says, until the user or the reader leaves.
+/// Prints a list; with `--watch`, repeatedly until the user or the reader leaves.
 ///
 /// # Errors
-/// What `read` meets, or a column that there is not.
+/// `read` fails, or there is no such column.
 pub fn show<T: Serialize + Send>(
     noun: &Noun<T>,
     flags: &ListFlags,
@@ -91,7 +91,7 @@ pub fn show<T: Serialize + Send>(
             std::thread::sleep(every);
             match read() {
                 Ok(listing) => break listing,
-                // What was there once is waited for. The list stays as it was last seen.
+                // A server that answered once is waited for; the last list stays.
                 Err(failure) if failure.exit() == Exit::UNREACHABLE => {
                     if !std::mem::replace(&mut away, true) {
                         session.screen.note(AWAY);

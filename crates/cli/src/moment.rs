@@ -1,6 +1,6 @@
-//! The moments that people write, absolute or relative, read in one zone: `18:00`, `fri 18:00`,
-//! `2026-11-20T15:30`, `tomorrow`, `now+2h`, `2h ago`. Does not write moments
-//! ([`crate::render::clock`]) and reads no clock: the present moment is given.
+//! Parses absolute and relative times in one zone: `18:00`, `fri 18:00`, `2026-11-20T15:30`,
+//! `tomorrow`, `now+2h`, `2h ago`. It reads no clock: the caller passes the current time.
+//! [`crate::render::clock`] writes times.
 
 use gpool_model::{Millis, Timestamp, parse};
 use gpool_wire::Time;
@@ -8,25 +8,25 @@ use jiff::civil::{self, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{ToSpan, Zoned};
 
-/// Which of several moments is meant by what names no day, and which way a length of time counts.
+/// How to resolve a time without a day, and the direction of a length without a sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lean {
-    /// The last one: `2h` is two hours ago, `18:00` the last six in the evening.
+    /// The last one: `2h` is two hours ago, `18:00` the last 18:00.
     Past,
-    /// The next one: `2h` is in two hours, `18:00` the next six in the evening.
+    /// The next one: `2h` is in two hours, `18:00` the next 18:00.
     Future,
 }
 
-/// Reads a moment.
+/// Parses a time.
 ///
 /// # Errors
-/// It is none, is out of range, or could be two; the text names valid examples.
+/// It is not a time, is out of range, or is ambiguous; the text names valid examples.
 pub fn read(text: &str, now: Time, zone: &TimeZone, lean: Lean) -> Result<Time, String> {
     let reader = Reader { now, zone, lean };
     reader.read(&text.trim().to_ascii_lowercase()).ok_or_else(|| {
         let shown: String = text.chars().take(80).collect();
         let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        // It could be minutes, seconds or a year: nobody agrees, so it is refused.
+        // It could mean minutes, seconds or a year, so it is refused.
         let why = if bare { " (a number alone says no unit)" } else { "" };
         let relative = match lean {
             Lean::Past => "2h (ago)",
@@ -46,19 +46,19 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads lower-case text.
+    /// Parses lower-case text.
     fn read(&self, text: &str) -> Option<Time> {
         if text == "now" {
             return Some(self.now);
         }
-        // RFC 3339, which says its zone.
+        // RFC 3339, which includes the zone.
         if let Ok(moment) = text.to_ascii_uppercase().parse::<Time>() {
             return Some(moment);
         }
         self.relative(text).or_else(|| self.absolute(text))
     }
 
-    /// `now+2h`, `now-30m`, `+2h`, `in 2h`, `2h ago`, `2h`.
+    /// Parses `now+2h`, `now-30m`, `+2h`, `in 2h`, `2h ago`, `2h`.
     fn relative(&self, text: &str) -> Option<Time> {
         let from_now = text.strip_prefix("now").map(str::trim_start).unwrap_or(text);
         let (length, lean) = if let Some(length) = from_now.strip_prefix('+') {
@@ -80,13 +80,13 @@ impl Reader<'_> {
         in_range(millis?)
     }
 
-    /// A date, a time of the day, or both.
+    /// Parses a date, a time of day, or both.
     fn absolute(&self, text: &str) -> Option<Time> {
         let today = self.local()?.date();
         if let Some(time) = time_of_day(text) {
             return self.nearest(today, time, 1);
         }
-        // The letter t stands between date and time, and in some days.
+        // The letter t separates date and time, and also occurs in names of days.
         let (day, time) = match text.split_once(' ').or_else(|| text.rsplit_once('t')) {
             Some((day, time)) if time_of_day(time.trim()).is_some() => {
                 (day, time_of_day(time.trim())?)
@@ -108,7 +108,7 @@ impl Reader<'_> {
         self.zoned(date.to_datetime(time))
     }
 
-    /// What comes next, or came last, of a time that comes again after so many days.
+    /// The next or last occurrence of a time that recurs every `days` days.
     fn nearest(&self, date: civil::Date, time: civil::Time, days: i64) -> Option<Time> {
         let at = self.zoned(date.to_datetime(time))?;
         let other = match self.lean {
@@ -130,8 +130,8 @@ impl Reader<'_> {
     }
 }
 
-/// A length of time; a number alone is refused here, since after `now+` it means seconds to one
-/// scheduler and minutes to another. Also with words: `2 hours`, `1day`.
+/// Parses a length of time. A plain number is refused, since after `now+` it means seconds in one
+/// scheduler and minutes in another. Also accepts words: `2 hours`, `1day`.
 fn length_of(text: &str) -> Option<Millis> {
     if text.bytes().all(|b| b.is_ascii_digit()) || text.contains([':', '-']) {
         return None;
@@ -145,7 +145,7 @@ fn length_of(text: &str) -> Option<Millis> {
     parse::span(&short).ok()
 }
 
-/// `15:30`, `15:30:00`, `3pm`, `5:30pm`, `noon`, `midnight`.
+/// Parses `15:30`, `15:30:00`, `3pm`, `5:30pm`, `noon`, `midnight`.
 fn time_of_day(text: &str) -> Option<civil::Time> {
     match text {
         "noon" => return civil::Time::new(12, 0, 0, 0).ok(),
@@ -190,7 +190,7 @@ fn weekday(text: &str) -> Option<Weekday> {
     found.map(|(_, day)| day)
 }
 
-/// What can be written as a date.
+/// The time, if it can be written as a date.
 fn in_range(millis: u64) -> Option<Time> {
     let millis_signed = i64::try_from(millis).ok()?;
     jiff::Timestamp::from_millisecond(millis_signed).ok()?;

@@ -1,4 +1,4 @@
-//! From the words of a command line to an exit code, as each program of gpool does it, and how one
+//! The steps from a command line to an exit code that all programs of gpool share, and how one
 //! program finds another.
 
 use std::ffi::OsString;
@@ -13,20 +13,20 @@ use crate::failure::{Failure, Result};
 use crate::screen::{ColorWhen, Screen};
 use crate::usage;
 
-/// The screen before the flags are read: errors are JSON if the words seem to ask for it.
+/// The screen before the flags are parsed: errors are JSON if a word is `--json`.
 #[must_use]
 pub fn early_screen(words: &[OsString]) -> Screen {
     let json = words.iter().any(|word| word == "--json");
     Screen::detect(ColorWhen::Auto, false, false, json, None)
 }
 
-/// The screen that the flags ask for.
+/// The screen that the flags request.
 #[must_use]
 pub fn screen(global: &Global) -> Screen {
     Screen::detect(global.color, global.ascii, global.quiet, global.json, global.zone())
 }
 
-/// All that is sent is JSON, which is UTF-8.
+/// Converts all words to UTF-8, since requests are JSON.
 ///
 /// # Errors
 /// A word is not UTF-8.
@@ -86,13 +86,13 @@ pub fn ended(result: Result, screen: &Screen) -> Exit {
     }
 }
 
-/// The program of that name in the folder of the running one, else in a folder of `PATH`.
+/// Finds a program in the folder of the running one, or else in a folder of `PATH`.
 #[must_use]
 pub fn find(name: &str) -> Option<PathBuf> {
     let own = std::env::current_exe().ok();
     let beside = own.as_deref().and_then(|own| own.parent()).map(|folder| folder.join(name));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // A relative folder would run a program that lies where the user happens to be.
+    // A relative folder would run a program from the user's working folder.
     let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
     let in_path = folders.map(|folder| folder.join(name));
     beside.into_iter().chain(in_path).find(|program| program.is_file())

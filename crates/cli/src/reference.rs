@@ -1,5 +1,5 @@
-//! How users name jobs: `1842`, `1842.3`, `1842#2`, a name, `@`, `@~2`, `last`, `10-20:2`, lists
-//! and `all`. Only reads them; [`crate::resolve`] finds the jobs.
+//! Parses references to jobs: `1842`, `1842.3`, `1842#2`, a name, `@`, `@~2`, `last`, `10-20:2`,
+//! lists and `all`. [`crate::resolve`] finds the jobs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,48 +7,48 @@ use std::str::FromStr;
 use gpool_model::JobId;
 use thiserror::Error;
 
-/// One or more jobs as a user names them.
+/// A reference to one or more jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// One job, or one run of it.
+    /// One job, or one attempt of it.
     Id {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// Which run; `None` is the latest.
+        /// The attempt; `None` is the latest.
         attempt: Option<u32>,
     },
-    /// Every `step`th of some consecutive numbers.
+    /// A range of ids with a step.
     Range {
-        /// The first number.
+        /// The first id.
         first: u64,
-        /// The last number, if the steps meet it.
+        /// The last id, if the steps reach it.
         last: u64,
-        /// From one to the next, at least 1.
+        /// The step, at least 1.
         step: u64,
     },
-    /// Every `step`th of some consecutive elements of an array.
+    /// A range of array elements with a step.
     Elements {
-        /// The number of the array.
+        /// The id of the array.
         array: u64,
         /// The first index.
         first: u32,
-        /// The last index, if the steps meet it.
+        /// The last index, if the steps reach it.
         last: u32,
-        /// From one to the next, at least 1.
+        /// The step, at least 1.
         step: u32,
     },
-    /// The caller's own newest job, or one so many before it.
+    /// The caller's newest job, or one before it.
     Newest {
-        /// 0 is the newest.
+        /// Number of jobs to go back; 0 is the newest.
         back: u32,
     },
-    /// A job by its name, if only one has it.
+    /// A job by its name, if only one job has it.
     Name(String),
-    /// All of the caller's jobs that have not ended.
+    /// All jobs of the caller that have not ended.
     All,
 }
 
-/// Why a word names no job.
+/// Why a word is not a reference.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{word:?} is not a job: {why}; write, for example, 1842, 10-20, 1,2,3, @ or a name")]
 pub struct ReferenceError {
@@ -57,18 +57,18 @@ pub struct ReferenceError {
 }
 
 impl Reference {
-    /// Most numbers that a range may have; more is a slip of the pen.
+    /// Most ids in a range; a longer range is a typing error.
     pub const RANGE_MAX: u64 = 1_000_000;
 
-    /// Reads a list of references: `1,2,10-20`.
+    /// Parses a list of references: `1,2,10-20`.
     ///
     /// # Errors
-    /// The first word that names no job.
+    /// The first word that is not a reference.
     pub fn list(text: &str) -> Result<Vec<Self>, ReferenceError> {
         text.split(',').map(str::parse).collect()
     }
 
-    /// Whether it may stand for several jobs.
+    /// Whether it may refer to several jobs.
     #[must_use]
     pub fn is_several(&self) -> bool {
         matches!(self, Self::Range { .. } | Self::Elements { .. } | Self::All)
@@ -101,7 +101,7 @@ impl Reference {
 }
 
 impl Reference {
-    /// `1842.3-7`, which Slurm writes `1842_3-7`.
+    /// Parses `1842.3-7`, which is `1842_3-7` in Slurm.
     fn elements(word: &str) -> Option<Result<Self, &'static str>> {
         let (array, indexes) = word.split_once(['.', '_'])?;
         let array: u64 = array.parse().ok().filter(|number| *number > 0)?;
@@ -154,7 +154,7 @@ impl FromStr for Reference {
             },
         };
         match id.parse::<JobId>() {
-            // Scripts know an element of an array by a single number.
+            // Scripts may refer to an element of an array by a single number.
             Ok(JobId { number, element: None }) if number.0 > 0 => {
                 Ok(Self::Id { job: JobId::of_plain(number.0), attempt })
             }

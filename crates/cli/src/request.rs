@@ -1,4 +1,4 @@
-//! From flags and words to the body of a request: what `run` and `submit` send.
+//! Builds the request of `run` and `submit` from flags and words.
 
 use std::path::Path;
 
@@ -25,33 +25,33 @@ mod mail;
 
 pub use brought::{of_brought, of_brought_script};
 
-/// A job that is to be submitted, and what is to be said about it.
+/// A job to submit, with notes about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What is sent; without the jobs that it waits for.
+    /// The body of the request, without dependencies.
     pub job: JobCreate,
     /// The jobs that it waits for, as written.
     pub after: Vec<String>,
-    /// Those of which it waits for one, as written.
+    /// The jobs of which it waits for one, as written.
     pub after_one: Vec<String>,
-    /// When it is to begin, as written.
+    /// The earliest start, as written.
     pub begin: Option<String>,
-    /// By when it is to end, as written.
+    /// The deadline, as written.
     pub deadline: Option<String>,
-    /// Whether it is to be refused rather than wait.
+    /// Whether to refuse the job if it would wait.
     pub no_queue: bool,
-    /// What was understood in a way that may surprise.
+    /// Notes about surprising interpretations.
     pub remarks: Vec<String>,
-    /// What may go wrong when it starts.
+    /// Warnings about problems at the start of the job.
     pub warnings: Vec<String>,
-    /// Whether a priority above the caller's right is lowered, and a project that there is not left
-    /// out: they come from another scheduler, where they meant something else.
+    /// Whether to lower a priority that the caller may not use, and to drop an unknown project: in
+    /// another scheduler they had another meaning.
     pub is_lenient: bool,
-    /// Whether it waits for all jobs of its user and name that have not ended.
+    /// Whether it waits for all jobs with the same user and name that have not ended.
     pub singleton: bool,
 }
 
-/// A job that runs a command.
+/// The request for a command.
 ///
 /// # Errors
 /// A `GPOOL_SUBMIT_…` variable, the environment or the folder is not usable.
@@ -61,15 +61,15 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
     let (command, remark) = command(words);
     request.remarks.extend(remark);
     if request.job.name.is_none() && command.len() != words.len() {
-        // A shell's own name says nothing of what it runs.
+        // The name of the shell would not describe the job.
         request.job.name = words[0].split_whitespace().next().map(base_name);
     }
-    // Slurm's own srun reads no lines of a script either.
+    // Slurm's srun does not read the lines of a script either.
     if !request.job.compat.iter().any(|compat| compat == Compat::Slurm.as_str()) {
         request.warnings.extend(script::unread_lines(&command[0]));
     }
     if request.job.activate.is_empty() {
-        // What is made active may bring it.
+        // The activated software may provide the program.
         request.warnings.extend(not_found(&command, request.job.directory.as_deref()));
     }
     request.job.command = command;
@@ -77,15 +77,15 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
     Ok(request)
 }
 
-/// A job that runs a script, with flags from its directives.
+/// The request for a script, with flags from its directives.
 ///
 /// # Errors
-/// As for a command; or a directive is not understood.
+/// As for a command; or a directive is not valid.
 pub fn of_script(line: JobFlags, script: &Script, arguments: &[String]) -> Result<Request> {
     of_brought_script(line, Translated::default(), |_| None, script, arguments)
 }
 
-/// What all lines of a `--from-jsonl` have in common.
+/// The common part of all lines of `--from-jsonl`.
 ///
 /// # Errors
 /// As for a command.
@@ -93,7 +93,7 @@ pub fn of_many(line: JobFlags) -> Result<Request> {
     request(line.or(flags::from_variables(text_variables())?))
 }
 
-/// Variables that are text; others can't be flags.
+/// The variables that are UTF-8; others can't be flags.
 pub fn text_variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -101,7 +101,7 @@ pub fn text_variables() -> impl Iterator<Item = (String, String)> {
 
 fn request(flags: JobFlags) -> Result<Request> {
     check_shared(&flags)?;
-    // What -e says wins over files.
+    // -e overrides files.
     let mut variables = env_file::read_all(&flags.software.env_file)?;
     variables.extend(flags.env.iter().cloned());
     let environment = caller::environment(flags.clean_env, &variables)?;
@@ -145,7 +145,8 @@ fn request(flags: JobFlags) -> Result<Request> {
     })
 }
 
-/// GPUs by the variable that Valohai knows, where `-e` gives it; what is inherited asks for none.
+/// The number of GPUs from Valohai's variable, if `-e` sets it; an inherited variable requests
+/// none.
 fn gpus_of_variable(variables: &[Variable]) -> Result<Option<String>> {
     const NAME: &str = "VH_GPUS";
     let Some(variable) = variables.iter().rev().find(|variable| variable.name == NAME) else {
@@ -163,7 +164,7 @@ fn gpus_of_variable(variables: &[Variable]) -> Result<Option<String>> {
     }
 }
 
-/// What is shared says how much it takes; nothing else could be booked.
+/// Checks that `--shared` comes with an amount, which the scheduler needs.
 fn check_shared(flags: &JobFlags) -> Result<()> {
     let job = &flags.asked.0;
     let request = job.gpus.as_deref().and_then(|gpus| GpuRequest::parse(gpus).ok());
@@ -179,14 +180,14 @@ fn check_shared(flags: &JobFlags) -> Result<()> {
         .tip("--gpus 0.5"))
 }
 
-/// A warning about a name by which its job can't be named, as it means something else.
+/// A warning about a name that has another meaning as a reference.
 fn misleading(name: &str) -> Option<String> {
     let is_name = name.parse::<Reference>().is_ok_and(|meant| matches!(meant, Reference::Name(_)));
     let what = format!("name {name:?} can't be used to refer to the job; use its number");
     (!is_name || name.contains(',')).then_some(what)
 }
 
-/// Whether jobs get that variable from gpool, whatever their callers have in it.
+/// Whether gpool sets this variable for jobs, whatever its value at the caller.
 fn is_ours(name: &str) -> bool {
     matches!(name, "CUDA_VISIBLE_DEVICES" | "CUDA_DEVICE_ORDER" | "NVIDIA_VISIBLE_DEVICES")
         || (name.starts_with("GPOOL_") && !name.starts_with("GPOOL_SUBMIT_"))
@@ -196,7 +197,7 @@ impl Request {
     /// Finds the jobs that it waits for.
     ///
     /// # Errors
-    /// There is no such job, or it is written in a way that is not understood.
+    /// There is no such job, or the reference is not valid.
     pub fn resolve(&mut self, client: &Client, session: &Session) -> Result<()> {
         self.job.after = waited_for(client, session.me(), "--after", &self.after)?;
         self.job.after_one = waited_for(client, session.me(), "--after-one", &self.after_one)?;
@@ -227,19 +228,19 @@ impl Request {
     }
 }
 
-/// A moment to come that a flag says.
+/// Parses a time in the future from a flag.
 ///
 /// # Errors
-/// It is no moment.
+/// It is not a time.
 pub fn moment(clock: &Clock, flag: &str, text: &str) -> Result<Time> {
     let read = clock.read_ahead(text, now());
     read.map_err(|why| Failure::new(catalogue::INVALID, format!("{flag}: {why}")))
 }
 
-/// When a job is to begin, with what is to be said of it; one in the past is none.
+/// Parses the earliest start, with a note about it; a time in the past means none.
 ///
 /// # Errors
-/// It is no moment.
+/// It is not a time.
 pub fn begin(clock: &Clock, text: &str) -> Result<(Option<Time>, String)> {
     let at = moment(clock, "--begin", text)?;
     if at > now() {
@@ -249,10 +250,10 @@ pub fn begin(clock: &Clock, text: &str) -> Result<(Option<Time>, String)> {
     Ok((None, remark))
 }
 
-/// When it is run again by itself, as flags say it.
+/// The retries that flags request.
 ///
 /// # Errors
-/// There are no retries for what is said of them.
+/// A flag describes retries, but `--retry` is missing.
 pub fn retry(flags: &LifeFlags) -> Result<Option<RetryAsked>> {
     let says_how =
         !flags.retry_on.is_empty() || !flags.retry_exit.is_empty() || flags.backoff.is_some();
@@ -273,10 +274,10 @@ pub fn retry(flags: &LifeFlags) -> Result<Option<RetryAsked>> {
     Ok(Some(retry))
 }
 
-/// The jobs that flags name to wait for, by their ids.
+/// Finds the ids of the jobs that flags name as dependencies.
 ///
 /// # Errors
-/// There is no such job, or it is written in a way that is not understood.
+/// There is no such job, or the reference is not valid.
 pub fn waited_for(
     client: &Client,
     me: &str,
@@ -299,7 +300,7 @@ pub fn waited_for(
     Ok(jobs)
 }
 
-/// Reads `[ok:|fail:|end:|each:|start:]JOB,…`; a kind holds until the next.
+/// Parses `[ok:|fail:|end:|each:|start:]JOB,…`; a kind applies until the next one.
 fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Reference)>> {
     let bad = |why: String| {
         Failure::new(catalogue::INVALID, format!("{flag}: {why}"))
@@ -327,8 +328,8 @@ fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Referenc
     Ok(found)
 }
 
-/// The command, and what is to be said if it was understood as something for a shell: one word with
-/// blanks in it is a line for a shell, unless there is such a program.
+/// The command, with a note if it is interpreted as a shell line: one word with blanks is a shell
+/// line, unless a program has this name.
 fn command(words: &[String]) -> (Vec<String>, Option<String>) {
     match words {
         [line] if line.contains(char::is_whitespace) && !Path::new(line).exists() => {
@@ -343,8 +344,7 @@ fn base_name(path: &str) -> String {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned()
 }
 
-/// A warning about a program that is not there now. It may be there when the job starts, so it is
-/// no error.
+/// A warning about a missing program. It may exist when the job starts, so this is not an error.
 fn not_found(command: &[String], directory: Option<&str>) -> Option<String> {
     let program = command.first()?;
     if program.contains('/') {
@@ -360,13 +360,13 @@ fn not_found(command: &[String], directory: Option<&str>) -> Option<String> {
         .then(|| format!("there is no program {program:?} in PATH now; the job will look again"))
 }
 
-/// A warning about a pipe or a file on standard input that nobody will read.
+/// A warning about a pipe or file on standard input that the job will not read.
 fn unread_input(job: &JobCreate) -> Option<String> {
     let input = std::io::stdin();
     let found = fstat(&input).ok().filter(|_| job.stdin.is_none())?;
     let has_input = match FileType::from_raw_mode(found.st_mode) {
         FileType::Fifo => true,
-        // Nobody misses what was read already, or is not there.
+        // An empty or completely read file needs no warning.
         FileType::RegularFile => {
             tell(&input).is_ok_and(|at| u64::try_from(found.st_size).is_ok_and(|size| at < size))
         }
@@ -376,8 +376,8 @@ fn unread_input(job: &JobCreate) -> Option<String> {
     has_input.then(|| what.to_owned())
 }
 
-/// Warnings about files that can't be read or made now. They may be there when the job starts, so
-/// they are no errors.
+/// Warnings about files that can't be read or created now. They may exist when the job starts, so
+/// these are not errors.
 fn unusable_files(job: &JobCreate) -> Vec<String> {
     let here = Path::new(job.directory.as_deref().unwrap_or("/"));
     let mut warnings = Vec::new();
@@ -398,7 +398,7 @@ fn unusable_files(job: &JobCreate) -> Vec<String> {
     warnings
 }
 
-/// What a job that would have to wait is refused with.
+/// The failure for a job that would have to wait.
 #[must_use]
 pub fn would_wait(reasons: &[gpool_wire::Reason]) -> Failure {
     let failure =

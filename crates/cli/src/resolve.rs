@@ -1,5 +1,5 @@
-//! From what users call jobs to their ids, in as few requests as possible: numbers need none, and
-//! whatever needs a list shares one.
+//! Finds the ids of referenced jobs with few requests: ids need none, and all references that need
+//! a list share one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,36 +13,36 @@ use crate::failure::{Failure, Result};
 use crate::reference::Reference;
 use crate::render::words;
 
-/// Rows that are asked for at once.
+/// Rows of one page.
 pub const PAGE: u32 = 10_000;
 
-/// Which jobs a range, a name or `all` may stand for.
+/// The jobs that a range, a name or `all` may refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Those that have not ended.
+    /// Jobs that have not ended.
     Living,
-    /// Those that have not ended and are in one of these states; others are passed over.
+    /// Jobs in one of these states that have not ended; others are skipped.
     In(&'static [JobState]),
-    /// Those that have ended as well.
+    /// All jobs, also those that have ended.
     Ever,
 }
 
-/// Jobs that were meant.
+/// The referenced jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
-    /// Their ids, in the order given, none twice.
+    /// Their ids in the order given, without repetitions.
     pub ids: Vec<String>,
-    /// How many of them are known to be of users other than the caller.
+    /// How many of them are known to belong to other users.
     pub n_of_others: usize,
-    /// Jobs of a range or of `all` that are in a state out of scope.
+    /// Jobs of a range or of `all` in other states.
     pub passed_over: BTreeMap<String, JobState>,
-    /// Jobs that were named one by one, and not by a range or by `all`.
+    /// Jobs that were referenced one by one.
     pub named: BTreeSet<String>,
-    /// References that name no job, or several.
+    /// References to no job, or to several.
     pub refused: Vec<Failure>,
 }
 
-/// Every page of a list of jobs.
+/// Reads all pages of a list of jobs.
 ///
 /// # Errors
 /// See [`gpool_client::Error`].
@@ -50,7 +50,7 @@ pub fn every_job(client: &Client, query: &JobsQuery) -> Result<Vec<Job>> {
     each_job(client, query).collect()
 }
 
-/// Every job of a list, one after the other: no more than a page of them is in memory.
+/// Reads a list of jobs one by one, with at most one page in memory.
 pub fn each_job<'c>(
     client: &'c Client,
     query: &JobsQuery,
@@ -59,7 +59,7 @@ pub fn each_job<'c>(
     client.every_job(query).map(|job| job.map_err(Failure::from))
 }
 
-/// Elements of an array in some states, from an index on, at most so many.
+/// Reads elements of an array in some states, from an index on, up to a limit.
 ///
 /// # Errors
 /// See [`gpool_client::Error`].
@@ -75,7 +75,7 @@ pub fn elements(
     Ok(elements)
 }
 
-/// The same one after the other: no more than a page of them is in memory.
+/// Reads elements one by one, with at most one page in memory.
 fn each_element(
     client: &Client,
     array: &str,
@@ -98,10 +98,10 @@ fn each_element(
     Ok(())
 }
 
-/// Finds the jobs that are meant, all of them.
+/// Finds all referenced jobs.
 ///
 /// # Errors
-/// There is no such job, a name is of several, or the server can't be asked.
+/// There is no such job, several jobs have a name, or the server can't be asked.
 pub fn jobs<'r>(
     client: &Client,
     references: impl Iterator<Item = &'r Reference>,
@@ -116,8 +116,7 @@ pub fn jobs<'r>(
     }
 }
 
-/// Finds the jobs that are meant, each by itself: a reference that is refused does not keep the
-/// others from being found.
+/// Finds the referenced jobs one by one: a reference that is refused does not affect the others.
 ///
 /// # Errors
 /// The server can't be asked.
@@ -152,15 +151,15 @@ pub fn each<'r>(
         }
     }
     found.passed_over = finder.passed_over;
-    // One that was also named by itself is meant, whatever its state.
+    // A job that is also referenced alone is found in any state.
     found.passed_over.retain(|id, _| !seen.contains(id));
     Ok(found)
 }
 
-/// The one job that is meant, with the run that was named.
+/// Finds the single referenced job, and the attempt if one is named.
 ///
 /// # Errors
-/// There is no such job, or several are meant.
+/// There is no such job, or there are several.
 pub fn one(client: &Client, reference: &Reference, me: &str) -> Result<(String, Option<u32>)> {
     if let Reference::Id { job, attempt } = reference {
         return Ok((job.to_string(), *attempt));
@@ -175,7 +174,7 @@ pub fn one(client: &Client, reference: &Reference, me: &str) -> Result<(String, 
     }
 }
 
-/// A job of a list, as far as finding it needs.
+/// The fields of a listed job that resolving needs.
 #[derive(Debug, Clone)]
 struct Listed {
     id: String,
@@ -223,8 +222,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Numbers of a range that no job in scope has are skipped: ranges are written by people who
-    /// do not know what lies between.
+    /// Finds the jobs of a range and skips ids without a job in scope: users do not know which ids
+    /// exist.
     fn range(&mut self, first: u64, last: u64, step: u64) -> Result<Vec<Owned>> {
         let is_in = |job: &&Listed| {
             let number = job.id.parse::<JobId>().map_or(0, |id| id.number.0);
@@ -243,7 +242,7 @@ impl Finder<'_> {
         Ok(self.in_state(&jobs))
     }
 
-    /// As with numbers of jobs, indexes that the array does not have are skipped.
+    /// Finds elements and skips indexes that the array does not have, as for ids.
     fn elements(&mut self, array: u64, first: u32, last: u32, step: u32) -> Result<Vec<Owned>> {
         let states = match self.scope {
             Scope::Living | Scope::In(_) => "active",
@@ -265,7 +264,7 @@ impl Finder<'_> {
         Ok(self.in_state(&found))
     }
 
-    /// Those whose state is in scope; the others are noted.
+    /// The jobs in a state of the scope; the others are recorded.
     fn in_state(&mut self, jobs: &[Listed]) -> Vec<Owned> {
         let Scope::In(states) = self.scope else { return jobs.iter().map(owned).collect() };
         let (meant, others): (Vec<&Listed>, Vec<&Listed>) =
@@ -293,7 +292,7 @@ impl Finder<'_> {
     }
 
     fn named(&mut self, name: &str) -> Result<Vec<Owned>> {
-        // One that has not ended is meant first: names are given again.
+        // A job that has not ended comes first, since names are reused.
         let mut jobs = self.list(None, self.user, Some(name))?;
         if jobs.is_empty() && self.scope == Scope::Ever {
             jobs = self.list(Some("all"), self.user, Some(name))?;
@@ -313,8 +312,8 @@ impl Finder<'_> {
         }
     }
 
-    /// No job of that name is left: whether there was one, how the last of them ended, and how to
-    /// name it.
+    /// The failure for a name without a living job: whether one ended, how the last one ended, and
+    /// how to refer to it.
     fn only_ended(&self, name: &str) -> Result<Failure> {
         let mut ended = self.list(Some("ended"), self.user, Some(name))?;
         ended.sort_by_key(|job| std::cmp::Reverse(job.ended_at));
@@ -341,7 +340,7 @@ impl Finder<'_> {
             Scope::Living | Scope::In(_) => {
                 self.in_scope()?.iter().filter(is_meant).cloned().collect()
             }
-            // `all` never means what has ended.
+            // `all` never includes ended jobs.
             Scope::Ever => {
                 self.list(None, None, None)?.into_iter().filter(|j| is_meant(&j)).collect()
             }

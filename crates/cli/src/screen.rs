@@ -1,5 +1,5 @@
-//! Where words go: data to standard output, talk to standard error, both made fit for who reads
-//! them. A reader that has gone ends the program quietly.
+//! Writes data to standard output and notes to standard error, both adapted to the terminal. A
+//! reader that has gone ends the program quietly.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
@@ -9,10 +9,10 @@ use crate::failure::{Failure, Result};
 use crate::render::clock::Clock;
 use crate::render::style::Style;
 
-/// When to colour.
+/// When to use colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum ColorWhen {
-    /// On a terminal that can, unless NO_COLOR is set.
+    /// On a capable terminal, unless NO_COLOR is set.
     #[default]
     Auto,
     /// Always.
@@ -21,29 +21,29 @@ pub enum ColorWhen {
     Never,
 }
 
-/// How output is to look.
+/// The appearance of output.
 #[derive(Debug, Clone)]
 pub struct Screen {
-    /// Whether standard output is coloured.
+    /// Whether standard output has colors.
     pub colors: bool,
-    /// Whether standard error is coloured.
+    /// Whether standard error has colors.
     pub talk_colors: bool,
-    /// Columns of the terminal; `None` where standard output is none.
+    /// Width of the terminal; `None` if standard output is not a terminal.
     pub width: Option<usize>,
-    /// Lines of the terminal, where it says.
+    /// Height of the terminal, if known.
     pub height: Option<usize>,
-    /// Whether only ASCII is written.
+    /// Whether to write ASCII only.
     pub ascii: bool,
-    /// Whether talk is left out.
+    /// Whether to leave out notes.
     pub quiet: bool,
-    /// Whether errors are written as JSON.
+    /// Whether to write errors as JSON.
     pub json: bool,
-    /// How moments are written.
+    /// Writes times.
     pub clock: Clock,
 }
 
 impl Screen {
-    /// How to write to these standard streams.
+    /// Detects the properties of the standard streams.
     #[must_use]
     pub fn detect(
         when: ColorWhen,
@@ -91,15 +91,14 @@ impl Screen {
         out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| not_written(&e))
     }
 
-    /// Writes a remark to standard error, unless asked to be quiet. Needs no newline.
+    /// Writes a note to standard error, unless quiet. Adds a newline.
     pub fn note(&self, text: &str) {
         if !self.quiet {
             self.talk(text);
         }
     }
 
-    /// Shows how far something has come, in a line of its own that the next one replaces; where
-    /// nobody looks nothing.
+    /// Shows progress on a terminal, in a line that the next call replaces.
     pub fn progress(&self, text: &str) {
         let mut out = std::io::stderr().lock();
         if !self.quiet && out.is_terminal() {
@@ -112,7 +111,7 @@ impl Screen {
         self.talk(&format!("{} {text}", Style::Warn.paint("warning:", self.talk_colors)));
     }
 
-    /// Writes what went wrong to standard error.
+    /// Writes a failure to standard error.
     pub fn fail(&self, failure: &Failure) {
         let text = if self.json { failure.json() } else { failure.text(self.talk_colors) };
         if !text.is_empty() {
@@ -120,7 +119,7 @@ impl Screen {
         }
     }
 
-    /// Talk whose reader has gone is lost, and nothing else is.
+    /// Writes to standard error; if its reader has gone, only the message is lost.
     fn talk(&self, text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "{}", self.fit(text));
     }
@@ -130,7 +129,7 @@ impl Screen {
     }
 }
 
-/// Why standard output could not be written.
+/// The failure of a write to standard output.
 #[must_use]
 pub fn not_written(error: &std::io::Error) -> Failure {
     if error.kind() == ErrorKind::BrokenPipe {
@@ -147,13 +146,13 @@ fn is_on(value: Option<OsString>) -> bool {
     value.is_some_and(|value| value != *"0")
 }
 
-/// Whether the terminal is one that only writes lines.
+/// Whether the terminal can't move the cursor.
 #[must_use]
 pub fn is_dumb() -> bool {
     variable("TERM").is_some_and(|term| term == *"dumb")
 }
 
-/// Whether to colour, from the flag, the kind of stream, and the variables that say something.
+/// Whether to use colors, from the flag, the kind of stream, and environment variables.
 fn use_colors(
     when: ColorWhen,
     is_terminal: bool,
@@ -163,7 +162,7 @@ fn use_colors(
     match when {
         ColorWhen::Always => true,
         ColorWhen::Never => false,
-        // Whatever its value: so says no-color.org.
+        // Its value does not matter, see no-color.org.
         ColorWhen::Auto if variable("NO_COLOR").is_some() => false,
         ColorWhen::Auto if is_on(variable("CLICOLOR_FORCE")) => true,
         ColorWhen::Auto => is_terminal && !is_dumb,
@@ -172,12 +171,12 @@ fn use_colors(
 
 fn terminal_size(stream: &std::io::Stdout) -> Option<(usize, usize)> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
-    // A terminal that does not know its size says 0.
+    // A terminal that does not know its size reports 0.
     let columns = if size.ws_col == 0 { 80 } else { usize::from(size.ws_col) };
     Some((columns, usize::from(size.ws_row)))
 }
 
-/// Our own signs in ASCII; other letters become `?`.
+/// Replaces gpool's own symbols by ASCII; other characters become `?`.
 fn to_ascii(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,5 @@
-//! Reads a script to submit, and refuses what can't run as one. It is kept as it is now: later
-//! changes of the file do not reach the job.
+//! Reads a script to submit, and refuses files that can't run as one. The job keeps this copy:
+//! later changes of the file do not affect it.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,26 +12,27 @@ use gpool_wire::catalogue::{SCRIPT_MISSING, SCRIPT_NOT_RUNNABLE};
 use crate::directives;
 use crate::failure::{Failure, Result};
 
-/// A script as it was when submitted.
+/// A script at the time of its submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     /// Its path as written.
     pub path: String,
-    /// All of it.
+    /// Its contents.
     pub bytes: Vec<u8>,
 }
 
-/// Largest script that is taken, in bytes; a request may have 1 MB in all.
+/// Largest script in bytes; a request is limited to 1 MB.
 const SIZE_MAX: u64 = 512 * 1024;
 
-/// How much of a file is looked at to tell text from data.
+/// Bytes that are checked to tell text from data.
 const FIRST_BLOCK: usize = 4096;
 
 impl Script {
-    /// Reads it; `-` is standard input.
+    /// Reads a script; `-` is standard input.
     ///
     /// # Errors
-    /// It is missing, no file, unreadable, too large, no text, empty or without a `#!` line.
+    /// The file is missing, not a file, unreadable, too large, not text, empty, or without a `#!`
+    /// line.
     pub fn read(path: &str) -> Result<Self> {
         if path == "-" {
             return Self::check(path, contents(path, &mut std::io::stdin().lock())?);
@@ -48,8 +49,8 @@ impl Script {
         Self::check(path, contents(path, &mut file)?)
     }
 
-    /// The script at the start of a command, if it has directives: then `run` hands it in as
-    /// `submit` does. Any other program is run where it is: it may look for files beside itself.
+    /// The script at the start of a command, if it has directives: then `run` submits it like
+    /// `submit`. Any other program runs from its own place, since it may need files beside it.
     #[must_use]
     pub fn with_directives(program: &str) -> Option<Self> {
         let path = Path::new(program);
@@ -59,15 +60,15 @@ impl Script {
         }
         let bytes = std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"#!"))?;
         let script = Self::check(program, bytes).ok()?;
-        // A line that can't be read is an error of the submission.
+        // The submission reports an invalid line.
         let has_some = directives::find(&script.bytes).map_or(true, |it| !it.directives.is_empty());
         has_some.then_some(script)
     }
 
-    /// Takes what was read from that path.
+    /// Checks the contents of a script.
     ///
     /// # Errors
-    /// It is no text, empty or without a `#!` line.
+    /// They are not text, empty, or without a `#!` line.
     pub fn check(path: &str, bytes: Vec<u8>) -> Result<Self> {
         if bytes.starts_with(b"\x7fELF") {
             return Err(Failure::new(
@@ -97,7 +98,7 @@ impl Script {
         Ok(Self { path: path.to_owned(), bytes })
     }
 
-    /// As a request carries it.
+    /// The script in the form of a request.
     #[must_use]
     pub fn written(&self) -> ScriptText {
         let name = self.job_name().to_owned();
@@ -110,7 +111,7 @@ impl Script {
         }
     }
 
-    /// What a job made of it is called by default.
+    /// The default name of its job.
     #[must_use]
     pub fn job_name(&self) -> &str {
         match self.path.as_str() {
@@ -120,7 +121,7 @@ impl Script {
     }
 }
 
-/// A warning about a script that is run as a command although it has directives.
+/// A warning about a script with directives that runs as a command.
 #[must_use]
 pub fn unread_lines(program: &str) -> Option<String> {
     let path = Script::with_directives(program)?.path;
@@ -129,7 +130,7 @@ pub fn unread_lines(program: &str) -> Option<String> {
     ))
 }
 
-/// Whether a program of that name is in one of the folders of `PATH`.
+/// Whether a folder of `PATH` has a program of this name.
 #[must_use]
 pub fn in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a verb has at hand: how to write, and how to reach the server.
+//! The context of a verb: its output and its connection to the server.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -15,14 +15,14 @@ use crate::render::view::View;
 use crate::screen::Screen;
 use crate::terminal::raw;
 
-/// How long a verb that listens waits for a server that went away. Jobs go on meanwhile, and the
+/// Time for which a listening verb waits for a server that went away. Jobs go on meanwhile, and the
 /// user can leave at any time.
 pub const LISTEN_RETRIES: Duration = Duration::from_secs(24 * 3600);
 
-/// Said when a server goes away that is waited for.
+/// The note when a server goes away and the verb waits for it.
 pub const AWAY: &str = "note: the server is away, and jobs that run go on. Waiting until it is \
                         back: gpool up starts it, Ctrl-C leaves";
-/// Said when it is back, if it was said to be away.
+/// The note when it is back.
 pub const BACK: &str = "note: the server is back";
 
 /// The note for a server that is away, silent, slow or back.
@@ -48,14 +48,14 @@ fn told(presence: &Presence) -> Option<String> {
     })
 }
 
-/// Writes a note; not into a terminal that is raw, where what fills it writes its own.
+/// Writes a note, unless the terminal is raw: then the full-screen view writes its own.
 fn note_beside(screen: &Screen, text: &str) {
     if !raw::is_on() {
         screen.note(text);
     }
 }
 
-/// What lets a server that does not answer go on.
+/// How to continue a server that does not answer.
 #[must_use]
 pub fn way_out(silence: &Silence) -> String {
     match (silence.cause, silence.pid) {
@@ -64,18 +64,18 @@ pub fn way_out(silence: &Silence) -> String {
     }
 }
 
-/// Runs a command line of gpool, given the words after the program's name.
+/// Runs a command line of gpool, without the name of the program.
 pub type Verbs = fn(&[String], &Session) -> Result;
 
 /// One run of one verb.
 pub struct Session {
-    /// Where words go.
+    /// The output.
     pub screen: Screen,
-    /// Flags that every verb has.
+    /// The flags of every verb.
     pub global: Global,
-    // Looked up when first asked for: it may go through a name service.
+    // Looked up on first use: it may need a name service.
     me: OnceLock<String>,
-    // The verbs are above the commands that end in one, so the program brings them along.
+    // The program passes its verbs here, since this crate can't depend on them.
     verbs: Option<Verbs>,
 }
 
@@ -86,19 +86,19 @@ impl From<gpool_client::Error> for Failure {
 }
 
 impl Session {
-    /// A session with those flags.
+    /// A session with these flags.
     #[must_use]
     pub fn new(screen: Screen, global: Global) -> Self {
         Self { screen, global, me: OnceLock::new(), verbs: None }
     }
 
-    /// The same session with the verbs of gpool, for commands that run one.
+    /// Adds the verbs of gpool, for commands that run one.
     #[must_use]
     pub fn with_verbs(self, verbs: Verbs) -> Self {
         Self { verbs: Some(verbs), ..self }
     }
 
-    /// Runs a command of gpool, as if the user had written it.
+    /// Runs a command line of gpool.
     ///
     /// # Errors
     /// As that command; or the program has no verbs.
@@ -112,7 +112,7 @@ impl Session {
     /// A client of the server, if one answers.
     ///
     /// # Errors
-    /// None does, with all that was tried.
+    /// No server answers; the failure lists the sockets.
     pub fn client(&self) -> Result<Client> {
         let screen = self.screen.clone();
         let note = move |presence| {
@@ -135,23 +135,23 @@ impl Session {
         Ok(client)
     }
 
-    /// A client that waits for a server which goes away, and says so when that takes longer than a
-    /// restart.
+    /// A client that waits for a server that goes away, and prints a note if that takes longer than
+    /// a restart.
     ///
     /// # Errors
-    /// None answers now.
+    /// No server answers now.
     pub fn listener(&self) -> Result<Client> {
         Ok(self.patient(self.client()?))
     }
 
-    /// The same client, waiting for a server which goes away.
+    /// Makes a client wait for a server that goes away.
     #[must_use]
     pub fn patient(&self, client: Client) -> Client {
         let screen = self.screen.clone();
         self.patient_saying(client, move |text| note_beside(&screen, text))
     }
 
-    /// The same, where notes are written in another way.
+    /// Does the same, with another function for notes.
     #[must_use]
     pub fn patient_saying(
         &self,
@@ -166,29 +166,29 @@ impl Session {
         client.with_retries(LISTEN_RETRIES).telling(tell)
     }
 
-    /// The user's name, as the system has it.
+    /// The user's name in the system's database.
     #[must_use]
     pub fn me(&self) -> &str {
         self.me.get_or_init(user_name)
     }
 
-    /// What rendering must know, now.
+    /// The context for rendering, with the current time.
     #[must_use]
     pub fn view(&self) -> View<'_> {
         View { clock: &self.screen.clock, now: clock::now(), me: self.me() }
     }
 
-    /// How lists look, with what stands below.
+    /// The appearance of lists, with the text below.
     #[must_use]
     pub fn look<'a>(&'a self, footer: &'a str) -> Look<'a> {
         Look { view: self.view(), width: self.screen.width, colors: self.screen.colors, footer }
     }
 }
 
-/// The socket of a server that this user starts, unless told otherwise.
+/// The socket of a server that this user starts.
 ///
 /// # Errors
-/// Its path is too long, or no path of a socket.
+/// Its path is too long, or not valid for a socket.
 pub fn own_socket(named: Option<&str>) -> Result<PathBuf> {
     let surroundings = Surroundings::of_this_process();
     match surroundings.place(named)? {
@@ -197,10 +197,10 @@ pub fn own_socket(named: Option<&str>) -> Result<PathBuf> {
     }
 }
 
-/// The state folder of a server of this user: named, `GPOOL_STATE_DIR`, or the usual one.
+/// The state folder of this user's server: the named one, `GPOOL_STATE_DIR`, or the usual one.
 ///
 /// # Errors
-/// There is no home to put it in.
+/// There is no home for it.
 pub fn state_dir(named: Option<&str>) -> Result<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(named) = named {
@@ -234,8 +234,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     })
 }
 
-/// The name of the user that runs this, by the number that the kernel knows: variables can say
-/// anything.
+/// The name of the user of this process, by its user id, since environment variables can have any
+/// value.
 pub(crate) fn user_name() -> String {
     let uid = rustix::process::geteuid().as_raw();
     match gpool_sys::user::account(uid) {

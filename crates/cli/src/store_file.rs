@@ -1,4 +1,4 @@
-//! Files that hold a store, as a user names them, and how a store that can't be used is reported.
+//! Files with a store, and the failure for a store that can't be used.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 use crate::errors;
 use crate::failure::Failure;
 
-/// A file that begins so is a store.
+/// The first bytes of a store.
 const STORE: &[u8] = b"SQLite format 3\0";
 
-/// Whether that is a state folder or a backup, and no file of another kind.
+/// Whether a path is a state folder or a backup.
 ///
 /// # Errors
-/// It is not there, or may not be read.
+/// It does not exist, or can't be read.
 pub fn is_store(path: &Path) -> std::io::Result<bool> {
     if std::fs::metadata(path)?.is_dir() {
         return Ok(true);
@@ -22,7 +22,7 @@ pub fn is_store(path: &Path) -> std::io::Result<bool> {
     Ok(head == STORE)
 }
 
-/// A store that can't be used, with every cause.
+/// The failure for a store that can't be used, with all causes.
 #[must_use]
 pub fn fault(error: &dyn std::error::Error) -> Failure {
     let mut failure = Failure::new(errors::STORE_FAULT, error.to_string());

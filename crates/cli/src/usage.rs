@@ -1,4 +1,4 @@
-//! Turns what the parser of the command line refuses into our own words.
+//! Turns errors of the command-line parser into gpool's messages.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use gpool_wire::catalogue;
@@ -6,8 +6,8 @@ use gpool_wire::catalogue;
 use crate::errors;
 use crate::failure::Failure;
 
-/// What a user is told when the command line is not understood. `verb` is what was to be done, for
-/// errors that do not say. Requests for help are no failure and are not asked here.
+/// The failure for an invalid command line. `verb` names the verb for errors without one. Requests
+/// for help are not errors and never get here.
 #[must_use]
 pub fn failure(error: &clap::Error, verb: Option<&str>) -> Failure {
     let argument = text(error, ContextKind::InvalidArg);
@@ -60,11 +60,11 @@ fn invalid_value(error: &clap::Error, argument: Option<String>, value: Option<St
     let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     let why = why.replace(" is not in ", " is not from ").replace("..=", " to ");
     let flag = argument.unwrap_or_default();
-    // The name of a place is of no use to people; that of a flag is.
+    // The name of an argument does not help the user; the name of a flag does.
     if flag.starts_with('<') || flag.starts_with('[') {
         return Failure::new(catalogue::INVALID, why);
     }
-    // Most messages begin with the value; the others need it.
+    // Most messages begin with the value; the others need it added.
     if why.starts_with('"') {
         return Failure::new(catalogue::INVALID, format!("{}: {why}", bare(&flag)));
     }
@@ -81,7 +81,7 @@ fn with_way_out(mut failure: Failure, error: &clap::Error, verb: Option<&str>) -
     {
         near.extend(list(error, kind));
     }
-    // Short names of verbs are for fingers, not for messages.
+    // Short aliases are not useful suggestions.
     near.retain(|word| word.len() > 2);
     if !near.is_empty() {
         failure = failure.why(format!("the nearest there is: {}", near.join(", ")));
@@ -93,7 +93,7 @@ fn with_way_out(mut failure: Failure, error: &clap::Error, verb: Option<&str>) -
     }
 }
 
-/// The verb that was being read, from the line of its usage.
+/// The verb in the usage line of an error.
 fn verb_of(error: &clap::Error) -> Option<String> {
     let usage = match error.get(ContextKind::Usage)? {
         ContextValue::StyledStr(usage) => usage.to_string(),
@@ -107,7 +107,7 @@ fn verb_of(error: &clap::Error) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// `--gpus` of `--gpus <GPUS>`, `--watch` of `--watch[=<EVERY>]`.
+/// The flag alone: `--gpus` of `--gpus <GPUS>`, `--watch` of `--watch[=<EVERY>]`.
 fn bare(flag: &str) -> &str {
     flag.split([' ', '=', '[']).next().unwrap_or(flag)
 }

@@ -1,5 +1,5 @@
-//! `--watch` on a terminal: the list fills it, below a line with the time, until the user leaves by
-//! `q` or Ctrl-C.
+//! `--watch` on a terminal: the list fills it, below a line with the time, until the user leaves
+//! with `q` or Ctrl-C.
 
 use std::io::IsTerminal as _;
 use std::sync::atomic::AtomicBool;
@@ -17,25 +17,25 @@ use crate::session::Session;
 use crate::terminal::full::FullScreen;
 use crate::terminal::keys::{Key, keys};
 
-/// How often keys, the window and the answer are looked at.
+/// Interval at which keys, window size and answers are checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// After how long without an answer the first line says so.
+/// Time without an answer after which the first line says so.
 const SLOW: Duration = Duration::from_secs(5);
-/// Columns of a terminal that does not say.
+/// Width of a terminal with unknown size.
 const COLUMNS: usize = 80;
 
-/// Shows what `read` gives, as `text` writes it for so many columns, and reads it again as often as
-/// asked. If the server does not answer, the list stays as it was and the first line says so.
+/// Shows the result of `read` as `text` formats it for a width, and repeats that at the interval.
+/// While the server does not answer, the list stays and the first line says so.
 ///
 /// # Errors
-/// What `read` and `text` meet, or the terminal can't be written.
+/// `read` or `text` fails, or the terminal can't be written.
 pub fn on_terminal<L: Send>(
     every: Millis,
     session: &Session,
     mut read: impl FnMut() -> Result<L> + Send,
     text: impl Fn(&L, usize) -> Result<String>,
 ) -> Result {
-    // Before the terminal is filled, so that it keeps what went wrong.
+    // Before the full screen, so that an error stays visible.
     let first = read()?;
     let shown = Shown { session, text, every: Duration::from_millis(every.get()) };
     let head = Head { every, read_at: clock::now(), is_away: false };
@@ -45,10 +45,10 @@ pub fn on_terminal<L: Send>(
     let (ask, asked) = mpsc::channel();
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
-        // In a thread of its own: the keys work although the server does not answer.
+        // On another thread: the keys work while the server does not answer.
         scope.spawn(move || while asked.recv().is_ok() && tell.send(read()).is_ok() {});
         let left = shown.with_keys(first, head, &ask, &told);
-        // The thread that reads ends with it.
+        // This ends the reading thread.
         drop(ask);
         left
     })
@@ -61,7 +61,7 @@ struct Shown<'s, T> {
 }
 
 impl<T> Shown<'_, T> {
-    /// Where standard input is no terminal: the list is drawn over what stood there.
+    /// Without a terminal on standard input: redraws the list over the last one.
     fn without_keys<L>(
         &self,
         mut last: L,
@@ -81,7 +81,7 @@ impl<T> Shown<'_, T> {
         }
     }
 
-    /// Until the user leaves. `ask` has the list read, `told` gives it.
+    /// Runs until the user leaves. `ask` requests the list, `told` delivers it.
     fn with_keys<L>(
         &self,
         mut last: L,
@@ -111,7 +111,7 @@ impl<T> Shown<'_, T> {
                 return leave(full, asked_at.is_some());
             }
             if asked_at.is_none() && read_at.elapsed() >= self.every {
-                // The thread that reads lives as long as this.
+                // The reading thread lives as long as this function.
                 let _ = ask.send(());
                 asked_at = Some(Instant::now());
             }
@@ -131,7 +131,7 @@ impl<T> Shown<'_, T> {
     }
 }
 
-/// Restores the terminal; then a signal that ended the view takes its usual effect.
+/// Restores the terminal; then a signal that ended the view takes its default effect.
 fn leave(full: FullScreen, is_asked: bool) -> Result {
     let ending = full.ending();
     drop(full);
@@ -139,7 +139,7 @@ fn leave(full: FullScreen, is_asked: bool) -> Result {
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
     if is_asked {
-        // The answer may never come, and nothing is left to be written.
+        // The answer may never come, and nothing remains to be written.
         signal_hook::low_level::exit(i32::from(Exit::OK.0));
     }
     Ok(Exit::OK)
@@ -149,7 +149,7 @@ fn leave(full: FullScreen, is_asked: bool) -> Result {
 #[derive(Debug, Clone, Copy)]
 struct Head {
     every: Millis,
-    /// When the list was read that is shown.
+    /// When the shown list was read.
     read_at: gpool_wire::Time,
     is_away: bool,
 }
@@ -180,8 +180,8 @@ impl Head {
     }
 }
 
-/// The text over what stood there: each line cleared to its end, and all below it. Lines that do
-/// not fit are left out, so that nothing scrolls.
+/// The text over the last one: each line is cleared to its end, and so is the rest of the screen.
+/// Lines that do not fit are left out, so nothing scrolls.
 fn redrawn(text: &str, height: Option<usize>) -> String {
     let n_lines = height.map_or(usize::MAX, |height| height.saturating_sub(1));
     let lines = text.lines().take(n_lines).map(|line| format!("{line}\u{1b}[K\n"));

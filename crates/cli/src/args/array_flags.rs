@@ -1,30 +1,30 @@
-//! Flags that give the elements of an array values.
+//! Flags for the values of array elements.
 
 use clap::Args;
 use gpool_wire::Param;
 
 use super::values;
 
-/// What each element of an array is given.
+/// The values of each element.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "Array")]
 pub struct ArrayFlags {
-    /// An element for each combination of values: --param lr=0.1,0.01 --param seed=1,2,3
+    /// Values of a parameter, one element per combination: --param lr=0.1,0.01 --param seed=1,2,3
     #[arg(long, value_name = "NAME=VALUES", value_parser = values::param)]
     pub param: Vec<Param>,
-    /// An element for each row of a CSV file, whose first row has the names; - is standard input
+    /// CSV file with a header, one element per row; - is standard input
     #[arg(long, value_name = "FILE", value_parser = values::filled)]
     pub param_file: Option<String>,
-    /// An element for each line of a file; - is standard input
+    /// File with one element per line; - is standard input
     #[arg(long, value_name = "FILE", value_parser = values::filled)]
     pub each_line: Option<String>,
-    /// An element for each item of a JSON array, or each line of JSON; - is standard input
+    /// JSON array or JSON lines, one element per item; - is standard input
     #[arg(long, value_name = "FILE", value_parser = values::filled)]
     pub array_from: Option<String>,
 }
 
 impl ArrayFlags {
-    /// Takes from `other` what is not said here. Values come whole from one of the two.
+    /// Fills in values from `other` if there are none here; the two are not mixed.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if self.has_values() { self } else { other }

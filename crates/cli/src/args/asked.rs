@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use gpool_wire::field::{Field, Flag, Values, fields};
 use gpool_wire::{JobCreate, JobPatch};
 
-/// What flags say of a job, as it is written.
+/// The part of a job request that flags set directly.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Asked(pub JobCreate);
 

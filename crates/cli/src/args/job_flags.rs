@@ -1,5 +1,5 @@
-//! Flags that say what a job needs. They come from the command line, from `GPOOL_SUBMIT_…`
-//! variables and from directives; the first that says something wins, lists are joined.
+//! Flags of a job request. They come from the command line, from `GPOOL_SUBMIT_…` variables and
+//! from directives; the first source with a value wins, and lists are joined.
 
 use clap::{Args, Command, FromArgMatches as _};
 
@@ -12,42 +12,42 @@ use crate::caller::Variable;
 use crate::failure::Result;
 use crate::usage;
 
-/// What a job needs and how it is to run.
+/// The request of a job.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "Job")]
 pub struct JobFlags {
-    /// The fields of the request that flags say as they are.
+    /// The flags that set a field of the request directly.
     #[command(flatten)]
     pub asked: Asked,
-    /// Beside others on its GPUs: what --gpu-memory and --gpu-share mean anyway
+    /// Share the GPUs with other jobs; implied by --gpu-memory and --gpu-share
     #[arg(long)]
     pub shared: bool,
-    /// Start after jobs: [ok:|fail:|end:|each:|start:]JOB,…
+    /// Jobs to wait for: [ok:|fail:|end:|each:|start:]JOB,…
     #[arg(long, value_name = "JOBS")]
     pub after: Vec<String>,
-    /// When it starts, and what follows its end.
+    /// When the job starts, and what follows its end.
     #[command(flatten)]
     pub life: LifeFlags,
-    /// What makes it an array.
+    /// The values of an array.
     #[command(flatten)]
     pub array: ArrayFlags,
-    /// Folder in which it runs
+    /// Working folder of the job
     #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
     pub cwd: Option<String>,
-    /// Variable for the job; without a value, the caller's
+    /// Environment variable of the job; without a value, the caller's
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     pub env: Vec<Variable>,
-    /// Which software is active for it.
+    /// The software environment of the job.
     #[command(flatten, next_help_heading = "Software")]
     pub software: SoftwareFlags,
-    /// Pass only HOME, PATH, USER and LANG, and what -e says
+    /// Pass only HOME, PATH, USER, LANG and the variables of -e
     #[arg(long)]
     pub clean_env: bool,
-    /// Lower a priority above your right, and leave out a project, pool or label that there is not,
-    /// with a warning
+    /// Lower a priority that you may not use, and drop an unknown project, pool or label, with a
+    /// warning
     #[arg(long)]
     pub lenient: bool,
-    /// Refuse a script with flags that are ignored, contradict others or stand in a wrong place
+    /// Refuse a script with flags that are ignored, contradictory or misplaced
     #[arg(long)]
     pub strict: bool,
     /// Fail instead of waiting for GPUs
@@ -56,7 +56,7 @@ pub struct JobFlags {
 }
 
 impl JobFlags {
-    /// The parser of these flags alone, as `submit` reads them.
+    /// A parser of these flags only, for `submit` and the values of other sources.
     pub(crate) fn parser() -> Command {
         Self::augment_args(Command::new("gpool submit"))
             .no_binary_name(true)
@@ -64,10 +64,10 @@ impl JobFlags {
             .disable_help_flag(true)
     }
 
-    /// Reads flags of `submit`.
+    /// Parses flags of `submit`.
     ///
     /// # Errors
-    /// A word is no flag, or its value is invalid.
+    /// A word is not a flag, or its value is invalid.
     pub fn read(words: &[String]) -> Result<Self> {
         let matches = Self::parser().try_get_matches_from(words);
         matches
@@ -75,7 +75,7 @@ impl JobFlags {
             .map_err(|error| usage::failure(&error, Some("submit")))
     }
 
-    /// Takes from `other` what is not said here.
+    /// Fills in values from `other` where there are none here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

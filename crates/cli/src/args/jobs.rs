@@ -1,17 +1,17 @@
-//! The jobs that a verb is for.
+//! The jobs that a verb acts on.
 
 use clap::Args;
 
 use super::values::{References, references};
 use crate::reference::Reference;
 
-/// The jobs that a verb is for.
+/// The jobs that a verb acts on.
 #[derive(Debug, Clone, Args)]
 pub struct Jobs {
     /// Jobs: 1842, 1842.3-7, 1842#2, 10-20, 1,2,3, a name, @ (my newest), @~2, all (mine)
     #[arg(required = true, value_name = "JOB", value_parser = references)]
     pub jobs: Vec<References>,
-    /// With `all`: the jobs of this user, or `all` users
+    /// User for all: a name, or all for every user
     #[arg(short, long, value_name = "USER")]
     pub user: Option<String>,
 }

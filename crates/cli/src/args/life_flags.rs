@@ -1,41 +1,41 @@
-//! Flags about when a job starts and is run again that more than one field, or the caller's zone,
-//! makes a field of the request of.
+//! Flags about the start and the retries of a job that do not set a single field directly: they
+//! combine several fields, or depend on the caller's time zone.
 
 use clap::Args;
 
 use super::values::{self, joined};
 
-/// When a job starts, and when it is run again.
+/// When a job starts, and when it is retried.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "When, and what follows")]
 pub struct LifeFlags {
-    /// Start after the first of these jobs that ends so: [ok:|fail:|end:]JOB,…
+    /// Jobs of which the first to end starts it: [ok:|fail:|end:]JOB,…
     #[arg(long, value_name = "JOBS")]
     pub after_one: Vec<String>,
-    /// Do not start before: 18:00, tomorrow, fri 18:00, now+2h, 2026-11-20T15:30
+    /// Earliest start: 18:00, tomorrow, fri 18:00, now+2h, 2026-11-20T15:30
     #[arg(long, value_name = "MOMENT", value_parser = values::filled)]
     pub begin: Option<String>,
-    /// Start only if it can end by then, and end it then
+    /// Latest end; the job starts only if it can end by then
     #[arg(long, value_name = "MOMENT", value_parser = values::filled)]
     pub deadline: Option<String>,
-    /// Run it again after a failure, so often at most
+    /// Most retries after a failure
     #[arg(long, value_name = "N", value_parser = values::retries)]
     #[arg(allow_negative_numbers = true)]
     pub retry: Option<u32>,
-    /// After which ends: fail, timeout, oom, lost
+    /// Failures to retry after: fail, timeout, oom, lost
     #[arg(long, value_name = "ENDS", value_delimiter = ',')]
     pub retry_on: Vec<String>,
-    /// After which exit codes as well: 33,75
+    /// Exit codes to retry after: 33,75
     #[arg(long, value_name = "CODES", value_delimiter = ',', allow_negative_numbers = true)]
     pub retry_exit: Vec<i32>,
-    /// Pause before it is run again, doubled each time
+    /// Pause before the first retry, e.g. 1m; doubled each time
     #[arg(long, value_name = "TIME", value_parser = values::span_written)]
     #[arg(allow_hyphen_values = true)]
     pub backoff: Option<String>,
 }
 
 impl LifeFlags {
-    /// Takes from `other` what is not said here.
+    /// Fills in values from `other` where there are none here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

@@ -1,11 +1,11 @@
-//! Flags that every list has.
+//! Flags of every list.
 
 use clap::{Args, ValueEnum};
 use gpool_model::Millis;
 
 use super::values::interval;
 
-/// In which form a list is written.
+/// The output format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Format {
     /// Columns for people.
@@ -15,45 +15,45 @@ pub enum Format {
     Wide,
     /// One JSON document.
     Json,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
-    /// The same as YAML.
+    /// The JSON document as YAML.
     Yaml,
-    /// Comma-separated values, machine values.
+    /// Comma-separated values, unformatted.
     Csv,
-    /// The same with tabs.
+    /// Tab-separated values, unformatted.
     Tsv,
-    /// Only what each thing is called by.
+    /// Only the name or id of each item.
     Name,
 }
 
-/// Flags that every list has.
+/// Flags of every list.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ListFlags {
-    /// Form of the output
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
     #[arg(help_heading = "Output")]
     pub output: Format,
-    /// Columns, in this order: id,name,state
+    /// Columns to show, in this order: id,name,state
     #[arg(long, value_name = "COLS", value_delimiter = ',', help_heading = "Output")]
     pub format: Vec<String>,
-    /// Only rows in which a key has that value
+    /// Condition on the rows to show: state=running
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Output")]
     pub filter: Vec<String>,
-    /// Order rows by a key; -KEY turns it round
+    /// Key to sort by; -KEY reverses the order
     #[arg(long, value_name = "KEY", allow_hyphen_values = true, help_heading = "Output")]
     pub sort: Option<String>,
     /// Most rows to show
     #[arg(short = 'n', long, value_name = "N", help_heading = "Output")]
     pub limit: Option<usize>,
-    /// Show it again at this interval, until q or Ctrl-C
+    /// Redraw the list at an interval, until q or Ctrl-C
     #[arg(short, long, value_name = "EVERY", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "2s", value_parser = interval, help_heading = "Output")]
     pub watch: Option<Millis>,
 }
 
 impl ListFlags {
-    /// The form, with `--json` meaning `-o json`.
+    /// The format; `--json` means `-o json`.
     #[must_use]
     pub fn form(&self, json: bool) -> Format {
         if json && self.output == Format::Table { Format::Json } else { self.output }

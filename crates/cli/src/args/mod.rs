@@ -1,4 +1,4 @@
-//! The command line as types. Nothing here does anything.
+//! The command line as types, without behaviour.
 
 pub mod array_flags;
 pub mod asked;
@@ -15,40 +15,40 @@ use clap::Args;
 use crate::render::clock::zone_name;
 use crate::screen::ColorWhen;
 
-/// Flags that every verb has.
+/// Flags of every verb.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Global {
-    /// Address of the server: the path of its socket
+    /// Socket of the server
     #[arg(long, global = true, value_name = "SOCKET", help_heading = "Everywhere")]
     pub server: Option<String>,
-    /// JSON instead of text, errors included
+    /// Print JSON instead of text, also for errors
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub json: bool,
-    /// When to colour
+    /// When to use colors
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto")]
     #[arg(help_heading = "Everywhere")]
     pub color: ColorWhen,
-    /// ASCII only (also GPOOL_ASCII=1)
+    /// Print ASCII only (also GPOOL_ASCII=1)
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub ascii: bool,
-    /// Times in UTC instead of local time
+    /// Print times in UTC instead of local time
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub utc: bool,
-    /// Times in that zone: Europe/Berlin
+    /// Time zone for times: Europe/Berlin
     #[arg(long, global = true, value_name = "ZONE", value_parser = zone_name)]
     #[arg(conflicts_with = "utc", help_heading = "Everywhere")]
     pub tz: Option<String>,
-    /// Only the result: no remarks
+    /// Print only results, no notes
     #[arg(short, long, global = true, help_heading = "Everywhere")]
     pub quiet: bool,
-    /// Say more about what is done
+    /// Print more details
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     #[arg(help_heading = "Everywhere")]
     pub verbose: u8,
 }
 
 impl Global {
-    /// The zone of times, if it is not the machine's.
+    /// The requested time zone; `None` is the machine's.
     #[must_use]
     pub fn zone(&self) -> Option<String> {
         self.tz.clone().or_else(|| self.utc.then(|| "UTC".to_owned()))

@@ -1,20 +1,20 @@
-//! Flags that say which software is active for a job, and what prepares it.
+//! Flags for the software environment of a job and its setup.
 
 use clap::Args;
 
 use super::values::{self, joined};
 
-/// Which software is active for a job.
+/// The software environment of a job.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "Software")]
 pub struct SoftwareFlags {
-    /// File of variables, a NAME=VALUE a line
+    /// File with variables, one NAME=VALUE per line
     #[arg(long, value_name = "FILE", value_parser = values::filled)]
     pub env_file: Vec<String>,
     /// Conda environment, by name or folder
     #[arg(long, value_name = "NAME", value_parser = values::filled)]
     pub conda: Option<String>,
-    /// The uv project of the folder in which it runs
+    /// Use the uv project of the working folder
     #[arg(long)]
     pub uv: bool,
     /// Folder of a Python virtual environment
@@ -23,13 +23,14 @@ pub struct SoftwareFlags {
     /// Environment modules to load: cuda/12.4,gcc
     #[arg(long, value_name = "NAMES", value_parser = values::filled)]
     pub module: Vec<String>,
-    /// Line for sh that prepares it, without GPUs and before it waits for them
+    /// Shell command that prepares the job, without GPUs and before it waits for them
     #[arg(long, value_name = "COMMAND", value_parser = values::filled)]
     pub setup: Option<String>,
 }
 
 impl SoftwareFlags {
-    /// Takes from `other` what is not said here. One Python said here stands against any there.
+    /// Fills in values from `other` where there are none here. Any Python here replaces any Python
+    /// there.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let has_python = self.conda.is_some() || self.uv || self.venv.is_some();

@@ -1,4 +1,4 @@
-//! Readers of single values, with messages of their own.
+//! Parsers of single values, with their own messages.
 
 use gpool_model::{Millis, parse};
 use gpool_wire::catalogue;
@@ -9,33 +9,33 @@ pub use gpool_wire::field::written::{
 use crate::failure::{self, Failure};
 use crate::reference::Reference;
 
-/// Lowest and highest priority there is; what a caller may ask for is the server's to say.
+/// The range of priorities; the server decides which of them a user may request.
 pub const PRIORITY_MAX: i32 = 1000;
 
-/// More devices than this no node has.
+/// More devices than any node has.
 const DEVICES_MAX: usize = 4096;
 
-/// Two lists in one: the own values come last, where they win over the other ones.
+/// Joins two lists; the own values come last, since later values win.
 pub(super) fn joined<T>(mut other: Vec<T>, mut own: Vec<T>) -> Vec<T> {
     other.append(&mut own);
     other
 }
 
-/// How often a job is run again.
+/// Parses a number of retries.
 ///
 /// # Errors
-/// It is no number, or more than anybody means.
+/// It is not a number, or larger than 1000.
 pub fn retries(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|n| *n <= 1000);
     number.ok_or_else(|| format!("{text:?} is not a number of retries; write 0 to 1000"))
 }
 
-/// An interval at which something is repeated.
+/// Parses the interval of a repetition.
 ///
 /// # Errors
-/// It is no length of time, or so short that it would load the server for nothing.
+/// It is not a time, or so short that it would overload the server.
 pub fn interval(text: &str) -> Result<Millis, String> {
-    // In an interval a bare number is seconds, as in `watch`.
+    // A plain number means seconds here, as in `watch`.
     let is_bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let seconds = if is_bare { format!("{text}s") } else { text.to_owned() };
     let span = parse::span(&seconds).map_err(|error| error.to_string())?;
@@ -45,10 +45,10 @@ pub fn interval(text: &str) -> Result<Millis, String> {
     Ok(span)
 }
 
-/// A priority.
+/// Parses a priority.
 ///
 /// # Errors
-/// It is no whole number from -1000 to 1000.
+/// It is not a whole number from -1000 to 1000.
 pub fn priority(text: &str) -> Result<i32, String> {
     let number = text.parse().ok().filter(|n: &i32| n.abs() <= PRIORITY_MAX);
     number.ok_or_else(|| {
@@ -58,7 +58,7 @@ pub fn priority(text: &str) -> Result<i32, String> {
     })
 }
 
-/// A parameter with its values: `lr=0.1,0.01`, or `lr=["a,b","c"]` where values hold commas.
+/// Parses a parameter with its values: `lr=0.1,0.01`, or `lr=["a,b","c"]` for values with commas.
 ///
 /// # Errors
 /// It has no name or no value.
@@ -87,7 +87,7 @@ pub fn param(text: &str) -> Result<gpool_wire::Param, String> {
     Ok(gpool_wire::Param { name: name.to_owned(), values })
 }
 
-/// A note that stands behind no flag.
+/// Parses a note that is not the value of a flag.
 ///
 /// # Errors
 /// As for [`note`].
@@ -95,19 +95,19 @@ pub fn note_alone(text: &str) -> Result<String, String> {
     note(text).map_err(|why| format!("the note: {why}"))
 }
 
-/// References to jobs: one argument, with commas between.
+/// Parses references to jobs: one argument, separated by commas.
 ///
 /// # Errors
-/// One of them names no job.
+/// One of them is not a reference.
 pub fn references(text: &str) -> Result<References, String> {
     Reference::list(text).map(References).map_err(|error| error.to_string())
 }
 
-/// References that stood in one argument.
+/// The references of one argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct References(pub Vec<Reference>);
 
-/// GPUs of a node by index or UUID, ranges written out: `0-3`, `0,2`; or `all`.
+/// Parses GPUs of a node by index or UUID and expands ranges: `0-3`, `0,2`; or `all`.
 ///
 /// # Errors
 /// It names none, or more than a node can have.
@@ -131,7 +131,7 @@ pub fn devices(text: &str) -> failure::Result<Vec<String>> {
                 let failure = invalid(format!("{:?} is no range of GPUs", beginning(part)));
                 return Err(failure.tip("--gpus 0-3"));
             }
-            // A UUID has dashes too.
+            // A UUID contains dashes too.
             _ => devices.push(part.to_owned()),
         }
         if devices.len() > DEVICES_MAX {
@@ -142,7 +142,7 @@ pub fn devices(text: &str) -> failure::Result<Vec<String>> {
     Ok(devices)
 }
 
-/// As much of a bad value as a message repeats.
+/// The part of a bad value that a message repeats.
 fn beginning(text: &str) -> String {
     text.chars().take(80).collect()
 }

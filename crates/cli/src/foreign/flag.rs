@@ -1,6 +1,6 @@
-//! A table of the flags of somebody else's command: how they are written, and what becomes of
-//! them here. The table is what command lines and directives are read by, what `--help` shows and
-//! what `docs/using/compat.md` is written from, so that none of these can say something else.
+//! A table of the flags of another scheduler's command: how they are written and how gpool treats
+//! them. The table drives the parsing of command lines and directives, `--help`, and
+//! `docs/using/compat.md`, so these always agree.
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -12,46 +12,46 @@ use crate::usage;
 /// One flag of another scheduler.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Flag {
-    /// Without its dashes; it is called by this.
+    /// The long name, without dashes.
     pub long: &'static str,
-    /// One letter, or `\0`.
+    /// The short name, or `\0`.
     pub short: char,
-    /// Other names of it; one of a single letter is written with one dash.
+    /// Other names; a name of one letter is written with one dash.
     pub also: &'static [&'static str],
-    /// What follows it.
+    /// Whether it takes a value.
     pub takes: Takes,
-    /// What becomes of it.
+    /// How gpool treats it.
     pub standing: Standing,
-    /// The same in words: what it is here, why it is ignored, or what to use.
+    /// Its gpool counterpart, why it is ignored, or what to use instead.
     pub note: &'static str,
 }
 
-/// What follows a flag.
+/// Whether a flag takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     /// Nothing.
     Nothing,
     /// A value.
     Value,
-    /// A value after `=`, or nothing.
+    /// An optional value after `=`.
     Maybe,
 }
 
-/// What becomes of a flag.
+/// How gpool treats a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It does here what it does there.
+    /// It has the same effect.
     Covered,
-    /// It does something near to it.
+    /// It has a similar effect.
     Approximated,
-    /// It does nothing, and is named when it is given.
+    /// It has no effect; a note names it.
     Ignored,
-    /// It is refused, with what to use.
+    /// It is refused with an alternative.
     Instead,
 }
 
 impl Standing {
-    /// As documents write it.
+    /// The word in documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl Standing {
     }
 }
 
-/// A row without other names.
+/// A flag without other names.
 pub const fn row(
     long: &'static str,
     short: char,
@@ -75,12 +75,12 @@ pub const fn row(
 }
 
 impl Flag {
-    /// The same flag, with other names.
+    /// Adds other names to the flag.
     pub const fn also(self, also: &'static [&'static str]) -> Self {
         Self { also, ..self }
     }
 
-    /// As it is written: `--time`.
+    /// The flag as written: `--time`.
     #[must_use]
     pub fn written(&self) -> String {
         format!("--{}", self.long)
@@ -90,62 +90,63 @@ impl Flag {
 /// A command of another scheduler, or its directives.
 #[derive(Debug, Clone, Copy)]
 pub struct Spoken {
-    /// What it is called.
+    /// The name.
     pub name: &'static str,
-    /// What it is for here, in a line.
+    /// The purpose in gpool, in one line.
     pub about: &'static str,
-    /// Its flags, in several tables.
+    /// The flags, in several tables.
     pub flags: &'static [&'static [Flag]],
-    /// What follows them: the name of the words, or nothing.
+    /// The name of the words after the flags, or nothing.
     pub words: &'static str,
 }
 
-/// Whether the words are a command or a script with flags of its own.
+/// Whether the words are a command or a script with its own flags.
 fn runs_words(words: &str) -> bool {
     words.contains("COMMAND") || words.contains("SCRIPT")
 }
 
-/// A flag that was given.
+/// A flag on a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Which.
+    /// The flag.
     pub flag: &'static Flag,
-    /// What followed it; empty if nothing did.
+    /// Its value; empty if it has none.
     pub value: String,
-    /// Where, if in a script: `train.sh:3`.
+    /// Its place in a script: `train.sh:3`.
     pub place: Option<String>,
 }
 
-/// What a command line said.
+/// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Said {
-    /// Its flags, in the order given.
+    /// The flags, in order.
     pub flags: Vec<Given>,
-    /// What follows them.
+    /// The words after the flags.
     pub words: Vec<String>,
 }
 
-/// A command line that was read, or text to show in its place.
+/// A parsed command line, or text to print instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
-    /// What it said.
+    /// A command line.
     Said(Said),
-    /// Help.
+    /// The help text.
     Help(String),
 }
 
 const WORDS: &str = "WORDS";
 
 impl Spoken {
-    /// Each flag.
+    /// All flags.
     pub fn rows(&self) -> impl Iterator<Item = &'static Flag> {
         self.flags.iter().flat_map(|table| table.iter())
     }
 
-    /// Reads a command line without the command's name.
+    /// Parses a command line without the command's name.
     ///
     /// # Errors
-    /// A flag that the command does not have; or one that has no counterpart, with what to use.
+    /// The command has no such flag; or gpool has no counterpart, and the failure names an
+    /// alternative.
     pub fn read(&self, words: &[String]) -> Result<Read> {
         let matches = match self.parser().try_get_matches_from(words) {
             Ok(matches) => matches,
@@ -167,10 +168,10 @@ impl Spoken {
         }
     }
 
-    /// Reads the words of one directive.
+    /// Parses the words of one directive.
     ///
     /// # Errors
-    /// As for [`Spoken::read`]; or words that belong to no flag.
+    /// As for [`Spoken::read`]; or a word belongs to no flag.
     pub fn read_directive(&self, words: &[String], place: &str) -> Result<Vec<Given>> {
         match self.read(words)? {
             Read::Help(_) => Err(Failure::new(errors::BAD_DIRECTIVE, "--help is no directive")),
@@ -249,7 +250,7 @@ fn help(with_short: bool) -> Arg {
 }
 
 fn last_words(matches: &ArgMatches) -> Vec<String> {
-    // A command without words has no such argument.
+    // The parser of a command without words has no such argument.
     match matches.try_get_many::<String>(WORDS) {
         Ok(Some(words)) => words.cloned().collect(),
         _ => Vec::new(),
@@ -257,32 +258,32 @@ fn last_words(matches: &ArgMatches) -> Vec<String> {
 }
 
 impl Said {
-    /// Whether that flag was given.
+    /// Whether the flag is given.
     #[must_use]
     pub fn has(&self, long: &str) -> bool {
         self.flags.iter().any(|given| given.flag.long == long)
     }
 
-    /// What followed that flag the last time that it was given.
+    /// The last value of the flag.
     #[must_use]
     pub fn value(&self, long: &str) -> Option<&str> {
         self.flags.iter().rev().find(|given| given.flag.long == long).map(|given| &*given.value)
     }
 
-    /// What followed that flag each time, split at commas.
+    /// All values of the flag, split at commas.
     pub fn list<'s>(&'s self, long: &'s str) -> impl Iterator<Item = &'s str> {
         let all = self.flags.iter().filter(move |given| given.flag.long == long);
         all.flat_map(|given| given.value.split(',')).map(str::trim).filter(|part| !part.is_empty())
     }
 
-    /// The flags that do nothing, each once.
+    /// The ignored flags, each once.
     #[must_use]
     pub fn ignored(&self) -> Vec<String> {
         ignored(&self.flags)
     }
 }
 
-/// The flags that do nothing, each once.
+/// The ignored flags, each once.
 #[must_use]
 pub fn ignored(given: &[Given]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
@@ -295,7 +296,7 @@ pub fn ignored(given: &[Given]) -> Vec<String> {
     names
 }
 
-/// A refusal of the value of a flag.
+/// The failure for an invalid value of a flag.
 #[must_use]
 pub fn invalid(given: &Given, why: &str) -> Failure {
     let place = given.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();

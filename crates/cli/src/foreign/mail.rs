@@ -1,4 +1,4 @@
-//! Mail as other schedulers ask for it, in the words of `--notify`.
+//! Translates the mail flags of other schedulers into `--notify`.
 
 use gpool_wire::notify::{MAILTO, is_mail_address};
 
@@ -6,10 +6,10 @@ use super::flag::{Given, invalid};
 use crate::failure::Result;
 use crate::session::user_name;
 
-/// Events of another scheduler: its word, and the words of `--notify` for the same.
+/// Events of another scheduler, each with the words of `--notify` for it.
 pub type Events = [(&'static str, &'static [&'static str])];
 
-/// Those of `--mail-type`.
+/// The events of `--mail-type`.
 ///
 /// Source: the manual of sbatch, `--mail-type`.
 pub static SLURM: &Events = &[
@@ -21,7 +21,7 @@ pub static SLURM: &Events = &[
     ("ALL", &["start", "end"]),
 ];
 
-/// Those of `--notify-on`.
+/// The events of `--notify-on`.
 pub static GFLOW: &Events = &[
     ("job_started", &["start"]),
     ("job_completed", &["done"]),
@@ -32,18 +32,18 @@ pub static GFLOW: &Events = &[
     ("all", &["all"]),
 ];
 
-/// Mail that flags of another scheduler ask for. One place may name the events and another the
-/// address: a flag of the command line and a line of the script.
+/// The mail that flags of another scheduler request. The events and the address may come from
+/// different sources, such as the command line and a script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mail {
-    /// `None` where no flag names any; empty for no mail.
+    /// `None` if no flag names events; empty for no mail.
     events: Option<Vec<&'static str>>,
-    /// `None` for the caller at the server's machine.
+    /// `None` means the caller at the server's machine.
     address: Option<String>,
 }
 
 impl Mail {
-    /// Takes the events of a flag. Those that gpool does not tell of are `ignored`.
+    /// Adds the events of a flag. Events that gpool does not have are added to `ignored`.
     pub fn on(&mut self, known: &Events, flag: &Given, ignored: &mut Vec<String>) {
         let mut events = Vec::new();
         for word in flag.value.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -55,10 +55,10 @@ impl Mail {
         self.events = Some(events);
     }
 
-    /// Takes the address of a flag; a user's name alone is one of the server's machine.
+    /// Sets the address from a flag; a plain user name gets the server's machine as host.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not an address.
     pub fn to(&mut self, flag: &Given) -> Result<()> {
         let address = local(flag.value.trim());
         if !is_mail_address(&address) {
@@ -68,20 +68,20 @@ impl Mail {
         Ok(())
     }
 
-    /// With an address, and no events named, mail is sent at any end.
+    /// If there is an address but no event, requests mail at any end.
     pub fn at_any_end(&mut self) {
         if self.address.is_some() {
             self.events.get_or_insert_with(|| vec!["end"]);
         }
     }
 
-    /// Takes what this leaves out from another place.
+    /// Fills in missing parts from another source.
     pub fn or(&mut self, other: Self) {
         self.events = self.events.take().or(other.events);
         self.address = self.address.take().or(other.address);
     }
 
-    /// The value of `--notify` for it; `None` for no mail.
+    /// The value for `--notify`; `None` for no mail.
     #[must_use]
     pub fn rule(&self) -> Option<String> {
         let events = self.events.as_ref().filter(|events| !events.is_empty())?;

@@ -1,6 +1,6 @@
-//! Job requests in the words of other schedulers: their flags and the directives of their scripts,
-//! read and translated. Each flag has a row in a table that says what becomes of it; none is
-//! ignored silently. Their commands are in the crate `compat`.
+//! Job requests in the form of other schedulers: their flags and the directives of their scripts,
+//! parsed and translated. Each flag has a row in a table that defines its treatment; none is
+//! ignored silently. The crate `compat` has their commands.
 
 pub mod flag;
 pub mod gflow;

@@ -1,4 +1,4 @@
-//! Flags of another scheduler in the words of `gpool submit`, with what is to be said about them.
+//! Flags of another scheduler, translated into flags of `gpool submit`, with messages about them.
 
 use super::flag::{Given, ignored};
 use super::mail::Mail;
@@ -6,35 +6,35 @@ use crate::args::job_flags::JobFlags;
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// What flags of another scheduler come to.
+/// The translation of another scheduler's flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Translated {
-    /// Flags of `submit`, one a word, and where each comes from.
+    /// Flags of `submit`, one per word, each with its source.
     pub words: Vec<(String, Option<String>)>,
-    /// What may surprise, but does what was meant.
+    /// Notes about flags that do what was meant in a surprising way.
     pub remarks: Vec<String>,
-    /// What does not do all that was meant.
+    /// Warnings about flags that do less than was meant.
     pub warnings: Vec<String>,
-    /// Flags that do nothing.
+    /// Flags without an effect.
     pub ignored: Vec<String>,
-    /// Flags that say two different things.
+    /// Flags with two different values.
     pub contradictions: Vec<String>,
-    /// Whether errors go where output goes, unless they have a file of their own.
+    /// Whether standard error joins standard output unless it has its own file.
     pub joins_output: bool,
-    /// Whether it is an array.
+    /// Whether the job is an array.
     pub is_array: bool,
-    /// Directives in a place where nobody reads them.
+    /// Directives in a place that is not read.
     pub misplaced: Vec<String>,
-    /// Whether it waits for all jobs of its user and name.
+    /// Whether the job waits for all jobs with the same user and name.
     pub singleton: bool,
-    /// Whether it asks for a signal before its end, which it may do without one.
+    /// Whether it requests a signal before its time limit, with or without a limit.
     pub signals: bool,
-    /// The mail that is asked for.
+    /// The requested mail.
     pub mail: Mail,
 }
 
 impl Translated {
-    /// What is known from the flags alone: those that do nothing, and those that say two things.
+    /// Starts with the ignored and contradictory flags.
     #[must_use]
     pub fn of(given: &[Given]) -> Self {
         Self { ignored: ignored(given), contradictions: contradictions(given), ..Self::default() }
@@ -45,19 +45,19 @@ impl Translated {
         self.words.push((format!("--{flag}={value}"), from.place.clone()));
     }
 
-    /// Adds a priority or a project, which meant something else where it comes from: one that
-    /// can't be had is lowered or left out.
+    /// Adds a priority or a project. Its meaning differs between schedulers, so a value that is not
+    /// allowed is lowered or dropped.
     pub fn leniently(&mut self, flag: &str, value: &str, from: &Given) {
         self.flag(flag, value, from);
         self.switch("lenient", from);
     }
 
-    /// Adds a flag without one.
+    /// Adds a flag without a value.
     pub fn switch(&mut self, flag: &str, from: &Given) {
         self.words.push((format!("--{flag}"), from.place.clone()));
     }
 
-    /// Takes over what is to be said of other flags, which stood in `place`, if that is to be said.
+    /// Adds the messages about other flags, prefixed with `place` if it is not empty.
     pub fn join(&mut self, other: Self, place: &str) {
         if place.is_empty() {
             self.remarks.extend(other.remarks);
@@ -80,7 +80,7 @@ impl Translated {
         self.mail.or(other.mail);
     }
 
-    /// Refuses what does nothing or says two things.
+    /// Refuses flags without an effect or with two values.
     ///
     /// # Errors
     /// There is such a flag.
@@ -99,7 +99,7 @@ impl Translated {
         Err(failure.tip("take them out, or submit without --strict"))
     }
 
-    /// All that may surprise, and all that does not do what was meant.
+    /// Adds all notes and warnings to two lists.
     pub fn say(&self, remarks: &mut Vec<String>, warnings: &mut Vec<String>) {
         remarks.extend(self.remarks.iter().cloned());
         remarks.extend(self.contradictions.iter().cloned());
@@ -110,18 +110,17 @@ impl Translated {
         }
     }
 
-    /// The flags themselves: values of lists are joined, and of two that differ in one value the
-    /// later wins.
+    /// Parses the translated flags: lists are joined, and the later of two values wins.
     ///
     /// # Errors
-    /// A value is not understood.
+    /// A value is not valid.
     pub fn flags(&self) -> Result<JobFlags> {
         let words: Vec<String> = self.words.iter().map(|(word, _)| word.clone()).collect();
         let failure = match JobFlags::read(&words) {
             Ok(all) => return Ok(all),
             Err(failure) => failure,
         };
-        // Read again one by one, to name the place of the one that is not understood.
+        // Parsed again one by one, to find the place of the invalid one.
         for (word, place) in &self.words {
             let read = JobFlags::read(std::slice::from_ref(word));
             if let (Err(failure), Some(place)) = (read, place) {
@@ -132,10 +131,10 @@ impl Translated {
     }
 }
 
-/// Flags that were given twice, with different values.
+/// Flags that are given twice with different values.
 fn contradictions(given: &[Given]) -> Vec<String> {
     let mut found = Vec::new();
-    // Each of these is one of a list.
+    // Each occurrence of these is one item of a list.
     let is_single = |given: &&Given| !["param", "notify-email"].contains(&given.flag.long);
     for (at, later) in given.iter().enumerate().filter(|(_, given)| is_single(given)) {
         let same = |earlier: &&Given| earlier.flag == later.flag && earlier.value != later.value;

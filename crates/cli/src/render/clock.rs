@@ -1,5 +1,5 @@
-//! Moments and lengths of time for people: local with the zone unless UTC is asked for. The
-//! moments that people write are read by `moment.rs` in the same zone.
+//! Writes times and lengths of time for people, in local time with its zone, or in UTC on request.
+//! `moment.rs` parses times in the same zone.
 
 use std::sync::OnceLock;
 
@@ -10,12 +10,12 @@ use jiff::tz::TimeZone;
 
 use crate::moment::{self, Lean};
 
-/// Writes moments in one zone.
+/// Writes times in one zone.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    /// The machine's, if none is named.
+    /// The name of the zone; `None` is the machine's.
     named: Option<String>,
-    // Read when first asked for, since most verbs print no moment.
+    // Loaded on first use, since most verbs print no time.
     zone: OnceLock<TimeZone>,
 }
 
@@ -26,7 +26,7 @@ impl Clock {
         Self { named: utc.then(|| "UTC".to_owned()), zone: OnceLock::new() }
     }
 
-    /// A clock of a zone that [`zone_name`] knows.
+    /// A clock of a zone that [`zone_name`] accepts.
     #[must_use]
     pub fn of(name: Option<String>) -> Self {
         Self { named: name, zone: OnceLock::new() }
@@ -40,26 +40,25 @@ impl Clock {
     }
 
     fn local(&self, moment: Time) -> Zoned {
-        // A moment out of range comes from a broken clock; the last that can be written stands
-        // for it.
+        // A time out of range comes from a wrong clock; the last valid time replaces it.
         let millis = i64::try_from(moment.0.get()).unwrap_or(i64::MAX);
         let moment = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
         moment.to_zoned(self.zone().clone())
     }
 
-    /// A moment in full, with its zone: `2026-11-20 15:30:00 CET`.
+    /// A time in full, with its zone: `2026-11-20 15:30:00 CET`.
     #[must_use]
     pub fn full(&self, moment: Time) -> String {
         self.local(moment).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
     }
 
-    /// A moment without its zone: `2026-11-20T15:30:00`.
+    /// A time without its zone: `2026-11-20T15:30:00`.
     #[must_use]
     pub fn plain(&self, moment: Time) -> String {
         self.local(moment).strftime("%Y-%m-%dT%H:%M:%S").to_string()
     }
 
-    /// A moment in as few letters as tell it from `now`: `15:30`, `Fri 15:30`, `2026-11-20`.
+    /// The shortest form that differs from `now`: `15:30`, `Fri 15:30`, `2026-11-20`.
     #[must_use]
     pub fn short(&self, moment: Time, now: Time) -> String {
         let (then, today) = (self.local(moment), self.local(now));
@@ -72,7 +71,7 @@ impl Clock {
         then.strftime(format).to_string()
     }
 
-    /// A moment to the second, for lists of events: `15:30:02`, with the date on another day.
+    /// A time with seconds, for lists of events: `15:30:02`, with the date on another day.
     #[must_use]
     pub fn second(&self, moment: Time, now: Time) -> String {
         let (then, today) = (self.local(moment), self.local(now));
@@ -80,24 +79,24 @@ impl Clock {
         then.strftime(format).to_string()
     }
 
-    /// The zone's name at that moment.
+    /// The zone's name at that time.
     #[must_use]
     pub fn zone_name(&self, moment: Time) -> String {
         self.local(moment).strftime("%Z").to_string()
     }
 
-    /// Reads a moment that has been, mostly: `2h` is two hours ago.
+    /// Parses a time, usually in the past: `2h` is two hours ago.
     ///
     /// # Errors
-    /// It is no moment.
+    /// It is not a time.
     pub fn read(&self, text: &str, now: Time) -> Result<Time, String> {
         moment::read(text, now, self.zone(), Lean::Past)
     }
 
-    /// Reads a moment to come, mostly: `2h` is in two hours, `18:00` the next one.
+    /// Parses a time, usually in the future: `2h` is in two hours, `18:00` the next 18:00.
     ///
     /// # Errors
-    /// It is no moment.
+    /// It is not a time.
     pub fn read_ahead(&self, text: &str, now: Time) -> Result<Time, String> {
         moment::read(text, now, self.zone(), Lean::Future)
     }
@@ -107,28 +106,28 @@ fn zone(name: &str) -> Result<TimeZone, jiff::Error> {
     if name == "UTC" { Ok(TimeZone::UTC) } else { TimeZone::get(name) }
 }
 
-/// The name of a zone, if there is one of that name.
+/// Checks the name of a time zone.
 ///
 /// # Errors
-/// There is none.
+/// There is no such zone.
 pub fn zone_name(name: &str) -> Result<String, String> {
     zone(name)
         .map(|_| name.to_owned())
         .map_err(|_| format!("{name:?} is no time zone; write Europe/Berlin, for example, or UTC"))
 }
 
-/// The moment it is.
+/// The current time.
 #[must_use]
 pub fn now() -> Time {
     let millis = jiff::Timestamp::now().as_millisecond();
     Time(Timestamp::new(u64::try_from(millis).unwrap_or(0)))
 }
 
-/// Seconds of the API as a length of time.
+/// Converts seconds of the API to a length of time.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
 pub fn span(seconds: f64) -> Millis {
-    // Far above any length of time there is, and exact as a float.
+    // Far above any real length of time, and exact as a float.
     const MOST: f64 = 1e15;
     Millis::new((seconds * 1000.0).clamp(0.0, MOST) as u64)
 }

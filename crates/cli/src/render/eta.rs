@@ -1,4 +1,4 @@
-//! When jobs will likely start, in few letters.
+//! Expected starts of jobs, in short form.
 
 use gpool_model::Millis;
 use gpool_model::job::JobState;
@@ -7,7 +7,7 @@ use gpool_wire::{Eta, Job, Time};
 use super::view::View;
 use super::words::NOTHING;
 
-/// What is shown of an interval that begins here; nearer is `now`.
+/// An expected start within this time is shown as `now`.
 const NOW: Millis = Millis::from_secs(2);
 
 /// The cell of a list: `15:30–16:09`, `now`, `by 15:52`, `~03:50`, `after 1844`, `> 48 h`.
@@ -22,7 +22,7 @@ pub fn starts(job: &Job, view: &View<'_>) -> String {
     };
     match &job.eta {
         None => awaited().unwrap_or_else(|| NOTHING.to_owned()),
-        // It hangs on how long something else takes that has not even begun.
+        // The estimate depends on the run time of a job that has not started.
         Some(Eta { p50: Some(p50), .. }) if job.state == JobState::Waiting => {
             format!("~{}", view.clock.short(*p50, view.now))
         }
@@ -53,7 +53,7 @@ pub fn interval(eta: &Eta, view: &View<'_>) -> String {
     }
 }
 
-/// Two moments, the second without what both have.
+/// Two times; the second without the part that both have in common.
 fn span(early: Time, late: Time, view: &View<'_>) -> String {
     let (from, to) = (view.clock.short(early, view.now), view.clock.short(late, view.now));
     if from == to {
@@ -65,7 +65,7 @@ fn span(early: Time, late: Time, view: &View<'_>) -> String {
     }
 }
 
-/// The note behind a submission: `Likely start today 15:30–16:09 (in about 1h15)`.
+/// The note after a submission: `Likely start today 15:30–16:09 (in about 1h15)`.
 #[must_use]
 pub fn likely(eta: &Eta, view: &View<'_>) -> String {
     let when = interval(eta, view);

@@ -1,5 +1,5 @@
-//! JSON as commands write it: one document, keys in the order of the API, and nothing in it that a
-//! terminal would act on.
+//! The JSON that commands print: one document with keys in the order of the API, without characters
+//! that control a terminal.
 
 use gpool_wire::{API_VERSION, Document};
 use serde::Serialize;
@@ -19,22 +19,22 @@ pub fn list<T: Serialize>(items: &[T]) -> String {
     pretty(&Items { api_version: API_VERSION, items })
 }
 
-/// One thing as one document, its keys beside the version.
+/// An object as one document, with the API version as an additional key.
 #[must_use]
 pub fn one<T: Serialize>(body: T) -> String {
     pretty(&Document::new(body))
 }
 
-/// A line for each thing.
+/// One line for each item.
 #[must_use]
 pub fn lines<T: Serialize>(items: &[T]) -> String {
     items.iter().map(line).collect()
 }
 
-/// One thing as a line.
+/// One item as a line.
 #[must_use]
 pub fn line<T: Serialize>(item: &T) -> String {
-    // Types of the API have text keys only, so this can't fail.
+    // Types of the API have string keys only, so this can't fail.
     let text = serde_json::to_string(item).unwrap_or_default();
     format!("{}\n", safe_json(&text))
 }

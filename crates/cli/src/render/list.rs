@@ -1,6 +1,6 @@
-//! Lists in every form: columns for people, JSON, lines of JSON, CSV, names. What is in a list is
-//! said by a [`Noun`]; filters and orders work on the keys of its JSON, so that they are the same
-//! for every noun.
+//! Lists in every format: columns for people, JSON, JSON lines, CSV, names. A [`Noun`] describes
+//! the items; filters and sort orders use the keys of the JSON, so they are the same for every
+//! noun.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -20,46 +20,46 @@ use crate::failure::{Failure, Result};
 
 /// One column for people.
 pub struct Column<T: 'static> {
-    /// What `--format` calls it.
+    /// The name for `--format`.
     pub name: &'static str,
-    /// What stands above it.
+    /// The heading.
     pub head: &'static str,
-    /// What it shows of a row.
+    /// The cell of an item.
     pub cell: fn(&T, &View<'_>) -> Cell,
 }
 
-/// A kind of thing that is listed.
+/// A kind of item in lists.
 pub struct Noun<T: 'static> {
-    /// Every column there is.
+    /// All columns.
     pub columns: &'static [Column<T>],
-    /// Those of `-o table`.
+    /// The columns of `-o table`.
     pub table: &'static [&'static str],
-    /// Those of `-o wide`.
+    /// The columns of `-o wide`.
     pub wide: &'static [&'static str],
-    /// What a row is called by.
+    /// The name or id of an item.
     pub name: fn(&T) -> String,
-    /// The keys of a row's JSON.
+    /// The keys of an item's JSON.
     pub keys: fn() -> Vec<String>,
 }
 
-/// A row with its JSON.
+/// An item with its JSON.
 pub struct Row<T> {
-    /// The thing.
+    /// The item.
     pub item: T,
-    /// The thing as the API wrote it.
+    /// The JSON from the API.
     pub json: Value,
 }
 
-/// A column for people, or a key of the JSON.
+/// A selected column or JSON key.
 enum Picked<'a, T: 'static> {
     Column(&'a Column<T>),
     Key(&'a str),
 }
 
-/// Filters, orders and cuts a list as the flags say.
+/// Filters, sorts and limits a list as the flags request.
 ///
 /// # Errors
-/// A key that the things do not have.
+/// The items have no such key.
 pub fn select<T: Serialize>(
     noun: &Noun<T>,
     items: Vec<T>,
@@ -67,7 +67,7 @@ pub fn select<T: Serialize>(
 ) -> Result<Vec<Row<T>>> {
     let mut rows = Vec::with_capacity(items.len());
     for item in items {
-        // Types of the API have text keys only, so this can't fail.
+        // Types of the API have string keys only, so this can't fail.
         let json = serde_json::to_value(&item).unwrap_or_default();
         rows.push(Row { item, json });
     }
@@ -120,7 +120,7 @@ fn matches(value: &Value, wanted: &str) -> bool {
     }
 }
 
-/// Numbers by size, other things by their text, in which runs of digits count as numbers.
+/// Compares numbers by value and other values as text, with runs of digits as numbers.
 fn compare(a: &Value, b: &Value) -> Ordering {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a.total_cmp(&b),
@@ -128,7 +128,7 @@ fn compare(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// The order of texts in which runs of digits count as numbers.
+/// Compares texts with runs of digits as numbers.
 #[must_use]
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);
@@ -153,7 +153,7 @@ pub fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// A value as it stands in CSV: text as it is, nothing for null, the rest as JSON.
+/// A value in CSV: strings as they are, nothing for null, other values as JSON.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -163,10 +163,10 @@ fn plain(value: &Value) -> String {
 }
 
 impl<T: Serialize> Noun<T> {
-    /// The rows in a form. `footer` is for people only.
+    /// The rows in a format. `footer` is for people only.
     ///
     /// # Errors
-    /// `--format` names a column that there is not.
+    /// `--format` names an unknown column.
     pub fn text(
         &self,
         rows: &[Row<T>],
@@ -232,8 +232,7 @@ impl<T: Serialize> Noun<T> {
 }
 
 impl<T> Noun<T> {
-    /// What CSV has: first the keys that a thing is called by, then the columns of `-o wide`, then
-    /// all other keys.
+    /// The keys of CSV: first the names and ids, then the columns of `-o wide`, then all others.
     fn every_column(&self) -> Vec<String> {
         let keys = (self.keys)();
         let names = ["id", "name", "node", "index"].map(str::to_owned).into_iter();
@@ -246,19 +245,19 @@ impl<T> Noun<T> {
     }
 }
 
-/// How text for people looks.
+/// The appearance of text for people.
 pub struct Look<'a> {
-    /// Who reads it.
+    /// The reader and the current time.
     pub view: View<'a>,
-    /// Columns of the terminal, if it goes to one.
+    /// Width of the terminal, if the output goes to one.
     pub width: Option<usize>,
-    /// Whether it is coloured.
+    /// Whether to use colors.
     pub colors: bool,
-    /// What stands below.
+    /// The text below the list.
     pub footer: &'a str,
 }
 
-/// Columns that only some things have: they are shown if a row has something there.
+/// Columns that are shown only if a row has a value in them.
 const OF_SOME: &[&str] = &["params"];
 
 fn is_vacant<T>(picked: &Picked<'_, T>, rows: &[Row<T>], view: &View<'_>) -> bool {

@@ -1,5 +1,5 @@
-//! How things look that every command line shows. Pure: data in, text out; nothing here reads a
-//! clock or writes to a stream.
+//! Output that all command lines share. Pure: data in, text out; no module reads a clock or writes
+//! to a stream.
 
 pub mod bar;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! Nodes as a list: `gpool nodes`.
+//! The list of nodes: `gpool nodes`.
 
 use gpool_model::Bytes;
 use gpool_wire::Node;
@@ -65,7 +65,7 @@ fn state(node: &Node) -> Cell {
     }
 }
 
-/// What keeps it from work, or for somebody.
+/// Drains, reservations and other limits on new jobs.
 fn note(node: &Node, view: &View<'_>) -> String {
     let mut notes = Vec::new();
     if let Some(drain) = &node.drain {
@@ -79,7 +79,7 @@ fn note(node: &Node, view: &View<'_>) -> String {
     notes.join("; ")
 }
 
-/// A reservation in a few words: `r1 for user ana until 18:00`.
+/// A reservation in short: `r1 for user ana until 18:00`.
 pub fn reserved(it: &ReservedHere, view: &View<'_>) -> String {
     let whom = match &it.beneficiary {
         Some(name) => format!("{} for {} {name}", it.name, it.whom),

@@ -1,10 +1,10 @@
-//! Pages about one thing: a headline, then lines with a label each.
+//! Pages about one object: a headline, then lines with labels.
 
 use std::fmt::Write as _;
 
 use super::safe::safe;
 
-/// A page in the making. All text is made safe here.
+/// A page under construction. It removes control characters from all text.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     text: String,
@@ -19,7 +19,7 @@ impl Page {
         page
     }
 
-    /// Adds a line as it is.
+    /// Adds a line without a label.
     pub fn line(&mut self, text: &str) {
         let _ = writeln!(self.text, "{}", safe(text));
     }
@@ -29,21 +29,21 @@ impl Page {
         let _ = writeln!(self.text, "  {label:<10} {}", safe(text));
     }
 
-    /// Adds a line with a label, if there is something to say.
+    /// Adds a line with a label if there is a text.
     pub fn label_if(&mut self, label: &str, text: Option<&str>) {
         if let Some(text) = text {
             self.label(label, text);
         }
     }
 
-    /// Adds lines of which only the first has the label.
+    /// Adds lines; only the first has the label.
     pub fn labels(&mut self, label: &str, lines: &[String]) {
         for (n, line) in lines.iter().enumerate() {
             self.label(if n == 0 { label } else { "" }, line);
         }
     }
 
-    /// The page.
+    /// The text of the page.
     #[must_use]
     pub fn text(self) -> String {
         self.text

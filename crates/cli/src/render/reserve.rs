@@ -1,4 +1,4 @@
-//! Reservations, maintenance windows and drains for people, and whose work they touch.
+//! Reservations, maintenance windows and drains for people, and the jobs that they affect.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::table::Cell;
 use super::view::View;
 use super::words::indexes;
 
-/// More jobs are not named one by one.
+/// Most jobs that are named one by one.
 const NAMED_MAX: usize = 8;
 
 /// Reservations.
@@ -55,7 +55,7 @@ const COLUMNS: &[Column<Reservation>] = &[
     Column { name: "warnings", head: "WARNINGS", cell: |it, _| Cell::new(&it.warnings.join("; ")) },
 ];
 
-/// A reservation in one line: what is kept, for whom, from when and until when.
+/// A reservation in one line: its devices, owner, begin and end.
 #[must_use]
 pub fn line(it: &Reservation, view: &View<'_>) -> String {
     let from = match it.state.as_str() {
@@ -82,7 +82,7 @@ fn state(it: &Reservation) -> Cell {
     }
 }
 
-/// For whom: `user ana`, `nobody`.
+/// The owner: `user ana`, `nobody`.
 fn whom(it: &Reservation) -> String {
     match &it.beneficiary {
         Some(name) => format!("{} {name}", it.whom),
@@ -90,7 +90,7 @@ fn whom(it: &Reservation) -> String {
     }
 }
 
-/// What is kept: `lab1:0,1 lab2`.
+/// The reserved devices: `lab1:0,1 lab2`.
 fn what(it: &Reservation) -> String {
     let mut by_node = BTreeMap::<&str, (Vec<u32>, usize)>::new();
     for gpu in &it.gpus {
@@ -116,7 +116,7 @@ fn every(it: &Reservation) -> Option<String> {
     it.every.map(|every| super::clock::span(every).to_string())
 }
 
-/// What was made, or would be, in a line.
+/// The new or planned reservation in a line.
 #[must_use]
 pub fn headline(it: &Reservation, done: bool, view: &View<'_>) -> String {
     let keeps = if done { "keeps" } else { "would keep" };
@@ -137,7 +137,7 @@ pub fn headline(it: &Reservation, done: bool, view: &View<'_>) -> String {
     shown(&text)
 }
 
-/// What is drained, or would be, in a line.
+/// The new or planned drain in a line.
 #[must_use]
 pub fn drain_headline(answer: &DrainAnswer, request: &DrainRequest, view: &View<'_>) -> String {
     let drains = match (answer.targets.len(), answer.done) {
@@ -155,7 +155,7 @@ pub fn drain_headline(answer: &DrainAnswer, request: &DrainRequest, view: &View<
     shown(&format!("{} {drains}{by}\n", answer.targets.join(", ")))
 }
 
-/// Whose work is touched, a line each; nothing if nobody's is.
+/// The affected jobs, one line each; empty if there are none.
 #[must_use]
 pub fn affected(affected: &Affected, view: &View<'_>) -> String {
     let mut lines = Vec::new();
@@ -229,10 +229,10 @@ pub fn page(it: &Reservation, view: &View<'_>) -> String {
     page.text()
 }
 
-/// How many columns the timeline has for time.
+/// Width of the time axis.
 const COLUMNS_OF_TIME: u64 = 48;
 
-/// When each reservation holds, drawn from now on; recurring ones at each of their times.
+/// The times of each reservation from now on, drawn as bars; a recurring reservation has several.
 #[must_use]
 pub fn timeline(all: &[Reservation], view: &View<'_>, ascii: bool) -> String {
     if all.is_empty() {
@@ -241,7 +241,7 @@ pub fn timeline(all: &[Reservation], view: &View<'_>, ascii: bool) -> String {
     let now = view.now.0;
     let lasts = all.iter().map(|it| it.until.unwrap_or(it.from).0.max(it.from.0));
     let span = lasts.map(|last| last.since(now)).max().unwrap_or_default();
-    // At least a day, in whole hours for each column.
+    // At least a day, with whole hours per column.
     let hours = span.get().div_ceil(3_600_000).max(24).div_ceil(COLUMNS_OF_TIME).max(1);
     let step = Millis::new(hours * 3_600_000);
     let (full, empty) = if ascii { ('#', '.') } else { ('█', '·') };
@@ -265,7 +265,7 @@ pub fn timeline(all: &[Reservation], view: &View<'_>, ascii: bool) -> String {
     shown(&text)
 }
 
-/// Whether a reservation holds at any moment of a stretch of time.
+/// Whether a reservation is active at some time of an interval.
 fn holds(it: &Reservation, from: u64, until: u64) -> bool {
     let begins = it.from.0.get();
     let Some(ends) = it.until.map(|until| until.0.get()) else {
@@ -280,7 +280,7 @@ fn holds(it: &Reservation, from: u64, until: u64) -> bool {
     begins.saturating_add(later) < until && from < ends.saturating_add(later)
 }
 
-/// Text of users without what a terminal would obey.
+/// Text of users without control characters.
 fn shown(text: &str) -> String {
     text.split_inclusive('\n').map(|line| format!("{}\n", safe(line.trim_end()))).collect()
 }

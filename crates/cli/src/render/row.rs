@@ -1,5 +1,5 @@
-//! A line of a picture that fills the screen: pieces of text, each painted in its way, cut to the
-//! room that there is.
+//! A line of a full-screen picture: pieces of text, each with its own color, cut to the width of
+//! the screen.
 
 use std::fmt::Write as _;
 
@@ -7,24 +7,24 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::style::Style;
 
-/// How a piece is painted.
+/// The color of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ink {
-    /// As words are.
+    /// A text style.
     Style(Style),
-    /// In the hue of that number, of which there are twelve.
+    /// One of twelve foreground colors, by number.
     Hue(usize),
-    /// The same behind the letters.
+    /// One of twelve background colors, by number.
     On(usize),
 }
 
-/// Colours of terminals, of which those before are seen better: bright ones and blue come last.
+/// Terminal colors, the most distinct first; bright ones and blue come last.
 const HUES: [u8; 12] = [32, 33, 36, 35, 31, 34, 92, 93, 96, 95, 91, 94];
 
 /// A line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
-    // Invariant: neighbours differ in how they are painted.
+    // Invariant: neighbours have different colors.
     pieces: Vec<(Ink, String)>,
 }
 
@@ -37,30 +37,30 @@ impl Row {
         }
     }
 
-    /// Adds words.
+    /// Adds plain text.
     pub fn plain(&mut self, text: &str) {
         self.push(Ink::Style(Style::Plain), text);
     }
 
-    /// Adds words of no interest now.
+    /// Adds dimmed text.
     pub fn dim(&mut self, text: &str) {
         self.push(Ink::Style(Style::Dim), text);
     }
 
-    /// Adds all of another line.
+    /// Adds all pieces of another line.
     pub fn append(&mut self, other: Self) {
         for (ink, text) in other.pieces {
             self.push(ink, &text);
         }
     }
 
-    /// How many columns it takes.
+    /// Its width in columns.
     #[must_use]
     pub fn width(&self) -> usize {
         self.pieces.iter().flat_map(|(_, text)| text.chars()).map(width).sum()
     }
 
-    /// The line in so many columns; what is beyond is left out.
+    /// The line, cut to this width.
     #[must_use]
     pub fn text(&self, columns: usize, colors: bool) -> String {
         let mut out = String::new();
@@ -92,7 +92,7 @@ fn width(letter: char) -> usize {
 impl Ink {
     fn paint(self, text: &str, colors: bool, out: &mut String) {
         let hue = |number: usize| HUES[number % HUES.len()];
-        // Writing to text can't fail.
+        // Writing to a string can't fail.
         let _ = match self {
             Self::Hue(number) if colors => write!(out, "\x1b[{}m{text}\x1b[0m", hue(number)),
             Self::On(number) if colors => write!(out, "\x1b[7;{}m{text}\x1b[0m", hue(number)),
@@ -114,7 +114,7 @@ mod tests {
         row.plain(" 训练");
         assert_eq!(row.width(), 7);
         assert_eq!(row.text(80, false), "aa 训练");
-        // Half a letter can't be shown.
+        // Half of a wide character can't be shown.
         assert_eq!(row.text(6, false), "aa 训");
         assert_eq!(row.text(80, true), "\x1b[7;32maa\x1b[0m 训练");
         assert_eq!(row.text(0, false), "");

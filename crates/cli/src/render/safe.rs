@@ -1,12 +1,12 @@
-//! Makes text that users chose fit for a terminal: what would move the cursor, change colours or
-//! reorder letters is shown instead of obeyed. Every name, note, path, command and message from
-//! outside passes here before it is printed.
+//! Makes text of users safe for a terminal: characters that would move the cursor, change colors or
+//! reorder letters become visible escapes. Every name, note, path, command and message from outside
+//! passes here before it is printed.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// The text with control, escape, bidirectional and invisible characters written out.
+/// The text with control, escape, bidirectional and invisible characters made visible.
 #[must_use]
 pub fn safe(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hostile) {
@@ -30,8 +30,8 @@ pub fn safe(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// JSON text in which such characters are escaped too: a JSON document only has to escape the
-/// first 32 control characters, and a terminal obeys more than those.
+/// JSON text with such characters escaped. JSON itself only requires it for the first 32 control
+/// characters, and terminals react to more.
 #[must_use]
 pub fn safe_json(document: &str) -> Cow<'_, str> {
     let is_raw = |c: char| c != '\n' && is_hostile(c);
@@ -41,7 +41,7 @@ pub fn safe_json(document: &str) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(document.len() + 16);
     for c in document.chars() {
         if is_raw(c) {
-            // Outside a string JSON has no such character, so here is always inside one.
+            // JSON has such characters only inside strings, so an escape is valid here.
             let mut units = [0u16; 2];
             for unit in c.encode_utf16(&mut units) {
                 let _ = write!(escaped, "\\u{unit:04x}");
@@ -53,29 +53,29 @@ pub fn safe_json(document: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Output of somebody else's job on its way to a terminal: what the terminal would obey is written
-/// out, lines and tabs aside. One's own is one's own affair, and goes as it is.
+/// Writes output of another user's job to a terminal: makes all control characters visible except
+/// newlines and tabs. The user's own output is not filtered.
 #[derive(Debug)]
 pub struct Plain<W> {
     to: W,
-    /// The first bytes of a character that has not come whole yet.
+    /// The first bytes of an incomplete character.
     pending: Vec<u8>,
-    /// Whether what moves within a line goes as it is.
+    /// Whether carriage return and backspace pass.
     moves: bool,
 }
 
-/// Output on its way to a terminal: as it is, or [`Plain`] for an interactive program of another
-/// user. Carriage return and backspace pass, which move within a line.
+/// Output to a terminal: unchanged, or filtered by [`Plain`] for an interactive program of another
+/// user. The filter passes carriage return and backspace, which move within a line.
 #[derive(Debug)]
 pub enum Shown<W> {
-    /// As it is.
+    /// Unchanged.
     Raw(W),
-    /// What the terminal would obey is written out.
+    /// With control characters made visible.
     Plain(Plain<W>),
 }
 
 impl<W: Write> Shown<W> {
-    /// As it is, or written out.
+    /// Filters the output if `is_plain`.
     pub fn new(to: W, is_plain: bool) -> Self {
         match is_plain {
             true => Self::Plain(Plain { moves: true, ..Plain::new(to) }),
@@ -101,7 +101,7 @@ impl<W: Write> Write for Shown<W> {
 }
 
 impl<W: Write> Plain<W> {
-    /// Nothing was written yet.
+    /// Starts a filter.
     pub fn new(to: W) -> Self {
         Self { to, pending: Vec::new(), moves: false }
     }
@@ -134,7 +134,7 @@ impl<W: Write> Write for Plain<W> {
             rest = &rest[valid.len()..];
             let Some(n_bad) = error.and_then(|error| error.error_len()) else { break };
             for byte in &rest[..n_bad] {
-                // Terminals that do not read UTF-8 obey such a byte alone.
+                // Terminals without UTF-8 interpret such a byte alone.
                 match byte {
                     0x80..=0x9F => write!(shown, "\\x{byte:02x}")?,
                     byte => shown.push(*byte),
@@ -152,7 +152,7 @@ impl<W: Write> Write for Plain<W> {
     }
 }
 
-/// Whether a terminal would act on it, or a reader not see it.
+/// Whether a terminal would react to the character, or a reader can't see it.
 fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(u32::from(c),

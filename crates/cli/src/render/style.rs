@@ -1,25 +1,25 @@
-//! Colours, which only repeat what a word already says.
+//! Colors, which only repeat the meaning of a word.
 
 use std::borrow::Cow;
 
 use gpool_model::device::DeviceState;
 use gpool_model::job::JobState;
 
-/// How a piece of text is coloured where colours are on.
+/// The style of a text if colors are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
-    /// Not at all.
+    /// No color.
     #[default]
     Plain,
     /// The head of a table.
     Head,
-    /// As it should be.
+    /// Good.
     Good,
-    /// Worth a look.
+    /// A warning.
     Warn,
     /// Wrong.
     Bad,
-    /// Of no interest now.
+    /// Unimportant.
     Dim,
 }
 

@@ -1,5 +1,5 @@
-//! Tables as plain columns: no borders, two spaces between, widths as a terminal counts them.
-//! Knows nothing of what it shows; cells arrive made safe, or are made so here.
+//! Tables as plain columns: no borders, two spaces between columns, widths as a terminal counts
+//! them.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -7,11 +7,11 @@ use super::safe::safe;
 use super::style::Style;
 use super::words::NOTHING;
 
-/// One cell: its text, already safe, and how it is coloured where colours are on.
+/// One cell: its text without control characters, and its style.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cell {
     text: String,
-    /// What is shown where the text has no room.
+    /// A shorter text for a narrow column.
     shorter: Option<String>,
     style: Style,
     is_whole: bool,
@@ -19,37 +19,37 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell of text from anywhere; made safe here.
+    /// A cell; control characters in the text are made visible.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self { text: safe(text).into_owned(), ..Self::default() }
     }
 
-    /// The same cell, which is never cut: in the last column it goes on below instead.
+    /// Makes the cell uncuttable: in the last column it is wrapped instead.
     #[must_use]
     pub fn whole(self) -> Self {
         Self { is_whole: true, ..self }
     }
 
-    /// The same cell, whose column is left out of a narrow terminal if all its cells are alike.
+    /// Lets a narrow terminal leave out the column if all its cells are equal.
     #[must_use]
     pub fn common(self) -> Self {
         Self { is_common: true, ..self }
     }
 
-    /// The same cell, with what it shows where it would be cut.
+    /// Sets a shorter text, used if the cell would be cut.
     #[must_use]
     pub fn or_shorter(self, text: &str) -> Self {
         Self { shorter: Some(safe(text).into_owned()), ..self }
     }
 
-    /// The same cell in a style.
+    /// Sets the style.
     #[must_use]
     pub fn styled(self, style: Style) -> Self {
         Self { style, ..self }
     }
 
-    /// The text as it is shown.
+    /// The text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -67,7 +67,7 @@ impl Cell {
         cut(self.fitting(room), room)
     }
 
-    /// The text, or the shorter one where the text has no room.
+    /// The text, or the shorter one if the text does not fit.
     fn fitting(&self, room: usize) -> &str {
         match &self.shorter {
             Some(shorter) if self.width() > room => shorter,
@@ -96,21 +96,21 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table with that head.
+    /// An empty table with this head.
     #[must_use]
     pub fn new(head: Vec<String>) -> Self {
         Self { head, rows: Vec::new() }
     }
 
-    /// Adds a row; it has as many cells as the head.
+    /// Adds a row with one cell for each column.
     pub fn push(&mut self, row: Vec<Cell>) {
         debug_assert_eq!(row.len(), self.head.len());
         self.rows.push(row);
     }
 
-    /// The table as lines. With a `width`, columns that say nothing are left out and cells are cut
-    /// so that lines fit: first in the last column, then in the widest. A last column that must not
-    /// be cut goes on below. Nothing is left out of the text for a file or a pipe.
+    /// The table as lines. With a `width`, uninformative columns are left out and cells are cut to
+    /// make lines fit: first in the last column, then in the widest. A last column that must not be
+    /// cut is wrapped. Files and pipes get the full text.
     #[must_use]
     pub fn render(&self, width: Option<usize>, colors: bool) -> String {
         let Some(width) = width.filter(|width| too_many(&self.widths(Cell::width), *width) > 0)
@@ -135,8 +135,8 @@ impl Table {
         self.rows.iter().map(move |row| &row[column])
     }
 
-    /// The table without columns that say nothing, as far as lines are too long with them: first
-    /// columns that are empty in all rows, then columns that are equal in all rows.
+    /// Leaves out uninformative columns while lines are too long: first columns that are empty in
+    /// all rows, then columns that are equal in all rows.
     fn without_idle_columns(&self, width: usize) -> Self {
         let is_empty = |at: &usize| {
             *at > 0 && self.cells(*at).all(|cell| matches!(cell.text.as_str(), "" | NOTHING))
@@ -207,16 +207,15 @@ impl Table {
 
 const GAP: usize = 2;
 
-/// By how much a line of such columns is too long.
+/// Number of columns by which a line is too long.
 fn too_many(widths: &[usize], width: usize) -> usize {
     let gaps = widths.len().saturating_sub(1) * GAP;
     (widths.iter().sum::<usize>() + gaps).saturating_sub(width)
 }
 
-/// Narrows columns until a line has no more than `width`; where even that is too much, lets the
-/// terminal wrap.
+/// Narrows columns until a line fits `width`; if that is impossible, lets the terminal wrap.
 fn fit(widths: &mut [usize], width: usize) {
-    // Less than that is no room to say anything.
+    // A narrower column is useless.
     const LEAST: usize = 8;
     const LEAST_OF_LAST: usize = 16;
     let whole = widths.to_vec();
@@ -225,7 +224,7 @@ fn fit(widths: &mut [usize], width: usize) {
         *last = last.saturating_sub(too_many(&whole, width)).max(least);
     }
     while too_many(widths, width) > 0 {
-        // Of two that are as wide, the later one: what a thing is called by stands in front.
+        // Of two equally wide columns the later one shrinks, since names are in front.
         match widths.iter_mut().max_by_key(|width| **width) {
             Some(widest) if *widest > LEAST => *widest -= 1,
             _ => {
@@ -236,8 +235,8 @@ fn fit(widths: &mut [usize], width: usize) {
     }
 }
 
-/// Narrows columns that may be cut until a line has no more than `width` with the whole of the last
-/// column; where they can't be narrow enough, the last column gets the rest of the line.
+/// Narrows cuttable columns until the whole last column fits `width`; if that is impossible, the
+/// last column gets the rest of the line.
 fn fit_around_last(widths: &mut [usize], is_whole: &[bool], width: usize) {
     const LEAST: usize = 8;
     const LEAST_OF_LAST: usize = 20;
@@ -254,7 +253,7 @@ fn fit_around_last(widths: &mut [usize], is_whole: &[bool], width: usize) {
     }
 }
 
-/// A text in lines of at most so many columns, broken between words where that is possible.
+/// Wraps a text at this width, between words where possible.
 fn wrapped(text: &str, room: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -269,7 +268,7 @@ fn wrapped(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// A line whose blanks are written only when something follows them.
+/// A line that writes blanks only before further text.
 #[derive(Default)]
 struct Line {
     text: String,
@@ -291,7 +290,7 @@ impl Line {
     }
 }
 
-/// The text cut to so many columns, its last one showing that it was cut.
+/// The text cut to this width; its last character shows the cut.
 #[must_use]
 pub fn cut(text: &str, room: usize) -> String {
     if text.width() <= room {

@@ -1,32 +1,32 @@
-//! Small phrases that several pages share.
+//! Short phrases that several pages share.
 
 use std::fmt::Write as _;
 
 use gpool_model::{Bytes, Millis};
 use gpool_wire::{GangShown, Job, PlacedOn, Report};
 
-/// What stands where there is nothing to say.
+/// The text for an empty value.
 pub const NOTHING: &str = "–";
 
-/// A state for people: `timed out`.
+/// A state in words: `timed out`.
 #[must_use]
 pub fn state(word: &str) -> String {
     word.replace('_', " ")
 }
 
-/// How many jobs something waits for beside those that were named.
+/// The number of further jobs that something waits for.
 #[must_use]
 pub fn more_reasons(n_more: u64) -> Option<String> {
     (n_more > 0).then(|| format!("and waits for {}", count(n_more, "more job")))
 }
 
-/// A count with its word: `1 row`, `2 rows`.
+/// A number with its noun: `1 row`, `2 rows`.
 #[must_use]
 pub fn count(n: u64, word: &str) -> String {
     if n == 1 { format!("1 {word}") } else { format!("{} {word}s", grouped(n)) }
 }
 
-/// A number with its thousands set apart.
+/// A number with separators between thousands.
 #[must_use]
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -40,7 +40,7 @@ pub fn grouped(n: u64) -> String {
     text
 }
 
-/// Indexes with neighbours folded: `0,2–5,7`.
+/// Indexes with runs joined: `0,2–5,7`.
 #[must_use]
 pub fn indexes(of: &[u32]) -> String {
     let mut text = String::new();
@@ -71,7 +71,7 @@ pub fn places(placement: &[PlacedOn]) -> String {
     placement.iter().map(place).collect::<Vec<_>>().join(" ")
 }
 
-/// How a job that has ended did so: `exit 1`, `signal 9`, or what stands behind it.
+/// How a job ended: `exit 1`, `signal 9`, or the cause.
 #[must_use]
 pub fn end(job: &Job) -> String {
     match (&job.cause_text, job.signal, job.exit_code) {
@@ -82,13 +82,13 @@ pub fn end(job: &Job) -> String {
     }
 }
 
-/// A signal as people call it: `KILL`, or its number.
+/// The name of a signal, such as `KILL`, or its number.
 #[must_use]
 fn signal_name(signal: i32) -> String {
     gpool_wire::signal::name(signal).map_or_else(|| signal.to_string(), str::to_owned)
 }
 
-/// What a job asked for: `2 GPUs · 4 CPUs · 20 GiB · limit 3h00`.
+/// The request of a job: `2 GPUs · 4 CPUs · 20 GiB · limit 3h00`.
 #[must_use]
 pub fn wants(job: &Job) -> String {
     let mut parts = vec![gpus(&job.gpus)];
@@ -105,7 +105,7 @@ pub fn wants(job: &Job) -> String {
     parts.join(" · ")
 }
 
-/// Which nodes a job may use: `on lab1, lab2`, `not on lab3`, `where rack=3`.
+/// The nodes that a job may use: `on lab1, lab2`, `not on lab3`, `where rack=3`.
 fn chosen(job: &Job) -> impl Iterator<Item = String> {
     let lists = [("on", &job.node), ("not on", &job.not_node), ("where", &job.rules)];
     let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
@@ -124,7 +124,7 @@ pub fn gpus(written: &str) -> String {
     }
 }
 
-/// How many tasks a job has, behind what each gets: ` ×2`, or ` ×2–4` where it grows.
+/// The number of a job's tasks, after the request of each: ` ×2`, or ` ×2–4` for a job that grows.
 #[must_use]
 pub fn tasks(gang: &GangShown) -> String {
     let of = |nodes: u32| nodes.saturating_mul(gang.tasks_per_node);
@@ -134,7 +134,7 @@ pub fn tasks(gang: &GangShown) -> String {
     }
 }
 
-/// On how many nodes a job runs: `2 nodes`, `2 to 4 nodes · 8 tasks on each`.
+/// The nodes of a job: `2 nodes`, `2 to 4 nodes · 8 tasks on each`.
 #[must_use]
 pub fn nodes(gang: &GangShown) -> String {
     let first = gang.launcher.map(|_| " · the command runs in the first task alone");
@@ -170,7 +170,7 @@ pub fn limit(job: &Job) -> Option<Millis> {
     job.time_limit.map(super::clock::span)
 }
 
-/// A command as a shell would take it.
+/// A command with shell quotes.
 #[must_use]
 pub fn command(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
@@ -184,7 +184,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// What is made active for a job.
+/// The software environment of a job.
 #[must_use]
 pub fn active(activate: &gpool_wire::Activate) -> String {
     use gpool_wire::Activate;
@@ -196,7 +196,7 @@ pub fn active(activate: &gpool_wire::Activate) -> String {
     super::safe::safe(&text).into_owned()
 }
 
-/// The GPU-hours that a job may take by its time limit; of an array they are those of each element.
+/// The most GPU-hours that a job may use by its time limit; for an array, of each element.
 #[must_use]
 pub fn gpu_hours_asked(report: &Report) -> Option<f64> {
     let limit = report.job.time_limit.filter(|_| report.job.array.is_none())?;

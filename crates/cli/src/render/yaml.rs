@@ -1,5 +1,5 @@
-//! YAML as commands write it: the JSON of the same list, key for key, in blocks. Texts that YAML
-//! could take for something else stand in quotes, as in JSON.
+//! The YAML that commands print: the keys of the JSON, in block style. Text that YAML could read as
+//! another type is quoted as in JSON.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 pub fn of_json(json: &str) -> String {
     let mut text = String::new();
     let mut reader = serde_json::Deserializer::from_str(json);
-    // It is what this program has just written, so this can't fail.
+    // This program wrote the JSON, so this can't fail.
     let _ = Block { text: &mut text, depth: 0, after: After::Nothing }.deserialize(&mut reader);
     text
 }
 
-/// What a value comes after, on its line.
+/// What precedes a value on its line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
     Nothing,
@@ -26,7 +26,7 @@ enum After {
     Dash,
 }
 
-/// A value that is to be written, in the order in which it is read.
+/// Writes a value as it is deserialized.
 struct Block<'t> {
     text: &'t mut String,
     depth: usize,
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for Block<'_> {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        // As JSON has it: 1.0 and not 1, which would be another type.
+        // As in JSON: 1.0 and not 1, which would be another type.
         self.scalar(&serde_json::json!(value).to_string())
     }
 
@@ -108,7 +108,7 @@ impl<'de> Visitor<'de> for Block<'_> {
             if start > first {
                 return Ok(());
             }
-            // Nothing was in it: it stands on the line on which it began.
+            // The list is empty: `[]` goes on the line of its key.
             self.text.truncate(before - blank);
             self.text.extend(std::iter::repeat_n(' ', blank));
             return self.scalar("[]");
@@ -119,7 +119,7 @@ impl<'de> Visitor<'de> for Block<'_> {
         let mut is_first = true;
         while let Some(key) = entries.next_key::<String>()? {
             match (std::mem::take(&mut is_first), self.after) {
-                // The first key stands beside its dash.
+                // The first key goes on the line of the dash.
                 (true, After::Dash) => {}
                 (true, After::Key) => {
                     self.text.push('\n');
@@ -136,7 +136,7 @@ impl<'de> Visitor<'de> for Block<'_> {
     }
 }
 
-/// A text that no reader of YAML takes for anything else.
+/// Quotes a text that a YAML parser could read as another type.
 fn quoted(text: &str) -> String {
     const WORDS: [&str; 11] =
         ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf"];

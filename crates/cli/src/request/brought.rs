@@ -1,4 +1,4 @@
-//! Jobs asked for in the words of another scheduler: by its commands, or by lines in a script.
+//! Requests in the form of another scheduler: from its commands, or from lines in a script.
 
 use gpool_client::Client;
 use gpool_model::Code;
@@ -11,8 +11,8 @@ use crate::flags;
 use crate::foreign::translated::Translated;
 use crate::script::Script;
 
-/// As [`super::of_script`], for a command of another scheduler: with what is to be said of its
-/// flags, and where output goes that has no file yet.
+/// Does the same as [`super::of_script`] for a command of another scheduler: `told` has the
+/// messages about its flags, and `output` the default file of the output.
 ///
 /// # Errors
 /// As for a script.
@@ -27,7 +27,7 @@ pub fn of_brought_script(
     let mut directives = flags::from_directives(script)?;
     told.join(directives.told, "");
     let own = line.or(variables).or(directives.own);
-    // Leniency goes with what it was given for.
+    // Leniency applies only to values from the foreign directives.
     directives.foreign.lenient &= own.asked.0.priority.is_none()
         && own.asked.0.project.is_none()
         && own.asked.0.pool.is_none();
@@ -41,10 +41,10 @@ pub fn of_brought_script(
     Ok(request)
 }
 
-/// A job by flags, some of which come from another scheduler; what it runs is still to be said.
+/// The request for flags of which some come from another scheduler; the caller adds the command.
 ///
 /// # Errors
-/// The environment or the folder is not usable; or, with `--strict`, a flag does nothing.
+/// The environment or the folder is not usable; or, with `--strict`, a flag has no effect.
 pub fn of_brought(
     mut flags: JobFlags,
     told: &Translated,
@@ -74,8 +74,8 @@ pub fn of_brought(
     Ok(request)
 }
 
-/// Takes back what the caller may not have, as a trial shows. Anything else that is wrong is
-/// left for the submission to say.
+/// Drops values that the caller may not use, according to a dry run. The submission reports any
+/// other error.
 pub(super) fn yield_where_wanted(request: &mut Request, client: &Client) {
     while let Err(error) = client.forecast(&request.job) {
         let code = error.problem().code;

@@ -1,5 +1,5 @@
-//! Conda environments, found where conda and its relatives keep them. Conda itself is not started:
-//! that takes longer than a submission.
+//! Finds conda environments in the usual folders. It does not run conda, which takes longer than a
+//! submission.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,7 +12,7 @@ use super::text;
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// Where installers put conda, below the home folder.
+/// The folders in which installers put conda, below the home folder.
 const USUAL_HOMES: [&str; 7] = [
     "miniconda3",
     "anaconda3",
@@ -22,7 +22,7 @@ const USUAL_HOMES: [&str; 7] = [
     ".conda",
     ".local/share/mamba",
 ];
-/// Where administrators put it.
+/// The folders in which administrators put conda.
 const USUAL_ROOTS: [&str; 4] =
     ["/opt/conda", "/opt/miniconda3", "/opt/anaconda3", "/opt/miniforge3"];
 
@@ -61,10 +61,10 @@ fn absent(name: &str, known: &BTreeMap<String, PathBuf>) -> Failure {
     }
 }
 
-/// What says where to look.
+/// The folders to search.
 struct Places {
     home: Option<PathBuf>,
-    /// Folders of environments.
+    /// Folders with environments.
     envs: Vec<PathBuf>,
     /// Installations.
     roots: Vec<PathBuf>,
@@ -76,7 +76,7 @@ impl Places {
         let listed = ["CONDA_ENVS_PATH", "CONDA_ENVS_DIRS"].into_iter().filter_map(env::var_os);
         let envs = listed.flat_map(|list| env::split_paths(&list).collect::<Vec<_>>()).collect();
         let above = |exe: PathBuf| Some(exe.parent()?.parent()?.to_owned());
-        // An environment that is active lies in its installation, or is it.
+        // An active environment is in its installation, or is the installation.
         let around = |prefix: PathBuf| {
             let folder = prefix.parent()?;
             let is_in_envs = folder.file_name().is_some_and(|name| name == "envs");
@@ -98,7 +98,7 @@ impl Places {
     }
 }
 
-/// Every environment that is found, by name; of equal names the first, as with conda.
+/// Every environment by name; the first of equal names, as in conda.
 fn environments(places: &Places) -> BTreeMap<String, PathBuf> {
     let mut found = BTreeMap::new();
     let mut add = |folder: PathBuf, name: Option<String>| {
@@ -123,7 +123,7 @@ fn environments(places: &Places) -> BTreeMap<String, PathBuf> {
     let list = list.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
     for line in list.lines().map(str::trim).filter(|line| line.starts_with('/')) {
         let folder = PathBuf::from(line);
-        // An installation is listed too, and is named otherwise.
+        // Installations are listed too, but have another name.
         if !folder.join("envs").is_dir() {
             add(folder, None);
         }

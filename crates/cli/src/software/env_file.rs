@@ -1,14 +1,14 @@
-//! Files of variables, as docker takes them by the same flag: a `NAME=VALUE` a line, the value as
-//! it stands; a name alone is the caller's own; lines that begin with `#` are remarks.
+//! Files of variables with the format of docker's `--env-file`: a `NAME=VALUE` per line, the value
+//! unquoted; a name alone takes the caller's value; lines that begin with `#` are comments.
 
 use crate::caller::Variable;
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// Reads files, later ones last, where they win.
+/// Reads files; variables of later files win.
 ///
 /// # Errors
-/// One can't be read, or a line is neither.
+/// A file can't be read, or a line is not valid.
 pub fn read_all(paths: &[String]) -> Result<Vec<Variable>> {
     let mut variables = Vec::new();
     for path in paths {

@@ -1,5 +1,5 @@
-//! Software that a job is to find active: looked for when it is submitted, so that what is not
-//! there is said at once, and handed over as absolute paths.
+//! The software environment of a job: checked at submission, so that errors appear at once, and
+//! passed as absolute paths.
 
 mod conda;
 pub mod env_file;
@@ -14,21 +14,21 @@ use crate::args::software_flags::SoftwareFlags;
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// What was found.
+/// The software that was found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Software {
-    /// What is made active, in order.
+    /// The environments to activate, in order.
     pub activate: Vec<Activate>,
-    /// What prepares the job.
+    /// The setup of the job.
     pub setup: Option<Setup>,
-    /// What may go wrong when it starts.
+    /// Warnings about problems at the start of the job.
     pub warnings: Vec<String>,
 }
 
-/// Finds what flags name, for a job that runs in a folder.
+/// Finds the software that flags name, for a job in a folder.
 ///
 /// # Errors
-/// It is not there; or more than one Python is named.
+/// It does not exist, or more than one Python is named.
 pub fn find(flags: &SoftwareFlags, directory: &Path) -> Result<Software> {
     let mut found = Software::default();
     let names: Vec<&str> = flags.module.iter().flat_map(|names| names.split(',')).collect();
@@ -50,7 +50,7 @@ pub fn find(flags: &SoftwareFlags, directory: &Path) -> Result<Software> {
     };
     found.activate.extend(python);
     found.setup = flags.setup.clone().map(|run| {
-        // What the command is to make can't be active for it.
+        // The setup may create an environment, so it can't use that one.
         let is_there = |it: &&Activate| path_of(it).exists();
         Setup { run, activate: found.activate.iter().filter(is_there).cloned().collect() }
     });
@@ -64,7 +64,7 @@ fn path_of(activate: &Activate) -> &Path {
     })
 }
 
-/// A path as the API takes it.
+/// A path in the form of the API.
 fn text(path: &Path) -> Result<String> {
     let path: PathBuf = path.components().collect();
     path.to_str().map(str::to_owned).ok_or_else(|| {

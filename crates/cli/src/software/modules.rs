@@ -1,5 +1,5 @@
-//! Environment modules: the script by which a shell comes to know `module`, of either kind that
-//! there is. Modules are loaded where the job starts.
+//! Environment modules: the script that defines `module` in a shell, from Environment Modules or
+//! Lmod. The job loads the modules when it starts.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::text;
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// Where distributions put the script.
+/// The usual paths of the script.
 const USUAL: [&str; 4] = [
     "/usr/share/modules/init/bash",
     "/usr/share/Modules/init/bash",
@@ -18,7 +18,7 @@ const USUAL: [&str; 4] = [
     "/opt/apps/lmod/lmod/init/bash",
 ];
 
-/// Finds the script; warns of modules that are not seen now.
+/// Finds the script; warns of modules that are not visible now.
 pub(super) fn find(names: &[&str]) -> Result<(Modules, Vec<String>)> {
     if let Some(name) = names.iter().find(|name| name.is_empty() || name.starts_with('-')) {
         let what = format!("--module: {name:?} is no module");

@@ -1,4 +1,4 @@
-//! Python's virtual environments, and those that uv makes for its projects.
+//! Python's virtual environments, and those of uv projects.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::text;
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// The environment of the uv project that a folder belongs to.
+/// The environment of a folder's uv project.
 pub(super) fn of_uv(directory: &Path, may_be_made: bool) -> Result<Activate> {
     let is_project = |folder: &&Path| {
         folder.join("uv.lock").is_file() || folder.join("pyproject.toml").is_file()

@@ -1,5 +1,4 @@
-//! The whole terminal as a picture that changes, beside what was on it before: that is there again
-//! however this ends.
+//! A full-screen picture on the terminal. The previous contents are restored in every case.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +24,7 @@ pub struct FullScreen {
     signal: Arc<AtomicUsize>,
     goes_on: Arc<AtomicBool>,
     window: Window,
-    /// What is shown, line by line.
+    /// The lines on the screen.
     shown: Vec<String>,
 }
 
@@ -34,11 +33,11 @@ pub struct FullScreen {
 pub struct Gone;
 
 impl FullScreen {
-    /// Begins with an empty picture. While it is there, `is_left` is not so: a signal that ends
-    /// this program must wait for that then.
+    /// Starts with an empty picture. `is_left` is false while it exists: a signal that ends this
+    /// program must wait until then.
     ///
     /// # Errors
-    /// Standard input is no terminal, or signals can't be caught.
+    /// Standard input is not a terminal, or signals can't be caught.
     pub fn enter(is_left: &Arc<AtomicBool>) -> Result<Self> {
         let no_signals =
             |error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}"));
@@ -60,12 +59,12 @@ impl FullScreen {
         Ok(Self { _raw: raw, is_left, signal, goes_on, window: window(), shown: Vec::new() })
     }
 
-    /// How large it is now: columns and lines. The last column stays empty, since some terminals
-    /// begin another line behind it.
+    /// Its current size: columns and lines. The last column stays empty, since some terminals wrap
+    /// after it.
     pub fn size(&mut self) -> (usize, usize) {
         let window = window();
         if self.goes_on.swap(false, Ordering::SeqCst) {
-            // A shell made it its own meanwhile.
+            // The shell has changed the terminal while this program was stopped.
             raw::again();
             self.shown.clear();
         }
@@ -76,7 +75,7 @@ impl FullScreen {
         (usize::from(window.columns).saturating_sub(1), usize::from(window.rows))
     }
 
-    /// Shows these lines and no others; only those that changed are written.
+    /// Shows exactly these lines; only changed ones are written.
     ///
     /// # Errors
     /// The terminal has gone.
@@ -84,7 +83,7 @@ impl FullScreen {
         self.show_lines(screen, rows.iter().map(|row| row.text(columns, screen.colors)).collect())
     }
 
-    /// The same with lines as they are written to a terminal, none wider than it.
+    /// Does the same for lines in terminal format, none wider than the screen.
     ///
     /// # Errors
     /// The terminal has gone.
@@ -103,15 +102,15 @@ impl FullScreen {
         if text.is_empty() { Ok(()) } else { screen.data(&text) }
     }
 
-    /// Waits so long at most for keys; what was typed.
+    /// Waits for input until the timeout; returns the typed bytes.
     ///
     /// # Errors
-    /// The terminal has gone, or this program was told to end by a signal: then it is to be left.
+    /// The terminal has gone, or a signal asks this program to end.
     pub fn typed(&self, timeout: Duration) -> std::result::Result<Vec<u8>, Gone> {
         let stdin = std::io::stdin();
         let mut ends = [PollFd::new(&stdin, PollFlags::IN)];
         let timeout = Timespec::try_from(timeout).ok();
-        // A signal ends the waiting, as an error; then there is nothing to read.
+        // A signal interrupts the wait with an error; then there is no input.
         let n_ready = poll(&mut ends, timeout.as_ref()).unwrap_or(0);
         if self.ending().is_some() {
             return Err(Gone);
@@ -127,7 +126,7 @@ impl FullScreen {
         }
     }
 
-    /// The signal that this program was told to end by.
+    /// The signal that asked this program to end.
     #[must_use]
     pub fn ending(&self) -> Option<i32> {
         i32::try_from(self.signal.load(Ordering::SeqCst)).ok().filter(|signal| *signal != 0)

@@ -1,24 +1,23 @@
-//! The keys of whoever watches a simulation. Pure.
+//! The keys of a simulation view. Pure.
 
-/// What a key is for.
+/// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// To end it.
+    /// End the simulation.
     End,
-    /// To stand still, or go on.
+    /// Pause or continue.
     Pause,
-    /// To go faster.
+    /// Run faster.
     Faster,
-    /// To go slower.
+    /// Run slower.
     Slower,
 }
 
-/// What Ctrl-C is where the terminal makes no signal of it.
+/// The byte of Ctrl-C on a raw terminal.
 const CTRL_C: u8 = 3;
 const ESCAPE: u8 = 0x1b;
 
-/// What was typed; keys that are for nothing are passed over, also those that are several bytes, as
-/// arrows are.
+/// The actions in typed bytes. It skips other keys, also those of several bytes such as arrows.
 #[must_use]
 pub fn keys(typed: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
@@ -27,11 +26,11 @@ pub fn keys(typed: &[u8]) -> Vec<Key> {
         match byte {
             b'q' | b'Q' | CTRL_C => keys.push(Key::End),
             b' ' => keys.push(Key::Pause),
-            // The latter is where + is, without shift.
+            // = is the key of + without shift.
             b'+' | b'=' => keys.push(Key::Faster),
             b'-' | b'_' => keys.push(Key::Slower),
             ESCAPE if bytes.next_if(|it| matches!(it, b'[' | b'O')).is_some() => {
-                // The last byte is a letter or ~.
+                // A sequence ends with a letter or ~.
                 for _ in bytes.by_ref().take_while(|it| !matches!(it, 0x40..=0x7e)) {}
             }
             _ => {}
@@ -53,7 +52,7 @@ mod tests {
         for typed in [&b"q"[..], b"Q", b"\x03", b"xq", b"\x1b[Aq", b"\x1b[3;5~q", b"\x1bOPq"] {
             assert_eq!(keys(typed), [Key::End], "{typed:?}");
         }
-        // An escape alone, and what is pasted.
+        // A single escape, and pasted text.
         assert_eq!(keys("\u{1b}é\r\n训".as_bytes()), []);
     }
 }

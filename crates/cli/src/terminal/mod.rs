@@ -1,4 +1,4 @@
-//! The user's terminal: its size, its keys, and the whole of it as a picture that changes.
+//! The user's terminal: its size, its keys, and full-screen pictures.
 
 pub mod full;
 pub mod keys;
@@ -9,7 +9,7 @@ use gpool_wire::Window;
 use crate::errors;
 use crate::failure::Failure;
 
-/// The size of the terminal that this program is shown on; the usual one where it does not say.
+/// The size of this program's terminal; a default size if it is unknown.
 #[must_use]
 pub fn window() -> Window {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
@@ -21,7 +21,7 @@ pub fn window() -> Window {
     }
 }
 
-/// What a program that needs a terminal is refused with where there is none.
+/// The failure for a command that needs a terminal.
 pub fn no_terminal(flag: &str) -> Failure {
     Failure::new(errors::NO_TERMINAL_HERE, format!("{flag} needs a terminal, and this is none"))
         .why("standard input and output are to be one: not a pipe, a file or a batch job")

@@ -1,5 +1,4 @@
-//! A terminal whose keys come as they are typed, and its way back: whatever ends this program, but
-//! what can't be caught, leaves the terminal as it was.
+//! A terminal in raw mode. However this program ends, except by SIGKILL, the terminal is restored.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,29 +6,29 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// How the terminal was, while it is raw.
+/// The previous settings while the terminal is raw.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 static HOOK: Once = Once::new();
-/// Whether this program fills the screen itself meanwhile.
+/// Whether this program shows a full-screen picture.
 static IS_FULL: AtomicBool = AtomicBool::new(false);
 
-/// The second screen, without a cursor, on which long lines are cut.
+/// Turns on the alternate screen without a cursor, with long lines cut.
 const FULL: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l";
 
-/// What programs turn on that fill a whole screen, turned off: the second screen, a hidden cursor,
-/// lines that are cut, the mouse, marked pastes, colours.
+/// Turns off everything that full-screen programs turn on: alternate screen, hidden cursor, cut
+/// lines, mouse, bracketed paste, colors.
 const PLAIN: &[u8] =
     b"\x1b[?1049l\x1b[?25h\x1b[?7h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[0m";
 
-/// The terminal of standard input is raw as long as this is there.
+/// Keeps the terminal of standard input raw until it is dropped.
 #[derive(Debug)]
 pub struct Raw(());
 
 impl Raw {
-    /// Makes it raw.
+    /// Makes the terminal raw.
     ///
     /// # Errors
-    /// Standard input is no terminal.
+    /// Standard input is not a terminal.
     pub fn enter() -> std::io::Result<Self> {
         let before = tcgetattr(std::io::stdin())?;
         HOOK.call_once(|| {
@@ -44,10 +43,10 @@ impl Raw {
         Ok(Self(()))
     }
 
-    /// Makes it raw, and leaves what is on it alone: it shows another screen.
+    /// Makes the terminal raw and switches to the alternate screen, so that its contents stay.
     ///
     /// # Errors
-    /// Standard input is no terminal.
+    /// Standard input is not a terminal.
     pub fn enter_full() -> std::io::Result<Self> {
         IS_FULL.store(true, Ordering::SeqCst);
         Self::enter().inspect_err(|_| IS_FULL.store(false, Ordering::SeqCst))
@@ -66,8 +65,7 @@ pub fn is_on() -> bool {
     BEFORE.lock().unwrap_or_else(PoisonError::into_inner).is_some()
 }
 
-/// Makes it raw again, after somebody else has changed it: a shell does when this program was
-/// stopped and goes on.
+/// Makes the terminal raw again: a shell resets it while this program is stopped.
 pub fn again() {
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(before) = &*before {
@@ -80,18 +78,18 @@ pub fn again() {
     }
 }
 
-/// Makes it as it was.
+/// Restores the terminal.
 pub fn restore() {
     if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         if IS_FULL.swap(false, Ordering::SeqCst) {
             plain();
         }
-        // A terminal that has gone needs nothing.
+        // If the terminal has gone, there is nothing to restore.
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
     }
 }
 
-/// Turns off what a program that goes on elsewhere has turned on.
+/// Turns off the modes that a detached program has turned on.
 pub fn plain() {
     say(PLAIN);
 }

@@ -1,4 +1,4 @@
-//! What flags of other schedulers become, and what is said where they become nothing.
+//! The translation of other schedulers' flags, and the messages about flags without a counterpart.
 
 use gpool_cli::flags::{OfScript, from_directives};
 use gpool_cli::foreign::flag::{Read, Spoken};
@@ -23,7 +23,7 @@ fn refused(lines: &str, words: &[&str]) {
     }
 }
 
-/// The words of ours that flags of theirs become.
+/// The gpool flags that another scheduler's flags become.
 fn words(spoken: &Spoken, line: &str) -> Vec<String> {
     let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let Ok(Read::Said(said)) = spoken.read(&line) else { panic!("{line:?}") };

@@ -1,4 +1,4 @@
-//! Tests of the job request as it is written: flags and directives, ours and other schedulers'.
+//! Tests of job requests: flags and directives of gpool and of other schedulers.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 

@@ -1,10 +1,10 @@
-//! The flags of `gbatch`, and so those of `# GFLOW` lines.
+//! The flags of `gbatch`, `grun` and `# GFLOW` lines.
 
 use crate::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
 use crate::foreign::flag::Takes::{Nothing, Value};
 use crate::foreign::flag::{Flag, Spoken, row};
 
-/// What `gbatch` and `# GFLOW` lines have.
+/// The flags of `gbatch` and `# GFLOW` lines.
 pub static JOB: &[Flag] = &[
     row("array", '\0', Value, Covered, "--array; the id printed is that of the whole array"),
     row("auto-close", '\0', Nothing, Ignored, "there are no tmux sessions to close"),
@@ -43,7 +43,7 @@ pub static JOB: &[Flag] = &[
         .also(&["time-limit", "timelimit"]),
 ];
 
-/// The settings of gflow, which every command of it may name.
+/// The flag for gflow's settings, which every command has.
 pub static CONFIG: &[Flag] = &[row(
     "config",
     '\0',
@@ -52,7 +52,7 @@ pub static CONFIG: &[Flag] = &[row(
     "GPOOL_CONFIG=gpool.toml; gpool import gflow --config FILE --write gpool.toml makes one",
 )];
 
-/// What only the command has.
+/// The flags that only `gbatch` has.
 pub static BATCH: &[Flag] = &[
     row("command", '\0', Value, Covered, "a line for /bin/sh in place of words"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
@@ -66,7 +66,7 @@ pub static GBATCH: Spoken = Spoken {
     words: "SCRIPT | COMMAND",
 };
 
-/// What `grun` has that is not of a job.
+/// The flags that only `grun` has.
 static ATTENDED: &[Flag] = &[
     row("no-export-env", '\0', Nothing, Covered, "--clean-env"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),

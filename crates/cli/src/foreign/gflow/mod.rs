@@ -1,4 +1,4 @@
-//! gflow: the flags of its commands that make jobs, and its `# GFLOW` lines.
+//! gflow: the flags of the commands that create jobs, and `# GFLOW` lines.
 
 pub mod flags;
 mod ranges;

@@ -1,16 +1,16 @@
-//! Ranges among the values of `gbatch --param`: `1:5`, `0:1:0.1`. Both ends belong to them.
-//! Decimals are counted in whole numbers, so that `0:1:0.1` has exactly eleven values.
+//! Ranges in the values of `gbatch --param`: `1:5`, `0:1:0.1`. They include both ends. Decimals are
+//! computed as whole numbers, so `0:1:0.1` has exactly eleven values.
 
 use crate::failure::{Failure, Result};
 use crate::foreign::flag::{Given, invalid};
 
-/// Most values that a range has.
+/// Most values of a range.
 const VALUES_MAX: i128 = 10_000;
 
-/// Most digits that stand before and after the point of a number.
+/// Most digits before and after the point.
 const DIGITS_MAX: usize = 15;
 
-/// `lr=0:1:0.5` as `lr=0,0.5,1`; other values stay as they are.
+/// Expands `lr=0:1:0.5` to `lr=0,0.5,1`; other values stay as they are.
 ///
 /// # Errors
 /// The step leads away from the end, or there are too many values.
@@ -19,7 +19,7 @@ pub fn written_out(given: &Given) -> Result<String> {
     let Some((name, values)) = text.split_once('=') else { return Ok(text.to_owned()) };
     let name = name.trim();
     if values.contains(['[', ',']) {
-        // gflow drops the blanks around values.
+        // gflow drops blanks around values.
         let is_list = !values.trim_start().starts_with('[');
         let values: Vec<&str> = values.split(',').map(str::trim).collect();
         return Ok(if is_list { format!("{name}={}", values.join(",")) } else { text.to_owned() });
@@ -36,7 +36,7 @@ pub fn written_out(given: &Given) -> Result<String> {
     }
 }
 
-/// A decimal number: all its digits, and how many of them follow the point.
+/// A decimal number: all its digits, and the number of digits after the point.
 #[derive(Debug, Clone, Copy)]
 struct Decimal {
     digits: i128,
@@ -59,7 +59,7 @@ impl Decimal {
         Some(Self { digits, n_after: u32::try_from(after.len()).ok()? })
     }
 
-    /// Its digits when `n_after` of them follow the point.
+    /// The digits, with `n_after` of them after the point.
     fn with_after(self, n_after: u32) -> i128 {
         self.digits * 10_i128.pow(n_after - self.n_after)
     }
@@ -86,7 +86,7 @@ fn range(first: Decimal, last: Decimal, step: Decimal, given: &Given) -> Result<
     Ok(values.collect::<Vec<_>>().join(","))
 }
 
-/// A whole number without a point; others with the digits after it that the step has.
+/// Formats a value: whole numbers without a point, others with as many digits as the step.
 fn written(digits: i128, n_after: u32, n_shown: u32) -> String {
     let one = 10_i128.pow(n_after);
     if digits % one == 0 {

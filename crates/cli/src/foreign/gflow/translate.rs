@@ -1,4 +1,4 @@
-//! Flags of `gbatch` in the words of `gpool submit`.
+//! Translates flags of `gbatch` into flags of `gpool submit`.
 
 use super::ranges;
 use crate::failure::Result;
@@ -6,13 +6,13 @@ use crate::foreign::flag::{Given, invalid};
 use crate::foreign::mail;
 use crate::foreign::translated::Translated;
 
-/// The priority of a gflow job that asked for none, which is 0 here.
+/// The default priority of gflow, which corresponds to 0 in gpool.
 pub const PRIORITY_USUAL: i32 = 10;
 
-/// Translates them.
+/// Translates the flags.
 ///
 /// # Errors
-/// A value is not understood.
+/// A value is not valid.
 pub fn translate(given: &[Given]) -> Result<Translated> {
     let mut all = Translated::of(given);
     let is_shared = given.iter().any(|given| given.flag.long == "shared");
@@ -47,7 +47,7 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
             "shared" => all.switch("shared", flag),
             "strict" => all.switch("strict", flag),
             "time" => all.flag("time", &format!("{}s", seconds(flag)?), flag),
-            // The command reads it itself, or it is ignored.
+            // The command reads this flag itself, or it is ignored.
             _ => {}
         }
     }
@@ -57,14 +57,14 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
     }
     last("notify-email").map_or(Ok(()), |flag| all.mail.to(flag))?;
     all.mail.at_any_end();
-    // It names each element, and so goes before a name that they share.
+    // A template names each element, so it overrides a common name.
     if let Some(template) = last("name-template") {
         all.flag("name", template.value.trim(), template);
     }
     Ok(all)
 }
 
-/// A moment in gpool's words: after `now+` a bare number is minutes.
+/// Translates a time: after `now+` a plain number means minutes.
 pub fn moment(text: &str) -> String {
     let text = text.trim();
     let Some(length) = text.strip_prefix("now+").or(text.strip_prefix('+')) else {
@@ -75,7 +75,7 @@ pub fn moment(text: &str) -> String {
     format!("now+{length}{}", if is_bare { "m" } else { "" })
 }
 
-/// From 0 to 255 where 10 is usual to ours, where 0 is.
+/// Translates a priority from gflow's range, 0 to 255 with default 10.
 pub fn priority(flag: &Given) -> Result<i32> {
     match flag.value.trim().parse::<u8>() {
         Ok(priority) => Ok(i32::from(priority) - PRIORITY_USUAL),
@@ -83,7 +83,7 @@ pub fn priority(flag: &Given) -> Result<i32> {
     }
 }
 
-/// `100G`, `1024M`, or a number of MB.
+/// Parses `100G`, `1024M`, or a number of MB.
 pub fn mebibytes(flag: &Given) -> Result<u64> {
     let text = flag.value.trim().to_ascii_uppercase();
     let text = text.strip_suffix('B').unwrap_or(&text);
@@ -98,7 +98,7 @@ pub fn mebibytes(flag: &Given) -> Result<u64> {
     })
 }
 
-/// `HH:MM:SS`, `MM:SS`, or minutes, in seconds.
+/// Parses `HH:MM:SS`, `MM:SS`, or minutes into seconds.
 pub fn seconds(flag: &Given) -> Result<u64> {
     let parts: Option<Vec<u64>> =
         flag.value.trim().split(':').map(|part| part.parse().ok()).collect();

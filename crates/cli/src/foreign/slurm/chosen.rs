@@ -1,4 +1,4 @@
-//! Which nodes a job of Slurm may use: `--nodelist`, `--exclude`, `--constraint` and `--exclusive`.
+//! The nodes that a Slurm job may use: `--nodelist`, `--exclude`, `--constraint` and `--exclusive`.
 
 use gpool_model::hostlist;
 
@@ -6,10 +6,10 @@ use crate::failure::Result;
 use crate::foreign::flag::{Given, invalid};
 use crate::foreign::translated::Translated;
 
-/// Translates them; of one that is given twice the later counts.
+/// Translates the flags; the later of two wins.
 ///
 /// # Errors
-/// A value is not understood, or asks for what gpool can't choose by.
+/// A value is not valid, or gpool has no such condition.
 pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
     let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
     for (long, flag_name) in [("nodelist", "node"), ("exclude", "not-node")] {
@@ -31,10 +31,10 @@ pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
     Ok(())
 }
 
-/// How many nodes a list names.
+/// The number of nodes in a list.
 ///
 /// # Errors
-/// It is no list of names.
+/// It is not a list of names.
 pub fn n_named(flag: &Given) -> Result<u64> {
     match hostlist::nodes(&flag.value) {
         Ok(nodes) => Ok(nodes.len() as u64),
@@ -44,7 +44,7 @@ pub fn n_named(flag: &Given) -> Result<u64> {
     }
 }
 
-/// `a100&ssd`, `a100|h100`: labels of nodes, or models of their GPUs.
+/// Translates `a100&ssd`, `a100|h100`: labels of nodes, or models of their GPUs.
 fn constraint(flag: &Given, all: &mut Translated) -> Result<()> {
     let value = flag.value.as_str();
     if value.contains(['(', ')', '[', ']', '*', ',']) || value.contains('&') && value.contains('|')

@@ -1,5 +1,5 @@
-//! The flags of `sbatch` and `srun`, and so those of `#SBATCH` lines. What they become is made in
-//! [`super::translate`].
+//! The flags of `sbatch`, `srun`, `salloc` and `#SBATCH` lines. [`super::translate`] translates
+//! them.
 
 use crate::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
 use crate::foreign::flag::Takes::{Maybe, Nothing, Value};
@@ -11,7 +11,7 @@ const NO_NEED: &str = "it changes nothing here";
 const NOT_CHOSEN: &str = "nodes are chosen by gpool";
 const TOPOLOGY: &str = "cores are booked by number only";
 
-/// What `sbatch`, `srun` and `#SBATCH` lines share.
+/// The flags that `sbatch`, `srun`, `salloc` and `#SBATCH` lines share.
 pub static JOB: &[Flag] = &[
     row("account", 'A', Value, Approximated, "--project, if there is one of that name"),
     row("begin", 'b', Value, Covered, "--begin"),
@@ -67,7 +67,7 @@ pub static JOB: &[Flag] = &[
     row("wait-all-nodes", '\0', Value, Covered, "a job starts on all of its nodes at once"),
 ];
 
-/// What has little or no meaning on one machine, in all of them.
+/// Shared flags with little or no meaning in gpool.
 static BESIDE: &[Flag] = &[
     row("acctg-freq", '\0', Value, Ignored, "usage is always counted"),
     row("bb", '\0', Value, Ignored, "there are no burst buffers"),
@@ -124,7 +124,7 @@ static BESIDE: &[Flag] = &[
     row("wckey", '\0', Value, Ignored, "--comment is shown beside the job"),
 ];
 
-/// What only `sbatch` and its directives have.
+/// The flags that only `sbatch` and its directives have.
 pub static BATCH: &[Flag] = &[
     row("array", 'a', Value, Covered, "--array"),
     row("batch", '\0', Value, Ignored, NOT_CHOSEN),
@@ -139,7 +139,7 @@ pub static BATCH: &[Flag] = &[
     row("wrap", '\0', Value, Covered, "the line runs as one of /bin/sh"),
 ];
 
-/// What only `salloc` has.
+/// The flags that only `salloc` has.
 static ALLOC: &[Flag] = &[
     row("bell", '\0', Nothing, Ignored, "the terminal's prompt says it"),
     row("immediate", 'I', Maybe, Approximated, "--no-queue: at once, whatever its number"),
@@ -149,7 +149,7 @@ static ALLOC: &[Flag] = &[
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
-/// What only `srun` has.
+/// The flags that only `srun` has.
 static RUN: &[Flag] = &[
     row("bcast", '\0', Maybe, Ignored, ONE_NODE),
     row("bcast-exclude", '\0', Value, Ignored, ONE_NODE),

@@ -1,4 +1,4 @@
-//! Slurm: the flags of its commands that make jobs, and its `#SBATCH` lines.
+//! Slurm: the flags of the commands that create jobs, and `#SBATCH` lines.
 
 mod chosen;
 pub mod flags;

@@ -1,15 +1,15 @@
-//! How much a job of Slurm asks for, and where: nodes and processes, and the GPUs, cores and memory
-//! of each. Slurm gives a job parts of nodes, and starts processes in them by `srun`; here such a
-//! part is a task, and the first of them runs the script.
+//! The size and layout of a Slurm job: nodes, processes, and the GPUs, cores and memory of each.
+//! Slurm gives a job parts of nodes, in which `srun` starts processes; here each part is a task,
+//! and the first task runs the script.
 
 use super::{chosen, values};
 use crate::failure::Result;
 use crate::foreign::flag::{Given, invalid};
 use crate::foreign::translated::Translated;
 
-/// Flags that ask for GPUs; the last one given counts.
+/// Flags that request GPUs; the last one wins.
 const GPUS: [&str; 4] = ["gpus", "gpus-per-node", "gpus-per-task", "gres"];
-/// Those that say where, how many processes, and how much for each.
+/// Flags for the nodes, the number of processes, and the resources of each.
 const REST: [&str; 9] = [
     "nodes",
     "nodelist",
@@ -21,15 +21,15 @@ const REST: [&str; 9] = [
     "mem-per-cpu",
     "mem-per-gpu",
 ];
-/// Tells `srun` that each process gets GPUs of its own.
+/// The variable that makes `srun` give each process its own GPUs.
 pub const GPUS_PER_PROCESS: &str = "SRUN_GPUS_PER_TASK";
 
-/// Whether a flag is one of those that are read together.
+/// Whether a flag is one of those that are translated together.
 pub fn is_of_shape(given: &Given) -> bool {
     GPUS.contains(&given.flag.long) || REST.contains(&given.flag.long)
 }
 
-/// The last time that a flag was given.
+/// The last occurrence of a flag.
 fn last<'g>(given: &'g [Given], long: &str) -> Option<&'g Given> {
     given.iter().rev().find(|given| given.flag.long == long)
 }
@@ -38,28 +38,28 @@ fn count_of<'g>(given: &'g [Given], long: &str) -> Result<Option<(&'g Given, u64
     last(given, long).map(|flag| Ok((flag, values::count(flag)?))).transpose()
 }
 
-/// The parts of nodes that a job gets, and the processes that run in them.
+/// The parts of nodes that a job gets, and its processes.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// How many parts.
+    /// Number of parts.
     n_parts: u64,
-    /// Whether several of them may be on one node.
+    /// Whether several parts may be on one node.
     anywhere: bool,
-    /// How many processes run in all of them.
+    /// Number of processes in all parts.
     processes: u64,
 }
 
 impl Shape {
-    /// How many processes run in a part, at most.
+    /// Most processes in one part.
     fn each(self) -> u64 {
         self.processes.div_ceil(self.n_parts.max(1))
     }
 }
 
-/// Translates the flags that are read together.
+/// Translates the flags that depend on each other.
 ///
 /// # Errors
-/// A value is not understood, or asks for what a job can't be.
+/// A value is not valid, or describes an impossible job.
 pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
     let asked = asked_gpus(given, all)?;
     let shape = shape(given, asked.as_ref(), all)?;
@@ -90,7 +90,7 @@ pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
         );
     }
     if let Some(flag) = last(given, "mem") {
-        // It counts for a node. Tasks that may be anywhere could all be on one.
+        // `--mem` is per node. Parts without fixed nodes could all be on one node.
         let parts = if shape.anywhere { shape.n_parts } else { 1 };
         memory(flag, values::mebibytes(flag)?.div_ceil(parts), all);
     }
@@ -105,7 +105,7 @@ fn memory(flag: &Given, mebibytes: u64, all: &mut Translated) {
     }
 }
 
-/// Where its processes run, as `--nodes`, `--tasks` and `--launcher`.
+/// The layout of the processes, as `--nodes`, `--tasks` and `--launcher`.
 fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Result<Shape> {
     let nodes = match last(given, "nodes") {
         Some(flag) => Some((flag, n_nodes(flag)?)),
@@ -143,10 +143,10 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
         }
     };
     let from = nodes.map(|(flag, _)| flag).or(per_node.or(total).map(|(flag, _)| flag));
-    // Even one node and one process are said where they win over what the script says.
+    // Flags of the command line must override the script even with one node and one process.
     let is_over = given.iter().any(|given| given.place.is_none())
         && given.iter().any(|given| given.place.is_some());
-    // A script that asks for tasks, even for one, finds their number.
+    // A script that requests tasks, even one, reads their number from the environment.
     let has_tasks = per_node.is_some() || total.is_some();
     if let Some(flag) = from.filter(|_| shape.processes > 1 || has_tasks || is_over) {
         let parts = if shape.anywhere { "tasks" } else { "nodes" };
@@ -158,7 +158,7 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
     Ok(shape)
 }
 
-/// How many nodes; of a range the least.
+/// Parses the number of nodes; a real range is refused.
 fn n_nodes(flag: &Given) -> Result<u64> {
     let (least, most) = values::range(flag)?;
     if least != most {
@@ -168,27 +168,27 @@ fn n_nodes(flag: &Given) -> Result<u64> {
     values::count(&Given { value: least.to_string(), ..flag.clone() })
 }
 
-/// Whether processes without nodes can be placed one by one: each has to know its GPUs.
+/// Whether processes can be placed independently: then the GPUs of each must be known.
 fn is_anywhere(gpus: Option<&Asked<'_>>, n_processes: u64) -> bool {
     match gpus {
         None => true,
         Some(asked) => match asked.flag.flag.long {
             "gpus-per-task" => true,
             "gpus" => asked.n.is_multiple_of(n_processes),
-            // They count for a node.
+            // These flags are per node.
             _ => false,
         },
     }
 }
 
-/// GPUs that are asked for.
+/// The requested GPUs.
 struct Asked<'g> {
     text: String,
     n: u64,
     flag: &'g Given,
 }
 
-/// The last that was asked for.
+/// The last request for GPUs.
 fn asked_gpus<'g>(given: &'g [Given], all: &mut Translated) -> Result<Option<Asked<'g>>> {
     let mut asked: Option<Asked<'_>> = None;
     for flag in given.iter().filter(|given| GPUS.contains(&given.flag.long)) {
@@ -211,7 +211,7 @@ fn asked_gpus<'g>(given: &'g [Given], all: &mut Translated) -> Result<Option<Ask
     Ok(asked)
 }
 
-/// How many GPUs each part gets, if any.
+/// The number of GPUs of each part, if any.
 fn gpus(asked: Option<Asked<'_>>, shape: Shape, all: &mut Translated) -> Result<Option<u64>> {
     let Some(Asked { text, n, flag }) = asked else { return Ok(None) };
     let of_process = flag.flag.long == "gpus-per-task";

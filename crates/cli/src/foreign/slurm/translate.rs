@@ -1,5 +1,5 @@
-//! Flags of `sbatch` in the words of `gpool submit`. Reads them as Slurm does: memory in MB, time
-//! in minutes, the later of two.
+//! Translates flags of `sbatch` into flags of `gpool submit`. Values have Slurm's meaning: memory
+//! in MB, time in minutes, and the later of two flags wins.
 
 use super::{chosen, shape, values};
 use crate::failure::Result;
@@ -7,16 +7,16 @@ use crate::foreign::flag::{Given, invalid};
 use crate::foreign::mail;
 use crate::foreign::translated::Translated;
 
-/// Translates them.
+/// Translates the flags.
 ///
 /// # Errors
-/// A value is not understood, or asks for what a job can't be.
+/// A value is not valid, or describes an impossible job.
 pub fn translate(given: &[Given]) -> Result<Translated> {
     translate_over(given, &[])
 }
 
-/// Translates flags that win over others: where they say how much is asked for, what the others say
-/// of that still counts beside them.
+/// Translates flags that override the flags `below`. Flags for size and layout depend on each
+/// other, so if `given` has any, those of `below` are considered too.
 ///
 /// # Errors
 /// As for [`translate`].
@@ -38,12 +38,12 @@ pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
     Ok(all)
 }
 
-/// What means the same whatever else is given.
+/// Translates a flag that does not depend on others.
 fn single(flag: &Given, all: &mut Translated) -> Result<()> {
     let value = flag.value.as_str();
     match flag.flag.long {
         "account" => all.leniently("project", value, flag),
-        // Of several, whichever is free first; here a job names one.
+        // Slurm takes the first free one of several partitions; a gpool job has one pool.
         "partition" => {
             all.leniently("pool", value.split(',').next().unwrap_or(value), flag);
         }
@@ -83,13 +83,13 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
             }
         }
         "wrap" if flag.place.is_some() => all.ignored.push("--wrap".to_owned()),
-        // Read with others, by whoever runs the command, or ignored.
+        // Translated elsewhere, read by the command itself, or ignored.
         _ => {}
     }
     Ok(())
 }
 
-/// `ALL`, `NONE`, or names with and without values.
+/// Translates `ALL`, `NONE`, or names with and without values.
 fn export(flag: &Given, all: &mut Translated) {
     let parts: Vec<&str> =
         flag.value.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
@@ -103,7 +103,7 @@ fn export(flag: &Given, all: &mut Translated) {
     }
 }
 
-/// `B:USR1@90`: a signal so many seconds before the limit.
+/// Translates `B:USR1@90`: a signal 90 seconds before the time limit.
 fn signal(flag: &Given, all: &mut Translated) -> Result<()> {
     let (name, seconds) = flag.value.split_once('@').unwrap_or((&flag.value, "60"));
     let (to, name) = match name.rsplit_once(':') {
@@ -116,14 +116,14 @@ fn signal(flag: &Given, all: &mut Translated) -> Result<()> {
     if name.is_empty() || !to.chars().all(|c| matches!(c, 'B' | 'R')) {
         return Err(invalid(flag, "names no signal").tip("--signal=USR1@90"));
     }
-    // To the script alone, or to its child processes.
+    // B signals the script only; otherwise its child processes get the signal.
     let to = if to.contains('B') { 'B' } else { 'S' };
     all.signals = true;
     all.flag("signal-before", &format!("{to}:{name}@{seconds}s"), flag);
     Ok(())
 }
 
-/// `afterok:1:2,afterany:3`, all of them; with `?` between them, the first.
+/// Translates `afterok:1:2,afterany:3`: all of them with `,` and the first of them with `?`.
 fn dependency(flag: &Given, all: &mut Translated) -> Result<()> {
     let is_any = flag.value.contains('?');
     if is_any && flag.value.contains(',') {

@@ -1,12 +1,12 @@
-//! Values as Slurm reads them.
+//! Values with Slurm's meaning.
 
 use crate::failure::Result;
 use crate::foreign::flag::{Given, invalid};
 
-/// Lowest and highest priority there is.
+/// The range of priorities.
 const PRIORITY_MAX: i64 = 1000;
 
-/// A number of something, at least 1.
+/// Parses a number of at least 1.
 pub fn count(given: &Given) -> Result<u64> {
     match given.value.trim().parse() {
         Ok(n @ 1..) => Ok(n),
@@ -14,7 +14,7 @@ pub fn count(given: &Given) -> Result<u64> {
     }
 }
 
-/// A number, or a range of two.
+/// Parses a number, or a range of two.
 pub fn range(given: &Given) -> Result<(u64, u64)> {
     let (first, last) = given.value.split_once('-').unwrap_or((&given.value, &given.value));
     match (first.trim().parse(), last.trim().parse()) {
@@ -23,7 +23,7 @@ pub fn range(given: &Given) -> Result<(u64, u64)> {
     }
 }
 
-/// An amount of memory in mebibytes; a bare number is one.
+/// Parses an amount of memory into mebibytes, which is also the unit of a plain number.
 pub fn mebibytes(given: &Given) -> Result<u64> {
     let text = given.value.trim();
     let bad = || {
@@ -42,8 +42,8 @@ pub fn mebibytes(given: &Given) -> Result<u64> {
     number.checked_mul(factor).ok_or_else(bad)
 }
 
-/// A time limit in seconds: minutes, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM`, `D-HH:MM:SS`; `None`
-/// for no limit.
+/// Parses a time limit into seconds: minutes, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM`, `D-HH:MM:SS`;
+/// `None` for no limit.
 pub fn seconds(given: &Given) -> Result<Option<u64>> {
     let text = given.value.trim();
     if ["unlimited", "infinite", "-1"].contains(&text.to_ascii_lowercase().as_str()) {
@@ -59,7 +59,7 @@ pub fn seconds(given: &Given) -> Result<Option<u64>> {
     }
 }
 
-/// A length of time in seconds, as `--time` takes it.
+/// Parses a length of time in the form of `--time` into seconds.
 pub fn time(text: &str) -> Option<u64> {
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
@@ -79,7 +79,7 @@ pub fn time(text: &str) -> Option<u64> {
     hours.checked_mul(60)?.checked_add(minutes)?.checked_mul(60)?.checked_add(seconds)
 }
 
-/// `[MODEL:]N` as our request, and N.
+/// Parses `[MODEL:]N` into a GPU request and N.
 pub fn gpus(given: &Given) -> Result<(String, u64)> {
     let bad = || {
         invalid(given, "is not a number of GPUs").tip(format!("{}=a100:2", given.flag.written()))
@@ -98,7 +98,7 @@ pub fn gpus(given: &Given) -> Result<(String, u64)> {
     }
 }
 
-/// The GPUs of a list of generic resources; what else is in it is ignored, and named.
+/// Parses the GPUs of a list of generic resources; other resources are added to `ignored`.
 pub fn gres(given: &Given, ignored: &mut Vec<String>) -> Result<Option<(String, u64)>> {
     let mut found = None;
     for part in given.value.split(',').map(str::trim) {
@@ -127,21 +127,21 @@ pub fn gres(given: &Given, ignored: &mut Vec<String>) -> Result<Option<(String, 
     Ok(found)
 }
 
-/// A name with a letter in it: `a100`, or a MIG profile as `1g.10gb`.
+/// Whether the text has a letter, like `a100` or a MIG profile such as `1g.10gb`.
 fn is_model(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.contains(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// The words of a type of Slurm, with dashes between them as in our models: `rtx2080ti` is
+/// Translates a Slurm type into a gpool model name, with dashes between the words: `rtx2080ti` is
 /// `rtx-2080-ti`.
 fn model_name(text: &str) -> String {
     let text = text.to_ascii_lowercase().replace('_', "-");
     text.split('-').map(split_word).collect::<Vec<_>>().join("-")
 }
 
-/// Sets `rtx` before a number and `ti` or `super` after one apart.
+/// Splits `rtx` before a number, and `ti` or `super` after one.
 fn split_word(word: &str) -> String {
     let numbered = |prefix: &str| {
         let rest = word.strip_prefix(prefix)?;
@@ -158,7 +158,7 @@ fn split_word(word: &str) -> String {
     prefix + &rest
 }
 
-/// A moment as we read it: `now+1hour` is `now+3600s`, and a bare number of Slurm's is seconds.
+/// Translates a time: `now+1hour` is `now+3600s`; a plain number means seconds in Slurm.
 pub fn moment(text: &str) -> String {
     let Some(rest) = text.trim().strip_prefix("now+") else { return text.trim().to_owned() };
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -177,7 +177,7 @@ pub fn moment(text: &str) -> String {
     }
 }
 
-/// The priority of a nice value: the other way round, and in our range.
+/// Translates a nice value: with the opposite sign, and within gpool's range.
 pub fn priority(given: &Given) -> Result<i64> {
     let nice: i64 = match given.value.trim() {
         "" => 100,
@@ -186,8 +186,8 @@ pub fn priority(given: &Given) -> Result<i64> {
     Ok(nice.saturating_neg().clamp(-PRIORITY_MAX, PRIORITY_MAX))
 }
 
-/// A path with the patterns that we fill in. Others that Slurm has are put in now, as they are the
-/// same for every job here.
+/// Translates the patterns in a path. Patterns that gpool does not have are replaced now, since
+/// they are the same for every job.
 pub fn path(given: &Given, warnings: &mut Vec<String>) -> String {
     let mut path = String::new();
     let mut rest = given.value.chars().peekable();
