@@ -1,6 +1,6 @@
-//! The laboratory of gpool, for those who judge and develop it: what gpool costs, what faults do to
-//! it, and what its scheduler does with traces, cases and recorded decisions. `gpool bench`,
-//! `gpool replay` and `gpool simulate packing`, `queue` and `scenarios` run it.
+//! The laboratory of gpool, for its evaluation and development: the costs of gpool, its behaviour
+//! under faults, and its decisions on traces, scenarios and recorded states. `gpool bench`, `gpool
+//! replay` and `gpool simulate packing`, `queue` and `scenarios` run it.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs what the command line says; the first word is the program's own name.
+/// Runs a command line; the first word is the program's name.
 fn run(words: Vec<OsString>) -> Exit {
     let early = program::early_screen(&words);
     let words = match program::text(words) {

@@ -1,5 +1,5 @@
-//! An array with many elements: taking it, showing it while all wait, what one change of it costs,
-//! and how fast small elements go through.
+//! Measures an array with many elements: submission, lists while all elements wait, the cost of a
+//! change, and the throughput of small elements.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +16,14 @@ use super::process::cpu_ms_of;
 use super::synthetic::{Fleet, job};
 use super::{Options, failed};
 
-/// How often a step is timed.
+/// Number of timed runs of a step.
 const ROUNDS: usize = 51;
 
-/// An array behind a job that has every GPU, one in the state machine alone, and one of small
+/// Measures an array behind a job with every GPU, one in the state machine only, and one with small
 /// elements.
 ///
 /// # Errors
-/// Something is refused, or an element fails.
+/// The server refuses something, or an element fails.
 pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let mut figures = waiting(options)?;
     figures.extend(step(options)?);
@@ -56,7 +56,7 @@ fn waiting(options: &Options) -> Result<Vec<Figure>> {
     ])
 }
 
-/// What the state machine takes for the end of one element while so many wait.
+/// Times the step of the state machine for the end of one element of a large array.
 fn step(options: &Options) -> Result<Vec<Figure>> {
     let mut fleet = Fleet::new(1)?;
     let indexes =

@@ -1,4 +1,4 @@
-//! How many submissions a second are taken, each durable before it is answered.
+//! Measures how many submissions per second the server accepts; each is durable before the answer.
 
 use gpool_cli::cluster::Cluster;
 use gpool_cli::failure::{Failure, Result};
@@ -8,11 +8,11 @@ use super::Options;
 use super::figure::Figure;
 use super::load::{Ask, carry};
 
-/// One client, then many, while every GPU is taken; then the same load on a route that does
-/// nothing, which tells what clients and connections alone could do.
+/// Measures one client and many clients while every GPU is busy; then the same load on a route that
+/// does nothing, which is the limit of clients and connections.
 ///
 /// # Errors
-/// A submission is refused.
+/// The server refuses a submission.
 pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let cluster = super::cluster(&options.devices)?;
     occupy(&cluster)?;
@@ -48,10 +48,10 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Has every GPU taken, so that what is submitted waits.
+/// Occupies every GPU, so that submitted jobs wait.
 ///
 /// # Errors
-/// It is refused.
+/// The server refuses the job.
 pub fn occupy(cluster: &Cluster) -> Result<()> {
     let n_gpus = cluster.client().gpus().map_err(Failure::from)?.items.len();
     let create = JobCreate {

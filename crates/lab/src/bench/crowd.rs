@@ -1,5 +1,5 @@
-//! What one user's reads cost another: many connections of one list a long queue, or ask why its
-//! last job waits, without a pause, while another submits.
+//! Measures how reads of one user slow down another user: many connections of one user repeatedly
+//! list a long queue, or ask why its last job waits, while the other user submits.
 
 use std::net::Shutdown;
 use std::path::Path;
@@ -15,17 +15,17 @@ use super::load::{Ask, Connection};
 use super::pending::{hold_all, lines, until};
 use super::{Options, failed};
 
-/// Connections of the user that reads; one user may have 256.
+/// Connections of the reading user; one user may have 256.
 const READERS: u32 = 240;
-/// A number that no account has.
+/// A user id without an account.
 const READER_UID: u32 = 1_900_000_000;
-/// Limit for another user's submission, as a multiple of its time alone.
+/// Limit for the slowdown of the other user's submissions.
 const RATIO_MAX: f64 = 10.0;
 
-/// Fills the queue, times submissions alone and beside each kind of read.
+/// Fills the queue, and times submissions alone and beside each kind of read.
 ///
 /// # Errors
-/// Something is refused, or a connection is lost.
+/// The server refuses something, or a connection is lost.
 pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let cluster = super::cluster(&options.devices)?;
     hold_all(&cluster)?;
@@ -36,7 +36,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let last = first + answer.n_jobs - 1;
     let socket = cluster.socket();
     let n = options.starts;
-    // The first ones find the memory of the process cold.
+    // The first submissions warm up the memory of the server.
     submissions(socket, n.div_ceil(10))?;
     let alone = submissions(socket, n)?;
     let beside_lists = beside(socket, Ask::List, n)?;
@@ -66,7 +66,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     ])
 }
 
-/// How long each of so many submissions takes, one after the other, in milliseconds.
+/// Times consecutive submissions, in milliseconds.
 fn submissions(socket: &Path, n: u32) -> Result<Ranked> {
     let run = gpool_client::new_key();
     let lost = |error| failed(format!("a submission: {error}"));
@@ -79,7 +79,7 @@ fn submissions(socket: &Path, n: u32) -> Result<Ranked> {
     Ok(Ranked::of((0..n).map(&mut once).collect::<Result<_>>()?))
 }
 
-/// The same while another user asks on many connections, each again as soon as it was answered.
+/// Times them while another user sends requests on many connections without a pause.
 fn beside(socket: &Path, ask: Ask, n: u32) -> Result<Ranked> {
     let uid = rustix::process::geteuid().is_root().then_some(READER_UID);
     let is_over = AtomicBool::new(false);
@@ -92,7 +92,7 @@ fn beside(socket: &Path, ask: Ask, n: u32) -> Result<Ranked> {
         all_lines().push(connection.line().map_err(lost)?);
         loop {
             let asked = connection.ask(ask, "", 0).map_err(lost);
-            // By then lines are cut, so that no answer is waited for.
+            // The connections are already closed, so this thread does not wait for an answer.
             if is_over.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -106,7 +106,7 @@ fn beside(socket: &Path, ask: Ask, n: u32) -> Result<Ranked> {
         let measured = measured.and_then(|()| submissions(socket, n));
         is_over.store(true, Ordering::Relaxed);
         for line in all_lines().iter() {
-            // One that the server has cut is as good.
+            // A connection that the server closed is fine too.
             drop(line.shutdown(Shutdown::Both));
         }
         for reader in readers {

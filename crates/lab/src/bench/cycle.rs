@@ -1,5 +1,6 @@
-//! Scheduling cycles of a cluster of 10,000 nodes: the whole step of the state machine with plan,
-//! check of the plan, its application and the records of the commit; no disk and no network.
+//! Measures scheduling cycles of a cluster of 10,000 nodes: the whole step of the state machine
+//! with the plan, its check, its application and the records of the commit, without disk and
+//! network.
 
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use super::figure::{Figure, Ranked};
 use super::synthetic::{DEVICES, Fleet, USERS, job};
 use super::{Options, failed};
 
-/// How often each kind of step is timed.
+/// Number of timed runs of each kind of step.
 const ROUNDS: usize = 51;
 
-/// Fills the cluster and the queue, then times a step in which nothing changed, one after a single
-/// end, one after a submission, and one after a thousand ends.
+/// Fills the cluster and the queue, then times a step without changes, one after a single end, one
+/// after a submission, and one after a thousand ends.
 ///
 /// # Errors
 /// The state machine refuses something.
@@ -49,7 +50,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
 /// Ends some of the running tasks, spread over all nodes, and has what starts instead run.
 fn end(fleet: &mut Fleet, running: &mut Vec<TaskId>, n: usize) -> Result<Duration> {
     if running.len() < 8 * n {
-        // What was started since.
+        // The tasks that started since.
         *running = fleet.tasks();
     }
     let mut events = Vec::new();
@@ -67,7 +68,7 @@ fn end(fleet: &mut Fleet, running: &mut Vec<TaskId>, n: usize) -> Result<Duratio
     Ok(took)
 }
 
-/// The middle of so many, in milliseconds.
+/// The median of several runs, in milliseconds.
 fn middle(rounds: usize, mut once: impl FnMut() -> Result<Duration>) -> Result<f64> {
     let mut measured = Vec::new();
     for _ in 0..rounds {

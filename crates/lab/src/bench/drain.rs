@@ -1,4 +1,4 @@
-//! How fast many small jobs go through.
+//! Measures the throughput of many small jobs.
 
 use std::io::Cursor;
 use std::time::Instant;
@@ -13,14 +13,14 @@ use super::process::cpu_ms_of;
 use super::stamp::now_ns;
 use super::{Options, failed};
 
-/// Submits many times `true`, one GPU each, and waits until all have ended. CPU time is that of the
-/// server, its agent, the shepherds and the jobs.
+/// Submits `true` many times with one GPU each, and waits until all have ended. The CPU time is the
+/// sum of the server, its agent, the shepherds and the jobs.
 ///
 /// # Errors
 /// A job does not succeed.
 pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let cluster = super::cluster(&options.devices)?;
-    // What the first jobs meet is not what the rest do: files, threads and memory are new.
+    // The first jobs are not typical: files, threads and memory are new.
     drain(&cluster, options.jobs.div_ceil(10))?;
     let (seconds, cpu_ms) = drain(&cluster, options.jobs)?;
     cluster.end()?;
@@ -33,7 +33,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Seconds from the submission to the last end, and milliseconds of CPU time.
+/// Returns the seconds from the submission to the last end, and the milliseconds of CPU time.
 fn drain(cluster: &Cluster, n_jobs: u32) -> Result<(f64, f64)> {
     let line = "{\"command\":[\"/bin/true\"],\"gpus\":\"1\",\"directory\":\"/\"}\n";
     let lines = line.repeat(usize::try_from(n_jobs).unwrap_or(0));
@@ -51,7 +51,7 @@ fn drain(cluster: &Cluster, n_jobs: u32) -> Result<(f64, f64)> {
             EventKind::JobState { state, .. } if state.is_end() => {
                 n_left = n_left.saturating_sub(1);
             }
-            // Too slow to be told of each: ask how many are left.
+            // The server dropped events, so ask how many jobs are left.
             EventKind::Resync => n_left = n_live(cluster)?,
             _ => {}
         }
@@ -73,7 +73,7 @@ fn n_live(cluster: &Cluster) -> Result<u32> {
     Ok(u32::try_from(status.jobs.values().sum::<u64>()).unwrap_or(u32::MAX))
 }
 
-/// A benchmark of jobs that fail measures something else.
+/// Fails if a job failed: that would measure something else.
 fn check(cluster: &Cluster, n_jobs: u32) -> Result<()> {
     let query = JobsQuery {
         state: Some("failed,lost,cancelled".to_owned()),

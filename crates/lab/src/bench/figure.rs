@@ -1,43 +1,43 @@
-//! One figure: what was measured, what it should be, and whether it is.
+//! One figure: a measured value and its target.
 
 use serde::Serialize;
 
-/// What a figure should be.
+/// The target of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
-    /// Below that.
+    /// Below this value.
     Below(f64),
-    /// Above that.
+    /// Above this value.
     Above(f64),
-    /// That and nothing else.
+    /// Exactly this value.
     Exactly(f64),
 }
 
-/// Something that was measured.
+/// A measured value.
 #[derive(Debug, Clone, Serialize)]
 pub struct Figure {
-    /// Names it for programs, for ever.
+    /// A stable name for programs.
     pub name: &'static str,
-    /// What it is, for people.
+    /// A description for people.
     pub what: String,
-    /// How much.
+    /// The value.
     pub value: f64,
-    /// Of what.
+    /// The unit.
     pub unit: &'static str,
-    /// What it should be; `None` where it only explains another.
+    /// The target; `None` if the figure only explains another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goal: Option<Goal>,
-    /// Whether it is; `None` without a goal.
+    /// Whether the target is reached; `None` without a target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached: Option<bool>,
-    /// Each single measurement, where plots need them.
+    /// The single measurements, for plots.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<f64>,
 }
 
 impl Figure {
-    /// One without a goal.
+    /// A figure without a target.
     #[must_use]
     pub fn new(
         name: &'static str,
@@ -48,28 +48,28 @@ impl Figure {
         Self { name, what: what.into(), value, unit, goal: None, reached: None, samples: vec![] }
     }
 
-    /// It should be below that.
+    /// Sets the target: below this value.
     #[must_use]
     pub fn below(self, goal: f64) -> Self {
         let reached = Some(self.value < goal);
         Self { goal: Some(Goal::Below(goal)), reached, ..self }
     }
 
-    /// It should be above that.
+    /// Sets the target: above this value.
     #[must_use]
     pub fn above(self, goal: f64) -> Self {
         let reached = Some(self.value > goal);
         Self { goal: Some(Goal::Above(goal)), reached, ..self }
     }
 
-    /// It should be that.
+    /// Sets the target: exactly this value.
     #[must_use]
     pub fn exactly(self, goal: f64) -> Self {
         let reached = Some(self.value.total_cmp(&goal).is_eq());
         Self { goal: Some(Goal::Exactly(goal)), reached, ..self }
     }
 
-    /// With each measurement.
+    /// Adds the single measurements.
     #[must_use]
     pub fn with_samples(self, samples: &[f64]) -> Self {
         Self { samples: samples.to_vec(), ..self }
@@ -95,7 +95,7 @@ impl Figure {
     }
 }
 
-/// A number as people read it: three digits, and none behind the point from a hundred on.
+/// A number with three digits, and without decimals from 100 on.
 fn digits(value: f64) -> String {
     let places = match value.abs() {
         _ if value.fract() == 0.0 => 0,
@@ -118,19 +118,19 @@ fn digits(value: f64) -> String {
     if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
 }
 
-/// The measurements in order, for reading ranks from them.
+/// Sorted measurements, for percentiles.
 #[derive(Debug, Clone)]
 pub struct Ranked(Vec<f64>);
 
 impl Ranked {
-    /// Sorts them.
+    /// Sorts the measurements.
     #[must_use]
     pub fn of(mut measured: Vec<f64>) -> Self {
         measured.sort_by(f64::total_cmp);
         Self(measured)
     }
 
-    /// The one that so many per cent do not exceed, by nearest rank.
+    /// The percentile by nearest rank.
     #[must_use]
     pub fn percentile(&self, percent: usize) -> f64 {
         let n = self.0.len();
@@ -138,7 +138,7 @@ impl Ranked {
         self.0.get(ix.min(n.saturating_sub(1))).copied().unwrap_or(f64::NAN)
     }
 
-    /// All of them, smallest first.
+    /// All measurements, smallest first.
     #[must_use]
     pub fn all(&self) -> &[f64] {
         &self.0
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(figure(5.1).reached, None);
         assert_eq!(figure(0.0).exactly(0.0).reached, Some(true));
         assert_eq!(figure(1.0).exactly(0.0).reached, Some(false));
-        // What could not be measured reaches nothing.
+        // A value that could not be measured reaches no target.
         assert_eq!(figure(f64::NAN).below(5.0).reached, Some(false));
     }
 

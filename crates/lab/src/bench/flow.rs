@@ -1,5 +1,5 @@
-//! Many jobs from submission to end through the state machine of a cluster of many nodes whose
-//! agents answer at once: what the server's one thread could carry if nothing else were slow.
+//! Measures many jobs from submission to end in the state machine of a large cluster with agents
+//! that answer at once: the limit of the server's single thread.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::figure::Figure;
 use super::process::memory_of;
 use super::synthetic::{Fleet, USERS, job};
 
-/// Jobs of one submission.
+/// Jobs per submission.
 const BATCH: u32 = 1000;
 
-/// A tenth of the nodes of the other part, as many jobs as wait there.
+/// Uses a tenth of the nodes of the other parts, and as many jobs as wait there.
 ///
 /// # Errors
 /// The state machine refuses something.

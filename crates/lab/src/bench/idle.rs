@@ -1,4 +1,4 @@
-//! What a server with its agent costs while nothing happens but that devices are looked at.
+//! Measures the cost of an idle server with its agent, which only checks the devices.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use super::Options;
 use super::figure::Figure;
 use super::process::{memory_of, threads_cpu_ms_of};
 
-/// Begins to count when start and first inventory are over.
+/// Pause until the start and the first inventory are over.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// With the devices and without any: the difference is what looking at them costs on gpool's side.
-/// Simulated devices answer at once, so what a driver does is not in it.
+/// Measures with the devices and without any: the difference is gpool's cost of checking them.
+/// Simulated devices answer at once, so the cost of a driver is not included.
 ///
 /// # Errors
 /// The cluster can't be started.
@@ -38,7 +38,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Per cent of a core, and bytes.
+/// Returns the percentage of a core, and the bytes of memory.
 fn watch(devices: &str, seconds: u32) -> Result<(f64, u64)> {
     let cluster = super::cluster(devices)?;
     std::thread::sleep(SETTLE);
@@ -49,7 +49,7 @@ fn watch(devices: &str, seconds: u32) -> Result<(f64, u64)> {
     let cpu_ms = || -> f64 { pids.iter().map(|pid| threads_cpu_ms_of(*pid)).sum() };
     let (before, began) = (cpu_ms(), Instant::now());
     std::thread::sleep(Duration::from_secs(u64::from(seconds)));
-    // A thread that has ended meanwhile is not counted any more.
+    // Threads that have ended meanwhile no longer count.
     let used = (cpu_ms() - before).max(0.0);
     let per_cent = used / 10.0 / began.elapsed().as_secs_f64();
     let memory = memory_of(cluster.server_pid());

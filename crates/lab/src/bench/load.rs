@@ -1,6 +1,5 @@
-//! A load on the API: clients that each keep one connection open and ask as soon as they were
-//! answered. It writes requests by itself, since what a client library does with an answer would be
-//! measured too.
+//! A load on the API: clients that each keep one connection open and send the next request after
+//! each answer. It writes HTTP itself, since the work of a client library would be measured too.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,35 +12,35 @@ use gpool_cli::failure::Result;
 use super::failed;
 use super::process::threads_cpu_ms_of;
 
-/// What clients ask.
+/// The request of a client.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask {
-    /// Whether the server lives: what the connections and this program alone cost.
+    /// A health check: the cost of connections and of this program alone.
     Health,
-    /// Take a job.
+    /// Submit a job.
     Submit,
-    /// List as many jobs as one page may have.
+    /// List one full page of jobs.
     List,
-    /// Say why a job waits.
+    /// Ask why a job waits.
     Why(u64),
 }
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Carried {
-    /// Answers a second, all clients together.
+    /// Answers per second of all clients.
     pub per_s: f64,
-    /// CPU cores that the clients kept busy.
+    /// CPU cores that the clients used.
     pub own_cores: f64,
 }
 
-/// Asks `n_requests` times in all, each of `n_clients` on a thread of its own.
+/// Sends `n_requests` requests in total from `n_clients` threads.
 ///
 /// # Errors
 /// The server does not answer, or refuses.
 pub fn carry(socket: &Path, ask: Ask, n_clients: u32, n_requests: u32) -> Result<Carried> {
     let next = AtomicU32::new(0);
-    // A key is made of it, so that no run repeats another's.
+    // Part of each key, so that no run repeats the keys of another.
     let run = gpool_client::new_key();
     let own = std::process::id();
     let cpu_before = threads_cpu_ms_of(own);
@@ -51,7 +50,7 @@ pub fn carry(socket: &Path, ask: Ask, n_clients: u32, n_requests: u32) -> Result
         loop {
             let n = next.fetch_add(1, Ordering::Relaxed);
             if n >= n_requests {
-                // It is counted while it lives.
+                // Counted before the thread ends.
                 return Ok(this_thread_cpu_ms());
             }
             connection.ask(ask, &run, n)?;
@@ -82,7 +81,7 @@ fn bad(what: impl Into<String>) -> std::io::Error {
     std::io::Error::other(what.into())
 }
 
-/// One connection that is kept.
+/// A persistent connection.
 pub struct Connection {
     stream: BufReader<UnixStream>,
     request: Vec<u8>,
@@ -99,7 +98,7 @@ impl Connection {
         Ok(Self { stream, request: Vec::new(), answer: Vec::new() })
     }
 
-    /// The line itself, to be cut by another thread.
+    /// The socket, for another thread to close.
     ///
     /// # Errors
     /// There are too many open files.
@@ -107,7 +106,7 @@ impl Connection {
         self.stream.get_ref().try_clone()
     }
 
-    /// Asks, and reads the answer whole.
+    /// Sends a request and reads the whole answer.
     ///
     /// # Errors
     /// The connection is lost, or the server refuses.
@@ -141,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// Reads one answer whole and gives its status.
+    /// Reads a whole answer and returns its status.
     fn read_answer(&mut self) -> std::io::Result<u16> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
@@ -166,7 +165,7 @@ impl Connection {
             self.stream.read_line(&mut line)?;
             let size = usize::from_str_radix(line.trim_end(), 16);
             let size = size.map_err(|_| bad("a chunk without its size"))?;
-            // With the line end behind it.
+            // With the line end after it.
             self.answer.resize(size + 2, 0);
             self.stream.read_exact(&mut self.answer)?;
             in_chunks = size > 0;
@@ -183,7 +182,7 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// Answers each connection's requests with what is given, and counts them.
+    /// A server that answers every request with `answer`.
     fn answering(folder: &Path, answer: &'static str) -> std::path::PathBuf {
         let path = folder.join("s");
         let listener = UnixListener::bind(&path).expect("a short path");

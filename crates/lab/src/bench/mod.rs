@@ -1,7 +1,7 @@
-//! `gpool bench`: what gpool costs on this machine, each figure beside what it should be. Parts
-//! that need a server start one of their own with simulated devices in a temporary folder, and
-//! measure from outside: real processes, everything durable. Parts about clusters that no machine
-//! has step the state machine itself.
+//! `gpool bench`: the costs of gpool on this machine against their targets. Parts that need a
+//! server start a private one with simulated devices in a temporary folder, and measure from
+//! outside: real processes, everything durable. Parts about very large clusters run the state
+//! machine itself.
 
 mod arrays;
 mod burst;
@@ -41,33 +41,33 @@ pub use stamp::{STAMP_ARGUMENT, write_stamp};
 pub enum Part {
     /// From the submit command to the first instruction of the job
     Start,
-    /// Durable submissions a second, by 1 and by many clients
+    /// Durable submissions per second, by one and by many clients
     Submit,
     /// Many short jobs, from the submission to the last end
     Drain,
-    /// Server and agent with nothing to do but to look at the GPUs
+    /// An idle server with its agent, which checks the GPUs
     Idle,
-    /// Many jobs waiting: bulk submission, memory, queue, why, kill -9 and restart
+    /// Many waiting jobs: bulk submission, memory, queue, why, kill -9 and restart
     Pending,
     /// Jobs through the state machine of a large cluster, with agents that answer at once
-    // Before the next, whose freed memory would hide its own.
+    // Before the next part, whose freed memory would hide its own.
     Flow,
     /// Scheduling cycles of a large cluster, in this process
     Cycle,
-    /// Cycles of a large cluster that many projects share, and taking back, in this process
+    /// Cycles of a large cluster that many projects share, and reclaim, in this process
     Shares,
-    /// One array of many elements: taking it, queue, why, a step, and small elements drained
+    /// One array of many elements: submission, queue, why, a step, and small elements drained
     Arrays,
     /// Submissions of one user while another lists a long queue on many connections
     Crowd,
 }
 
-/// What is measured, and how much of it.
+/// The parts to measure, and their extent.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which parts.
+    /// The parts.
     pub parts: Vec<Part>,
-    /// Submissions of which the way to the first instruction is timed.
+    /// Submissions with a timed start of the job.
     pub starts: u32,
     /// Jobs of the drain.
     pub jobs: u32,
@@ -75,18 +75,18 @@ pub struct Options {
     pub submissions: u32,
     /// Clients of the load with many.
     pub clients: u32,
-    /// Jobs that wait.
+    /// Waiting jobs.
     pub pending: u32,
-    /// How long an idle server is watched.
+    /// Seconds for which an idle server is watched.
     pub idle_s: u32,
     /// Nodes of the large cluster, with eight GPUs each.
     pub nodes: u32,
-    /// Devices of clusters that are started, as for `up --devices`.
+    /// Devices of the private clusters, as for `up --devices`.
     pub devices: String,
 }
 
 impl Options {
-    /// As much as figures need that are to be quoted.
+    /// The extent for publishable figures.
     #[must_use]
     pub fn full() -> Self {
         Self {
@@ -102,7 +102,7 @@ impl Options {
         }
     }
 
-    /// Enough to see the order of magnitude, in seconds.
+    /// The extent for an order of magnitude within seconds.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Options {
     }
 }
 
-/// Everything that was measured.
+/// The report with all figures.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     version: &'static str,
@@ -131,10 +131,10 @@ struct Measured {
     figures: Vec<Figure>,
 }
 
-/// Measures and writes figures, as text while they come or as one JSON document.
+/// Measures and prints figures, as text during the run or as one JSON document.
 ///
 /// # Errors
-/// A cluster can't be started, or a job does not succeed. A goal that is missed is no error.
+/// A cluster can't be started, or a job does not succeed. A missed target is not an error.
 pub fn run(options: &Options, screen: &Screen) -> Result {
     let mut parts = Vec::new();
     for part in options.parts.iter().copied() {
@@ -176,7 +176,7 @@ fn text(part: Part, figures: &[Figure]) -> String {
     format!("{name}: {}\n{lines}\n", help.unwrap_or_default())
 }
 
-/// Starts a cluster with those devices.
+/// Starts a private cluster with these devices.
 fn cluster(devices: &str) -> Result<Cluster> {
     Cluster::start(Setup {
         program: gpool()?,
@@ -185,7 +185,7 @@ fn cluster(devices: &str) -> Result<Cluster> {
     })
 }
 
-/// The program that is measured: the one beside this one, else the one that a shell would run.
+/// The measured program: the one beside this one, or else the one in `PATH`.
 fn gpool() -> Result<PathBuf> {
     program::find("gpool").ok_or_else(|| {
         failed("there is no program gpool")
@@ -194,7 +194,7 @@ fn gpool() -> Result<PathBuf> {
     })
 }
 
-/// The benchmark itself went wrong.
+/// A failure of the benchmark itself.
 fn failed(why: impl Into<String>) -> Failure {
     Failure::new(errors::DEMO_FAILED, why)
 }

@@ -1,5 +1,5 @@
-//! A server on which many jobs wait: taking them in one call, showing them, and coming back after
-//! kill -9.
+//! Measures a server with many waiting jobs: their submission in one call, lists, and a restart
+//! after kill -9.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -16,11 +16,11 @@ use super::figure::{Figure, Ranked};
 use super::process::memory_of;
 use super::{Options, failed};
 
-/// Fills the queue behind a job that has every GPU, looks, kills the server, ends that job, and
+/// Fills the queue behind a job with every GPU, reads it, kills the server, ends that job, and
 /// starts the server again.
 ///
 /// # Errors
-/// Something is refused, or does not come back.
+/// The server refuses something, or does not come back.
 pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let mut cluster = super::cluster(&options.devices)?;
     let holder = hold_all(&cluster)?;
@@ -76,7 +76,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Starts a job that has every GPU; its process id.
+/// Starts a job with every GPU; returns its process id.
 pub fn hold_all(cluster: &Cluster) -> Result<i32> {
     let n_gpus = cluster.client().gpus().map_err(Failure::from)?.items.len();
     let path = cluster.folder().join("holder");
@@ -94,7 +94,7 @@ pub fn hold_all(cluster: &Cluster) -> Result<i32> {
     until("the job that holds all GPUs does not start", read)
 }
 
-/// Jobs for 1 to 8 GPUs that stay where they are once started.
+/// Jobs for 1 to 8 GPUs that keep running once started.
 pub fn lines(n: u32) -> String {
     let mut lines = String::from(
         "{\"defaults\":{\"directory\":\"/\",\"environment\":{\"PATH\":\"/usr/bin:/bin\"}}}\n",
@@ -108,7 +108,7 @@ pub fn lines(n: u32) -> String {
     lines
 }
 
-/// The middle of nine runs of a command, in milliseconds.
+/// The median of nine runs of a command, in milliseconds.
 pub fn time_command(cluster: &Cluster, words: &[&str]) -> Result<f64> {
     let gpool = super::gpool()?;
     let once = || -> Result<f64> {
@@ -129,8 +129,8 @@ pub fn time_command(cluster: &Cluster, words: &[&str]) -> Result<f64> {
     Ok(Ranked::of(measured).percentile(50))
 }
 
-/// Kills the server, ends the job that has every GPU, starts the server and waits until the first
-/// that waited was given its GPU. Seconds from the start of the server, and its memory then.
+/// Kills the server, ends the job with every GPU, starts the server and waits until the first
+/// waiting job has its GPU. Returns the seconds from the start of the server, and its memory then.
 fn restart(cluster: &mut Cluster, holder: i32, first: &str) -> Result<(f64, u64)> {
     cluster.kill_server()?;
     let holder = rustix::process::Pid::from_raw(holder).ok_or_else(|| failed("no process id"))?;

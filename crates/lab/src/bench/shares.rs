@@ -1,5 +1,5 @@
-//! Cycles of a cluster that a thousand projects share: most of them have more than they are
-//! guaranteed, on loan from some that ask for nothing, until these do.
+//! Measures cycles of a cluster that a thousand projects share: most projects exceed their
+//! guarantee with loans from idle projects, until these submit jobs.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use super::{Options, failed};
 
 /// Projects of each department.
 const IN_EACH: u32 = 20;
-/// One project of so many asks for nothing at first.
+/// One of this many projects is idle at first.
 const IDLE_OF: u32 = 8;
-/// Requests that differ.
+/// Number of different requests.
 const KINDS: u32 = 50;
-/// How often each kind of step is timed.
+/// Number of timed runs of each kind of step.
 const ROUNDS: usize = 31;
 
-/// Fills the cluster with jobs of which most may be taken back, then times a step in which nothing
-/// changed, one after a single end, one after a submission, and one in which a project that has
-/// lent all that it is guaranteed takes some of it back.
+/// Fills the cluster with mostly preemptible jobs, then times a step without changes, one after a
+/// single end, one after a submission, and one in which a project that has lent its whole guarantee
+/// reclaims a part.
 ///
 /// # Errors
 /// The state machine refuses something.
@@ -62,7 +62,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let n_victims = fleet.n_on_loan();
     let idle: Vec<u32> = (0..n_projects).filter(|ix| is_idle(*ix)).collect();
     let mut idle = idle.into_iter().cycle();
-    // Who was told to leave has left: nobody has to wait for him.
+    // All victims have left before the measurement.
     let answers = fleet.answers(false);
     fleet.step(answers)?;
     let n_taken_before = fleet.n_leaving();
@@ -100,7 +100,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     ])
 }
 
-/// One for every ten nodes, 1,000 at most.
+/// One project for ten nodes, at most 1,000.
 fn n_projects(options: &Options) -> u32 {
     (options.nodes / 10).clamp(IDLE_OF, 1000)
 }
@@ -113,20 +113,19 @@ fn name(ix: u32) -> ProjectName {
     ProjectName::new(format!("d{:02}-p{:02}", ix / IN_EACH, ix % IN_EACH))
 }
 
-/// The job with that number, of one of the projects that ask for something, any of the requests;
-/// every fifth can't be taken back.
+/// The n-th job of the busy projects, with any of the requests; every fifth is non-preemptible.
 fn busy(n_projects: u32, n: u32) -> NewJob {
     let of_busy = n % (n_projects - n_projects.div_ceil(IDLE_OF));
     let ix = of_busy + of_busy / (IDLE_OF - 1) + 1;
     let mut job = job(mixed(n) % KINDS);
     job.project = name(ix);
     job.life.preemptible = (!n.is_multiple_of(5)).then_some(true);
-    // Of a few nodes a project is guaranteed less than its largest job asks for.
+    // With few nodes, a guarantee is smaller than the largest request.
     job.allow_unsatisfiable = true;
     job
 }
 
-/// A number that has nothing to do with what the other one is a multiple of.
+/// A hash that is independent of common factors of `n`.
 ///
 /// Source: the finalizer of MurmurHash3, Austin Appleby.
 fn mixed(n: u32) -> u32 {
@@ -136,11 +135,11 @@ fn mixed(n: u32) -> u32 {
     h ^ (h >> 16)
 }
 
-/// Every project is guaranteed the same, all together four fifths of what there is.
+/// Gives every project the same guarantee; together they are four fifths of all GPUs.
 fn agree(fleet: &mut Fleet, options: &Options) -> Result<()> {
     let gpus = u64::from(options.nodes * DEVICES) * 1000;
     let each = gpus * 4 / 5 / u64::from(n_projects(options));
-    // On the smallest cluster more than that, as less than a device is of no use here.
+    // More on the smallest cluster, where less than one device is useless.
     let each = Amount::counted(each.max(1000));
     let declare = |name, patch| ProjectChange {
         name,

@@ -1,4 +1,4 @@
-//! From the start of the command line to the first instruction of the job.
+//! Measures the time from the start of the command line to the first instruction of the job.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -11,10 +11,11 @@ use super::figure::{Figure, Ranked};
 use super::stamp::{STAMP_ARGUMENT, now_ns};
 use super::{Options, failed};
 
-/// One job at a time on an idle cluster: to its first instruction, and to the end of the command.
+/// Measures one job at a time on an idle cluster: to its first instruction, and to the end of the
+/// command.
 ///
 /// # Errors
-/// A job is not taken or does not start.
+/// A job is refused or does not start.
 pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let cluster = super::cluster(&options.devices)?;
     let gpool = super::gpool()?;
@@ -23,7 +24,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let sync = sync_ms(cluster.folder())?;
     let mut to_start = Vec::new();
     let mut to_end = Vec::new();
-    // The first few warm caches, and are what a user meets once.
+    // The first runs warm the caches; users have this cost once.
     const WARM_UP: u32 = 3;
     for n in 0..options.starts + WARM_UP {
         let path = cluster.folder().join(format!("stamp-{n}"));
@@ -61,8 +62,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     ])
 }
 
-/// What the disk alone takes for what a submission has to wait for: the middle of some writes, in
-/// milliseconds.
+/// The disk's part of a submission: the median of some synced writes, in milliseconds.
 fn sync_ms(folder: &Path) -> Result<f64> {
     let measure = || -> std::io::Result<Ranked> {
         let mut file = std::fs::File::create(folder.join("sync"))?;

@@ -1,5 +1,5 @@
-//! A cluster that no machine has, around the real state machine: nodes of eight GPUs whose agents
-//! answer at once, a store that is as fast as memory, and many users.
+//! A very large cluster around the real state machine: nodes with eight GPUs and agents that answer
+//! at once, a store in memory, and many users.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,12 +30,12 @@ pub struct Fleet {
     control: Control,
     now: Timestamp,
     last_request: RequestId,
-    /// What agents were told and have not answered.
+    /// Orders that the agents have not answered.
     orders: Vec<(NodeName, Order)>,
 }
 
 impl Fleet {
-    /// So many nodes, all connected, without jobs.
+    /// Creates connected nodes without jobs.
     ///
     /// # Errors
     /// The state machine refuses something.
@@ -63,8 +63,8 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Lets these happen together; how long that took the state machine, the commit's answer
-    /// included.
+    /// Applies events in one step; returns the time of the state machine, with the answer of the
+    /// commit.
     ///
     /// # Errors
     /// A plan broke an invariant, or a request was refused.
@@ -118,8 +118,8 @@ impl Fleet {
         Event::Requested { request: self.last_request, caller, command }
     }
 
-    /// What agents answer to the orders that they were given: that a task runs, and then, where
-    /// that is wanted, that it has ended.
+    /// The answers of the agents to their orders: that a task runs, and with `ends` also that it
+    /// has ended.
     pub fn answers(&mut self, ends: bool) -> Vec<Event> {
         let mut events = Vec::new();
         for (node, order) in std::mem::take(&mut self.orders) {
@@ -144,7 +144,7 @@ impl Fleet {
         events
     }
 
-    /// The report that a task has ended, as its agent would make it.
+    /// The agent's report that a task has ended.
     pub fn end(&self, task: TaskId) -> Option<Event> {
         let row = self.control.world().job(task.job)?;
         let allocation = row.job.phase.allocations().first()?;
@@ -164,13 +164,13 @@ impl Fleet {
         })
     }
 
-    /// The tasks that hold devices, by job.
+    /// The tasks with devices, by job.
     pub fn tasks(&self) -> Vec<TaskId> {
         let holding = self.control.world().holding();
         holding.flat_map(|row| row.job.phase.allocations()).map(|held| held.task).collect()
     }
 
-    /// How many jobs hold something that may be taken back.
+    /// Number of jobs that hold a loan and can be victims.
     pub fn n_on_loan(&self) -> usize {
         self.control.world().project_rows().iter().map(|row| row.evictable.len()).sum()
     }
@@ -208,17 +208,17 @@ impl Fleet {
         holding.filter(|row| row.job.phase.state() == JobState::Stopping).count()
     }
 
-    /// How many jobs wait.
+    /// Number of pending jobs.
     pub fn n_pending(&self) -> usize {
         usize::try_from(self.control.world().n_pending()).unwrap_or(usize::MAX)
     }
 
-    /// How many jobs have not ended.
+    /// Number of jobs that have not ended.
     pub fn n_live(&self) -> usize {
         self.control.world().jobs().len()
     }
 
-    /// The number of kinds of jobs that wait, as the scheduler tells them apart.
+    /// Number of shapes of waiting jobs.
     pub fn n_shapes(&self) -> usize {
         self.control.world().shapes().count()
     }
@@ -256,8 +256,7 @@ fn inventory(n: u32) -> Report {
     }
 }
 
-/// One job of the kind with that number: kinds differ in GPUs, model, cores, memory and time limit,
-/// 320 of them.
+/// A job of one of 320 kinds, which differ in GPUs, model, cores, memory and time limit.
 pub fn job(kind: u32) -> NewJob {
     let pick = |divisor: u32, of: u32| kind / divisor % of;
     let n_gpus = [1, 2, 4, 8][pick(1, 4) as usize];

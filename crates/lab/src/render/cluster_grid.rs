@@ -1,5 +1,5 @@
-//! Whose the GPUs of a cluster are, as a picture: a sign for each GPU, nodes side by side; where
-//! there are too many for the room, a sign for each node, or for several, with how full they are.
+//! The owners of a cluster's GPUs as a picture: a symbol for each GPU, nodes side by side. If that
+//! does not fit, a symbol for each node or group of nodes shows its utilization.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::render::style::Style;
 use gpool_cli::render::words::{NOTHING, grouped};
 
-/// Who has GPUs, by numbers; a name has the same number and letter for ever.
+/// The owners of GPUs, by number; a name keeps its number and letter.
 #[derive(Debug, Default)]
 pub struct Owners {
     all: Vec<Owner>,
     numbers: BTreeMap<String, usize>,
 }
 
-/// Somebody who has GPUs.
+/// An owner of GPUs.
 #[derive(Debug)]
 struct Owner {
-    /// Fit for a terminal.
+    /// The name without control characters.
     shown: String,
     letter: char,
 }
 
-/// Of those for whom no letter is left.
+/// The letter of owners when no letter is left.
 const ANY: char = '*';
 
 impl Owners {
-    /// The number of that name.
+    /// The number of an owner.
     pub fn number(&mut self, name: &str) -> usize {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -39,7 +39,7 @@ impl Owners {
         number
     }
 
-    /// The first of the name, small or capital, or else the first that nobody has.
+    /// The first letter of the name, small or capital, or else the first unused letter.
     fn letter(&self, name: &str) -> char {
         let first = name.chars().next().filter(char::is_ascii_alphabetic);
         let own =
@@ -48,8 +48,8 @@ impl Owners {
         own.chain('a'..='z').chain('A'..='Z').find(is_free).unwrap_or(ANY)
     }
 
-    /// Who has how many of these, as lines: those who have most come first, and it is said how many
-    /// there is no room for.
+    /// The number of GPUs of each owner as lines, largest first, with the number of owners that do
+    /// not fit.
     #[must_use]
     pub fn legend(&self, nodes: &[Vec<Option<usize>>], columns: usize, lines: usize) -> Vec<Row> {
         let mut n_of = vec![0_u64; self.all.len()];
@@ -85,32 +85,31 @@ impl Owners {
     }
 }
 
-/// A cluster to be drawn.
+/// A cluster to draw.
 #[derive(Debug, Clone, Copy)]
 pub struct Grid<'a> {
-    /// Who has GPUs.
+    /// The owners of GPUs.
     pub owners: &'a Owners,
-    /// Of each node, of each of its GPUs, the number of its owner, if it is not free.
+    /// For each GPU of each node the number of its owner; `None` if it is free.
     pub nodes: &'a [Vec<Option<usize>>],
-    /// Whether only ASCII is drawn.
+    /// Whether to draw ASCII only.
     pub ascii: bool,
 }
 
 /// A picture of a cluster.
 #[derive(Debug, Default)]
 pub struct Drawn {
-    /// Its lines.
+    /// The lines.
     pub rows: Vec<Row>,
-    /// How many nodes a sign stands for; of `None` each GPU has its own.
+    /// Number of nodes per symbol; `None` if each GPU has its own.
     pub nodes_of_sign: Option<usize>,
 }
 
-/// Between signs of nodes a blank comes so often, to count by.
+/// Number of node symbols between blanks, as an aid for counting.
 const GROUP: usize = 10;
 
 impl Grid<'_> {
-    /// Draws it in so much room, as large as that allows. Each line begins with the number of its
-    /// first node.
+    /// Draws the cluster as large as it fits. Each line begins with the number of its first node.
     #[must_use]
     pub fn draw(&self, columns: usize, lines: usize) -> Drawn {
         let label = self.nodes.len().saturating_sub(1).to_string().len() + 1;
@@ -126,7 +125,7 @@ impl Grid<'_> {
             let rows = self.of_gpus(label, per_line, n_gpus);
             return Drawn { rows, nodes_of_sign: None };
         }
-        // Of eleven columns the last is blank.
+        // Every eleventh column is blank.
         let whole = (room + 1) / (GROUP + 1) * GROUP;
         let per_line = if whole > 0 { whole } else { room };
         let together = (0..).flat_map(|power| [1, 2, 5].map(|it| it * 10_usize.pow(power)));
@@ -174,7 +173,7 @@ impl Grid<'_> {
         rows
     }
 
-    /// How full nodes are, in the hue of whoever has most of them.
+    /// The utilization of nodes, in the color of the owner with most of their GPUs.
     fn sign(&self, nodes: &[Vec<Option<usize>>], row: &mut Row) {
         let n_gpus = nodes.iter().map(Vec::len).sum::<usize>();
         let mut n_of = BTreeMap::<usize, usize>::new();
@@ -189,7 +188,7 @@ impl Grid<'_> {
         let level = if n_taken == n_gpus {
             last
         } else {
-            // Neither is something shown as nothing, nor what is not full as full.
+            // A partly used group is never shown as empty or full.
             (n_taken * (last + 1) / n_gpus).clamp(1, last) - 1
         };
         row.push(Ink::Hue(*owner), levels[level]);
@@ -204,9 +203,9 @@ impl Grid<'_> {
     }
 }
 
-/// How full something is that is not empty; the last is full.
+/// Levels of utilization above zero; the last is full.
 const BLOCKS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
-/// The same in tenths.
+/// The same levels in ASCII.
 const DIGITS: [&str; 10] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "#"];
 
 fn labelled(node: usize, label: usize) -> Row {

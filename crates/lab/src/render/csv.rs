@@ -1,12 +1,12 @@
-//! Comma-separated values with a line of names, as RFC 4180 has them.
+//! Comma-separated values with a header, see RFC 4180.
 
 use csv::Writer;
 use serde_json::Value;
 
 use gpool_cli::render::safe::safe;
 
-/// A line for each object, with the values of these keys: text as it is, nothing for null, the
-/// rest as JSON.
+/// A line for each object with the values of these keys: strings as they are, nothing for null,
+/// other values as JSON.
 #[must_use]
 pub fn of(keys: &[&str], items: &[Value]) -> String {
     let mut writer = Writer::from_writer(Vec::new());
@@ -15,7 +15,7 @@ pub fn of(keys: &[&str], items: &[Value]) -> String {
         Value::String(text) => safe(text).into_owned(),
         other => other.to_string(),
     };
-    // Memory takes all that is written, and each line has as many fields.
+    // Writing to memory can't fail, and all lines have the same number of fields.
     let mut is_written = writer.write_record(keys).is_ok();
     for item in items {
         is_written &= writer.write_record(keys.iter().map(|key| field(&item[*key]))).is_ok();

@@ -1,4 +1,4 @@
-//! How results look: values with commas, plots, and a cluster as a grid. Pure: data in, text out.
+//! Output formats of results: CSV, plots, and a cluster as a grid. Pure: data in, text out.
 
 pub mod cluster_grid;
 pub mod csv;

@@ -1,5 +1,5 @@
-//! What `gpool simulate queue` plays: the jobs of a file on nodes that are alike, or those that a
-//! store tells of, on its own cluster.
+//! The input of `gpool simulate queue`: the jobs of a file on equal nodes, or the jobs of a store
+//! on its own cluster.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,26 +23,26 @@ use serde_json::{Value, json};
 use crate::simulate::policy::{AS_IS, NamedPolicy};
 use crate::simulate::progress::Extent;
 
-/// What is asked to be played.
+/// The requested simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     /// A file of jobs, a state folder or a backup.
     pub trace: &'a Path,
-    /// Nodes in the place of those that there were.
+    /// Nodes that replace those of the store.
     pub cluster: Option<Nodes>,
-    /// What is supposed to be otherwise, in words.
+    /// Changes to assume, as text.
     pub supposed: &'a [String],
-    /// Only jobs that came since.
+    /// Earliest submission of the jobs.
     pub since: Option<&'a str>,
-    /// By what is decided.
+    /// The policies to compare.
     pub policies: &'a [NamedPolicy],
 }
 
-/// Jobs, and where they come to.
+/// The jobs and their cluster.
 pub struct Trace {
     path: PathBuf,
     of: Of,
-    /// How many jobs there are, and when.
+    /// The number and the times of the jobs.
     pub extent: Extent,
     /// The nodes.
     pub layout: Layout,
@@ -53,7 +53,7 @@ enum Of {
     Store(Box<Past>),
 }
 
-/// What a store tells, as it is played.
+/// The contents of a store for a simulation.
 struct Past {
     records: Vec<Record>,
     commands: Vec<Command>,
@@ -61,7 +61,7 @@ struct Past {
     left_out: LeftOut,
 }
 
-/// How many jobs of a store are not played.
+/// Numbers of jobs of a store that are not played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LeftOut {
     never_ran: u64,
@@ -70,13 +70,12 @@ struct LeftOut {
 }
 
 impl Trace {
-    /// Reads what is to be played, to its end: what is wrong with it is said at once, and it can
-    /// be said how far it has come.
+    /// Reads the whole input, so that errors appear at once and the progress is known.
     ///
     /// # Errors
-    /// It can't be read, has no jobs, or something is asked that can't be asked of it.
+    /// It can't be read, has no jobs, or does not support a requested option.
     pub fn open(asked: Asked<'_>, session: &Session) -> Result<Self> {
-        // What is not there is said by who reads a file.
+        // The function that reads a file reports a missing one.
         match is_store(asked.trace).unwrap_or(false) {
             true => Self::of_store(asked, session),
             false => Self::of_file(asked),
@@ -133,7 +132,7 @@ impl Trace {
             let tip = "gpool simulate queue --trace jobs.csv --cluster 80x8";
             return Err(empty(asked.trace, "has no job that ran and has ended").tip(tip));
         };
-        // Not back from now: the same store is always the same answer.
+        // Relative to the last job and not to now, so that a store always gives the same result.
         let since = asked.since.map(|text| session.screen.clock.read(text, last)).transpose();
         let since = since
             .map_err(|why| Failure::new(catalogue::INVALID, format!("--since: {why}")))?
@@ -170,7 +169,7 @@ impl Trace {
         matches!(self.of, Of::Store(_))
     }
 
-    /// Jobs that are not played, by why; nothing of a file.
+    /// Numbers of jobs that are not played, by reason; `None` for a file.
     #[must_use]
     pub fn left_out(&self) -> Option<Value> {
         match &self.of {
@@ -183,7 +182,7 @@ impl Trace {
         }
     }
 
-    /// Jobs that are not played, in words; nothing if there are none.
+    /// The same in words; `None` if there are none.
     #[must_use]
     pub fn left_out_words(&self) -> Option<String> {
         match &self.of {
@@ -192,11 +191,11 @@ impl Trace {
         }
     }
 
-    /// Plays it by a policy; `comes` is asked for each job whether it and those after it come, and
-    /// `look` sees the cluster each time before something happens.
+    /// Plays the jobs under a policy. `comes` decides for each job whether it and all later ones
+    /// arrive; `look` sees the cluster before each event.
     ///
     /// # Errors
-    /// The trace can't be read to its end, or what the scheduler does makes no sense.
+    /// The trace can't be read to its end, or the scheduler's plan is invalid.
     pub fn play(
         &self,
         policy: &NamedPolicy,
@@ -226,7 +225,7 @@ impl Trace {
 }
 
 impl Past {
-    /// The cluster before the first job comes, with a policy and all that is supposed.
+    /// The cluster before the first job, with a policy and all assumed changes.
     fn cluster(&self, policy: Option<&Command>, began: Timestamp) -> Result<Cluster> {
         let mut cluster = Cluster::of_records(self.records.clone(), began)
             .map_err(|error| Failure::new(errors::STORE_FAULT, error.to_string()))?;
@@ -252,7 +251,7 @@ impl LeftOut {
     }
 }
 
-/// Whose a job is: its project's if there are several, else its user's.
+/// Sets the owner of each job: its project if there are several, or else its user.
 fn coming(jobs: Vec<PastJob>) -> Vec<Coming> {
     let projects: BTreeSet<&str> = jobs.iter().map(|job| job.job.project.as_str()).collect();
     let by_project = projects.len() > 1;

@@ -1,5 +1,5 @@
-//! `gpool simulate packing`, `queue` and `scenarios`: what the scheduler does without a server, in
-//! virtual time.
+//! `gpool simulate packing`, `queue` and `scenarios`: simulations of the scheduler without a
+//! server, in virtual time.
 
 use clap::{Args, Subcommand};
 use gpool_cli::failure::Result;
@@ -14,10 +14,10 @@ mod queue;
 mod scenarios;
 mod watch;
 
-/// The version that pages name.
+/// The version on result pages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Play situations, traces and fillings of a cluster
+/// Simulate scenarios, traces and the packing of a cluster
 #[derive(Debug, Clone, Args)]
 pub struct SimulateArgs {
     #[command(subcommand)]
@@ -26,16 +26,16 @@ pub struct SimulateArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
-    /// Play cases of clusters with quotas, and compare with what is expected of each
+    /// Play scenarios of clusters with quotas, and compare with the expected results
     Scenarios(scenarios::ScenariosArgs),
     Packing(packing::PackingArgs),
     Queue(queue::QueueArgs),
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// As what is simulated.
+/// The errors of the simulation.
 pub fn run(args: &SimulateArgs, session: &Session) -> Result {
     match &args.what {
         What::Scenarios(args) => scenarios::run(args, session),
@@ -44,26 +44,26 @@ pub fn run(args: &SimulateArgs, session: &Session) -> Result {
     }
 }
 
-/// In which form what came of a simulation is written.
+/// The output format of a simulation's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum ResultFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
     /// One JSON document.
     Json,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
     /// The JSON document as YAML.
     Yaml,
-    /// Values with commas, below a line of names.
+    /// Comma-separated values with a header.
     Csv,
-    /// A page with tables and pictures, in one file.
+    /// A page with tables and plots, in one file.
     Html,
 }
 
 impl ResultFormat {
-    /// The form, with `--json` meaning `-o json`.
+    /// The format; `--json` means `-o json`.
     #[must_use]
     pub fn or_json(self, json: bool) -> Self {
         if json && self == Self::Text { Self::Json } else { self }

@@ -1,4 +1,4 @@
-//! `gpool simulate packing`: how full a cluster gets, by one policy and by another.
+//! `gpool simulate packing`: the utilization of a cluster under several policies.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -25,48 +25,48 @@ use crate::simulate::ResultFormat;
 use crate::simulate::page::{Grid, packing};
 use crate::simulate::progress::{Progress, words};
 
-/// Parts of all GPUs that have been asked for when it is looked how many are given out.
+/// Requested fractions of all GPUs at which the allocation is measured.
 const AT: [f64; 5] = [0.90, 0.95, 1.00, 1.10, 1.30];
-/// The position of "as much as there is".
+/// The index of 100 % in `AT`.
 const ALL: usize = 2;
 
-/// Fill a cluster with tasks by one policy and another, and say how full it gets
+/// Fill a cluster with tasks under several policies, and report its utilization
 ///
-/// Tasks come one after the other and stay: those of the file in any order, then any of them again.
-/// Whoever finds no room is turned away. With --churn they come and go.
+/// Tasks arrive one after the other and stay: first the tasks of the file in random order, then
+/// random ones again. A task that does not fit is rejected. With --churn tasks also end.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Policies: the rules random, best-fit, fgd, rollout; with settings: \
-    rollout:margin=8,length=20, fgd:margin=30. Or presets, as fair: then the scheduler that runs \
-    jobs decides.\n\nExamples:\n  \
+    rollout:margin=8,length=20, fgd:margin=30. Or presets such as fair: then the real scheduler \
+    decides.\n\nExamples:\n  \
     gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --policy fgd --policy rollout\n  \
     gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --churn 0.95 --moves 8\n  \
     gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz -o html > result.html")]
 pub struct PackingArgs {
-    /// The cluster: sn,cpu_milli,memory_mib,gpu,model
+    /// Table of nodes: sn,cpu_milli,memory_mib,gpu,model
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     nodes: PathBuf,
     #[allow(rustdoc::broken_intra_doc_links, reason = "optional columns, in brackets")]
-    /// The tasks: cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]
+    /// Table of tasks: cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     tasks: PathBuf,
-    /// By what nodes are chosen; can be repeated
+    /// Policy that chooses nodes; can be repeated
     #[arg(long = "policy", value_name = "POLICY", default_values = ["fgd", "rollout"])]
     policies: Vec<Policy>,
-    /// Which orders of tasks: 7, 1,5 or 1..10, which includes both
+    /// Random orders of the tasks: 7, 1,5 or 1..10 (inclusive)
     #[arg(long, value_name = "SEEDS", default_value = "1..10")]
     seeds: Seeds,
-    /// Let tasks come and go, so many that this part of all GPUs would be taken
+    /// Fraction of all GPUs that arriving and ending tasks would use, e.g. 0.95
     #[arg(long, value_name = "LOAD", value_parser = load)]
     churn: Option<f64>,
-    /// How many others may move for a task that finds no room
+    /// Most tasks that may move for a task that does not fit
     #[arg(long, value_name = "N", requires = "churn", default_value_t = 0)]
     moves: usize,
-    /// How it is written; html is one page with the answer, tables and pictures
+    /// Output format; html is one page with summary, tables and plots
     #[arg(short, long, value_enum, default_value_t)]
     output: ResultFormat,
 }
 
-/// Numbers, as they are written.
+/// Seeds, as written on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seeds(Vec<u64>);
 
@@ -102,16 +102,16 @@ fn load(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// What came of one policy and one seed.
+/// The result of one policy and one seed.
 enum Measured {
     Filled(Vec<Filled>),
     Churned(Churned),
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// A file can't be read, or says what makes no sense.
+/// A file can't be read, or is not valid.
 pub fn run(args: &PackingArgs, session: &Session) -> Result {
     let cluster = Cluster::read(&args.nodes).map_err(|error| refused(&error))?;
     let tasks = cluster.read_tasks(&args.tasks).map_err(|error| refused(&error))?;
@@ -123,7 +123,7 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
     }
     let mix = Mix::of(&tasks, &cluster.gpus_by_model());
     let stop = Arc::new(AtomicBool::new(false));
-    // The second Ctrl-C does not wait for the seed that is under way.
+    // A second Ctrl-C does not wait for the current seed.
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
@@ -154,7 +154,7 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
     Ok(if is_part { Exit::DETACHED } else { Exit::OK })
 }
 
-/// The results of each policy and seed, or of those before Ctrl-C.
+/// The results of each policy and seed, or those until Ctrl-C.
 fn measure<'a>(
     args: &'a PackingArgs,
     session: &Session,
@@ -206,9 +206,9 @@ fn no_use(file: &Path, why: &str) -> Failure {
 
 type All<'a> = [(&'a Policy, Vec<(u64, Measured)>)];
 
-/// What is said of each policy, seed and amount that came, in the order of columns.
+/// The keys for each policy, seed and amount, in the order of the columns.
 const FILLED: [&str; 5] = ["policy", "seed", "arrived", "allocated", "fragment"];
-/// The same where tasks come and go.
+/// The keys with churn.
 const CHURNED: [&str; 8] =
     ["policy", "seed", "load", "allocated", "rejected", "rejected_of_eight", "arrivals", "moves"];
 
@@ -240,7 +240,7 @@ fn items(measured: &All<'_>, load: Option<f64>) -> Vec<Value> {
     items
 }
 
-/// What the page compares: what is idle when as much was asked as there is, or turned away.
+/// The values that the page compares: idle GPUs at 100 % demand, or rejected tasks.
 fn seeds((policy, all): &(&Policy, Vec<(u64, Measured)>)) -> (String, Vec<packing::Seed>) {
     let seed = |(seed, measured): &(u64, Measured)| match measured {
         Measured::Filled(filled) => packing::Seed {
@@ -323,7 +323,7 @@ fn churned(measured: &All<'_>) -> Grid {
     Grid { caption, head: head.map(str::to_owned).to_vec(), rows, note }
 }
 
-/// A mean, and how far values lie from it.
+/// A mean and its standard deviation.
 struct Spread {
     mean: f64,
     deviation: Option<f64>,

@@ -1,5 +1,5 @@
-//! By what a trace is played: a preset of the scheduler with settings, the policy that a store has,
-//! or a baseline, which is a rule of others.
+//! The policies for a trace: a preset of the scheduler with settings, the policy of a store, or a
+//! baseline, which is the rule of another scheduler.
 
 use std::str::FromStr;
 
@@ -10,13 +10,13 @@ use gpool_trace::queue::{self, Outcome, PlayError, Terms};
 use gpool_trace::scene::Look;
 use gpool_trace::{Nodes, TraceError};
 
-/// The policy that a store has.
+/// The name of the store's own policy.
 pub const AS_IS: &str = "as-is";
 
-/// A policy, and how it was written.
+/// A policy with its text.
 #[derive(Debug, Clone)]
 pub struct NamedPolicy {
-    /// As it was written.
+    /// The text on the command line.
     pub text: String,
     by: By,
 }
@@ -29,7 +29,7 @@ enum By {
 }
 
 impl NamedPolicy {
-    /// Those by which a trace is played if nothing is said, of a store or of a file.
+    /// The default policies for a store or a file.
     #[must_use]
     pub fn usual(of_store: bool) -> Vec<Self> {
         let fair = (Policy::fair(), "fair");
@@ -44,7 +44,7 @@ impl NamedPolicy {
         }
     }
 
-    /// Whether it is the one that a store has, as no file of jobs does.
+    /// Whether it is the policy of a store, which files do not have.
     #[must_use]
     pub fn is_as_is(&self) -> bool {
         matches!(self.by, By::AsIs)
@@ -56,7 +56,7 @@ impl NamedPolicy {
         matches!(self.by, By::Baseline(_))
     }
 
-    /// What an admin asks of a cluster so that it decides by it; nothing where it does.
+    /// The command that sets the policy on a cluster; `None` if there is nothing to set.
     #[must_use]
     pub fn to_set(&self) -> Option<Command> {
         let preset = Some(self.text.clone());
@@ -64,14 +64,14 @@ impl NamedPolicy {
         matches!(self.by, By::Preset(_)).then_some(set)
     }
 
-    /// Plays the jobs of a file by it; `look` sees it each time before something happens.
+    /// Plays the jobs of a file under this policy; `look` sees each state before the next event.
     ///
-    /// Jobs are taken back if that is its rule, whatever the terms say: by a preset that goes by
-    /// what jobs have had, and by some baselines. Baselines know how long each job runs; of the
-    /// terms they heed what it costs to be taken back.
+    /// Some policies preempt jobs whatever the terms say: presets with attained GPU time, and some
+    /// baselines. Baselines know the run time of each job; of the terms they only use the cost of a
+    /// preemption.
     ///
     /// # Errors
-    /// The trace can't be read to its end, or what the scheduler does makes no sense.
+    /// The trace can't be read to its end, or the scheduler's plan is invalid.
     pub fn play(
         &self,
         jobs: impl IntoIterator<Item = Result<TraceJob, TraceError>>,

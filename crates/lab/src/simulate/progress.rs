@@ -1,4 +1,4 @@
-//! How far a simulation has come, by one policy after the other, and how long it will take yet.
+//! The progress of a simulation of several policies, and its remaining time.
 
 use std::time::{Duration, Instant};
 
@@ -6,33 +6,33 @@ use gpool_cli::session::Session;
 use gpool_model::{Millis, Timestamp};
 use gpool_trace::scene::Scene;
 
-/// Days of a trace begin so often.
+/// The length of a day of the trace.
 const DAY: Millis = Millis::from_hours(24);
-/// Something is shown anew so often at most.
+/// Shortest time between two updates of the display.
 pub const FRAME: Duration = Duration::from_millis(100);
-/// Before, it is not said how long something will take.
+/// Time before the remaining time is estimated.
 const WARM: Duration = Duration::from_secs(2);
-/// Nor is it told from what has come less far, of a policy.
+/// Smallest progress of a policy that an estimate uses.
 const LEAST: f64 = 0.02;
 
-/// From when to when a trace is, and how many jobs it has.
+/// The time range and the number of jobs of a trace.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
-    /// How many.
+    /// Number of jobs.
     pub n_jobs: u64,
-    /// When the first one comes.
+    /// The first submission.
     pub first: Timestamp,
-    /// When the last one comes.
+    /// The last submission.
     pub last: Timestamp,
-    /// When all would have ended if none of them waited.
+    /// The end of all jobs if none of them waited.
     pub until: Timestamp,
-    /// When the day begins on which the first one comes.
+    /// The begin of the day with the first submission.
     zero: Timestamp,
 }
 
 impl Extent {
-    /// The extent with one job more, which comes after all others and runs for so long; days are
-    /// counted from a moment at which one began.
+    /// Adds a job, which is submitted after all others, to the extent; `midnight` is the begin of
+    /// any day.
     #[must_use]
     pub fn with(
         before: Option<Self>,
@@ -53,7 +53,7 @@ impl Extent {
         Self { n_jobs: before.n_jobs + 1, last: comes, until, ..before }
     }
 
-    /// Which day it is, of how many, while jobs come; then which day it is.
+    /// The day with the number of days, while jobs arrive; afterwards only the day.
     #[must_use]
     pub fn day(&self, at: Timestamp) -> String {
         let day = |at: Timestamp| at.since(self.zero).get() / DAY.get() + 1;
@@ -63,15 +63,15 @@ impl Extent {
         }
     }
 
-    /// What time of that day it is.
+    /// The time of the day.
     #[must_use]
     pub fn time(&self, at: Timestamp) -> String {
         let minutes = at.since(self.zero).get() / 60_000;
         format!("{:02}:{:02}", minutes / 60 % 24, minutes % 60)
     }
 
-    /// Which part of a policy is done when so many jobs have come, and so many of these are there
-    /// yet. It is counted what happens, since what passes without anything takes no time.
+    /// The completed fraction of a policy, from the jobs that arrived and those that have not
+    /// ended. It counts events, since simulated time without events takes no time.
     #[must_use]
     pub fn part(&self, n_come: u64, n_live: usize) -> f64 {
         let n_ended = n_come.saturating_sub(n_live as u64);
@@ -79,30 +79,30 @@ impl Extent {
     }
 }
 
-/// How far it has come. Moments are told as how long ago it began.
+/// The progress over all policies. Times are relative to its begin.
 #[derive(Debug, Clone)]
 pub struct Progress {
     n_policies: usize,
-    /// How long each of those took that are done.
+    /// The times that completed policies took.
     done: Vec<Duration>,
-    /// When the policy began that is under way.
+    /// The begin of the current policy.
     began: Duration,
 }
 
 impl Progress {
-    /// Nothing is done.
+    /// Starts without completed policies.
     #[must_use]
     pub fn new(n_policies: usize) -> Self {
         Self { n_policies, done: Vec::new(), began: Duration::ZERO }
     }
 
-    /// The policy under way is done.
+    /// Completes the current policy.
     pub fn next(&mut self, at: Duration) {
         self.done.push(at.saturating_sub(self.began));
         self.began = at;
     }
 
-    /// Which policy is under way, from 1, of how many.
+    /// The number of the current policy and of all, in words.
     #[must_use]
     pub fn place(&self) -> String {
         match self.n_policies {
@@ -111,20 +111,20 @@ impl Progress {
         }
     }
 
-    /// How many policies come after the one under way.
+    /// The number of policies after the current one.
     #[must_use]
     pub fn n_after(&self) -> usize {
         self.n_policies.saturating_sub(self.done.len() + 1)
     }
 
-    /// Which part of all is done, if that part is of the policy under way.
+    /// The completed fraction of all, for a completed fraction of the current policy.
     #[must_use]
     pub fn part(&self, part: f64) -> f64 {
         (self.done.len() as f64 + part.clamp(0.0, 1.0)) / self.n_policies.max(1) as f64
     }
 
-    /// How long all will take yet, if so much of the policy under way is done; once that can be
-    /// told. Those that follow are taken to be like those before.
+    /// The estimated remaining time of all policies; `None` if it is too early. Further policies
+    /// are expected to take as long as those before.
     #[must_use]
     pub fn left(&self, at: Duration, part: f64) -> Option<Duration> {
         if at < WARM {
@@ -146,7 +146,7 @@ impl Progress {
     }
 }
 
-/// So much of all is done, and it takes so long yet.
+/// The progress in words.
 #[must_use]
 pub fn words(part: f64, left: Option<Duration>) -> String {
     let percent = format!("{:.0}%", (part * 100.0).floor());
@@ -156,7 +156,7 @@ pub fn words(part: f64, left: Option<Duration>) -> String {
     }
 }
 
-/// The line that says how far traces were played.
+/// The line that shows the progress of traces.
 pub struct Line<'s> {
     session: &'s Session,
     extent: Extent,
@@ -167,7 +167,7 @@ pub struct Line<'s> {
 }
 
 impl<'s> Line<'s> {
-    /// Nothing is shown yet.
+    /// Starts without output.
     #[must_use]
     pub fn new(session: &'s Session, extent: Extent, n_policies: usize) -> Self {
         Self {
@@ -180,12 +180,12 @@ impl<'s> Line<'s> {
         }
     }
 
-    /// That policy is next.
+    /// Starts a policy.
     pub fn begin(&mut self, policy: &str) {
         policy.clone_into(&mut self.policy);
     }
 
-    /// Something happens then; so many jobs have come.
+    /// Updates the line before an event.
     pub fn look(&mut self, scene: &dyn Scene, until: Timestamp, n_come: u64) {
         let at = self.began.elapsed();
         if at < self.shown_at + FRAME {
@@ -201,7 +201,7 @@ impl<'s> Line<'s> {
         self.session.screen.progress(&shown);
     }
 
-    /// The policy is done.
+    /// Completes the policy.
     pub fn end(&mut self) {
         self.progress.next(self.began.elapsed());
         self.session.screen.progress("");
@@ -221,11 +221,11 @@ mod tests {
         let mut progress = Progress::new(2);
         assert_eq!(progress.left(s(1), 0.5), None);
         assert_eq!(progress.left(s(3), 0.01), None);
-        // A fourth took ten seconds; so three more, and another policy.
+        // A quarter took ten seconds, so three more quarters and another policy remain.
         assert_eq!(progress.left(s(10), 0.25), Some(s(70)));
         assert_eq!((progress.part(0.25), progress.n_after()), (0.125, 1));
         progress.next(s(40));
-        // Nothing is known of this one; it is taken to be like the first.
+        // Nothing is known of this policy; it is expected to take as long as the first.
         assert_eq!(progress.left(s(40), 0.0), Some(s(40)));
         assert_eq!(progress.left(s(45), 0.5), Some(s(5)));
         progress.next(s(50));
@@ -236,7 +236,7 @@ mod tests {
     fn a_slow_policy_after_a_fast_one_is_not_taken_to_be_fast() {
         let mut progress = Progress::new(3);
         progress.next(s(1));
-        // A hundred seconds, of which ten are over; and one more policy like these two.
+        // A hundred seconds of which ten are over, and one more policy like these two.
         assert_eq!(progress.left(s(11), 0.1), Some(Duration::from_millis(140_500)));
     }
 
@@ -246,7 +246,7 @@ mod tests {
         let job = |submit_s: u64, duration_s: u64| {
             (midnight.after(Millis::new(submit_s * 1000)), Millis::new(duration_s * 1000))
         };
-        // Half past two, of a day long after 1970; and the same time two days later.
+        // 2:30 pm on a day long after 1970, and the same time two days later.
         let start = 20_000 * 86_400 + 52_200;
         let (one, other) = (job(start, 900_000), job(start + 172_800, 60));
         let extent = Extent::with(Some(Extent::with(None, one, midnight)), other, midnight);
@@ -257,7 +257,7 @@ mod tests {
         );
         assert_eq!(extent.day(extent.last), "day 3 of 3");
         assert_eq!(extent.day(extent.until), "day 12");
-        // One has come and runs; both have ended.
+        // One job arrived and runs; both have ended.
         assert_eq!((extent.part(1, 1), extent.part(2, 0)), (0.25, 1.0));
     }
 

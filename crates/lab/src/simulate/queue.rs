@@ -1,4 +1,4 @@
-//! `gpool simulate queue`: how long the jobs of a trace would wait, by one policy and by another.
+//! `gpool simulate queue`: the waiting times of a trace's jobs under several policies.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -28,63 +28,59 @@ use crate::simulate::page::{Grid, queue};
 use crate::simulate::policy::NamedPolicy;
 use crate::simulate::watch::{Ending, Shown, Speed, Watched, needs_terminal};
 
-/// Let the jobs of a trace come to a cluster, by one policy and another, and say how long they wait
+/// Play the jobs of a trace on a cluster under several policies, and report waiting times
 ///
-/// The scheduler that runs jobs decides, in virtual time, unless a baseline does. Nothing of a real
-/// cluster is touched, and no server is needed.
+/// The real scheduler decides in virtual time, unless the policy is a baseline. No server is
+/// needed, and no real cluster is changed.
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "Policies are presets, with settings behind them: valohai:escalate_after=24h, \
-    fifo:planned_starts=0. Of a store there is also as-is, the one that it has.\n\nOr baselines, \
-    to compare, of a file only: idealised rules of others that know how long each job runs, \
-    played by a small simulator of their own and not by gpool's scheduler: \
-    fifo-strict, easy, greedy, small-first, valohai-blocking, sjf; srsf and tiresias, which take \
-    jobs back with --preemptible or without.\n\nExamples:\n  \
+#[command(after_help = "Policies are presets with optional settings: valohai:escalate_after=24h, \
+    fifo:planned_starts=0; as-is is the policy of a store.\n\nBaselines, only for files, are \
+    idealised rules of other schedulers that know the run time of each job. A small separate \
+    simulator plays them: fifo-strict, easy, greedy, small-first, valohai-blocking, sjf; srsf and \
+    tiresias, which always preempt jobs.\n\nExamples:\n  \
     gpool simulate queue --trace jobs.csv.gz --cluster 80x8 --policy fifo --policy fair\n  \
     gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy las -o json\n  \
     gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy fair \
     -o html > result.html\n  \
     gpool simulate queue --trace ~/.local/state/gpool --since 30d\n  \
-    gpool simulate queue --trace monday.backup --policy as-is --if 'add 1 node x 8 h100'"
-)]
+    gpool simulate queue --trace monday.backup --policy as-is --if 'add 1 node x 8 h100'")]
 pub struct QueueArgs {
     #[allow(rustdoc::broken_intra_doc_links, reason = "optional columns, in brackets")]
-    /// The jobs, as they came: submit_s,duration_s,gpus[,vc]; or a state folder or a backup of a
-    /// server, with its jobs and its cluster
+    /// Table of jobs: submit_s,duration_s,gpus[,vc]; or a state folder or a backup of a server,
+    /// with its jobs and its cluster
     #[arg(long, value_name = "FILE | STORE", value_hint = clap::ValueHint::AnyPath)]
     trace: PathBuf,
-    /// Nodes and the GPUs of each: 80x8; of a store in place of its own
+    /// Nodes and GPUs per node: 80x8; replaces the cluster of a store
     #[arg(long, value_name = "NODESxGPUS", value_parser = nodes)]
     cluster: Option<Nodes>,
-    /// Suppose that the cluster of a store is otherwise: --if 'add 2 nodes x 8 h100'; can be
-    /// repeated
+    /// Change of the store's cluster to assume: --if 'add 2 nodes x 8 h100'; can be repeated
     #[arg(long = "if", value_name = "CHANGE")]
     supposed: Vec<String>,
-    /// Only the jobs of a store that came since: 30d (before the last one), 2026-11-20
+    /// Earliest submission of the jobs of a store: 30d (before the last one), 2026-11-20
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// By what is decided: a preset, a baseline, or as-is; can be repeated. Without: fifo and fair;
-    /// of a store as-is and fair
+    /// Policy: a preset, a baseline, or as-is; can be repeated. Default: fifo and fair; for a store
+    /// as-is and fair
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<NamedPolicy>,
-    /// Give each job a time limit of just what it runs, as nobody does but to compare
+    /// Give each job its exact run time as time limit, for comparison
     #[arg(long)]
     known_times: bool,
-    /// Let jobs be taken back, as they are by las in any case; they go on later where they were
+    /// Make jobs preemptible, as always with las; they continue later where they stopped
     #[arg(long)]
     preemptible: bool,
-    /// What a job has to do again each time that it was taken back
+    /// Work that a job repeats after each preemption
     #[arg(long, value_name = "TIME", default_value = "60s",
           value_parser = gpool_model::parse::span)]
     restart: Millis,
-    /// Forecast so often when those will start that wait, and say how well that held
+    /// Interval of forecasts for waiting jobs; reports their accuracy
     #[arg(long, value_name = "TIME", value_parser = gpool_model::parse::span)]
     forecast_every: Option<Millis>,
-    /// Show on the whole terminal how the cluster fills, so much virtual time in a second; all in
-    /// about a minute if that is not said, or max
+    /// Show the cluster on the whole terminal; the value is the virtual time per second, or max;
+    /// default: about a minute in total
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true)]
     watch: Option<Option<Speed>>,
-    /// How it is written; html is one page with the answer, tables and pictures
+    /// Output format; html is one page with summary, tables and plots
     #[arg(short, long, value_enum, default_value_t)]
     output: ResultFormat,
 }
@@ -98,10 +94,10 @@ fn nodes(text: &str) -> std::result::Result<Nodes, String> {
     parts.ok_or_else(|| format!("{text:?} is no cluster; write nodes x GPUs of each: 80x8"))
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// The trace can't be read, or can't be played.
+/// The trace can't be read or played.
 pub fn run(args: &QueueArgs, session: &Session) -> Result {
     if args.watch.is_some() {
         needs_terminal(session, "gpool simulate queue without --watch")?;
@@ -147,8 +143,8 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
     Ok(if is_part { Exit::DETACHED } else { Exit::OK })
 }
 
-/// Catches Ctrl-C. After the first one the jobs end that have come. The second one ends the program
-/// at once, but where it is watched only after the terminal is as it was.
+/// Handles Ctrl-C. After the first one no more jobs arrive. The second one ends the program at
+/// once; a full-screen view restores the terminal first.
 fn at_interrupt(is_watched: bool) -> Result<Ending> {
     let [stop, is_left] = [false, true].map(|is_so| Arc::new(AtomicBool::new(is_so)));
     let may_end = if is_watched { &is_left } else { &stop };
@@ -158,7 +154,7 @@ fn at_interrupt(is_watched: bool) -> Result<Ending> {
     Ok(Ending { stop, is_left })
 }
 
-/// The results in the form that the user asks for; `is_part` if Ctrl-C ended the last one.
+/// The results in the requested format; `is_part` if Ctrl-C ended the last one.
 fn text(
     args: &QueueArgs,
     session: &Session,
@@ -195,7 +191,7 @@ fn text(
     }
 }
 
-/// What came of the trace by each policy, or by those until it was interrupted.
+/// The results of each policy, or of those until an interruption.
 fn play_all(
     trace: &Trace,
     policies: &[NamedPolicy],
@@ -241,15 +237,15 @@ impl Waits {
         self.0.iter().sum::<u64>() as f64 / self.0.len().max(1) as f64
     }
 
-    /// That which so many of a hundred do not exceed.
+    /// The percentile by nearest rank.
     fn percentile(&self, percent: usize) -> Option<u64> {
         let at = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
         self.0.get(at).copied()
     }
 }
 
-/// How long users wait that used less GPU-time than all users did on average, in seconds: the mean
-/// of their means, so that each of them counts once. Nothing unless there are several users.
+/// The mean wait of users with less GPU time than the average user, in seconds: the mean of their
+/// means, so that each user counts once. `None` unless there are several users.
 fn mean_of_light_users(outcome: &Outcome) -> Option<f64> {
     let mut users = BTreeMap::<&str, (f64, Vec<u64>)>::new();
     for job in &outcome.jobs {
@@ -269,7 +265,7 @@ fn utilization(outcome: &Outcome, cluster: &Layout) -> f64 {
     outcome.busy as f64 / (last.since(first).get().max(1) as f64 * n_gpus)
 }
 
-/// What is said of each policy, in the order of columns.
+/// The keys for each policy, in the order of the columns.
 const KEYS: [&str; 19] = [
     "policy",
     "jobs",
@@ -322,15 +318,14 @@ fn item(policy: &str, outcome: &Outcome, cluster: &Layout) -> Value {
     })
 }
 
-/// How well held what was forecast of jobs first.
+/// The accuracy of the first forecast of each job.
 struct Held {
     n: usize,
-    /// Which part of them had started at the moment after which they would hardly start.
+    /// Fraction of jobs that started by the forecast p90.
     by_p90: f64,
-    /// The same for the middle.
+    /// Fraction of jobs that started by the forecast p50.
     by_p50: f64,
-    /// How long all of them waited from the forecast on, as a ratio to what that said in the
-    /// middle.
+    /// Actual waits after the forecast, as a ratio to the forecast p50.
     wait_to_p50: f64,
 }
 
@@ -355,10 +350,10 @@ impl Held {
 
 const HEAD: [&str; 10] =
     ["POLICY", "WAIT", "RATIO", "P50", "P99", "MAX", "P99 LARGE", "LIGHT", "USE", "TAKEN BACK"];
-/// Beside these, where starts were forecast.
+/// Further columns if starts were forecast.
 const HEAD_OF_FORECASTS: [&str; 4] = ["FORECASTS", "BY P90", "BY P50", "WAIT TO P50"];
 
-/// The table, and what its columns mean.
+/// The table with the meaning of its columns.
 fn grid(played: &[(String, Outcome)], cluster: &Layout) -> Grid {
     let forecasts = played.iter().any(|(_, outcome)| !outcome.forecasts.is_empty());
     let mut rows = Vec::new();

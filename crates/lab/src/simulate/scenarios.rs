@@ -1,4 +1,4 @@
-//! `gpool simulate scenarios`: what the scheduler does in situations that are written down.
+//! `gpool simulate scenarios`: the decisions of the scheduler in written scenarios.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,33 +13,33 @@ use gpool_cli::session::Session;
 use gpool_kai::cases::{self as cycles, Beside, Scenario};
 use serde_json::json;
 
-/// Differences of one case that are shown to people.
+/// Most differences of one scenario in the text output.
 const SHOWN: usize = 3;
 
-/// A line for each case, then how many passed and failed; the exit code is 1 if one failed. By fair
-/// the same cases are played by the scheduler that runs jobs, and each that comes out otherwise
-/// says why.
+/// Prints a line for each scenario, then how many passed and failed; the exit code is 1 if one
+/// failed. With fair, the real scheduler plays the same scenarios, and each different result has an
+/// explanation.
 #[derive(Debug, Clone, Args)]
 pub struct ScenariosArgs {
-    /// Files of cases, in JSON
+    /// Files of scenarios, in JSON
     #[arg(value_name = "FILE", required = true, value_hint = clap::ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// Whose rules decide
+    /// Rules that decide
     #[arg(long, value_name = "PRESET", default_value = "kai", value_parser = ["kai", "fair"])]
     policy: String,
 }
 
-/// What became of one case.
+/// The result of one scenario.
 struct Played {
     id: String,
     name: String,
     differences: Vec<String>,
 }
 
-/// Runs it; the exit code is 1 if a case failed.
+/// Runs the verb; the exit code is 1 if a scenario failed.
 ///
 /// # Errors
-/// A file can't be read, or is none of cases.
+/// A file can't be read, or has no scenarios.
 pub fn run(args: &ScenariosArgs, session: &Session) -> Result {
     if args.policy == "fair" {
         return by_fair(args, session);
@@ -86,8 +86,8 @@ pub fn run(args: &ScenariosArgs, session: &Session) -> Result {
     Ok(exit)
 }
 
-/// What the scheduler that runs jobs makes of the cases; the exit code is 1 if it breaks a promise,
-/// or one comes out otherwise than by kai and nobody knows why.
+/// Plays the scenarios with the real scheduler; the exit code is 1 if it breaks an invariant, or if
+/// a result differs from kai without a known reason.
 fn by_fair(args: &ScenariosArgs, session: &Session) -> Result {
     let (mut n_same, mut n_differ, mut n_not, mut n_faults) = (0u32, 0u32, 0u32, 0u32);
     let (mut text, mut items) = (String::new(), Vec::new());
@@ -136,7 +136,7 @@ fn read(path: &Path) -> Result<Vec<Scenario>> {
     Ok(file.scenarios)
 }
 
-/// A case that is not understood is one that failed; the others are played.
+/// A scenario that can't be parsed has failed; the others are played.
 fn play(scenario: &Scenario) -> Played {
     let differences = match cycles::play(scenario) {
         Ok(verdict) => verdict.differences,

@@ -1,4 +1,4 @@
-//! `gpool bench`: what gpool costs on this machine, beside what it should cost.
+//! `gpool bench`: the costs of gpool on this machine against their targets.
 
 use std::path::PathBuf;
 
@@ -9,69 +9,70 @@ use gpool_cli::session::Session;
 use crate::bench::faults::{self, Fault};
 use crate::bench::{self, Options, Part};
 
-/// Measure what gpool costs on this machine, on clusters of its own
+/// Measure the overhead of gpool on this machine with temporary clusters
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
     #[command(subcommand)]
     other: Option<Other>,
-    /// Only these parts
+    /// Parts to measure; default: all
     #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Less of everything: seconds instead of minutes
+    /// Measure less: seconds instead of minutes
     #[arg(long)]
     quick: bool,
-    /// Submissions that are timed one by one
+    /// Number of submissions with a timed start of the job
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     starts: Option<u32>,
-    /// Jobs that are drained
+    /// Number of jobs to drain
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     jobs: Option<u32>,
-    /// Jobs that clients submit one by one, as fast as they can
+    /// Number of jobs that clients submit one by one, as fast as possible
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     submissions: Option<u32>,
     /// Seconds for which an idle server is watched
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
-    /// Jobs that wait
+    /// Number of waiting jobs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pending: Option<u32>,
     /// Nodes of the large cluster
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     nodes: Option<u32>,
-    /// Devices of clusters that are started
+    /// Devices of the temporary clusters
     #[arg(long, value_name = "DEVICES", default_value = "sim:8xH100-80G")]
     devices: String,
 }
 
-/// What is measured instead of costs.
+/// Other measurements.
 #[derive(Debug, Clone, Subcommand)]
 enum Other {
-    /// Provoke faults on clusters of its own, and print what came of them beside their bars
+    /// Provoke faults on temporary clusters, and print the results against the targets
     #[command(after_help = FAULTS)]
     Faults(FaultsArgs),
 }
 
 #[derive(Debug, Clone, Args)]
 struct FaultsArgs {
-    /// Only these
+    /// Faults to provoke; default: all
     #[arg(value_name = "FAULT", value_enum)]
     faults: Vec<Fault>,
-    /// Less of everything: a few minutes become one
+    /// Provoke less: one minute instead of a few
     #[arg(long)]
     quick: bool,
-    /// State folder of an earlier version for 'upgrade', or an archive of one; a copy is used
+    /// State folder of an earlier version for upgrade, or an archive of one; a copy is used
     #[arg(long, value_name = "PATH")]
     kept: Option<PathBuf>,
 }
 
 const FAULTS: &str = "\
-Everything happens in a temporary folder, with real processes. Nothing of the machine is changed: \
-GPUs are simulated, the clock is moved for these processes alone. What this machine or this user \
-can't show is skipped, and it is said why; root can show most. Lost and doubled jobs are counted \
-by what the jobs themselves wrote. The exit code is 1 if a bar is missed. Ctrl-C cleans up.";
+Everything happens in a temporary folder, with real processes. Nothing on the machine changes: \
+GPUs are simulated, and the clock is moved for these processes only. Faults that are impossible on \
+this machine or for this user are skipped with the reason; root can provoke most. Lost and \
+duplicate jobs are counted by the files that the jobs wrote. The exit code is 1 if a target is \
+missed. Ctrl-C cleans up.";
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
 /// A cluster can't be started, or a job does not succeed.

@@ -1,4 +1,4 @@
-//! The verbs that are not a simulation.
+//! The verbs that are not simulations.
 
 pub mod bench;
 pub mod replay;

@@ -1,5 +1,5 @@
-//! `gpool replay`: decisions are made again, from a dump or from the journal of a store, and
-//! compared byte for byte with those that were made. Changes nothing.
+//! `gpool replay`: repeats decisions from a dump or from the journal of a store, and compares them
+//! byte for byte with the recorded ones. It changes nothing.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,35 +18,35 @@ use gpool_server::replay::{ReplayError, Replayed, replay};
 use gpool_store::Reader;
 use serde_json::json;
 
-/// Columns of the bar that says how far it is.
+/// Width of the progress bar.
 const BAR: u64 = 30;
-/// Characters of a decision that are shown to people.
+/// Most characters of a decision in the text output.
 const SHOWN: usize = 2000;
 
-const AFTER_HELP: &str = "The exit code is 0 if everything is as it was, byte for byte, and 1 with
-the first difference if not.
+const AFTER_HELP: &str = "The exit code is 0 if everything is equal, byte for byte. Otherwise it
+is 1, and the first difference is printed.
 
 Examples:
   gpool debug dump case.json && gpool replay case.json
   gpool replay ~/.local/state/gpool
   gpool replay --from monday.backup ~/.local/state/gpool";
 
-/// Make decisions again from a dump or a journal, and compare
+/// Repeat decisions from a dump or a journal, and compare
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ReplayArgs {
-    /// A dump, a file of STATE/alerts, a state folder, or a backup
+    /// Dump, file of STATE/alerts, state folder, or backup
     #[arg(value_name = "DUMP | JOURNAL", value_hint = clap::ValueHint::AnyPath)]
     what: PathBuf,
-    /// Begin where this backup of it ends; without, where its journal begins
+    /// Backup at which to start; default: the begin of the journal
     #[arg(long, value_name = "BACKUP", value_hint = clap::ValueHint::AnyPath)]
     from: Option<PathBuf>,
 }
 
-/// Runs it; the exit code is 1 if something is not as it was.
+/// Runs the verb; the exit code is 1 if there is a difference.
 ///
 /// # Errors
-/// It can't be replayed.
+/// The input can't be replayed.
 pub fn run(args: &ReplayArgs, session: &Session) -> Result {
     if is_store(&args.what).map_err(|error| not_replayed(&args.what, &error))? {
         return journal(args, session);
@@ -62,12 +62,12 @@ fn not_replayed(path: &Path, why: &dyn std::fmt::Display) -> Failure {
     Failure::new(errors::NO_DUMP, format!("can't replay {}", path.display())).why(why.to_string())
 }
 
-/// What came of a dump.
+/// The result for a dump.
 struct Verdict {
-    /// The plan is the recorded one.
+    /// Whether the plan equals the recorded one.
     same: bool,
     difference: Option<case::Difference>,
-    /// What was recorded as broken, and is broken by the recorded plan now.
+    /// The recorded violations, and those of the recorded plan now.
     recorded: Vec<String>,
     now: Vec<String>,
 }
@@ -159,7 +159,7 @@ fn as_text(case: &Case, verdict: &Verdict) -> String {
     text
 }
 
-/// The first thing that is not as it was, both ways.
+/// The first difference, with both sides.
 fn differs(what: &str, recorded: Option<&str>, made: Option<&str>) -> String {
     let shown = |side: Option<&str>| match side {
         None => "none".to_owned(),
@@ -212,11 +212,11 @@ fn bar(done: u64, all: u64) {
     let filled = done.saturating_mul(BAR) / all.max(1);
     let columns: String = (0..BAR).map(|at| if at < filled { '#' } else { '.' }).collect();
     let percent = done.saturating_mul(100) / all.max(1);
-    // Whoever does not look misses nothing.
+    // The bar is only for display, so errors do not matter.
     let _ = write!(std::io::stderr(), "\r{columns} {percent:3}%  {done} of {all} entries");
 }
 
-/// A difference is an answer; all else is why there is none.
+/// A difference is a result; any other error means that there is none.
 fn other(path: &Path, error: &ReplayError, session: &Session) -> Result {
     let debug = |it: &dyn std::fmt::Debug| format!("{it:?}");
     let (what, recorded, made) = match error {

@@ -1,5 +1,5 @@
-//! The figures: that every part measures something and cleans up, with as little as it takes. What
-//! the figures are is nothing that a test could tell.
+//! The figures: every part measures something and cleans up, with little work. A test can't judge
+//! the values.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::harness::{Cluster, Running, processes_of, until_so};
 
 #[test]
 fn every_part_measures_and_leaves_nothing_behind() {
-    // Only for its folders: each part starts a cluster of its own.
+    // Only for its folders: each part starts its own cluster.
     let cluster = Cluster::unstarted(&[]);
     let mut command = cluster.command();
     command.env("TMPDIR", cluster.path("run")).args(["bench", "--json", "--quick"]);

@@ -1,4 +1,4 @@
-//! How `gpool` finds `gpool-lab`, and that it hands on the whole command line.
+//! Tests that `gpool` finds `gpool-lab` and passes the whole command line on.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use crate::harness::program;
 use crate::place::{Place, stderr, stdout};
 
-/// A folder that has nothing but `gpool`.
+/// A folder with only `gpool` in it.
 struct Alone(PathBuf);
 
 impl Alone {

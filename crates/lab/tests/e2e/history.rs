@@ -1,5 +1,5 @@
-//! `gpool simulate queue` over the store of a real server: what its jobs would have waited by
-//! another policy, or on another cluster.
+//! `gpool simulate queue` on the store of a real server: the waits of its jobs under another
+//! policy, or on another cluster.
 
 use serde_json::Value;
 
@@ -15,8 +15,8 @@ fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A gang of red has all GPUs for three seconds at least while jobs of blue come; two others never
-/// ran, and one has not ended.
+/// A gang of red has all GPUs for at least three seconds while jobs of blue arrive; two others
+/// never ran, and one has not ended.
 fn lived() -> Cluster {
     let cluster = Cluster::new("2x(sim:2xH100-80G)");
     cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
@@ -55,7 +55,7 @@ fn the_jobs_of_a_store_come_again_to_its_own_cluster() {
     let copy = ["simulate", "queue", "-o", "json", "--trace", "copy.backup"];
     assert_eq!(cluster.gpool(copy).ok(), text, "nor does it matter whether it is a copy");
     let made = read(&text);
-    // The gang, a part of a GPU, three elements, and one that waited for another.
+    // The gang, a fraction of a GPU, three elements, and one that waited for another job.
     assert_eq!(made["jobs"], 6, "{made}");
     let left_out = serde_json::json!({"never_ran": 3, "not_ended": 1, "before": 0});
     assert_eq!(made["left_out"], left_out, "{made}");
@@ -63,7 +63,7 @@ fn the_jobs_of_a_store_come_again_to_its_own_cluster() {
         assert_eq!((&item["policy"], &item["jobs"]), (&policy.into(), &6.into()), "{made}");
         let n = ["refused", "stuck", "cut", "preemptions"].map(|key| item[key].as_u64());
         assert_eq!(n, [Some(0); 4], "{made}");
-        // All of them but the gang and the last one, whose wait for another job is none for room.
+        // All except the gang and the last one: waiting for another job is not a wait for GPUs.
         let wait = |key: &str| item[key].as_f64().unwrap();
         assert!(wait("wait_max_s") >= 1.0 && wait("wait_p50_s") >= 1.0, "{made}");
         assert!(wait("wait_mean_s") < wait("makespan_s"), "{made}");
@@ -95,7 +95,7 @@ fn another_cluster_is_supposed_and_what_makes_no_sense_of_a_history_is_refused()
     assert_eq!((&more["wait_max_s"], &more["jobs"]), (&0.into(), &6.into()), "{more}");
     let less = item(&["--if", &drain, "--if", "add 1 node x 2 h100"]);
     assert_eq!(less["jobs"], 6, "{less}");
-    // The gang does not fit on one node, and the elements are of the model that there is.
+    // The gang does not fit on one node, and the elements request a model that exists.
     let other = item(&["--cluster", "1x8"]);
     assert_eq!((&other["refused"], &other["jobs"]), (&1.into(), &5.into()), "{other}");
     let other = item(&["--if", "project blue limit=0"]);

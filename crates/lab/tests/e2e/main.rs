@@ -1,4 +1,4 @@
-//! The laboratory as users run it: by `gpool bench`, `gpool replay` and `gpool simulate`. The
+//! The laboratory from the user's side: `gpool bench`, `gpool replay` and `gpool simulate`. The
 //! binary `gpool` must be built, and runs the `gpool-lab` beside it.
 
 #![allow(
@@ -14,7 +14,7 @@ mod harness;
 #[path = "../../../gpool/tests/it/place.rs"]
 mod place;
 
-/// Where `place` expects it.
+/// The path that `place` expects.
 mod program {
     pub use crate::harness::program;
 }

@@ -1,4 +1,4 @@
-//! `gpool replay`: decisions are made again from dumps and journals of the real program.
+//! `gpool replay`: repeats decisions from dumps and journals of the real program.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ fn replay(cluster: &Cluster, path: &Path) -> Ran {
     cluster.gpool(["replay", &path.display().to_string()])
 }
 
-/// A cluster that has lent, taken back, drained, ended and left waiting.
+/// A cluster with loans, reclaimed, drained, ended and waiting jobs.
 fn busy() -> Cluster {
     let cluster = Cluster::new("sim:4xH100-80G");
     cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
@@ -89,7 +89,7 @@ fn another_plan_is_shown_beside_the_recorded_one() {
     cluster.gpool(["debug", "dump", "case.json"]).ok();
     let path = cluster.work().join("case.json");
     let mut dump: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    // As if another program had planned: with the checksum of what it planned.
+    // As if another program had planned, with a valid checksum.
     let mut case = gpool_server::case::Case::read(&std::fs::read(&path).unwrap()).unwrap();
     let plan = case.plan.as_mut().unwrap();
     assert_eq!(plan.waits.len(), 1, "{plan:?}");
@@ -107,7 +107,7 @@ fn another_plan_is_shown_beside_the_recorded_one() {
 fn a_journal_makes_every_plan_and_record_again() {
     let mut cluster = busy();
     cluster.gpool(["backup", "half.backup"]).ok();
-    // Another life of the server, with other jobs.
+    // Another run of the server, with other jobs.
     cluster.kill();
     cluster.up();
     cluster.gpool(["run", "--gpus", "0", "--", "true"]).ok();
@@ -117,7 +117,7 @@ fn a_journal_makes_every_plan_and_record_again() {
         assert!(said.contains(" plans: all the same\n"), "{said}");
         assert!(said.contains(" records: all the same\n"), "{said}");
     };
-    // While a server goes on, and from where a backup ends.
+    // While a server runs, and from the end of a backup.
     all_same(replay(&cluster, &cluster.state()));
     cluster.down(&[]);
     all_same(replay(&cluster, &cluster.state()));
@@ -134,7 +134,7 @@ fn a_journal_makes_every_plan_and_record_again() {
         .refused(2, &["GP0256", "not of one cluster"]);
 }
 
-/// Whether `gpool` is built with failpoints: then it ends at a variable that makes no sense.
+/// Whether `gpool` is built with failpoints: then it fails on an invalid variable.
 fn has_failpoints(cluster: &Cluster) -> bool {
     let mut command = cluster.command();
     command.env("GPOOL_FAILPOINT", "nonsense").arg("--version");
@@ -175,7 +175,7 @@ fn a_job_whose_plan_is_wrong_is_held_and_the_plan_replays_to_what_it_breaks() {
         std::fs::read_to_string(&case).ok().filter(|text| text.ends_with('}'))
     });
     assert!(!text.contains(CANARY), "{text}");
-    // The program as it is plans otherwise, and the recorded plan breaks what it broke.
+    // The real program makes another plan, and the recorded plan still breaks the invariant.
     let json = cluster.gpool(["replay", &case.display().to_string(), "--json"]);
     assert_eq!(json.code, 1, "{json:?}");
     let json: Value = serde_json::from_str(&json.out).unwrap();
@@ -183,7 +183,7 @@ fn a_job_whose_plan_is_wrong_is_held_and_the_plan_replays_to_what_it_breaks() {
     let violations = &json["violations"];
     assert_eq!(violations["recorded"], violations["now"], "{json}");
     assert!(!violations["now"].as_array().unwrap().is_empty(), "{json}");
-    // Without the fault it starts.
+    // Without the fault the job starts.
     cluster.kill();
     cluster.variables.clear();
     cluster.up();

@@ -1,4 +1,4 @@
-//! What came of a simulation, as values with commas and as a page.
+//! The results of a simulation, as CSV and as a page.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What is filled, played and refused, without a server.
+//! Packings and traces that are simulated or refused, without a server.
 
 use crate::place::{Place, stderr, stdout};
 
@@ -77,7 +77,7 @@ fn a_trace_is_played_by_one_policy_and_another() {
     let document = queue(&["--policy", "fifo:planned_starts=0", "-o", "json"]);
     let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
     let item = &document["items"][0];
-    // The third one waits for both nodes, the last one for the second.
+    // The third job waits for both nodes, the last one for the second.
     let used = (8.0 * 130.0 + 70.0) / (16.0 * 130.0);
     let expected = serde_json::json!({
         "policy": "fifo:planned_starts=0", "jobs": 4, "refused": 0, "stuck": 0, "cut": 0,
@@ -89,7 +89,7 @@ fn a_trace_is_played_by_one_policy_and_another() {
         "forecasts_wait_to_p50": null,
     });
     assert_eq!(*item, expected);
-    // Of two users the second one uses less, and waits for the first.
+    // The second of two users has less GPU time, and waits for the first.
     place.file("users.csv", b"submit_s,duration_s,gpus,vc\n0,7200,8,a\n60,600,8,b\n");
     let words = ["simulate", "queue", "--trace", "users.csv", "--cluster", "1x8", "-o", "json"];
     let document = place.run(&words);
@@ -106,13 +106,13 @@ fn a_trace_is_played_by_one_policy_and_another() {
         let small = place.run(&[&small[..], &["--policy", policy]].concat());
         assert!(stderr(&small).contains("1 job is refused"), "{}", stderr(&small));
     }
-    // The third takes the others back; the first waits for the last one then, and does a minute
-    // again.
+    // The third job preempts the others; then the first waits for the last one, and repeats a
+    // minute.
     let document = queue(&["--policy", "greedy", "--policy", "srsf", "-o", "json"]);
     let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
     let waits = |n: usize| document["items"][n]["wait_max_s"].as_u64();
     assert_eq!([waits(0), waits(1)], [Some(7_080), Some(180)], "{document}");
-    // By las jobs are taken back whether or not that is said, and by fair only if it is.
+    // With las jobs are always preemptible, with fair only if requested.
     let las = queue(&["--policy", "las", "-o", "json"]);
     assert_eq!(las.stdout, queue(&["--policy", "las", "--preemptible", "-o", "json"]).stdout);
     let las: serde_json::Value = serde_json::from_slice(&las.stdout).unwrap();

@@ -1,6 +1,6 @@
-//! The clock jumps forwards and back and runs fast, for server, agent and shepherds, by
-//! libfaketime: the machine's own clock is everybody's. Jobs measure how long they live by the
-//! machine's uptime.
+//! Makes the clock jump forwards and back and run fast for server, agent and shepherds, with
+//! libfaketime, since the machine's own clock affects everything. Jobs measure their run time by
+//! the machine's uptime.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::{Options, Outcome};
 use crate::bench::failed;
 use crate::bench::figure::Figure;
 
-/// The limit of the jobs that are to meet it, in seconds.
+/// Time limit of the jobs, in seconds.
 const LIMIT_S: f64 = 3.0;
 
-/// Moves the clock while jobs run that have time limits.
+/// Changes the clock while jobs with time limits run.
 pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     let Some(library) = library() else {
         return Ok(Outcome::skipped("libfaketime is not installed (apt-get install libfaketime)"));
@@ -37,7 +37,7 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     }
     set(&rig, "+0")?;
     rig.start()?;
-    // Its limit is half of what the clock jumps by.
+    // Its time limit is half as long as the jump of the clock.
     let go = rig.path("go").display().to_string();
     let line = format!("while [ ! -e {go} ]; do sleep 0.05; done; exit 5");
     let runs = rig.submit(&JobCreate {
@@ -88,7 +88,7 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     Ok(Outcome::Done { did, figures })
 }
 
-/// Where the library is, in the folders in which distributions put it.
+/// Finds the library in the usual folders of distributions.
 fn library() -> Option<PathBuf> {
     let libs = ["/usr/lib", "/usr/lib64"].map(PathBuf::from);
     let below = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
@@ -102,14 +102,14 @@ fn set(rig: &Rig, how: &str) -> Result<()> {
         .map_err(|error| failed(format!("can't set the clock: {error}")))
 }
 
-/// A job that notes the machine's uptime until its limit ends it.
+/// A job that records the machine's uptime until its time limit ends it.
 fn limited(rig: &Rig, number: u32) -> JobCreate {
     let at = rig.path(&format!("uptime.{number}")).display().to_string();
     let line = format!("while :; do cut -d' ' -f1 /proc/uptime >> {at}; sleep 0.02; done");
     JobCreate { time: Some(Written::Whole(3)), ..shell(&line) }
 }
 
-/// How long it lived.
+/// The run time of the job.
 fn lived(rig: &Rig, number: u32) -> Result<f64> {
     let text = rig.read(&format!("uptime.{number}"))?;
     let times: Vec<f64> = text.lines().filter_map(|line| line.parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! kill -9 of the server, which has the agent in it: under load, and while jobs run and end.
+//! kill -9 of the server with the agent in it: under load, and while jobs run and end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::bench::figure::Figure;
 const DEVICES: &str = "sim:8xH100-80G";
 const N_SUBMITTERS: usize = 3;
 
-/// Number and id of each job that was acknowledged.
+/// Number and id of each acknowledged job.
 type Acknowledged = BTreeMap<usize, String>;
 
-/// Kills the server again and again while jobs are submitted, started and ended.
+/// Kills the server repeatedly while jobs are submitted, start and end.
 pub fn server(options: &Options, stop: &Stop) -> Result<Outcome> {
     let n_kills = options.amount(40, 5);
     let n_jobs = options.amount(1200, 200) as usize;
@@ -39,7 +39,7 @@ pub fn server(options: &Options, stop: &Stop) -> Result<Outcome> {
             rig.kill();
             rig.launch()?;
             if random.below(2) == 0 {
-                // While it still starts.
+                // During its start.
                 stop.pause(Duration::from_millis(random.below(60)))?;
                 rig.kill();
                 rig.launch()?;
@@ -71,14 +71,14 @@ fn submit(
         let line = format!("echo $GPOOL_JOB_ID >> {trace}; exit {}", number % 7);
         let job = if number.is_multiple_of(3) { on_gpus(1, &line) } else { shell(&line) };
         let key = format!("faults-{number}");
-        // A server that is killed in the middle of an answer is asked again under the same key.
+        // After a kill during the answer, the client repeats the request with the same key.
         let id = stop.until("a job is taken", || client.submit(&job, Some(&key)).ok())?.id;
         told.push((number, id));
     }
     Ok(told)
 }
 
-/// Compares what was acknowledged with what is known and with what the jobs themselves wrote.
+/// Compares the acknowledged jobs with the server's records and with the files of the jobs.
 fn count(rig: &Rig, acknowledged: &Acknowledged) -> Result<Vec<Figure>> {
     let client = rig.patient_client();
     let (mut n_lost, mut n_wrong) = (0, 0);
@@ -110,7 +110,7 @@ fn count(rig: &Rig, acknowledged: &Acknowledged) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Kills the agent while jobs run; half of them end before there is another.
+/// Kills the agent while jobs run; half of them end before the next agent starts.
 pub fn agent(options: &Options, stop: &Stop) -> Result<Outcome> {
     let n_rounds = options.amount(10, 2);
     let mut rig = Rig::up(DEVICES, stop)?;

@@ -1,5 +1,5 @@
-//! 100,000 jobs of 1,000 users wait: what that costs the server, who looks at them, and who waits
-//! for the server to come back after kill -9.
+//! 100,000 jobs of 1,000 users wait: the cost for the server, for reads, and for a restart after
+//! kill -9.
 
 use std::io::Cursor;
 use std::time::Instant;
@@ -14,10 +14,10 @@ use crate::bench::failed;
 use crate::bench::figure::{Figure, Ranked};
 use crate::bench::process::memory_of;
 
-/// Numbers of users that no account has.
+/// First of the user ids without an account.
 const FIRST_UID: u32 = 1_900_000_000;
 
-/// Fills the queue, looks at it, kills the server and waits for the next one's first decision.
+/// Fills the queue, reads it, kills the server and waits for the first decision of the next one.
 pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     let is_root = rustix::process::geteuid().is_root();
     let n_users = if is_root { options.amount(1000, 100) } else { 1 };
@@ -45,7 +45,7 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
         let jobs = client.status().ok()?.jobs;
         let states = [JobState::Starting, JobState::Running];
         let n_started: u64 = states.iter().filter_map(|state| jobs.get(state.as_str())).sum();
-        // The one that was killed counts until its end is known.
+        // The killed job counts until its end is known.
         let holds = client.job(&holder).ok()?.state;
         (n_started > 0 && holds.is_end()).then_some(())
     })?;
@@ -73,7 +73,8 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     })
 }
 
-/// Submits jobs for 1 to 8 GPUs in one call. The kernel tells the server whose thread connects.
+/// Submits jobs for 1 to 8 GPUs in one call. The server gets the user from the kernel, which takes
+/// it from the connecting thread.
 fn submit_as(rig: &Rig, uid: Option<u32>, n_jobs: u32) -> Result<()> {
     let mut lines = String::from(
         "{\"defaults\":{\"directory\":\"/\",\"environment\":{\"PATH\":\"/usr/bin:/bin\"}}}\n",
@@ -92,7 +93,7 @@ fn submit_as(rig: &Rig, uid: Option<u32>, n_jobs: u32) -> Result<()> {
         .unwrap_or_else(|_| Err(failed("a submitter panicked")))
 }
 
-/// Makes this thread, and no other, act as a user.
+/// Makes only this thread act as a user.
 pub fn become_user(uid: Option<u32>) -> Result<()> {
     let Some(uid) = uid else { return Ok(()) };
     let uid = rustix::process::Uid::from_raw(uid);
@@ -100,7 +101,7 @@ pub fn become_user(uid: Option<u32>) -> Result<()> {
         .map_err(|error| failed(format!("can't act as another user: {error}")))
 }
 
-/// The middle of nine runs of a command, in milliseconds.
+/// The median of nine runs of a command, in milliseconds.
 fn time_command(rig: &Rig, words: &[&str]) -> Result<f64> {
     let once = || -> Result<f64> {
         let began = Instant::now();

@@ -1,5 +1,5 @@
-//! GPUs that hang, break and are lost, and GPUs that somebody else takes. They are simulated, so
-//! that any machine can show it; what asks them and what is done about it is what real ones meet.
+//! GPUs that hang, break and are lost, and GPUs that another process takes. They are simulated, so
+//! this runs on any machine; the code behind the driver is that for real GPUs.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::rig::{Random, Rig, Stop, on_gpus};
 use super::{Options, Outcome};
 use crate::bench::figure::{Figure, Ranked};
 
-/// Until a GPU is shown so; the seconds that it took.
+/// Waits until a GPU is reported like this; returns the seconds.
 fn shown(rig: &Rig, gpu: usize, is_so: impl Fn(&gpool_wire::Gpu) -> bool) -> Result<f64> {
     let client = rig.client();
     rig.stop.until_so(&format!("GPU {gpu} is shown as it is"), || {
@@ -90,8 +90,7 @@ pub fn driver(options: &Options, stop: &Stop) -> Result<Outcome> {
     Ok(Outcome::Done { did, figures })
 }
 
-/// Puts a foreign process on a GPU, at moments that have nothing to do with when GPUs are looked
-/// at.
+/// Starts a foreign process on a GPU, at times independent of the agent's checks.
 pub fn rival(options: &Options, stop: &Stop) -> Result<Outcome> {
     let n_rivals = options.amount(12, 3);
     let rig = Rig::up("sim:2xH100-80G", stop)?;
@@ -103,7 +102,7 @@ pub fn rival(options: &Options, stop: &Stop) -> Result<Outcome> {
         seen.push(shown(&rig, 0, |gpu| !gpu.unmanaged.is_empty())?);
         n_placed += on_first(&rig, 4)?;
         leaves(&rig)?;
-        // And one that comes just before a job does, unseen.
+        // Another one arrives just before a job does, unnoticed.
         rig.gpool(&["sim", "add-process", "0", "--pid", "4000001", "--user", "eve"])?;
         n_between += on_first(&rig, 1)?;
         leaves(&rig)?;
@@ -128,7 +127,7 @@ fn leaves(rig: &Rig) -> Result<f64> {
     shown(rig, 0, |gpu| gpu.state == DeviceState::Free)
 }
 
-/// Runs jobs one after the other, and counts those that were on the first GPU.
+/// Runs jobs one after the other, and counts those on the first GPU.
 fn on_first(rig: &Rig, n_jobs: u32) -> Result<usize> {
     let mut n_there = 0;
     for _ in 0..n_jobs {

@@ -1,4 +1,4 @@
-//! The disk that holds the state is full.
+//! The disk with the state is full.
 
 use std::io::Write as _;
 
@@ -11,10 +11,10 @@ use super::{Options, Outcome};
 use crate::bench::failed;
 use crate::bench::figure::Figure;
 
-/// Jobs submitted while there is room.
+/// Jobs submitted while there is space.
 const N_BEFORE: u32 = 100;
 
-/// Fills a small file system under a server with a job on it, and makes room again.
+/// Fills a small file system under a server with a job, and frees space again.
 pub fn full(_options: &Options, stop: &Stop) -> Result<Outcome> {
     if !rustix::process::geteuid().is_root() {
         return Ok(Outcome::skipped("only root can mount a small file system for it"));
@@ -74,14 +74,14 @@ fn fill(rig: &Rig) -> Result<()> {
     Ok(())
 }
 
-/// Submits until one is refused; the words in which it was.
+/// Submits until the server refuses a job; returns the message.
 fn submit_until_refused(
     rig: &Rig,
     job: &JobCreate,
     acknowledged: &mut Vec<String>,
 ) -> Result<String> {
     let client = rig.client();
-    // Some room may be left inside the store's own files.
+    // The store's own files may have some space left.
     while acknowledged.len() < 5000 {
         rig.stop.check()?;
         match client.submit(job, Some(&gpool_client::new_key())) {

@@ -1,4 +1,4 @@
-//! Jobs that take more memory than they may, and jobs whose processes try to get away.
+//! Jobs that exceed their memory, and jobs with processes that try to escape.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -12,7 +12,7 @@ use super::rig::{Rig, Stop, shell};
 use super::{Options, Outcome};
 use crate::bench::figure::{Figure, Ranked};
 
-/// Lets jobs take more memory than they asked for.
+/// Runs jobs that use more memory than they requested.
 pub fn memory(options: &Options, stop: &Stop) -> Result<Outcome> {
     if !matches!(Capabilities::probe().memory, Held::CgroupV1 | Held::CgroupV2) {
         return Ok(Outcome::skipped("no memory cgroup can be used here; gpool doctor says more"));
@@ -50,15 +50,14 @@ pub fn memory(options: &Options, stop: &Stop) -> Result<Outcome> {
     Ok(Outcome::Done { did, figures })
 }
 
-/// Whether a server of this user can be kept from being ended before its jobs; root in a container
-/// often may not.
+/// Whether this user can protect a server from the OOM killer; root in a container often can't.
 fn may_lower_score() -> bool {
     let mut tries = Command::new("sh");
     tries.args(["-c", "echo -900 > /proc/self/oom_score_adj"]).stderr(Stdio::null());
     tries.status().is_ok_and(|status| status.success())
 }
 
-/// How jobs try to get away: each makes processes that have to be ended with it.
+/// Ways to escape: each creates processes that must end with the job.
 const ESCAPES: [(&str, &str); 3] = [
     (
         "bomb",
@@ -72,7 +71,7 @@ const ESCAPES: [(&str, &str); 3] = [
     ("deaf", "trap '' TERM HUP INT; while :; do sleep 1000; done"),
 ];
 
-/// Cancels jobs that do not want to end, and times it until no process of them is left.
+/// Cancels jobs that resist, and times it until none of their processes is left.
 pub fn processes(options: &Options, stop: &Stop) -> Result<Outcome> {
     const GRACE_S: f64 = 1.0;
     let n_rounds = options.amount(5, 1);
@@ -83,7 +82,7 @@ pub fn processes(options: &Options, stop: &Stop) -> Result<Outcome> {
         for (_, line) in ESCAPES {
             let grace = Some(Written::Decimal(GRACE_S));
             let id = rig.submit(&JobCreate { grace, ..shell(line) })?;
-            // Until it has as many as it makes: twice the same number.
+            // Until it has created all its processes: two equal counts.
             let mut last = 0;
             stop.until_so("the job has grown", || {
                 let before = std::mem::replace(&mut last, rig.processes_of(&id).len());

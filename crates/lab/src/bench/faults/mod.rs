@@ -1,6 +1,6 @@
-//! `gpool bench faults`: provokes each fault that one machine can have, on clusters of its own with
-//! real processes, and prints what came of it beside its bar. What is counted is counted: ids,
-//! lines that jobs wrote, exit codes; nothing is taken from what the server says of itself alone.
+//! `gpool bench faults`: provokes each fault that one machine can have, on private clusters with
+//! real processes, and prints the results against the targets. It counts ids, lines that jobs wrote
+//! and exit codes, and does not rely on the server's own reports.
 
 mod clock;
 mod crash;
@@ -34,63 +34,63 @@ pub enum Fault {
     Kill,
     /// kill -9 of the agent while jobs run and end
     Agentkill,
-    /// The disk of the state is full
+    /// A full disk with the state
     Diskfull,
-    /// Bits of the store's files flip
+    /// Flipped bits in the store's files
     Torn,
-    /// The clock jumps, goes back, runs fast
+    /// A clock that jumps, goes back and runs fast
     Clock,
-    /// GPUs hang, break and are lost
+    /// GPUs that hang, break and are lost
     Nvml,
-    /// Process ids are given to strangers
+    /// Process ids reused by other processes
     Pidreuse,
-    /// A job takes more memory than it may
+    /// A job that exceeds its memory
     Oom,
-    /// A job makes processes that try to get away
+    /// A job with processes that try to escape
     Fork,
-    /// 100,000 jobs of 1,000 users wait
+    /// 100,000 waiting jobs of 1,000 users
     #[value(name = "100k")]
     #[serde(rename = "100k")]
     Crowd,
-    /// Clients that are slow on purpose
+    /// Deliberately slow clients
     Slow,
-    /// A foreign process takes a GPU
+    /// A foreign process on a GPU
     Rival,
-    /// A state folder of an earlier version is opened
+    /// A state folder of an earlier version
     Upgrade,
 }
 
-/// What is provoked, and how often.
+/// The faults to provoke, and the extent.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which faults; all if none is named.
+    /// The faults; empty means all.
     pub faults: Vec<Fault>,
-    /// Less of everything.
+    /// Fewer repetitions.
     pub quick: bool,
     /// A state folder of an earlier version, or an archive of one.
     pub kept: Option<PathBuf>,
 }
 
 impl Options {
-    /// So much, or as much as there is time for.
+    /// An extent: full or quick.
     fn amount(&self, full: u32, quick: u32) -> u32 {
         if self.quick { quick } else { full }
     }
 }
 
-/// What came of one fault.
+/// The result of one fault.
 #[derive(Debug, Serialize)]
 struct Row {
     fault: Fault,
-    /// What was done, for people.
+    /// The action, for people.
     did: String,
     figures: Vec<Figure>,
-    /// Why nothing was done.
+    /// Why the fault was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<String>,
 }
 
-/// What a fault comes to before it is known which one it was.
+/// The result of a fault, without its name.
 enum Outcome {
     Done { did: String, figures: Vec<Figure> },
     Skipped { why: String },
@@ -108,12 +108,12 @@ struct Report<'a> {
     faults: &'a [Row],
 }
 
-/// Provokes faults and writes what came of them, as text while they come or as one JSON document.
-/// A bar that is missed ends the program with 1.
+/// Provokes faults and prints the results, as text during the run or as one JSON document. A missed
+/// target makes the exit code 1.
 ///
 /// # Errors
-/// A cluster can't be started, something that should have happened never did, or the user wants to
-/// leave; what was started is ended in each case.
+/// A cluster can't be started, an expected event never happens, or the user interrupts; in each
+/// case everything that was started is ended.
 pub fn run(options: &Options, screen: &Screen) -> Result {
     if reuse::is_inside() {
         return reuse::inside(screen);

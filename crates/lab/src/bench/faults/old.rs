@@ -1,5 +1,4 @@
-//! A state folder that an earlier version left is opened. The program carries none: it is named by
-//! who asks, and the repository keeps some.
+//! Opens a state folder of an earlier version. The caller names it; the repository has some.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,6 +1,6 @@
-//! Process ids that are given out again at once: in a namespace of its own with few of them, where
-//! strangers get the ids of servers, shepherds and jobs that were killed. This program runs itself
-//! there and counts the strangers that a signal reached.
+//! Process ids that are reused at once: in a namespace with few ids, other processes get the ids of
+//! killed servers, shepherds and jobs. This program runs itself in the namespace and counts the
+//! other processes that a signal reached.
 
 use std::process::{Child, Command, Stdio};
 
@@ -14,26 +14,26 @@ use super::rig::{Rig, Stop, kill, shell};
 use crate::bench::failed;
 use crate::bench::figure::Figure;
 
-/// Set for the program that runs inside.
+/// The variable that marks the run inside the namespace.
 const INSIDE: &str = "GPOOL_FEW_PROCESS_IDS";
-/// Ids below this are given out once only.
+/// Ids below this are used only once.
 const FIRST_REUSED: u32 = 300;
 const ID_MAX: u32 = 480;
 const N_ROUNDS: u32 = 10;
 
-/// Whether this program runs inside.
+/// Whether this program runs inside the namespace.
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Runs this program in a namespace and reads what it counted.
+/// Runs this program in a namespace and reads its counts.
 pub fn measure() -> Result<Outcome> {
     if let Some(why) = missing() {
         return Ok(Outcome::skipped(why));
     }
     let own = std::env::current_exe()
         .map_err(|error| failed(format!("can't find this program: {error}")))?;
-    // The shell is the first process, which takes in orphans.
+    // The shell is the first process, which adopts orphans.
     let done = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
         .args(["sh", "-c", "\"$0\" \"$@\"; exit $?"])
@@ -60,7 +60,7 @@ pub fn measure() -> Result<Outcome> {
     Ok(Outcome::Done { did, figures })
 }
 
-/// Why there can be no such namespace here, if so.
+/// Why such a namespace is impossible here, if it is.
 fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("only root can make a namespace of process ids".to_owned());
@@ -68,7 +68,7 @@ fn missing() -> Option<String> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     if (numbers.next(), numbers.next()) < (Some(6), Some(14)) {
-        // There the number would be changed for the whole machine.
+        // On such a kernel the number would change for the whole machine.
         return Some(format!("Linux {release} has one highest process id for all namespaces"));
     }
     let mut can = Command::new("unshare");
@@ -77,8 +77,8 @@ fn missing() -> Option<String> {
         .then(|| "unshare can't make a namespace here".to_owned())
 }
 
-/// What runs in the namespace: prints how many strangers there were, how many of them a signal
-/// reached, and how many jobs were not said to be lost.
+/// The part inside the namespace: prints the number of other processes, how many of them a signal
+/// reached, and how many jobs were not reported as lost.
 pub fn inside(screen: &Screen) -> Result {
     let stop = Stop::watch()?;
     std::fs::write("/proc/sys/kernel/pid_max", ID_MAX.to_string())
@@ -99,7 +99,7 @@ pub fn inside(screen: &Screen) -> Result {
         let mut strangers = strangers_with(&dead)?;
         rig.start()?;
         n_wrong += u32::from(rig.ended(&id)?.state != JobState::Lost);
-        // Refused, and should do nothing.
+        // These are refused, and must have no effect.
         drop(rig.client().cancel(std::slice::from_ref(&id)));
         drop(rig.client().signal(&[id], "KILL"));
         let next = rig.submit(&shell("exit 3"))?;
@@ -114,7 +114,7 @@ pub fn inside(screen: &Screen) -> Result {
     Ok(Exit::OK)
 }
 
-/// A process that has nothing to do with gpool.
+/// A process that does not belong to gpool.
 struct Stranger(Child);
 
 impl Drop for Stranger {
@@ -129,10 +129,10 @@ fn start() -> Result<Stranger> {
     started.map(Stranger).map_err(|error| failed(format!("can't start a process: {error}")))
 }
 
-/// Strangers who get an id by trying.
+/// Starts processes until some get the wanted ids.
 fn strangers_with(ids: &[u32]) -> Result<Vec<Stranger>> {
     let mut found = Vec::new();
-    // All ids there are, several times.
+    // Several times the number of all ids.
     for _ in 0..4 * ID_MAX {
         let one = start()?;
         if ids.contains(&one.0.id()) {

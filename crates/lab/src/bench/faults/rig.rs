@@ -1,6 +1,5 @@
-//! A cluster of its own that may be killed, starved and lied to: a temporary folder, a server that
-//! is started and killed at will, and the jobs on it. Whatever was started is ended with it, also
-//! when the user wants to leave in the middle.
+//! A private cluster for faults: a temporary folder, a server that is started and killed at will,
+//! and its jobs. Everything that was started ends with it, also when the user interrupts.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
@@ -20,17 +19,17 @@ use tempfile::TempDir;
 
 use crate::bench::{failed, gpool};
 
-/// Longer than anything takes on a machine that is busy.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two looks.
+/// Interval of checks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Whether the user wants to leave.
+/// Whether the user has interrupted.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Becomes true by Ctrl-C or TERM, which from then on end nothing by themselves.
+    /// Watches for Ctrl-C and TERM, which then no longer end the program by themselves.
     pub fn watch() -> Result<Self> {
         let stop = Self::default();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -40,12 +39,12 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Whether it is so.
+    /// Whether the user has interrupted.
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// An error if it is so.
+    /// Fails if the user has interrupted.
     pub fn check(&self) -> Result<()> {
         match self.is_asked() {
             true => Err(failed("interrupted; all is cleaned up").exit_with(Exit::DETACHED)),
@@ -53,7 +52,7 @@ impl Stop {
         }
     }
 
-    /// Looks until there is something.
+    /// Polls until `look` returns a value.
     pub fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -68,14 +67,14 @@ impl Stop {
         }
     }
 
-    /// Looks until something is so; the seconds that it took.
+    /// Polls until a condition holds; returns the seconds.
     pub fn until_so(&self, what: &str, mut look: impl FnMut() -> bool) -> Result<f64> {
         let began = Instant::now();
         self.until(what, || look().then_some(()))?;
         Ok(began.elapsed().as_secs_f64())
     }
 
-    /// Lets time pass.
+    /// Sleeps, and fails if the user interrupts.
     pub fn pause(&self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -98,11 +97,11 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// A folder for a cluster that does not run yet.
+    /// Creates the folder of a cluster without starting it.
     pub fn new(devices: &str, stop: &Stop) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("gpool-faults-").tempdir();
         let folder = folder.map_err(|error| failed(format!("no temporary folder: {error}")))?;
-        // Jobs of other users have to get to the socket and to their own folders.
+        // Jobs of other users must reach the socket and their own folders.
         let mode = std::fs::Permissions::from_mode(0o711);
         std::fs::set_permissions(folder.path(), mode)
             .map_err(|error| failed(format!("can't open the folder: {error}")))?;
@@ -110,19 +109,19 @@ impl Rig {
         Ok(Self { stop, folder, devices, variables: Vec::new(), server: None, mounted: false })
     }
 
-    /// A cluster that runs.
+    /// Creates and starts a cluster.
     pub fn up(devices: &str, stop: &Stop) -> Result<Self> {
         let mut rig = Self::new(devices, stop)?;
         rig.start()?;
         Ok(rig)
     }
 
-    /// Gives the server a variable.
+    /// Sets an environment variable of the server.
     pub fn set(&mut self, name: &str, value: &str) {
         self.variables.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Puts a file system of that size where the state is to be.
+    /// Mounts a file system of this size as the state folder.
     pub fn mount_small(&mut self, size: &str) -> Result<bool> {
         let state = self.state();
         std::fs::create_dir(&state).map_err(|error| failed(format!("no folder: {error}")))?;
@@ -154,12 +153,12 @@ impl Rig {
         Client::at(&self.socket()).with_retries(Duration::from_secs(2))
     }
 
-    /// A client that outlasts a server's absence.
+    /// A client that waits while the server is away.
     pub fn patient_client(&self) -> Client {
         Client::at(&self.socket()).with_retries(PATIENCE)
     }
 
-    /// Starts a server and does not wait for it.
+    /// Starts a server without waiting for it.
     pub fn launch(&mut self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.path("server.log"));
         let log = log.map_err(|error| failed(format!("can't write the log: {error}")))?;
@@ -207,7 +206,7 @@ impl Rig {
         }
     }
 
-    /// Lets the server end in good order; what runs goes on.
+    /// Stops the server properly; running jobs go on.
     pub fn close(&mut self) -> Result<()> {
         self.client().shutdown(false).map_err(Failure::from)?;
         if let Some(mut server) = self.server.take() {
@@ -220,12 +219,12 @@ impl Rig {
         self.server.as_ref().map_or(0, Child::id)
     }
 
-    /// Whether the server that was started last still runs.
+    /// Whether the last started server still runs.
     pub fn server_lives(&mut self) -> bool {
         self.server.as_mut().is_some_and(|server| matches!(server.try_wait(), Ok(None)))
     }
 
-    /// The program `gpool`, pointed at the cluster.
+    /// The program `gpool` with the environment of this cluster.
     fn command(&self) -> Result<Command> {
         let mut command = Command::new(gpool()?);
         command.env("GPOOL_SOCKET", self.socket()).env("GPOOL_CONFIG", "/dev/null");
@@ -233,7 +232,7 @@ impl Rig {
         Ok(command)
     }
 
-    /// Runs a verb, which must succeed, and gives what it writes.
+    /// Runs a verb, which must succeed, and returns its output.
     pub fn gpool(&self, words: &[&str]) -> Result<String> {
         let done = self.command()?.args(words).stdin(Stdio::null()).output();
         let done = done.map_err(|error| failed(format!("can't run gpool: {error}")))?;
@@ -246,7 +245,7 @@ impl Rig {
         }
     }
 
-    /// Submits a job and gives its id.
+    /// Submits a job and returns its id.
     pub fn submit(&self, job: &JobCreate) -> Result<String> {
         let client = self.patient_client();
         Ok(client.submit(job, Some(&gpool_client::new_key())).map_err(Failure::from)?.id)
@@ -260,7 +259,7 @@ impl Rig {
         })
     }
 
-    /// Waits until a file is there, and reads it.
+    /// Waits until a file exists, and reads it.
     pub fn read(&self, name: &str) -> Result<String> {
         let path = self.path(name);
         self.stop.until(&format!("{name} is written"), || {
@@ -273,7 +272,7 @@ impl Rig {
             .map_err(|error| failed(format!("can't write {name}: {error}")))
     }
 
-    /// The processes of a job that live, by the number in their environment.
+    /// The living processes of a job, by the job's folder in their environment.
     pub fn processes_of(&self, id: &str) -> Vec<u32> {
         let folder = format!("GPOOL_DIR={}/", self.state().join("jobs").join(id).display());
         processes_with(folder.as_bytes())
@@ -289,7 +288,7 @@ impl Rig {
 
     fn clear(&mut self) {
         if !self.server_lives() && self.state().exists() && !self.stop.is_asked() {
-            // One that comes back ends the jobs in good order, with all that belongs to them.
+            // A new server ends the jobs properly, with everything that belongs to them.
             drop(self.launch().and_then(|()| self.wait_until_ready()));
         }
         if let Some(mut server) = self.server.take() {
@@ -313,7 +312,7 @@ impl Rig {
             if !self.mounted {
                 break;
             }
-            // Busy until the last process that was ended has let go of its files.
+            // The mount is busy until the last ended process has closed its files.
             let mut umount = Command::new("umount");
             umount.arg(self.state()).stderr(Stdio::null());
             self.mounted = !umount.status().is_ok_and(|status| status.success());
@@ -328,7 +327,7 @@ impl Drop for Rig {
     }
 }
 
-/// A server that does not end although it was asked.
+/// Waits for a server to end, and kills it if it does not.
 fn wait_or_kill(server: &mut Child) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while matches!(server.try_wait(), Ok(None)) {
@@ -340,7 +339,7 @@ fn wait_or_kill(server: &mut Child) {
     }
 }
 
-/// Processes whose environment has those bytes somewhere.
+/// The processes with these bytes in their environment.
 fn processes_with(needle: &[u8]) -> Vec<u32> {
     let has = |pid: &u32| {
         let bytes = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -357,7 +356,7 @@ pub fn kill(pid: u32) {
     }
 }
 
-/// A line for a shell as a job.
+/// A job that runs a shell line.
 pub fn shell(line: &str) -> JobCreate {
     JobCreate {
         command: ["sh", "-c", line].map(str::to_owned).to_vec(),
@@ -367,12 +366,12 @@ pub fn shell(line: &str) -> JobCreate {
     }
 }
 
-/// The same with GPUs.
+/// A job with GPUs that runs a shell line.
 pub fn on_gpus(n: u32, line: &str) -> JobCreate {
     JobCreate { gpus: Some(n.to_string()), ..shell(line) }
 }
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 pub struct Random(u64);
 
 impl Random {

@@ -1,6 +1,6 @@
-//! Clients that are slow on purpose: connections that never finish a request, bodies of a byte a
-//! second, watchers that never read, and a job that writes one line without end. What others wait
-//! for an answer meanwhile is compared with what they wait without them.
+//! Deliberately slow clients: connections that never finish a request, bodies of one byte per
+//! second, watchers that never read, and a job that writes one endless line. It compares answer
+//! times of other clients with and without them.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -18,22 +18,22 @@ use crate::bench::failed;
 use crate::bench::figure::{Figure, Ranked};
 use crate::bench::process::memory_of;
 
-/// Users that no account has; so many that none of them meets the limit on connections.
+/// User ids without an account: enough of them to stay below the limit of connections per user.
 const FIRST_UID: u32 = 1_900_000_000;
 const N_USERS: usize = 10;
 
-/// How many slow clients there are of each kind.
+/// The number of slow clients of each kind.
 struct Attack {
     half_open: usize,
     bodies: usize,
     watchers: usize,
 }
 
-/// Measures answers without slow clients, with them, and beside a job that writes without end.
+/// Measures answer times without slow clients, with them, and beside a job that writes endlessly.
 pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     raise_open_files();
     let is_root = rustix::process::geteuid().is_root();
-    // One user may have 256 connections, and the one who measures needs some.
+    // One user may have 256 connections, and the measuring client needs some.
     let attack = match is_root {
         true => Attack { half_open: 1000, bodies: 100, watchers: 50 },
         false => Attack { half_open: 100, bodies: 50, watchers: 20 },
@@ -45,7 +45,7 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
         rig.submit(&held)?;
     }
     let n_events = options.amount(20_000, 5000);
-    // Once unmeasured, so that all is warm and as many events are kept as will be.
+    // A first unmeasured run warms up the server and fills its buffer of events.
     events(&rig, n_events)?;
     ask(&rig, n_asked)?;
     let idle = ask(&rig, n_asked)?;
@@ -90,15 +90,15 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     Ok(Outcome::Done { did, figures })
 }
 
-/// A thousand connections are more than a process may have by default.
+/// A thousand connections exceed the default limit of a process.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // If not, fewer connect, which is said.
+    // If this fails, fewer clients connect, which the report shows.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// How long answers take, each on a connection of its own, as the command line's are.
+/// Measures answer times, each on a new connection like those of the command line.
 fn ask(rig: &Rig, n_asked: u32) -> Result<Ranked> {
     let socket = rig.socket();
     let once = || -> std::io::Result<f64> {
@@ -122,10 +122,10 @@ fn ask(rig: &Rig, n_asked: u32) -> Result<Ranked> {
     Ok(Ranked::of(measured))
 }
 
-/// A connection that is kept, and whether a byte of its body is sent now and then.
+/// An open connection, and whether a byte of its body is sent from time to time.
 type Slow = (UnixStream, bool);
 
-/// Opens all slow connections, as many users if possible.
+/// Opens all slow connections, as several users if possible.
 fn begin(rig: &Rig, attack: &Attack, is_root: bool) -> Result<Vec<Slow>> {
     let requests = std::iter::empty()
         .chain(std::iter::repeat_n(("GET /api/v1/jo", false), attack.half_open))
@@ -160,7 +160,7 @@ fn connect(socket: &Path, request: &str, dribbles: bool) -> Result<Slow> {
     connected.map_err(|error| failed(format!("a slow client can't connect: {error}")))
 }
 
-/// Sends a byte a second of each body until it is over; a server may hang up before.
+/// Sends one byte of each body per second until the end; the server may close a connection earlier.
 fn dribble(mut slow: Vec<Slow>, over: &AtomicBool) {
     let mut next = Instant::now();
     while !over.load(Ordering::Relaxed) {
@@ -174,14 +174,14 @@ fn dribble(mut slow: Vec<Slow>, over: &AtomicBool) {
     }
 }
 
-/// Makes so many events, which watchers are told.
+/// Makes events for the watchers.
 fn events(rig: &Rig, n_events: u32) -> Result<()> {
     let lines =
         "{\"command\":[\"true\"],\"hold\":true,\"directory\":\"/\"}\n".repeat(n_events as usize);
     let mut lines = std::io::Cursor::new(lines.into_bytes());
     let key = gpool_client::new_key();
     let answer = rig.client().submit_many(&mut lines, Some(&key)).map_err(Failure::from)?;
-    // Gone again, so that what is asked for is the same as before.
+    // Cancelled again, so that the measured requests have the same answer as before.
     let first: u64 = answer.first.parse().map_err(|_| failed("an id is no number"))?;
     let ids: Vec<String> = (first..first + answer.n_jobs).map(|id| id.to_string()).collect();
     for part in ids.chunks(1000) {
@@ -190,8 +190,8 @@ fn events(rig: &Rig, n_events: u32) -> Result<()> {
     Ok(())
 }
 
-/// Answers beside a job that writes to nowhere, and beside one that writes a line of that many
-/// bytes to its output: both keep a core busy.
+/// Measures answer times beside a job that writes to /dev/null, and beside one that writes a line
+/// of `n_bytes` bytes to its output: both keep a core busy.
 fn endless_line(rig: &Rig, options: &Options, n_asked: u32) -> Result<(Ranked, Ranked, u64)> {
     let n_bytes = u64::from(options.amount(1_000_000_000, 100_000_000));
     let write =

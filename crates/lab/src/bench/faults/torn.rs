@@ -1,5 +1,5 @@
-//! Bits flip in the last 64 KiB of the store's files, and the write-ahead log is cut. A damaged
-//! copy must be refused, or hold exactly what was written: damage may lie where nothing is kept.
+//! Flips bits in the last 64 KiB of the store's files, and truncates the write-ahead log. A damaged
+//! copy must be refused, or contain exactly what was written: the damage may be in an unused place.
 
 use std::path::{Path, PathBuf};
 
@@ -17,23 +17,23 @@ const STEP: usize = 512;
 const DATABASE: &str = "store.db";
 const LOG: &str = "store.db-wal";
 
-/// What became of damaged copies.
+/// The results of damaged copies.
 #[derive(Default)]
 struct Seen {
     detected: u32,
-    /// Opened, and holding what was written.
+    /// Opened with the correct contents.
     harmless: u32,
     wrong: u32,
 }
 
-/// Damages copies of a store that was closed, and of one whose server was killed.
+/// Damages copies of a store that was closed, and of one after kill -9.
 pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     let mut rig = Rig::up("none", stop)?;
     submit(&rig, options.amount(400, 200))?;
     rig.close()?;
     let closed = Good::of(&rig, "closed", DATABASE)?;
     rig.start()?;
-    // So few that the log does not begin anew.
+    // Few enough for the log not to start over.
     submit(&rig, 20)?;
     rig.kill();
     let killed = Good::of(&rig, "killed", LOG)?;
@@ -42,7 +42,7 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     for good in [&closed, &killed] {
         for (n, sector) in good.sectors().enumerate() {
             stop.check()?;
-            // Not always the same bit of the same byte of a sector.
+            // Varies the bit and the byte within a sector.
             let at = (sector + (n * 37) % STEP).min(good.bytes.len() - 1);
             let mut damaged = good.bytes.clone();
             damaged[at] ^= 1 << (n % 8);
@@ -74,7 +74,7 @@ fn submit(rig: &Rig, n_jobs: u32) -> Result<()> {
     (0..n_jobs).try_for_each(|_| rig.submit(&job).map(drop))
 }
 
-/// An undamaged store, one file of which is to be damaged.
+/// An undamaged store, with the file to damage.
 struct Good {
     folder: TempDir,
     file: &'static str,
@@ -96,12 +96,12 @@ impl Good {
         }
     }
 
-    /// Where each part of the last 64 KiB begins.
+    /// The offsets of the parts of the last 64 KiB.
     fn sectors(&self) -> impl Iterator<Item = usize> + use<> {
         (self.bytes.len().saturating_sub(LAST)..self.bytes.len()).step_by(STEP)
     }
 
-    /// Opens a fresh copy, as a server would, with other bytes in the file.
+    /// Opens a new copy as a server would, with other bytes in the file.
     fn open_with(&self, bytes: &[u8]) -> Result<Opened> {
         let copied = self.folder.path().join("copy");
         drop(std::fs::remove_dir_all(&copied));
@@ -134,7 +134,7 @@ enum Opened {
     Holds(Vec<Record>),
 }
 
-/// Copies the files of a folder; jobs' folders are no part of the store.
+/// Copies the files of a folder; the folders of jobs are not part of the store.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir(to).map_err(|error| io(to, &error))?;
     let entries = std::fs::read_dir(from).map_err(|error| io(from, &error))?;

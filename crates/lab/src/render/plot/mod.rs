@@ -1,7 +1,7 @@
-//! Plots as SVG: places are reckoned here, shapes get classes, and the style sheet of the page
-//! around gives these their colours. Crates that plot write colours into each shape, so that no
-//! picture of theirs is right on a light page and on a dark one, and have no words for those who
-//! can't see it; several of them bring fonts and encoders of images besides.
+//! Plots as SVG: this module computes positions and gives shapes classes, and the style sheet of
+//! the page sets their colors. Plotting crates write colors into each shape, so their pictures do
+//! not fit both a light and a dark page, and they have no descriptions for screen readers; several
+//! also depend on fonts and image encoders.
 
 mod scale;
 
@@ -11,23 +11,23 @@ use askama::Template;
 
 pub use scale::{Axis, DAY, HOUR, Scale, plain};
 
-/// About how wide a letter of an axis is.
+/// Approximate width of a letter on an axis.
 const LETTER: f64 = 8.0;
-/// Above what is plotted, and where it is written what the second axis is of.
+/// Height above the plot; larger if the second axis has a label.
 const TOP: f64 = 14.0;
 const TOP_WITH_LABEL: f64 = 32.0;
-/// Below them, for what is written along the axis, and what it is of.
+/// Height below the plot, for the tick texts and the label of the first axis.
 const BOTTOM: f64 = 46.0;
-/// To the right of them.
+/// Width to the right of the plot.
 const RIGHT: f64 = 16.0;
 
-/// A picture of values along two axes.
+/// A plot with two axes.
 #[derive(Debug, Clone, Template)]
 #[template(path = "plot.svg")]
 pub struct Plot {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// What is to be seen, for those who can't see it.
+    /// A description for readers that can't see it.
     pub summary: String,
     width: f64,
     height: f64,
@@ -51,17 +51,17 @@ struct Label {
     text: String,
 }
 
-/// A box between two values of each axis.
+/// A rectangle between two values of each axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
-    /// From here to there, along the first axis.
+    /// Its range on the first axis.
     pub x: (f64, f64),
-    /// The same of the second.
+    /// Its range on the second axis.
     pub y: (f64, f64),
 }
 
 impl Plot {
-    /// An empty one of that size: a picture is scaled to the room that there is.
+    /// An empty plot of this size; the page scales it.
     #[must_use]
     pub fn new(title: &str, summary: &str, (width, height): (f64, f64), x: Axis, y: Axis) -> Self {
         let letters = y.ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
@@ -83,12 +83,12 @@ impl Plot {
         if self.y.label.is_empty() { TOP } else { TOP_WITH_LABEL }
     }
 
-    /// Where the first axis lies.
+    /// The vertical position of the first axis.
     fn bottom(&self) -> f64 {
         self.height - if self.x.label.is_empty() { 8.0 } else { BOTTOM }
     }
 
-    /// Lines between values of the second axis that are written, and along the first.
+    /// Lines at the ticks of the second axis, and the line of the first axis.
     fn grid(&self) -> String {
         let (left, right) = (place(self.left), place(self.width - RIGHT));
         let lines = self.y.ticks.iter().map(|(at, _)| {
@@ -100,7 +100,7 @@ impl Plot {
         lines + &format!("M{left} {bottom}H{right}")
     }
 
-    /// Small ones at values of the first axis.
+    /// Small marks at the ticks of the first axis.
     fn notches(&self) -> String {
         let bottom = self.bottom();
         let notch =
@@ -111,7 +111,7 @@ impl Plot {
     fn texts_x(&self) -> Vec<Label> {
         let y = self.bottom() + 20.0;
         let label = |(at, text): &(f64, String)| {
-            // Half of a text that stands at the end would be cut.
+            // A text at the end would be cut in half.
             let half = text.chars().count() as f64 * LETTER / 2.0;
             let x = self.place_x(*at).min(self.width - half - 1.0);
             Label { x, y, text: text.clone() }
@@ -139,7 +139,7 @@ impl Plot {
         }
     }
 
-    /// A line through points, in their order; of one alone a dot.
+    /// A line through points; a dot for a single point.
     pub fn line(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() == 1 {
             return self.dots(class, points);
@@ -153,7 +153,7 @@ impl Plot {
         self.push(&format!("line {class}"), path);
     }
 
-    /// What lies between two values of the second axis for each of the first.
+    /// The area between two values of the second axis at each value of the first.
     pub fn area(&mut self, class: &str, points: &[(f64, f64, f64)]) {
         let mut path = String::new();
         let there = points.iter().map(|(x, _, upper)| (*x, *upper));
@@ -169,7 +169,7 @@ impl Plot {
         self.push(&format!("area {class}"), path);
     }
 
-    /// Boxes of one kind.
+    /// Rectangles of one class.
     pub fn blocks(&mut self, class: &str, blocks: impl IntoIterator<Item = Block>) {
         let mut path = String::new();
         for Block { x, y } in blocks {
@@ -186,20 +186,20 @@ impl Plot {
     pub fn dots(&mut self, class: &str, points: &[(f64, f64)]) {
         let mut path = String::new();
         for (x, y) in points {
-            // A line of no length, whose ends are round.
+            // A line of zero length with round ends.
             let _ = write!(path, "M{} {}h0", place(self.place_x(*x)), place(self.place_y(*y)));
         }
         self.push(&format!("dots {class}"), path);
     }
 
-    /// Words that begin at a point.
+    /// A text that begins at a point.
     pub fn text(&mut self, x: f64, y: f64, text: &str) {
         let (x, y) = (self.place_x(x), self.place_y(y));
         self.labels.push(Label { x, y, text: text.to_owned() });
     }
 }
 
-/// A place in the picture: a tenth of a unit is finer than anybody sees.
+/// A coordinate with one decimal, which is finer than visible.
 fn place(value: f64) -> String {
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);

@@ -1,21 +1,21 @@
-//! From values to places along an axis, and the values that are written there.
+//! Converts values to positions along an axis, and chooses ticks.
 
-/// Milliseconds of an hour.
+/// Milliseconds per hour.
 pub const HOUR: f64 = 3_600_000.0;
-/// The same of a day.
+/// Milliseconds per day.
 pub const DAY: f64 = 24.0 * HOUR;
 
-/// How values lie along an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scale {
-    /// Evenly, between two of them; the first may be the larger.
+    /// Linear between two values; the first may be the larger.
     Linear(f64, f64),
-    /// By their logarithms, between two of them above zero.
+    /// Logarithmic between two values above zero.
     Log(f64, f64),
 }
 
 impl Scale {
-    /// How far along it lies, from 0 to 1; what lies outside is at the end.
+    /// The position of a value, from 0 to 1; values outside are at an end.
     #[must_use]
     pub fn part(self, value: f64) -> f64 {
         let part = match self {
@@ -26,19 +26,19 @@ impl Scale {
     }
 }
 
-/// A scale with what is written along it.
+/// A scale with its ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What the values are.
+    /// The label.
     pub label: String,
-    /// How they lie.
+    /// The scale.
     pub scale: Scale,
-    /// Values with how they are written.
+    /// The values of the ticks with their texts.
     pub ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// An axis of such values, with about so many of them written in that way.
+    /// A linear axis with about `n_ticks` ticks, formatted by `text`.
     #[must_use]
     pub fn linear(
         label: &str,
@@ -51,7 +51,7 @@ impl Axis {
         Self { label: label.to_owned(), scale: Scale::Linear(from, to), ticks }
     }
 
-    /// The same, of parts of a whole, in per cent.
+    /// A linear axis of fractions, shown in percent.
     #[must_use]
     pub fn percent(label: &str, (from, to): (f64, f64), n_ticks: usize) -> Self {
         let of_hundred = Self::linear(label, (from * 100.0, to * 100.0), n_ticks, plain);
@@ -59,7 +59,7 @@ impl Axis {
         Self { scale: Scale::Linear(from, to), ticks: ticks.collect(), ..of_hundred }
     }
 
-    /// An axis of time since something, in milliseconds; it is said in which unit.
+    /// An axis of time since an event, in milliseconds; the label names the unit.
     #[must_use]
     pub fn time(since: &str, (from, to): (f64, f64)) -> Self {
         let (unit, name) = match to - from {
@@ -80,7 +80,7 @@ impl Axis {
         Self { label: format!("{name} since {since}"), scale: Scale::Linear(from, to), ticks }
     }
 
-    /// An axis of spans by their logarithm, from one second on, in milliseconds.
+    /// A logarithmic axis of lengths of time from one second on, in milliseconds.
     #[must_use]
     pub fn spans(label: &str, longest: f64) -> Self {
         const SPANS: [(f64, &str); 9] = [
@@ -101,7 +101,7 @@ impl Axis {
     }
 }
 
-/// A number without more digits than it has.
+/// A number without trailing zeros.
 #[must_use]
 pub fn plain(value: f64) -> String {
     let text = format!("{value:.6}");
@@ -109,7 +109,7 @@ pub fn plain(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// About so many round numbers.
+/// About `n` round numbers in a range.
 fn round(from: f64, to: f64, n: usize) -> Vec<f64> {
     let rough = (to - from) / n.max(1) as f64;
     let power = 10_f64.powf(rough.log10().floor());
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!((texts(&month)[1], month.label.as_str()), ("5", "days since then"));
         let waits = Axis::spans("", 5.0 * DAY);
         assert_eq!(texts(&waits).last(), Some(&"1 d"));
-        // Where nothing differs there is an axis all the same.
+        // Equal values still get an axis.
         assert_eq!(texts(&Axis::linear("", (3.0, 3.0), 2, plain)), ["3", "3.5", "4"]);
     }
 

@@ -1,4 +1,4 @@
-//! How evenly owners get what they ask for, over time.
+//! How evenly owners get what they request, over time.
 //!
 //! Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and Discrimination for
 //! Resource Allocation in Shared Computer Systems", DEC Research Report TR-301, 1984.
@@ -13,20 +13,21 @@ use super::window::{Window, spread};
 use super::{Figure, Grid, Key, USUAL, class_of, keys};
 use crate::render::plot::{Axis, Plot, plain};
 
-/// Parts of time: of shorter ones chance decides, who has a job just then.
+/// Most intervals of time: in shorter ones the index is mostly random.
 const N_PARTS_MAX: f64 = 62.0;
 
-/// GPU-time of one owner in one part of time.
+/// GPU time of one owner in one interval.
 #[derive(Debug, Clone, Copy, Default)]
 struct Share {
-    /// Of jobs that ran.
+    /// GPU time of running jobs.
     got: f64,
-    /// Of jobs that ran or waited.
+    /// GPU time of running and waiting jobs.
     asked: f64,
 }
 
-/// Jain's index of which part owners got of what they asked for: 1 if all got the same part, and
-/// one of so many owners if one got everything. Nothing if fewer than two ask, or nobody gets any.
+/// Jain's index of the ratios of received to requested GPU time: 1 if all owners have the same
+/// ratio, 1/n if one of n owners got everything. `None` if fewer than two owners request GPUs, or
+/// none gets any.
 fn index(shares: impl Iterator<Item = Share>) -> Option<f64> {
     let parts = shares.filter(|share| share.asked > 0.0).map(|share| share.got / share.asked);
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
@@ -38,7 +39,7 @@ fn index(shares: impl Iterator<Item = Share>) -> Option<f64> {
     (n > 1.0 && squares > 0.0).then(|| sum * sum / (n * squares))
 }
 
-/// That of each part of time.
+/// The index of each interval.
 fn indexes(outcome: &Outcome, window: Window, parts: &[(f64, f64)]) -> Vec<Option<f64>> {
     let mut owners = BTreeMap::<&Arc<str>, Vec<Share>>::new();
     for job in &outcome.jobs {
@@ -55,7 +56,7 @@ fn indexes(outcome: &Outcome, window: Window, parts: &[(f64, f64)]) -> Vec<Optio
     (0..parts.len()).map(|ix| index(owners.values().map(|shares| shares[ix]))).collect()
 }
 
-/// How evenly owners get what they ask for, by each policy; nothing if there is nobody to compare.
+/// The index over time under each policy; `None` if there is nothing to compare.
 pub fn over_time(played: &[(String, Outcome)], window: Window) -> Option<Figure> {
     let parts = window.parts(N_PARTS_MAX);
     let all: Vec<Vec<Option<f64>>> =
@@ -85,7 +86,7 @@ pub fn over_time(played: &[(String, Outcome)], window: Window) -> Option<Figure>
     let summary = said.collect::<Vec<_>>().join("; ");
     let mut plot = Plot::new("How evenly owners get what they ask for", &summary, USUAL, x, y);
     for (ix, indexes) in all.iter().enumerate() {
-        // Where nobody is to be compared the line stops.
+        // The line has a gap where the index is undefined.
         for known in parts.iter().zip(indexes).collect::<Vec<_>>().split(|(_, it)| it.is_none()) {
             let middle = |(from, to): (f64, f64)| f64::midpoint(from, to);
             let points = known.iter().filter_map(|(part, it)| it.map(|it| (middle(**part), it)));
@@ -114,7 +115,7 @@ mod tests {
         };
         assert_eq!(of(&[(1.0, 2.0), (5.0, 10.0)]), Some(1.0));
         assert_eq!(of(&[(1.0, 1.0), (0.0, 1.0), (0.0, 9.0), (0.0, 1.0)]), Some(0.25));
-        // Who asks for nothing is not treated badly; alone there is nobody to compare with.
+        // Owners without requests do not count; a single owner has no index.
         assert_eq!(of(&[(1.0, 2.0), (5.0, 10.0), (0.0, 0.0)]), Some(1.0));
         assert_eq!(of(&[(1.0, 2.0)]), None);
         assert_eq!(of(&[(0.0, 2.0), (0.0, 1.0)]), None);

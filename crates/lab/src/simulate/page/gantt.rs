@@ -1,5 +1,5 @@
-//! What ran on which GPU: a day of a few nodes, since all of a month on all of them is more than
-//! anybody can see, or than a page should weigh.
+//! The jobs on each GPU: one day on a few nodes, since a whole trace would be too large to read and
+//! to store in a page.
 
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::words::count;
@@ -11,14 +11,14 @@ use super::window::{Window, spread};
 use super::{Figure, Panel, percent};
 use crate::render::plot::{Axis, Block, DAY, HOUR, Plot, Scale, plain};
 
-/// GPUs that are shown, if a node has no more.
+/// Most GPUs that are shown.
 const ROWS_MAX: u32 = 64;
-/// Boxes of all pictures together: each is about twenty bytes of the page.
+/// Most boxes of all plots together; each takes about 20 bytes.
 const BLOCKS_MAX: usize = 30_000;
-/// How high the line of a GPU is.
+/// Height of a GPU's row.
 const ROW: f64 = 6.0;
 
-/// What is shown: the first nodes, from when to when.
+/// The shown part: the first nodes in a time range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cut<'a> {
     nodes: &'a [Place],
@@ -26,7 +26,7 @@ struct Cut<'a> {
     to: f64,
 }
 
-/// The jobs of the first nodes on the day on which most was in use.
+/// The jobs on the first nodes on the day with the highest utilization.
 pub fn figure(
     played: &[(String, Outcome)],
     owners: &Owners,
@@ -41,7 +41,7 @@ pub fn figure(
     let mut cut = Cut { nodes: all_nodes.get(..n)?, from, to };
     let mut all = blocks_of_all(played, owners, window, cut);
     while all.iter().flatten().map(Vec::len).sum::<usize>() > BLOCKS_MAX {
-        // Fewer nodes; if there is one left, less of its day.
+        // Halves the number of nodes; for a single node, halves the time.
         match cut.nodes.len() {
             1 => cut.to = f64::midpoint(cut.from, cut.to),
             n => cut.nodes = &cut.nodes[..n.div_ceil(2)],
@@ -89,8 +89,7 @@ pub fn figure(
     })
 }
 
-/// The day, counted from 1, on which most GPU-time was in use, the earliest of them; from when to
-/// when it is.
+/// The first day with the most GPU time in use: its number from 1, its begin and its end.
 fn busiest(outcome: &Outcome, window: Window) -> (usize, f64, f64) {
     let mut days = Vec::new();
     let mut from = 0.0;
@@ -111,7 +110,7 @@ fn busiest(outcome: &Outcome, window: Window) -> (usize, f64, f64) {
     (ix + 1, from, to)
 }
 
-/// For each policy, of each colour.
+/// The boxes for each policy and color.
 fn blocks_of_all(
     played: &[(String, Outcome)],
     owners: &Owners,
@@ -141,7 +140,7 @@ fn blocks(outcome: &Outcome, owners: &Owners, window: Window, cut: Cut<'_>) -> V
     blocks
 }
 
-/// Jobs that follow each other are told apart by a gap, of which short ones would vanish.
+/// A gap separates consecutive jobs; it is small enough not to hide short ones.
 fn block_apart(block: Block, cut: Cut<'_>) -> Block {
     let gap = ((block.x.1 - block.x.0) * 0.15).min((cut.to - cut.from) / 1_200.0);
     Block { x: (block.x.0, block.x.1 - gap), ..block }
@@ -158,12 +157,12 @@ fn hours(cut: Cut<'_>) -> Axis {
     Axis { label, scale: Scale::Linear(cut.from, cut.to), ticks }
 }
 
-/// Lines of all these nodes.
+/// The number of rows of all these nodes.
 fn n_rows(nodes: &[Place]) -> u32 {
     nodes.iter().map(|node| node.n_gpus).sum()
 }
 
-/// The first line of each.
+/// The first row of each node.
 fn first_rows(nodes: &[Place]) -> Vec<u32> {
     let first = |next: &mut u32, node: &Place| {
         let first = *next;
@@ -175,7 +174,7 @@ fn first_rows(nodes: &[Place]) -> Vec<u32> {
 
 fn rows(nodes: &[Place]) -> Axis {
     let mut ticks = Vec::new();
-    // A line of text is as high as two GPUs.
+    // A text is as high as two rows.
     let mut free = 0;
     for (node, row) in nodes.iter().zip(first_rows(nodes)) {
         if row >= free && node.n_gpus > 0 {

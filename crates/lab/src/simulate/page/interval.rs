@@ -1,36 +1,36 @@
-//! How sure a mean difference is, from blocks: jobs of one time wait for each other, so that each
-//! of them alone is no evidence of its own, but blocks of time, or seeds, nearly are.
+//! Confidence intervals of mean differences from batch means: jobs of the same time wait for each
+//! other and are not independent, but blocks of time, or seeds, nearly are.
 //!
-//! Source: A. M. Law, W. D. Kelton, "Simulation Modeling and Analysis", on batch means;
-//! B. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations Research
-//! 30(3), 1982, on how many; W. G. Cochran, "Sampling Techniques", on the ratio of blocks that are
-//! not of one size.
+//! Source: A. M. Law, W. D. Kelton, "Simulation Modeling and Analysis", on batch means; B.
+//! Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations Research 30(3),
+//! 1982, on the number of batches; W. G. Cochran, "Sampling Techniques", on ratio estimates for
+//! blocks of different sizes.
 
-/// What lies in one block.
+/// The sum of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sum {
     /// The sum of differences.
     pub sum: f64,
-    /// How many.
+    /// The number of differences.
     pub n: f64,
 }
 
-/// A mean, and between what it lies.
+/// A mean with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mean {
     /// The mean.
     pub mean: f64,
-    /// From how many blocks.
+    /// The number of blocks.
     pub n_blocks: usize,
-    /// Between these it lies in 95 of 100 such windows; of one block nothing can be said.
+    /// The 95 % confidence interval; `None` for one block.
     pub interval: Option<(f64, f64)>,
-    /// How much each block is like the one before, from -1 to 1; if much, the interval is narrower
-    /// than it should be.
+    /// Lag-1 autocorrelation of the blocks, from -1 to 1; if it is high, the interval is too
+    /// narrow.
     pub correlation: f64,
 }
 
 impl Mean {
-    /// That of blocks in their order; those with nothing in them say nothing.
+    /// The mean of consecutive blocks; empty blocks are ignored.
     #[must_use]
     pub fn of(blocks: &[Sum]) -> Option<Self> {
         let blocks: Vec<&Sum> = blocks.iter().filter(|block| block.n > 0.0).collect();
@@ -49,20 +49,20 @@ impl Mean {
         (n_blocks > 0).then_some(Self { mean, n_blocks, interval, correlation })
     }
 
-    /// Whether it is on one side of nothing, as far as the interval tells.
+    /// Whether the difference is significant: the interval excludes zero.
     #[must_use]
     pub fn is_told(&self) -> bool {
         self.interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
     }
 
-    /// Whether blocks follow each other more than chance would have them.
+    /// Whether the autocorrelation is significant.
     #[must_use]
     pub fn is_correlated(&self) -> bool {
         self.correlation > 2.0 / (self.n_blocks as f64).sqrt()
     }
 }
 
-/// What 97.5 of 100 do not exceed, of Student's distribution with so many degrees of freedom.
+/// The 97.5 % quantile of Student's t-distribution.
 fn student(degrees: usize) -> f64 {
     const FIRST: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
     if let Some(value) = degrees.checked_sub(1).and_then(|ix| FIRST.get(ix)) {

@@ -1,6 +1,6 @@
-//! What came of a simulation as one page of HTML, for somebody who was not there: what was
-//! simulated, the answer in a sentence, how sure it is, tables, and pictures with words beside
-//! them. The page is one file that loads nothing, runs nothing, and is the same each time.
+//! The result of a simulation as one HTML page, for readers without context: what was simulated,
+//! the answer in a sentence, its confidence, tables, and described plots. The page is one file that
+//! loads nothing, runs nothing, and is always the same for the same result.
 
 mod fairness;
 mod gantt;
@@ -22,7 +22,7 @@ use interval::Mean;
 
 use crate::render::plot::Plot;
 
-/// A plot of usual size, of which two stand side by side where there is room.
+/// The usual size of a plot; two fit side by side.
 const USUAL: (f64, f64) = (480.0, 290.0);
 
 /// The page.
@@ -44,18 +44,18 @@ struct Page {
 /// A table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Grid {
-    /// What stands above it.
+    /// The caption above.
     pub caption: String,
-    /// The names of its columns.
+    /// The column heads.
     pub head: Vec<String>,
-    /// Its rows.
+    /// The rows.
     pub rows: Vec<Vec<String>>,
-    /// What its columns mean.
+    /// The meaning of the columns.
     pub note: String,
 }
 
 impl Grid {
-    /// The table as it is printed.
+    /// The table for the terminal.
     pub fn text(self, screen: &Screen) -> String {
         let mut table = Table::new(self.head);
         for row in self.rows {
@@ -65,22 +65,22 @@ impl Grid {
     }
 }
 
-/// Pictures of one thing, side by side.
+/// Plots of one subject, side by side.
 struct Figure {
     heading: String,
-    /// What is to be seen, and how it was reckoned.
+    /// What the plots show, and how it was computed.
     text: String,
     keys: Vec<Key>,
     panels: Vec<Panel>,
-    /// The same in numbers.
+    /// The values as a table.
     grid: Option<Grid>,
-    /// Whether it takes the whole width of the page.
+    /// Whether it takes the full width of the page.
     is_wide: bool,
-    /// Whether its pictures are too long to be shrunk to a small screen.
+    /// Whether its plots are too long to shrink for a small screen.
     is_long: bool,
 }
 
-/// What a colour stands for.
+/// The meaning of a color.
 #[derive(Clone)]
 struct Key {
     class: String,
@@ -94,7 +94,7 @@ struct Panel {
 }
 
 impl Figure {
-    /// A picture of usual size.
+    /// A figure with one plot of usual size.
     fn usual(heading: &str, text: String, keys: Vec<Key>, plot: Plot, grid: Grid) -> Self {
         let panels = vec![Panel { heading: String::new(), plot }];
         let (heading, grid) = (heading.to_owned(), Some(grid));
@@ -116,8 +116,8 @@ impl Key {
     }
 }
 
-/// How the policy at that place is drawn: a colour, and a kind of line, as colours are not seen by
-/// all.
+/// The class of the policy at an index: a color and a line style, since not all readers can see
+/// colors.
 fn class_of(ix: usize) -> String {
     format!("p{} d{}", ix % 6, ix % 4)
 }
@@ -126,15 +126,15 @@ fn keys<'a>(policies: impl Iterator<Item = &'a str>, key: impl Fn(&str, &str) ->
     policies.enumerate().map(|(ix, policy)| key(&class_of(ix), policy)).collect()
 }
 
-/// The words of the command line, as a shell would take them.
+/// The command line, with shell quotes.
 pub(super) fn command() -> String {
-    // Words that are not UTF-8 were refused before.
+    // Words that are not UTF-8 were refused earlier.
     let words: Vec<String> =
         std::env::args_os().skip(1).filter_map(|it| it.into_string().ok()).collect();
     format!("gpool {}", safe(&words::command(&words)))
 }
 
-/// How much less or more, and how sure that is.
+/// The size of a difference with its confidence interval.
 fn by_how_much(mean: &Mean, (less, more): (&str, &str), text: impl Fn(f64) -> String) -> String {
     let word = |value: f64| if value < 0.0 { less } else { more };
     let told = format!("{} {}", text(mean.mean.abs()), word(mean.mean));
@@ -148,20 +148,20 @@ fn by_how_much(mean: &Mean, (less, more): (&str, &str), text: impl Fn(f64) -> St
     }
 }
 
-/// Between what a difference lies.
+/// The confidence interval of a difference.
 fn interval(mean: &Mean, text: impl Fn(f64) -> String) -> String {
     mean.interval.map_or("-".to_owned(), |(low, high)| {
         format!("{} … {}", signed(low, &text), signed(high, &text))
     })
 }
 
-/// With a minus that is as long as a plus.
+/// A number with a sign; the minus is as wide as the plus.
 fn signed(value: f64, text: impl Fn(f64) -> String) -> String {
     let sign = if value < 0.0 { '−' } else { '+' };
     format!("{sign}{}", text(value.abs()))
 }
 
-/// How one compares with another.
+/// The comparison in a word.
 fn verdict(mean: &Mean, (less, more): (&str, &str)) -> String {
     match mean {
         mean if !mean.is_told() => "not told apart".to_owned(),
@@ -178,7 +178,7 @@ fn points(part: f64) -> String {
     format!("{:.2} points", part * 100.0)
 }
 
-/// Names in a sentence.
+/// Names joined for a sentence.
 fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),

@@ -1,4 +1,4 @@
-//! Who has the GPUs: which owners are told apart, and what each has over time.
+//! GPUs of each owner over time, and the owners with their own color.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use super::window::{Window, spread};
 use super::{Figure, Grid, Key, Panel, USUAL, percent};
 use crate::render::plot::{Axis, HOUR, Plot, plain};
 
-/// How many owners have a colour of their own.
+/// Most owners with their own color.
 const N_SHOWN: usize = 8;
-/// The class of all others.
+/// The class of all other owners.
 const OTHERS: usize = N_SHOWN;
-/// Parts of time: more are not seen.
+/// Most intervals of time that are visible.
 const N_PARTS_MAX: f64 = 180.0;
 
-/// The owners that are told apart, those with most GPU-time first.
+/// The owners with their own color, most GPU time first.
 #[derive(Debug)]
 pub struct Owners {
     names: Vec<Arc<str>>,
-    /// GPU-time of all, then of these and of the others, in GPU-hours.
+    /// GPU-hours of all owners, then of each class.
     all: f64,
     hours: [f64; N_SHOWN + 1],
     n_all: usize,
 }
 
 impl Owners {
-    /// Those of a trace, as it was played.
+    /// The owners of a played trace.
     pub fn of(outcome: &Outcome) -> Self {
         let mut times = BTreeMap::<&Arc<str>, f64>::new();
         for job in &outcome.jobs {
@@ -49,12 +49,12 @@ impl Owners {
         Self { names, all, hours, n_all }
     }
 
-    /// Which colour an owner has.
+    /// The class of an owner.
     pub fn class_of(&self, owner: &Arc<str>) -> usize {
         self.names.iter().position(|name| name == owner).unwrap_or(OTHERS)
     }
 
-    /// How many colours there are.
+    /// The number of classes.
     pub fn classes(&self) -> usize {
         if self.n_all > N_SHOWN { N_SHOWN + 1 } else { self.names.len() }
     }
@@ -67,12 +67,12 @@ impl Owners {
         }
     }
 
-    /// Which colour is whose.
+    /// The legend of the colors.
     pub fn keys(&self) -> Vec<Key> {
         (0..self.classes()).map(|ix| Key::area(&format!("o{ix}"), &self.name(ix))).collect()
     }
 
-    /// What each asked for, and how long its jobs waited.
+    /// The GPU time and the waiting time of each owner.
     fn grid(&self, played: &[(String, Outcome)]) -> Grid {
         let of = |class: usize, outcome: &'_ Outcome| -> Vec<usize> {
             let is =
@@ -105,7 +105,7 @@ impl Owners {
     }
 }
 
-/// GPUs in use by each owner, in the mean of each part of time.
+/// Mean GPUs in use of each owner in each interval.
 fn in_use(
     outcome: &Outcome,
     owners: &Owners,
@@ -125,7 +125,7 @@ fn in_use(
     sums
 }
 
-/// Who has how many GPUs over time, by each policy.
+/// GPUs of each owner over time, under each policy.
 pub fn over_time(
     played: &[(String, Outcome)],
     owners: &Owners,

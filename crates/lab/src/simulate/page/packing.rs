@@ -13,47 +13,47 @@ use super::{
 use crate::render::plot::{Axis, Block, Plot, Scale};
 use crate::simulate::VERSION;
 
-/// With fewer seeds an interval means little.
+/// With fewer seeds a confidence interval is unreliable.
 const SEEDS_MIN: usize = 5;
-/// How high the line of a policy is.
+/// Height of a policy's row.
 const ROW: f64 = 46.0;
 
-/// What was measured of one seed: parts of all GPUs, or of all that was asked.
+/// The results of one seed, as fractions of all GPUs or of all requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seed {
-    /// Which one.
+    /// The seed.
     pub seed: u64,
-    /// What is better small.
+    /// The compared value; smaller is better.
     pub loss: f64,
-    /// What was given out when so much had come, if it was filled.
+    /// Allocated against requested GPUs, without churn.
     pub filled: Vec<(f64, f64)>,
-    /// Tasks of eight GPUs that were turned away, if they came and went.
+    /// Rejected tasks with eight GPUs, with churn.
     pub of_eight: Option<f64>,
 }
 
-/// What was tried, and what came of it.
+/// The input and the results.
 pub struct Packing<'a> {
     /// The file of the nodes.
     pub nodes: &'a Path,
     /// The file of the tasks.
     pub tasks: &'a Path,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub n_nodes: usize,
-    /// How many GPUs they have.
+    /// Number of GPUs.
     pub n_gpus: u64,
-    /// How many tasks there are.
+    /// Number of tasks.
     pub n_tasks: usize,
-    /// How much of all GPUs would be taken, where tasks come and go; and how many may move for one.
+    /// With churn: the requested fraction of all GPUs, and the most moves for one task.
     pub churn: Option<(f64, usize)>,
-    /// Policies, and what was measured of each.
+    /// The policies with their results.
     pub measured: Vec<(String, Vec<Seed>)>,
-    /// Whether it was interrupted.
+    /// Whether the run was interrupted.
     pub is_part: bool,
-    /// The table that is printed.
+    /// The table for the terminal.
     pub table: Grid,
 }
 
-/// One policy beside the first, seed by seed.
+/// One policy against the first, seed by seed.
 struct Pair<'a> {
     first: &'a str,
     other: &'a str,
@@ -62,15 +62,15 @@ struct Pair<'a> {
     deviation: Option<f64>,
 }
 
-/// The words of what is lost.
+/// The texts for the compared value.
 struct Words {
-    /// Before who does it.
+    /// The text before the policy.
     before: &'static str,
-    /// Behind a part.
+    /// The text after the fraction.
     is_lost: &'static str,
     less: (&'static str, &'static str),
     heading: &'static str,
-    /// Of what it is a part.
+    /// The whole that the value is a fraction of.
     of: &'static str,
 }
 
@@ -89,7 +89,7 @@ const CHURNED: Words = Words {
     of: "of the GPUs that were asked for",
 };
 
-/// The page as text.
+/// The page as HTML.
 #[must_use]
 pub fn page(packing: Packing<'_>) -> String {
     let words = if packing.churn.is_some() { &CHURNED } else { &FILLED };
@@ -136,7 +136,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (n > 0.0).then(|| sum / n)
 }
 
-/// How far values lie from their mean.
+/// The standard deviation.
 fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values.iter().copied())?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -150,7 +150,7 @@ fn pairs(measured: &[(String, Vec<Seed>)]) -> Vec<Pair<'_>> {
 }
 
 impl<'a> Pair<'a> {
-    /// Seeds that both were tried with.
+    /// The seeds that both policies have.
     fn of((first, before): (&'a str, &[Seed]), (other, after): (&'a str, &[Seed])) -> Option<Self> {
         let same = |it: &Seed| before.iter().find(|seed| seed.seed == it.seed);
         let losses: Vec<(f64, f64)> =
@@ -283,7 +283,7 @@ fn differences(pairs: &[Pair<'_>], words: &Words) -> Option<Grid> {
     })
 }
 
-/// What was given out when so much had been asked for.
+/// Allocated against requested GPUs.
 fn curves(measured: &[(String, Vec<Seed>)]) -> Figure {
     let at: Vec<f64> = measured
         .iter()
@@ -342,7 +342,7 @@ fn curves(measured: &[(String, Vec<Seed>)]) -> Figure {
     Figure::usual("How much of the cluster could be used", text, keys, plot, grid)
 }
 
-/// A bar for the mean of each policy, a dot for each seed, and lines from seed to the same seed.
+/// A bar for the mean of each policy, a dot for each seed, and lines between the dots of a seed.
 fn paired(
     (heading, of): (&str, &str),
     measured: &[(String, Vec<Seed>)],

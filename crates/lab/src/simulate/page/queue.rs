@@ -20,45 +20,45 @@ use super::{
 use crate::render::plot::DAY;
 use crate::simulate::VERSION;
 
-/// With fewer blocks an interval means little.
+/// With fewer blocks a confidence interval is unreliable.
 /// Source: B. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982.
 const BLOCKS_MIN: usize = 10;
 const WORDS: (&str, &str) = ("less", "more");
 
-/// What was played, and what came of it.
+/// The input and the results.
 pub struct Queue<'a> {
     /// The file of the jobs, or the store.
     pub trace: &'a Path,
     /// Whether it is a store.
     pub is_store: bool,
-    /// Which jobs of it are not among them, in words.
+    /// Jobs of the store that are not played, in words.
     pub left_out: Option<String>,
-    /// How many it has.
+    /// Number of jobs.
     pub n_jobs: u64,
-    /// Where they ran.
+    /// The cluster.
     pub cluster: &'a Layout,
-    /// What was known of them.
+    /// What the scheduler knew about the jobs.
     pub terms: Terms,
-    /// Policies, and what came of each.
+    /// The policies with their results.
     pub played: &'a [(String, Outcome)],
-    /// Whether it was interrupted.
+    /// Whether the run was interrupted.
     pub is_part: bool,
-    /// The table that is printed.
+    /// The table for the terminal.
     pub table: Grid,
 }
 
-/// One policy beside the first, job by job.
+/// One policy against the first, job by job.
 struct Pair<'a> {
     first: &'a str,
     other: &'a str,
     n_jobs: usize,
-    /// What they wait in the mean, in milliseconds.
+    /// Mean waits, in milliseconds.
     waits: (f64, f64),
-    /// How much longer by the other.
+    /// The mean difference of the waits.
     difference: Mean,
 }
 
-/// The page as text.
+/// The page as HTML.
 #[must_use]
 pub fn page(queue: Queue<'_>) -> String {
     let played = queue.played;
@@ -87,7 +87,7 @@ pub fn page(queue: Queue<'_>) -> String {
     page.to_string()
 }
 
-/// `80 nodes of 8 GPUs each`.
+/// The cluster in words: `80 nodes of 8 GPUs each`.
 fn nodes(cluster: &Layout) -> String {
     match cluster.alike() {
         Some(nodes) => format!(
@@ -122,8 +122,8 @@ fn pairs(played: &[(String, Outcome)]) -> Vec<Pair<'_>> {
 }
 
 impl<'a> Pair<'a> {
-    /// Jobs that both ran. They have no numbers, but those that came at once from one owner and are
-    /// alike can be exchanged.
+    /// Pairs the jobs that both policies ran. Jobs have no ids, but equal jobs that one owner
+    /// submitted at the same time are interchangeable.
     fn of(first: (&'a str, &'a Outcome), other: (&'a str, &'a Outcome)) -> Option<Self> {
         let (origin, _) = first.1.came?;
         let before = sorted(first.1);
@@ -172,7 +172,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// By all that tells jobs apart, then by how long they waited.
+/// Sorts by all properties of a job, then by its wait.
 fn sorted(outcome: &Outcome) -> Vec<&Played> {
     let mut jobs: Vec<&Played> = outcome.jobs.iter().collect();
     jobs.sort_unstable_by_key(|job| (key(job), job.wait()));
@@ -183,7 +183,7 @@ fn key(job: &Played) -> (Timestamp, &str, u64, u64) {
     (job.submitted_at, &job.owner, job.duration.get(), job.gpus.get())
 }
 
-/// Which day it is, from the first job on.
+/// The day since the first job.
 #[allow(clippy::cast_possible_truncation, reason = "no trace has so many days")]
 #[allow(clippy::cast_sign_loss, reason = "nothing was before the first job")]
 fn day(origin: Timestamp, at: Timestamp) -> usize {
@@ -324,7 +324,7 @@ fn differences(pairs: &[Pair<'_>]) -> Option<Grid> {
     })
 }
 
-/// Says how many jobs did not run as they asked, and why.
+/// How many jobs did not run as requested, and why.
 #[must_use]
 pub fn not_as_asked(outcome: &Outcome) -> Vec<String> {
     let are = |n: u64| format!("{} {}", count(n, "job"), if n == 1 { "is" } else { "are" });

@@ -1,4 +1,4 @@
-//! Pages of situations that are made up: what they say, and that they are pages.
+//! Pages of invented results: their texts and their validity.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::{Grid, by_how_much, interval, listed, packing, queue, verdict};
 
 const HOUR: u64 = 3_600_000;
 
-/// Jobs of an hour, twenty a day, that wait as long as is said of the day and the place in it.
+/// Jobs of one hour, twenty per day, with waits given by `minutes` of the day and the index.
 fn outcome(n_days: u64, minutes: impl Fn(u64, u64) -> u64) -> Outcome {
     let mut jobs = Vec::new();
     for (day, ix) in (0..n_days).flat_map(|day| (0..20).map(move |ix| (day, ix))) {
@@ -82,7 +82,8 @@ fn packed(measured: &[(&str, &[f64])], churn: Option<(f64, usize)>) -> String {
     page
 }
 
-/// Nothing is loaded or run, nothing of a file is markup, and pictures are XML.
+/// Checks that the page loads and runs nothing, that texts from files are escaped, and that plots
+/// are valid XML.
 fn assert_page(page: &str) {
     for word in
         ["http://", "https://", "<script", "<link", "<img", "src=", "url(", "@import", "<b>"]
@@ -96,7 +97,7 @@ fn assert_page(page: &str) {
     }
 }
 
-/// Tags are closed in their order, attributes stand in quotes, and signs are written out.
+/// Checks that tags are closed in order, attributes are quoted, and special characters are escaped.
 fn assert_xml(text: &str) {
     let mut open = Vec::new();
     for part in text.split('<').skip(1) {

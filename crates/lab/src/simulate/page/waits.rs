@@ -1,4 +1,4 @@
-//! How long jobs wait: which part of them no longer than what, and by how many GPUs they ask for.
+//! Waiting times of jobs: their distribution, and means by number of GPUs and over time.
 
 use gpool_trace::queue::{Outcome, Played};
 
@@ -6,8 +6,8 @@ use super::window::Window;
 use super::{Figure, Grid, Key, USUAL, class_of, keys, percent};
 use crate::render::plot::{Axis, Block, DAY, HOUR, Plot, Scale, plain};
 
-/// Numbers of GPUs that are looked at together: up to how many thousandths, and how they are
-/// written. The first are parts of one.
+/// Groups of GPU counts: the upper limit in thousandths, and the label. The first group is
+/// fractions of a GPU.
 const SIZES: [(u64, &str); 7] = [
     (999, "<1"),
     (1_000, "1"),
@@ -18,7 +18,7 @@ const SIZES: [(u64, &str); 7] = [
     (u64::MAX, ">16"),
 ];
 
-/// Sizes from, to and how they are written; without parts of a GPU if nobody asks for any.
+/// The groups as lower limit, upper limit and label; without fractions if no job requests one.
 fn sizes(played: &[(String, Outcome)]) -> Vec<(u64, u64, &'static str)> {
     let jobs = || played.iter().flat_map(|(_, outcome)| &outcome.jobs);
     let has_parts = jobs().any(|job| (1..1_000).contains(&job.gpus.get()));
@@ -29,10 +29,10 @@ fn sizes(played: &[(String, Outcome)]) -> Vec<(u64, u64, &'static str)> {
         .collect()
 }
 
-/// Points of a line: more are not seen.
+/// Most points of a line that are visible.
 const N_POINTS: u32 = 240;
 
-/// Spans in one unit, so that they can be compared.
+/// A common unit for lengths of time.
 #[derive(Debug, Clone, Copy)]
 pub struct Unit {
     of: f64,
@@ -40,7 +40,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The one in which the longest, in milliseconds, has few digits.
+    /// The unit in which the longest value, in milliseconds, has few digits.
     pub fn of(longest: f64) -> Self {
         let (of, name) = match longest {
             span if span >= 0.1 * HOUR => (HOUR, "h"),
@@ -50,13 +50,13 @@ impl Unit {
         Self { of, name }
     }
 
-    /// A span in it.
+    /// A length of time in this unit.
     pub fn text(self, span: f64) -> String {
         format!("{:.2} {}", span / self.of, self.name)
     }
 }
 
-/// A part of time as it stands behind "each".
+/// A length of time as it follows "each".
 pub fn part_of_time(span: f64) -> String {
     let (of, name) = match span {
         span if span >= DAY => (DAY, "day"),
@@ -70,7 +70,7 @@ pub fn part_of_time(span: f64) -> String {
     }
 }
 
-/// In milliseconds.
+/// The wait of a job in milliseconds.
 pub fn wait(job: &Played) -> f64 {
     job.wait().get() as f64
 }
@@ -81,7 +81,7 @@ pub fn mean<'a>(jobs: impl Iterator<Item = &'a Played>) -> Option<f64> {
     (n > 0.0).then(|| sum / n)
 }
 
-/// Which part of the jobs waits no longer than so long.
+/// The cumulative distribution of waits.
 pub fn distribution(played: &[(String, Outcome)]) -> Figure {
     let sorted: Vec<Vec<f64>> = played
         .iter()
@@ -138,7 +138,7 @@ pub fn distribution(played: &[(String, Outcome)]) -> Figure {
     Figure::usual("How many waited how long", text, keys, plot, grid)
 }
 
-/// How long jobs wait in the mean, by how many GPUs they ask for.
+/// Mean waits by number of GPUs.
 pub fn by_size(played: &[(String, Outcome)]) -> Figure {
     let sizes = sizes(played);
     let of_size = |outcome: &Outcome, (least, most, _): (u64, u64, &str)| {
@@ -197,7 +197,7 @@ pub fn by_size(played: &[(String, Outcome)]) -> Figure {
     Figure::usual("Who waits: small jobs and large ones", text, keys, plot, grid)
 }
 
-/// How long jobs wait in the mean, by when they came.
+/// Mean waits by time of submission.
 pub fn over_time(played: &[(String, Outcome)], window: Window) -> Figure {
     let parts = window.parts((window.span / DAY).clamp(24.0, 180.0));
     let means: Vec<Vec<Option<f64>>> =
@@ -249,7 +249,7 @@ pub fn over_time(played: &[(String, Outcome)], window: Window) -> Figure {
     Figure::usual("When jobs wait", text, keys, plot, grid)
 }
 
-/// In which part of time that is; the last job comes when the last one ends.
+/// The interval that contains a time; the end of the last one belongs to it.
 fn part_at(at: f64, parts: &[(f64, f64)]) -> usize {
     parts.partition_point(|(_, to)| *to <= at).min(parts.len().saturating_sub(1))
 }

@@ -1,11 +1,11 @@
-//! The time that the figures show, and its parts.
+//! The time range of the figures, and its intervals.
 
 use gpool_model::Timestamp;
 use gpool_trace::queue::Outcome;
 
 use crate::render::plot::{DAY, HOUR};
 
-/// Usual lengths of a part of time, in milliseconds.
+/// Usual lengths of an interval, in milliseconds.
 const STEPS: [f64; 14] = [
     1_000.0,
     10_000.0,
@@ -23,34 +23,34 @@ const STEPS: [f64; 14] = [
     7.0 * DAY,
 ];
 
-/// The time that a figure shows.
+/// The time range of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
-    /// When the first job came.
+    /// The submission of the first job.
     pub origin: Timestamp,
-    /// Milliseconds until the last job came; after that the cluster runs empty.
+    /// Milliseconds until the last submission; after that the cluster drains.
     pub span: f64,
 }
 
 impl Window {
-    /// The window of all jobs.
+    /// The range of all jobs.
     pub fn of(played: &[(String, Outcome)]) -> Option<Self> {
         let came = || played.iter().filter_map(|(_, outcome)| outcome.came);
         let origin = came().map(|(first, _)| first).min()?;
         let last = came().map(|(_, last)| last).max()?;
         let ended = || played.iter().flat_map(|(_, it)| it.jobs.iter().map(|job| job.ended_at));
-        // All came at once.
+        // All jobs arrive at the same time.
         let last = if last > origin { last } else { ended().max()? };
         let span = last.since(origin).get() as f64;
         Some(Self { origin, span: span.max(1_000.0) })
     }
 
-    /// Milliseconds from the first job to a moment.
+    /// Milliseconds from the first job to a time.
     pub fn at(self, at: Timestamp) -> f64 {
         at.since(self.origin).get() as f64
     }
 
-    /// Divides the window into at most `n_most` parts; each has its start and its end.
+    /// Divides the range into at most `n_most` intervals, each with its begin and end.
     pub fn parts(self, n_most: f64) -> Vec<(f64, f64)> {
         let fits = |step: &f64| self.span / step <= n_most;
         let step = STEPS.into_iter().find(fits).unwrap_or(self.span / n_most);
@@ -65,7 +65,7 @@ impl Window {
     }
 }
 
-/// Calls `add` with each part that overlaps the time between two moments, and with the overlap.
+/// Calls `add` with each interval that overlaps a time range, and with the overlap.
 pub fn spread(parts: &[(f64, f64)], (from, to): (f64, f64), mut add: impl FnMut(usize, f64)) {
     let first = parts.partition_point(|(_, end)| *end <= from);
     for (ix, (start, end)) in parts.iter().enumerate().skip(first) {

@@ -1,5 +1,5 @@
-//! A simulation of a queue on the whole terminal, while it is played: slowed so that it can be
-//! followed, and hurried, held up or ended by keys.
+//! A full-screen view of a queue simulation while it runs: slowed down to be readable, and
+//! controlled by keys.
 
 mod pace;
 mod shown;
@@ -27,53 +27,53 @@ use self::view::View;
 use crate::render::cluster_grid::{Grid, Owners};
 use crate::simulate::progress::{Extent, FRAME, Progress, words};
 
-/// Whoever pauses it sees a window that was resized after so long.
+/// Interval of redraws while paused, so that a resized window is noticed.
 const PAUSED: Duration = Duration::from_millis(250);
 
-/// What is to be watched.
+/// The simulation to watch.
 #[derive(Debug, Clone)]
 pub struct Watched {
-    /// What is played.
+    /// The time range of the trace.
     pub extent: Extent,
     /// The cluster.
     pub layout: Layout,
-    /// How many policies there are.
+    /// Number of policies.
     pub n_policies: usize,
-    /// How fast to begin with; so that it takes a minute where that is not said.
+    /// The initial speed; `None` makes it take about a minute.
     pub speed: Option<Speed>,
 }
 
-/// How it can be ended.
+/// The flags that end the simulation.
 #[derive(Debug, Clone)]
 pub struct Ending {
-    /// Whether no more jobs are to come.
+    /// Whether no more jobs arrive.
     pub stop: Arc<AtomicBool>,
-    /// Whether the terminal is as it was, so that a signal may end this program at once.
+    /// Whether the terminal is restored, so that a signal may end this program at once.
     pub is_left: Arc<AtomicBool>,
 }
 
-/// Whoever watches.
+/// The view of a running simulation.
 pub struct Watch<'s> {
     session: &'s Session,
     watched: Watched,
     ending: Ending,
-    /// `None` once nobody watches any more.
+    /// `None` once the user has left.
     full: Option<FullScreen>,
     pace: Pace,
     progress: Progress,
     policy: String,
-    /// Mean waits of those that were played before, in hours.
+    /// Mean waits under the completed policies, in hours.
     before: Vec<(String, f64)>,
     owners: Owners,
     waited: Waited,
     began: Instant,
-    /// When the next picture is due.
+    /// Time of the next redraw.
     draws_at: Duration,
-    /// How long nothing was done, so that the picture could be followed.
+    /// Time spent waiting for the display.
     idle: Duration,
 }
 
-/// How long those waited that have ended.
+/// Waits of ended jobs.
 #[derive(Debug, Clone, Copy, Default)]
 struct Waited {
     sum: Millis,
@@ -81,7 +81,7 @@ struct Waited {
 }
 
 impl Waited {
-    /// With those that have ended since.
+    /// Adds the jobs that have ended since.
     fn and(&mut self, scene: &dyn Scene) {
         for job in scene.ended().get(self.n..).unwrap_or_default() {
             self.sum = self.sum.saturating_add(job.wait());
@@ -95,10 +95,10 @@ impl Waited {
 }
 
 impl<'s> Watch<'s> {
-    /// Fills the terminal.
+    /// Starts the full-screen view.
     ///
     /// # Errors
-    /// There is none that can be filled.
+    /// There is no suitable terminal.
     pub fn start(session: &'s Session, watched: Watched, ending: Ending) -> Result<Self> {
         let full = FullScreen::enter(&ending.is_left)?;
         let extent = watched.extent;
@@ -121,21 +121,21 @@ impl<'s> Watch<'s> {
         })
     }
 
-    /// That policy is next.
+    /// Starts a policy.
     pub fn begin(&mut self, policy: &str) {
         policy.clone_into(&mut self.policy);
         self.waited = Waited::default();
         self.pace.go_from(self.watched.extent.first, self.began.elapsed());
     }
 
-    /// Shows the cluster until something happens to it; so many jobs have come.
+    /// Shows the cluster until the next event.
     pub fn look(&mut self, scene: &dyn Scene, until: Timestamp, n_come: u64) {
         while self.full.is_some() {
             let at = self.began.elapsed();
             if self.draws_at <= at {
                 self.draw(scene, self.pace.now(until, at), n_come);
                 let drawn_at = self.began.elapsed();
-                // Of a cluster for which it takes long, half of the time goes into playing.
+                // If drawing is slow, half of the time is left for the simulation.
                 self.draws_at = drawn_at + FRAME.max(drawn_at.saturating_sub(at));
                 self.heed(until, Duration::ZERO);
                 continue;
@@ -147,18 +147,18 @@ impl<'s> Watch<'s> {
         }
     }
 
-    /// The policy is done.
+    /// Completes the policy.
     pub fn end(&mut self) {
         self.before.push((std::mem::take(&mut self.policy), self.waited.mean_hours()));
         self.progress.next(self.busy(self.began.elapsed()));
     }
 
-    /// How long it was at work.
+    /// The time spent on the simulation itself.
     fn busy(&self, at: Duration) -> Duration {
         at.saturating_sub(self.idle)
     }
 
-    /// Waits so long for keys, and does what they are for.
+    /// Waits for keys and acts on them.
     fn heed(&mut self, until: Timestamp, timeout: Duration) {
         if self.ending.stop.load(Ordering::Relaxed) {
             return self.leave();
@@ -168,7 +168,7 @@ impl<'s> Watch<'s> {
             let ending = full.ending();
             self.leave();
             if let Some(signal) = ending {
-                // The terminal is as it was, so this ends the program.
+                // The terminal is restored, so this ends the program.
                 let _ = signal_hook::low_level::raise(signal);
             }
             return;
@@ -185,7 +185,7 @@ impl<'s> Watch<'s> {
         }
     }
 
-    /// No more jobs are to come, and nothing is shown of those that have.
+    /// No more jobs arrive, and the rest of the run is not shown.
     fn leave(&mut self) {
         self.ending.stop.store(true, Ordering::Relaxed);
         self.full = None;
@@ -235,7 +235,7 @@ impl<'s> Watch<'s> {
         }
     }
 
-    /// How long it takes yet: at this speed, or as long as it has to be worked at.
+    /// The remaining time: at this speed, or as long as the simulation needs.
     fn left(&self, now: Timestamp, part: f64) -> Option<Duration> {
         let Extent { first, until, .. } = self.watched.extent;
         let n_after = u32::try_from(self.progress.n_after()).unwrap_or(u32::MAX);
@@ -250,7 +250,7 @@ impl<'s> Watch<'s> {
     }
 }
 
-/// How many devices that is; a part of one is one.
+/// Number of devices, with fractions rounded up.
 fn n_devices(gpus: MilliGpu) -> u32 {
     u32::try_from(gpus.div_ceil(MilliGpu::DEVICE.get()).get()).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! How fast virtual time goes for whoever watches it.
+//! The speed of virtual time in the view.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use gpool_model::{Millis, Timestamp};
 
-/// How much virtual time passes in a second.
+/// Virtual time per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speed {
-    /// So much.
+    /// This virtual time per second.
     PerSecond(Millis),
-    /// As much as can be played.
+    /// As fast as the simulation runs.
     Most,
 }
 
-/// Those that keys lead to, ascending, in seconds; faster is only the most.
+/// The speeds that keys select, ascending, in seconds; the next faster one is `Most`.
 const STEPS: [u32; 20] = [
     1, 5, 15, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 172_800,
     345_600, 604_800, 1_209_600, 2_592_000,
 ];
-/// All of a simulation takes about so long, unless asked otherwise.
+/// Approximate length of a whole simulation in seconds.
 const WHOLE: u64 = 60;
-/// Whoever is ahead by less does not wait for it: that would take longer.
+/// Shorter waits are skipped, since waiting would take longer.
 const SLACK: Duration = Duration::from_millis(5);
-/// Whoever is behind by more does not catch up.
+/// Longer delays are not caught up.
 const LAG: Duration = Duration::from_millis(200);
 
 impl Speed {
-    /// The speed at which so much virtual time takes about a minute.
+    /// The speed at which this virtual time takes about a minute.
     #[must_use]
     pub fn of_whole(span: Millis) -> Self {
         let seconds = span.get() / 1000 / WHOLE;
@@ -82,40 +82,40 @@ impl fmt::Display for Speed {
     }
 }
 
-/// When virtual time has come how far. Moments are told as how long ago it began.
+/// Maps real time to virtual time. Real times are relative to the begin.
 #[derive(Debug, Clone)]
 pub struct Pace {
     speed: Speed,
     is_paused: bool,
-    /// From then on time goes at this speed.
+    /// The last point at which the speed changed, in both times.
     from: (Duration, Timestamp),
 }
 
 impl Pace {
-    /// It stands at the very beginning.
+    /// Starts at the very beginning.
     #[must_use]
     pub fn new(speed: Speed) -> Self {
         Self { speed, is_paused: false, from: (Duration::ZERO, Timestamp::ZERO) }
     }
 
-    /// How fast it goes.
+    /// The speed.
     #[must_use]
     pub fn speed(&self) -> Speed {
         self.speed
     }
 
-    /// Whether it stands still.
+    /// Whether it is paused.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// Goes on from that moment of virtual time.
+    /// Continues from this virtual time.
     pub fn go_from(&mut self, virtual_time: Timestamp, at: Duration) {
         self.from = (at, virtual_time);
     }
 
-    /// Where it is, if nothing happens before `until`.
+    /// The current virtual time, if no event happens before `until`.
     #[must_use]
     pub fn now(&self, until: Timestamp, at: Duration) -> Timestamp {
         let (since, from) = self.from;
@@ -131,7 +131,7 @@ impl Pace {
         }
     }
 
-    /// How long it takes yet until it is there; `None` if it is, and goes on.
+    /// The time until virtual time reaches `until`; `None` if it has.
     pub fn wait(&mut self, until: Timestamp, at: Duration) -> Option<Duration> {
         let (since, from) = self.from;
         if self.is_paused {
@@ -147,7 +147,7 @@ impl Pace {
         None
     }
 
-    /// How long so much virtual time takes.
+    /// The real time that this virtual time takes.
     #[must_use]
     pub fn takes(&self, span: Millis) -> Duration {
         match self.speed {
@@ -159,19 +159,19 @@ impl Pace {
         }
     }
 
-    /// Stands still, or goes on.
+    /// Pauses or continues.
     pub fn pause(&mut self, until: Timestamp, at: Duration) {
         self.from = (at, self.now(until, at));
         self.is_paused = !self.is_paused;
     }
 
-    /// Goes faster from now on.
+    /// Increases the speed.
     pub fn faster(&mut self, until: Timestamp, at: Duration) {
         self.from = (at, self.now(until, at));
         self.speed = self.speed.faster();
     }
 
-    /// Goes slower from now on.
+    /// Decreases the speed.
     pub fn slower(&mut self, until: Timestamp, at: Duration) {
         self.from = (at, self.now(until, at));
         self.speed = self.speed.slower();
@@ -243,10 +243,10 @@ mod tests {
         assert_eq!(pace.wait(hour(5), ms(1000)), None);
         assert_eq!(pace.wait(hour(7), ms(1500)), Some(ms(1500)));
         assert_eq!(pace.now(hour(7), ms(2000)), hour(6));
-        // A little late is made up for.
+        // A small delay is caught up.
         assert_eq!(pace.wait(hour(7), ms(3100)), None);
         assert_eq!(pace.wait(hour(8), ms(3100)), Some(ms(900)));
-        // Too late is not.
+        // A large delay is not.
         assert_eq!(pace.wait(hour(8), ms(9000)), None);
         assert_eq!(pace.wait(hour(9), ms(9000)), Some(ms(1000)));
     }
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(pace.wait(hour(9), ms(60_000)), Some(ms(7000)));
         pace.faster(hour(9), ms(61_000));
         assert_eq!(pace.wait(hour(9), ms(61_000)), Some(ms(3000)));
-        // As fast as it goes, it is always there.
+        // At full speed nothing waits.
         let mut pace = Pace::new(Speed::Most);
         assert_eq!(pace.wait(hour(9), ms(5)), None);
         pace.slower(hour(9), ms(10));

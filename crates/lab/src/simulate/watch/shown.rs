@@ -1,4 +1,4 @@
-//! How it is shown what becomes of a trace while it is played: in a line, or on the whole terminal.
+//! The display of a running simulation: one line, or the whole terminal.
 
 use std::io::IsTerminal as _;
 
@@ -13,19 +13,19 @@ use gpool_trace::scene::Scene;
 use super::{Ending, Watch, Watched};
 use crate::simulate::progress::Line;
 
-/// Where somebody may look.
+/// The display.
 pub enum Shown<'s> {
-    /// A line.
+    /// One line.
     Line(Line<'s>),
     /// The whole terminal.
     Full(Box<Watch<'s>>),
 }
 
 impl<'s> Shown<'s> {
-    /// On the whole terminal, if that is asked for.
+    /// Starts the display; `is_full` asks for the whole terminal.
     ///
     /// # Errors
-    /// There is none that can be filled.
+    /// There is no suitable terminal.
     pub fn new(
         session: &'s Session,
         is_full: bool,
@@ -39,7 +39,7 @@ impl<'s> Shown<'s> {
         Ok(Self::Full(Box::new(watch)))
     }
 
-    /// That policy is next.
+    /// Starts a policy.
     pub fn begin(&mut self, policy: &str) {
         match self {
             Self::Line(line) => line.begin(policy),
@@ -47,7 +47,7 @@ impl<'s> Shown<'s> {
         }
     }
 
-    /// Something happens then; so many jobs have come.
+    /// Updates the display before an event; `n_come` jobs have arrived.
     pub fn look(&mut self, scene: &dyn Scene, until: Timestamp, n_come: u64) {
         match self {
             Self::Line(line) => line.look(scene, until, n_come),
@@ -55,7 +55,7 @@ impl<'s> Shown<'s> {
         }
     }
 
-    /// The policy is done.
+    /// Completes the policy.
     pub fn end(&mut self) {
         match self {
             Self::Line(line) => line.end(),
@@ -64,10 +64,10 @@ impl<'s> Shown<'s> {
     }
 }
 
-/// Says at once that nothing can be shown on the whole terminal, if so.
+/// Checks early that a full-screen view is possible.
 ///
 /// # Errors
-/// Standard input or output is no terminal, or one on which no picture can be drawn.
+/// Standard input or output is not a terminal, or it can't move the cursor.
 pub fn needs_terminal(session: &Session, tip: &str) -> Result<()> {
     if !std::io::stdin().is_terminal() || !session.screen.is_terminal() {
         return Err(no_terminal("--watch").tip(tip));
