@@ -32,7 +32,7 @@ pub struct Request {
     pub job: JobCreate,
     /// The jobs that it waits for, as written.
     pub after: Vec<String>,
-    /// The jobs of which it waits for one, as written.
+    /// The jobs of --after-one, as written.
     pub after_one: Vec<String>,
     /// The earliest start, as written.
     pub begin: Option<String>,

@@ -15,7 +15,7 @@ use crate::render::view::View;
 use crate::screen::Screen;
 use crate::terminal::raw;
 
-/// Time for which a listening verb waits for a server that went away. Jobs go on meanwhile, and the
+/// Time limit of a listening verb for the return of the server. Jobs go on meanwhile, and the
 /// user can leave at any time.
 pub const LISTEN_RETRIES: Duration = Duration::from_secs(24 * 3600);
 

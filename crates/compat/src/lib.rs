@@ -1,6 +1,6 @@
-//! Other schedulers for their users: the commands of Slurm and gflow by their own names, and taking
-//! over a queue of gflow. Each flag has a row in a table that says what becomes of it; none is
-//! ignored silently. What makes a job request of their flags is in `gpool_cli::foreign`.
+//! Compatibility with other schedulers: the commands of Slurm and gflow under their own names, and
+//! the import of a gflow queue. Each flag has a row in a table that defines its treatment; none is
+//! ignored silently. `gpool_cli::foreign` translates their flags into job requests.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -40,13 +40,13 @@ pub static SHIMS: &[Shim] = &[
     gflow::GSTATS,
 ];
 
-/// The command of that name.
+/// The command with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Shim> {
     SHIMS.iter().find(|shim| shim.name == name)
 }
 
-/// The command as which this program was called, by the name of its file.
+/// The command that this program was called as, by the name of its file.
 #[must_use]
 pub fn called_as(first_word: &OsStr) -> Option<&'static Shim> {
     find(Path::new(first_word).file_name()?.to_str()?)

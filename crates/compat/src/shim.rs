@@ -1,4 +1,4 @@
-//! A command of another scheduler: its type, and what all of them share.
+//! The type of another scheduler's command, and the shared parts of these commands.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use gpool_cli::watch;
 use gpool_model::Millis;
 use gpool_wire::json::nearest;
 
-/// Whose commands these are.
+/// The scheduler of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// Slurm's.
@@ -22,36 +22,36 @@ pub enum Family {
 
 /// A command of another scheduler.
 pub struct Shim {
-    /// What it is called.
+    /// The name.
     pub name: &'static str,
-    /// Whose it is.
+    /// The scheduler that it belongs to.
     pub family: Family,
-    /// What runs it, given the words after its name.
+    /// The function that runs it, with the words after its name.
     pub run: fn(&[String], &Session) -> Result,
-    /// Its flags; those of each command below it, if it has such.
+    /// Its flags, or the flags of each of its subcommands.
     pub spoken: &'static [&'static Spoken],
 }
 
-/// Runs a command of gpool, as if it had been written so.
+/// Runs a gpool command line.
 ///
 /// # Errors
-/// What it meets.
+/// The errors of the command.
 pub fn gpool(words: &[String], session: &Session) -> Result {
     session.verb(words)
 }
 
-/// Runs a command of gpool that is written in text.
+/// Runs a gpool command line from literals.
 ///
 /// # Errors
-/// What it meets.
+/// The errors of the command.
 pub fn gpool_line(line: &[&str], session: &Session) -> Result {
     gpool(&line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), session)
 }
 
-/// Reads a command line; help and version are printed, and nothing is left to do.
+/// Parses a command line. Prints help and the version itself and returns `None` then.
 ///
 /// # Errors
-/// A flag is not understood.
+/// A flag is not valid.
 pub fn read(spoken: &Spoken, words: &[String], session: &Session) -> Result<Option<Said>> {
     match spoken.read(words)? {
         Read::Help(text) => {
@@ -67,7 +67,7 @@ pub fn read(spoken: &Spoken, words: &[String], session: &Session) -> Result<Opti
     }
 }
 
-/// Names the flags that do nothing, once.
+/// Warns of flags without an effect.
 pub fn say_ignored(said: &Said, session: &Session) {
     let ignored = said.ignored();
     if !ignored.is_empty() {
@@ -75,10 +75,10 @@ pub fn say_ignored(said: &Said, session: &Session) {
     }
 }
 
-/// The command below a command: `log` of `gjob log 7`, with the words after it.
+/// The subcommand: `log` of `gjob log 7`, with the words after it.
 ///
 /// # Errors
-/// There is none, or not that one; the text names those that there are.
+/// There is no such subcommand; the text lists the existing ones.
 pub fn below<'w>(
     name: &str,
     words: &'w [String],
@@ -104,20 +104,20 @@ pub fn below<'w>(
     })
 }
 
-/// Text as the whole output.
+/// Prints a text as the whole output.
 ///
 /// # Errors
-/// It can't be written.
+/// The output can't be written.
 pub fn print(text: &str, session: &Session) -> Result {
     session.screen.data(text)?;
     Ok(Exit::OK)
 }
 
-/// Prints a text, once or at an interval until the user or the reader leaves: on a terminal in
-/// place, elsewhere one after another.
+/// Prints a text once, or repeatedly until the user or the reader leaves: in place on a terminal,
+/// otherwise one after another.
 ///
 /// # Errors
-/// What `text` meets, or it can't be written.
+/// `text` fails, or the output can't be written.
 pub fn print_every(
     every: Option<Millis>,
     session: &Session,
@@ -133,10 +133,10 @@ pub fn print_every(
     }
 }
 
-/// How often something is repeated, from a number of seconds.
+/// Parses an interval in seconds.
 ///
 /// # Errors
-/// It is no number from 1 on.
+/// It is not a number of at least 1.
 pub fn interval(given: &str, flag: &str) -> Result<Millis> {
     match given.trim().parse::<u32>() {
         Ok(seconds @ 1..) => Ok(Millis::from_secs(seconds)),

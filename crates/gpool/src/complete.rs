@@ -1,5 +1,5 @@
 //! Completes command lines in a shell: verbs and flags from the parser, and names of jobs, nodes,
-//! GPUs and so on from the server, if it answers at once. Nothing here prints an error: a user who
+//! GPUs and so on from the server, if it answers at once. Nothing here prints an error: a user that
 //! presses Tab gets words or nothing.
 
 use std::ffi::{OsStr, OsString};

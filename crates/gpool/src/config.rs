@@ -24,7 +24,7 @@ pub struct Config {
     pub devices: Option<String>,
     /// The GPUs that jobs may use, as `up --gpus`.
     pub gpus: Option<String>,
-    /// The order in which GPUs are used, as `up --strategy`.
+    /// The order of use of GPUs, as `up --strategy`.
     pub strategy: Option<String>,
     /// Processes that do not count as use of a GPU, as `up --ignore-processes`.
     #[serde(default)]
@@ -44,10 +44,10 @@ pub struct Config {
     /// Size at which each output file of a job is cut: `1G`.
     #[serde(default, deserialize_with = "size")]
     pub job_output_max: Option<Bytes>,
-    /// Time for which the output of an ended job is kept: `30d`. At least 1 hour.
+    /// Retention of a job's output after its end: `30d`. At least 1 hour.
     #[serde(default, deserialize_with = "age")]
     pub keep_output: Option<Millis>,
-    /// Time for which the data that `retry` needs is kept after a job's end: `7d`. At least 1 hour.
+    /// Retention of the data for `retry` after a job's end: `7d`. At least 1 hour.
     #[serde(default, deserialize_with = "span")]
     pub keep_environment: Option<Millis>,
     /// Most bytes of environments and scripts stored for the jobs of one user: `1G`.

@@ -9,7 +9,7 @@ use super::values::{self, joined};
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "When, and what follows")]
 pub struct LifeFlags {
-    /// Jobs of which the first to end starts it: [ok:|fail:|end:]JOB,…
+    /// Jobs to wait for until the first has ended: [ok:|fail:|end:]JOB,…
     #[arg(long, value_name = "JOBS")]
     pub after_one: Vec<String>,
     /// Earliest start: 18:00, tomorrow, fri 18:00, now+2h, 2026-11-20T15:30

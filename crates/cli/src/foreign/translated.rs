@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 pub struct Translated {
     /// Flags of `submit`, one per word, each with its source.
     pub words: Vec<(String, Option<String>)>,
-    /// Notes about flags that do what was meant in a surprising way.
+    /// Notes about flags with a correct but surprising effect.
     pub remarks: Vec<String>,
     /// Warnings about flags that do less than was meant.
     pub warnings: Vec<String>,

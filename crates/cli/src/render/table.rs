@@ -207,7 +207,7 @@ impl Table {
 
 const GAP: usize = 2;
 
-/// Number of columns by which a line is too long.
+/// Number of columns that a line is too long.
 fn too_many(widths: &[usize], width: usize) -> usize {
     let gaps = widths.len().saturating_sub(1) * GAP;
     (widths.iter().sum::<usize>() + gaps).saturating_sub(width)

@@ -41,7 +41,7 @@ pub fn of_brought_script(
     Ok(request)
 }
 
-/// The request for flags of which some come from another scheduler; the caller adds the command.
+/// The request for flags, some from another scheduler; the caller adds the command.
 ///
 /// # Errors
 /// The environment or the folder is not usable; or, with `--strict`, a flag has no effect.

@@ -12,7 +12,7 @@ use super::text;
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// The folders in which installers put conda, below the home folder.
+/// The usual folders of installers, below the home folder.
 const USUAL_HOMES: [&str; 7] = [
     "miniconda3",
     "anaconda3",
@@ -22,7 +22,7 @@ const USUAL_HOMES: [&str; 7] = [
     ".conda",
     ".local/share/mamba",
 ];
-/// The folders in which administrators put conda.
+/// The usual folders of administrators.
 const USUAL_ROOTS: [&str; 4] =
     ["/opt/conda", "/opt/miniconda3", "/opt/anaconda3", "/opt/miniforge3"];
 

@@ -29,7 +29,7 @@ use crate::shim::{print, read};
 pub static NEW: Spoken =
     Spoken { name: "gbatch new", about: "Write a script to begin with", flags: &[], words: "NAME" };
 
-/// What a new script holds.
+/// The contents of a new script.
 const TEMPLATE: &str = "#!/bin/bash
 # GFLOW --gpus=1
 # GFLOW --time=1:00:00
@@ -38,16 +38,16 @@ const TEMPLATE: &str = "#!/bin/bash
 echo \"Begun on $(hostname) with GPUs $CUDA_VISIBLE_DEVICES\"
 ";
 
-/// Elements of an array that a dry run shows one by one.
+/// Most elements of an array that a dry run shows one by one.
 const SHOWN_MAX: usize = 1000;
 
-/// How the number of an element is written in the arguments of a command.
+/// How arguments of a command refer to the index of an element.
 const TASK_IDS: [&str; 2] = ["${GFLOW_ARRAY_TASK_ID}", "$GFLOW_ARRAY_TASK_ID"];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// What was asked is not understood, impossible or refused.
+/// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let with = |word: &str, rest: &[String]| {
         std::iter::once(word.to_owned()).chain(rest.iter().cloned()).collect::<Vec<_>>()
@@ -56,7 +56,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         match word.as_str() {
             "new" => return new(rest, session),
             "completion" => return completion(rest, session),
-            // Words of `squeue` and `scontrol` that users bring along.
+            // Words that users know from `squeue` and `scontrol`.
             "list" | "queue" => return gqueue::run(rest, session),
             "status" => return gjob::run(&with("show", rest), session),
             "log" => return gjob::run(&with("log", rest), session),
@@ -118,8 +118,8 @@ fn of_command(given: &[Given], mut line: JobFlags, words: &[String]) -> Result<R
     Ok(request)
 }
 
-/// Turns a command with `$GFLOW_ARRAY_TASK_ID` in its arguments into a line for a shell, which
-/// fills in that variable and nothing else. A single word with blanks is such a line already.
+/// Turns a command with `$GFLOW_ARRAY_TASK_ID` in its arguments into a shell line that expands only
+/// this variable. A single word with blanks already is such a line.
 fn with_task_id(words: &[String]) -> Option<Vec<String>> {
     let has_it = |word: &String| TASK_IDS.iter().any(|id| word.contains(id));
     if !words.iter().any(has_it) || matches!(words, [line] if line.contains(char::is_whitespace)) {
@@ -141,7 +141,7 @@ fn with_task_id(words: &[String]) -> Option<Vec<String>> {
     Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), format!("exec {line}")])
 }
 
-/// What would be submitted, a line for each element.
+/// The dry run, one line for each element.
 fn preview(job: &JobCreate) -> Result<String> {
     let gpus = job.gpus.as_deref().unwrap_or("0");
     let script = job.script.as_ref().map(|script| script.name.clone());
@@ -173,7 +173,7 @@ fn preview(job: &JobCreate) -> Result<String> {
     Ok(text)
 }
 
-/// The values of its elements.
+/// The values of the elements.
 fn values(job: &JobCreate) -> Option<ArrayValues> {
     if let Some(table) = &job.table {
         let row = |values: &Vec<String>| Row { item: None, values: values.clone() };
@@ -186,7 +186,7 @@ fn values(job: &JobCreate) -> Option<ArrayValues> {
         .then(|| ArrayValues::Product { axes: job.params.iter().map(axis).collect() })
 }
 
-/// Whether a word names a script rather than a command.
+/// Whether a word names a script and not a command.
 pub(super) fn is_script(word: &str) -> bool {
     let begins = || {
         let mut file = std::fs::File::open(word).ok()?;
@@ -206,7 +206,7 @@ fn new(words: &[String], session: &Session) -> Result {
     };
     let path = if name.ends_with(".sh") { name.clone() } else { format!("{name}.sh") };
     let mut open = OpenOptions::new();
-    // Never over a file that is there.
+    // An existing file is never overwritten.
     let written = open.write(true).create_new(true).mode(0o755).open(&path);
     let written = written.and_then(|mut file| file.write_all(TEMPLATE.as_bytes()));
     written.map_err(|error| Failure::new(errors::NOT_WRITTEN, format!("{path}: {error}")))?;

@@ -32,7 +32,7 @@ static FLAGS: &[Flag] = &[
 pub static SPOKEN: Spoken =
     Spoken { name: "gcancel", about: "End jobs of gpool", flags: &[FLAGS, CONFIG], words: "IDS" };
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
 /// There are no such jobs, or the server refuses.
@@ -72,7 +72,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     Each::of(&mut found).end("cancel", exit)
 }
 
-/// The jobs that wait for one that is to be cancelled and stay themselves.
+/// The jobs that wait for a cancelled one and are not cancelled themselves.
 fn left_waiting(living: &[Job], cancelled: &[String], id: &str) -> String {
     let waits = |job: &&Job| {
         let mut waited = job.after.iter().filter_map(|after| after.rsplit(':').next());

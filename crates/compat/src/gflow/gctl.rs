@@ -1,4 +1,4 @@
-//! `gctl`: says what the scheduler may do.
+//! `gctl`: changes settings of the scheduler.
 
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
@@ -33,7 +33,7 @@ spoken!(
 );
 spoken!(SET_LIMIT, "gctl set-limit", "Say how many elements of an array run at once", &[], "JOB N");
 
-/// What is below `gctl`.
+/// The commands of `gctl`.
 pub const SPOKEN: &[&Spoken] = &[
     &SET_GPUS,
     &SHOW_GPUS,
@@ -65,10 +65,10 @@ const BELOW: [&str; 14] = [
     "-V",
 ];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// What the command of gpool meets.
+/// The errors of the gpool command.
 pub fn run(words: &[String], session: &Session) -> Result {
     let words = &flags_behind(words, &BELOW, &["--config"]);
     let (word, rest) = below("gctl", words, &BELOW)?;
@@ -101,7 +101,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
     }
 }
 
-/// Limits the elements of an array. Jobs that were submitted one by one have no limit together.
+/// Limits the running elements of an array. Jobs that were submitted one by one have no common
+/// limit.
 fn set_limit(jobs: &str, limit: &str, session: &Session) -> Result {
     let client = session.client()?;
     for id in jobs.split(',').filter(|id| id.parse::<u64>().is_ok()) {
@@ -122,7 +123,7 @@ fn instead(what: &str, tip: &str, or: &str) -> Failure {
         .tip(or)
 }
 
-/// Reads a command that takes `n` words.
+/// Parses a command that takes `n` words.
 pub(super) fn said(
     spoken: &Spoken,
     words: &[String],

@@ -45,16 +45,16 @@ pub(super) static REMOVE: Spoken = Spoken {
     words: "",
 };
 
-/// The user or the project that is limited.
+/// The user or project with the limit.
 enum Subject {
     User(String),
     Project(String),
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// What the command of gpool meets.
+/// The errors of the gpool command.
 pub fn run(words: &[String], session: &Session) -> Result {
     let (word, rest) = below("gctl quota", words, &["list", "set", "remove"])?;
     match word {
@@ -124,7 +124,7 @@ fn remove(said: &Said, session: &Session) -> Result {
             let none = ["--running=none", "--pending=none", "--gpus=none"];
             gpool_line(&[&["user", "limit", "all"], &none[..]].concat(), session)
         }
-        // A user without limits of their own has those of all users.
+        // A user without own limits has the limits for all users.
         Subject::User(user) => {
             let all = session.client()?.user_limits("all")?;
             let count = |n: Option<u64>| n.map_or("none".to_owned(), |n| n.to_string());

@@ -1,4 +1,4 @@
-//! `gctl reserve`: GPUs that are kept for a user.
+//! `gctl reserve`: reservations of GPUs for a user.
 
 use gpool_cli::args::list::ListFlags;
 use gpool_cli::errors;
@@ -48,10 +48,10 @@ spoken!(LIST, "gctl reserve list", "List reservations: gpool reserve list", &[OF
 spoken!(GET, "gctl reserve get", "Show a reservation: gpool reserve show", &[], "ID");
 spoken!(CANCEL, "gctl reserve cancel", "End a reservation: gpool reserve cancel", &[], "ID");
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// What the command of gpool meets.
+/// The errors of the gpool command.
 pub fn run(words: &[String], session: &Session) -> Result {
     let (word, rest) = below("gctl reserve", words, &["create", "list", "get", "cancel"])?;
     match word {
@@ -74,7 +74,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     }
 }
 
-/// The name of a reservation by its number: `1` is `r1`.
+/// The name of a reservation: `r1` for the number `1`.
 fn name(id: &str) -> String {
     let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { format!("r{id}") } else { id.to_owned() }
@@ -148,7 +148,7 @@ fn list(said: &Said, session: &Session) -> Result {
     })
 }
 
-/// The time that `--range`, or `--from` and `--to`, say.
+/// The time range of `--range`, or of `--from` and `--to`.
 fn bounds(said: &Said, session: &Session) -> Result<(Option<Time>, Option<Time>)> {
     let now = session.view().now;
     let clock = &session.screen.clock;

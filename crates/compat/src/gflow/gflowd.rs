@@ -41,7 +41,7 @@ static WIZARD: &[Flag] = &[
     row("yes", '\0', Nothing, Covered, "nothing is asked"),
 ];
 
-/// What gflow writes into its unit, and gpool's unit reads from gpool.toml.
+/// The flags that gflow writes into its unit; gpool reads these settings from gpool.toml.
 static UNIT: &[Flag] = &[
     row("gpu-allocation-strategy", '\0', Value, Instead, IN_FILE),
     row("gpu-poll-interval-secs", '\0', Value, Ignored, "GPUs are looked at when it counts"),
@@ -68,20 +68,20 @@ spoken!(
     &[EVERYWHERE, UNIT]
 );
 
-/// `gflowd` and what is below it.
+/// `gflowd` and its commands.
 pub const SPOKEN: &[&Spoken] = &[&PLAIN, &INIT, &UP, &STOP, &RESTART, &RELOAD, &STATUS, &SERVICE];
 
 const BELOW: [&str; 10] =
     ["init", "start", "up", "stop", "down", "restart", "reload", "status", "service", "completion"];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// What the command of gpool meets.
+/// The errors of the gpool command.
 pub fn run(words: &[String], session: &Session) -> Result {
     let words = &flags_behind(words, &BELOW, &["-c", "--config"]);
     let Some(first) = words.first().filter(|word| !word.starts_with('-')) else {
-        // Alone it is the server itself, in the foreground.
+        // Without a command it runs the server in the foreground.
         return plain(words, session);
     };
     let (word, rest) = below("gflowd", words, &BELOW)?;

@@ -1,4 +1,4 @@
-//! `ginfo`: the GPUs, by what goes on on them.
+//! `ginfo`: lists GPUs, grouped by state.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ static FLAGS: &[Flag] = &[
 pub static SPOKEN: Spoken =
     Spoken { name: "ginfo", about: "List GPUs of gpool", flags: &[FLAGS, CONFIG], words: "" };
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
 /// The server can't be asked.
@@ -59,7 +59,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     print(&table.render(session.screen.width, false), session)
 }
 
-/// gflow's word for the state of a GPU, and why.
+/// gflow's word for the state of a GPU, and the reason.
 fn state(gpu: &Gpu) -> (&'static str, String) {
     if let Some(job) = &gpu.job {
         return ("allocated", job.clone());

@@ -1,4 +1,4 @@
-//! `gjob`: looks at jobs and changes them.
+//! `gjob`: shows and changes jobs.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 
@@ -92,7 +92,7 @@ spoken!(
 );
 spoken!(OF_CLOSE, "gjob close-sessions", "Does nothing here", &[CLOSE, EVERYWHERE], "");
 
-/// What is below `gjob`.
+/// The commands of `gjob`.
 pub const SPOKEN: &[&Spoken] =
     &[&OF_ATTACH, &OF_LOG, &OF_HOLD, &OF_RELEASE, &OF_UPDATE, &OF_SHOW, &OF_REDO, &OF_CLOSE];
 
@@ -120,10 +120,10 @@ const BELOW: [&str; 21] = [
     "-V",
 ];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// What the command of gpool meets.
+/// The errors of the gpool command.
 pub fn run(words: &[String], session: &Session) -> Result {
     let words = &flags_behind(words, &BELOW, &["--config"]);
     let (word, rest) = below("gjob", words, &BELOW)?;
@@ -204,7 +204,7 @@ fn update(said: &Said, session: &Session) -> Result {
     gpool(&words, session)
 }
 
-/// Its output, or the lines at one end of it.
+/// Prints the output of a job, or its first or last lines.
 fn log(said: &Said, session: &Session) -> Result {
     let mut words = vec!["logs".to_owned()];
     if said.has("first") && said.has("last") {

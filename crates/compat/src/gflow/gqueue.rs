@@ -1,4 +1,4 @@
-//! `gqueue`: jobs, by default the caller's own that have not ended.
+//! `gqueue`: lists jobs, by default the caller's jobs that have not ended.
 
 use std::fmt::Write as _;
 
@@ -50,15 +50,15 @@ pub static SPOKEN: Spoken =
 
 const N_USUAL: usize = 6;
 
-/// Elements of an array that have a row each while they wait; as many as gflow takes at once.
+/// Most waiting elements of an array with their own row; gflow accepts the same number.
 const SPREAD_MAX: u64 = 1000;
 
 const SORTS: [&str; 6] = ["id", "state", "time", "name", "gpus", "priority"];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// A flag is not understood, or the server can't be asked.
+/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     if let [word, rest @ ..] = words
         && word == "completion"
@@ -99,7 +99,7 @@ fn no_such(flag: &str, word: &str, known: &[&str]) -> Failure {
         .why(format!("there are {}", known.join(", ")))
 }
 
-/// A column, and the most characters of it that are shown.
+/// A column, and its largest width.
 type Column = (&'static str, Option<usize>);
 
 fn columns(said: &Said) -> Result<Vec<Column>> {
@@ -162,7 +162,7 @@ fn jobs(said: &Said, session: &Session) -> Result<Vec<Job>> {
     limited(jobs, said.value("limit").unwrap_or("0"))
 }
 
-/// Rows of elements in place of arrays; those of a large array that wait share one.
+/// Replaces arrays by their elements; the waiting elements of a large array share one row.
 fn one_by_one(client: &Client, jobs: Vec<Job>, with_ended: bool) -> Result<Vec<Job>> {
     let mut rows = Vec::new();
     for job in jobs {
@@ -196,7 +196,7 @@ fn sort(jobs: &mut [Job], by: &str, session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// The first so many, or with a minus the last; 0 is all.
+/// The first `limit` jobs, the last ones for a negative limit, or all for 0.
 fn limited(mut jobs: Vec<Job>, limit: &str) -> Result<Vec<Job>> {
     let Ok(limit) = limit.parse::<i64>() else {
         let what = format!("gqueue: --limit: {limit:?} is not a number");
@@ -234,7 +234,7 @@ fn table(jobs: &[Job], columns: &[Column], is_tree: bool, session: &Session) -> 
     table.render(session.screen.width, false)
 }
 
-/// As much of a text as fits, with a mark where more follows.
+/// Cuts a text to a width and marks the cut.
 fn cut(text: &str, width: Option<usize>) -> String {
     match width {
         Some(width) if text.chars().count() > width => {
@@ -245,14 +245,14 @@ fn cut(text: &str, width: Option<usize>) -> String {
     }
 }
 
-/// Each job below the first of those listed that it waits for, with how deep it stands.
+/// The jobs as a tree with their depth: each below the first listed job that it waits for.
 fn tree(jobs: &[Job]) -> Vec<(&Job, usize)> {
     let parent = |job: &Job| {
         let waited = job.after.iter().filter_map(|after| after.rsplit(':').next());
         waited.filter_map(|id| jobs.iter().find(|other| other.id == id)).next()
     };
     let mut found = Vec::new();
-    // A job waits only for those before it, so that this ends; the last is taken first.
+    // A job only waits for earlier jobs, so this ends. The last entry is taken first.
     let mut open: Vec<(&Job, usize)> =
         jobs.iter().rev().filter(|job| parent(job).is_none()).map(|job| (job, 0)).collect();
     while let Some((job, depth)) = open.pop() {
@@ -302,7 +302,7 @@ fn csv(jobs: &[Job], session: &Session) -> String {
     text
 }
 
-/// JSON values are YAML values, so only the shape around them is written here.
+/// JSON values are valid YAML, so only the structure around them is written here.
 fn yaml(jobs: &[Job], session: &Session) -> String {
     let mut text = if jobs.is_empty() { "jobs: []\n".to_owned() } else { "jobs:\n".to_owned() };
     for job in jobs {

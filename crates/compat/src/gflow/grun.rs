@@ -1,4 +1,4 @@
-//! `grun`: runs a command or a script as a job, shows its output, and exits as it does.
+//! `grun`: runs a command or a script as a job, shows its output, and exits with its exit code.
 
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
@@ -11,14 +11,14 @@ use super::completion;
 use super::gbatch::is_script;
 use crate::shim::{gpool, read, say_ignored};
 
-/// Flags of `gbatch` for several jobs, or for one that starts later.
+/// Flags of `gbatch` for several jobs, or for a later start.
 const NOT_ATTENDED: [&str; 6] =
     ["array", "begin", "max-concurrent", "max-retries", "param", "param-file"];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// The request is not understood, impossible or refused.
+/// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     if let [word, rest @ ..] = words
         && word == "completion"
@@ -36,7 +36,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
             .tip("grun --gpus 1 -- python train.py"));
     };
     if is_script(first) {
-        // Its directives would not be read.
+        // The directives of the script would not be read.
         let what = format!("grun runs commands, and {first} is a script");
         return Err(Failure::new(errors::USAGE, what)
             .tip(format!("gbatch {first} && gpool wait @"))

@@ -1,4 +1,4 @@
-//! `gstats`: how many jobs there were, how they ended, and how long they took.
+//! `gstats`: the number of jobs, their results, and their run times.
 
 use std::fmt::Write as _;
 
@@ -34,13 +34,13 @@ static FLAGS: &[Flag] = &[
 pub static SPOKEN: Spoken =
     Spoken { name: "gstats", about: "Count jobs of gpool", flags: &[FLAGS, CONFIG], words: "" };
 
-/// Most jobs that are named.
+/// Most jobs in the list of the longest ones.
 const TOP: usize = 5;
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// A flag is not understood, or the server can't be asked.
+/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     if let [word, rest @ ..] = words
         && word == "completion"
@@ -118,7 +118,7 @@ fn stats(jobs: &[Job], user: Option<&str>, since: Option<&str>, now: Time) -> Va
     })
 }
 
-/// The keys that are counts, with their words.
+/// The keys of the counts, with their labels.
 const LINES: [(&str, &str); 14] = [
     ("total_jobs", "Total jobs"),
     ("completed_jobs", "Completed"),

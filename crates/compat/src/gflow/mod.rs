@@ -1,4 +1,4 @@
-//! gflow: what its commands and the `# GFLOW` lines of scripts are here.
+//! gflow: its commands, and the `# GFLOW` lines of scripts.
 
 use gpool_cli::failure::Result;
 use gpool_cli::foreign::flag::Spoken;
@@ -21,14 +21,14 @@ mod gstats;
 mod redo;
 mod shown;
 
-/// Hands in a script or a command.
+/// Submits a script or a command.
 pub const GBATCH: Shim = Shim {
     name: "gbatch",
     family: Family::Gflow,
     run: gbatch::run,
     spoken: &[&flags::GBATCH, &gbatch::NEW],
 };
-/// Runs a script or a command and stays with it.
+/// Runs a command as a job and shows its output.
 pub const GRUN: Shim =
     Shim { name: "grun", family: Family::Gflow, run: grun::run, spoken: &[&flags::GRUN] };
 /// Lists jobs.
@@ -40,10 +40,10 @@ pub const GCANCEL: Shim =
 /// Lists GPUs.
 pub const GINFO: Shim =
     Shim { name: "ginfo", family: Family::Gflow, run: ginfo::run, spoken: &[&ginfo::SPOKEN] };
-/// Looks at jobs and changes them.
+/// Shows and changes jobs.
 pub const GJOB: Shim =
     Shim { name: "gjob", family: Family::Gflow, run: gjob::run, spoken: gjob::SPOKEN };
-/// Says what the scheduler may do.
+/// Changes settings of the scheduler.
 pub const GCTL: Shim =
     Shim { name: "gctl", family: Family::Gflow, run: gctl::run, spoken: gctl::SPOKEN };
 /// Starts and stops the server.
@@ -53,14 +53,14 @@ pub const GFLOWD: Shim =
 pub const GSTATS: Shim =
     Shim { name: "gstats", family: Family::Gflow, run: gstats::run, spoken: &[&gstats::SPOKEN] };
 
-/// A script that completes gpool's commands, by `COMMAND completion SHELL`.
+/// Prints a completion script for `COMMAND completion SHELL`.
 fn completion(words: &[String], session: &Session) -> Result {
     let shell = words.first().map_or("bash", String::as_str);
     gpool_line(&["completion", shell], session)
 }
 
-/// Moves the flags that stand before the command below a command behind it: `gflowd -vv up` is
-/// `gflowd up -vv`. Those of `with_value` have a value of their own.
+/// Moves flags from before a subcommand to after it: `gflowd -vv up` becomes `gflowd up -vv`. The
+/// flags in `with_value` have a value.
 fn flags_behind(words: &[String], known: &[&str], with_value: &[&str]) -> Vec<String> {
     let mut at = 0;
     while words.get(at).is_some_and(|word| word.starts_with('-') && !known.contains(&&**word)) {
@@ -71,7 +71,7 @@ fn flags_behind(words: &[String], known: &[&str], with_value: &[&str]) -> Vec<St
     std::iter::once(verb).chain(rest).cloned().collect()
 }
 
-/// Prints the version, or the commands below a command, a line each.
+/// Prints the version, or the subcommands, one line each.
 fn below_help(name: &str, word: &str, spoken: &[&Spoken], session: &Session) -> Result {
     if word != "--help" {
         let version = env!("CARGO_PKG_VERSION");

@@ -1,5 +1,5 @@
-//! `gjob redo`: runs a job again, changed before it starts, and with the jobs that were cancelled
-//! because it failed.
+//! `gjob redo`: runs a job again with changes, together with the jobs that were cancelled because
+//! it failed.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) static FLAGS: &[Flag] = &[
     row("time", 't', Value, Covered, "gpool edit --time"),
 ];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
 /// The job has not ended, or a change is refused; then nothing runs again.
@@ -52,7 +52,7 @@ pub fn run(said: &Said, session: &Session) -> Result {
     let reference: Reference = word.parse().map_err(invalid)?;
     let (id, _) = resolve::one(&client, &reference, session.me())?;
     let dependents = if said.has("cascade") { cancelled(&client)? } else { Vec::new() };
-    // Nothing starts before all of it is as it is to be.
+    // All new jobs stay held until every change is made.
     let mut again = BTreeMap::new();
     let made = remake(&client, &id, &changes, &dependents, &mut again, session);
     let new: Vec<String> = again.values().cloned().collect();
@@ -84,7 +84,7 @@ fn changes(said: &Said) -> Result<Vec<String>> {
     Ok(flags)
 }
 
-/// Jobs that never ran because another failed, in the order of submission.
+/// Jobs that never ran because a dependency failed, in the order of submission.
 fn cancelled(client: &Client) -> Result<Vec<Job>> {
     let query = JobsQuery { state: Some("cancelled".to_owned()), ..JobsQuery::default() };
     let mut jobs = every_job(client, &query)?;
@@ -93,7 +93,7 @@ fn cancelled(client: &Client) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// Submits a job and what waited for it again, held. `again` gets the new id of each.
+/// Submits a job and its dependents again, held. `again` gets the new id of each.
 fn remake(
     client: &Client,
     id: &str,

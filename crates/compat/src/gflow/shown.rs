@@ -1,4 +1,4 @@
-//! What gflow shows of a job.
+//! gflow's view of a job.
 
 use gpool_cli::foreign::gflow::translate::PRIORITY_USUAL;
 use gpool_cli::render::safe::safe;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::slurm::cells::{elapsed, long_time};
 
-/// The state of a job, in letters and in a word.
+/// The state of a job: gflow's abbreviation and word.
 #[must_use]
 pub fn state(job: &Job) -> (&'static str, &'static str) {
     match job.state {
@@ -27,7 +27,7 @@ pub fn state(job: &Job) -> (&'static str, &'static str) {
     }
 }
 
-/// Every state in letters and in a word, in the order of groups.
+/// Every state: abbreviation and word, in the order of groups.
 pub const STATES: [(&str, &str); 7] = [
     ("R", "Running"),
     ("PD", "Queued"),
@@ -64,7 +64,7 @@ pub fn reason(job: &Job) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// The number of GPUs that it asked for or has.
+/// The number of requested or allocated GPUs.
 #[must_use]
 pub fn n_gpus(job: &Job) -> usize {
     let held: usize = job.placement.iter().map(|placed| placed.devices.len()).sum();
@@ -75,19 +75,19 @@ pub fn n_gpus(job: &Job) -> usize {
     asked.parse().unwrap_or(usize::from(!job.gpus.is_empty()))
 }
 
-/// The indexes of the GPUs that it has or had.
+/// The indexes of its GPUs.
 #[must_use]
 pub fn gpus(job: &Job) -> Vec<u32> {
     job.placement.iter().flat_map(|placed| placed.devices.iter().copied()).collect()
 }
 
-/// How long it has run, or a dash.
+/// Its run time, or a dash.
 #[must_use]
 pub fn time(job: &Job, now: Time) -> String {
     elapsed(job, now).map_or_else(|| "-".to_owned(), long_time)
 }
 
-/// Columns that `gqueue --format` knows.
+/// The columns of `gqueue --format`.
 pub const COLUMNS: [&str; 16] = [
     "JOBID",
     "NAME",
@@ -154,11 +154,11 @@ fn memory(bytes: u64) -> String {
     }
 }
 
-/// A job with gflow's keys; absent is what it leaves out.
+/// A job with gflow's keys; null values are left out as in gflow.
 #[must_use]
 pub fn json(job: &Job, session: &Session) -> Map<String, Value> {
     let now = session.view().now;
-    // Numbers, as gflow has them.
+    // A number, as in gflow.
     let id = job.id.parse::<JobId>();
     let id = id.map_or_else(|_| json!(job.id), |id| json!(id.plain()));
     let mut keys = Map::new();

@@ -1,4 +1,4 @@
-//! gflow's own settings: where its daemon answers, and what of them gpool has.
+//! gflow's settings: the address of its daemon, and the corresponding settings of gpool.
 
 use std::path::{Path, PathBuf};
 
@@ -7,19 +7,19 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_model::said::repeated;
 use toml::{Table, Value};
 
-/// Where gflow answers if nothing says otherwise.
+/// The default address of gflow.
 const URL: &str = "http://localhost:59000";
 
-/// Settings of gflow.
+/// The settings of gflow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
-    /// Where its daemon answers.
+    /// The address of its daemon.
     pub url: String,
     path: Option<PathBuf>,
     table: Table,
 }
 
-/// Sections and keys of gflow, and what corresponds to them.
+/// The sections and keys of gflow, with their counterparts in gpool.
 const KNOWN: &[(&str, &str)] = &[
     ("daemon.host", "the API of gpool is a socket of the machine"),
     ("daemon.port", "the API of gpool is a socket of the machine"),
@@ -35,7 +35,7 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 
 impl Config {
-    /// Reads them: the file that is named, or the usual one if it is there.
+    /// Reads the named file, or the usual one if it exists.
     ///
     /// # Errors
     /// The file can't be read, or is not TOML.
@@ -60,12 +60,12 @@ impl Config {
         let daemon = table.get("daemon");
         let host = daemon.and_then(|daemon| daemon.get("host")?.as_str()).unwrap_or("localhost");
         let port = daemon.and_then(|daemon| daemon.get("port")?.as_integer()).unwrap_or(59000);
-        // Where it listens on every address, it answers on this one.
+        // A daemon that listens on all addresses also answers on this one.
         let host = if host == "0.0.0.0" { "127.0.0.1" } else { host };
         Ok(Self { url: format!("http://{host}:{port}"), path: Some(path), table })
     }
 
-    /// What each setting that is there corresponds to, a line each.
+    /// The counterpart of each setting, one line each.
     #[must_use]
     pub fn report(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -88,7 +88,7 @@ impl Config {
         format!("  {name}: {}", known.map_or("nothing here corresponds to it", |(_, what)| what))
     }
 
-    /// What of them goes into `gpool.toml`.
+    /// The settings for `gpool.toml`.
     #[must_use]
     pub fn settings(&self) -> String {
         let mut text = "# Settings of gpool that correspond to gflow's.\n".to_owned();

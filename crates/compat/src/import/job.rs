@@ -1,4 +1,4 @@
-//! A job of gflow as it shows it, and the same as a request to gpool.
+//! A job of gflow, and its translation into a request to gpool.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use gpool_cli::request::{self, Request};
 use gpool_cli::script::Script;
 use serde::Deserialize;
 
-/// A job of gflow. What an import has no use for is left out.
+/// A job of gflow, with only the fields that an import needs.
 #[derive(Debug, Clone, Deserialize)]
 pub struct TheirJob {
     pub id: u64,
@@ -44,13 +44,13 @@ pub struct TheirJob {
     pub submitted_at: Option<TheirMoment>,
 }
 
-/// A length of time of gflow.
+/// A length of time in gflow's JSON.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct TheirSpan {
     pub secs: u64,
 }
 
-/// A moment of gflow.
+/// A time in gflow's JSON.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct TheirMoment {
     pub secs_since_epoch: u64,
@@ -67,18 +67,18 @@ impl TheirJob {
         matches!(self.state.as_str(), "Queued" | "Hold")
     }
 
-    /// Whether its user keeps it from starting.
+    /// Whether its user holds it.
     pub fn is_held(&self) -> bool {
         self.state == "Hold"
     }
 
-    /// What tells it from every other job of that gflow, ids being given again after a crash.
+    /// A key that is unique among all jobs of this gflow: it reuses ids after a crash.
     pub fn key(&self, url: &str) -> String {
         let at = self.submitted_at.map_or((0, 0), |at| (at.secs_since_epoch, at.nanos_since_epoch));
         format!("gflow {url} {} {}.{}", self.id, at.0, at.1)
     }
 
-    /// What its user called it: gflow puts its own word before.
+    /// The name from its user, without gflow's prefix.
     fn name(&self) -> Option<String> {
         let name = self.run_name.as_deref()?;
         let own = format!("gjob-{}", self.id);
@@ -88,7 +88,7 @@ impl TheirJob {
         }
     }
 
-    /// The same as flags of `gbatch`; `after` are our ids of the jobs that it waits for.
+    /// The job as flags of `gbatch`; `after` has the gpool ids of its dependencies.
     fn flags(&self, after: &[String]) -> Vec<Given> {
         let mut given = Vec::new();
         let mut put = |long: &str, value: Option<String>| {
@@ -104,7 +104,7 @@ impl TheirJob {
         put("time", self.time_limit.filter(|limit| limit.secs > 0).map(clock));
         put("conda-env", self.conda_env.clone());
         put("project", self.project.clone());
-        // gflow's usual priority is ours, which nobody needs a right for.
+        // gflow's default priority is gpool's default, which needs no permission.
         put("priority", (self.priority != 10).then(|| self.priority.to_string()));
         put("max-retries", (self.max_retries > 0).then(|| self.max_retries.to_string()));
         let mode = match self.dependency_mode.as_deref() {
@@ -117,10 +117,10 @@ impl TheirJob {
         given
     }
 
-    /// The same as a request, held until it is cancelled there.
+    /// The job as a request, held until it is cancelled in gflow.
     ///
     /// # Errors
-    /// Its folder or script is gone, or gpool does not take it.
+    /// Its folder or script is gone, or gpool refuses it.
     pub fn request(&self, after: &[String], note: &str) -> Result<Request> {
         let mut told = translate(&self.flags(after))?;
         for word in [format!("--cwd={}", self.run_dir), format!("--note={note}"), "--hold".into()] {
@@ -159,7 +159,7 @@ fn clock(limit: TheirSpan) -> String {
     format!("{}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60)
 }
 
-/// A command with the values of its parameters where their names stand in braces.
+/// A command with the values of its parameters in place of their names in braces.
 fn filled(command: &str, parameters: &BTreeMap<String, String>) -> String {
     parameters.iter().fold(command.to_owned(), |command, (name, value)| {
         command.replace(&format!("{{{name}}}"), value)

@@ -1,6 +1,6 @@
-//! `gpool import gflow`: takes over the queue of a gflow that runs. Each job is in exactly one of
-//! the two queues at any time, or held in one while it moves; a repeated import goes on where an
-//! earlier one stopped.
+//! `gpool import gflow`: imports the queue of a running gflow. At any time each job can start in
+//! exactly one of the two queues, or is held during its move; a repeated import continues an
+//! earlier one that stopped.
 
 mod config;
 mod job;
@@ -21,7 +21,7 @@ use serde_json::json;
 use config::Config;
 use queue::Queue;
 
-/// Take over what another scheduler has
+/// Import the waiting jobs of another scheduler
 #[derive(Debug, Clone, Args)]
 pub struct ImportArgs {
     #[command(subcommand)]
@@ -30,7 +30,7 @@ pub struct ImportArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum From {
-    /// Take over the queue of a gflow that runs
+    /// Import the queue of a running gflow
     #[command(
         after_help = "Your waiting and held jobs are submitted to gpool with the same name, \
         GPUs, limits, priority and dependencies, and cancelled in gflow once gpool has stored \
@@ -42,24 +42,24 @@ enum From {
 
 #[derive(Debug, Clone, Args)]
 struct GflowArgs {
-    /// Say what would be done, and do nothing
+    /// Show the actions without doing them
     #[arg(long)]
     dry_run: bool,
-    /// gflow's settings; usually ~/.config/gflow/gflow.toml
+    /// Settings of gflow; default: ~/.config/gflow/gflow.toml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where its daemon answers; usually as its settings say
+    /// Address of its daemon; default: from its settings
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Write settings of gpool that correspond to gflow's into a new file
+    /// New file for the settings of gpool that correspond to gflow's
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// gflow's settings can't be read, it does not answer, or gpool does not; nothing is lost then.
+/// gflow's settings can't be read, or gflow or gpool does not answer; then no job is lost.
 pub fn run(args: &ImportArgs, session: &Session) -> Result {
     let From::Gflow(args) = &args.from;
     let config = Config::read(args.config.as_deref())?;
@@ -93,7 +93,7 @@ pub fn run(args: &ImportArgs, session: &Session) -> Result {
 
 fn write_settings(path: &PathBuf, text: &str) -> Result<()> {
     use std::io::Write as _;
-    // Never over a file that is there.
+    // An existing file is never overwritten.
     let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {

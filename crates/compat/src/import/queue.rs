@@ -1,6 +1,6 @@
-//! The HTTP API of gflow, as far as an import needs it.
+//! The part of gflow's HTTP API that an import needs.
 //!
-//! Source: what gflow 0.4.18 answers (GET /jobs, POST /jobs/ID/hold, release and cancel).
+//! Source: the answers of gflow 0.4.18 (GET /jobs, POST /jobs/ID/hold, release and cancel).
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use ureq::Agent;
 
 use super::job::TheirJob;
 
-/// It answers at once, or something is wrong.
+/// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Most that a list of jobs may have, in bytes.
+/// Largest list of jobs, in bytes.
 const LIST_MAX: u64 = 256 * 1024 * 1024;
 
-/// The queue of a gflow that runs.
+/// The queue of a running gflow.
 pub struct Queue {
     agent: Agent,
-    /// Where it answers.
+    /// The address.
     pub url: String,
 }
 
 impl Queue {
-    /// The queue at that address.
+    /// The queue at an address.
     ///
     /// # Errors
-    /// It is no address of HTTP.
+    /// It is not an HTTP address.
     pub fn at(url: &str) -> Result<Self> {
         let url = url.trim_end_matches('/').to_owned();
         if !url.starts_with("http://") {
@@ -42,10 +42,10 @@ impl Queue {
         Ok(Self { agent: config.into(), url })
     }
 
-    /// Every job that it knows.
+    /// All its jobs.
     ///
     /// # Errors
-    /// It does not answer, or answers something else.
+    /// It does not answer, or the answer is not valid.
     pub fn jobs(&self) -> Result<Vec<TheirJob>> {
         let answer = self.agent.get(format!("{}/jobs", self.url)).call();
         let mut answer = answer.map_err(|error| self.silent(&error))?;
@@ -58,7 +58,7 @@ impl Queue {
         serde_json::from_slice(&body).map_err(|error| self.odd(&error.to_string()))
     }
 
-    /// Does something to a job; whether it was done: a job that has begun can't be held.
+    /// Changes a job; returns false if gflow refuses, such as holding a job that has started.
     ///
     /// # Errors
     /// It does not answer.

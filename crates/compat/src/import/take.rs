@@ -1,6 +1,7 @@
-//! Moves jobs from gflow to gpool so that none is lost and none runs twice: kept here, held; held
-//! there, which fails for one that has begun; cancelled there, the last first, since gflow cancels
-//! what waits for a job with it; and released here.
+//! Moves jobs from gflow to gpool so that none is lost and none runs twice. First each job is
+//! stored in gpool, held. Then it is held in gflow, which fails if it has started. Then gflow
+//! cancels the jobs, the last first, since it cancels dependents with a job. At last gpool releases
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -14,31 +15,31 @@ use gpool_wire::{JobCreate, JobPatch, catalogue};
 use super::job::TheirJob;
 use super::queue::Queue;
 
-/// What became of a job.
+/// The result of a job's import.
 pub struct Taken {
-    /// Its number there.
+    /// Its id in gflow.
     pub theirs: u64,
-    /// Its id here.
+    /// Its id in gpool.
     pub ours: Option<String>,
-    /// In words.
+    /// A description.
     pub what: String,
 }
 
-/// Written beside a job that is on its way.
+/// The note of a job during its move.
 const MOVING: &str = "being taken over from gflow job ";
-/// Written beside one that has come.
+/// The note of an imported job.
 const FROM: &str = "from gflow job ";
 
-/// A job that is kept in both queues, held here.
+/// A job that is in both queues, held in gpool.
 struct Moving<'j> {
     job: &'j TheirJob,
     ours: String,
 }
 
-/// Takes over what waits there and belongs to the caller.
+/// Imports the caller's waiting jobs.
 ///
 /// # Errors
-/// One of the two does not answer; a repeated import goes on from there.
+/// gflow or gpool does not answer; a repeated import continues from there.
 pub fn take(queue: &Queue, dry_run: bool, session: &Session) -> Result<Vec<Taken>> {
     let jobs = queue.jobs()?;
     let client = session.client()?;
@@ -57,7 +58,7 @@ pub fn take(queue: &Queue, dry_run: bool, session: &Session) -> Result<Vec<Taken
         }
         match submit(queue, &client, job, &ids, dry_run, session) {
             Ok(ours) => moving.push(Moving { job, ours }),
-            // One that gpool refuses stays where it is; the others go on.
+            // A job that gpool refuses stays in gflow; the others are imported.
             Err(failure) if failure.exit().0 != 3 => {
                 let what = format!("stays there: {}", failure.what());
                 taken.push(Taken { theirs: job.id, ours: None, what });
@@ -89,7 +90,7 @@ pub fn take(queue: &Queue, dry_run: bool, session: &Session) -> Result<Vec<Taken
     Ok(taken)
 }
 
-/// Whether a job stays there, and what is to be said of that.
+/// Whether a job stays in gflow, and why.
 fn stays(
     job: &TheirJob,
     jobs: &[TheirJob],
@@ -109,7 +110,7 @@ fn stays(
     }
     let state = |id: u64| jobs.iter().find(|other| other.id == id).map(|other| &*other.state);
     let open = job.depends_on_ids.iter().find(|id| {
-        // What has succeeded is waited for no more.
+        // A dependency that succeeded no longer matters.
         !moving.contains_key(id) && state(**id) != Some("Finished")
     })?;
     let is = state(*open).map_or("is not known", |state| match state {
@@ -120,7 +121,7 @@ fn stays(
     Some(Some(format!("stays there: it waits for job {open}, which {is}")))
 }
 
-/// Submits a job here, held; gives its id. Submitted before, it is the same job again.
+/// Submits a job to gpool, held, and returns its id. A repeated submission returns the same job.
 fn submit(
     queue: &Queue,
     client: &Client,
@@ -137,7 +138,7 @@ fn submit(
         .collect();
     let note = format!("{}{}", if job.is_held() { FROM } else { MOVING }, job.id);
     if dry_run {
-        // Those that it waits for have no ids here yet.
+        // In a dry run its dependencies have no ids in gpool.
         let mut request = job.request(&[], &note)?;
         request.resolve(client, session)?;
         say(&request, session);
@@ -150,7 +151,7 @@ fn submit(
     let key = job.key(&queue.url);
     match client.submit(&request.job, Some(&key)) {
         Ok(ours) => Ok(ours.id),
-        // Submitted by an earlier import, from another environment.
+        // An earlier import submitted it from another environment.
         Err(error) if error.problem().code == catalogue::KEY_REUSED.to_string() => {
             let living = every_job(client, &JobsQuery::default())?;
             let is_it = |ours: &&gpool_wire::Job| ours.note.as_deref() == Some(&*note);
@@ -163,7 +164,7 @@ fn submit(
     }
 }
 
-/// Holds there what is kept here. One that has begun meanwhile stays, and what waits for it.
+/// Holds the jobs in gflow. A job that has started meanwhile stays there, with its dependents.
 fn hold_there<'j>(
     queue: &Queue,
     client: &Client,
@@ -199,7 +200,7 @@ fn release(client: &Client, stays_held: bool, theirs: u64, ours: &str) -> Result
     Ok(())
 }
 
-/// Releases what an earlier import had cancelled there, when it was stopped.
+/// Releases jobs that an interrupted import had already cancelled in gflow.
 fn finish_earlier(
     client: &Client,
     jobs: &[TheirJob],

@@ -1,5 +1,5 @@
-//! Rows for the elements of arrays, as Slurm lists them: one for each element that has started, and
-//! one for all that wait, `12_[4-9]`.
+//! Rows of array elements as in Slurm: one for each element that has started, and one for all
+//! waiting elements, `12_[4-9]`.
 
 use gpool_cli::failure::Result;
 use gpool_cli::resolve::elements;
@@ -9,19 +9,19 @@ use gpool_model::{Indexes, JobId};
 use gpool_model::job::JobState;
 use gpool_wire::Job;
 
-/// States of elements that share a row; those that are held have one of their own.
+/// States of elements that share a row; held elements have a row of their own.
 const TOGETHER: [&[JobState]; 2] = [&[JobState::Waiting, JobState::Pending], &[JobState::Held]];
 
-/// Which elements get rows.
+/// The elements that get rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Those that have ended as well.
+    /// Whether ended elements get rows.
     pub with_ended: bool,
-    /// Those that wait have a row each.
+    /// Whether each waiting element gets its own row.
     pub is_spread: bool,
 }
 
-/// Replaces each array by rows of its elements. Jobs that are no arrays stay.
+/// Replaces each array by rows of its elements. Other jobs stay.
 ///
 /// # Errors
 /// The server can't be asked.
@@ -52,7 +52,7 @@ fn words(states: impl Iterator<Item = JobState>) -> String {
     states.map(JobState::as_str).collect::<Vec<_>>().join(",")
 }
 
-/// The row of all elements in those states: the array, with their indexes in its id.
+/// The common row of all elements in these states: the array, with their indexes in its id.
 fn together(client: &Client, job: &Job, states: &[JobState]) -> Result<Job> {
     let array = job.array.as_ref();
     let is_whole = array.is_some_and(|array| array.n_in(states) == array.n_elements);
@@ -77,7 +77,7 @@ fn together(client: &Client, job: &Job, states: &[JobState]) -> Result<Job> {
     })
 }
 
-/// `4-9,12`
+/// Indexes as ranges: `4-9,12`
 fn ranges(indexes: impl Iterator<Item = u32>) -> String {
     let mut found: Vec<(u32, u32)> = Vec::new();
     for index in indexes {
@@ -93,7 +93,7 @@ fn ranges(indexes: impl Iterator<Item = u32>) -> String {
     found.into_iter().map(word).collect::<Vec<_>>().join(",")
 }
 
-/// Whether a row is of one of those ids: itself, an element of it, or a row that it is part of.
+/// Whether a row belongs to one of the ids: the job, an element of it, or a row that contains it.
 #[must_use]
 pub fn is_of(row: &Job, ids: &[String]) -> bool {
     let (array, indexes) = row.id.split_once('.').unwrap_or((&row.id, ""));
@@ -101,7 +101,7 @@ pub fn is_of(row: &Job, ids: &[String]) -> bool {
         .any(|id| *id == row.id || *id == array || in_row(id, array, indexes).unwrap_or(false))
 }
 
-/// Whether an element is one of a row of elements that wait.
+/// Whether a row of waiting elements contains an element.
 fn in_row(id: &str, array: &str, indexes: &str) -> Option<bool> {
     let (number, element) = id.split_once('.')?;
     let indexes = indexes.strip_prefix('[')?.trim_end_matches(']').split('%').next()?;
@@ -109,7 +109,7 @@ fn in_row(id: &str, array: &str, indexes: &str) -> Option<bool> {
     Some(number == array && indexes.position(element.parse().ok()?).is_some())
 }
 
-/// By number; of an array, what waits before its elements.
+/// Sorts by id; the row of waiting elements comes before its array's other elements.
 pub fn in_order(rows: &mut [Job]) {
     rows.sort_by_key(|row| match row.id.parse::<JobId>() {
         Ok(id) => (id.number.0, id.element.map(|element| u64::from(element) + 1)),

@@ -1,5 +1,5 @@
-//! What Slurm shows of a job, by one name for each thing; `squeue` and `sacct` call it by letters
-//! and names of their own.
+//! Slurm's fields of a job, with one name for each; `squeue` and `sacct` have their own letters and
+//! names for them.
 
 use std::path::Path;
 
@@ -13,111 +13,111 @@ use gpool_wire::{Job, Time, Usage};
 
 use super::tres::{self, cores, mebibytes};
 
-/// The partition of jobs that name none: the pool of all nodes that are in no other pool.
+/// The partition of jobs without one: the pool of all nodes that are in no other pool.
 pub const DEFAULT_POOL: &str = "default";
 
-/// A thing about a job.
+/// A field of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
-    /// Whom it is charged to.
+    /// The project.
     Account,
     /// Allocated resources, once it has started.
     AllocTres,
-    /// Its number, without that of the element.
+    /// The job id, without the element.
     ArrayId,
-    /// The element, or N/A.
+    /// The index of the element, or N/A.
     ArrayIndex,
-    /// The cluster; there is one.
+    /// The cluster; there is only one.
     Cluster,
-    /// What it runs.
+    /// The command.
     Command,
-    /// The note beside it.
+    /// The note.
     Comment,
-    /// Its cores.
+    /// The cores.
     Cpus,
-    /// Its cores times how long it has run.
+    /// The cores times the run time.
     CpuTime,
-    /// The same in seconds.
+    /// The cores times the run time in seconds.
     CpuTimeRaw,
-    /// What it waits for.
+    /// The dependencies.
     Dependency,
-    /// How long it has run, or ran.
+    /// The run time so far.
     Elapsed,
-    /// The same in seconds.
+    /// The run time in seconds.
     ElapsedRaw,
-    /// When it ended, or will at the latest.
+    /// The end, or its latest time.
     End,
-    /// Its exit code and signal.
+    /// The exit code and signal.
     ExitCode,
-    /// Its GPUs.
+    /// The GPUs.
     Gres,
-    /// Its number, with that of the element.
+    /// The job id, with the element.
     Id,
-    /// The same as a single number.
+    /// The job id as a single number.
     IdRaw,
-    /// Its time limit.
+    /// The time limit.
     Limit,
-    /// The same with all digits.
+    /// The time limit with all digits.
     LimitLong,
-    /// The same in minutes.
+    /// The time limit in minutes.
     LimitRaw,
-    /// What is left of it.
+    /// The remaining time.
     Left,
-    /// Its memory.
+    /// The memory.
     Memory,
-    /// Most memory of a process.
+    /// The largest memory of a process.
     MaxRss,
-    /// What it is called.
+    /// The name.
     Name,
-    /// Its node, or nothing.
+    /// The nodes, or nothing.
     Nodes,
-    /// How many nodes.
+    /// The number of nodes.
     NumNodes,
     /// The pool.
     Partition,
-    /// How long it waited.
+    /// The waiting time.
     Planned,
-    /// Its priority.
+    /// The priority.
     Priority,
-    /// How well it goes: nothing here has it.
+    /// A field that gpool does not have.
     Absent,
-    /// Why it waits.
+    /// The reason why it waits.
     Reason,
-    /// Requested resources.
+    /// The requested resources.
     ReqTres,
-    /// How many runs went before this one.
+    /// The number of earlier attempts.
     Restarts,
-    /// How long it has run, with all digits.
+    /// The run time with all digits.
     RunTime,
-    /// Its file for errors.
+    /// The file for standard error.
     StdErr,
-    /// Its file for output.
+    /// The file for standard output.
     StdOut,
-    /// CPU time in the kernel.
+    /// The CPU time in the kernel.
     SystemCpu,
-    /// How many tasks it has.
+    /// The number of tasks.
     Tasks,
-    /// CPU time of its own.
+    /// The CPU time in user mode.
     UserCpu,
-    /// Where it runs, or why it waits.
+    /// The nodes, or the reason why it waits.
     Where,
-    /// When it started, or likely will.
+    /// The start, or its expected time.
     Start,
-    /// Its state in a word.
+    /// The state in a word.
     State,
-    /// Its state in two letters.
+    /// The state in two letters.
     StateShort,
-    /// When it was submitted.
+    /// The time of submission.
     Submit,
-    /// CPU time in all.
+    /// The total CPU time.
     TotalCpu,
-    /// Whose it is.
+    /// The user.
     User,
-    /// Where it runs, the folder.
+    /// The working folder.
     WorkDir,
 }
 
-/// The state of a job, in two letters and in a word.
+/// The state of a job: Slurm's abbreviation and word.
 #[must_use]
 pub fn state(job: &Job) -> (&'static str, &'static str) {
     match job.state {
@@ -136,7 +136,7 @@ pub fn state(job: &Job) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether a job is in a state as users write it: `PD`, `pending`.
+/// Whether a job is in a state as a user writes it: `PD`, `pending`.
 #[must_use]
 pub fn is_in(job: &Job, written: &str) -> bool {
     let (short, long) = state(job);
@@ -145,7 +145,7 @@ pub fn is_in(job: &Job, written: &str) -> bool {
         || written.eq_ignore_ascii_case("all")
 }
 
-/// Words for states that users may write.
+/// The words for states that users may write.
 pub const STATES: [&str; 26] = [
     "PD",
     "PENDING",
@@ -175,7 +175,7 @@ pub const STATES: [&str; 26] = [
     "PREEMPTED",
 ];
 
-/// Slurm's word for a reason of ours.
+/// Slurm's word for each reason of gpool.
 ///
 /// Source: the table of reason codes in the design, after the manual of squeue.
 const REASONS: &[(&str, &str)] = &[
@@ -211,7 +211,7 @@ const REASONS: &[(&str, &str)] = &[
     ("license_or_token", "Licenses"),
 ];
 
-/// Why a job waits, or how it ended badly, in Slurm's word.
+/// Slurm's word for why a job waits, or how it failed.
 #[must_use]
 pub fn reason(job: &Job) -> String {
     match job.state {
@@ -237,7 +237,7 @@ fn camel(code: &str) -> String {
 }
 
 impl Cell {
-    /// Its text.
+    /// The text of the field.
     #[must_use]
     pub fn text(self, job: &Job, session: &Session) -> String {
         let now = session.view().now;
@@ -310,7 +310,7 @@ impl Cell {
     }
 }
 
-/// Its nodes, or why it does not run.
+/// The nodes, or why it does not run.
 fn place(job: &Job) -> String {
     match job.state {
         JobState::Running
@@ -327,7 +327,8 @@ fn cpu_time(job: &Job, of: impl Fn(Usage) -> f64) -> String {
     long_time(seconds)
 }
 
-/// A file of a job with its folder, `%` patterns filled in; gpool keeps output that has no file.
+/// The path of a job's file, with its folder and expanded `%` patterns; `(null)` if gpool keeps the
+/// output.
 fn file(job: &Job, path: Option<&str>) -> String {
     let Some(path) = path else { return "(null)".to_owned() };
     let (array, element) = job.id.split_once('.').unwrap_or((&job.id, "0"));
@@ -351,12 +352,12 @@ fn file(job: &Job, path: Option<&str>) -> String {
     Path::new(folder).join(filled).to_string_lossy().into_owned()
 }
 
-/// Seconds after which it is ended.
+/// The time limit in seconds.
 fn limit(job: &Job) -> Option<u64> {
     job.time_limit.map(|limit| span(limit).get() / 1000)
 }
 
-/// Seconds since it started, or for which it ran.
+/// The run time in seconds.
 pub fn elapsed(job: &Job, now: Time) -> Option<u64> {
     let started = job.started_at?;
     Some(job.ended_at.unwrap_or(now).0.since(started.0).get() / 1000)
@@ -367,7 +368,7 @@ fn latest_end(job: &Job) -> Option<Time> {
     Some(Time(job.started_at?.0.after(span(limit))))
 }
 
-/// The middle of when it will likely start.
+/// The expected start: the median of the forecast.
 fn likely_start(job: &Job) -> Option<Time> {
     serde_json::to_value(&job.eta).ok()?.get("p50")?.as_str()?.parse().ok()
 }
@@ -402,7 +403,7 @@ fn dependency(job: &Job) -> String {
     job.after.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// Exit code and signal, `0:0`.
+/// Exit code and signal: `0:0`.
 fn exit_code(job: &Job) -> String {
     match (job.signal, job.exit_code) {
         (Some(signal), _) => format!("0:{signal}"),
@@ -411,7 +412,7 @@ fn exit_code(job: &Job) -> String {
     }
 }
 
-/// `0:05`, `1:02:03`, `2-03:04:05`.
+/// A time in short form: `0:05`, `1:02:03`, `2-03:04:05`.
 #[must_use]
 pub fn time(seconds: u64) -> String {
     let (days, rest) = (seconds / 86400, seconds % 86400);
@@ -423,7 +424,7 @@ pub fn time(seconds: u64) -> String {
     }
 }
 
-/// `00:00:05`, `2-03:04:05`.
+/// A time with all digits: `00:00:05`, `2-03:04:05`.
 #[must_use]
 pub fn long_time(seconds: u64) -> String {
     let days = seconds / 86400;

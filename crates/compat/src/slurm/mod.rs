@@ -1,4 +1,4 @@
-//! Slurm: what its commands and the `#SBATCH` lines of scripts are here.
+//! Slurm: its commands, and the `#SBATCH` lines of scripts.
 
 use gpool_cli::foreign::slurm::flags;
 
@@ -21,13 +21,13 @@ mod srun;
 pub mod step;
 mod tres;
 
-/// Hands in a script.
+/// Submits a script.
 pub const SBATCH: Shim =
     Shim { name: "sbatch", family: Family::Slurm, run: sbatch::run, spoken: &[&flags::SBATCH] };
-/// Runs a command and stays with it.
+/// Runs a command as a job step or as a job.
 pub const SRUN: Shim =
     Shim { name: "srun", family: Family::Slurm, run: srun::run, spoken: &[&flags::SRUN] };
-/// Gets a place for processes.
+/// Allocates resources and runs a command.
 pub const SALLOC: Shim =
     Shim { name: "salloc", family: Family::Slurm, run: salloc::run, spoken: &[&flags::SALLOC] };
 /// Lists jobs that have not ended.
@@ -42,9 +42,9 @@ pub const SCONTROL: Shim =
 /// Lists nodes.
 pub const SINFO: Shim =
     Shim { name: "sinfo", family: Family::Slurm, run: sinfo::run, spoken: &[&sinfo::SPOKEN] };
-/// Lists jobs that have run.
+/// Lists ended and running jobs with their usage.
 pub const SACCT: Shim =
     Shim { name: "sacct", family: Family::Slurm, run: sacct::run, spoken: &[&sacct::SPOKEN] };
-/// Says how well a job used what it had.
+/// Reports how efficiently a job used its resources.
 pub const SEFF: Shim =
     Shim { name: "seff", family: Family::Slurm, run: seff::run, spoken: &[&seff::SPOKEN] };

@@ -1,4 +1,4 @@
-//! `sacct`: jobs that have run, with what they used.
+//! `sacct`: lists ended and running jobs with their usage.
 
 use std::fmt::Write as _;
 
@@ -59,7 +59,7 @@ const BRIEF: &str = "JobID,State,ExitCode";
 const LONG: &str = "JobID,JobName,Partition,User,Account,AllocCPUS,ReqMem,MaxRSS,Submit,Start,End,\
                     Elapsed,Timelimit,TotalCPU,State,ExitCode,NodeList";
 
-/// A field: its name, its usual width, whether it stands to the left, and what it shows.
+/// A field: its name, its default width, whether it is left-aligned, and its cell.
 type Field = (&'static str, usize, bool, Cell);
 
 const FIELDS: &[Field] = &[
@@ -113,10 +113,10 @@ const FIELDS: &[Field] = &[
     ("WorkDir", 20, false, Cell::WorkDir),
 ];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// A flag is not understood, or the server can't be asked.
+/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     if said.has("helpformat") {
@@ -165,7 +165,7 @@ fn aligned(cells: &[String], fields: &[(&Field, usize)]) -> String {
     for (text, (field, width)) in cells.iter().zip(fields) {
         let mut cut: String = text.chars().take(*width).collect();
         if cut.len() < text.len() {
-            // As sacct shows that there is more.
+            // As sacct marks a cut.
             cut.pop();
             cut.push('+');
         }
@@ -193,8 +193,8 @@ fn fields(format: &str) -> Result<Vec<(&'static Field, usize)>> {
     Ok(found)
 }
 
-/// The jobs that are meant: without ids, those since midnight; without users, the caller's own,
-/// or all for root.
+/// The selected jobs: without ids, those since midnight; without users, the caller's jobs, or all
+/// for root.
 fn jobs(said: &Said, session: &Session) -> Result<Vec<Job>> {
     let now = session.view().now;
     let moment = |long: &str| -> Result<Option<Time>> {
@@ -213,7 +213,7 @@ fn jobs(said: &Said, session: &Session) -> Result<Vec<Job>> {
         since => since,
     };
     let mut jobs = filter.rows(&session.client()?, true, false)?;
-    // What still runs, or ended since, counts as of that time.
+    // A job that still runs, or ended later, overlaps the time.
     let is_since = |job: &Job| {
         since.is_none_or(|since| job.ended_at.is_none_or(|ended| ended >= since))
             && until.is_none_or(|until| job.submitted_at <= until)

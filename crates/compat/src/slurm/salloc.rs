@@ -1,5 +1,5 @@
-//! `salloc`: gets a place for processes, runs a command or a shell here, in which `srun` uses that
-//! place, and gives it back.
+//! `salloc`: allocates resources, runs a local command or shell in which `srun` uses them, and
+//! releases them.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
@@ -25,14 +25,14 @@ use super::sbatch::variables;
 use super::step;
 use crate::shim::read;
 
-/// The description of the first task, if there is one.
+/// The variables that describe the first task, if there is one.
 const OF_TASK: [&str; 5] =
     ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURMD_NODENAME"];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// The request is not understood, impossible or refused.
+/// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SALLOC, words, session)? else { return Ok(Exit::OK) };
     let mut request = request(&said)?;
@@ -79,17 +79,17 @@ fn request(said: &Said) -> Result<Request> {
     let flags = flags.or(gpool_cli::flags::from_variables(request::text_variables())?);
     let mut request = request::of_brought(flags, &told, |_| None)?;
     request.job.name.get_or_insert_with(|| "interactive".to_owned());
-    // Without a command its tasks hold their places.
+    // Without a command, its tasks only hold the resources.
     request.job.launcher.get_or_insert(1);
     request.job.compat.push("slurm".to_owned());
     Ok(request)
 }
 
-/// What happens to an allocation.
+/// An event of an allocation.
 enum Happening {
     Changed(Box<Job>),
     Signal(i32),
-    /// The command has ended with that code.
+    /// The local command has ended with this exit code.
     Ended(u8),
     Lost(Failure),
 }
@@ -107,7 +107,7 @@ fn catch_signals(tell: Sender<Happening>) -> Result<()> {
     Ok(())
 }
 
-/// Reports the job when it changes, until it has ended.
+/// Reports changes of the job until it has ended.
 fn watch(client: Client, id: String, tell: Sender<Happening>) {
     let look = {
         let (client, id, tell) = (client.clone(), id.clone(), tell.clone());
@@ -118,7 +118,7 @@ fn watch(client: Client, id: String, tell: Sender<Happening>) {
         }
     };
     let follow = move || -> std::result::Result<(), gpool_client::Error> {
-        // Listened to before the first look, so that no change falls between.
+        // Subscribes before the first request, so that no change is missed.
         let events = client.events(None)?;
         if look()? {
             return Ok(());
@@ -141,7 +141,7 @@ fn watch(client: Client, id: String, tell: Sender<Happening>) {
     });
 }
 
-/// Waits until the job runs; answers with an exit code if it never will.
+/// Waits until the job runs; returns an exit code if it never will.
 fn until_granted(
     client: &Client,
     id: &String,
@@ -165,7 +165,7 @@ fn until_granted(
     }
 }
 
-/// Runs the command, or a shell, and waits until it has ended.
+/// Runs the command, or a shell, and waits for its end.
 fn with_command(
     client: &Client,
     id: &str,
@@ -204,7 +204,7 @@ fn with_command(
                     let _ = kill_process(pid, signal);
                 }
             }
-            // The keys of a terminal reach the command by themselves.
+            // The keys of a terminal reach the command directly.
             Happening::Signal(SIGTERM) => drop(kill_process(pid, Signal::TERM)),
             Happening::Signal(SIGHUP) => drop(kill_process(pid, Signal::HUP)),
             Happening::Signal(_) | Happening::Changed(_) => {}
@@ -220,14 +220,14 @@ fn code(child: &mut Child) -> u8 {
     u8::try_from(code.clamp(0, 255)).unwrap_or(u8::MAX)
 }
 
-/// The signal that the command gets when the allocation is taken from it.
+/// The signal for the command when the allocation ends.
 fn kill_signal(said: &Said) -> Signal {
     let named = said.value("kill-command").unwrap_or_default().trim_start_matches("SIG");
     let number = gpool_wire::signal::number(&named.into()).ok();
     number.and_then(Signal::from_named_raw).unwrap_or(Signal::HUP)
 }
 
-/// What a job finds in its environment of itself.
+/// The variables that describe a job in its own environment.
 fn variables_of(client: &Client, id: &str) -> Result<Vec<(String, String)>> {
     let command = ["env", "-0"].map(str::to_owned).to_vec();
     let exec =

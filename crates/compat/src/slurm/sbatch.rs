@@ -1,5 +1,5 @@
-//! `sbatch`: hands in a script, with flags from the command line, `SBATCH_…` variables and the
-//! script's own lines.
+//! `sbatch`: submits a script, with flags from the command line, `SBATCH_…` variables and the
+//! script's directives.
 
 use gpool_cli::args::job_flags::JobFlags;
 use gpool_cli::exit::Exit;
@@ -16,7 +16,7 @@ use gpool_cli::session::Session;
 
 use crate::shim::{gpool_line, print, read};
 
-/// Variables that are defaults of flags, after `SBATCH_` and `SALLOC_`.
+/// The variables that set default flags, without the prefix `SBATCH_` or `SALLOC_`.
 ///
 /// Source: the manuals of sbatch and salloc, "INPUT ENVIRONMENT VARIABLES".
 const VARIABLES: &[(&str, &str)] = &[
@@ -41,10 +41,10 @@ const VARIABLES: &[(&str, &str)] = &[
     ("TIMELIMIT", "time"),
 ];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// What was asked is not understood, impossible or refused.
+/// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SBATCH, words, session)? else { return Ok(Exit::OK) };
     let mut request = request(&said)?;
@@ -89,7 +89,7 @@ fn request(said: &Said) -> Result<Request> {
     request::of_brought_script(line, told, output, &script, arguments)
 }
 
-/// Leaves out how many GPUs each process of the job has that submits this one.
+/// Removes the inherited number of GPUs per process if a job submits another job.
 fn forget_own_share(request: &mut Request, said: &Said) {
     let script = request.job.script.as_ref().and_then(|script| script.text.as_deref());
     let is_asked = said.has("gpus-per-task")
@@ -100,7 +100,7 @@ fn forget_own_share(request: &mut Request, said: &Said) {
     }
 }
 
-/// What the command line and the variables say, over the lines of the script.
+/// The flags of the command line and the variables, which override the script.
 fn flags(said: &Said, of_script: &[Given]) -> Result<(JobFlags, Translated)> {
     let variables = variables("SBATCH_");
     let below: Vec<Given> = of_script.iter().chain(&variables).cloned().collect();
@@ -112,12 +112,12 @@ fn flags(said: &Said, of_script: &[Given]) -> Result<(JobFlags, Translated)> {
     Ok((line, told))
 }
 
-/// Where output goes that has no file, in the folder where the job runs.
+/// The default output file, in the working folder of the job.
 fn output(told: &Translated) -> Option<&'static str> {
     Some(if told.is_array { "slurm-%A_%a.out" } else { "slurm-%j.out" })
 }
 
-/// What variables with that prefix say.
+/// The flags from variables with this prefix.
 pub fn variables(prefix: &str) -> Vec<Given> {
     let of = |(name, long): &(&str, &str)| {
         let name = format!("{prefix}{name}");

@@ -1,4 +1,4 @@
-//! `scancel`: ends jobs, or signals them.
+//! `scancel`: ends or signals jobs.
 
 use gpool_cli::act::{Each, try_all};
 use gpool_cli::errors;
@@ -43,10 +43,10 @@ static FLAGS: &[Flag] = &[
 pub static SPOKEN: Spoken =
     Spoken { name: "scancel", about: "End jobs of gpool", flags: &[FLAGS], words: "ID" };
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// No job is meant, there is no such job, or the server refuses.
+/// No job is named, there is no such job, or the server refuses.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
@@ -61,7 +61,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         named
     } else {
         filter.ids = named;
-        // Of an array that runs in part, those elements are meant that are in such a state.
+        // With a state, only the elements of an array in that state are selected.
         let jobs = match filter.has_states() {
             true => filter.rows(&client, false, true)?,
             false => filter.jobs(&client, false)?,

@@ -45,11 +45,11 @@ spoken!(REQUEUE_HOLD, "scontrol requeuehold", "The same, held until released", "
 spoken!(SUSPEND, "scontrol suspend", "Stop jobs where they are: gpool pause", "IDS");
 spoken!(RESUME, "scontrol resume", "Let suspended jobs go on", "IDS");
 
-/// The commands below `scontrol`.
+/// The subcommands of `scontrol`.
 pub const SPOKEN: &[&Spoken] =
     &[&SHOW, &UPDATE, &HOLD, &RELEASE, &REQUEUE, &REQUEUE_HOLD, &SUSPEND, &RESUME];
 
-/// Commands of Slurm's that gpool has in other words.
+/// Subcommands with another name in gpool.
 const INSTEAD: [(&str, &str); 13] = [
     ("cancel_reboot", "gpool undrain NODE"),
     ("create", "gpool reserve create, gpool maint create, gpool pool move"),
@@ -66,12 +66,12 @@ const INSTEAD: [(&str, &str); 13] = [
     ("write", "gpool show JOB"),
 ];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// It is not understood, there is no such thing, or the server refuses.
+/// It is not valid, there is no such object, or the server refuses.
 pub fn run(words: &[String], session: &Session) -> Result {
-    // Flags may stand before the command below it and behind.
+    // Flags may come before or after the subcommand.
     let at = words.iter().position(|word| !word.starts_with('-'));
     let Some((at, verb)) = at.and_then(|at| Some((at, words.get(at)?))) else {
         return without_verb(words, session);

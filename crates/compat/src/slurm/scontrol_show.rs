@@ -15,7 +15,7 @@ use super::select::{self, Filter};
 use super::{sinfo, tres};
 use crate::shim::print;
 
-/// What Slurm shows and gpool has elsewhere.
+/// Objects of Slurm that another gpool command shows.
 const INSTEAD: [(&str, &str); 12] = [
     ("aliases", "gpool nodes"),
     ("assoc_mgr", "gpool quota"),
@@ -31,10 +31,10 @@ const INSTEAD: [(&str, &str); 12] = [
     ("topology", "gpool nodes -o wide"),
 ];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// There is no such thing, or gpool has it elsewhere.
+/// There is no such object, or another gpool command shows it.
 pub fn run(said: &Said, session: &Session) -> Result {
     let Some((what, names)) = said.words.split_first() else {
         return Err(Failure::new(errors::USAGE, "scontrol show: what to show is missing")
@@ -73,14 +73,14 @@ fn no_such(what: &str) -> Failure {
     }
 }
 
-/// `Key=value` pairs in lines.
+/// Lines of `Key=value` pairs.
 #[derive(Default)]
 struct Record {
     lines: Vec<Vec<String>>,
 }
 
 impl Record {
-    /// Adds a line. Values hold no line breaks.
+    /// Adds a line. Line breaks in values become blanks.
     fn line(&mut self, pairs: &[(&str, String)]) {
         let pair =
             |(key, value): &(&str, String)| format!("{key}={}", safe(value).replace('\n', " "));
@@ -146,7 +146,7 @@ fn of_job(job: &Job, session: &Session) -> Record {
     record
 }
 
-/// The id as a number; that of a row of elements that wait is its array's.
+/// The id as a number; for a row of waiting elements, the id of the array.
 fn job_id(job: &Job) -> String {
     match job.id.parse::<gpool_model::JobId>() {
         Ok(id) => id.plain().to_string(),
@@ -295,7 +295,7 @@ fn partitions(names: &[String], session: &Session) -> Result<Vec<Record>> {
     Ok(pools.iter().map(of).collect())
 }
 
-/// Prints one name a line: of a list, or of the nodes of the surrounding job.
+/// Prints each node of a list, or of the surrounding job, on its own line.
 fn hostnames(names: &[String], session: &Session) -> Result {
     let list = match names.join(",") {
         list if list.is_empty() => std::env::var("SLURM_JOB_NODELIST").unwrap_or_default(),
@@ -314,7 +314,7 @@ fn hostnames(names: &[String], session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-/// `lab[1-3,7],gpu1` in full.
+/// Expands `lab[1-3,7],gpu1`.
 fn expanded(list: &str) -> Vec<String> {
     let mut found = Vec::new();
     for part in select::parts(list) {

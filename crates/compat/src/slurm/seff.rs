@@ -1,4 +1,4 @@
-//! `seff`: how well a job used what it had.
+//! `seff`: how efficiently a job used its resources.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,7 @@ pub static SPOKEN: Spoken = Spoken {
     words: "ID",
 };
 
-/// The GPU time that a job had, and its part of the GPU time that it asked for.
+/// The GPU time of a job, and its fraction of the requested GPU time.
 fn gpu_lines(report: &Report) -> String {
     let job = &report.job;
     let long = |of: f64| long_time(span(of * 3600.0).get() / 1000);
@@ -47,7 +47,7 @@ fn gpu_lines(report: &Report) -> String {
     text
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
 /// There is no such job.

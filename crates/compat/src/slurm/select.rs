@@ -1,5 +1,5 @@
-//! Which jobs are meant: by number, user, name, state. Slurm's ids are `7`, `7_4`, `7_[1-3]` and,
-//! of an element of an array, a plain number (`70000000004`).
+//! Selects jobs by id, user, name and state. Slurm's ids are `7`, `7_4`, `7_[1-3]`, and a plain
+//! number for an element of an array (`70000000004`).
 
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Said;
@@ -12,16 +12,16 @@ use gpool_wire::{Job, catalogue};
 use super::arrays::{self, Shape, is_of};
 use super::cells::{DEFAULT_POOL, STATES, is_in};
 
-/// Fewer named elements of an array than this are read one by one.
+/// Up to this number, named elements of an array are read one by one.
 const NAMED_MAX: usize = 50;
 
-/// Most elements that one word may name.
+/// Most elements in one word.
 const ELEMENTS_MAX: u64 = 1_000_000;
 
-/// Reads ids: `7`, `7_4`, `7_[1-3,5]`, `7.batch`, several with commas between.
+/// Parses ids: `7`, `7_4`, `7_[1-3,5]`, `7.batch`, or several separated by commas.
 ///
 /// # Errors
-/// A word is none.
+/// A word is not an id.
 pub fn ids(words: impl Iterator<Item = String>) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for word in words {
@@ -35,7 +35,7 @@ pub fn ids(words: impl Iterator<Item = String>) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Parts between commas that stand in no brackets.
+/// Splits at commas outside of brackets.
 pub fn parts(word: &str) -> Vec<&str> {
     let mut depth = 0_u32;
     let is_end = |c: char| {
@@ -50,7 +50,7 @@ pub fn parts(word: &str) -> Vec<&str> {
 }
 
 fn id(part: &str) -> Option<Vec<String>> {
-    // A step of a job is the job here.
+    // A job step means its job here.
     let part = part.split_once('.').map_or(part, |(job, _)| job);
     let (number, elements) = match part.split_once('_') {
         None => (part, None),
@@ -71,10 +71,10 @@ fn id(part: &str) -> Option<Vec<String>> {
     Some(ids)
 }
 
-/// What narrows a list of jobs.
+/// The conditions of a list of jobs.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// Only these; empty for all.
+    /// The ids; empty means all.
     pub ids: Vec<String>,
     users: Vec<String>,
     names: Vec<String>,
@@ -88,7 +88,7 @@ impl Filter {
     /// Reads the flags that Slurm's commands share.
     ///
     /// # Errors
-    /// There is no such state, or a word is no id.
+    /// There is no such state, or a word is not an id.
     pub fn of(said: &Said, ids_from: &str, session: &Session) -> Result<Self> {
         let all =
             |long: &'static str| -> Vec<String> { said.list(long).map(str::to_owned).collect() };
@@ -114,7 +114,7 @@ impl Filter {
         })
     }
 
-    /// Whether nothing narrows it.
+    /// Whether there is no condition.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let lists =
@@ -122,24 +122,24 @@ impl Filter {
         self.ids.is_empty() && lists.iter().all(|list| list.is_empty())
     }
 
-    /// Whether it says states.
+    /// Whether there is a condition on states.
     #[must_use]
     pub fn has_states(&self) -> bool {
         !self.states.is_empty()
     }
 
-    /// Whether it says users.
+    /// Whether there is a condition on users.
     #[must_use]
     pub fn has_users(&self) -> bool {
         !self.users.is_empty()
     }
 
-    /// Only jobs of that user.
+    /// Selects only jobs of this user.
     pub fn only_user(&mut self, user: &str) {
         self.users.push(user.to_owned());
     }
 
-    /// Whether a job is meant.
+    /// Whether a job is selected.
     #[must_use]
     pub fn takes(&self, job: &Job) -> bool {
         let is_one =
@@ -154,7 +154,7 @@ impl Filter {
                 || job.placement.iter().any(|placed| self.nodes.contains(&placed.node)))
     }
 
-    /// The jobs that are meant, of those that have not ended or of all.
+    /// The selected jobs, of those that have not ended or of all.
     ///
     /// # Errors
     /// The server can't be asked.
@@ -164,7 +164,7 @@ impl Filter {
         Ok(jobs)
     }
 
-    /// The same with rows of elements in place of arrays.
+    /// The selected rows, with rows of elements in place of arrays.
     ///
     /// # Errors
     /// The server can't be asked.
@@ -211,7 +211,7 @@ impl Filter {
     }
 }
 
-/// Jobs that may run in any pool are in that of the node where they run.
+/// Sets the pool of running jobs without one to the pool of their node.
 fn put_pools(client: &Client, jobs: &mut [Job]) -> Result<()> {
     let is_unsaid = |job: &Job| job.pool.is_none() && !job.placement.is_empty();
     if !jobs.iter().any(is_unsaid) {
@@ -226,7 +226,7 @@ fn put_pools(client: &Client, jobs: &mut [Job]) -> Result<()> {
     Ok(())
 }
 
-/// What followed a flag each time, as it was written.
+/// All values of a flag, as written.
 fn all_of(said: &Said, long: &str) -> Vec<String> {
     said.flags
         .iter()

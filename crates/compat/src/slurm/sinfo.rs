@@ -1,4 +1,4 @@
-//! `sinfo`: the nodes, by what goes on on them.
+//! `sinfo`: lists nodes, grouped by state.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -60,7 +60,7 @@ const BY_NODE: &str = "%#N %.6D %#P %6t";
 const LONG: &str = "%#P %.5a %.10l %.6D %.11T %.4c %.8m %N";
 const SUMMARY: &str = "%#P %.5a %.10l %.16F %N";
 
-/// Nodes of one pool in one state.
+/// The nodes of one pool in one state.
 struct Group<'n> {
     pool: String,
     state: &'static str,
@@ -68,10 +68,10 @@ struct Group<'n> {
     gpus: &'n [Gpu],
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// A flag is not understood, or the server can't be asked.
+/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
@@ -120,14 +120,14 @@ fn letters(format: &str) -> Vec<char> {
     after.filter_map(letter).collect()
 }
 
-/// Letters of what each node has for itself.
+/// Letters of fields that differ between nodes.
 const OF_ONE: [char; 6] = ['n', 'c', 'e', 'C', USED_GRES, USED_MEMORY];
 
-/// Letters that only `--Format` has a name for.
+/// Internal letters of fields that only `--Format` names.
 const USED_GRES: char = '\u{1}';
 const USED_MEMORY: char = '\u{2}';
 
-/// Names of `--Format`, and their letters.
+/// The names of `--Format`, with their letters.
 const NAMES: [(&str, char); 25] = [
     ("AllocMem", USED_MEMORY),
     ("All", 'P'),
@@ -156,7 +156,7 @@ const NAMES: [(&str, char); 25] = [
     ("Time", 'l'),
 ];
 
-/// `NodeList:30,Gres:.20` in letters; each is 20 columns wide unless it says.
+/// Converts `NodeList:30,Gres:.20` to letters; the default width is 20.
 fn by_names(names: &str) -> Result<String> {
     let mut format = String::new();
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -302,7 +302,7 @@ fn cell(letter: char, group: &Group<'_>) -> Option<String> {
     })
 }
 
-/// `gpu:h100-80g:4` for each model of a node, of those GPUs that count.
+/// The GPUs of a node that `counts_as` accepts, by model: `gpu:h100-80g:4`.
 pub fn gres(gpus: &[Gpu], node: &Node, counts_as: impl Fn(&Gpu) -> bool) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for gpu in gpus.iter().filter(|gpu| gpu.node == node.name) {
@@ -315,7 +315,7 @@ pub fn gres(gpus: &[Gpu], node: &Node, counts_as: impl Fn(&Gpu) -> bool) -> Stri
     counts.iter().map(|(model, n)| format!("gpu:{model}:{n}")).collect::<Vec<_>>().join(",")
 }
 
-/// `%#P` is as wide as it has to be.
+/// Adds a line in a format; `%#P` takes the width that the column needs.
 fn line(
     text: &mut String,
     format: &str,

@@ -1,4 +1,4 @@
-//! `squeue`: jobs that have not ended.
+//! `squeue`: lists jobs that have not ended.
 
 use std::fmt::Write as _;
 
@@ -62,7 +62,7 @@ const USUAL: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
 
-/// Letters of `--format`, names of `--Format`, heads.
+/// The columns: letter of `--format`, name of `--Format`, head, cell.
 const COLUMNS: &[(char, &str, &str, Cell)] = &[
     ('a', "Account", "ACCOUNT", Cell::Account),
     ('A', "JobArrayID", "JOBID", Cell::Id),
@@ -101,17 +101,17 @@ const COLUMNS: &[(char, &str, &str, Cell)] = &[
     ('Z', "WorkDir", "WORK_DIR", Cell::WorkDir),
 ];
 
-/// A part of a line: text, or a cell in so many columns.
+/// A part of a line: text, or a cell with a width.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Text(String),
     Cell { head: &'static str, cell: Cell, width: Option<usize>, is_right: bool },
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// A flag is not understood, or the server can't be asked.
+/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
@@ -168,7 +168,7 @@ fn line(text: &mut String, parts: &[Part], of: impl Fn(&'static str, Cell) -> St
     text.push('\n');
 }
 
-/// `%.18i %.9P`: a point puts the text to the right, the number is the width.
+/// Parses `%.18i %.9P`: a point right-aligns, the number is the width.
 fn by_letters(format: &str) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     let mut rest = format.chars().peekable();
@@ -205,7 +205,7 @@ fn by_letters(format: &str) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// `JobID:10,Name:.20`: each 20 columns wide unless it says.
+/// Parses `JobID:10,Name:.20`; the default width is 20.
 fn by_names(names: &str) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {

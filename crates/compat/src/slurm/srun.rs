@@ -1,5 +1,5 @@
-//! `srun`: inside a job, starts processes in its tasks; outside, submits a job that does so and
-//! stays with it.
+//! `srun`: starts processes in the tasks of a job; outside of a job, submits a job for them and
+//! shows its output.
 
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
@@ -14,7 +14,7 @@ use super::select;
 use super::step::{self, Job};
 use crate::shim::{gpool, read, say_ignored};
 
-/// Flags that the step reads where a job is made for it.
+/// Flags that the step reads even if a job is submitted for it.
 const OF_STEP: [&str; 12] = [
     "label",
     "unbuffered",
@@ -30,10 +30,10 @@ const OF_STEP: [&str; 12] = [
     "export",
 ];
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// What was asked is not understood, impossible or refused.
+/// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SRUN, words, session)? else { return Ok(Exit::OK) };
     if said.words.is_empty() {
@@ -50,7 +50,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     }
 }
 
-/// Submits a job for it.
+/// Submits a job for the step.
 fn as_job(said: &Said, session: &Session) -> Result {
     let mut told = translate(&said.flags)?;
     let launcher = told.words.iter().find_map(|(word, _)| word.strip_prefix("--launcher="));
@@ -65,7 +65,7 @@ fn as_job(said: &Said, session: &Session) -> Result {
         line.push("--launcher=1".to_owned());
     }
     if !is_single {
-        // The step opens the files that the flags name.
+        // The step opens these files itself.
         let is_file = |word: &str| {
             ["--stdout=", "--stderr=", "--stdin="].iter().any(|flag| word.starts_with(flag))
         };
@@ -78,11 +78,11 @@ fn as_job(said: &Said, session: &Session) -> Result {
         join_output(&mut told, said);
     }
     line.extend(told.mail.rule().map(|rule| format!("--notify={rule}")));
-    // The command is the step, and gets the signal that is meant for steps.
+    // The command of the job is the step, so it gets signals for steps.
     let words = told.words.into_iter().map(|(word, _)| word);
     line.extend(words.map(|word| word.replacen("--signal-before=S:", "--signal-before=", 1)));
     if said.has("pty") {
-        // A flag of run alone, so not among those that are translated.
+        // Only `run` has this flag, so it is not translated.
         line.push("--pty".to_owned());
     }
     line.push("--".to_owned());
@@ -109,7 +109,7 @@ fn name(program: &str) -> &str {
     program.rsplit('/').find(|part| !part.is_empty()).unwrap_or(program)
 }
 
-/// Errors go where output goes, unless they have a file of their own.
+/// Joins standard error with standard output unless it has its own file.
 fn join_output(told: &mut Translated, said: &Said) {
     if told.joins_output
         && !said.has("error")

@@ -1,4 +1,4 @@
-//! What a job asks for and has, as Slurm writes trackable resources:
+//! The requested and allocated resources of a job as Slurm's trackable resources:
 //! `cpu=2,mem=4G,node=1,billing=2,gres/gpu=2`.
 
 use std::collections::BTreeSet;
@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use gpool_cli::render::clock::span;
 use gpool_wire::Job;
 
-/// How many tasks it has.
+/// The number of tasks.
 pub fn n_tasks(job: &Job) -> u64 {
     job.gang.as_ref().map_or(1, |gang| u64::from(gang.nodes) * u64::from(gang.tasks_per_node))
 }
 
-/// The resources that all its tasks ask for.
+/// The resources that all its tasks request.
 pub fn asked(job: &Job) -> String {
     let tasks = n_tasks(job).max(1);
     let nodes = job.gang.as_ref().map_or(1, |gang| u64::from(gang.nodes));
@@ -29,13 +29,13 @@ pub fn allocated(job: &Job) -> String {
     written(job, n_tasks(job).max(1), n_nodes(job), gpus(job).0, Some(held))
 }
 
-/// On how many nodes it is or was; 1 before it starts.
+/// The number of nodes; 1 before it starts.
 pub fn n_nodes(job: &Job) -> u64 {
     let nodes: BTreeSet<&str> = job.placement.iter().map(|placed| placed.node.as_str()).collect();
     u64::try_from(nodes.len()).unwrap_or(u64::MAX).max(1)
 }
 
-/// The model of GPU that it names, and how many it asks for each task.
+/// The requested GPU model, and the GPUs of each task.
 fn gpus(job: &Job) -> (Option<&str>, Option<u64>) {
     match job.gpus.rsplit_once(':') {
         Some((model, n)) => (Some(model), n.parse().ok()),
@@ -57,12 +57,12 @@ fn written(job: &Job, tasks: u64, nodes: u64, model: Option<&str>, gpus: Option<
     parts.join(",")
 }
 
-/// Returns the cores of a task: whole ones, at least one, as Slurm counts.
+/// The cores of a task as Slurm counts them: whole ones, at least one.
 pub fn cores(job: &Job) -> u64 {
     job.cpus.map_or(1, |cpus| span(cpus).get().div_ceil(1000).max(1))
 }
 
-/// Memory as Slurm writes it: `16G`, or `1500M` if it is not a whole number of gibibytes.
+/// Memory in Slurm's form: `16G`, or `1500M` if it is not a whole number of gibibytes.
 pub(super) fn mebibytes(bytes: u64) -> String {
     match bytes {
         bytes if bytes % (1 << 30) == 0 => format!("{}G", bytes >> 30),

@@ -1,4 +1,4 @@
-//! `docs/using/compat.md` says what the tables of flags say.
+//! Checks that `docs/using/compat.md` matches the tables of flags.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -53,10 +53,10 @@ state that the example is about. The message of a refused line names what to use
 
 ";
 
-/// What stands for a job in the table of examples.
+/// The placeholders for jobs in the table of examples.
 const PLACEHOLDERS: [&str; 5] = ["<done>", "<failed>", "<waiting>", "<held>", "<array>"];
 
-/// An example, whether it runs or is refused, and what its output has.
+/// The examples: command, whether it runs or is refused, and a part of its output.
 fn examples() -> Vec<(String, String, String)> {
     let table = include_str!("../../../gpool/tests/examples/gflow.tsv");
     let lines = table.lines().filter(|line| !line.starts_with('#'));
@@ -94,7 +94,7 @@ fn section(text: &mut String, spoken: &Spoken) {
     }
 }
 
-/// At most 100 columns, what follows the first line indented.
+/// Wraps at 100 columns and indents the following lines.
 fn wrapped(line: &str) -> String {
     let mut text = String::new();
     let mut width = 0;
@@ -141,7 +141,7 @@ fn no_flag_stands_twice_and_each_says_what_becomes_of_it() {
         }
         let help = spoken.read(&["--help".to_owned()]);
         assert!(help.is_ok(), "{}: {help:?}", spoken.name);
-        // Each flag by itself is understood, or refused with what to use.
+        // Each single flag is accepted, or refused with an alternative.
         for flag in spoken.rows() {
             let word = match flag.takes {
                 Takes::Value => format!("--{}=1", flag.long),

@@ -20,7 +20,7 @@ use super::load::Submitted;
 /// What the view observed of a job while it waited.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The last reasons for which it waited.
+    /// The last reasons of its wait.
     pub waited_for: Vec<String>,
     /// The ids of the jobs that started before it although submitted later.
     pub overtaken_by: Vec<String>,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::hours::figure;
 
-/// The key by which ended jobs are grouped.
+/// The grouping key of ended jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum By {
     /// One row for each user.

@@ -15,7 +15,7 @@ pub struct Line {
     pub what: &'static str,
     /// Whether something was lost or wrong.
     pub is_bad: bool,
-    /// What was found.
+    /// The finding.
     pub text: String,
 }
 

@@ -60,7 +60,7 @@ pub struct UpArgs {
     /// GPUs that new jobs may use: 0-3, 0,2, all
     #[arg(long, value_name = "GPUS")]
     gpus: Option<String>,
-    /// Order in which GPUs are used: sequential, random, pack, spread
+    /// Placement order of GPUs: sequential, random, pack, spread
     #[arg(long, value_name = "HOW")]
     strategy: Option<String>,
     /// Processes that do not count as use of a GPU, by name or id: Xorg,4242
@@ -390,7 +390,7 @@ fn from_log(ended: &str, text: &str) -> Failure {
     tries.into_iter().fold(failure, Failure::tip)
 }
 
-/// Prints what was started.
+/// Prints the new server with its nodes.
 fn say(config: &ServerConfig, session: &Session) -> Result {
     let client = Client::at(&config.socket);
     let (status, mut gpus) = (client.status()?, client.gpus()?.items);

@@ -77,7 +77,7 @@ pub struct Options {
     pub clients: u32,
     /// Waiting jobs.
     pub pending: u32,
-    /// Seconds for which an idle server is watched.
+    /// Seconds of watching an idle server.
     pub idle_s: u32,
     /// Nodes of the large cluster, with eight GPUs each.
     pub nodes: u32,

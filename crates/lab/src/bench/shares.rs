@@ -24,7 +24,7 @@ const KINDS: u32 = 50;
 const ROUNDS: usize = 31;
 
 /// Fills the cluster with mostly preemptible jobs, then times a step without changes, one after a
-/// single end, one after a submission, and one in which a project that has lent its whole guarantee
+/// single end, one after a submission, and one with a project that has lent its whole guarantee and
 /// reclaims a part.
 ///
 /// # Errors

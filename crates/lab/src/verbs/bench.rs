@@ -30,7 +30,7 @@ pub struct BenchArgs {
     /// Number of jobs that clients submit one by one, as fast as possible
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     submissions: Option<u32>,
-    /// Seconds for which an idle server is watched
+    /// Seconds of watching an idle server
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
     /// Number of waiting jobs

@@ -1,5 +1,5 @@
-//! Which GPUs each process of a step sees. A step that asks for a number of them gets GPUs that no
-//! other step of the job has, and waits for them; one that does not sees all.
+//! The GPUs that each process of a step sees. A step that requests a number of GPUs waits for GPUs
+//! that no other step of the job uses; a step without a request sees all.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,36 +12,36 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::plan::Plan;
 
-/// Between two looks whether other steps have ended.
+/// Interval of checks whether other steps have ended.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How many GPUs a step asks for.
+/// The GPUs that a step requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// It does not say: each process sees all of its node.
+    /// No request: each process sees all GPUs of its node.
     #[default]
     All,
-    /// That many for each process, which sees only its own.
+    /// This number for each process, which sees only its own.
     PerProcess(usize),
-    /// That many on each node, for all processes there.
+    /// This number on each node, for all processes there.
     PerNode(usize),
-    /// That many on all nodes together.
+    /// This number on all nodes together.
     Total(usize),
 }
 
-/// What the processes see, and what keeps other steps from it while it lives.
+/// The GPUs of the processes, and the locks that reserve them while the step lives.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// The GPUs of each process; `None` where it sees what its task has.
+    /// The GPUs of each process; `None` means all GPUs of its task.
     pub of_process: Vec<Option<Vec<String>>>,
     locks: Vec<File>,
 }
 
-/// Gives out the GPUs of nodes. `folder` is where steps of the job find each other's locks; without
-/// one, or with `overlap`, they share.
+/// Chooses GPUs for the processes. `folder` has the locks of the job's steps; without it, or with
+/// `overlap`, steps share GPUs.
 ///
 /// # Errors
-/// A node has fewer than are asked for, or a lock can't be made.
+/// A node has too few GPUs, or a lock can't be made.
 pub fn give(
     plan: &Plan,
     of_hosts: &[Vec<String>],
@@ -90,7 +90,7 @@ pub fn give(
     Ok(given)
 }
 
-/// How many are needed on a node; `None` if that is not said.
+/// The number of GPUs for a node; `None` without a request.
 fn needed(plan: &Plan, node: &str, n_nodes: usize, wanted: Wanted) -> Option<usize> {
     match wanted {
         Wanted::All => None,
@@ -106,7 +106,7 @@ fn of_node(plan: &Plan, of_hosts: &[Vec<String>], node: &str) -> Vec<String> {
     here.flat_map(|(_, gpus)| gpus.clone()).collect()
 }
 
-/// Takes some that no other step has; `None` if there are too few now.
+/// Locks GPUs that no other step has; `None` if too few are free now.
 fn take(
     all: &[String],
     needed: usize,

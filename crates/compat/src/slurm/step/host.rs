@@ -1,6 +1,6 @@
-//! The side of a step in a task of the job: starts the processes that `srun` sends, passes signals
-//! on and reports their ends. It is started beside the task, and for the task of `srun` by `srun`
-//! itself. It needs no server, so a step goes on when that is started anew.
+//! The part of a step in a task of the job: starts the processes that `srun` sends, forwards
+//! signals and reports their ends. It runs beside the task; `srun` starts it itself for its own
+//! task. It needs no server, so a step survives a restart of the server.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -23,34 +23,34 @@ use signal_hook::iterator::Signals;
 
 use super::wire::{self, FromHost, Hello, Start, ToHost};
 
-/// How long processes may take to end once their `srun` is gone.
+/// Grace period of processes after their `srun` has gone.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Start processes of a step; srun calls this
+/// Start processes of a step; only srun calls this
 #[derive(Debug, Clone, Args)]
 pub struct StepHostArgs {
-    /// Where srun listens
+    /// Socket of srun
     name: String,
-    /// The rank of the task
+    /// Rank of the task
     rank: u32,
 }
 
-/// Runs it.
+/// Runs the verb.
 ///
 /// # Errors
-/// `srun` is gone, or not to be trusted.
+/// `srun` has gone, or is not trustworthy.
 pub fn run(args: &StepHostArgs) -> Result {
-    // `srun` blocks what it takes as data, and processes would inherit that.
+    // `srun` blocks the signals that it reads as data; the processes must not inherit that.
     signal::reset();
     signal::ignore(Signal::PIPE.as_raw());
-    // What a terminal, a lost line or the end of the job sends is for the processes. Caught and not
-    // ignored: they would inherit that.
+    // Signals of a terminal, a closed connection or the end of the job are meant for the processes.
+    // They are caught and not ignored, since processes would inherit ignored signals.
     let caught = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
     let _caught = caught
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}")))?;
     match serve(args) {
         Ok(()) => Ok(Exit::OK),
-        // It has met something else, and has said so.
+        // The other end failed, and has reported it.
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Exit::FAILED),
         Err(error) => {
             let what = format!("the line to srun was lost: {error}");
@@ -85,7 +85,7 @@ fn serve(args: &StepHostArgs) -> std::io::Result<()> {
                 let (running, stream) = (running.clone(), Arc::clone(&stream));
                 waiting.push(std::thread::spawn(move || {
                     let code = running.wait(child);
-                    // Once srun is gone, no process reads it.
+                    // If srun has gone, there is no reader.
                     let _ = running.say(&stream, &FromHost::Ended(rank, code));
                 }));
             }
@@ -99,7 +99,7 @@ fn serve(args: &StepHostArgs) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Passes signals on; when `srun` is gone, ends all.
+/// Forwards signals; ends all processes when `srun` has gone.
 fn hear(stream: &UnixStream, running: &Running) {
     while let Ok(ToHost::Signal(number)) = wire::receive(stream) {
         running.signal(number);
@@ -110,14 +110,13 @@ fn hear(stream: &UnixStream, running: &Running) {
     running.signal(Signal::KILL.as_raw());
 }
 
-/// The GPUs that programs see here.
+/// The GPUs that are visible here.
 fn visible_gpus() -> Vec<String> {
     let all = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
     all.split(',').filter(|gpu| !gpu.is_empty()).map(str::to_owned).collect()
 }
 
-/// Whether a variable tells something of the task in which a process runs, so that what `srun` has
-/// in it does not count.
+/// Whether a variable describes the task of a process, so that `srun`'s value does not apply.
 fn is_of_task(name: &[u8]) -> bool {
     name.starts_with(b"GPOOL_")
         || [
@@ -131,7 +130,7 @@ fn is_of_task(name: &[u8]) -> bool {
         .contains(&name)
 }
 
-/// The variables of `srun`, with those of this task.
+/// The environment of `srun`, with the variables of this task.
 fn environment(start: &Start) -> Vec<(Vec<u8>, Vec<u8>)> {
     let bytes = BASE64_STANDARD.decode(&start.environment).unwrap_or_default();
     let entries = bytes.split(|byte| *byte == 0).filter_map(|entry| {
@@ -141,7 +140,7 @@ fn environment(start: &Start) -> Vec<(Vec<u8>, Vec<u8>)> {
     let theirs: Vec<(Vec<u8>, Vec<u8>)> = entries.filter(|(name, _)| !is_of_task(name)).collect();
     let own = std::env::vars_os()
         .map(|(name, value)| (name.as_encoded_bytes().to_vec(), value.as_encoded_bytes().to_vec()));
-    // What srun knows of the job wins; where it is outside of it, it knows nothing.
+    // The job's variables come from srun if it has them; outside of the job it has none.
     let is_missing = |name: &[u8]| theirs.iter().all(|(theirs, _)| theirs != name);
     let own: Vec<_> = own
         .filter(|(name, _)| {
@@ -170,12 +169,12 @@ fn spawn(
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::from(stdout))
         .stderr(Stdio::from(stderr))
-        // Of its own, so that a signal reaches all that it has started.
+        // In its own process group, so that a signal reaches all its children.
         .process_group(0)
         .spawn()
 }
 
-/// The processes that have not been waited for, so that their ids are still theirs.
+/// The processes that were not reaped yet, so their ids are still valid.
 #[derive(Clone, Default)]
 struct Running(Arc<Mutex<Vec<Pid>>>);
 
@@ -188,11 +187,11 @@ impl Running {
         self.all().push(Pid::from_child(child));
     }
 
-    /// Waits for a process and answers with its exit code.
+    /// Waits for a process and returns its exit code.
     fn wait(&self, mut child: Child) -> i32 {
         let pid = Pid::from_child(&child);
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        // It stays until it is off the list.
+        // The process stays a zombie until it is off the list.
         let _ = rustix::io::retry_on_intr(|| rustix::process::waitid(WaitId::Pid(pid), options));
         let mut all = self.all();
         all.retain(|other| *other != pid);
@@ -210,7 +209,7 @@ impl Running {
         }
     }
 
-    /// Says something, one thread after the other.
+    /// Sends a message; threads take turns.
     fn say(&self, stream: &UnixStream, what: &FromHost) -> std::io::Result<()> {
         let _turn = self.all();
         wire::send(stream, what)

@@ -1,4 +1,4 @@
-//! Steps of a job: the processes that `srun` starts in its tasks.
+//! Job steps: the processes that `srun` starts in the tasks of a job.
 
 mod gpus;
 pub mod host;
@@ -33,18 +33,18 @@ use turns::Turn;
 use watch::{Happening, Step};
 use wire::Start;
 
-/// Names the job to the command that `salloc` runs.
+/// The variable with the job for the command of `salloc`.
 pub const ALLOCATION: &str = "GPOOL_ALLOCATION";
-/// Where the steps of a job that `salloc` has find each other.
+/// The variable with the folder of the steps for the command of `salloc`.
 pub const STEPS: &str = "GPOOL_STEPS";
 
-/// The job that `srun` starts processes in.
+/// The job in which `srun` starts processes.
 pub struct Job {
     place: Place,
     hosts: Vec<Host>,
-    /// Where its steps find each other.
+    /// The folder with the locks of its steps.
     folder: Option<PathBuf>,
-    /// Its user, where that is another one.
+    /// Its user, if that is not the caller.
     other: Option<String>,
 }
 
@@ -53,7 +53,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl Job {
-    /// The job that this program is part of, or that `salloc` has for it.
+    /// The job of this process, or the allocation of the surrounding `salloc`.
     #[must_use]
     pub fn here() -> Option<Self> {
         let allocation = variable(ALLOCATION);
@@ -66,7 +66,7 @@ impl Job {
         let launcher = variable("GPOOL_LAUNCHER").and_then(|n| n.parse().ok());
         let hosts = match (launcher, variable("GPOOL_TASK_NODES")) {
             (Some(launcher), Some(nodes)) => hosts(nodes.split(','), launcher),
-            // Every task runs its own `srun`, which is for that task.
+            // Every task runs its own `srun`, which acts only on that task.
             _ => {
                 let node = variable("GPOOL_NODE").unwrap_or_else(|| "localhost".to_owned());
                 vec![Host { rank: rank.unwrap_or(0), node, usual: 1 }]
@@ -75,10 +75,10 @@ impl Job {
         Some(Self { place: Place { job, rank }, hosts, folder, other: None })
     }
 
-    /// A job that runs.
+    /// A running job by its id.
     ///
     /// # Errors
-    /// There is none of that id, or no server answers.
+    /// There is no such job, or no server answers.
     pub fn of(id: &str, session: &Session) -> Result<Self> {
         let id = id.replace('_', ".");
         let job = session.client()?.job(&id)?;
@@ -94,14 +94,14 @@ impl Job {
         Ok(Self { place, hosts, folder: None, other })
     }
 
-    /// Its id.
+    /// The id.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.place.job
     }
 }
 
-/// The tasks of a job, with the processes that its launcher starts in each by default.
+/// The tasks of a job, with the default number of processes in each.
 fn hosts<'n>(nodes: impl Iterator<Item = &'n str>, launcher: u32) -> Vec<Host> {
     let nodes: Vec<&str> = nodes.collect();
     let n_tasks = u32::try_from(nodes.len()).unwrap_or(u32::MAX).max(1);
@@ -113,7 +113,7 @@ fn hosts<'n>(nodes: impl Iterator<Item = &'n str>, launcher: u32) -> Vec<Host> {
 /// Runs a command as a step of a job.
 ///
 /// # Errors
-/// The job has no room for it as it is asked for, or its processes can't be started.
+/// The step does not fit into the job, or its processes can't be started.
 pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
     let mut options = Options::read(said)?;
     let mut turn = Turn::take(&job.hosts, job.folder.as_deref(), options.overlap || options.pty);
@@ -129,7 +129,7 @@ pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
         return gpool(&line, session);
     }
     if let Some(other) = &job.other {
-        // Its processes are that user's, and get the files and the environment of `srun`.
+        // The processes would run as that user, with the files and the environment of `srun`.
         let what = format!("srun: job {} is of user {other}", job.place.job);
         return Err(Failure::new(catalogue::NOT_PERMITTED, what)
             .why("a step is given your terminal and your environment, which that user could use")
@@ -156,7 +156,7 @@ fn start_all(
     session: &Session,
 ) -> Result {
     let (tell, happenings) = channel::<Happening>();
-    // Before there are threads: those that come later have it from this one.
+    // Before other threads start, since they inherit the signal mask.
     watch::catch_signals(tell.clone())?;
     let lines = start::start(&job.place, &plan.hosts, session, &tell)?;
     let hosts = match watch::gather(plan, &happenings)? {
@@ -199,7 +199,7 @@ fn start_all(
     Ok(exit)
 }
 
-/// What a process finds in its environment of the step.
+/// The variables that describe the step to a process.
 ///
 /// Source: the manual of srun, "OUTPUT ENVIRONMENT VARIABLES".
 fn of_process(
@@ -253,7 +253,7 @@ fn of_process(
     all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Numbers of nodes as Slurm writes them: `8(x2),7`.
+/// Numbers per node in Slurm's form: `8(x2),7`.
 fn by_node(numbers: &[u32]) -> String {
     let alike = numbers.chunk_by(|one, next| one == next).map(|alike| match alike.len() {
         1 => alike[0].to_string(),

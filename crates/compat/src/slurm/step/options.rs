@@ -1,4 +1,4 @@
-//! What a command line of `srun` says of a step.
+//! The options of a step from the command line of `srun`.
 
 use std::time::Duration;
 
@@ -13,34 +13,34 @@ use super::output::Wanted as Output;
 use super::plan::Asked;
 use super::watch::Limits;
 
-/// What the step is to be.
+/// The options of a step.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where its processes run.
+    /// The layout of its processes.
     pub asked: Asked,
     /// The files of standard input, output and error.
     pub output: Output,
-    /// Their GPUs.
+    /// The GPUs.
     pub gpus: Gpus,
-    /// When they are ended early.
+    /// When the step ends early.
     pub limits: Limits,
-    /// Whether it may use resources of other steps.
+    /// Whether it may share resources with other steps.
     pub overlap: bool,
-    /// Whether it runs on a terminal of its own.
+    /// Whether it runs on its own terminal.
     pub pty: bool,
     /// Cores of each process: set in the environment, not enforced.
     pub cpus: Option<u64>,
-    /// Where they run.
+    /// The working folder.
     pub directory: String,
     /// `--export`.
     export: Option<String>,
 }
 
 impl Options {
-    /// Reads them.
+    /// Reads the flags.
     ///
     /// # Errors
-    /// A value is not understood.
+    /// A value is not valid.
     pub fn read(said: &Said) -> Result<Self> {
         let last = |long: &str| said.flags.iter().rev().find(|given| given.flag.long == long);
         let number = |long: &str| last(long).map(small).transpose();
@@ -81,14 +81,14 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether a single process needs nothing of `srun` while it runs.
+    /// Whether a single process can replace `srun`, since it needs nothing of it while it runs.
     pub fn is_plain(&self) -> bool {
         let output = Output { step: self.output.step, ..Output::default() };
         let is_as_usual = Output { unbuffered: false, ..self.output.clone() } == output;
         (is_as_usual && self.gpus == Gpus::All && self.export.is_none()) || self.pty
     }
 
-    /// The environment that processes get from `srun`, as in `/proc/PID/environ`.
+    /// The environment from `srun`, in the format of `/proc/PID/environ`.
     pub fn environment(&self) -> Vec<u8> {
         let parts: Vec<&str> = self.export.iter().flat_map(|all| all.split(',')).collect();
         let is = |word: &str| parts.iter().any(|part| part.eq_ignore_ascii_case(word));
@@ -118,7 +118,7 @@ fn small(given: &Given) -> Result<u32> {
     Ok(u32::try_from(values::count(given)?).unwrap_or(u32::MAX))
 }
 
-/// How many GPUs: as the step says, else as its job does.
+/// The requested GPUs of the step, or else of the job.
 fn gpus(said: &Said) -> Result<Gpus> {
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let mut found = match std::env::var(GPUS_PER_PROCESS).ok().and_then(|n| n.parse().ok()) {
@@ -141,7 +141,7 @@ fn gpus(said: &Said) -> Result<Gpus> {
     Ok(found)
 }
 
-/// Whether the first process that fails ends the others.
+/// Whether the first failing process ends the others.
 fn kills(said: &Said) -> bool {
     match said.value("kill-on-bad-exit") {
         Some(value) => value != "0",
@@ -149,7 +149,7 @@ fn kills(said: &Said) -> bool {
     }
 }
 
-/// How long others may go on after the first that ended; 0 is for ever.
+/// Time for the others after the first process has ended; 0 means no limit.
 fn wait(given: Option<&Given>) -> Result<Option<Duration>> {
     let Some(given) = given else { return Ok(None) };
     match given.value.trim().parse::<u64>() {

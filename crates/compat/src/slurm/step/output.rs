@@ -1,5 +1,5 @@
-//! Where processes of a step read from and write to: the files that are named, or the input and
-//! output of `srun`, line by line where several write.
+//! Standard input and output of a step's processes: the named files, or the streams of `srun`, line
+//! by line if there are several processes.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -22,22 +22,22 @@ pub struct Wanted {
     pub output: Option<String>,
     /// `--error`.
     pub error: Option<String>,
-    /// Each line with the rank of its process.
+    /// Whether each line starts with the rank of its process.
     pub label: bool,
-    /// Not line by line.
+    /// Whether output is copied without waiting for whole lines.
     pub unbuffered: bool,
-    /// The number of the step, for names of files.
+    /// The number of the step, for file names.
     pub step: u32,
 }
 
-/// The ends for processes, and what carries their lines.
+/// The open files, and the threads that copy lines.
 #[derive(Default)]
 pub struct Outputs {
     files: BTreeMap<String, File>,
     carriers: Vec<JoinHandle<()>>,
 }
 
-/// One of the two that a process writes to.
+/// An output stream of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     Output,
@@ -45,7 +45,7 @@ enum Which {
 }
 
 impl Outputs {
-    /// What a process reads from and writes to.
+    /// Standard input, output and error of a process.
     ///
     /// # Errors
     /// A file can't be opened.
@@ -66,7 +66,7 @@ impl Outputs {
             File::open(path).map(OwnedFd::from).map_err(|error| not_opened(path, &error))
         };
         let is_for = match wanted.input.as_deref() {
-            // Of several one reads it; they can't share it.
+            // Only one of several processes can read the input.
             None | Some("all") => rank == 0,
             Some("none") => false,
             Some(number) if number.parse::<usize>().is_ok() => number.parse() == Ok(rank),
@@ -115,7 +115,7 @@ impl Outputs {
         Ok(write.into())
     }
 
-    /// A file to write to, begun anew by the first that writes to it.
+    /// Opens a file for writing; the first writer truncates it.
     fn file(&mut self, path: &str) -> Result<File> {
         if let Some(file) = self.files.get(path) {
             return file.try_clone().map_err(|error| not_opened(path, &error));
@@ -134,13 +134,13 @@ impl Outputs {
     }
 }
 
-/// Writes what a process writes, whole lines at once.
+/// Copies the output of a process by whole lines.
 fn carry(mut from: io::PipeReader, mut to: Labelled<Box<dyn Write + Send>>) {
     let mut buffer = vec![0; 32 * 1024];
     loop {
         match from.read(&mut buffer) {
             Ok(n_read @ 1..) => {
-                // A process whose output has no reader ends by SIGPIPE, as in any pipe.
+                // Like in any pipe, a process without a reader ends by SIGPIPE.
                 if to.write_all(&buffer[..n_read]).and_then(|()| to.flush()).is_err() {
                     return;
                 }
@@ -151,7 +151,7 @@ fn carry(mut from: io::PipeReader, mut to: Labelled<Box<dyn Write + Send>>) {
     }
 }
 
-/// An own stream, for a process.
+/// A copy of a stream for a process.
 fn own(stream: impl std::os::fd::AsFd) -> Result<OwnedFd> {
     let fd = stream.as_fd().try_clone_to_owned();
     fd.map_err(|error| not_opened("a stream", &error))
@@ -161,7 +161,7 @@ fn not_opened(path: &str, error: &io::Error) -> Failure {
     Failure::new(errors::USAGE, format!("srun: can't open {path}: {error}"))
 }
 
-/// A path with the patterns that Slurm has for steps.
+/// Expands Slurm's patterns in a path of a step.
 ///
 /// Source: the manual of srun, "IO Redirection".
 fn fill_in(path: &str, plan: &Plan, rank: usize, step: u32) -> String {

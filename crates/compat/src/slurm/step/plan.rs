@@ -1,63 +1,63 @@
-//! Where the processes of a step run: on which tasks of the job, and how many in each. Pure.
+//! The layout of a step: the tasks of the job that it uses, and the processes in each. Pure.
 
 use std::collections::BTreeSet;
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 
-/// A task of the job that processes can be started in.
+/// A task of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// Its rank in the job.
     pub rank: u32,
     /// Its node.
     pub node: String,
-    /// How many processes it gets if the step does not say.
+    /// Its default number of processes.
     pub usual: u32,
 }
 
-/// What a step asks for.
+/// The requested layout of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// How many processes in all.
+    /// Number of processes.
     pub n: Option<u32>,
-    /// On how many nodes.
+    /// Number of nodes.
     pub nodes: Option<u32>,
-    /// How many on each node, at most where the number of all is given.
+    /// Processes on each node, or the most of them if `n` is given.
     pub per_node: Option<u32>,
-    /// Only on these nodes, if there are any.
+    /// The only nodes to use; empty means all.
     pub only: Vec<String>,
-    /// Not on these.
+    /// Nodes to avoid.
     pub not: Vec<String>,
-    /// Not on that many of the first nodes.
+    /// Number of first nodes to skip.
     pub skip: u32,
 }
 
 /// One process of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Which of the hosts it runs in, by its place among those of the plan.
+    /// The index of its host in the plan.
     pub host: usize,
-    /// Which it is of the processes on its node.
+    /// Its number on its node.
     pub local: u32,
 }
 
-/// A step: each process by its rank.
+/// The processes of a step, by rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The hosts that it uses.
+    /// The hosts in use.
     pub hosts: Vec<Host>,
-    /// Its processes.
+    /// The processes.
     pub processes: Vec<Process>,
 }
 
 impl Plan {
-    /// Its nodes, each once, in order.
+    /// The nodes, each once, in order.
     pub fn nodes(&self) -> Vec<&str> {
         nodes(&self.hosts)
     }
 
-    /// How many processes each node runs.
+    /// The number of processes on each node.
     pub fn by_node(&self) -> Vec<u32> {
         let of = |node: &&str| self.on_node(node).count();
         self.nodes().iter().map(|node| u32::try_from(of(node)).unwrap_or(u32::MAX)).collect()
@@ -76,11 +76,11 @@ fn nodes(hosts: &[Host]) -> Vec<&str> {
     hosts.iter().map(|host| host.node.as_str()).filter(|node| seen.insert(*node)).collect()
 }
 
-/// Places the processes of a step. Where it does not need all tasks, those that stand first in
-/// `order`, by their ranks, are taken.
+/// Places the processes of a step. If it does not need all tasks, it uses the first ones in
+/// `order`, a list of ranks.
 ///
 /// # Errors
-/// The job has too few nodes, or not those that are asked for.
+/// The job has too few nodes, or not the requested ones.
 pub fn plan(all: &[Host], order: &[u32], asked: &Asked) -> Result<Plan> {
     let place = |rank: u32| order.iter().position(|other| *other == rank);
     let mut selected = select(all, &place, asked)?;
@@ -157,7 +157,7 @@ mod tests {
         (0..).zip(nodes).map(host).collect()
     }
 
-    /// The node and the place on it of each process.
+    /// The node and the local number of each process.
     fn shown(all: &[Host], asked: &Asked) -> String {
         match plan(all, &[], asked) {
             Err(failure) => failure.what().to_owned(),

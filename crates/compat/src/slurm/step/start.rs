@@ -1,5 +1,5 @@
-//! Brings the hosts of a step up: in the task of `srun` as a process of its own, in others beside
-//! the task by way of the server. From then on they are connected without it.
+//! Starts the hosts of a step: in the task of `srun` as a child process, in other tasks through the
+//! server. After that they are connected directly.
 
 use std::io::Read as _;
 use std::net::Shutdown;
@@ -22,20 +22,20 @@ use super::plan::Host;
 use super::watch::Happening;
 use super::wire::{self, Hello};
 
-/// Between two looks whether a task that is being started runs.
+/// Interval of attempts while a task is starting.
 const LOOK: Duration = Duration::from_millis(50);
-/// The step fails if a task has not started after this many looks.
+/// Number of attempts after which the step fails.
 const LOOKS_MAX: u32 = 600;
 
-/// Where `srun` runs.
+/// The place of `srun`.
 pub struct Place {
-    /// The job, as the server knows it.
+    /// The job id.
     pub job: String,
-    /// The rank of the task that `srun` itself runs in, if any.
+    /// The rank of the task in which `srun` runs, if any.
     pub rank: Option<u32>,
 }
 
-/// Lines over which hosts are started; `None` once they are not needed any more.
+/// Streams to the started hosts; `None` once they are no longer needed.
 #[derive(Clone)]
 pub struct Lines(Arc<Mutex<Option<Vec<Arc<UnixStream>>>>>);
 
@@ -44,7 +44,7 @@ impl Lines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes all, as every host is connected.
+    /// Closes all streams after every host has connected.
     pub fn close(&self) {
         for line in self.all().take().into_iter().flatten() {
             let _ = line.shutdown(Shutdown::Both);
@@ -52,10 +52,10 @@ impl Lines {
     }
 }
 
-/// Starts the hosts. Each reports itself, or that it could not be started.
+/// Starts the hosts. Each reports itself, or a failure.
 ///
 /// # Errors
-/// No server answers, or the system has no room for a process.
+/// No server answers, or no process can be started.
 pub fn start(
     place: &Place,
     hosts: &[Host],
@@ -114,7 +114,7 @@ fn listen(tell: Sender<Happening>) -> Result<String> {
     Ok(name)
 }
 
-/// This program, as it can be started again; it may have been replaced meanwhile.
+/// The path of this program; the file may have been replaced meanwhile.
 fn program() -> Result<String> {
     let path = std::env::current_exe().map_err(|error| {
         Failure::new(errors::INTERNAL, format!("can't tell where gpool is: {error}"))
@@ -128,7 +128,7 @@ fn start_here(program: &str, name: &str, host: &Host, tell: &Sender<Happening>) 
         .args(["step-host", name, &host.rank.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        // A terminal's signals come by way of srun.
+        // Signals of a terminal come through srun.
         .process_group(0)
         .spawn()
         .map_err(|error| {
@@ -143,8 +143,8 @@ fn start_here(program: &str, name: &str, host: &Host, tell: &Sender<Happening>) 
     Ok(())
 }
 
-/// Starts a host beside a task, and stays until its line is not needed any more. A server that is
-/// away is waited for, and asked again: a host that is there twice is connected once.
+/// Starts a host beside a task, and keeps its stream until it is no longer needed. If the server is
+/// away, it waits and asks again; a second host for a task is ignored.
 fn start_there(
     client: &Client,
     job: &str,
@@ -179,14 +179,14 @@ fn start_there(
     }
 }
 
-/// Whether a task refused a program because it has not started yet.
+/// Whether a task refused because it has not started yet.
 fn is_too_early(error: &Error, client: &Client, job: &str) -> bool {
     let starts = |state| matches!(state, JobState::Starting | JobState::Running);
     error.problem().code == catalogue::WRONG_STATE.to_string()
         && client.job(job).is_ok_and(|found| starts(found.state))
 }
 
-/// Reads a line until the program at its other end has ended; `None` if the line was closed before.
+/// Reads a stream until its program has ended; `None` if the stream was closed before.
 fn follow(stream: &UnixStream, early: &[u8]) -> Option<std::result::Result<(), String>> {
     let mut frames = Frames::default();
     frames.push(early);

@@ -1,5 +1,5 @@
-//! How steps of a job that run beside each other find each other: by files in a folder of the job.
-//! Each has a number, and a step that does not need all tasks takes those in which no other runs.
+//! Coordinates steps of a job that run at the same time, through files in a folder of the job. Each
+//! step has a number, and a step that does not need all tasks prefers tasks without another step.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -10,7 +10,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::plan::{Host, Plan};
 
-/// What a step has of its job.
+/// The number and the tasks of a step.
 #[derive(Debug, Default)]
 pub struct Turn {
     /// Its number, counted from 0 in starting order.
@@ -18,12 +18,12 @@ pub struct Turn {
     /// The ranks of the tasks, idle tasks first.
     pub order: Vec<u32>,
     locks: Vec<(u32, File)>,
-    /// While a step has this, no other step of the job chooses its tasks.
+    /// A lock: while a step holds it, no other step of the job chooses its tasks.
     choosing: Option<File>,
 }
 
 impl Turn {
-    /// A turn for a step of tasks. A disk that is full keeps no step from running.
+    /// Chooses a number and an order of tasks. If the disk is full, the step runs anyway.
     #[must_use]
     pub fn take(hosts: &[Host], folder: Option<&Path>, overlaps: bool) -> Self {
         let usual = || hosts.iter().map(|host| host.rank).collect();
@@ -42,20 +42,20 @@ impl Turn {
             }
         }
         let n_busy = u32::try_from(busy.len()).unwrap_or(u32::MAX).max(1);
-        // Where all are taken, one after the other.
+        // If all tasks are busy, steps take them in turn.
         busy.rotate_left(usize::try_from(step % n_busy).unwrap_or(0));
         let order = locks.iter().map(|(rank, _)| *rank).chain(busy).collect();
         Self { step, order, locks, choosing: Some(choosing) }
     }
 
-    /// Leaves the tasks that the step does not use to other steps, which may choose from now on. A
-    /// step that came before this would see every task as busy.
+    /// Releases the tasks that the step does not use, and lets other steps choose. A step that
+    /// chose before this would see every task as busy.
     pub fn keep(&mut self, plan: &Plan) {
         self.locks.retain(|(rank, _)| plan.hosts.iter().any(|host| host.rank == *rank));
         self.choosing = None;
     }
 
-    /// Keeps the tasks for as long as the program lives that this process becomes.
+    /// Keeps the locks when this process executes another program.
     pub fn hand_on(&self) {
         for (_, lock) in &self.locks {
             let _ = fcntl_setfd(lock, FdFlags::empty());
@@ -63,7 +63,7 @@ impl Turn {
     }
 }
 
-/// Takes the number of a step, and a lock on the next.
+/// Takes the number of a step, and the lock for choosing.
 fn count(folder: &Path) -> io::Result<(u32, File)> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);

@@ -1,5 +1,5 @@
-//! Stays with the processes of a step until all have ended: passes signals on, ends the others
-//! where one has failed, and works out the exit code.
+//! Waits for the processes of a step: forwards signals, ends the others if one has failed, and
+//! computes the exit code.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -17,40 +17,40 @@ use rustix::process::Signal;
 use super::plan::Plan;
 use super::wire::{self, FromHost, Hello, ToHost};
 
-/// Between TERM and KILL.
+/// Time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(30);
-/// The code of a process that could not be started, as a shell has it.
+/// The exit code of a process that could not be started, as in a shell.
 const NOT_STARTED: i32 = 127;
-/// The exit code of a process whose end was not seen.
+/// The exit code of a process with an unknown end.
 const LOST: i32 = 137;
 
-/// What happens to a step.
+/// An event of a step.
 pub enum Happening {
     /// A host has connected.
     Host(Hello, UnixStream),
-    /// The host of that rank can't be started, or has ended.
+    /// The host of this rank can't be started, or has ended.
     NoHost(u32, String),
-    /// A host says something.
+    /// A message of a host.
     Said(FromHost),
-    /// The host at that place has gone.
+    /// The host with this index has gone.
     Gone(usize),
-    /// This program got a signal, from that process.
+    /// This program got a signal; the second number is its sender.
     Signal(i32, u32),
 }
 
-/// What ends a step early.
+/// The conditions that end a step early.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// The first process that fails takes the others with it.
+    /// Whether the first failing process ends the others.
     pub kill_on_bad_exit: bool,
-    /// How long the others may go on after the first that ended.
+    /// Time for the others after the first process has ended.
     pub wait: Option<Duration>,
 }
 
-/// Takes signals as they come, in place of ending by them.
+/// Reads signals as data instead of ending by them.
 ///
 /// # Errors
-/// The system has no room for it.
+/// The system has no resources for it.
 pub fn catch_signals(tell: Sender<Happening>) -> Result<()> {
     let caught = [
         Signal::INT,
@@ -76,13 +76,13 @@ pub fn catch_signals(tell: Sender<Happening>) -> Result<()> {
     Ok(())
 }
 
-/// A host that is connected, and the GPUs of its task.
+/// A connected host, with the GPUs of its task.
 type Connected = (UnixStream, Vec<String>);
 
-/// Waits for all hosts of a plan; answers with them and their GPUs, in the order of the plan.
+/// Waits for all hosts of a plan; returns them with their GPUs, in the order of the plan.
 ///
 /// # Errors
-/// One can't be started; or, as the exit code, a signal came first.
+/// A host can't be started. If a signal arrives first, the inner result is the exit code.
 pub fn gather(
     plan: &Plan,
     happenings: &Receiver<Happening>,
@@ -113,16 +113,16 @@ pub struct Step<'s> {
     session: &'s Session,
     limits: Limits,
     hosts: Vec<Arc<UnixStream>>,
-    /// The exit code of each process that has ended.
+    /// The exit code of each ended process.
     codes: Vec<Option<i32>>,
-    /// When all are killed.
+    /// When all processes are killed.
     kill_at: Option<Instant>,
     /// When the step asks all processes to end.
     end_at: Option<Instant>,
 }
 
 impl<'s> Step<'s> {
-    /// A step on hosts that have received their orders.
+    /// A step on hosts that have started its processes.
     pub fn new(
         plan: &'s Plan,
         session: &'s Session,
@@ -146,10 +146,10 @@ impl<'s> Step<'s> {
         Self { plan, session, limits, hosts, codes, kill_at: None, end_at: None }
     }
 
-    /// Stays until all processes have ended; answers with the highest exit code.
+    /// Waits until all processes have ended; returns the highest exit code.
     ///
     /// # Errors
-    /// Only if this program is broken.
+    /// Only for an internal error.
     pub fn stay(mut self, happenings: &Receiver<Happening>) -> Result {
         while self.codes.iter().any(Option::is_none) {
             let due = self.kill_at.into_iter().chain(self.end_at).min();
@@ -205,7 +205,7 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// A host has gone, and with it what ran there.
+    /// Handles a host that has gone with its processes.
     fn gone(&mut self, at: usize) {
         for rank in 0..self.plan.processes.len() {
             if self.plan.processes[rank].host == at && self.codes[rank].is_none() {
@@ -220,7 +220,7 @@ impl<'s> Step<'s> {
             .iter()
             .any(|signal| signal.as_raw() == number);
         if number == Signal::TERM.as_raw() && is_shepherd(from) {
-            // The job is being ended: each process hears it where it runs.
+            // The job ends: its own shepherd signals each process.
             return;
         }
         if is_end && self.kill_at.is_some() {
@@ -242,7 +242,7 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// Asks all processes to end, and kills them if they do not.
+    /// Asks all processes to end, and kills them after the grace period.
     fn end(&mut self) {
         self.send(Signal::TERM);
         self.send(Signal::CONT);
@@ -255,13 +255,13 @@ impl<'s> Step<'s> {
 
     fn send_number(&self, number: i32) {
         for host in &self.hosts {
-            // One that has gone is reported where it is heard.
+            // The reading thread reports a host that has gone.
             let _ = wire::send(host, &ToHost::Signal(number));
         }
     }
 }
 
-/// Whether a process is the one that watches a task of a job: it signals every process itself.
+/// Whether a process is a shepherd, which signals every process of its task itself.
 fn is_shepherd(pid: u32) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
     name.is_ok_and(|name| name.starts_with("gpool "))

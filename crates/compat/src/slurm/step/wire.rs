@@ -1,5 +1,5 @@
-//! What `srun` and the hosts of a step say to each other: frames of JSON, and file descriptors. It
-//! goes over a socket of the same machine, so that neither needs the server once a step runs.
+//! The protocol between `srun` and the hosts of a step: JSON frames and file descriptors over a
+//! local socket, so neither needs the server once a step runs.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -14,48 +14,48 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of one frame; an environment has less.
+/// Largest frame in bytes; an environment is smaller.
 const FRAME_MAX: usize = 16 << 20;
 
-/// What a host says first.
+/// The first message of a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Hello {
     /// Its rank in the job.
     pub rank: u32,
-    /// The GPUs that it sees, by their ids.
+    /// The visible GPUs, by id.
     pub gpus: Vec<String>,
 }
 
-/// What a host is to start. The descriptors of the processes follow, three for each.
+/// The processes that a host starts. Three descriptors for each process follow.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Start {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Where it runs.
+    /// The working folder.
     pub directory: String,
-    /// The environment of `srun`, in base64, as in `/proc/PID/environ`.
+    /// The environment of `srun` in base64, in the format of `/proc/PID/environ`.
     pub environment: String,
-    /// For each process its rank in the step, and what it finds in its environment beside that.
+    /// For each process its rank in the step, and its additional variables.
     pub processes: Vec<(u32, Vec<(String, String)>)>,
 }
 
 /// A later message to a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToHost {
-    /// Send all of its processes a signal.
+    /// Send a signal to all processes.
     Signal(i32),
 }
 
-/// What a host says later.
+/// A later message of a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum FromHost {
-    /// A process has ended with that code, as a shell has it.
+    /// The process of this rank has ended with this exit code, as in a shell.
     Ended(u32, i32),
-    /// A process could not be started.
+    /// The process of this rank could not be started.
     NotStarted(u32, String),
 }
 
-/// The address of a name, which is not in the file system.
+/// The address of an abstract socket, which is not in the file system.
 ///
 /// # Errors
 /// The name is too long.
@@ -63,7 +63,8 @@ pub fn address(name: &str) -> std::io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }
 
-/// Whether the other end is a process of this user or of root: every user may connect to a name.
+/// Whether the other end is a process of this user or of root: every user can connect to an
+/// abstract socket.
 pub fn is_trusted(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid();
     let theirs = rustix::net::sockopt::socket_peercred(stream).map(|peer| peer.uid);
@@ -73,17 +74,17 @@ pub fn is_trusted(stream: &UnixStream) -> bool {
 /// Sends one frame.
 ///
 /// # Errors
-/// The other end is gone.
+/// The other end has gone.
 pub fn send(mut stream: &UnixStream, what: &impl Serialize) -> std::io::Result<()> {
     let bytes = serde_json::to_vec(what)?;
     let length = u32::try_from(bytes.len()).map_err(std::io::Error::other)?;
     stream.write_all(&[&length.to_be_bytes(), &bytes[..]].concat())
 }
 
-/// Takes one frame.
+/// Receives one frame.
 ///
 /// # Errors
-/// The other end is gone, or sends something else.
+/// The other end has gone, or sends an invalid frame.
 pub fn receive<T: DeserializeOwned>(mut stream: &UnixStream) -> std::io::Result<T> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
@@ -99,7 +100,7 @@ pub fn receive<T: DeserializeOwned>(mut stream: &UnixStream) -> std::io::Result<
 /// Sends the three descriptors of a process.
 ///
 /// # Errors
-/// The other end is gone.
+/// The other end has gone.
 pub fn send_three(stream: &UnixStream, three: [BorrowedFd<'_>; 3]) -> std::io::Result<()> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = SendAncillaryBuffer::new(&mut room);
@@ -111,10 +112,10 @@ pub fn send_three(stream: &UnixStream, three: [BorrowedFd<'_>; 3]) -> std::io::R
     Ok(())
 }
 
-/// Takes the three descriptors of a process.
+/// Receives the three descriptors of a process.
 ///
 /// # Errors
-/// The other end is gone, or sends something else.
+/// The other end has gone, or sends something else.
 pub fn receive_three(stream: &UnixStream) -> std::io::Result<[OwnedFd; 3]> {
     let mut word = [0_u8; 1];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];

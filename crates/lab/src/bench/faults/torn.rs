@@ -1,5 +1,5 @@
 //! Flips bits in the last 64 KiB of the store's files, and truncates the write-ahead log. A damaged
-//! copy must be refused, or contain exactly what was written: the damage may be in an unused place.
+//! copy must be refused, or contain exactly the written data: the damage may be in an unused place.
 
 use std::path::{Path, PathBuf};
 

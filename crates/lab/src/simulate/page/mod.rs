@@ -1,4 +1,4 @@
-//! The result of a simulation as one HTML page, for readers without context: what was simulated,
+//! The result of a simulation as one HTML page, for readers without context: the simulation,
 //! the answer in a sentence, its confidence, tables, and described plots. The page is one file that
 //! loads nothing, runs nothing, and is always the same for the same result.
 
@@ -30,7 +30,7 @@ const USUAL: (f64, f64) = (480.0, 290.0);
 #[template(path = "simulation.html")]
 struct Page {
     title: String,
-    /// What was simulated, in a sentence.
+    /// The simulation in a sentence.
     lead: String,
     answers: Vec<String>,
     warnings: Vec<String>,

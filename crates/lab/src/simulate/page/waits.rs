@@ -40,7 +40,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The unit in which the longest value, in milliseconds, has few digits.
+    /// The unit that gives the longest value, in milliseconds, few digits.
     pub fn of(longest: f64) -> Self {
         let (of, name) = match longest {
             span if span >= 0.1 * HOUR => (HOUR, "h"),

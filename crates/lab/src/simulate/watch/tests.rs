@@ -7,7 +7,7 @@ use gpool_model::Millis;
 use super::view::View;
 use crate::render::cluster_grid::{Grid, Owners};
 
-/// So many nodes of eight GPUs, the first of which are taken, and more and more loosely.
+/// Nodes of eight GPUs; the first ones are full, later ones more and more empty.
 fn nodes(n: usize, owners: &mut Owners) -> Vec<Vec<Option<usize>>> {
     let names = ["vision", "nlp", "", "6214e9", "Vision two", "\u{1b}[31mred", "语音"];
     let numbers: Vec<usize> = names.iter().map(|name| owners.number(name)).collect();

@@ -1,4 +1,4 @@
-//! What whoever watches a simulation sees. Pure.
+//! The picture of a simulation in the full-screen view. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,40 +11,40 @@ use gpool_model::Millis;
 
 use crate::render::cluster_grid::Grid;
 
-/// A cluster while jobs of a trace are played on it.
+/// A cluster in the middle of a trace.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// By which policy they are.
+    /// The policy that decides.
     pub policy: &'a str,
     /// Day and time.
     pub when: &'a str,
-    /// Whose the GPUs are.
+    /// The GPUs with their owners.
     pub grid: Grid<'a>,
-    /// How many jobs run.
+    /// Number of running jobs.
     pub n_running: u64,
-    /// How many wait, by the GPUs that they ask for.
+    /// Number of waiting jobs by their number of GPUs.
     pub waiting: &'a BTreeMap<u32, u64>,
-    /// How long those waited that have ended, together, and how many these are.
+    /// The total wait of ended jobs, and their number.
     pub waited: (Millis, u64),
-    /// The mean waits of policies that were played before, in hours.
+    /// Mean waits under the completed policies, in hours.
     pub before: &'a [(String, f64)],
-    /// How far it has come, and how long it takes yet.
+    /// The progress and the remaining time.
     pub progress: &'a str,
-    /// How fast it goes.
+    /// The speed of virtual time.
     pub speed: &'a str,
-    /// Whether it stands still.
+    /// Whether it is paused.
     pub is_paused: bool,
 }
 
-/// From so many lines on there is room for who has the GPUs.
+/// Height from which the legend of owners is shown.
 const LINES_OF_LEGEND: usize = 12;
-/// From so many lines on there is room for blank ones, and more of the former.
+/// Height from which blank lines and a longer legend are shown.
 const LINES_OF_PLENTY: usize = 20;
-/// The bar is as wide at most.
+/// Largest width of the bar.
 const BAR: usize = 60;
 
 impl View<'_> {
-    /// Lines of so many columns, as many as there is room for at most.
+    /// The lines of the picture, at most `lines`, cut to `columns`.
     #[must_use]
     pub fn rows(&self, columns: usize, lines: usize) -> Vec<Row> {
         let is_plenty = lines >= LINES_OF_PLENTY;
@@ -91,7 +91,7 @@ impl View<'_> {
         let n_all = self.grid.nodes.iter().map(Vec::len).sum::<usize>() as u64;
         let n_used = self.grid.nodes.iter().flatten().flatten().count() as u64;
         let figures = format!(" {} of {} GPUs", grouped(n_used), grouped(n_all));
-        // What a sign is stands behind it.
+        // The text after the bar needs this width.
         let room = columns.saturating_sub(figures.len() + 24).min(BAR);
         let mut row = Row::default();
         if room >= 5 {
@@ -105,7 +105,7 @@ impl View<'_> {
         row
     }
 
-    /// How many run and wait, and as many of the largest of those who wait as there is room for.
+    /// The numbers of running and waiting jobs, with the largest waiting jobs as far as they fit.
     fn jobs(&self, columns: usize) -> Row {
         let n_waiting: u64 = self.waiting.values().sum();
         let mut text = format!("{} jobs run, {} wait", grouped(self.n_running), grouped(n_waiting));
