@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, IsTerminal as _};
 
-use gpool_client::{Client, Error};
-use gpool_model::JobId;
+use gpool_client::Error;
 use gpool_model::job::JobState;
+use gpool_model::verb::Rules;
+use gpool_model::{JobId, JobVerb};
 use gpool_wire::{JobChanged, List, catalogue};
 
 use crate::args::jobs::Jobs;
@@ -23,20 +24,13 @@ use crate::session::Session;
 const IDS_MAX: usize = 50_000;
 
 /// Changes each of the referenced jobs. A refused job does not stop the others; a range or `all`
-/// covers only the jobs in a state of `scope`.
+/// covers only the jobs in the states that the verb applies to.
 ///
 /// # Errors
 /// There are no such jobs, the user does not confirm, or the server refuses some; the others are
 /// changed, and the output shows which.
-pub fn on_jobs(
-    jobs: &Jobs,
-    verb: &str,
-    scope: Scope,
-    yes: bool,
-    session: &Session,
-    act: impl Fn(&Client, &[String]) -> Acted,
-) -> Result {
-    on_jobs_saying(jobs, (verb, &state_of), scope, yes, session, act)
+pub fn on_jobs(jobs: &Jobs, verb: JobVerb, yes: bool, session: &Session) -> Result {
+    on_jobs_saying(jobs, verb, &state_of, yes, session)
 }
 
 /// The state of a job, as most verbs report it.
@@ -50,29 +44,30 @@ fn state_of(job: &JobChanged) -> String {
 /// As [`on_jobs`].
 pub fn on_jobs_saying(
     jobs: &Jobs,
-    (verb, says): (&str, &dyn Fn(&JobChanged) -> String),
-    scope: Scope,
+    verb: JobVerb,
+    says: &dyn Fn(&JobChanged) -> String,
     yes: bool,
     session: &Session,
-    act: impl Fn(&Client, &[String]) -> Acted,
 ) -> Result {
     let client = session.client()?;
+    let Rules { name, states, .. } = verb.rules();
+    let scope = states.map_or(Scope::Living, Scope::In);
     let user = jobs.user.as_deref();
     let mut found = resolve::each(&client, jobs.references(), user, session.me(), scope)?;
     if found.ids.is_empty() && found.refused.is_empty() {
         if !found.passed_over.is_empty() {
-            return Err(none_to(verb, &found.passed_over));
+            return Err(none_to(name, &found.passed_over));
         }
         // With `all`, having no jobs is a success: a cleanup script must not fail on an empty
         // queue.
-        session.screen.note(&format!("there is no job to {verb}"));
+        session.screen.note(&format!("there is no job to {name}"));
         return Ok(Exit::OK);
     }
     if found.n_of_others > 1 && !yes {
-        confirm(verb, found.n_of_others)?;
+        confirm(name, found.n_of_others)?;
     }
     let mut each = Each::of(&mut found);
-    let mut tried = try_all(&found.ids, |ids| act(&client, ids));
+    let mut tried = try_all(&found.ids, |ids| client.act(verb, ids));
     let mut n_moved = 0;
     for (id, failure) in tried.refused.drain(..) {
         // A job of a range may have ended since it was looked up.
@@ -94,7 +89,7 @@ pub fn on_jobs_saying(
         session.screen.note(&format!("{} passed over: {}", count(n, "job"), parts.join(", ")));
     }
     tried.stopped?;
-    each.end(verb, Exit::OK)
+    each.end(name, Exit::OK)
 }
 
 /// The server's answer to a change of several jobs.

@@ -7,9 +7,8 @@ use std::io::Read;
 use gpool_wire::array::Retried;
 use gpool_wire::why::Forecast;
 use gpool_wire::{
-    BulkAnswer, Document, ExtendJobs, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobEvent,
-    JobPatch, List, ReleaseJobs, Report, RequeueJobs, Selection, SignalJobs, Time, Totals, Why,
-    Written,
+    BulkAnswer, Document, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobEvent, JobPatch, JobVerb,
+    List, Report, Time, Totals, Why, verb,
 };
 
 use crate::call::{Call, Client, escaped, of_job};
@@ -203,62 +202,21 @@ impl Client {
         self.upload(&bulk().query("dry_run", &true), lines)
     }
 
+    /// Applies a verb to jobs, all or none.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn act(&self, verb: JobVerb, ids: &[String]) -> Result<List<JobChanged>, Error> {
+        let body = verb::body(verb, ids.to_vec());
+        self.ask(&Call::post(&format!("/jobs/{}", verb.name())).json(&body))
+    }
+
     /// Cancels jobs, all or none.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn cancel(&self, ids: &[String]) -> Result<List<JobChanged>, Error> {
-        self.act("cancel", ids)
-    }
-
-    /// Holds jobs, so that the scheduler ignores them; all or none.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn hold(&self, ids: &[String]) -> Result<List<JobChanged>, Error> {
-        self.act("hold", ids)
-    }
-
-    /// Pauses running jobs, all or none.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn pause(&self, ids: &[String]) -> Result<List<JobChanged>, Error> {
-        self.act("pause", ids)
-    }
-
-    /// Resumes paused jobs when capacity is free, all or none.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn resume(&self, ids: &[String]) -> Result<List<JobChanged>, Error> {
-        self.act("resume", ids)
-    }
-
-    /// Releases held jobs, now or at a time, all or none.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn release(&self, ids: &[String], at: Option<Time>) -> Result<List<JobChanged>, Error> {
-        let body = ReleaseJobs { jobs: ids.to_vec(), at };
-        self.ask(&Call::post("/jobs/release").json(&body))
-    }
-
-    /// Stops running jobs and queues them again, all or none.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn requeue(&self, ids: &[String], hold: bool) -> Result<List<JobChanged>, Error> {
-        let body = RequeueJobs { jobs: ids.to_vec(), hold };
-        self.ask(&Call::post("/jobs/requeue").json(&body))
-    }
-
-    /// Changes the time limits of jobs, all or none.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn extend(&self, change: &ExtendJobs) -> Result<List<JobChanged>, Error> {
-        self.ask(&Call::post("/jobs/extend").json(change))
+        self.act(JobVerb::Cancel, ids)
     }
 
     /// Elements of an array in some states (`all`, or names with commas), from an index on.
@@ -299,15 +257,6 @@ impl Client {
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
-    /// Sends a signal, by name or number, to the processes of running jobs.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn signal(&self, ids: &[String], signal: &str) -> Result<List<JobChanged>, Error> {
-        let body = SignalJobs { signal: Written::from(signal), jobs: ids.to_vec() };
-        self.ask(&Call::post("/jobs/signal").json(&body))
-    }
-
     /// Changes a job; with a version, only if the job still has it.
     ///
     /// # Errors
@@ -328,11 +277,6 @@ impl Client {
     /// See [`Error`].
     pub fn logs(&self, id: &str, query: &LogQuery) -> Result<Logs, Error> {
         Logs::open(self.clone(), id, query.clone())
-    }
-
-    fn act(&self, verb: &str, ids: &[String]) -> Result<List<JobChanged>, Error> {
-        let body = Selection { jobs: ids.to_vec() };
-        self.ask(&Call::post(&format!("/jobs/{verb}")).json(&body))
     }
 }
 

@@ -336,16 +336,9 @@ impl Control {
                     false => self.submit(caller, jobs, key, ends),
                 }
             }
-            Command::Cancel { jobs } => self.cancel(caller, &jobs),
-            Command::Hold { jobs } => self.hold(caller, &jobs),
+            Command::OnJobs { jobs, verb } => self.on_jobs(caller, &jobs, verb, request),
             Command::HoldMissing { jobs, missing } => self.hold_missing(caller, &jobs, &missing),
             Command::Retry { jobs } => self.retry(caller, &jobs),
-            Command::Release { jobs, at } => self.release(caller, &jobs, at),
-            Command::Requeue { jobs, hold } => self.requeue(caller, &jobs, hold),
-            Command::Pause { jobs } => self.pause(caller, &jobs),
-            Command::Resume { jobs } => self.resume(caller, &jobs),
-            Command::Extend { jobs, change } => self.extend(caller, &jobs, change),
-            Command::Signal { jobs, signal } => self.signal(caller, &jobs, signal, request),
             Command::Edit { job, version, patch, ends } => {
                 let ends = KnownEnds { jobs: &ends, arrays: &[] };
                 self.edit(caller, job, version, &patch, ends)

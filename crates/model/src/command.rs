@@ -21,7 +21,8 @@ use crate::request::job::{JobRequest, Standing};
 use crate::reserve::{
     Consent, DrainOutcome, DrainTarget, NewReservation, ReservationPatch, ReserveOutcome,
 };
-use crate::unit::{Millis, Timestamp};
+use crate::unit::Timestamp;
+use crate::verb::JobVerb;
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,15 +64,12 @@ pub enum Command {
         /// Answer what would happen, and do nothing.
         dry_run: bool,
     },
-    /// End jobs, or take them off the queue.
-    Cancel {
+    /// Do something to jobs that have not ended.
+    OnJobs {
         /// Which.
         jobs: Vec<JobId>,
-    },
-    /// Keep jobs from being considered.
-    Hold {
-        /// Which.
-        jobs: Vec<JobId>,
+        /// What.
+        verb: JobVerb,
     },
     /// Hold jobs because a file that they need is gone; asked by the server itself.
     HoldMissing {
@@ -80,49 +78,10 @@ pub enum Command {
         /// The file.
         missing: Missing,
     },
-    /// Let held jobs be considered again.
-    Release {
-        /// Which.
-        jobs: Vec<JobId>,
-        /// When; `None` is now.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        at: Option<Timestamp>,
-    },
-    /// Stop jobs that run, and put them back to be run again.
-    Requeue {
-        /// Which.
-        jobs: Vec<JobId>,
-        /// Whether they are held then.
-        hold: bool,
-    },
-    /// Stop jobs that run where they are, until somebody lets them go on.
-    Pause {
-        /// Which.
-        jobs: Vec<JobId>,
-    },
-    /// Let paused jobs go on when there is room.
-    Resume {
-        /// Which.
-        jobs: Vec<JobId>,
-    },
-    /// Change the time limits of jobs, running or not.
-    Extend {
-        /// Which.
-        jobs: Vec<JobId>,
-        /// How.
-        change: LimitChange,
-    },
     /// Let ended elements of living arrays begin another attempt.
     Retry {
         /// Arrays, which means all elements that ended and have not succeeded, and single elements.
         jobs: Vec<JobId>,
-    },
-    /// Send a signal to the processes of running jobs.
-    Signal {
-        /// Which.
-        jobs: Vec<JobId>,
-        /// The signal's number.
-        signal: i32,
     },
     /// Change what can still change of a job.
     Edit {
@@ -221,6 +180,14 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Does something to jobs.
+    #[must_use]
+    pub fn on(jobs: Vec<JobId>, verb: JobVerb) -> Self {
+        Self::OnJobs { jobs, verb }
+    }
+}
+
 /// A caller's name for a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestKey {
@@ -306,27 +273,6 @@ impl NewJob {
             retry_of: Some(job.id),
         }
     }
-}
-
-/// How a time limit is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LimitChange {
-    /// Longer by that much.
-    Longer {
-        /// By how much.
-        by: Millis,
-    },
-    /// Shorter by that much.
-    Shorter {
-        /// By how much.
-        by: Millis,
-    },
-    /// That, counted from the start; `None` is no limit.
-    To {
-        /// The new limit.
-        limit: Option<Millis>,
-    },
 }
 
 /// What a request that was carried out is answered.

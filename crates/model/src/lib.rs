@@ -62,10 +62,11 @@ pub mod share;
 pub mod stop;
 pub mod unit;
 pub mod used;
+pub mod verb;
 
 pub use allocation::{Allocation, AllocationState, Slot, SlotPart};
 pub use array::{ArraySpec, ArrayState, ArrayValues};
-pub use command::{Caller, Command, LimitChange, NewJob, Reply};
+pub use command::{Caller, Command, NewJob, Reply};
 pub use compat::Compat;
 pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Instance, Link};
 pub use effect::{Alert, Commit, Effect, Notice};
@@ -116,3 +117,4 @@ pub use setting::Setting;
 pub use share::Share;
 pub use unit::{Bytes, GpuTime, MilliCpu, MilliGpu, Millis, Timestamp};
 pub use used::{InUse, Used};
+pub use verb::{JobVerb, LimitChange};

@@ -108,21 +108,11 @@ fn of_command(command: &Command) -> String {
             let key = if key.is_some() { ", with a key" } else { "" };
             format!("submit {} jobs{key}{dry_run}", jobs.len())
         }
-        Command::Cancel { jobs } => on("cancel", jobs),
-        Command::Hold { jobs } => on("hold", jobs),
+        Command::OnJobs { jobs, verb } => {
+            format!("{}: {}", on(verb.name(), jobs), gpool_wire::verb::done(*verb))
+        }
         Command::HoldMissing { jobs, .. } => on("hold for a missing file", jobs),
-        Command::Pause { jobs } => on("pause", jobs),
-        Command::Resume { jobs } => on("resume", jobs),
         Command::Retry { jobs } => on("retry", jobs),
-        Command::Release { jobs, at: None } => on("release", jobs),
-        Command::Release { jobs, at: Some(at) } => {
-            format!("{} at {}", on("release", jobs), gpool_wire::Time(*at))
-        }
-        Command::Requeue { jobs, hold } => {
-            on(if *hold { "requeue and hold" } else { "requeue" }, jobs)
-        }
-        Command::Extend { jobs, change } => format!("{}: {change:?}", on("extend", jobs)),
-        Command::Signal { jobs, signal } => on(&format!("signal {signal} to"), jobs),
         Command::Edit { job, .. } => format!("edit {job}"),
         Command::AllowDevices { node, devices } => match devices {
             None => format!("allow all devices of {node}"),

@@ -9,7 +9,7 @@ use gpool_model::node::NodeFacts;
 use gpool_model::pattern::short_model;
 use gpool_model::{
     Bytes, Command, Consent, Device, DeviceHealth, DeviceUuid, Displace, DrainTarget, JobId,
-    JobPatch, NewJob, Node, NodeName, PoolName, ProjectsAsk, Refusal, Resources, parse,
+    JobPatch, JobVerb, NewJob, Node, NodeName, PoolName, ProjectsAsk, Refusal, Resources, parse,
 };
 use gpool_wire::{JobCreate, Problem, ProjectSettings, json};
 use serde_json::{Map, Value};
@@ -87,11 +87,9 @@ fn one(text: &str) -> Result<Supposed, Refusal> {
         }
         "add" => nodes(text, rest),
         "policy" => policy(text, rest),
-        "cancel" => jobs(text, rest).map(|jobs| Supposed::Asked(Command::Cancel { jobs })),
-        "hold" => jobs(text, rest).map(|jobs| Supposed::Asked(Command::Hold { jobs })),
-        "release" => {
-            jobs(text, rest).map(|jobs| Supposed::Asked(Command::Release { jobs, at: None }))
-        }
+        "cancel" => on_jobs(JobVerb::Cancel, text, rest),
+        "hold" => on_jobs(JobVerb::Hold, text, rest),
+        "release" => on_jobs(JobVerb::Release { at: None }, text, rest),
         "priority" => priority(text, rest),
         "submit" => submit(rest),
         other => {
@@ -195,6 +193,10 @@ fn jobs(text: &str, words: &[&str]) -> Result<Vec<JobId>, Refusal> {
     let verb = text.split_whitespace().next().unwrap_or_default();
     let ids: Result<Vec<JobId>, _> = words.iter().map(|word| word.parse()).collect();
     ids.ok().filter(|ids| !ids.is_empty()).ok_or_else(|| malformed(text, verb))
+}
+
+fn on_jobs(verb: JobVerb, text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
+    jobs(text, words).map(|jobs| Supposed::Asked(Command::OnJobs { jobs, verb }))
 }
 
 fn priority(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {

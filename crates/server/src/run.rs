@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use gpool_model::{Caller, Command, JobId, Millis, NodeName, Policy, Refusal};
+use gpool_model::{Caller, Command, JobId, JobVerb, Millis, NodeName, Policy, Refusal};
 use gpool_store::{BlobError, Committer, Options, Store};
 use gpool_world::World;
 use tokio::net::UnixListener;
@@ -354,7 +354,7 @@ async fn cancel_all(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
         if jobs.is_empty() {
             return Ok(());
         }
-        match handle.command(admin.clone(), Command::Cancel { jobs }).await {
+        match handle.command(admin.clone(), Command::on(jobs, JobVerb::Cancel)).await {
             // One that ended in between; the rest is asked for again.
             Ok(_) | Err(Refusal::NoSuchJob { .. } | Refusal::AlreadyEnded { .. }) => {}
             Err(refusal) => return Err(refused(&refusal)),

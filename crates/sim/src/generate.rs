@@ -63,13 +63,7 @@ impl Generator {
             Kind::Submit => {
                 u64::try_from(sim.live_jobs().len()).expect("few") < self.swarm.live_most
             }
-            Kind::Cancel
-            | Kind::Hold
-            | Kind::Release
-            | Kind::Edit
-            | Kind::Requeue
-            | Kind::Extend
-            | Kind::Signal => !sim.live_jobs().is_empty(),
+            kind if kind.is_on_job() => !sim.live_jobs().is_empty(),
             Kind::Again => !sim.ended_elements().is_empty(),
             Kind::Retry => has_server && !sim.unanswered().is_empty(),
             Kind::Order | Kind::RepeatOrder | Kind::LoseOrder | Kind::DelayOrder => {
@@ -94,20 +88,7 @@ impl Generator {
             Kind::KillAgent | Kind::DoomAgent => any(&|m| sim.machines[m].agent.is_some()),
             Kind::Device => any(&|m| !sim.machines[m].real.is_empty()),
             Kind::Unproject => has_world(sim, |world| world.projects().len() > 1),
-            Kind::Look
-            | Kind::Pass
-            | Kind::Project
-            | Kind::Move
-            | Kind::Preset
-            | Kind::Allow
-            | Kind::Strategy
-            | Kind::Reserve
-            | Kind::Drain
-            | Kind::CutOrders
-            | Kind::CutReports
-            | Kind::Disk
-            | Kind::Reboot
-            | Kind::Jump => true,
+            _ => true,
         }
     }
 
@@ -158,18 +139,15 @@ impl Generator {
                     None => vec![user, any, self.deaf()],
                 }
             }
-            Kind::Hold | Kind::Release | Kind::Again => vec![self.user(), self.any(), self.deaf()],
             Kind::Edit => {
                 let version = if self.rng.percent(20) { signed(self.rng.between(1, 3)) } else { 0 };
                 vec![self.user(), self.any(), self.priority(), version, self.deaf()]
             }
-            Kind::Requeue => vec![self.user(), self.any(), self.yes(20), self.deaf()],
             Kind::Extend => {
                 let limit = if self.rng.percent(80) { self.rng.between(1, 100) } else { 0 };
                 let user = if self.rng.percent(50) { 0 } else { self.user() };
                 vec![user, self.any(), signed(limit), self.deaf()]
             }
-            Kind::Signal => vec![self.user(), self.any(), self.any(), self.deaf()],
             Kind::Retry => vec![self.any(), self.deaf()],
             Kind::Allow => vec![self.any(), self.any()],
             Kind::Strategy => vec![self.any()],
@@ -184,8 +162,21 @@ impl Generator {
                 vec![self.any(), self.any(), hours, signed(self.rng.below(4))]
             }
             Kind::Look => vec![self.any()],
+            kind if kind.is_on_job() || kind == Kind::Again => {
+                kind.arguments().iter().map(|name| self.argument(name)).collect()
+            }
             _ => return None,
         })
+    }
+
+    /// Draws an argument of a verb on jobs, by its name.
+    fn argument(&mut self, name: &str) -> i64 {
+        match name {
+            "user" => self.user(),
+            "hold" => self.yes(20),
+            "deaf" => self.deaf(),
+            _ => self.any(),
+        }
     }
 
     /// Draws the fate of messages between server, agents and users.

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use gpool_model::{JobVerb, LimitChange, Millis};
+
 /// What a kind of happening is to the drawing of a swarm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -180,7 +182,22 @@ kinds! {
 }
 
 impl Kind {
-    /// Whether it matters only where there are projects.
+    /// Returns whether a user or an admin asks for it.
+    pub(crate) fn is_asked(self) -> bool {
+        self.role() == Role::Wish || matches!(self, Self::Submit | Self::Retry)
+    }
+
+    /// Returns whether an admin asks for it. The answer to a user may get lost.
+    pub(crate) fn is_of_admins(self) -> bool {
+        self.is_asked() && !self.arguments().contains(&"deaf")
+    }
+
+    /// Returns whether a user asks for it for one job that has not ended.
+    pub(crate) fn is_on_job(self) -> bool {
+        self.arguments().contains(&"job") && self != Self::Again
+    }
+
+    /// Returns whether it matters only where there are projects.
     pub(crate) fn is_of_projects(self) -> bool {
         matches!(self, Self::Project | Self::Unproject | Self::Move | Self::Preset)
     }
@@ -212,6 +229,23 @@ impl Happening {
     pub(crate) fn number(&self, name: &str) -> i64 {
         let at = self.kind.arguments().iter().position(|argument| *argument == name);
         self.numbers[at.expect("asked only for what the kind has")]
+    }
+
+    /// The verb on jobs of that word, with the numbers that it has.
+    pub(crate) fn verb(&self) -> Option<JobVerb> {
+        Some(match JobVerb::named(self.kind.word())? {
+            JobVerb::Requeue { .. } => JobVerb::Requeue { hold: self.is("hold") },
+            JobVerb::Extend { .. } => {
+                let seconds = u32::try_from(self.count("limit") % 1000).expect("below 1000");
+                let limit = (seconds > 0).then(|| Millis::from_secs(seconds));
+                JobVerb::Extend { change: LimitChange::To { limit } }
+            }
+            JobVerb::Signal { .. } => {
+                let signal = i32::try_from(self.count("signal") % 30).expect("below 30") + 1;
+                JobVerb::Signal { signal }
+            }
+            plain => plain,
+        })
     }
 
     /// A number that counts or picks.

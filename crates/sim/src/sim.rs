@@ -243,26 +243,7 @@ impl Sim {
 
     fn act(&mut self, what: &Happening) {
         match what.kind {
-            Kind::Submit
-            | Kind::Cancel
-            | Kind::Again
-            | Kind::Hold
-            | Kind::Release
-            | Kind::Edit
-            | Kind::Requeue
-            | Kind::Extend
-            | Kind::Signal
-            | Kind::Retry
-            | Kind::Allow
-            | Kind::Strategy
-            | Kind::Reserve
-            | Kind::Unreserve
-            | Kind::Drain
-            | Kind::Undrain
-            | Kind::Project
-            | Kind::Unproject
-            | Kind::Move
-            | Kind::Preset => self.wish(what),
+            kind if kind.is_asked() => self.wish(what),
             Kind::Commit => {
                 self.persist();
                 self.hear();

@@ -6,8 +6,8 @@ use gpool_model::agent::TaskIs;
 use gpool_model::job::Owner;
 use gpool_model::pattern::ModelPattern;
 use gpool_model::{
-    Bytes, Command, Event, Exit, GpuAmount, GpuRequest, JobId, MilliCpu, MilliGpu, Millis, NewJob,
-    Policy, Resources, Share, Timestamp,
+    Bytes, Command, Event, Exit, GpuAmount, GpuRequest, JobId, JobVerb, MilliCpu, MilliGpu, Millis,
+    NewJob, Policy, Resources, Share, Timestamp,
 };
 use gpool_sched::fragmentation::{Ask, Left, Mix, WHOLE};
 
@@ -140,7 +140,7 @@ impl<'a> Live<'a> {
         self.displaced.remove(&task);
         let event = match runs {
             Some(runs) => self.ended(&ask, &runs, false),
-            None => self.fleet.request(owner(), Command::Cancel { jobs: vec![job] }),
+            None => self.fleet.request(owner(), Command::on(vec![job], JobVerb::Cancel)),
         };
         let came = self.step(vec![event])?;
         self.obey(came.told)

@@ -1,45 +1,12 @@
-//! What is asked of jobs that exist, and of the server; and the short answers.
+//! Requests about devices, the policy and the server; and the answer to a bulk submission.
 
 use std::collections::BTreeMap;
 
-use gpool_model::job::JobState;
 use gpool_model::policy::DeviceStrategy;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::amount::Written;
 use crate::schema;
-
-/// Jobs to do something to, all or none of them.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Selection {
-    /// Their ids.
-    #[schema(schema_with = schema::job_ids)]
-    pub jobs: Vec<String>,
-}
-
-/// A signal for the processes of running jobs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SignalJobs {
-    /// Its name or number: `"USR1"`, `"SIGUSR1"`, `10`.
-    pub signal: Written,
-    /// The jobs; empty where the path names one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(schema_with = schema::job_ids)]
-    pub jobs: Vec<String>,
-}
-
-/// What became of one job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct JobChanged {
-    /// Which.
-    pub id: String,
-    /// The state that it is in now.
-    #[schema(schema_with = schema::job_state)]
-    pub state: JobState,
-}
 
 /// Devices that new allocations may use; what runs stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]

@@ -1,7 +1,6 @@
-//! When a job may start, how long it may go on, and what follows its end: as it is asked for, and
-//! as it is shown.
+//! Retries and the signal before the end of a job, as they are asked for; its earlier attempts, as
+//! they are shown.
 
-use gpool_model::command::LimitChange;
 use gpool_model::job::{EndCause, ExitStatus};
 use gpool_model::life::{Again, OnUnmet, PastAttempt, Retry, RetryOn, Warned, Warning};
 use gpool_model::unit::Millis;
@@ -11,9 +10,8 @@ use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::cause::{cause_word, cause_words};
-use crate::check::{invalid, span, time_limit};
+use crate::check::{invalid, span};
 use crate::json::nearest;
-use crate::schema;
 use crate::signal;
 use crate::time::Time;
 
@@ -194,80 +192,6 @@ pub(crate) fn warning_text(warning: &Warning) -> String {
         Some(name) => format!("{to}{name}@{before}"),
         None => format!("{to}{}@{before}", warning.signal),
     }
-}
-
-/// A change of time limits; one of `by` and `to` is needed.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"jobs": ["17"], "by": "30m"}))]
-pub struct ExtendJobs {
-    /// Longer by that much, or shorter with a minus: `"30m"`, `"-10m"`; a number counts seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Written>,
-    /// That long, counted from the start: `"4h"`; `"none"` for no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<Written>,
-    /// The jobs; empty where the path names one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(schema_with = schema::job_ids)]
-    pub jobs: Vec<String>,
-}
-
-impl ExtendJobs {
-    /// What is to become of the limits.
-    ///
-    /// # Errors
-    /// [`Refusal::Invalid`] if it says nothing, both, or no length of time.
-    pub fn check(&self) -> Result<LimitChange, Refusal> {
-        match (&self.by, &self.to) {
-            (None, Some(Written::Text(word))) if word == "none" => {
-                Ok(LimitChange::To { limit: None })
-            }
-            (None, Some(to)) => Ok(LimitChange::To { limit: Some(time_limit(to)?) }),
-            (Some(by), None) => {
-                let text = by.to_string();
-                let less = text.strip_prefix('-');
-                let more = less.unwrap_or(text.strip_prefix('+').unwrap_or(&text));
-                let by = match by {
-                    Written::Text(_) => time_limit(&Written::from(more))?,
-                    Written::Whole(_) | Written::Decimal(_) if less.is_none() => time_limit(by)?,
-                    Written::Whole(_) | Written::Decimal(_) => {
-                        return Err(invalid("by", "a negative number; write text: \"-10m\""));
-                    }
-                };
-                Ok(match less {
-                    Some(_) => LimitChange::Shorter { by },
-                    None => LimitChange::Longer { by },
-                })
-            }
-            _ => Err(invalid("by", "say either by (\"30m\") or to (\"4h\", \"none\")")),
-        }
-    }
-}
-
-/// Jobs to put back and run again.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RequeueJobs {
-    /// Their ids; empty where the path names one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(schema_with = schema::job_ids)]
-    pub jobs: Vec<String>,
-    /// Keep them held then.
-    #[serde(default)]
-    pub hold: bool,
-}
-
-/// Jobs to release.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReleaseJobs {
-    /// Their ids.
-    #[schema(schema_with = schema::job_ids)]
-    pub jobs: Vec<String>,
-    /// When; absent: now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Time>,
 }
 
 /// How an earlier attempt of a job ended.

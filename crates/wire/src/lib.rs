@@ -69,19 +69,19 @@ pub mod strict;
 pub mod time;
 mod touched;
 pub mod user;
+pub mod verb;
 pub mod why;
 
 pub use gpool_model::said::repeated;
+pub use gpool_model::verb::JobVerb;
 
-pub use action::{
-    AllowDevices, BulkAnswer, JobChanged, PolicyPatch, Selection, Shutdown, SignalJobs,
-};
+pub use action::{AllowDevices, BulkAnswer, PolicyPatch, Shutdown};
 pub use amount::Written;
 pub use array::{ArrayShown, ElementShown, Param, ParamTable};
 pub use attach::{AttachJob, ExecInJob, ForwardToJob};
 pub use checked::{CheckedJob, Script};
 pub use chosen::LabelNodes;
-pub use course::{Attempted, ExtendJobs, ReleaseJobs, RequeueJobs, RetryAsked};
+pub use course::{Attempted, RetryAsked};
 pub use create::{JobCreate, ScriptText};
 pub use envelope::{Document, List};
 pub use eta::{Calibration, Eta, ForecastState};
@@ -111,6 +111,7 @@ pub use simulate::{
 pub use status::{PolicyInfo, StartChange, Status, Version};
 pub use time::Time;
 pub use user::{UserCapsPatch, UserLimits};
+pub use verb::{ExtendJobs, JobChanged, Selection, SignalJobs, VERBS, VerbRow};
 pub use why::{
     Ahead, Alternative, Delayed, Forecast, Frees, Place, Why, WhyDevice, WhyNode, WhyReserved,
 };

@@ -14,7 +14,7 @@ use gpool_cli::reference::{Reference, ReferenceError};
 use gpool_cli::resolve::{self, every_job};
 use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
-use gpool_model::JobId;
+use gpool_model::{JobId, JobVerb};
 use gpool_wire::Job;
 
 use crate::shim::{gpool, print};
@@ -62,7 +62,7 @@ pub fn run(said: &Said, session: &Session) -> Result {
         }
         return Err(failure);
     }
-    client.release(&new, None)?;
+    client.act(JobVerb::Release { at: None }, &new)?;
     let line = |(old, new): (&String, &String)| format!("job {old} runs again as job {new}\n");
     print(&again.iter().map(line).collect::<String>(), session)?;
     Ok(Exit::OK)

@@ -10,6 +10,7 @@ use gpool_cli::hand_in::say;
 use gpool_cli::resolve::every_job;
 use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
+use gpool_model::JobVerb;
 use gpool_wire::{JobCreate, JobPatch, catalogue};
 
 use super::job::TheirJob;
@@ -192,7 +193,7 @@ fn hold_there<'j>(
 
 fn release(client: &Client, stays_held: bool, theirs: u64, ours: &str) -> Result<()> {
     if !stays_held {
-        client.release(&[ours.to_owned()], None)?;
+        client.act(JobVerb::Release { at: None }, &[ours.to_owned()])?;
         let note = Some(format!("{FROM}{theirs}"));
         let patch = JobPatch::from(JobCreate { note, ..JobCreate::default() });
         client.edit(ours, &patch, None)?;

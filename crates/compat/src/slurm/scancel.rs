@@ -9,6 +9,8 @@ use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Spoken, row};
 use gpool_cli::resolve::Found;
 use gpool_cli::session::Session;
+use gpool_model::JobVerb;
+use gpool_wire::{Problem, Written};
 
 use super::select::{self, Filter};
 use crate::shim::{read, say_ignored};
@@ -71,10 +73,15 @@ pub fn run(words: &[String], session: &Session) -> Result {
     if ids.is_empty() {
         return Ok(Exit::OK);
     }
-    let (verb, tried) = match said.value("signal").map(|signal| signal.trim_start_matches("SIG")) {
-        Some(signal) => ("signal", try_all(&ids, |ids| client.signal(ids, signal))),
-        None => ("cancel", try_all(&ids, |ids| client.cancel(ids))),
+    let verb = match said.value("signal").map(|signal| signal.trim_start_matches("SIG")) {
+        Some(signal) => {
+            let signal = gpool_wire::signal::number(&Written::from(signal));
+            let signal = signal.map_err(|refusal| Failure::from(Problem::from(refusal)))?;
+            JobVerb::Signal { signal }
+        }
+        None => JobVerb::Cancel,
     };
+    let tried = try_all(&ids, |ids| client.act(verb, ids));
     if said.has("verbose") && !said.has("quiet") {
         for job in tried.changed {
             session.screen.note(&format!("job {} {}", job.id, job.state.as_str()));
@@ -83,5 +90,5 @@ pub fn run(words: &[String], session: &Session) -> Result {
     tried.stopped?;
     let mut each = Each::of(&mut Found { ids, ..Found::default() });
     each.refused.extend(tried.refused.into_iter().map(|(_, failure)| failure));
-    each.end(verb, Exit::OK)
+    each.end(verb.name(), Exit::OK)
 }

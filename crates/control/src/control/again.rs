@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use gpool_model::job::{EndCause, JobState, StopCause};
+use gpool_model::job::{EndCause, StopCause};
 use gpool_model::life::{Again, PastAttempt, Retry};
 use gpool_model::{
-    Caller, Course, Exit, GpuTime, JobEnd, JobId, JobSpec, Millis, Outcome, Phase, Refusal, Reply,
-    Timestamp,
+    Caller, Course, Exit, GpuTime, JobEnd, JobId, JobSpec, JobVerb, Millis, Outcome, Phase,
+    Refusal, Timestamp,
 };
 use gpool_world::{JobRow, latest_start};
 
@@ -18,26 +18,18 @@ impl Control {
         caller: &Caller,
         jobs: &[JobId],
         hold: bool,
-    ) -> Result<Reply, Refusal> {
-        self.check_live(caller, jobs, "requeue")?;
-        let can =
-            |state| matches!(state, JobState::Starting | JobState::Running | JobState::Paused);
-        let mut running = Vec::new();
+    ) -> Result<(), Refusal> {
+        let verb = JobVerb::Requeue { hold };
         for id in jobs {
-            // For an array, its running elements.
-            let elements = self.waiting_rows(id.number, can);
-            match id.element {
-                None if !elements.is_empty() => running.extend(elements),
-                _ => running.push(*id),
-            }
             let row = self.world.row_for(*id).expect("checked above");
             if row.spec.life.requeue == Some(false) {
                 return Err(Refusal::NotRequeueable { id: *id });
             }
         }
-        self.check_states(&running, "requeue", can)?;
+        let mut running = self.rows_for(jobs, verb);
+        self.check_verb(&running, verb)?;
         for id in &running {
-            self.check_may_start(caller, *id, "requeue")?;
+            self.check_may_start(caller, *id, verb.name())?;
         }
         running.retain(|id| self.world.job(*id).is_some_and(|row| row.job.array.is_none()));
         for id in running {
@@ -49,7 +41,7 @@ impl Control {
             }
             self.stop(id, StopCause::Requeued { by, hold });
         }
-        Ok(self.states(jobs))
+        Ok(())
     }
 
     /// Handles the end of an attempt: the job ends too, unless it runs again.

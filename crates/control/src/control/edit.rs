@@ -29,7 +29,7 @@ impl Control {
         patch: &JobPatch,
         ends: KnownEnds<'_>,
     ) -> Result<Reply, Refusal> {
-        self.check_live(caller, &[id], "edit")?;
+        self.check_live(caller, &[id], "edit", true)?;
         let row = self.world.row_for(id).expect("checked above");
         if let Some(expected) = version
             && Version(expected) != row.job.version

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use gpool_model::agent::Order;
-use gpool_model::{Caller, JobId, JobSpec, LimitChange, Millis, Phase, Refusal, Reply, Timestamp};
+use gpool_model::{
+    Caller, JobId, JobSpec, JobVerb, LimitChange, Millis, Phase, Refusal, Timestamp,
+};
 use gpool_world::JobRow;
 
 use crate::control::Control;
@@ -17,9 +19,8 @@ impl Control {
         caller: &Caller,
         jobs: &[JobId],
         change: LimitChange,
-    ) -> Result<Reply, Refusal> {
-        self.check_live(caller, jobs, "extend")?;
-        self.check_states(jobs, "extend", |state| state != gpool_model::job::JobState::Stopping)?;
+    ) -> Result<(), Refusal> {
+        self.check_verb(jobs, JobVerb::Extend { change })?;
         if let Some(id) = jobs.iter().find(|id| id.element.is_some()) {
             let whole = id.number;
             return Err(no_time(format!(
@@ -40,7 +41,7 @@ impl Control {
         for (id, limit) in jobs.iter().zip(limits) {
             self.set_limit(*id, limit);
         }
-        Ok(self.states(jobs))
+        Ok(())
     }
 
     fn new_limit(

@@ -4,16 +4,14 @@
 use std::sync::Arc;
 
 use gpool_model::job::{Holder, JobState};
-use gpool_model::{AdminHold, Caller, Job, JobId, Phase, Refusal, Reply, Timestamp};
+use gpool_model::{AdminHold, Caller, Job, JobId, JobVerb, Phase, Refusal, Timestamp};
 
 use crate::control::Control;
 use crate::project_tree;
 
 impl Control {
-    pub(crate) fn hold(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
-        self.check_live(caller, jobs, "hold")?;
-        let can = |state| state <= JobState::Pending || state == JobState::Paused;
-        self.check_states(jobs, "hold", can)?;
+    pub(crate) fn hold(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<(), Refusal> {
+        self.check_verb(jobs, JobVerb::Hold)?;
         self.set_apart(jobs);
         for id in jobs {
             let hold = self.admin_hold(caller, *id);
@@ -24,7 +22,7 @@ impl Control {
                 }
             }
         }
-        Ok(self.states(jobs))
+        Ok(())
     }
 
     /// Returns the hold of a caller on a job: an admin's, or `None` for the job's own user.
@@ -86,21 +84,20 @@ impl Control {
         caller: &Caller,
         jobs: &[JobId],
         at: Option<Timestamp>,
-    ) -> Result<Reply, Refusal> {
-        self.check_live(caller, jobs, "release")?;
-        let can = |state| matches!(state, JobState::Held | JobState::Paused);
-        self.check_states(jobs, "release", can)?;
+    ) -> Result<(), Refusal> {
+        let verb = JobVerb::Release { at };
+        self.check_verb(jobs, verb)?;
         self.set_apart(jobs);
         let mut held: Vec<JobId> = Vec::new();
         for id in jobs {
             held.push(*id);
             if id.element.is_none() {
-                held.extend(self.waiting_rows(id.number, can));
+                held.extend(self.waiting_rows(id.number, |state| verb.applies_in(state)));
             }
         }
         held.retain(|id| self.job(*id).holder().is_some());
         for id in &held {
-            self.check_may_start(caller, *id, "release")?;
+            self.check_may_start(caller, *id, verb.name())?;
         }
         for id in held {
             let row = self.world.job(id).expect("checked above");
@@ -122,7 +119,7 @@ impl Control {
             }
             self.put_job(job);
         }
-        Ok(self.states(jobs))
+        Ok(())
     }
 
     /// Checks whether a caller with the right to act on a job may also start it: not against the

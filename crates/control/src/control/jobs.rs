@@ -2,9 +2,10 @@
 
 use gpool_model::agent::Order;
 use gpool_model::job::{EndCause, JobState, StopCause, Usage};
+use gpool_model::verb::Rules;
 use gpool_model::{
-    Allocation, AllocationState, Caller, Checkpoint, Exit, Job, JobEnd, JobId, JobSpec, Millis,
-    Outcome, Phase, Refusal, Reply, RequestId, Timestamp,
+    Allocation, AllocationState, Caller, Checkpoint, Exit, Job, JobEnd, JobId, JobSpec, JobVerb,
+    Millis, Outcome, Phase, Refusal, Reply, RequestId, Timestamp,
 };
 use gpool_world::World;
 
@@ -15,15 +16,36 @@ use crate::control::settle::Gone;
 use crate::project_tree;
 
 impl Control {
-    pub(crate) fn cancel(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
-        self.check_live(caller, jobs, "cancel")?;
+    /// Carries out a verb for all of the jobs or for none.
+    pub(crate) fn on_jobs(
+        &mut self,
+        caller: &Caller,
+        jobs: &[JobId],
+        verb: JobVerb,
+        request: RequestId,
+    ) -> Result<Reply, Refusal> {
+        let Rules { name, is_for_project_admins, .. } = verb.rules();
+        self.check_live(caller, jobs, name, is_for_project_admins)?;
+        match verb {
+            JobVerb::Cancel => self.cancel(caller, jobs),
+            JobVerb::Hold => self.hold(caller, jobs)?,
+            JobVerb::Release { at } => self.release(caller, jobs, at)?,
+            JobVerb::Pause => self.pause(caller, jobs)?,
+            JobVerb::Resume => self.resume(caller, jobs)?,
+            JobVerb::Signal { signal } => self.signal(jobs, signal, request)?,
+            JobVerb::Extend { change } => self.extend(caller, jobs, change)?,
+            JobVerb::Requeue { hold } => self.requeue(caller, jobs, hold)?,
+        }
+        Ok(self.states(jobs))
+    }
+
+    fn cancel(&mut self, caller: &Caller, jobs: &[JobId]) {
         for id in jobs {
             // The end of an earlier job of the list may have ended this one.
             if self.world.is_live(*id) {
                 self.cancel_one(caller, *id);
             }
         }
-        Ok(self.states(jobs))
     }
 
     fn cancel_one(&mut self, caller: &Caller, id: JobId) {
@@ -109,23 +131,9 @@ impl Control {
         }
     }
 
-    pub(crate) fn signal(
-        &mut self,
-        caller: &Caller,
-        jobs: &[JobId],
-        signal: i32,
-        request: RequestId,
-    ) -> Result<Reply, Refusal> {
-        self.check_live(caller, jobs, "signal")?;
-        let mut running = Vec::new();
-        for id in jobs {
-            let elements = self.waiting_rows(id.number, |state| state == JobState::Running);
-            match id.element {
-                None if !elements.is_empty() => running.extend(elements),
-                _ => running.push(*id),
-            }
-        }
-        self.check_states(&running, "signal", |state| state == JobState::Running)?;
+    fn signal(&mut self, jobs: &[JobId], signal: i32, request: RequestId) -> Result<(), Refusal> {
+        let running = self.rows_for(jobs, JobVerb::Signal { signal });
+        self.check_verb(&running, JobVerb::Signal { signal })?;
         let term = self.world.cluster().term;
         for id in &running {
             let Some(job) = self.world.job(*id).map(|row| row.job.clone()) else { continue };
@@ -136,7 +144,7 @@ impl Control {
                 self.order_once(node, order);
             }
         }
-        Ok(self.states(jobs))
+        Ok(())
     }
 
     /// Ends a job that never started, and jobs that need another end of it.
@@ -167,12 +175,13 @@ impl Control {
         self.settle(Gone { ids: vec![id], of_array, outcome, at });
     }
 
-    /// Checks that every job exists and the caller may act on it.
+    /// Checks that each job has not ended and that the caller may act on it.
     pub(crate) fn check_live(
         &self,
         caller: &Caller,
         jobs: &[JobId],
         action: &str,
+        is_for_project_admins: bool,
     ) -> Result<(), Refusal> {
         if jobs.is_empty() {
             let why = "at least one job must be named".to_owned();
@@ -185,21 +194,18 @@ impl Control {
                     None => Refusal::NoSuchJob { id: *id },
                 });
             }
-            if !self.is_admin_of(caller, *id, action) {
+            if !is_for_project_admins || !self.is_admin_of(caller, *id) {
                 self.check_owner(caller, *id, action)?;
             }
         }
         Ok(())
     }
 
-    /// Whether the caller is an admin of the job's project, and project admins may take the action:
-    /// never one that would use the rights of the job's owner.
-    fn is_admin_of(&self, caller: &Caller, id: JobId, action: &str) -> bool {
-        let may = ["cancel", "hold", "release", "pause", "resume", "requeue", "edit"];
-        let may = may.contains(&action);
+    /// Returns whether the caller is an admin of the job's project.
+    fn is_admin_of(&self, caller: &Caller, id: JobId) -> bool {
         let project = self.world.row_for(id).map(|row| &row.spec.project);
         let projects = self.world.projects();
-        may && project.is_some_and(|name| project_tree::is_admin_of(projects, caller, name))
+        project.is_some_and(|name| project_tree::is_admin_of(projects, caller, name))
     }
 
     pub(crate) fn check_owner(
@@ -214,6 +220,25 @@ impl Control {
         }
         let what = format!("{action} job {id} of user {}", row.spec.owner.user);
         Err(Refusal::NotPermitted { what })
+    }
+
+    /// The jobs that a verb changes: an array stands for its elements that the verb applies to, if
+    /// there are any.
+    pub(crate) fn rows_for(&self, jobs: &[JobId], verb: JobVerb) -> Vec<JobId> {
+        let mut rows = Vec::new();
+        for id in jobs {
+            let elements = self.waiting_rows(id.number, |state| verb.applies_in(state));
+            match id.element {
+                None if !elements.is_empty() => rows.extend(elements),
+                _ => rows.push(*id),
+            }
+        }
+        rows
+    }
+
+    /// Checks that a verb applies to each job.
+    pub(crate) fn check_verb(&self, jobs: &[JobId], verb: JobVerb) -> Result<(), Refusal> {
+        self.check_states(jobs, verb.name(), |state| verb.applies_in(state))
     }
 
     pub(crate) fn check_states(

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use gpool_model::agent::Order;
-use gpool_model::job::{JobState, StopCause};
+use gpool_model::job::StopCause;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Caller, Exit, Job, JobId, NodeName, PauseCause, Phase,
-    Refusal, Reply, TaskId,
+    Allocation, AllocationState, Bytes, Caller, Exit, Job, JobId, JobVerb, NodeName, PauseCause,
+    Phase, Refusal, TaskId,
 };
 
 use crate::control::Control;
@@ -16,20 +16,9 @@ use crate::control::gang::has_ended;
 
 impl Control {
     /// Pauses running jobs for a caller.
-    pub(crate) fn pause(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
-        self.check_live(caller, jobs, "pause")?;
-        let mut all = Vec::new();
-        for id in jobs {
-            // For an array, its running elements.
-            let runs = |state| matches!(state, JobState::Running | JobState::Paused);
-            let elements = self.waiting_rows(id.number, runs);
-            match id.element {
-                None if !elements.is_empty() => all.extend(elements),
-                _ => all.push(*id),
-            }
-        }
-        let can = |state| matches!(state, JobState::Running | JobState::Paused);
-        self.check_states(&all, "pause", can)?;
+    pub(crate) fn pause(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<(), Refusal> {
+        let mut all = self.rows_for(jobs, JobVerb::Pause);
+        self.check_verb(&all, JobVerb::Pause)?;
         all.retain(|id| self.world.job(*id).is_some_and(|row| row.job.array.is_none()));
         for id in &all {
             self.check_pausable(*id)?;
@@ -40,21 +29,13 @@ impl Control {
             self.pause_one(id, cause);
             self.hold_paused(id, hold.as_ref());
         }
-        Ok(self.states(jobs))
+        Ok(())
     }
 
     /// Lets paused jobs resume when capacity is free.
-    pub(crate) fn resume(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<Reply, Refusal> {
-        self.check_live(caller, jobs, "resume")?;
-        let mut all = Vec::new();
-        for id in jobs {
-            let elements = self.waiting_rows(id.number, |state| state == JobState::Paused);
-            match id.element {
-                None if !elements.is_empty() => all.extend(elements),
-                _ => all.push(*id),
-            }
-        }
-        self.check_states(&all, "resume", |state| state == JobState::Paused)?;
+    pub(crate) fn resume(&mut self, caller: &Caller, jobs: &[JobId]) -> Result<(), Refusal> {
+        let all = self.rows_for(jobs, JobVerb::Resume);
+        self.check_verb(&all, JobVerb::Resume)?;
         for id in &all {
             self.check_may_start(caller, *id, "resume")?;
         }
@@ -68,7 +49,7 @@ impl Control {
                 self.put_job(job);
             }
         }
-        Ok(self.states(jobs))
+        Ok(())
     }
 
     fn check_pausable(&self, id: JobId) -> Result<(), Refusal> {

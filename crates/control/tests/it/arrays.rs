@@ -4,7 +4,8 @@
 use gpool_model::array::ArraySpec;
 use gpool_model::job::{DependencyKind, EndCause, JobState};
 use gpool_model::{
-    Command, Dependency, JobId, JobNumber, JobPatch, NewJob, Outcome, Phase, Rare, Refusal, Reply,
+    Command, Dependency, JobId, JobNumber, JobPatch, JobVerb, NewJob, Outcome, Phase, Rare,
+    Refusal, Reply,
 };
 
 use crate::harness::*;
@@ -106,21 +107,21 @@ fn after_too_many_failures_the_rest_is_cancelled() {
 fn single_elements_are_held_cancelled_and_released() {
     let mut harness = Harness::new(1);
     let id = harness.add(array("0-4"));
-    harness.command(&ana(), Command::Hold { jobs: vec![element(id, 1)] }).expect("it waits");
-    harness.command(&ana(), Command::Cancel { jobs: vec![element(id, 2)] }).expect("it waits");
+    harness.command(&ana(), Command::on(vec![element(id, 1)], JobVerb::Hold)).expect("it waits");
+    harness.command(&ana(), Command::on(vec![element(id, 2)], JobVerb::Cancel)).expect("it waits");
     harness.started(element(id, 0));
     harness.exited(element(id, 0), 0);
     assert_eq!(running(&harness, id), [3], "1 is held and 2 is gone");
     harness
-        .command(&ana(), Command::Release { jobs: vec![element(id, 1)], at: None })
+        .command(&ana(), Command::on(vec![element(id, 1)], JobVerb::Release { at: None }))
         .expect("it is held");
-    let gone = harness.command(&ana(), Command::Cancel { jobs: vec![element(id, 2)] });
+    let gone = harness.command(&ana(), Command::on(vec![element(id, 2)], JobVerb::Cancel));
     assert!(matches!(gone, Err(Refusal::AlreadyEnded { state: JobState::Cancelled, .. })));
-    let absent = harness.command(&ana(), Command::Cancel { jobs: vec![element(id, 5)] });
+    let absent = harness.command(&ana(), Command::on(vec![element(id, 5)], JobVerb::Cancel));
     assert!(matches!(absent, Err(Refusal::NoSuchJob { .. })));
-    let theirs = harness.command(&bo(), Command::Hold { jobs: vec![element(id, 4)] });
+    let theirs = harness.command(&bo(), Command::on(vec![element(id, 4)], JobVerb::Hold));
     assert!(matches!(theirs, Err(Refusal::NotPermitted { .. })));
-    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("it is hers");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).expect("it is hers");
     assert_eq!(harness.state(element(id, 3)), JobState::Stopping);
     let now = harness.now;
     harness.say(element(id, 3), gpool_model::agent::TaskIs::Ended(end(now, None, true)));
@@ -156,8 +157,8 @@ fn a_retried_element_waits_for_the_dependencies_of_its_array() {
     // One element is cancelled, and the other has a row of its own: the array has nothing else
     // left.
     let (cancel, hold) = (vec![element(id, 0)], vec![element(id, 1)]);
-    harness.command(&ana(), Command::Cancel { jobs: cancel.clone() }).expect("it waits");
-    harness.command(&ana(), Command::Hold { jobs: hold }).expect("it waits");
+    harness.command(&ana(), Command::on(cancel.clone(), JobVerb::Cancel)).expect("it waits");
+    harness.command(&ana(), Command::on(hold, JobVerb::Hold)).expect("it waits");
     harness.command(&ana(), Command::Retry { jobs: cancel }).expect("it has ended");
     assert_eq!(harness.state(id), JobState::Waiting);
     assert_eq!(running(&harness, id), []);
@@ -218,7 +219,7 @@ fn elements_that_ended_decide_at_once_for_their_like_whether_their_array_lives_o
             later.standing.hold = false;
         }
         let id = harness.add(later);
-        harness.command(&ana(), Command::Release { jobs: vec![id], at: None }).ok();
+        harness.command(&ana(), Command::on(vec![id], JobVerb::Release { at: None })).ok();
         let world = harness.control.world();
         let array = world.array(id.number).unwrap().job.array.as_ref().unwrap();
         assert_eq!(array.ended[&Outcome::Cancelled].to_string(), "1-2");

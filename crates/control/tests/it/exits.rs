@@ -56,7 +56,7 @@ fn a_job_cancelled_during_its_checkpoint_gets_no_more_time() {
     harness.started(victim);
     harness.add(job("1"));
     harness.take_orders();
-    harness.command(&ana(), Command::Cancel { jobs: vec![victim] }).expect("it is hers");
+    harness.command(&ana(), Command::on(vec![victim], JobVerb::Cancel)).expect("it is hers");
     let orders = harness.take_orders();
     assert!(matches!(orders[..], [Order::Stop { signal: None, .. }]), "{orders:?}");
 }
@@ -189,7 +189,9 @@ fn a_pause_and_its_resume_survive_a_restart() {
 fn a_paused_job_that_is_cancelled_or_requeued_leaves_without_its_devices() {
     let (mut harness, victim, winner) = paused_for_another();
     harness.started(winner);
-    harness.command(&ana(), Command::Requeue { jobs: vec![victim], hold: false }).expect("hers");
+    harness
+        .command(&ana(), Command::on(vec![victim], JobVerb::Requeue { hold: false }))
+        .expect("hers");
     let orders = harness.take_orders();
     assert!(matches!(orders[..], [Order::Stop { .. }]), "{orders:?}");
     assert_eq!(harness.control.world().nodes()[0].devices[0].holders.len(), 1);
@@ -205,16 +207,16 @@ fn a_job_paused_by_a_user_resumes_on_request() {
     let mut harness = one_device();
     let id = harness.add(job("1"));
     harness.started(id);
-    harness.command(&ana(), Command::Pause { jobs: vec![id] }).expect("it is hers");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Pause)).expect("it is hers");
     harness.say(id, paused());
     let other = harness.add(job("1"));
     assert_eq!(harness.state(other), JobState::Starting, "its device is free");
     harness.started(other);
     harness.exited(other, 0);
     assert_eq!(harness.state(id), JobState::Paused, "no user has resumed it");
-    harness.command(&ana(), Command::Resume { jobs: vec![id] }).expect("it is hers");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Resume)).expect("it is hers");
     assert_eq!(harness.state(id), JobState::Running);
-    let refused = harness.command(&bo(), Command::Pause { jobs: vec![id] });
+    let refused = harness.command(&bo(), Command::on(vec![id], JobVerb::Pause));
     assert!(matches!(refused, Err(Refusal::NotPermitted { .. })));
     assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
 }

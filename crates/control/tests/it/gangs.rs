@@ -144,7 +144,7 @@ fn a_cancellation_overrides_the_retry_of_a_failing_gang() {
     let id = harness.add(pair().with(|it| it.life = life));
     started(&mut harness, id, 0);
     exited(&mut harness, id, 1, 3);
-    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("it may");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).expect("it may");
     stopped(&mut harness, id, 0);
     assert_eq!(harness.end_of(id).outcome, Outcome::Cancelled);
 }
@@ -213,23 +213,25 @@ fn a_path_that_is_missing_holds_the_gang() {
 fn cancel_requeue_and_signal_reach_every_task_that_has_not_ended() {
     let mut harness = Harness::new(2);
     let id = running(&mut harness);
-    harness.command(&ana(), Command::Signal { jobs: vec![id], signal: 10 }).expect("it may");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Signal { signal: 10 })).expect("it may");
     let signals = harness.take_orders();
     assert_eq!(signals.len(), 2, "{signals:?}");
-    harness.command(&ana(), Command::Requeue { jobs: vec![id], hold: true }).expect("it may");
+    harness
+        .command(&ana(), Command::on(vec![id], JobVerb::Requeue { hold: true }))
+        .expect("it may");
     assert_eq!(n_stops(&harness.take_orders()), [0, 1]);
     stopped(&mut harness, id, 1);
     assert_eq!(harness.state(id), JobState::Stopping);
     stopped(&mut harness, id, 0);
     assert_eq!(harness.state(id), JobState::Held);
-    harness.command(&ana(), Command::Release { jobs: vec![id], at: None }).expect("it may");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Release { at: None })).expect("it may");
     started(&mut harness, id, 0);
     started(&mut harness, id, 1);
     exited(&mut harness, id, 0, 0);
     harness.orders.clear();
-    harness.command(&ana(), Command::Signal { jobs: vec![id], signal: 10 }).expect("it may");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Signal { signal: 10 })).expect("it may");
     assert_eq!(harness.take_orders().len(), 1);
-    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("it may");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).expect("it may");
     assert_eq!(n_stops(&harness.take_orders()), [1]);
     stopped(&mut harness, id, 1);
     assert_eq!(harness.end_of(id).outcome, Outcome::Cancelled);
@@ -404,7 +406,7 @@ fn the_next_run_of_a_job_is_joined_anew() {
     let id = harness.add(growing());
     started(&mut harness, id, 0);
     started(&mut harness, JobId::single(2), 0);
-    let requeue = Command::Requeue { jobs: vec![id], hold: false };
+    let requeue = Command::on(vec![id], JobVerb::Requeue { hold: false });
     harness.command(&ana(), requeue).expect("it may");
     stopped(&mut harness, id, 0);
     stopped(&mut harness, JobId::single(2), 0);
@@ -435,7 +437,7 @@ fn a_hold_on_the_joining_job_stops_the_growth() {
     let id = harness.add(growing());
     started(&mut harness, id, 0);
     let waiting = JobId::single(2);
-    harness.command(&ana(), Command::Hold { jobs: vec![waiting] }).expect("it may");
+    harness.command(&ana(), Command::on(vec![waiting], JobVerb::Hold)).expect("it may");
     harness.now = harness.now.after(Millis::from_secs(60));
     harness.step(vec![Event::TimerFired]);
     assert_eq!(joiners(&harness, id), [(2, JobState::Held)]);

@@ -12,11 +12,11 @@ use gpool_model::*;
 use crate::harness::{Harness, ana, bo, end, job, root};
 
 fn release(id: JobId) -> Command {
-    Command::Release { jobs: vec![id], at: None }
+    Command::on(vec![id], JobVerb::Release { at: None })
 }
 
 fn requeue(id: JobId, hold: bool) -> Command {
-    Command::Requeue { jobs: vec![id], hold }
+    Command::on(vec![id], JobVerb::Requeue { hold })
 }
 
 /// Tries every command that could let an owner start the job.
@@ -24,8 +24,8 @@ fn starts(harness: &mut Harness, caller: &Caller, id: JobId) -> Vec<(&'static st
     let later = harness.now.after(Millis::from_mins(1));
     let commands = [
         ("release", release(id)),
-        ("release --at", Command::Release { jobs: vec![id], at: Some(later) }),
-        ("resume", Command::Resume { jobs: vec![id] }),
+        ("release --at", Command::on(vec![id], JobVerb::Release { at: Some(later) })),
+        ("resume", Command::on(vec![id], JobVerb::Resume)),
         ("requeue", requeue(id, false)),
         ("requeue --hold", requeue(id, true)),
     ];
@@ -64,17 +64,17 @@ fn an_owner_can_not_start_a_job_that_an_admin_paused() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
-    harness.command(&root(), Command::Pause { jobs: vec![id] }).expect("root may");
+    harness.command(&root(), Command::on(vec![id], JobVerb::Pause)).expect("root may");
     harness.say(id, paused());
     let refused = starts(&mut harness, &ana(), id);
     assert_refused(&refused, "root");
     let n_holds = refused.iter().filter(|it| it.1.code() == Code(511)).count();
     assert_eq!(n_holds, 5, "{refused:?}");
     // The owner's own pause and hold do not replace the admin's.
-    harness.command(&ana(), Command::Pause { jobs: vec![id] }).expect("hers");
-    harness.command(&ana(), Command::Hold { jobs: vec![id] }).expect("hers");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Pause)).expect("hers");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Hold)).expect("hers");
     assert_refused(&starts(&mut harness, &ana(), id), "root");
-    harness.command(&root(), Command::Resume { jobs: vec![id] }).expect("root may");
+    harness.command(&root(), Command::on(vec![id], JobVerb::Resume)).expect("root may");
     assert_eq!(harness.state(id), JobState::Running);
     harness.command(&ana(), requeue(id, false)).expect("hers again");
 }
@@ -90,7 +90,7 @@ fn an_owner_can_not_start_a_job_that_an_admin_requeued_with_a_hold() {
     assert_eq!(harness.state(id), JobState::Held);
     harness.restart();
     assert_refused(&starts(&mut harness, &ana(), id), "root");
-    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("an owner may end it");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).expect("an owner may end it");
     assert_eq!(harness.state(id), JobState::Cancelled);
 }
 
@@ -103,7 +103,7 @@ fn a_hold_outlives_the_attempt_that_it_was_made_in() {
         let life = Life { retry: Some(Box::new(retry)), ..Life::default() };
         let id = harness.add(job("1").with(|it| it.life = life));
         harness.started(id);
-        harness.command(&who, Command::Pause { jobs: vec![id] }).expect("it may");
+        harness.command(&who, Command::on(vec![id], JobVerb::Pause)).expect("it may");
         harness.say(id, paused());
         let mut lost = end(harness.now, None, false);
         lost.cause = Some(EndCause::Rebooted);
@@ -121,9 +121,9 @@ fn elements_of_an_array_that_an_admin_stopped_stay_so() {
     let id = harness.add(job("1").with(|it| it.array = array));
     let element = |index| JobId { number: id.number, element: Some(index) };
     harness.started(element(0));
-    harness.command(&root(), Command::Pause { jobs: vec![id] }).expect("root may");
+    harness.command(&root(), Command::on(vec![id], JobVerb::Pause)).expect("root may");
     harness.say(element(0), paused());
-    harness.command(&root(), Command::Hold { jobs: vec![id] }).expect("root may");
+    harness.command(&root(), Command::on(vec![id], JobVerb::Hold)).expect("root may");
     for which in [id, element(0), element(2)] {
         assert_refused(&starts(&mut harness, &ana(), which), "root");
     }
@@ -139,14 +139,14 @@ fn an_admin_of_a_project_is_one_for_its_jobs_and_none_against_the_server() {
     let red = job("0").with(|it| it.project = ProjectName::new("red"));
     let id = harness.add(red);
     harness.started(id);
-    harness.command(&bo(), Command::Pause { jobs: vec![id] }).expect("an admin of the project");
+    harness.command(&bo(), Command::on(vec![id], JobVerb::Pause)).expect("an admin of the project");
     harness.say(id, paused());
     assert_refused(&starts(&mut harness, &ana(), id), "bo");
-    harness.command(&bo(), Command::Resume { jobs: vec![id] }).expect("bo stopped it");
+    harness.command(&bo(), Command::on(vec![id], JobVerb::Resume)).expect("bo stopped it");
     // A server admin is above: bo can't undo the hold.
-    harness.command(&bo(), Command::Pause { jobs: vec![id] }).expect("an admin of the project");
-    harness.command(&root(), Command::Hold { jobs: vec![id] }).expect("root may");
-    harness.command(&bo(), Command::Hold { jobs: vec![id] }).expect("it is held already");
+    harness.command(&bo(), Command::on(vec![id], JobVerb::Pause)).expect("an admin of the project");
+    harness.command(&root(), Command::on(vec![id], JobVerb::Hold)).expect("root may");
+    harness.command(&bo(), Command::on(vec![id], JobVerb::Hold)).expect("it is held already");
     assert_refused(&starts(&mut harness, &bo(), id), "root");
     harness.command(&root(), release(id)).expect("root may");
     let job = &harness.control.world().job(id).expect("it is there").job;
@@ -162,7 +162,7 @@ fn a_job_stopped_by_a_project_admin_can_not_leave_the_project() {
         it.project = ProjectName::new("red");
         it.standing.hold = true;
     }));
-    harness.command(&bo(), Command::Hold { jobs: vec![id] }).expect("an admin of the project");
+    harness.command(&bo(), Command::on(vec![id], JobVerb::Hold)).expect("an admin of the project");
     let to = |name: &str| {
         let patch = JobPatch::default().with("project", |to| to.project = ProjectName::new(name));
         Command::Edit { job: id, version: None, patch, ends: vec![] }

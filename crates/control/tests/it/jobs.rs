@@ -2,7 +2,9 @@
 
 use gpool_model::agent::{Order, TaskEnd, TaskIs};
 use gpool_model::job::{EndCause, ExitStatus, Holder, JobState, Outcome};
-use gpool_model::{Command, DependencyKind, DeviceUuid, JobId, JobPatch, Millis, Phase, Refusal};
+use gpool_model::{
+    Command, DependencyKind, DeviceUuid, JobId, JobPatch, JobVerb, Millis, Phase, Refusal,
+};
 
 use crate::harness::{Harness, NODE, after, ana, bo, end, inventory, job, root};
 
@@ -35,7 +37,9 @@ fn cancelling_a_waiting_job_ends_it_at_once_and_a_running_one_when_it_has_ended(
     let waiting = harness.add(job("1"));
     harness.started(running);
     harness.take_orders();
-    harness.command(&ana(), Command::Cancel { jobs: vec![running, waiting] }).expect("own jobs");
+    harness
+        .command(&ana(), Command::on(vec![running, waiting], JobVerb::Cancel))
+        .expect("own jobs");
     assert_eq!(harness.state(waiting), JobState::Cancelled);
     assert_eq!(harness.state(running), JobState::Stopping);
     assert!(matches!(harness.take_orders()[..], [Order::Stop { .. }]));
@@ -49,7 +53,7 @@ fn a_job_that_ended_before_the_order_to_stop_is_not_cancelled() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
-    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("own job");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).expect("own job");
     harness.exited(id, 0);
     assert_eq!(harness.end_of(id).outcome, Outcome::Succeeded);
 }
@@ -60,7 +64,7 @@ fn the_device_of_a_stopping_job_is_given_out_only_when_it_has_ended() {
     let first = harness.add(job("1"));
     harness.started(first);
     let second = harness.add(job("1"));
-    harness.command(&ana(), Command::Cancel { jobs: vec![first] }).expect("own job");
+    harness.command(&ana(), Command::on(vec![first], JobVerb::Cancel)).expect("own job");
     assert_eq!(harness.state(second), JobState::Pending);
     harness.say(first, TaskIs::Ended(end(harness.now, Some(ExitStatus::Signal(9)), true)));
     assert_eq!(harness.state(second), JobState::Starting);
@@ -73,14 +77,14 @@ fn users_can_not_change_jobs_of_others_and_root_can() {
     harness.started(id);
     let jobs = vec![id];
     for command in [
-        Command::Cancel { jobs: jobs.clone() },
-        Command::Signal { jobs: jobs.clone(), signal: 10 },
+        Command::on(jobs.clone(), JobVerb::Cancel),
+        Command::on(jobs.clone(), JobVerb::Signal { signal: 10 }),
         Command::Edit { job: id, version: None, patch: JobPatch::default(), ends: Vec::new() },
     ] {
         let refused = harness.command(&bo(), command);
         assert!(matches!(refused, Err(Refusal::NotPermitted { .. })), "{refused:?}");
     }
-    assert!(harness.command(&root(), Command::Cancel { jobs }).is_ok());
+    assert!(harness.command(&root(), Command::on(jobs, JobVerb::Cancel)).is_ok());
 }
 
 #[test]
@@ -88,7 +92,7 @@ fn a_request_for_several_jobs_is_carried_out_for_all_or_none() {
     let mut harness = Harness::new(0);
     let held = harness.add(job("0").with(|it| it.standing.hold = true));
     let absent = JobId::single(77);
-    let refused = harness.command(&ana(), Command::Cancel { jobs: vec![held, absent] });
+    let refused = harness.command(&ana(), Command::on(vec![held, absent], JobVerb::Cancel));
     assert!(matches!(refused, Err(Refusal::NoSuchJob { .. })));
     assert_eq!(harness.state(held), JobState::Held);
 }
@@ -98,14 +102,16 @@ fn held_jobs_are_skipped_and_only_their_holder_releases_them() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1").with(|it| it.standing.hold = true));
     assert_eq!(harness.state(id), JobState::Held);
-    harness.command(&root(), Command::Hold { jobs: vec![id] }).expect("root may");
+    harness.command(&root(), Command::on(vec![id], JobVerb::Hold)).expect("root may");
     let row = harness.control.world().job(id).expect("it is live");
     assert!(matches!(row.job.phase, Phase::Held { by: Holder::Admin, .. }));
-    let refused = harness.command(&ana(), Command::Release { jobs: vec![id], at: None });
+    let refused = harness.command(&ana(), Command::on(vec![id], JobVerb::Release { at: None }));
     assert!(matches!(refused, Err(Refusal::HeldByAdmin { .. })));
-    harness.command(&root(), Command::Release { jobs: vec![id], at: None }).expect("root may");
+    harness
+        .command(&root(), Command::on(vec![id], JobVerb::Release { at: None }))
+        .expect("root may");
     assert_eq!(harness.state(id), JobState::Starting);
-    let refused = harness.command(&ana(), Command::Release { jobs: vec![id], at: None });
+    let refused = harness.command(&ana(), Command::on(vec![id], JobVerb::Release { at: None }));
     assert!(matches!(refused, Err(Refusal::WrongState { .. })));
 }
 
@@ -117,9 +123,9 @@ fn time_held_does_not_count_as_waiting() {
     let id = harness.add(job("1"));
     let later = |harness: &mut Harness| harness.now = harness.now.after(Millis::from_mins(10));
     later(&mut harness);
-    harness.command(&ana(), Command::Hold { jobs: vec![id] }).expect("own job");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Hold)).expect("own job");
     later(&mut harness);
-    harness.command(&ana(), Command::Release { jobs: vec![id], at: None }).expect("own job");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Release { at: None })).expect("own job");
     later(&mut harness);
     harness.exited(running, 0);
     let row = harness.control.world().job(id).expect("it is live");
@@ -155,7 +161,7 @@ fn a_long_chain_of_dependencies_ends_without_recursion() {
     for _ in 0..5_000 {
         last = harness.add(after(job("0"), last, DependencyKind::Ok));
     }
-    harness.command(&ana(), Command::Cancel { jobs: vec![first] }).expect("own job");
+    harness.command(&ana(), Command::on(vec![first], JobVerb::Cancel)).expect("own job");
     assert_eq!(harness.state(last), JobState::Cancelled);
     assert!(harness.control.world().jobs().is_empty());
 }
@@ -231,11 +237,13 @@ fn a_held_job_ends_with_a_job_that_it_waited_for_and_is_not_released_into_the_qu
     harness.started(first);
     let second = harness.add(after(job("1"), first, DependencyKind::Ok));
     let patient = harness.add(after(job("1"), first, DependencyKind::Fail));
-    harness.command(&ana(), Command::Hold { jobs: vec![second, patient] }).expect("own jobs");
+    harness.command(&ana(), Command::on(vec![second, patient], JobVerb::Hold)).expect("own jobs");
     harness.exited(first, 3);
     assert_eq!(harness.state(second), JobState::Cancelled);
     assert_eq!(harness.end_of(second).cause, Some(EndCause::DependencyFailed { job: first }));
     assert_eq!(harness.state(patient), JobState::Held, "it may start, once it is released");
-    harness.command(&ana(), Command::Release { jobs: vec![patient], at: None }).expect("own job");
+    harness
+        .command(&ana(), Command::on(vec![patient], JobVerb::Release { at: None }))
+        .expect("own job");
     assert_eq!(harness.state(patient), JobState::Starting);
 }

@@ -7,8 +7,8 @@ use gpool_model::job::{DependencyKind, EndCause, ExitStatus, JobState};
 use gpool_model::life::{OnUnmet, Retry, RetryOn};
 use gpool_model::policy::{Caps, UserCaps};
 use gpool_model::{
-    Command, Dependency, Generation, JobId, JobPatch, JobRequest, LimitChange, MilliGpu, Millis,
-    NewJob, Outcome, Policy, Refusal, Timestamp,
+    Command, Dependency, Generation, JobId, JobPatch, JobRequest, JobVerb, LimitChange, MilliGpu,
+    Millis, NewJob, Outcome, Policy, Refusal, Timestamp,
 };
 
 use crate::harness::{Harness, after, ana, bo, end, inventory, job, root, tasks};
@@ -72,8 +72,10 @@ fn a_cancellation_overrides_a_retry() {
     let mut harness = Harness::new(1);
     let id = harness.add(retrying(5, &[RetryOn::Fail]));
     harness.started(id);
-    harness.command(&ana(), Command::Requeue { jobs: vec![id], hold: false }).expect("own job");
-    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("own job");
+    harness
+        .command(&ana(), Command::on(vec![id], JobVerb::Requeue { hold: false }))
+        .expect("own job");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).expect("own job");
     let stopped = end(harness.now, Some(ExitStatus::Signal(15)), true);
     harness.say(id, TaskIs::Ended(stopped));
     assert_eq!(harness.end_of(id).outcome, Outcome::Cancelled);
@@ -125,7 +127,7 @@ fn a_limit_is_sent_again_until_the_agent_has_it() {
     let (task, before) = (harness.task_of(id), Generation(1));
     harness.take_orders();
     let change = LimitChange::Longer { by: Millis::from_hours(1) };
-    harness.command(&ana(), Command::Extend { jobs: vec![id], change }).expect("own job");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Extend { change })).expect("own job");
     let is_limit = |order: &Order| {
         let wanted = Some(Millis::from_hours(2));
         matches!(order, Order::Limit { limit, .. } if *limit == wanted)
@@ -150,9 +152,9 @@ fn users_extend_running_jobs_up_to_their_allowance() {
     limited.time_limit = Some(Millis::from_hours(1));
     let id = harness.add(limited);
     harness.started(id);
-    let to = |hours: u32| Command::Extend {
-        jobs: vec![id],
-        change: LimitChange::To { limit: Some(Millis::from_hours(hours)) },
+    let to = |hours: u32| {
+        let change = LimitChange::To { limit: Some(Millis::from_hours(hours)) };
+        Command::on(vec![id], JobVerb::Extend { change })
     };
     harness.command(&ana(), to(4)).expect("three hours more");
     let refused = harness.command(&ana(), to(6));
@@ -181,7 +183,7 @@ fn a_job_may_wait_for_another_to_start() {
     let waits = harness.add(job("1"));
     let last = harness.add(after(job("0"), waits, DependencyKind::Start));
     assert_eq!(harness.state(last), JobState::Waiting);
-    harness.command(&ana(), Command::Cancel { jobs: vec![waits] }).expect("own job");
+    harness.command(&ana(), Command::on(vec![waits], JobVerb::Cancel)).expect("own job");
     assert_eq!(harness.state(last), JobState::Starting);
     let snapshot = gpool_world::Snapshot { world: harness.control.world(), now: harness.now };
     assert_eq!(gpool_verify::check(&snapshot), []);
@@ -251,7 +253,7 @@ fn a_held_job_is_released_at_its_moment() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1").with(|it| it.standing.hold = true));
     let at = Some(Timestamp::new(harness.now.get() + 60_000));
-    harness.command(&ana(), Command::Release { jobs: vec![id], at }).expect("own job");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Release { at })).expect("own job");
     assert_eq!(harness.state(id), JobState::Held);
     pass(&mut harness, Millis::from_mins(1));
     assert_eq!(harness.state(id), JobState::Starting);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use gpool_model::job::JobState;
 use gpool_model::notify::{Delivery, Sent};
 use gpool_model::{
-    Command, Event, JobId, JobPatch, Millis, NewJob, NotifyOn, NotifyRule, Phase, Record, Timestamp,
+    Command, Event, JobId, JobPatch, JobVerb, Millis, NewJob, NotifyOn, NotifyRule, Phase, Record,
+    Timestamp,
 };
 
 use crate::harness::{Harness, ana, bo, job, root};
@@ -136,7 +137,7 @@ fn an_address_that_does_not_answer_keeps_no_other_waiting() {
         (0..40).map(|_| harness.add(waits(&[NotifyOn::Hold], "http://slow/a"))).collect();
     let quick = harness.add(waits(&[NotifyOn::Hold], "http://quick/"));
     let jobs = slow.into_iter().chain([quick]).collect();
-    harness.command(&ana(), Command::Hold { jobs }).expect("own jobs");
+    harness.command(&ana(), Command::on(jobs, JobVerb::Hold)).expect("own jobs");
     let to = |sent: &[Delivery], host: &str| {
         sent.iter().filter(|delivery| delivery.origin() == host).count()
     };
@@ -158,13 +159,13 @@ fn flood(harness: &mut Harness, caller: &gpool_model::Caller, n_hosts: usize, n:
     let before = harness.control.world().jobs().len();
     harness.submit(caller, jobs).expect("they fit");
     let jobs = harness.control.world().jobs().keys().copied().skip(before).collect();
-    harness.command(caller, Command::Hold { jobs }).expect("own jobs");
+    harness.command(caller, Command::on(jobs, JobVerb::Hold)).expect("own jobs");
 }
 
 fn tell_one(harness: &mut Harness, caller: &gpool_model::Caller, url: &str) {
     harness.submit(caller, vec![waits(&[NotifyOn::Hold], url)]).expect("it fits");
     let last = *harness.control.world().jobs().keys().last().expect("there are jobs");
-    harness.command(caller, Command::Hold { jobs: vec![last] }).expect("own job");
+    harness.command(caller, Command::on(vec![last], JobVerb::Hold)).expect("own job");
 }
 
 #[test]
@@ -240,14 +241,14 @@ fn too_many_messages_of_one_user_are_counted_and_not_kept() {
     let jobs = |n: usize| (0..n).map(|_| waits(&[NotifyOn::Hold], "http://slow/")).collect();
     harness.submit(&ana(), jobs(1001)).expect("they fit");
     let jobs: Vec<JobId> = harness.control.world().jobs().keys().copied().collect();
-    harness.command(&ana(), Command::Hold { jobs }).expect("own jobs");
+    harness.command(&ana(), Command::on(jobs, JobVerb::Hold)).expect("own jobs");
     assert_eq!(harness.control.world().outbox().n_waiting(), 1000);
     assert_eq!(harness.control.world().cluster().deliveries.n_dropped, 1);
     // Other users can still send messages.
     let id = harness.submit(&bo(), vec![waits(&[NotifyOn::Hold], "http://b/")]);
     id.expect("it fits");
     let last = *harness.control.world().jobs().keys().last().expect("there are jobs");
-    harness.command(&bo(), Command::Hold { jobs: vec![last] }).expect("own job");
+    harness.command(&bo(), Command::on(vec![last], JobVerb::Hold)).expect("own job");
     assert_eq!(harness.control.world().outbox().n_waiting(), 1001);
 }
 
@@ -262,7 +263,7 @@ fn recipients_can_be_changed_and_rules_of_admins_are_marked() {
     assert!(harness.command(&bo(), edit(patch("http://b/"))).is_err(), "not bo's job");
     harness.command(&root(), edit(patch("http://127.0.0.1/"))).expect("an admin may");
     harness.sent.clear();
-    harness.command(&ana(), Command::Hold { jobs: vec![id] }).expect("own job");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Hold)).expect("own job");
     assert_eq!(&*harness.sent[0].url, "http://127.0.0.1/");
     assert!(harness.sent[0].by_admin);
     harness.command(&ana(), edit(patch("http://127.0.0.1/"))).expect("own job");

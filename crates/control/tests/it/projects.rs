@@ -296,9 +296,9 @@ fn admins_of_a_project_act_on_its_jobs_and_on_the_projects_below_it() {
         .unwrap();
     let job = it.add(in_project("red", "1"));
     let mine = it.add(in_project("default", "1"));
-    let cancel = |id| Command::Cancel { jobs: vec![id] };
+    let cancel = |id| Command::on(vec![id], JobVerb::Cancel);
     assert_eq!(it.command(&bo(), cancel(mine)).unwrap_err().code().0, 501);
-    let signal = Command::Signal { jobs: vec![job], signal: 9 };
+    let signal = Command::on(vec![job], JobVerb::Signal { signal: 9 });
     assert_eq!(it.command(&bo(), signal).unwrap_err().code().0, 501);
     let patch = JobPatch::default().with("command", |to| to.command = vec!["id".to_owned()]);
     let held = it.add(in_project("red", "1").with(|it| it.standing.hold = true));
@@ -353,7 +353,7 @@ fn borrowers_leave_for_the_owner_and_claims_survive_other_changes() {
     let term = it.term();
     it.report(tasks(term, reports));
     // The leaving job is cancelled meanwhile; the claim stays.
-    it.command(&ana(), Command::Cancel { jobs: vec![newest] }).unwrap();
+    it.command(&ana(), Command::on(vec![newest], JobVerb::Cancel)).unwrap();
     let reasons = it.why(owner);
     let [Reason::PreemptionGrace { job, n_jobs: 1, until: Some(_), .. }] = reasons[..] else {
         panic!("it waits for one to leave: {reasons:?}");
@@ -381,7 +381,7 @@ fn a_cancelled_claimant_drops_its_claim_and_the_evicted_job_comes_back() {
     let lent: Vec<JobId> = (0..2).map(|_| it.add(preemptible(in_project("red", "1")))).collect();
     lent.iter().for_each(|id| it.started(*id));
     let owner = it.add(in_project("blue", "1"));
-    it.command(&ana(), Command::Cancel { jobs: vec![owner] }).unwrap();
+    it.command(&ana(), Command::on(vec![owner], JobVerb::Cancel)).unwrap();
     assert_eq!(it.state(owner), JobState::Cancelled);
     it.leaves(lent[1]);
     assert_eq!(it.state(lent[1]), JobState::Starting, "no job claims its devices any more");

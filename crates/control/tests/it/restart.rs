@@ -2,7 +2,7 @@
 
 use gpool_model::agent::{Order, Report, TaskIs, TaskReport};
 use gpool_model::job::{EndCause, ExitStatus, JobState, Outcome};
-use gpool_model::{Attempt, Command, Generation, Incarnation, JobId, TaskId, Term};
+use gpool_model::{Attempt, Command, Generation, Incarnation, JobId, JobVerb, TaskId, Term};
 
 use crate::harness::{Harness, ana, end, inventory, job, tasks as said};
 
@@ -105,7 +105,7 @@ fn a_cancellation_that_the_agent_missed_is_ordered_again() {
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     harness.started(id);
-    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("own job");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).expect("own job");
     let task = harness.task_of(id);
     let started_at = harness.now;
     harness.restart();

@@ -2,7 +2,7 @@
 
 use gpool_model::agent::{Order, TaskIs, TaskReport};
 use gpool_model::job::{EndCause, JobState};
-use gpool_model::{Attempt, Command, Event, Generation, TaskId, Term};
+use gpool_model::{Attempt, Command, Event, Generation, JobVerb, TaskId, Term};
 
 use crate::harness::{Harness, ana, inventory, job, tasks};
 
@@ -14,7 +14,7 @@ fn a_job_that_may_have_run_since_the_backup_gets_a_new_attempt() {
     let starting = harness.add(job("1"));
     let pending = harness.add(job("2"));
     let held = harness.add(job("1"));
-    harness.command(&ana(), Command::Hold { jobs: vec![held] }).expect("it waits");
+    harness.command(&ana(), Command::on(vec![held], JobVerb::Hold)).expect("it waits");
     let (task, started_at) = (harness.task_of(running), harness.now);
     harness.restart();
     let term = harness.term().next();
@@ -90,7 +90,7 @@ fn a_restored_server_orders_with_a_generation_that_no_agent_has_seen() {
     let is = TaskIs::Running { pid: 1, started_at };
     harness.report(tasks(term, vec![TaskReport { task, generation: seen, is }]));
     harness.take_orders();
-    harness.command(&ana(), Command::Cancel { jobs: vec![running] }).expect("it runs");
+    harness.command(&ana(), Command::on(vec![running], JobVerb::Cancel)).expect("it runs");
     let orders = harness.take_orders();
     let stops = |order: &Order| {
         matches!(order, Order::Stop { task: of, generation, .. }
@@ -104,9 +104,9 @@ fn a_job_whose_attempts_ran_after_the_backup_runs_as_another_one() {
     let mut harness = Harness::new(2);
     harness.add(job("2"));
     let held = harness.add(job("1"));
-    harness.command(&ana(), Command::Hold { jobs: vec![held] }).expect("it waits");
+    harness.command(&ana(), Command::on(vec![held], JobVerb::Hold)).expect("it waits");
     let ran = harness.add(job("1"));
-    harness.command(&ana(), Command::Hold { jobs: vec![ran] }).expect("it waits");
+    harness.command(&ana(), Command::on(vec![ran], JobVerb::Hold)).expect("it waits");
     harness.take_orders();
     let term = restored(&mut harness);
     let task = TaskId { job: held, attempt: Attempt(5), rank: 0 };
@@ -115,7 +115,9 @@ fn a_job_whose_attempts_ran_after_the_backup_runs_as_another_one() {
     let row = harness.control.world().job(held).expect("it is held");
     assert_eq!(row.job.attempt, Attempt(6), "the run that is newer than the backup is not its");
     // The agent knows the ends of attempts 2 and 3.
-    harness.command(&ana(), Command::Release { jobs: vec![ran], at: None }).expect("it is held");
+    harness
+        .command(&ana(), Command::on(vec![ran], JobVerb::Release { at: None }))
+        .expect("it is held");
     for attempt in [2, 3] {
         let task = harness.task_of(ran);
         assert_eq!(task.attempt, Attempt(attempt));

@@ -3,7 +3,8 @@
 use gpool_model::agent::{Order, Report, Stamp, TaskIs, TaskReport};
 use gpool_model::job::JobState;
 use gpool_model::{
-    Command, DeviceHealth, DeviceUuid, Event, Generation, Incarnation, Millis, Round, TaskId,
+    Command, DeviceHealth, DeviceUuid, Event, Generation, Incarnation, JobVerb, Millis, Round,
+    TaskId,
 };
 
 use crate::harness::{Harness, ana, inventory, job, stamp, tasks};
@@ -60,7 +61,7 @@ fn a_lost_stop_is_ordered_again_within_the_term() {
     let id = harness.add(job("1"));
     harness.started(id);
     let task = harness.task_of(id);
-    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("own job");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).expect("own job");
     let first = harness.take_orders();
     harness.pass_to_timer();
     let orders = harness.take_orders();
@@ -150,7 +151,7 @@ fn a_cancelled_start_of_which_nothing_is_known_ends_only_when_it_can_no_more_beg
     let mut harness = Harness::new(1);
     let id = harness.add(job("1"));
     let task = harness.task_of(id);
-    harness.command(&ana(), Command::Cancel { jobs: vec![id] }).expect("own job");
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).expect("own job");
     harness.restart();
     harness.report(inventory(1));
     harness.take_orders();

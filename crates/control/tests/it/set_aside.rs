@@ -51,7 +51,7 @@ fn released_it_is_tried_again() {
     let mut harness = harness(3);
     harness.add(job("1"));
     let id = harness.add(job("1"));
-    let release = || Command::Release { jobs: vec![id], at: None };
+    let release = || Command::on(vec![id], JobVerb::Release { at: None });
     harness.command(&ana(), release()).expect("its owner may");
     assert_eq!((harness.alerts.len(), harness.state(id)), (2, JobState::Held));
     // A restart keeps the hold and its holder.

@@ -7,20 +7,9 @@ use gpool_cli::args::values;
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::reference::Reference;
-use gpool_cli::resolve::Scope;
 use gpool_cli::session::Session;
-use gpool_model::job::JobState;
+use gpool_model::JobVerb;
 use gpool_wire::{ExtendJobs, JobChanged, Problem, Written};
-
-/// The limit of a job that is already ending can't be changed.
-const SCOPE: Scope = Scope::In(&[
-    JobState::Held,
-    JobState::Waiting,
-    JobState::Pending,
-    JobState::Starting,
-    JobState::Running,
-    JobState::Paused,
-]);
 
 /// Change the time limits of waiting or running jobs
 #[derive(Debug, Clone, Args)]
@@ -67,7 +56,7 @@ pub fn run(args: &ExtendArgs, session: &Session) -> Result {
             .tip("gpool extend JOB +30m")
             .tip("gpool extend JOB --to 4h"));
     }
-    change.check().map_err(|refusal| Failure::from(Problem::from(refusal)))?;
+    let checked = change.check().map_err(|refusal| Failure::from(Problem::from(refusal)))?;
     let how = match (&change.by, &change.to) {
         (Some(Written::Text(by)), _) if by.starts_with(['+', '-']) => by.clone(),
         (Some(Written::Text(by)), _) => format!("+{by}"),
@@ -75,9 +64,7 @@ pub fn run(args: &ExtendArgs, session: &Session) -> Result {
         _ => "changed".to_owned(),
     };
     let says = |_: &JobChanged| format!("time limit {how}");
-    on_jobs_saying(&jobs, ("extend", &says), SCOPE, args.yes, session, |client, ids| {
-        client.extend(&ExtendJobs { jobs: ids.to_vec(), ..change.clone() })
-    })
+    on_jobs_saying(&jobs, JobVerb::Extend { change: checked }, &says, args.yes, session)
 }
 
 /// Splits the last word off if it is a time: `1842 +30m`.

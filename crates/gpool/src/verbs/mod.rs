@@ -2,7 +2,6 @@
 
 pub mod attach;
 pub mod backup;
-pub mod cancel;
 pub mod completion;
 pub mod debug;
 pub mod demo;
@@ -18,7 +17,6 @@ pub mod forward;
 pub mod gpus;
 pub mod help;
 pub mod history;
-pub mod hold;
 pub mod init;
 pub mod install_shims;
 pub mod logs;
@@ -26,7 +24,7 @@ pub mod man;
 pub mod nodes;
 pub mod note;
 pub mod notify;
-pub mod pause;
+pub mod on_jobs;
 pub mod policy;
 pub mod pool;
 pub mod prio;
@@ -64,9 +62,11 @@ use gpool_cli::failure::Result;
 use gpool_cli::usage;
 use gpool_compat::import;
 use gpool_compat::slurm::step;
+use gpool_model::JobVerb;
 
 use crate::cli::{Group, Line, Verb};
 use crate::lab::{self, LabArgs};
+use crate::verbs::on_jobs::OnJobsArgs;
 
 /// Builds the table. A row has the group, the name with aliases, the type of the arguments, the
 /// line of help, and the function that runs the verb.
@@ -130,16 +130,16 @@ pub static VERBS: &[Verb] = verbs! {
     See "wait": wait::WaitArgs,
         "Wait until jobs have ended; exit with the largest of their exit codes",
         |args, line| wait::run(&args, line.session);
-    Steer "cancel": cancel::CancelArgs, "End jobs or remove them from the queue",
-        |args, line| cancel::run(&args, line.session);
-    Steer "hold": hold::HoldArgs, "Hold jobs in the queue until they are released",
-        |args, line| hold::run(&args, line.session);
+    Steer "cancel": OnJobsArgs, "End jobs or remove them from the queue",
+        |args, line| on_jobs::run(JobVerb::Cancel, &args, line.session);
+    Steer "hold": OnJobsArgs, "Hold jobs in the queue until they are released",
+        |args, line| on_jobs::run(JobVerb::Hold, &args, line.session);
     Steer "release": release::ReleaseArgs, "Release held jobs",
         |args, line| release::run(&args, line.session);
-    Steer "pause": pause::PauseArgs, "Pause running jobs and free their GPUs for others",
-        |args, line| pause::pause(&args, line.session);
-    Steer "resume": pause::ResumeArgs, "Resume paused jobs on the same GPUs when these are free",
-        |args, line| pause::resume(&args, line.session);
+    Steer "pause": OnJobsArgs, "Pause running jobs and free their GPUs for others",
+        |args, line| on_jobs::run(JobVerb::Pause, &args, line.session);
+    Steer "resume": OnJobsArgs, "Resume paused jobs on the same GPUs when these are free",
+        |args, line| on_jobs::run(JobVerb::Resume, &args, line.session);
     Submit "retry": retry::RetryArgs,
         "Run ended jobs again; of an array, the elements that did not succeed",
         |args, line| retry::run(&args, line.session);

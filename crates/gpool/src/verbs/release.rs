@@ -5,12 +5,8 @@ use gpool_cli::act::on_jobs;
 use gpool_cli::args::jobs::Jobs;
 use gpool_cli::failure::Result;
 use gpool_cli::request::moment;
-use gpool_cli::resolve::Scope;
 use gpool_cli::session::Session;
-use gpool_model::job::JobState;
-
-/// Only held jobs can be released; a paused job can be held too.
-const SCOPE: Scope = Scope::In(&[JobState::Held, JobState::Paused]);
+use gpool_model::JobVerb;
 
 /// Release held jobs, now or at a given time
 #[derive(Debug, Clone, Args)]
@@ -35,5 +31,5 @@ pub fn run(args: &ReleaseArgs, session: &Session) -> Result {
     if let Some(at) = at {
         session.screen.note(&format!("note: they are released at {}", clock.full(at)));
     }
-    on_jobs(&args.jobs, "release", SCOPE, args.yes, session, |client, ids| client.release(ids, at))
+    on_jobs(&args.jobs, JobVerb::Release { at: at.map(|at| at.0) }, args.yes, session)
 }

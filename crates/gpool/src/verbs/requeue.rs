@@ -4,12 +4,8 @@ use clap::Args;
 use gpool_cli::act::on_jobs;
 use gpool_cli::args::jobs::Jobs;
 use gpool_cli::failure::Result;
-use gpool_cli::resolve::Scope;
 use gpool_cli::session::Session;
-use gpool_model::job::JobState;
-
-/// Only running jobs can be requeued.
-const SCOPE: Scope = Scope::In(&[JobState::Starting, JobState::Running, JobState::Paused]);
+use gpool_model::JobVerb;
 
 /// Stop running jobs and queue them again
 #[derive(Debug, Clone, Args)]
@@ -29,7 +25,5 @@ pub struct RequeueArgs {
 /// # Errors
 /// There are no such jobs, or the server refuses some of them.
 pub fn run(args: &RequeueArgs, session: &Session) -> Result {
-    on_jobs(&args.jobs, "requeue", SCOPE, args.yes, session, |client, ids| {
-        client.requeue(ids, args.hold)
-    })
+    on_jobs(&args.jobs, JobVerb::Requeue { hold: args.hold }, args.yes, session)
 }

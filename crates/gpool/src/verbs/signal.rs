@@ -4,13 +4,9 @@ use clap::Args;
 use gpool_cli::act::on_jobs;
 use gpool_cli::args::jobs::Jobs;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::resolve::Scope;
 use gpool_cli::session::Session;
-use gpool_model::job::JobState;
+use gpool_model::JobVerb;
 use gpool_wire::{Problem, Written};
-
-/// Only running jobs have processes.
-const SCOPE: Scope = Scope::In(&[JobState::Running]);
 
 /// Send a signal to the processes of running jobs
 #[derive(Debug, Clone, Args)]
@@ -31,17 +27,13 @@ pub struct SignalArgs {
 /// There is no such signal, there are no such jobs, or the server refuses.
 pub fn run(args: &SignalArgs, session: &Session) -> Result {
     let signal = check(&args.signal)?;
-    on_jobs(&args.jobs, "signal", SCOPE, args.yes, session, |client, ids| {
-        client.signal(ids, &signal)
-    })
+    on_jobs(&args.jobs, JobVerb::Signal { signal }, args.yes, session)
 }
 
-/// Checks the signal as the server does, so that an error is reported before jobs are looked up.
-fn check(text: &str) -> Result<String> {
-    match gpool_wire::signal::number(&Written::from(text)) {
-        Ok(number) => Ok(number.to_string()),
-        Err(refusal) => Err(Failure::from(Problem::from(&refusal))),
-    }
+/// Reads a signal before jobs are looked up.
+fn check(text: &str) -> Result<i32> {
+    let number = gpool_wire::signal::number(&Written::from(text));
+    number.map_err(|refusal| Failure::from(Problem::from(&refusal)))
 }
 
 #[cfg(test)]
@@ -50,8 +42,8 @@ mod tests {
 
     #[test]
     fn signals_have_names_and_numbers() {
-        for (text, signal) in [("usr1", "10"), ("SIGTERM", "15"), ("9", "9"), ("64", "64")] {
-            assert_eq!(check(text).as_deref(), Ok(signal));
+        for (text, signal) in [("usr1", 10), ("SIGTERM", 15), ("9", 9), ("64", 64)] {
+            assert_eq!(check(text), Ok(signal));
         }
         for text in ["", "0", "65", "-9", "SIG", "TREM"] {
             assert!(check(text).is_err(), "{text}");

@@ -1,19 +1,93 @@
-//! What is done to jobs that exist: for one by its path, for many by a list, all or none.
+//! Verbs on jobs: a route for one job by its path and a route for many by a list, all or none. Both
+//! are made from the rows of [`VERBS`].
 
 use axum::Json;
-use axum::extract::State;
-use gpool_model::{Caller, Command, JobId, Refusal, Reply};
-use gpool_wire::{JobChanged, List, Problem, Selection, SignalJobs, signal as signals};
+use axum::extract::{FromRequest as _, Request, State};
+use axum::routing::post;
+use gpool_model::{Command, JobId, JobVerb, Refusal, Reply};
+use gpool_wire::verb::One;
+use gpool_wire::{JobChanged, List, Problem, VERBS, VerbRow};
+use utoipa::ToSchema;
+use utoipa::openapi::path::{
+    HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, Paths,
+};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::{ContentBuilder, Ref, Required, Response, ResponseBuilder};
+use utoipa_axum::router::OpenApiRouter;
 
 use super::Api;
-use super::asker::Asks;
-use super::extract::{ApiError, JsonBody, Segment, job_id};
+use super::asker::{Asker, Asks};
+use super::extract::{ApiError, JsonBytes, Segment, job_id, pairs};
 use super::submit::unexpected;
 
-pub(crate) type Changed = Result<Json<List<JobChanged>>, ApiError>;
+type Changed = Result<Json<List<JobChanged>>, ApiError>;
 
-pub(crate) async fn carry_out(api: &Api, caller: Caller, command: Command) -> Changed {
-    match api.handle.command(caller, command).await? {
+/// The name of the answer's schema.
+const CHANGED: &str = "List_JobChanged";
+
+/// Brings the answer's schema, and those that it refers to.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it is a schema")]
+struct Answer {
+    changed: List<JobChanged>,
+}
+
+/// The routes of every verb, with their documentation.
+pub(crate) fn routes() -> OpenApiRouter<Api> {
+    let mut router = OpenApiRouter::new();
+    for row in VERBS {
+        let name = row.verb.name();
+        let one = move |State(api): State<Api>,
+                        Asks(asker): Asks,
+                        Segment(id): Segment,
+                        request: Request| async move {
+            on_one(row, &api, &asker, &id, request).await
+        };
+        let many = move |State(api): State<Api>, Asks(asker): Asks, JsonBytes(body): JsonBytes| async move {
+            on_many(row, &api, &asker, &body).await
+        };
+        let mut schemas = Vec::new();
+        row.schemas(&mut schemas);
+        let body = schemas[0].0.clone();
+        Answer::schemas(&mut schemas);
+        let of_one = paths(&format!("/jobs/{{id}}/{name}"), document_one(row, &body));
+        let of_many = paths(&format!("/jobs/{name}"), document_many(row, &body));
+        router = router.routes((schemas, of_one, post(one)));
+        router = router.routes((Vec::new(), of_many, post(many)));
+    }
+    router
+}
+
+fn paths(path: &str, operation: OperationBuilder) -> Paths {
+    let mut paths = Paths::new();
+    paths.add_path_operation(path, vec![HttpMethod::Post], operation);
+    paths
+}
+
+async fn on_one(row: &VerbRow, api: &Api, asker: &Asker, id: &str, request: Request) -> Changed {
+    let verb = match row.params.as_ref().map(|params| &params.one) {
+        None => row.verb,
+        Some(One::Query { read, .. }) => read(pairs(request.uri())?)?,
+        Some(One::Body) => {
+            let JsonBytes(body) = JsonBytes::from_request(request, api).await?;
+            let (jobs, verb) = row.read(&body)?;
+            if !jobs.is_empty() {
+                let why = "the path names the job already; leave the list out".to_owned();
+                return Err(Refusal::Invalid { field: "jobs".to_owned(), why }.into());
+            }
+            verb
+        }
+    };
+    carry_out(api, asker, vec![job_id(id)?], verb).await
+}
+
+async fn on_many(row: &VerbRow, api: &Api, asker: &Asker, body: &[u8]) -> Changed {
+    let (jobs, verb) = row.read(body)?;
+    carry_out(api, asker, selected(&jobs)?, verb).await
+}
+
+async fn carry_out(api: &Api, asker: &Asker, jobs: Vec<JobId>, verb: JobVerb) -> Changed {
+    match api.handle.command(asker.caller.clone(), Command::OnJobs { jobs, verb }).await? {
         Reply::Jobs(jobs) => {
             let changed = jobs.into_iter();
             let changed = changed.map(|(id, state)| JobChanged { id: id.to_string(), state });
@@ -31,130 +105,51 @@ pub(crate) fn selected(ids: &[String]) -> Result<Vec<JobId>, ApiError> {
     ids.iter().map(|id| job_id(id)).collect()
 }
 
-macro_rules! action {
-    (
-        $(#[$doc:meta])*
-        $command:ident,
-        $one:ident $path:literal $id:literal,
-        $many:ident $path_many:literal $id_many:literal
-    ) => {
-        $(#[$doc])*
-        #[utoipa::path(
-            post, path = $path, operation_id = $id,
-            params(("id" = String, Path, description = "The job")),
-            responses(
-                (status = 200, description = "The state it is in now", body = List<JobChanged>),
-                (status = 403, description = "It is another user's", body = Problem,
-                 content_type = "application/problem+json"),
-                (status = 404, description = "There is no such job", body = Problem,
-                 content_type = "application/problem+json"),
-                (status = 409, description = "Its state does not allow that", body = Problem,
-                 content_type = "application/problem+json"),
-            )
-        )]
-        pub(crate) async fn $one(
-            State(api): State<Api>,
-            Asks(asker): Asks,
-            Segment(id): Segment,
-        ) -> Changed {
-            let jobs = vec![job_id(&id)?];
-            carry_out(&api, asker.caller.clone(), Command::$command { jobs }).await
+fn document_one(row: &VerbRow, body: &str) -> OperationBuilder {
+    let id = ParameterBuilder::new()
+        .name("id")
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some("The job"));
+    let mut parameters: Vec<Parameter> = vec![id.build()];
+    let operation = document(row, "");
+    let operation = match row.params.as_ref().map(|params| &params.one) {
+        None => operation,
+        Some(One::Query { params, .. }) => {
+            parameters.extend(params());
+            operation
         }
-
-        $(#[$doc])*
-        ///
-        /// Many at once, all or none.
-        #[utoipa::path(
-            post, path = $path_many, operation_id = $id_many, request_body = Selection,
-            responses(
-                (status = 200, description = "The states they are in now", body = List<JobChanged>),
-                (status = 403, description = "One is another user's", body = Problem,
-                 content_type = "application/problem+json"),
-                (status = 404, description = "There is no such job", body = Problem,
-                 content_type = "application/problem+json"),
-                (status = 409, description = "A state does not allow that", body = Problem,
-                 content_type = "application/problem+json"),
-            )
-        )]
-        pub(crate) async fn $many(
-            State(api): State<Api>,
-            Asks(asker): Asks,
-            JsonBody(selection): JsonBody<Selection>,
-        ) -> Changed {
-            let jobs = selected(&selection.jobs)?;
-            carry_out(&api, asker.caller.clone(), Command::$command { jobs }).await
-        }
+        Some(One::Body) => with_body(operation, body),
     };
+    operation.parameters(Some(parameters))
 }
 
-action!(
-    /// Ends a job: one that waits leaves the queue, one that runs is told to end.
-    Cancel,
-    cancel "/jobs/{id}/cancel" "jobs_cancel",
-    cancel_many "/jobs/cancel" "jobs_cancel_many"
-);
-action!(
-    /// Keeps a job that waits from being considered.
-    Hold,
-    hold "/jobs/{id}/hold" "jobs_hold",
-    hold_many "/jobs/hold" "jobs_hold_many"
-);
-action!(
-    /// Stops the processes of a running job where they are, until it is resumed.
-    Pause,
-    pause "/jobs/{id}/pause" "jobs_pause",
-    pause_many "/jobs/pause" "jobs_pause_many"
-);
-action!(
-    /// Lets a paused job go on when there is room.
-    Resume,
-    resume "/jobs/{id}/resume" "jobs_resume",
-    resume_many "/jobs/resume" "jobs_resume_many"
-);
-/// Sends a signal to the processes of a running job.
-#[utoipa::path(
-    post, path = "/jobs/{id}/signal", operation_id = "jobs_signal", request_body = SignalJobs,
-    params(("id" = String, Path, description = "The job")),
-    responses(
-        (status = 200, description = "The state it is in", body = List<JobChanged>),
-        (status = 403, description = "It is another user's", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 409, description = "It does not run", body = Problem,
-         content_type = "application/problem+json"),
-    )
-)]
-pub(crate) async fn signal(
-    State(api): State<Api>,
-    Asks(asker): Asks,
-    Segment(id): Segment,
-    JsonBody(body): JsonBody<SignalJobs>,
-) -> Changed {
-    if !body.jobs.is_empty() {
-        let why = "the path names the job already; leave the list out".to_owned();
-        return Err(Refusal::Invalid { field: "jobs".to_owned(), why }.into());
-    }
-    let signal = signals::number(&body.signal)?;
-    let command = Command::Signal { jobs: vec![job_id(&id)?], signal };
-    carry_out(&api, asker.caller.clone(), command).await
+fn document_many(row: &VerbRow, body: &str) -> OperationBuilder {
+    with_body(document(row, "_many"), body).description(Some("Many at once, all or none."))
 }
 
-/// Sends a signal to the processes of running jobs, all or none.
-#[utoipa::path(
-    post, path = "/jobs/signal", operation_id = "jobs_signal_many", request_body = SignalJobs,
-    responses(
-        (status = 200, description = "The states they are in", body = List<JobChanged>),
-        (status = 403, description = "One is another user's", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 409, description = "One does not run", body = Problem,
-         content_type = "application/problem+json"),
-    )
-)]
-pub(crate) async fn signal_many(
-    State(api): State<Api>,
-    Asks(asker): Asks,
-    JsonBody(body): JsonBody<SignalJobs>,
-) -> Changed {
-    let signal = signals::number(&body.signal)?;
-    let command = Command::Signal { jobs: selected(&body.jobs)?, signal };
-    carry_out(&api, asker.caller.clone(), command).await
+/// Documents the answers; what all routes answer, `contract` adds.
+fn document(row: &VerbRow, end: &str) -> OperationBuilder {
+    let states = row.verb.rules().states.unwrap_or_default();
+    let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+    let conflict = match states.is_empty() {
+        true => "A job has ended".to_owned(),
+        false => format!("The state of a job is none of {}", states.join(", ")),
+    };
+    OperationBuilder::new()
+        .operation_id(Some(format!("jobs_{}{end}", row.verb.name())))
+        .summary(Some(row.summary))
+        .response("200", answer("The states that the jobs are in now", "application/json", CHANGED))
+        .response("409", answer(&conflict, "application/problem+json", &Problem::name()))
+}
+
+fn answer(what: &str, kind: &str, schema: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
+    ResponseBuilder::new().description(what).content(kind, content).build()
+}
+
+fn with_body(operation: OperationBuilder, schema: &str) -> OperationBuilder {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
+    let body = RequestBodyBuilder::new().content("application/json", content);
+    operation.request_body(Some(body.required(Some(Required::True)).build()))
 }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use axum::http::StatusCode;
-use gpool_wire::{API_PREFIX, Problem, schema};
-use serde_json::Value;
+use gpool_wire::{API_PREFIX, Problem, VERBS, schema};
+use serde_json::{Value, json};
 use utoipa::Number;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems};
@@ -147,23 +147,13 @@ const COMMON: &[Common] = &[
     },
 ];
 
-/// A body that each route takes, by method and path.
+/// A body that each route takes, by method and path; `VERBS` has those of verbs on jobs.
 const EXAMPLES: &[(&str, &str, &str)] = &[
     ("POST", "/jobs", r#"{"command": ["python", "train.py"], "name": "train", "time": "8h"}"#),
-    ("POST", "/jobs/cancel", r#"{"jobs": ["1"]}"#),
-    ("POST", "/jobs/extend", r#"{"jobs": ["1"], "by": "30m"}"#),
-    ("POST", "/jobs/hold", r#"{"jobs": ["1"]}"#),
-    ("POST", "/jobs/pause", r#"{"jobs": ["1"]}"#),
-    ("POST", "/jobs/release", r#"{"jobs": ["1"], "at": "2027-01-04T08:00:00Z"}"#),
-    ("POST", "/jobs/requeue", r#"{"jobs": ["1"], "hold": true}"#),
-    ("POST", "/jobs/resume", r#"{"jobs": ["1"]}"#),
-    ("POST", "/jobs/signal", r#"{"jobs": ["1"], "signal": "USR1"}"#),
     ("PATCH", "/jobs/{id}", r#"{"priority": -10, "note": "after the deadline"}"#),
     ("POST", "/jobs/{id}/attach", r#"{"window": {"rows": 24, "columns": 80}}"#),
     ("POST", "/jobs/{id}/exec", r#"{"command": ["nvidia-smi"]}"#),
-    ("POST", "/jobs/{id}/extend", r#"{"by": "30m"}"#),
     ("POST", "/jobs/{id}/forward", r#"{"port": 8888}"#),
-    ("POST", "/jobs/{id}/signal", r#"{"signal": "USR1"}"#),
     ("POST", "/gpus/allow", r#"{"devices": ["0-1"]}"#),
     ("POST", "/nodes/drain", r#"{"targets": ["lab1:1"], "reason": "a fan"}"#),
     ("POST", "/nodes/label", r#"{"nodes": ["lab1"], "labels": ["rack=3", "ssd"]}"#),
@@ -195,7 +185,15 @@ fn example(route: &Route) -> Option<Value> {
         return Some(LINES.into());
     }
     let found = EXAMPLES.iter().find(|(method, of, _)| (*method, *of) == (route.method, path));
-    found.map(|(.., text)| serde_json::from_str(text).expect("the examples are JSON"))
+    let read = |text| serde_json::from_str(text).expect("the examples are JSON");
+    found.map(|(.., text)| read(text)).or_else(|| {
+        let verb = VERBS.iter().find(|row| path.ends_with(&format!("/{}", row.verb.name())))?;
+        let mut body: Value = verb.params.as_ref().map_or(json!({}), |it| read(it.example));
+        if !path.contains("{id}") {
+            body["jobs"] = json!(["1"]);
+        }
+        Some(body)
+    })
 }
 
 /// Adds to a document what holds for several routes.

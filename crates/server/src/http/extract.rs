@@ -130,10 +130,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// Reads what stands after the `?`.
+/// Reads the query of a request as a type.
 pub(crate) fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
-    match Query::<Vec<(String, String)>>::try_from_uri(uri) {
-        Ok(Query(pairs)) => query::read(pairs),
+    query::read(pairs(uri)?)
+}
+
+/// The names and texts of the query of a request.
+pub(crate) fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
+    match Query::try_from_uri(uri) {
+        Ok(Query(pairs)) => Ok(pairs),
         Err(rejection) => {
             let why = rejection.body_text();
             Err(Refusal::Invalid { field: "query".to_owned(), why }.into())

@@ -9,13 +9,13 @@ use gpool_model::agent::{Report, TaskIs, TaskReport};
 use gpool_model::event::{Journaled, Kept};
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Allocation, Command, Decision, DeviceUuid, Event, Exit, JobId, JobSpec, JournalEntry,
-    LimitChange, Millis, Phase, Placement, Refusal, Timestamp,
+    Allocation, Command, Decision, DeviceUuid, Event, Exit, JobId, JobSpec, JournalEntry, Millis,
+    Phase, Placement, Refusal, Timestamp,
 };
 use gpool_store::{ArchiveFilter, JournalSearch};
 use gpool_wire::cause::cause_words;
 use gpool_wire::job::PRIVATE;
-use gpool_wire::{JobEvent, List, PlacedOn, Problem, Time};
+use gpool_wire::{JobEvent, List, PlacedOn, Problem, Time, VERBS, VerbRow, verb};
 use serde_json::{Value, json};
 
 use super::Api;
@@ -69,8 +69,8 @@ fn for_stranger(mut told: JobEvent) -> JobEvent {
     match told.kind.as_str() {
         // Where, when, how long and in which order is for everybody to see, as in the queue.
         "submitted" | "planned" | "started" | "running" | "run_ended" | "refused" | "displaced"
-        | "waited" | "held" | "released" | "cancelled" | "requeued" | "limited" | "signalled"
-        | "grows" | "joins" | "left" => {}
+        | "waited" | "grows" | "joins" | "left" => {}
+        kind if VERBS.iter().any(|row| row.event == Some(kind)) => {}
         // Why may name a file.
         "ended" => {
             let of_fact = |name: &str| told.facts.get(name).filter(|value| !value.is_null());
@@ -248,49 +248,18 @@ fn started(id: JobId, entry: &JournalEntry, decision: &Decision) -> Option<JobEv
     }
 }
 
-/// What somebody asked about the job, by the words of the command.
+/// A request for the job: the kind of its event and its words.
 fn asked(id: JobId, command: &Command) -> Option<(&'static str, String)> {
-    let is_ours = |jobs: &[JobId]| jobs.contains(&id);
     match command {
-        Command::Cancel { jobs } if is_ours(jobs) => Some(("cancelled", "cancelled".to_owned())),
-        Command::Hold { jobs } if is_ours(jobs) => Some(("held", "held".to_owned())),
-        Command::Release { jobs, at } if is_ours(jobs) => {
-            let at = at.map(|at| format!(", to start from {}", Time(at).short()));
-            Some(("released", format!("released{}", at.unwrap_or_default())))
-        }
-        Command::Requeue { jobs, .. } if is_ours(jobs) => {
-            Some(("requeued", "stopped, to be run again".to_owned()))
-        }
-        Command::Extend { jobs, change } if is_ours(jobs) => {
-            let how = match change {
-                LimitChange::Longer { by } => format!("{by} longer"),
-                LimitChange::Shorter { by } => format!("{by} shorter"),
-                LimitChange::To { limit: Some(limit) } => limit.to_string(),
-                LimitChange::To { limit: None } => "none".to_owned(),
-            };
-            Some(("limited", format!("time limit: {how}")))
-        }
-        Command::Signal { jobs, signal } if is_ours(jobs) => {
-            let name = gpool_wire::signal::name(*signal).map_or(signal.to_string(), str::to_owned);
-            Some(("signalled", format!("sent signal {name}")))
+        Command::OnJobs { jobs, verb } if jobs.contains(&id) => {
+            Some((VerbRow::of(*verb).event?, verb::done(*verb)))
         }
         Command::Edit { job, patch, .. } if *job == id => {
             // Not the values: a note is private.
             let fields: Vec<&str> = patch.edits().map(|edit| edit.key).collect();
             Some(("edited", format!("changed: {}", fields.join(", "))))
         }
-        // Jobs that wait for it name it too.
-        Command::Submit { .. } => None,
-        // What is kept for a job is no thing that was done to it.
-        Command::Reserve { .. }
-        | Command::EditReservation { .. }
-        | Command::Unreserve { .. }
-        | Command::Drain { .. }
-        | Command::Undrain { .. } => None,
-        other => {
-            let word = serde_json::to_value(other).ok()?.get("do")?.as_str()?.to_owned();
-            Some(("asked", word.replace('_', " ")))
-        }
+        _ => None,
     }
 }
 

@@ -9,7 +9,6 @@ mod bulk;
 mod cluster;
 mod context;
 mod contract;
-mod course;
 mod dump;
 mod elements;
 mod events;
@@ -109,14 +108,6 @@ fn documented() -> OpenApiRouter<Api> {
     let api = OpenApiRouter::new()
         .routes(routes!(jobs::list, submit::create))
         .routes(routes!(bulk::create))
-        .routes(routes!(actions::cancel_many))
-        .routes(routes!(actions::hold_many))
-        .routes(routes!(actions::pause_many))
-        .routes(routes!(actions::resume_many))
-        .routes(routes!(course::release_many))
-        .routes(routes!(course::requeue_many))
-        .routes(routes!(course::extend_many))
-        .routes(routes!(actions::signal_many))
         .routes(routes!(jobs::get, jobs::edit))
         .routes(routes!(elements::list))
         .routes(routes!(elements::retry))
@@ -126,14 +117,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(history::totals))
         .routes(routes!(history::forecast))
         .routes(routes!(logs::get))
-        .routes(routes!(actions::cancel))
-        .routes(routes!(actions::hold))
-        .routes(routes!(actions::pause))
-        .routes(routes!(actions::resume))
-        .routes(routes!(course::release))
-        .routes(routes!(course::requeue))
-        .routes(routes!(course::extend))
-        .routes(routes!(actions::signal))
+        .merge(actions::routes())
         .routes(routes!(attach::attach))
         .routes(routes!(attach::exec))
         .routes(routes!(attach::forward))

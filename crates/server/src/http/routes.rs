@@ -1,6 +1,10 @@
 //! Who may use which route. The table is compared with the router by a test, so a new route has
 //! to say here who it is for.
 
+use std::sync::LazyLock;
+
+use gpool_wire::{API_PREFIX, VERBS, VerbRow};
+
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -29,19 +33,21 @@ const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
     Route { method, path, role }
 }
 
-/// Every route.
-pub const ROUTES: &[Route] = &[
+/// Every route: the fixed ones, and those of the verbs on jobs.
+pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    // The paths are made once and live as long as the process.
+    let of_verb = |before: &str, verb: &VerbRow| {
+        let path = format!("{API_PREFIX}/jobs/{before}{}", verb.verb.name());
+        route("POST", path.leak(), Role::Owner)
+    };
+    let of_verbs = VERBS.iter().flat_map(|verb| [of_verb("", verb), of_verb("{id}/", verb)]);
+    FIXED.iter().copied().chain(of_verbs).collect()
+});
+
+const FIXED: &[Route] = &[
     route("GET", "/api/v1/jobs", Role::Everybody),
     route("POST", "/api/v1/jobs", Role::Everybody),
     route("POST", "/api/v1/jobs/bulk", Role::Everybody),
-    route("POST", "/api/v1/jobs/cancel", Role::Owner),
-    route("POST", "/api/v1/jobs/hold", Role::Owner),
-    route("POST", "/api/v1/jobs/pause", Role::Owner),
-    route("POST", "/api/v1/jobs/resume", Role::Owner),
-    route("POST", "/api/v1/jobs/release", Role::Owner),
-    route("POST", "/api/v1/jobs/requeue", Role::Owner),
-    route("POST", "/api/v1/jobs/extend", Role::Owner),
-    route("POST", "/api/v1/jobs/signal", Role::Owner),
     route("GET", "/api/v1/jobs/{id}", Role::Everybody),
     route("PATCH", "/api/v1/jobs/{id}", Role::Owner),
     route("GET", "/api/v1/jobs/{id}/elements", Role::Everybody),
@@ -52,14 +58,6 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/history/totals", Role::Everybody),
     route("GET", "/api/v1/forecast", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/logs", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/cancel", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/hold", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/pause", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/resume", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/release", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/requeue", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/extend", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/signal", Role::Owner),
     route("POST", "/api/v1/jobs/{id}/attach", Role::Owner),
     route("POST", "/api/v1/jobs/{id}/exec", Role::Owner),
     route("POST", "/api/v1/jobs/{id}/forward", Role::Owner),

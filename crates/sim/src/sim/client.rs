@@ -10,8 +10,8 @@ use gpool_model::life::{Life, Retry, RetryOn};
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Bytes, Caller, Command, Dependency, DeviceStrategy, Event, Gang, GpuRequest, Indexes, JobId,
-    JobNumber, JobPatch, JobRequest, LimitChange, MilliCpu, MilliGpu, Millis, NewJob, Outcome,
-    Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
+    JobNumber, JobPatch, JobRequest, JobVerb, MilliCpu, MilliGpu, Millis, NewJob, Outcome, Phase,
+    Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
 };
 
 use gpool_world::JobRow;
@@ -43,13 +43,13 @@ impl Sim {
         }
         let Some(command) = self.command(what) else { return };
         let user = match what.kind {
-            kind if is_admins(kind) => 0,
+            kind if kind.is_of_admins() => 0,
             _ => what.count("user") % 8,
         };
-        let is_deaf = !is_admins(what.kind) && what.is("deaf");
+        let is_deaf = !what.kind.is_of_admins() && what.is("deaf");
         self.note_released(&command);
         self.note_wished(&command);
-        if let Command::Cancel { jobs } = &command {
+        if let Command::OnJobs { jobs, verb: JobVerb::Cancel } = &command {
             for job in jobs {
                 self.watch.cancelled.entry(*job).or_insert(false);
             }
@@ -105,23 +105,12 @@ impl Sim {
         let job = || picked(&self.live_jobs(), what.count("job"));
         Some(match what.kind {
             Kind::Submit => self.submission(what),
-            Kind::Cancel => Command::Cancel { jobs: vec![job()?] },
-            Kind::Hold => Command::Hold { jobs: vec![job()?] },
-            Kind::Release => Command::Release { jobs: vec![job()?], at: None },
-            Kind::Requeue => Command::Requeue { jobs: vec![job()?], hold: what.is("hold") },
             Kind::Extend => {
-                let seconds = u32::try_from(what.count("limit") % 1000).expect("below 1000");
-                let limit = (seconds > 0).then(|| Millis::from_secs(seconds));
-                // What runs twice: of that it matters most.
+                // Jobs that run are in the list twice: their limits matter most.
                 let world = self.server.as_ref()?.control.world();
                 let mut jobs: Vec<JobId> = world.holding().map(|row| row.job.id).collect();
                 jobs.extend(self.live_jobs());
-                let job = picked(&jobs, what.count("job"))?;
-                Command::Extend { jobs: vec![job], change: LimitChange::To { limit } }
-            }
-            Kind::Signal => {
-                let signal = i32::try_from(what.count("signal") % 30).expect("below 30") + 1;
-                Command::Signal { jobs: vec![job()?], signal }
+                Command::on(vec![picked(&jobs, what.count("job"))?], what.verb()?)
             }
             Kind::Again => {
                 let job = picked(&self.ended_elements(), what.count("job"))?;
@@ -147,6 +136,7 @@ impl Sim {
                 Command::SetDeviceStrategy { strategy: picked(&all, what.count("which"))? }
             }
             Kind::Project | Kind::Unproject | Kind::Move | Kind::Preset => self.sharing(what)?,
+            kind if kind.is_on_job() => Command::on(vec![job()?], what.verb()?),
             _ => return self.keeping(what),
         })
     }
@@ -225,9 +215,7 @@ impl Sim {
             let Some(at) = server.pending.get(request) else { continue };
             let asking = &mut self.askings[*at];
             let jobs = match &asking.command {
-                Command::Hold { jobs }
-                | Command::Release { jobs, .. }
-                | Command::Extend { jobs, .. } => jobs.as_slice(),
+                Command::OnJobs { jobs, .. } => jobs.as_slice(),
                 Command::Edit { job, .. } => std::slice::from_ref(job),
                 _ => &[],
             };
@@ -260,7 +248,7 @@ impl Sim {
                 }
                 self.submitted(at, first, n_jobs);
             }
-            (Command::Cancel { jobs }, _) => {
+            (Command::OnJobs { jobs, verb: JobVerb::Cancel }, _) => {
                 for job in jobs.clone() {
                     let whole = JobId { element: None, ..job };
                     let is_again = |asking: &Asking| match &asking.command {
@@ -272,8 +260,7 @@ impl Sim {
                     self.watch.cancelled.insert(job, stays);
                 }
             }
-            (Command::Hold { .. } | Command::Release { .. } | Command::Edit { .. }, _)
-            | (Command::Extend { .. }, _) => {
+            (Command::OnJobs { .. } | Command::Edit { .. }, _) => {
                 for (job, version) in asking.versions.clone() {
                     let least = self.watch.versions.entry(job).or_insert(version);
                     *least = version.max(*least);
@@ -316,23 +303,6 @@ impl Sim {
             self.askings[*at].is_deaf = false;
         }
     }
-}
-
-/// Whether admins alone may wish that.
-fn is_admins(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Allow
-            | Kind::Strategy
-            | Kind::Reserve
-            | Kind::Unreserve
-            | Kind::Drain
-            | Kind::Undrain
-            | Kind::Project
-            | Kind::Unproject
-            | Kind::Move
-            | Kind::Preset
-    )
 }
 
 /// Whether the same request may be answered otherwise later.

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use gpool_client::{Client, Error};
 use gpool_model::job::JobState;
-use gpool_wire::{ExtendJobs, JobCreate, Problem, Status, Written, catalogue};
+use gpool_model::{JobVerb, LimitChange, Millis};
+use gpool_wire::{JobCreate, Problem, Status, Written, catalogue};
 use rustix::process::{Gid, Uid};
 
 use super::history::{Asked, Extended, Want};
@@ -187,7 +188,8 @@ impl User {
         let code = self.code();
         let job = JobCreate { hold: true, ..self.job(&format!("(exit {code})"), 1) };
         let id = self.submit(&job, Want::Exit(vec![code]), 1, false);
-        self.ask(|client| client.release(std::slice::from_ref(&id), None)).ok();
+        self.ask(|client| client.act(JobVerb::Release { at: None }, std::slice::from_ref(&id)))
+            .ok();
     }
 
     fn held_later(&mut self) {
@@ -195,8 +197,9 @@ impl User {
         let job = self.job(&format!("(exit {code})"), 1);
         let id = self.submit(&job, Want::Exit(vec![code]), 1, false);
         // It may have started or ended; then hold and release do nothing.
-        self.ask(|client| client.hold(std::slice::from_ref(&id))).ok();
-        self.ask(|client| client.release(std::slice::from_ref(&id), None)).ok();
+        self.ask(|client| client.act(JobVerb::Hold, std::slice::from_ref(&id))).ok();
+        self.ask(|client| client.act(JobVerb::Release { at: None }, std::slice::from_ref(&id)))
+            .ok();
     }
 
     fn limited(&mut self) {
@@ -239,7 +242,10 @@ impl User {
         // The signal may arrive before the trap is set.
         let id = self.submit(&job, Want::Exit(vec![9, 138]), 0, false);
         until_so("the job has got the signal", || {
-            self.ask(|client| client.signal(std::slice::from_ref(&id), "USR1")).ok();
+            self.ask(|client| {
+                client.act(JobVerb::Signal { signal: 10 }, std::slice::from_ref(&id))
+            })
+            .ok();
             self.ask(|client| client.job(&id)).unwrap().state.is_end()
         });
     }
@@ -255,13 +261,12 @@ impl User {
         let id = self.submit(&job, Want::Exit(vec![code]), 0, false);
         let state = || self.ask(|client| client.job(&id)).unwrap().state;
         until_so("the job is placed", || state() != JobState::Pending);
-        let by = Some(Written::from("+60s"));
-        let change = ExtendJobs { by, jobs: vec![id.clone()], ..ExtendJobs::default() };
+        let change = LimitChange::Longer { by: Millis::from_secs(60) };
         let (mut n_told, n_tried) = (0, Cell::new(0));
         for _ in 0..=self.numbers.below(3) {
             let told = self.ask(|client| {
                 n_tried.set(n_tried.get() + 1);
-                client.extend(&change)
+                client.act(JobVerb::Extend { change }, std::slice::from_ref(&id))
             });
             // Its shepherd may have been killed.
             n_told += u64::from(told.is_ok());

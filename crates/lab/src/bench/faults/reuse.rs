@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
 use gpool_cli::screen::Screen;
+use gpool_model::JobVerb;
 use gpool_model::job::JobState;
 
 use super::Outcome;
@@ -101,7 +102,7 @@ pub fn inside(screen: &Screen) -> Result {
         n_wrong += u32::from(rig.ended(&id)?.state != JobState::Lost);
         // These are refused, and must have no effect.
         drop(rig.client().cancel(std::slice::from_ref(&id)));
-        drop(rig.client().signal(&[id], "KILL"));
+        drop(rig.client().act(JobVerb::Signal { signal: 9 }, &[id]));
         let next = rig.submit(&shell("exit 3"))?;
         rig.ended(&next)?;
         for stranger in &mut strangers {

@@ -1,6 +1,7 @@
 //! The user of the connection decides what is shown and done, never the text of the request.
 
 use gpool_client::{Error, JobsQuery, LogQuery};
+use gpool_model::JobVerb;
 use gpool_wire::{JobCreate, JobPatch};
 
 use super::rig::{ANA, BO, OWNER, Rig};
@@ -67,8 +68,8 @@ fn what_belongs_to_others_is_not_touched() {
     let ids = std::slice::from_ref(&id);
     let note = JobPatch::from(JobCreate { note: Some("x".to_owned()), ..JobCreate::default() });
     assert_eq!(code(bo.cancel(ids).unwrap_err()), "GP0501");
-    assert_eq!(code(bo.hold(ids).unwrap_err()), "GP0501");
-    assert_eq!(code(bo.signal(ids, "KILL").unwrap_err()), "GP0501");
+    assert_eq!(code(bo.act(JobVerb::Hold, ids).unwrap_err()), "GP0501");
+    assert_eq!(code(bo.act(JobVerb::Signal { signal: 9 }, ids).unwrap_err()), "GP0501");
     assert_eq!(code(bo.edit(&id, &note, None).unwrap_err()), "GP0501");
     assert_eq!(code(bo.logs(&id, &LogQuery::default()).map(drop).unwrap_err()), "GP0501");
     assert_eq!(code(bo.shutdown(true).unwrap_err()), "GP0501");

@@ -1,6 +1,7 @@
 //! The life of jobs through the API.
 
 use gpool_client::JobsQuery;
+use gpool_model::JobVerb;
 use gpool_wire::{AllowDevices, JobCreate, JobPatch};
 
 use super::rig::{ANA, OWNER, Rig};
@@ -151,7 +152,7 @@ fn two_who_edit_one_job_notice() {
     let error = client.edit("1", &patch("second"), Some(submitted.version)).unwrap_err();
     assert_eq!(error.exit_code(), 7, "{error}");
     assert_eq!(client.job("1").unwrap().note.as_deref(), Some("first"));
-    client.release(&["1".to_owned()], None).unwrap();
+    client.act(JobVerb::Release { at: None }, &["1".to_owned()]).unwrap();
     rig.until("it runs", || state(&client, "1") == "running");
 }
 

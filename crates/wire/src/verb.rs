@@ -1,0 +1,385 @@
+//! Verbs on jobs as the API writes them: one table, and the bodies of requests. From the table come
+//! the routes with their documentation, the requests of the client, and the words for a request in
+//! the life of a job and in dumps.
+
+use gpool_model::Refusal;
+use gpool_model::job::JobState;
+use gpool_model::verb::{JobVerb, LimitChange};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::openapi::path::Parameter;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::amount::Written;
+use crate::check::{invalid, time_limit};
+use crate::course::written;
+use crate::problem::Problem;
+use crate::time::Time;
+use crate::{json as text, query, schema, signal};
+
+/// A verb on jobs in the API.
+#[derive(Debug)]
+pub struct VerbRow {
+    /// The verb with its simplest parameters.
+    pub verb: JobVerb,
+    /// The kind of event that a request leaves in the life of a job. `None`: only the state of the
+    /// job shows it.
+    pub event: Option<&'static str>,
+    /// Its summary in the document of the API.
+    pub summary: &'static str,
+    /// Its parameters, if it has any.
+    pub params: Option<Params>,
+}
+
+/// How requests carry the parameters of a verb.
+#[derive(Debug)]
+pub struct Params {
+    /// An example, in a body.
+    pub example: &'static str,
+    /// Adds the schema of the body that names many jobs, first, and those that it refers to.
+    pub schemas: fn(&mut Schemas),
+    /// Reads that body: the jobs and the verb.
+    pub read: fn(&[u8]) -> Result<(Vec<String>, JobVerb), Problem>,
+    /// Where they are in a request for one job, which its path names.
+    pub one: One,
+}
+
+/// Schemas with their names.
+pub type Schemas = Vec<(String, RefOr<Schema>)>;
+
+/// Where a request for one job has the parameters of the verb.
+#[derive(Debug)]
+pub enum One {
+    /// In the query.
+    Query {
+        /// Reads them.
+        read: fn(Vec<(String, String)>) -> Result<JobVerb, Problem>,
+        /// Their documentation.
+        params: fn() -> Vec<Parameter>,
+    },
+    /// In the body, which has no `jobs`.
+    Body,
+}
+
+const fn plain(verb: JobVerb, event: Option<&'static str>, summary: &'static str) -> VerbRow {
+    VerbRow { verb, event, summary, params: None }
+}
+
+/// Every verb on jobs.
+pub const VERBS: &[VerbRow] = &[
+    plain(
+        JobVerb::Cancel,
+        Some("cancelled"),
+        "Ends jobs: one that waits leaves the queue, one that runs is told to end.",
+    ),
+    plain(JobVerb::Hold, Some("held"), "Keeps jobs that wait from being considered."),
+    VerbRow {
+        verb: JobVerb::Release { at: None },
+        event: Some("released"),
+        summary: "Lets held jobs be considered again, now or at a moment.",
+        params: Some(Params {
+            example: r#"{"at": "2027-01-04T08:00:00Z"}"#,
+            schemas: schemas::<ReleaseJobs>,
+            read: |body| {
+                let ReleaseJobs { jobs, at } = text::read(body)?;
+                Ok((jobs, JobVerb::Release { at: at.map(|at| at.0) }))
+            },
+            one: One::Query {
+                read: |pairs| {
+                    let At { at } = query::read(pairs)?;
+                    Ok(JobVerb::Release { at: at.map(|at| at.0) })
+                },
+                params: || At::into_params(|| None),
+            },
+        }),
+    },
+    plain(
+        JobVerb::Pause,
+        None,
+        "Stops the processes of running jobs where they are, until they are resumed.",
+    ),
+    plain(JobVerb::Resume, None, "Lets paused jobs go on when there is room."),
+    VerbRow {
+        verb: JobVerb::Signal { signal: 15 },
+        event: Some("signalled"),
+        summary: "Sends a signal to the processes of running jobs.",
+        params: Some(Params {
+            example: r#"{"signal": "USR1"}"#,
+            schemas: schemas::<SignalJobs>,
+            read: |body| {
+                let SignalJobs { signal, jobs } = text::read(body)?;
+                Ok((jobs, JobVerb::Signal { signal: signal::number(&signal)? }))
+            },
+            one: One::Body,
+        }),
+    },
+    VerbRow {
+        verb: JobVerb::Extend { change: LimitChange::To { limit: None } },
+        event: Some("limited"),
+        summary: "Changes the time limits of jobs, running or not. While a job runs, its owner may \
+                  make it longer by what the policy says (`user_extend_max`), and shorter.",
+        params: Some(Params {
+            example: r#"{"by": "30m"}"#,
+            schemas: schemas::<ExtendJobs>,
+            read: |body| {
+                let body: ExtendJobs = text::read(body)?;
+                let change = body.check()?;
+                Ok((body.jobs, JobVerb::Extend { change }))
+            },
+            one: One::Body,
+        }),
+    },
+    VerbRow {
+        verb: JobVerb::Requeue { hold: false },
+        event: Some("requeued"),
+        summary: "Stops jobs that run, and puts them back to be run again as their next attempt.",
+        params: Some(Params {
+            example: r#"{"hold": true}"#,
+            schemas: schemas::<RequeueJobs>,
+            read: |body| {
+                let RequeueJobs { jobs, hold } = text::read(body)?;
+                Ok((jobs, JobVerb::Requeue { hold }))
+            },
+            one: One::Query {
+                read: |pairs| {
+                    let Hold { hold } = query::read(pairs)?;
+                    Ok(JobVerb::Requeue { hold })
+                },
+                params: || Hold::into_params(|| None),
+            },
+        }),
+    },
+];
+
+impl VerbRow {
+    /// The row of a verb.
+    ///
+    /// # Panics
+    /// If the table has none, which a test excludes.
+    #[must_use]
+    pub fn of(verb: JobVerb) -> &'static Self {
+        let row = VERBS.iter().find(|row| row.verb.name() == verb.name());
+        row.expect("every verb has a row")
+    }
+
+    /// Adds the schema of the body that names many jobs, first, and those that it refers to.
+    pub fn schemas(&self, all: &mut Schemas) {
+        match &self.params {
+            None => schemas::<Selection>(all),
+            Some(params) => (params.schemas)(all),
+        }
+    }
+
+    /// Reads a body that names many jobs.
+    ///
+    /// # Errors
+    /// A [`Problem`] that names the position or the field.
+    pub fn read(&self, body: &[u8]) -> Result<(Vec<String>, JobVerb), Problem> {
+        match &self.params {
+            None => text::read(body).map(|Selection { jobs }| (jobs, self.verb)),
+            Some(params) => (params.read)(body),
+        }
+    }
+}
+
+fn schemas<T: ToSchema>(all: &mut Schemas) {
+    all.push((T::name().into_owned(), T::schema()));
+    T::schemas(all);
+}
+
+/// The body of a request that names many jobs.
+#[must_use]
+pub fn body(verb: JobVerb, jobs: Vec<String>) -> Value {
+    match verb {
+        JobVerb::Release { at } => json!(ReleaseJobs { jobs, at: at.map(Time) }),
+        JobVerb::Signal { signal } => {
+            json!(SignalJobs { jobs, signal: Written::from(signal.to_string()) })
+        }
+        JobVerb::Extend { change } => json!(ExtendJobs { jobs, ..change.into() }),
+        JobVerb::Requeue { hold } => json!(RequeueJobs { jobs, hold }),
+        _ => json!(Selection { jobs }),
+    }
+}
+
+/// The result of a request, in words: `time limit: 30m longer`.
+#[must_use]
+pub fn done(verb: JobVerb) -> String {
+    match verb {
+        JobVerb::Release { at: Some(at) } => {
+            format!("released, to start from {}", Time(at).short())
+        }
+        JobVerb::Signal { signal } => {
+            format!(
+                "sent signal {}",
+                signal::name(signal).map_or(signal.to_string(), str::to_owned)
+            )
+        }
+        JobVerb::Extend { change } => format!("time limit: {change}"),
+        JobVerb::Requeue { .. } => "stopped, to be run again".to_owned(),
+        plain => VerbRow::of(plain).event.unwrap_or(plain.name()).to_owned(),
+    }
+}
+
+/// When.
+#[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct At {
+    /// When; absent: now.
+    #[serde(default)]
+    #[param(value_type = Option<String>, format = DateTime)]
+    at: Option<Time>,
+}
+
+/// Whether to hold.
+#[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Hold {
+    /// Keep it held then.
+    #[serde(default)]
+    hold: bool,
+}
+
+/// Jobs to do something to, all or none of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Selection {
+    /// Their ids.
+    #[schema(schema_with = schema::job_ids)]
+    pub jobs: Vec<String>,
+}
+
+/// A signal for the processes of running jobs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignalJobs {
+    /// Its name or number: `"USR1"`, `"SIGUSR1"`, `10`.
+    pub signal: Written,
+    /// The jobs; empty where the path names one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = schema::job_ids)]
+    pub jobs: Vec<String>,
+}
+
+/// The result for one job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobChanged {
+    /// Its ID.
+    pub id: String,
+    /// Its state now.
+    #[schema(schema_with = schema::job_state)]
+    pub state: JobState,
+}
+
+/// A change of time limits; one of `by` and `to` is needed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"jobs": ["17"], "by": "30m"}))]
+pub struct ExtendJobs {
+    /// Longer by that much, or shorter with a minus: `"30m"`, `"-10m"`; a number counts seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Written>,
+    /// That long, counted from the start: `"4h"`; `"none"` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Written>,
+    /// The jobs; empty where the path names one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = schema::job_ids)]
+    pub jobs: Vec<String>,
+}
+
+impl ExtendJobs {
+    /// The change.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] if it has neither field, both, or no length of time.
+    pub fn check(&self) -> Result<LimitChange, Refusal> {
+        match (&self.by, &self.to) {
+            (None, Some(Written::Text(word))) if word == "none" => {
+                Ok(LimitChange::To { limit: None })
+            }
+            (None, Some(to)) => Ok(LimitChange::To { limit: Some(time_limit(to)?) }),
+            (Some(by), None) => {
+                let text = by.to_string();
+                let less = text.strip_prefix('-');
+                let more = less.unwrap_or(text.strip_prefix('+').unwrap_or(&text));
+                let by = match by {
+                    Written::Text(_) => time_limit(&Written::from(more))?,
+                    Written::Whole(_) | Written::Decimal(_) if less.is_none() => time_limit(by)?,
+                    Written::Whole(_) | Written::Decimal(_) => {
+                        return Err(invalid("by", "a negative number; write text: \"-10m\""));
+                    }
+                };
+                Ok(match less {
+                    Some(_) => LimitChange::Shorter { by },
+                    None => LimitChange::Longer { by },
+                })
+            }
+            _ => Err(invalid("by", "say either by (\"30m\") or to (\"4h\", \"none\")")),
+        }
+    }
+}
+
+impl From<LimitChange> for ExtendJobs {
+    /// The change, for no jobs yet.
+    fn from(change: LimitChange) -> Self {
+        let (by, to) = match change {
+            LimitChange::Longer { by } => (Some(written(by)), None),
+            LimitChange::Shorter { by } => (Some(format!("-{}", written(by))), None),
+            LimitChange::To { limit } => (None, Some(limit.map_or("none".to_owned(), written))),
+        };
+        Self { by: by.map(Written::Text), to: to.map(Written::Text), jobs: Vec::new() }
+    }
+}
+
+/// Jobs to put back and run again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequeueJobs {
+    /// Their ids; empty where the path names one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = schema::job_ids)]
+    pub jobs: Vec<String>,
+    /// Keep them held then.
+    #[serde(default)]
+    pub hold: bool,
+}
+
+/// Jobs to release.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseJobs {
+    /// Their ids.
+    #[schema(schema_with = schema::job_ids)]
+    pub jobs: Vec<String>,
+    /// When; absent: now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+}
+
+#[cfg(test)]
+mod tests {
+    use gpool_model::unit::{Millis, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn every_verb_has_a_row_and_its_body_is_read_again() {
+        let by = Millis::new(90_500);
+        let others = [
+            JobVerb::Release { at: Some(Timestamp::new(1_700_000_000_000)) },
+            JobVerb::Extend { change: LimitChange::Longer { by } },
+            JobVerb::Extend { change: LimitChange::Shorter { by } },
+            JobVerb::Extend { change: LimitChange::To { limit: Some(by) } },
+            JobVerb::Requeue { hold: true },
+        ];
+        assert_eq!(VERBS.len(), JobVerb::ALL.len());
+        for verb in JobVerb::ALL.into_iter().chain(others) {
+            let jobs = vec!["17".to_owned(), "18.2".to_owned()];
+            let bytes = body(verb, jobs.clone()).to_string();
+            assert_eq!(VerbRow::of(verb).read(bytes.as_bytes()), Ok((jobs, verb)));
+        }
+    }
+}
