@@ -17,9 +17,6 @@ use code::Token;
 /// Longer functions do more than one thing.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Crates, by folder, that do not follow these rules yet; a crate leaves this list when it does.
-const NOT_YET: &[&str] = &["model"];
-
 /// A module by its path in its crate; empty for the root of the crate.
 type Module = Vec<String>;
 
@@ -61,9 +58,7 @@ fn source_folder(path: &Path) -> Option<PathBuf> {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     match parts[..] {
         ["xtask", "src", ..] => Some(PathBuf::from("xtask/src")),
-        ["crates", name, "src", ..] if !NOT_YET.contains(&name) => {
-            Some(Path::new("crates").join(name).join("src"))
-        }
+        ["crates", name, "src", ..] => Some(Path::new("crates").join(name).join("src")),
         _ => None,
     }
 }
@@ -344,10 +339,6 @@ mod tests {
             Some(PathBuf::from("crates/store/src"))
         );
         assert_eq!(source_folder(Path::new("crates/store/tests/it/main.rs")), None);
-        for name in NOT_YET {
-            let path = format!("crates/{name}/src/lib.rs");
-            assert_eq!(source_folder(Path::new(&path)), None);
-        }
     }
 
     #[test]

@@ -15,7 +15,8 @@ use crate::device::Device;
 use crate::id::{
     DeviceUuid, Generation, Incarnation, NodeName, PoolName, RequestId, Round, TaskId, Term,
 };
-use crate::job::{EndCause, ExitStatus, JobSpec, Usage};
+use crate::job::JobSpec;
+pub use crate::job::end::TaskEnd;
 use crate::node::NodeFacts;
 use crate::resource::Resources;
 use crate::unit::{Millis, Timestamp};
@@ -230,21 +231,4 @@ pub enum TaskIs {
     /// It has ended, and a server has acknowledged its end. The answer to a server whose
     /// store was restored from an older backup.
     Over,
-}
-
-/// How a task ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskEnd {
-    /// When its program started, if it did.
-    pub started_at: Option<Timestamp>,
-    /// When its program ended.
-    pub ended_at: Timestamp,
-    /// How its program exited; `None` if it did not start or nobody saw.
-    pub exit: Option<ExitStatus>,
-    /// What stands behind it, where the exit status does not say.
-    pub cause: Option<EndCause>,
-    /// Whether it was ended because the server said so.
-    pub stopped: bool,
-    /// What it used.
-    pub usage: Usage,
 }

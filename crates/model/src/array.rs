@@ -1,6 +1,8 @@
-//! Arrays: one job with many elements. What was asked stands once in the spec, and what has become
-//! of the elements in the job's one record, as sets; only elements that are in the middle of
-//! something have records of their own.
+//! Arrays: one job with many elements. The spec holds what was asked, once; the record of the job
+//! holds the progress of its elements, as sets. Only elements that are in the middle of something
+//! have records of their own.
+
+pub mod spec;
 
 use std::collections::BTreeMap;
 
@@ -8,125 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Attempt;
 use crate::indexes::Indexes;
-use crate::job::{BlobId, DependencyKind, EndCause, ExitStatus, JobEnd, Outcome, RunTotals, Usage};
+use crate::job::dependency::DependencyKind;
+use crate::job::end::{EndCause, ExitStatus, JobEnd, Outcome, RunTotals, Usage};
 use crate::positions::Positions;
 use crate::request::job::Standing;
 use crate::unit::Timestamp;
-
-/// What an array was asked to be; never changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArraySpec {
-    /// Its elements.
-    pub indexes: Indexes,
-    /// What each is given beside its index.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub values: Option<ValuesRef>,
-}
-
-/// Where the values of an array's elements are. They stand in a blob: they may be large, and are
-/// the user's own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ValuesRef {
-    /// [`ArrayValues`] as JSON.
-    pub blob: BlobId,
-    /// How many rows they have; an element has the row of its index.
-    pub n_rows: u32,
-}
-
-/// What elements are given beside their index.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ArrayValues {
-    /// Every combination of the values of some parameters; the last one changes fastest.
-    Product {
-        /// The parameters with their values, in the order in which they were given.
-        axes: Vec<Axis>,
-    },
-    /// A row for each element.
-    Rows {
-        /// The parameters that each row has a value of.
-        names: Vec<String>,
-        /// The values of each row.
-        rows: Vec<Row>,
-    },
-}
-
-/// A parameter and its values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Axis {
-    /// Its name.
-    pub name: String,
-    /// At least one.
-    pub values: Vec<String>,
-}
-
-/// What one element is given.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Row {
-    /// The line or item that it stands for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub item: Option<String>,
-    /// A value of each parameter, in their order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub values: Vec<String>,
-}
-
-impl ArrayValues {
-    /// How many rows there are; `None` if that is more than any array has.
-    #[must_use]
-    pub fn n_rows(&self) -> Option<u32> {
-        let n = match self {
-            Self::Product { axes } => axes
-                .iter()
-                .try_fold(1u64, |n, axis| n.checked_mul(u64::try_from(axis.values.len()).ok()?))?,
-            Self::Rows { rows, .. } => u64::try_from(rows.len()).ok()?,
-        };
-        u32::try_from(n).ok().filter(|n| *n <= Indexes::ELEMENTS_MAX)
-    }
-
-    /// The names of the parameters, in order.
-    #[must_use]
-    pub fn names(&self) -> Vec<&str> {
-        match self {
-            Self::Product { axes } => axes.iter().map(|axis| axis.name.as_str()).collect(),
-            Self::Rows { names, .. } => names.iter().map(String::as_str).collect(),
-        }
-    }
-
-    /// The item of a row, if it has one.
-    #[must_use]
-    pub fn item(&self, row: u32) -> Option<&str> {
-        match self {
-            Self::Product { .. } => None,
-            Self::Rows { rows, .. } => rows.get(usize::try_from(row).ok()?)?.item.as_deref(),
-        }
-    }
-
-    /// The parameters of a row with their values, in order; none if there is no such row.
-    #[must_use]
-    pub fn params(&self, row: u32) -> Vec<(&str, &str)> {
-        let Ok(row) = usize::try_from(row) else { return Vec::new() };
-        match self {
-            Self::Product { axes } => {
-                let mut rest = row;
-                let mut params: Vec<(&str, &str)> = Vec::with_capacity(axes.len());
-                for axis in axes.iter().rev() {
-                    let n = axis.values.len().max(1);
-                    if let Some(value) = axis.values.get(rest % n) {
-                        params.push((&axis.name, value));
-                    }
-                    rest /= n;
-                }
-                params.reverse();
-                if rest == 0 { params } else { Vec::new() }
-            }
-            Self::Rows { names, rows } => {
-                let values = rows.get(row).map_or(&[][..], |row| &row.values);
-                names.iter().map(String::as_str).zip(values.iter().map(String::as_str)).collect()
-            }
-        }
-    }
-}
+pub use spec::{ArraySpec, ArrayValues, Axis, Row, ValuesRef};
 
 /// What has become of the elements of an array, by position. Each is in exactly one place: among
 /// those that could start, those that wait for their like, those that ended, or it has a record of

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::array::{ArrayEnds, ArraySpec};
-use crate::id::{JobId, JobNumber, NodeName, PoolName, ReservationName};
-use crate::job::{BlobId, Job, JobSpec, JobState, Outcome, Owner};
+use crate::id::{BlobId, JobId, JobNumber, NodeName, PoolName, ReservationName};
+use crate::job::{Job, JobSpec, JobState, Outcome, Owner};
 use crate::label::LabelChange;
 use crate::launch::Missing;
-use crate::life::is_false;
 use crate::plan::Placement;
 use crate::project_change::{ProjectsAsk, ProjectsOutcome};
-use crate::rare::Rare;
+use crate::rare::{Rare, is_false};
 use crate::reason::Reason;
 use crate::request::edit::JobPatch;
 use crate::request::job::{JobRequest, Standing};

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Report;
 use crate::command::{Caller, Command};
+use crate::displace::Displace;
 use crate::id::{JobId, NodeName, RequestId, ReservationName, Revision, Term};
 use crate::notify::{DeliveryId, Sent};
 use crate::plan::{Decision, PlannedStart};
-use crate::reservation::Displace;
 
 /// One input of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,13 +1,10 @@
-//! How a job leaves what it holds when that is taken back for another.
+//! Evictions: why a job has to leave its devices for another one, and in which way.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::JobSpec;
-use crate::life::Life;
 use crate::unit::Millis;
 
 /// A way in which a job may be taken off its devices, the best first: the one that loses least.
@@ -98,92 +95,32 @@ impl Default for Checkpoint {
     }
 }
 
-impl JobSpec {
-    /// How long its tasks have between the first signal and KILL when it is taken back that way.
-    #[must_use]
-    pub fn grace_for(&self, exit: Exit) -> Millis {
-        let to_save = match exit {
-            Exit::Checkpoint => self.life.checkpoint.and_then(|it| it.grace),
-            Exit::Pause | Exit::Requeue | Exit::Kill => None,
-        };
-        to_save.unwrap_or(self.grace)
-    }
+/// Why what a job holds is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TakenBack {
+    /// Its project has it on loan, and another is entitled to it.
+    Reclaim,
+    /// A job of its own project has a higher priority.
+    Preempt,
+    /// Another fits once it is elsewhere.
+    Consolidate,
+    /// A job of its own project has had less GPU-time.
+    Rotate,
+    /// It makes a job larger, and others of its project go before that.
+    Shrink,
 }
 
-impl Life {
-    /// In which ways the job may be taken back; none if it may not be.
+impl TakenBack {
+    /// The word for it.
     #[must_use]
-    pub fn allowed_exits(&self) -> BTreeSet<Exit> {
-        if self.preemptible != Some(true) {
-            return BTreeSet::new();
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reclaim => "reclaim",
+            Self::Preempt => "preempt",
+            Self::Consolidate => "consolidate",
+            Self::Rotate => "rotate",
+            Self::Shrink => "shrink",
         }
-        match self.exits.is_empty() {
-            true => BTreeSet::from([Exit::usual()]),
-            false => (*self.exits).clone(),
-        }
-    }
-
-    /// Whether the job may be taken back in that way.
-    #[must_use]
-    pub fn allows(&self, exit: Exit) -> bool {
-        self.preemptible == Some(true)
-            && (self.exits.contains(&exit) || self.exits.is_empty() && exit.is_usual())
-    }
-
-    /// What is wrong with the exits that are asked for, with what would be right.
-    #[must_use]
-    pub fn wrong_exits(&self) -> Option<&'static str> {
-        if self.preemptible == Some(false) && !self.exits.is_empty() {
-            return Some("they say how it is taken back, and --no-preemptible that it never is");
-        }
-        let allowed = self.allowed_exits();
-        if self.requeue == Some(false) && allowed.iter().any(|exit| exit.runs_again()) {
-            return Some(
-                "it is never run again (--no-requeue); allow pause,kill, or leave that out",
-            );
-        }
-        if allowed.len() == 1 && allowed.contains(&Exit::Pause) {
-            return Some("not every node can pause it at any time; say what else: pause,requeue");
-        }
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_says_nothing_is_run_again_and_who_may_not_be_taken_back_has_no_exit() {
-        let life = |preemptible, exits: &[Exit]| Life {
-            preemptible,
-            exits: exits.iter().copied().collect(),
-            ..Life::default()
-        };
-        assert!(life(None, &[]).allowed_exits().is_empty());
-        assert!(!life(Some(false), &[Exit::Kill]).allows(Exit::Kill));
-        assert_eq!(life(Some(true), &[]).allowed_exits(), BTreeSet::from([Exit::Requeue]));
-        let both = life(Some(true), &[Exit::Kill, Exit::Pause]);
-        let best: Vec<Exit> = both.allowed_exits().into_iter().collect();
-        assert_eq!(best, [Exit::Pause, Exit::Kill]);
-        assert!(!both.allows(Exit::Requeue));
-    }
-
-    #[test]
-    fn exits_that_can_not_be_are_told() {
-        let life = |preemptible, requeue, exits: &[Exit]| Life {
-            preemptible,
-            requeue,
-            exits: exits.iter().copied().collect(),
-            ..Life::default()
-        };
-        let is_wrong = |life: Life| life.wrong_exits().is_some();
-        assert!(is_wrong(life(Some(true), None, &[Exit::Pause])));
-        assert!(is_wrong(life(Some(true), Some(false), &[])));
-        assert!(is_wrong(life(Some(true), Some(false), &[Exit::Pause, Exit::Checkpoint])));
-        assert!(is_wrong(life(Some(false), None, &[Exit::Kill])));
-        assert!(!is_wrong(life(Some(true), Some(false), &[Exit::Pause, Exit::Kill])));
-        assert!(!is_wrong(life(None, Some(false), &[])));
-        assert!(!is_wrong(life(Some(true), None, &[])));
     }
 }

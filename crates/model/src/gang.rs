@@ -19,7 +19,7 @@ pub struct Gang {
     pub tasks_per_node: u32,
     /// Whether several of what a node gets may be on one node: its tasks are wherever there is
     /// room, on as few nodes as that allows.
-    #[serde(default, skip_serializing_if = "crate::life::is_false")]
+    #[serde(default, skip_serializing_if = "crate::rare::is_false")]
     pub anywhere: bool,
     /// How many processes its launcher starts by default, in all of its tasks together. Then only
     /// the first task runs the command; the others hold their places for processes that are
@@ -143,35 +143,5 @@ pub struct Joins {
 impl Default for Gang {
     fn default() -> Self {
         Self::SINGLE
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_run_has_a_port_of_its_own_among_its_neighbours() {
-        let port = |number, attempt| Gang::port(JobId::single(number), Attempt(attempt));
-        assert_eq!(port(7, 1), port(7, 1));
-        let ports: std::collections::BTreeSet<u16> =
-            (1..200).flat_map(|number| [port(number, 1), port(number, 2)]).collect();
-        assert_eq!(ports.len(), 398);
-        assert!(ports.iter().all(|port| Gang::PORTS.contains(port)));
-        assert!(Gang::PORTS.contains(&port(u64::MAX, u32::MAX)));
-    }
-
-    #[test]
-    fn a_gang_has_a_task_and_not_too_many() {
-        assert_eq!(Gang::new(1, 1), Some(Gang::SINGLE));
-        assert_eq!(Gang::new(3, 2).map(Gang::n_tasks), Some(6));
-        assert_eq!(Gang::new(0, 1), None);
-        assert_eq!(Gang::new(1, 0), None);
-        assert_eq!(Gang::new(16_384, 2), None);
-        assert_eq!(Gang::new(u32::MAX, u32::MAX), None);
-        assert_eq!(Gang::anywhere(0), None);
-        assert_eq!(Gang::anywhere(1), Some(Gang::SINGLE));
-        assert_eq!(Gang::anywhere(5).map(|it| (it.n_tasks(), it.most_on_node())), Some((5, 5)));
-        assert_eq!(Gang::new(5, 2).map(Gang::most_on_node), Some(1));
     }
 }

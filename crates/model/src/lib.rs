@@ -10,20 +10,18 @@ pub mod allocation;
 pub mod array;
 pub mod attach;
 pub mod attained;
-pub mod code;
 pub mod command;
 pub mod compat;
 pub mod context;
 pub mod device;
+pub mod displace;
 pub mod effect;
-pub mod end;
 pub mod eta;
 pub mod event;
 pub mod exit;
 pub mod filter;
 pub mod gang;
 pub mod gpu;
-pub mod hold;
 pub mod hostlist;
 pub mod id;
 pub mod indexes;
@@ -37,7 +35,6 @@ pub mod notify;
 pub mod output;
 pub mod parse;
 pub mod pattern;
-pub mod pause;
 pub mod placeholder;
 pub mod plan;
 pub mod policy;
@@ -59,7 +56,6 @@ pub mod resource;
 pub mod said;
 pub mod setting;
 pub mod share;
-pub mod stop;
 pub mod unit;
 pub mod used;
 pub mod verb;
@@ -69,29 +65,32 @@ pub use array::{ArraySpec, ArrayState, ArrayValues};
 pub use command::{Caller, Command, NewJob, Reply};
 pub use compat::Compat;
 pub use device::{Device, DeviceHealth, DeviceProcess, DeviceState, Instance, Link};
+pub use displace::Displace;
 pub use effect::{Alert, Commit, Effect, Notice};
 pub use eta::{Basis, Eta, WhatIf};
 pub use event::Event;
-pub use exit::{Checkpoint, Exit};
-pub use filter::NodeFilter;
+pub use exit::{Checkpoint, Exit, TakenBack};
+pub use filter::{NodeFilter, NodeRule};
 pub use gang::{Gang, Joins};
 pub use gpu::{GpuAmount, GpuRequest};
-pub use hold::{AdminHold, Holder};
 pub use id::{
     Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,
     ProjectName, RequestId, ReservationName, Revision, Round, Seq, TaskId, Term, Version,
 };
 pub use indexes::Indexes;
-pub use job::{Dependency, DependencyKind, Job, JobEnd, JobSpec, Outcome, Owner, Phase, RunTotals};
-pub use label::{LabelChange, Labels, NodeRule};
+pub use job::pause::PauseCause;
+pub use job::{
+    AdminHold, Course, Dependency, DependencyKind, Holder, Job, JobEnd, JobSpec, Outcome, Owner,
+    Phase, RunTotals,
+};
+pub use label::{LabelChange, Labels};
 pub use launch::{Activation, Missing, WindowSize};
-pub use life::{Course, Life};
+pub use life::Life;
 pub use node::{Drain, Node};
 pub use notify::{Delivery, JobNews, NotifyOn, NotifyRule};
 pub use parse::ParseError;
 pub use pattern::ModelPattern;
-pub use pause::PauseCause;
-pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, TakenBack, Wait};
+pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, Wait};
 pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
 pub use positions::Positions;
 pub use prediction::{Likeness, PastRuns, Prediction};
@@ -107,7 +106,7 @@ pub use record::{JournalEntry, Record, RecordChange, RecordKey};
 pub use refusal::{Code, Refusal};
 pub use request::edit::JobPatch;
 pub use request::job::{JobRequest, Standing};
-pub use reservation::{Displace, Reservation, Reserved, Whom, Window};
+pub use reservation::{Reservation, Reserved, Whom, Window};
 pub use reserve::{
     Affected, Consent, DeviceRef, DrainOutcome, DrainTarget, NewReservation, ReservationPatch,
     ReserveAsk, ReserveEnd, ReserveOutcome, ReserveWhen,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Device, DeviceHealth};
+use crate::displace::Displace;
 use crate::id::{DeviceUuid, NodeName, PoolName};
 use crate::label::Labels;
-use crate::reservation::Displace;
 use crate::resource::{ResourceKind, Resources};
 use crate::unit::Timestamp;
 

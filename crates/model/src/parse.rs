@@ -3,7 +3,6 @@
 
 use thiserror::Error;
 
-use crate::quota::Weight;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis};
 
 /// Why a value could not be read.
@@ -89,19 +88,7 @@ pub fn gpus(text: &str) -> Result<MilliGpu, ParseError> {
     thousandths(text, "a number of GPUs").map(MilliGpu::new)
 }
 
-/// Reads the weight of a project: `2`, `0.5`.
-///
-/// # Errors
-/// The position of the first character that can't be part of one; more than three decimals; more
-/// than a million.
-pub fn weight(text: &str) -> Result<Weight, ParseError> {
-    let expected = "a weight of at most a million";
-    let thousandths = u32::try_from(thousandths(text, expected)?).ok();
-    let weight = thousandths.and_then(Weight::from_thousandths);
-    weight.ok_or_else(|| ParseError::new(expected, text, 0, "4 or 0.5"))
-}
-
-fn thousandths(text: &str, expected: &'static str) -> Result<u64, ParseError> {
+pub(crate) fn thousandths(text: &str, expected: &'static str) -> Result<u64, ParseError> {
     let bad = |position| ParseError::new(expected, text, position, "4 or 0.5");
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     if end != text.len() {
@@ -212,53 +199,4 @@ pub(crate) fn decimal(text: &str, places: u32) -> Option<(u64, u64)> {
 /// It is none.
 pub fn count(text: &str) -> Result<u64, ParseError> {
     text.parse().map_err(|_| ParseError::new("a whole number", text, 0, "8"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_needs_a_unit_and_g_is_gib() {
-        assert_eq!(bytes("20G"), Ok(Bytes::from_gib(20)));
-        assert_eq!(bytes("1.5g"), Ok(Bytes::from_mib(1536)));
-        assert_eq!(bytes("20 GiB"), Ok(Bytes::from_gib(20)));
-        assert_eq!(bytes("7B"), Ok(Bytes::new(7)));
-        for text in ["", "20", "G", "-5G", "12Q", "1..5G", "99999999999T", "1e3G", "ⅷG"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
-        assert_eq!(
-            bytes("12Q").expect_err("no such unit").to_string(),
-            "\"12Q\" is not an amount of memory (position 3: 'Q'); write, for example, 20G or 512M"
-        );
-    }
-
-    #[test]
-    fn times_are_read_in_every_form_people_write() {
-        for (text, seconds) in [
-            ("90", 5400),
-            ("1h30m", 5400),
-            ("45s", 45),
-            ("2d", 172_800),
-            ("5:30", 330),
-            ("01:00:00", 3600),
-            ("2-00:00:00", 172_800),
-            ("1-12", 129_600),
-            ("0", 0),
-        ] {
-            assert_eq!(span(text).map(Millis::get), Ok(seconds * 1000), "{text}");
-        }
-        for text in ["", "-5", "1h1h", "30m1h", "h", "1:99", "1:2:3:4", "5x", "1.5h", "1 h", "٣"] {
-            assert!(span(text).is_err(), "{text}");
-        }
-        assert!(span("99999999999999999").is_err());
-    }
-
-    #[test]
-    fn cores_have_at_most_three_decimals() {
-        assert_eq!(cpus("1.5"), Ok(MilliCpu::new(1500)));
-        for text in ["", "-1", "1.2345", "a", ".", "1.", "99999999999999999999"] {
-            assert!(cpus(text).is_err(), "{text}");
-        }
-    }
 }

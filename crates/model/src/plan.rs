@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocation::Slot;
 use crate::attained::Level;
-use crate::exit::Exit;
+use crate::exit::{Exit, TakenBack};
 use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, DeviceUuid, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
-use crate::life::is_false;
 use crate::node::Node;
+use crate::rare::is_false;
 use crate::reason::Reason;
 use crate::request::job::JobRequest;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
@@ -121,36 +121,6 @@ impl Decision {
                 Some((*job, placements))
             }
             Self::Evict { .. } => None,
-        }
-    }
-}
-
-/// Why what a job holds is taken back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TakenBack {
-    /// Its project has it on loan, and another is entitled to it.
-    Reclaim,
-    /// A job of its own project has a higher priority.
-    Preempt,
-    /// Another fits once it is elsewhere.
-    Consolidate,
-    /// A job of its own project has had less GPU-time.
-    Rotate,
-    /// It makes a job larger, and others of its project go before that.
-    Shrink,
-}
-
-impl TakenBack {
-    /// The word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Reclaim => "reclaim",
-            Self::Preempt => "preempt",
-            Self::Consolidate => "consolidate",
-            Self::Rotate => "rotate",
-            Self::Shrink => "shrink",
         }
     }
 }

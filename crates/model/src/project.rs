@@ -187,27 +187,3 @@ impl JobTerms {
         *self == Self::default()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_project_of_an_old_store_has_everything_unlimited() {
-        let old: Project = serde_json::from_str(r#"{"name":"default"}"#).unwrap();
-        assert_eq!(old, Project::open(ProjectName::new("default")));
-        let gpu = old.quota(&ResourceKind::Gpu);
-        assert_eq!(gpu.guaranteed, Some(Amount::UNLIMITED));
-        assert!(gpu.limit.is_unlimited());
-    }
-
-    #[test]
-    fn of_gpus_nothing_is_guaranteed_that_is_not_written_and_of_all_else_everything() {
-        let project: Project = serde_json::from_str(r#"{"name":"red","quotas":[]}"#).unwrap();
-        assert_eq!(project.quota(&ResourceKind::Gpu).guaranteed, None);
-        assert_eq!(project.quota(&ResourceKind::Cpu).guaranteed, Some(Amount::UNLIMITED));
-        assert!(!project.is_open());
-        let text = serde_json::to_string(&project).unwrap();
-        assert_eq!(serde_json::from_str::<Project>(&text).unwrap(), project);
-    }
-}

@@ -298,29 +298,3 @@ mod twice {
         Ok(value.map(|value| value.into_iter().next()))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_said_stays_and_what_is_said_to_be_nothing_goes() {
-        let name = ProjectName::new("red");
-        let gpus = QuotaPatch { guaranteed: Some(Amount::of(4000)), ..QuotaPatch::default() };
-        let patch = ProjectPatch {
-            quotas: vec![(ResourceKind::Gpu, gpus)],
-            longest_time: Some(Some(Millis::from_hours(1))),
-            ..ProjectPatch::default()
-        };
-        let red = patch.of_blank(name, Timestamp::new(7));
-        assert_eq!(red.quota(&ResourceKind::Gpu).guaranteed, Amount::of(4000));
-        let gone = QuotaPatch { guaranteed: Some(None), ..QuotaPatch::default() };
-        let patch =
-            ProjectPatch { quotas: vec![(ResourceKind::Gpu, gone)], ..ProjectPatch::default() };
-        let text = serde_json::to_string(&patch).expect("it can be written");
-        assert_eq!(serde_json::from_str::<ProjectPatch>(&text).expect("it can be read"), patch);
-        let red = patch.applied_to(&red);
-        assert!(red.quotas.iter().next().is_none(), "a quota that says nothing is none");
-        assert_eq!(red.jobs.longest_time, Some(Millis::from_hours(1)));
-    }
-}

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::parse::{self, ParseError};
 use crate::resource::ResourceKind;
 
 /// How much of one kind, in the kind's own unit, or as much as there is. Nothing and no bound are
@@ -118,6 +119,18 @@ impl Weight {
     pub const ONE: Self = Self(1000);
     /// The largest weight: a million.
     pub const MOST: Self = Self(1_000_000_000);
+
+    /// Reads a weight: `2`, `0.5`.
+    ///
+    /// # Errors
+    /// The position of the first character that can't be part of one; more than three decimals;
+    /// more than a million.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let expected = "a weight of at most a million";
+        let thousandths = u32::try_from(parse::thousandths(text, expected)?).ok();
+        let weight = thousandths.and_then(Self::from_thousandths);
+        weight.ok_or_else(|| ParseError::new(expected, text, 0, "4 or 0.5"))
+    }
 
     /// So many thousandths; `None` above [`Self::MOST`].
     #[must_use]
@@ -234,67 +247,5 @@ impl<'de> Deserialize<'de> for Quotas {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let quotas = Vec::<(ResourceKind, Quota)>::deserialize(deserializer)?;
         Ok(Self { quotas: quotas.into_iter().collect() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_and_no_bound_are_never_confused() {
-        assert!(Amount::NOTHING < Amount::UNLIMITED);
-        assert!(!Amount::NOTHING.allows(1));
-        assert!(Amount::UNLIMITED.allows(u64::MAX));
-        assert_eq!(Amount::NOTHING.cut(7), 0);
-        assert_eq!(Amount::UNLIMITED.cut(7), 7);
-        assert_eq!(Amount::of(0), Some(Amount::NOTHING));
-        assert_eq!(Amount::of(u64::MAX), None, "no number stands for no bound");
-        assert_eq!(Amount::counted(u64::MAX).finite(), Some(Amount::MOST));
-    }
-
-    #[test]
-    fn amounts_add_up_to_no_bound_only_where_one_has_none() {
-        let most = Amount::counted(Amount::MOST);
-        assert_eq!(most.plus(most), most);
-        assert_eq!(most.plus(Amount::UNLIMITED), Amount::UNLIMITED);
-        assert_eq!(Amount::NOTHING.plus(Amount::counted(3)).finite(), Some(3));
-    }
-
-    #[test]
-    fn quotas_are_written_short_and_read_back() {
-        let mut quotas = Quotas::default();
-        let four = Amount::of(4000).unwrap();
-        quotas.set(ResourceKind::Gpu, Quota { guaranteed: Some(four), ..Quota::default() });
-        let nothing = Quota { limit: Amount::NOTHING, weight: Weight::NONE, guaranteed: None };
-        quotas.set(ResourceKind::Cpu, nothing);
-        quotas.set(
-            ResourceKind::Memory,
-            Quota { guaranteed: Some(Amount::UNLIMITED), ..Quota::default() },
-        );
-        let text = serde_json::to_string(&quotas).unwrap();
-        assert_eq!(
-            text,
-            concat!(
-                r#"[["gpu",{"guaranteed":4000}],["cpu",{"limit":0,"weight":0}],"#,
-                r#"["memory",{"guaranteed":"unlimited"}]]"#
-            )
-        );
-        assert_eq!(serde_json::from_str::<Quotas>(&text).unwrap(), quotas);
-        assert_eq!(quotas.get(&ResourceKind::Tasks), None);
-    }
-
-    #[test]
-    fn what_nobody_can_mean_is_refused() {
-        for text in [
-            r#"{"limit":-1}"#,
-            r#"{"limit":1.5}"#,
-            r#"{"limit":"none"}"#,
-            r#"{"limit":72057594037927937}"#,
-            r#"{"weight":1000000001}"#,
-            r#"{"weight":-1}"#,
-        ] {
-            assert!(serde_json::from_str::<Quota>(text).is_err(), "{text}");
-        }
     }
 }

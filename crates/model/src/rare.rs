@@ -111,33 +111,7 @@ impl<'de, T: Usual + Deserialize<'de>> Deserialize<'de> for Rare<T> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-    struct Notes(Vec<String>);
-
-    impl Usual for Notes {
-        const USUAL: &'static Self = &Self(Vec::new());
-    }
-
-    #[test]
-    fn what_is_usual_takes_a_word_and_is_read_as_it_is_written() {
-        let mut notes = Rare::<Notes>::default();
-        assert_eq!(size_of_val(&notes), size_of::<usize>());
-        assert_eq!(serde_json::to_string(&notes).unwrap(), "[]");
-        notes.deref_mut().0.push("late".to_owned());
-        let text = serde_json::to_string(&notes).unwrap();
-        assert_eq!(text, r#"["late"]"#);
-        assert_eq!(serde_json::from_str::<Rare<Notes>>(&text).unwrap(), notes);
-    }
-
-    #[test]
-    fn what_has_become_usual_again_equals_what_always_was() {
-        let mut notes = Rare::<Notes>::default();
-        notes.deref_mut().0.clear();
-        assert_eq!(notes, Rare::default());
-        assert!(Rare::from(Notes::default()).0.is_none());
-    }
+/// Returns whether a flag is off, for fields that are left out then.
+pub(crate) fn is_false(flag: &bool) -> bool {
+    !flag
 }

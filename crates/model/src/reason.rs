@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::filter::NodeFilter;
 use crate::gpu::GpuRequest;
-use crate::hold::AdminHold;
 use crate::id::{Attempt, DeviceUuid, JobId, NodeName, PoolName, ProjectName, ReservationName};
-use crate::job::{DependencyKind, JobState};
+use crate::job::dependency::DependencyKind;
+use crate::job::hold::AdminHold;
+use crate::job::state::JobState;
 use crate::policy::UserCap;
 use crate::resource::ResourceKind;
 use crate::share::Share;

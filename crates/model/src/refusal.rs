@@ -1,22 +1,24 @@
 //! Why a request was refused: data with a stable code. Words are made at the edge.
 
+mod code;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::code::Code;
 use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
-use crate::hold::AdminHold;
 use crate::id::{JobId, NodeName, PoolName, ProjectName, ReservationName};
-use crate::job::JobState;
+use crate::job::hold::AdminHold;
+use crate::job::state::JobState;
 use crate::policy::UserCap;
 use crate::reason::Bound;
 use crate::reservation::Whom;
 use crate::reserve::Affected;
 use crate::resource::ResourceKind;
 use crate::unit::{Bytes, Millis, Timestamp};
+pub use code::Code;
 
 /// Why a request was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

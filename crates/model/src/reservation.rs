@@ -3,11 +3,11 @@
 //! covers, whom it admits, whether two of them clash; which devices it gets is decided elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::displace::Displace;
 use crate::gpu::GpuRequest;
 use crate::id::{DeviceUuid, JobId, NodeName, ProjectName, ReservationName};
 use crate::job::JobSpec;
@@ -97,43 +97,6 @@ pub struct Window {
     /// The first moment after it; `None` means that it is ended by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-}
-
-/// What becomes of work that runs on devices when they are wanted empty.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Displace {
-    /// It stays until it ends by itself.
-    #[default]
-    LetFinish,
-    /// It is stopped and goes back to the queue.
-    Requeue,
-    /// It is stopped for good.
-    Cancel,
-}
-
-impl Displace {
-    /// Every choice with its word.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("let_finish", Self::LetFinish), ("requeue", Self::Requeue), ("cancel", Self::Cancel)];
-
-    /// The word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::LetFinish => "let_finish",
-            Self::Requeue => "requeue",
-            Self::Cancel => "cancel",
-        }
-    }
-}
-
-impl fmt::Display for Displace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
 }
 
 impl Whom {
@@ -333,7 +296,3 @@ fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
     }
     one
 }
-
-#[cfg(test)]
-#[path = "reservation_tests.rs"]
-mod tests;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::displace::Displace;
 use crate::id::{JobId, NodeName, ReservationName};
-use crate::reservation::{Counted, Displace, Reservation, Whom};
+use crate::reservation::{Counted, Reservation, Whom};
 use crate::unit::{Millis, Timestamp};
 
 /// A reservation as it was asked for: each field valid by itself.

@@ -2,7 +2,7 @@
 //! tasks on each of three nodes, `2 tasks 6` for two for each of six tasks, wherever they are. What
 //! such a job holds is told task by task.
 
-use gpool_model::life::TaskCourse;
+use gpool_model::job::TaskCourse;
 use gpool_model::{Attempt, Gang, JobId, Joins, Phase};
 
 use crate::words::{ScenarioError, Words};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_control::forecast::Otherwise;
+use gpool_model::job::Again;
 use gpool_model::job::{DependencyKind, Owner};
-use gpool_model::life::Again;
 use gpool_model::pattern::short_model;
 use gpool_model::record::EndedJob;
 use gpool_model::{
@@ -313,9 +313,9 @@ fn asked(spec: &JobSpec, job: &Job, ran: Millis) -> NewJob {
 
 #[cfg(test)]
 mod tests {
+    use gpool_model::TakenBack;
+    use gpool_model::job::PastAttempt;
     use gpool_model::job::Usage;
-    use gpool_model::life::PastAttempt;
-    use gpool_model::plan::TakenBack;
     use gpool_model::{Attempt, JobEnd, Outcome};
 
     use super::*;

@@ -1,8 +1,9 @@
 //! Retries and the signal before the end of a job, as they are asked for; its earlier attempts, as
 //! they are shown.
 
+use gpool_model::job::{Again, PastAttempt};
 use gpool_model::job::{EndCause, ExitStatus};
-use gpool_model::life::{Again, OnUnmet, PastAttempt, Retry, RetryOn, Warned, Warning};
+use gpool_model::life::{OnUnmet, Retry, RetryOn, Warned, Warning};
 use gpool_model::unit::Millis;
 use gpool_model::{Dependency, DependencyKind, Exit, JobRequest, Refusal};
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::ExitStatus;
-use gpool_model::life::TaskCourse;
+use gpool_model::job::TaskCourse;
 use gpool_model::said::repeated;
 use gpool_model::{Allocation, Gang, JobSpec, Phase, Refusal};
 use serde::{Deserialize, Serialize};

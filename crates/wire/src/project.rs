@@ -8,7 +8,7 @@ use gpool_model::said::repeated;
 use gpool_model::unit::{Bytes, MilliCpu, MilliGpu};
 use gpool_model::{
     ProjectChange, ProjectChangeHow, ProjectName, ProjectPatch, ProjectsAsk, QuotaPatch, Refusal,
-    ResourceKind, parse,
+    ResourceKind, Weight, parse,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -263,7 +263,7 @@ fn named(field: &str, name: &str) -> Result<ProjectName, Refusal> {
 }
 
 fn weight(written: &Written) -> Result<gpool_model::Weight, Refusal> {
-    let weight = parse::weight(written.to_string().trim());
+    let weight = Weight::parse(written.to_string().trim());
     weight.map_err(|error| invalid("weight", &error.to_string()))
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use gpool_model::job::{Again, PastAttempt};
 use gpool_model::job::{EndCause, StopCause};
-use gpool_model::life::{Again, PastAttempt, Retry};
+use gpool_model::life::Retry;
 use gpool_model::{
     Caller, Course, Exit, GpuTime, JobEnd, JobId, JobSpec, JobVerb, Millis, Outcome, Phase,
     Refusal, Timestamp,

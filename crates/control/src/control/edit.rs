@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpool_model::array::ArrayEnds;
-use gpool_model::job::{DependencyKind, JobState};
-use gpool_model::life::{OnUnmet, Unmet};
+use gpool_model::job::{DependencyKind, JobState, Unmet};
+use gpool_model::life::OnUnmet;
 use gpool_model::request::edit::Until;
 use gpool_model::{
     Caller, Dependency, Job, JobId, JobPatch, JobSpec, Phase, Refusal, Reply, Version,

@@ -4,8 +4,8 @@
 //! and is the end of the job.
 
 use gpool_model::agent::TaskEnd;
+use gpool_model::job::TaskCourse;
 use gpool_model::job::{EndCause, ExitStatus, Holder, StopCause, Usage};
-use gpool_model::life::TaskCourse;
 use gpool_model::{
     Allocation, AllocationState, Job, JobEnd, JobId, Missing, Outcome, Phase, TaskId, Timestamp,
 };

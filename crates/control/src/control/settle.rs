@@ -2,8 +2,9 @@
 //! arrays too, and an array ends with its last element. Works without recursion, because chains may
 //! be long.
 
+use gpool_model::job::Unmet;
 use gpool_model::job::{DependencyKind, EndCause, StopCause};
-use gpool_model::life::{OnUnmet, Unmet};
+use gpool_model::life::OnUnmet;
 use gpool_model::{
     Dependency, Job, JobEnd, JobId, JobNumber, Outcome, Phase, Positions, Timestamp,
 };

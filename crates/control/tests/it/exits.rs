@@ -1,8 +1,8 @@
 //! The exits of evicted jobs, through the state machine.
 
 use gpool_model::agent::{Order, TaskIs};
+use gpool_model::job::Again;
 use gpool_model::job::{EndCause, ExitStatus, JobState};
-use gpool_model::life::Again;
 use gpool_model::*;
 
 use crate::harness::*;

@@ -1,8 +1,9 @@
 //! Jobs of several tasks: they start together, run when all have started, and end together.
 
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::job::Again;
 use gpool_model::job::{EndCause, ExitStatus, JobState};
-use gpool_model::life::{Again, Life, Retry};
+use gpool_model::life::{Life, Retry};
 use gpool_model::*;
 
 use crate::harness::{Harness, ana, end, job, tasks};

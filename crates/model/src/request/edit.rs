@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
 use crate::filter::NodeFilter;
-use crate::job::{BlobId, JobSpec};
+use crate::id::BlobId;
+use crate::job::JobSpec;
 use crate::request::job::JobRequest;
 
 /// A field that an edit can change.
@@ -193,32 +194,5 @@ impl JobPatch {
             new.script.clone_from(&self.script);
         }
         new
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::exit::Checkpoint;
-
-    #[test]
-    fn an_edit_allows_the_exits_that_it_names_and_forbids_others() {
-        let mut request = JobRequest::default();
-        let mut edit = |key: &str, change: fn(&mut JobRequest)| {
-            for edit in JobPatch::default().with(key, change).edits() {
-                let mut from = JobRequest::default();
-                change(&mut from);
-                (edit.take)(&mut request, &from);
-            }
-            request.life.clone()
-        };
-        let life = edit("checkpoint", |to| to.life.checkpoint = Some(Checkpoint::default()).into());
-        assert_eq!((life.preemptible, life.allows(Exit::Checkpoint)), (Some(true), true));
-        let life = edit("exits", |to| to.life.exits = BTreeSet::from([Exit::Kill]).into());
-        assert!(life.allows(Exit::Kill) && !life.allows(Exit::Checkpoint));
-        let life = edit("preemptible", |to| to.life.preemptible = Some(false));
-        assert!(life.allowed_exits().is_empty() && life.exits.is_empty());
-        let life = edit("preemptible", |to| to.life.preemptible = Some(true));
-        assert_eq!(life.allowed_exits(), BTreeSet::from([Exit::Requeue]));
     }
 }

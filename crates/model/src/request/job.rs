@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::array::ArraySpec;
+use crate::array::spec::ArraySpec;
 use crate::compat::Compat;
 use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{PoolName, ProjectName};
-use crate::job::Dependency;
+use crate::job::dependency::Dependency;
 use crate::launch::{Activation, WindowSize};
-use crate::life::{Life, is_false};
+use crate::life::Life;
 use crate::notify::NotifyRule;
-use crate::rare::{Rare, Usual};
+use crate::rare::{Rare, Usual, is_false};
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis};
 
 /// Everything that a user can ask for a job, each field valid by itself. The default asks for
@@ -198,25 +198,5 @@ impl JobRequest {
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.nodes.as_ref().is_some_and(|nodes| nodes.exclusive)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_asks_for_nothing() {
-        let request: JobRequest = serde_json::from_str("{}").expect("every field has a default");
-        assert_eq!(request, JobRequest::default());
-        assert_eq!(*Standing::USUAL, Standing::default());
-        assert!(request.gpus.is_none() && request.gang.is_single());
-    }
-
-    #[test]
-    fn a_job_that_waits_takes_little_memory() {
-        let size = size_of::<crate::JobSpec>();
-        // Box what few jobs ask for.
-        assert!(size <= 552, "{size} bytes");
     }
 }

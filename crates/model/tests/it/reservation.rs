@@ -1,6 +1,10 @@
 //! Occurrences of reservations and what of them overlaps.
 
-use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpool_model::reservation::{Reservation, Reserved, Whom, Window};
+use gpool_model::*;
 
 fn window(from: u64, until: Option<u64>) -> Window {
     Window { from: Timestamp::new(from), until: until.map(Timestamp::new) }
@@ -49,7 +53,10 @@ fn meets_by_looking(one: &Reservation, other: &Reservation) -> bool {
     let of = |it: &Reservation| -> Vec<Window> {
         let every = it.every.map_or(1_000_000, Millis::get);
         let n = if it.every.is_some() { 80 } else { 1 };
-        (0..n).map(|i| it.window.later_by(Millis::new(i * every))).collect()
+        let Window { from, until } = it.window;
+        let later = |at: Timestamp, i: u64| at.after(Millis::new(i * every));
+        let nth = |i| Window { from: later(from, i), until: until.map(|until| later(until, i)) };
+        (0..n).map(nth).collect()
     };
     of(one).iter().any(|a| of(other).iter().any(|b| a.meets(*b)))
 }

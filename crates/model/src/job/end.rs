@@ -1,13 +1,13 @@
-//! How jobs end: the word for it, what stands behind it, and what was used.
+//! The ends of jobs and of their tasks: outcome, cause, exit status and usage.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::allocation::Allocation;
+use crate::exit::TakenBack;
 use crate::id::JobId;
-use crate::job::{JobState, Phase};
-use crate::plan::TakenBack;
+use crate::job::state::JobState;
 use crate::unit::{Bytes, GpuTime, MilliGpu, Millis, Timestamp};
 
 /// How a job ended.
@@ -32,6 +32,23 @@ pub struct JobEnd {
     /// What its tasks held, by rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<Allocation>,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskEnd {
+    /// When its program started, if it did.
+    pub started_at: Option<Timestamp>,
+    /// When its program ended.
+    pub ended_at: Timestamp,
+    /// How its program exited; `None` if it did not start or nobody saw.
+    pub exit: Option<ExitStatus>,
+    /// What stands behind it, where the exit status does not say.
+    pub cause: Option<EndCause>,
+    /// Whether it was ended because the server said so.
+    pub stopped: bool,
+    /// What it used.
+    pub usage: Usage,
 }
 
 /// How a job ended, in one word.
@@ -175,31 +192,17 @@ pub struct RunTotals {
 }
 
 impl RunTotals {
-    fn new(allocations: &[Allocation], started_at: Option<Timestamp>, until: Timestamp) -> Self {
+    pub(super) fn new(
+        allocations: &[Allocation],
+        started_at: Option<Timestamp>,
+        until: Timestamp,
+    ) -> Self {
         let ran = started_at.map_or(Millis::ZERO, |at| until.since(at));
         let slots = || allocations.iter().flat_map(|held| &held.slots);
         let charges = slots().map(|slot| slot.part.charge().get());
         let gpus = MilliGpu::new(charges.fold(0, u64::saturating_add));
         let n_devices = u64::try_from(slots().count()).unwrap_or(u64::MAX);
         Self { n_devices, gpu_time: GpuTime::of(gpus, ran), ran }
-    }
-
-    /// Totals of a run that may not have ended.
-    #[must_use]
-    pub fn of(phase: &Phase, now: Timestamp) -> Self {
-        let started_at = match phase {
-            Phase::Ended(end) => return (&**end).into(),
-            Phase::Running { started_at, .. } | Phase::Paused { started_at, .. } => {
-                Some(*started_at)
-            }
-            Phase::Stopping { started_at, .. } => *started_at,
-            Phase::Held { .. }
-            | Phase::Waiting { .. }
-            | Phase::Pending { .. }
-            | Phase::Starting { .. }
-            | Phase::Underway { .. } => None,
-        };
-        Self::new(phase.allocations(), started_at, now)
     }
 
     /// Adds another run.

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::end::EndCause;
-use crate::exit::Exit;
+use crate::exit::{Exit, TakenBack};
 use crate::id::JobId;
-use crate::plan::TakenBack;
+use crate::job::end::EndCause;
 
 /// Why a job that runs is being stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,0 +1,29 @@
+//! Holds: a user, an admin or the scheduler keeps a job from starting, or from going on.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::ProjectName;
+
+/// Who keeps a job held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holder {
+    /// Its owner, who may release it.
+    User,
+    /// An admin; its owner can't release it.
+    Admin,
+    /// The scheduler: its plan for the job broke an invariant. The owner may release it.
+    Scheduler,
+}
+
+/// The admin that stopped a job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AdminHold {
+    /// The admin's user name.
+    pub by: Arc<str>,
+    /// The project of an admin of a project; `None` is an admin of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectName>,
+}

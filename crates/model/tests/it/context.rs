@@ -1,0 +1,39 @@
+//! Tests of `context`.
+
+use gpool_model::context::LaunchContext;
+
+#[test]
+fn what_is_written_is_read_and_takes_no_more_room_than_it_must() {
+    let values: Vec<u8> = (0..=255).collect();
+    let context = LaunchContext {
+        environment: vec![(b"A".to_vec(), values), (b"EMPTY".to_vec(), Vec::new())],
+        limits: vec![(7, Some(1024), Some(4096)), (3, None, Some(0)), (0, None, None)],
+        umask: Some(0o027),
+    };
+    let bytes = context.bytes();
+    assert_eq!(LaunchContext::read(&bytes), Some(context.clone()));
+    // Four times the size of the values, as JSON has it.
+    assert!(bytes.len() < 360, "{}", bytes.len());
+    let plain = LaunchContext { umask: None, ..context };
+    assert_eq!(LaunchContext::read(&plain.bytes()), Some(plain));
+    assert_eq!(
+        LaunchContext::read(&LaunchContext::default().bytes()),
+        Some(LaunchContext::default())
+    );
+}
+
+#[test]
+fn what_is_cut_or_something_else_is_not_read() {
+    let context = LaunchContext {
+        environment: vec![(b"NAME".to_vec(), b"value".to_vec())],
+        limits: vec![(7, Some(1), None)],
+        umask: None,
+    };
+    let bytes = context.bytes();
+    for length in 0..bytes.len() {
+        assert_eq!(LaunchContext::read(&bytes[..length]), None, "cut at {length}");
+    }
+    assert_eq!(LaunchContext::read(b"{}"), None);
+    let huge = [&[1][..], &u32::MAX.to_le_bytes()].concat();
+    assert_eq!(LaunchContext::read(&huge), None);
+}

@@ -1,0 +1,51 @@
+//! Tests of `id`.
+
+use gpool_model::id::{JobId, NodeName, TaskId};
+
+#[test]
+fn elements_have_plain_numbers_of_their_own() {
+    for (id, plain) in [
+        ("12", 12),
+        ("12.3", 120_000_000_003),
+        ("1.0", 10_000_000_000),
+        ("7.4294967294", 74_294_967_294),
+        ("9999999999", 9_999_999_999),
+    ] {
+        let id: JobId = id.parse().expect(id);
+        assert_eq!((id.plain(), JobId::of_plain(plain)), (plain, id));
+    }
+    // No index is as large.
+    assert_eq!(JobId::of_plain(19_999_999_999), JobId::single(19_999_999_999));
+}
+
+#[test]
+fn a_node_has_a_folder_only_if_its_name_leads_nowhere_else() {
+    for name in ["n1", "lab1.example", "A-b_c", "3com", "a".repeat(63).as_str()] {
+        assert_eq!(NodeName::new(name).folder(), Some(format!("nodes/{name}")));
+    }
+    for name in ["", ".", "..", "a/b", "/a", "1", "-a", "a b", "ä", "a\n", &"a".repeat(64)] {
+        assert_eq!(NodeName::new(name).folder(), None, "{name:?}");
+    }
+}
+
+#[test]
+fn job_ids_read_what_they_print() {
+    for text in ["1842", "1842.3"] {
+        let id: JobId = text.parse().expect("valid");
+        assert_eq!(id.to_string(), text);
+    }
+    assert_eq!("1842_3".parse::<JobId>().expect("slurm form").to_string(), "1842.3");
+    for text in ["", ".", "1.", "a", "1.x", "-1", "1842#1", "99999999999999999999"] {
+        assert!(text.parse::<JobId>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn task_ids_read_what_they_print() {
+    for text in ["1842#2/0", "7.3#1/12"] {
+        assert_eq!(text.parse::<TaskId>().expect("valid").to_string(), text);
+    }
+    for text in ["", "1842", "1842#1", "1842/1#0", "1#x/0", "#/"] {
+        assert!(text.parse::<TaskId>().is_err(), "{text}");
+    }
+}

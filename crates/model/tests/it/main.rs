@@ -1,0 +1,34 @@
+//! Tests of the public items of the crate, in one binary.
+
+mod context;
+mod device;
+mod filter;
+mod gang;
+mod gpu;
+mod hostlist;
+mod id;
+mod indexes;
+mod job_course;
+mod label;
+mod life;
+mod mig;
+mod notify;
+mod output;
+mod parse;
+mod pattern;
+mod placeholder;
+mod policy_text;
+mod positions;
+mod prediction;
+mod project;
+mod project_change;
+mod quota;
+mod rare;
+mod request_edit;
+mod request_job;
+mod reservation;
+mod resource;
+mod said;
+mod share;
+mod unit;
+mod used;

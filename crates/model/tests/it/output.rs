@@ -1,0 +1,71 @@
+//! Tests of `output`.
+
+use gpool_model::output::{OutputStream, Pieces, last_lines};
+
+const FILES: [&[u8]; 2] = [b"abcdef", b"12345"];
+
+fn read(pieces: &Pieces, mut position: u64) -> String {
+    let mut text = String::new();
+    while let Some((stream, from, n)) = pieces.find(position) {
+        let file = FILES[usize::from(stream == OutputStream::Stderr)];
+        let at = |offset: u64| usize::try_from(offset).expect("small");
+        text.push_str(&String::from_utf8_lossy(&file[at(from)..at(from + n)]));
+        position += n;
+    }
+    text
+}
+
+fn whole(lengths: [u64; 2], order: &str) -> String {
+    read(&Pieces::both(lengths, order.as_bytes()), 0)
+}
+
+#[test]
+fn bytes_come_in_the_order_of_the_turns() {
+    assert_eq!(whole([6, 5], "2 0\n2 3\n5 3\n5 5\n"), "ab123cde45f");
+    assert_eq!(whole([6, 5], "0 2\n"), "12abcdef345");
+    assert_eq!(whole([6, 5], ""), "abcdef12345", "as written by one that kept no order");
+    assert_eq!(whole([0, 0], "2 0\n"), "");
+    for position in 0..11 {
+        let pieces = Pieces::both([6, 5], b"2 0\n2 3\n5 3\n5 5\n");
+        assert_eq!(
+            read(&pieces, position),
+            "ab123cde45f"[usize::try_from(position).expect("small")..]
+        );
+    }
+    assert_eq!(Pieces::one(OutputStream::Stderr, 3).find(1), Some((OutputStream::Stderr, 1, 2)));
+}
+
+#[test]
+fn what_was_read_before_is_how_the_whole_begins() {
+    let order = "2 0\n2 3\n5 3\n5 5\n";
+    let all = whole([6, 5], order);
+    for lengths in [[0, 0], [1, 0], [2, 0], [2, 1], [2, 3], [3, 3], [5, 3], [5, 4], [5, 5]] {
+        assert!(all.starts_with(&whole(lengths, order)), "{lengths:?}");
+    }
+}
+
+#[test]
+fn what_a_job_made_of_the_order_loses_no_byte() {
+    for order in ["9 9\n1 1\n", "1 1", "x\n", "5 5\n4 4\n", "99999999999999999999 1\n", "1\n2 2\n"]
+    {
+        let mut bytes = whole([6, 5], order).into_bytes();
+        bytes.sort_unstable();
+        assert_eq!(bytes, b"12345abcdef", "{order:?}");
+    }
+}
+
+#[test]
+fn the_last_lines_are_found() {
+    let text = b"a\nb\nc\n";
+    let at = |length: u64, n_lines: u64| {
+        last_lines(length, n_lines, |from, buffer: &mut [u8]| -> Result<(), ()> {
+            let from = usize::try_from(from).expect("small");
+            buffer.copy_from_slice(&text[from..from + buffer.len()]);
+            Ok(())
+        })
+    };
+    for (n_lines, position) in [(0, 6), (1, 4), (2, 2), (3, 0), (9, 0)] {
+        assert_eq!(at(6, n_lines), Ok(position), "{n_lines}");
+    }
+    assert_eq!((at(5, 1), at(0, 1)), (Ok(4), Ok(0)));
+}

@@ -1,0 +1,52 @@
+//! Tests of `prediction`.
+
+use gpool_model::id::ProjectName;
+use gpool_model::prediction::{Likeness, PastRuns};
+use gpool_model::unit::{Millis, Timestamp};
+
+fn runs(minutes: &[u32]) -> PastRuns {
+    let project = ProjectName::new("default");
+    let like = Likeness { uid: 1, project, stem: "train-".to_owned() };
+    let mut runs = PastRuns::none(like);
+    for (at, length) in (1..).zip(minutes) {
+        runs.add(Millis::from_mins(*length), Timestamp::new(at));
+    }
+    runs
+}
+
+fn middle(minutes: &[u32]) -> Option<Millis> {
+    runs(minutes).prediction().map(|prediction| prediction.p50)
+}
+
+#[test]
+fn the_median_is_the_one_in_the_middle() {
+    assert_eq!(middle(&[]), None);
+    assert_eq!(middle(&[9, 1, 5]), Some(Millis::from_mins(5)));
+    assert_eq!(middle(&[1, 2, 3, 4]), Some(Millis::from_mins(3)));
+}
+
+#[test]
+fn one_short_run_does_not_predict_that_the_next_one_ends_at_once() {
+    assert_eq!(middle(&[0]), Some(Millis::from_mins(40)));
+    assert_eq!(middle(&[0, 3]), Some(Millis::from_mins(22)));
+    assert_eq!(middle(&[0, 3, 6]), Some(Millis::from_mins(3)));
+    assert_eq!(middle(&[90]), Some(Millis::from_mins(90)));
+}
+
+#[test]
+fn quantiles_lie_beside_it_and_the_runs_are_counted() {
+    let eleven: Vec<u32> = (0..=10).collect();
+    let prediction = runs(&eleven).prediction().expect("there are runs");
+    let minutes = |length: Millis| length.get() / 60_000;
+    assert_eq!((minutes(prediction.p10), minutes(prediction.p90)), (1, 9));
+    assert_eq!((minutes(prediction.p50), prediction.n_runs), (5, 11));
+}
+
+#[test]
+fn only_the_last_runs_count() {
+    let mut minutes = vec![1; 30];
+    minutes.extend([60; PastRuns::KEPT]);
+    let runs = runs(&minutes);
+    assert_eq!(runs.lengths, vec![Millis::from_mins(60); PastRuns::KEPT]);
+    assert_eq!(runs.last_ended_at, Timestamp::new(50));
+}

@@ -1,0 +1,19 @@
+//! Tests of `request::job`.
+
+use gpool_model::rare::Usual as _;
+use gpool_model::request::job::{JobRequest, Standing};
+
+#[test]
+fn the_default_asks_for_nothing() {
+    let request: JobRequest = serde_json::from_str("{}").expect("every field has a default");
+    assert_eq!(request, JobRequest::default());
+    assert_eq!(*Standing::USUAL, Standing::default());
+    assert!(request.gpus.is_none() && request.gang.is_single());
+}
+
+#[test]
+fn a_job_that_waits_takes_little_memory() {
+    let size = size_of::<gpool_model::JobSpec>();
+    // Box what few jobs ask for.
+    assert!(size <= 552, "{size} bytes");
+}
