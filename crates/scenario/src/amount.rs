@@ -1,8 +1,8 @@
-//! Amounts and lengths of time as scenarios write them.
+//! Amounts and lengths of time in the form of scenarios.
 
 use gpool_model::{Bytes, Millis};
 
-/// An amount in the largest unit that says it exactly.
+/// An amount in the largest unit that is exact.
 pub(crate) fn bytes(amount: Bytes) -> String {
     let amount = amount.get();
     match [(30, "G"), (20, "M"), (10, "K")]
@@ -14,7 +14,7 @@ pub(crate) fn bytes(amount: Bytes) -> String {
     }
 }
 
-/// A length of time in the largest unit that says it exactly.
+/// A length of time in the largest unit that is exact.
 pub(crate) fn span(length: Millis) -> String {
     let length = length.get();
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];

@@ -1,4 +1,4 @@
-//! What the scheduler answers to a scenario, as text for a snapshot in a test.
+//! The scheduler's answer to a scenario, as text for snapshots in tests.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,12 +13,12 @@ use crate::reason::reason_text;
 use crate::situation::Situation;
 use crate::stream::Cluster;
 
-/// The plan that is made of a scenario, a line for each decision and each wait, after it was
-/// found to break nothing.
+/// The plan for a scenario, one line for each decision and each wait, after a check of all
+/// invariants.
 ///
 /// # Panics
-/// If the scenario is not understood or contradicts itself, or the plan breaks an invariant;
-/// with the whole case as a message.
+/// If the scenario is not valid or contradicts itself, or the plan breaks an invariant; the message
+/// has the whole case.
 #[must_use]
 pub fn answer(scenario: &str) -> String {
     let cluster = cluster(scenario);
@@ -31,8 +31,8 @@ pub fn answer(scenario: &str) -> String {
     text
 }
 
-/// Why each job still waits after the plan of a scenario was carried out: its name, then every
-/// reason, a line each, the decisive one first.
+/// The reasons of jobs that still wait after the plan was carried out: the name of each job, then
+/// one line for each reason, the decisive one first.
 ///
 /// # Panics
 /// As [`answer`].
@@ -67,7 +67,7 @@ fn none(violations: &[Violation], scenario: &str, plan: &str) {
     assert!(lines.is_empty(), "{}\nof the scenario\n{scenario}\n{plan}", lines.join("\n"));
 }
 
-/// A plan, a line for each decision and each wait; jobs by name.
+/// A plan, one line for each decision and each wait; jobs by name.
 #[must_use]
 pub fn plan_text(snapshot: &Snapshot<'_>, plan: &Plan) -> String {
     let Snapshot { world, now } = *snapshot;

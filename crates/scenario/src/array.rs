@@ -1,4 +1,4 @@
-//! Arrays in scenarios: what has become of their elements, and those that have a line of their own.
+//! Arrays in scenarios: the states of their elements, and elements with their own line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::words::{ScenarioError, Words};
 const OUTCOMES: [Outcome; 5] =
     [Outcome::Succeeded, Outcome::Failed, Outcome::TimedOut, Outcome::Lost, Outcome::Cancelled];
 
-/// `0-9%2`: elements, and how many may run at once.
+/// Parses `0-9%2`: the elements, and how many may run at once.
 pub(crate) fn new(text: &str) -> Result<(ArraySpec, Standing), String> {
     let (indexes, most) = match text.split_once('%') {
         Some((indexes, most)) => (indexes, Some(most)),
@@ -31,7 +31,7 @@ pub(crate) fn new(text: &str) -> Result<(ArraySpec, Standing), String> {
     Ok((spec, Standing { max_parallel, ..Standing::default() }))
 }
 
-/// `failed:0-1/succeeded:2`: which have ended how, by position.
+/// Parses `failed:0-1/succeeded:2`: the positions of ended elements by outcome.
 pub(crate) fn ended(text: &str) -> Result<BTreeMap<Outcome, Positions>, String> {
     let one = |part: &str| {
         let (state, positions) = part.split_once(':')?;
@@ -43,7 +43,8 @@ pub(crate) fn ended(text: &str) -> Result<BTreeMap<Outcome, Positions>, String> 
 }
 
 impl Reader {
-    /// What has become of an array of which some have ended and others wait for their like.
+    /// The state of an array with ended elements, and with elements that wait for those of another
+    /// array.
     pub(crate) fn array_state(
         &self,
         (asked, standing): (&ArraySpec, &Standing),
@@ -74,7 +75,7 @@ impl Reader {
         array
     }
 
-    /// `element a 3  running lab1[0] 2h`
+    /// Reads `element a 3  running lab1[0] 2h`.
     pub(crate) fn element(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let name = words.need("the name of an array")?;
         let of = self.ids.get(name).copied();
@@ -105,7 +106,7 @@ impl Reader {
     }
 }
 
-/// What stands behind a job that is an array.
+/// Writes the array part of a job's line.
 pub(crate) fn print(f: &mut fmt::Formatter<'_>, spec: &JobSpec, job: &Job) -> fmt::Result {
     let (Some(asked), Some(array)) = (&spec.array, &job.array) else { return Ok(()) };
     write!(f, "  array {}", asked.indexes)?;

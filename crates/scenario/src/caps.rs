@@ -1,5 +1,5 @@
-//! The lines of scenarios that tell how much users may have, read and written:
-//! `cap all  running 2  gpus 4  pending 10`, `cap ana  running 1`.
+//! The lines with the caps of users, read and written: `cap all  running 2  gpus 4  pending 10`,
+//! `cap ana  running 1`.
 
 use std::fmt;
 use std::str::FromStr as _;
@@ -12,7 +12,7 @@ use crate::reader::Reader;
 use crate::words::{ScenarioError, Words};
 
 impl Reader {
-    /// Reads what follows the word `cap`.
+    /// Reads the words after `cap`.
     pub fn cap(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let user = words.need("a user, or all")?;
         let mut caps = Caps::default();
@@ -37,7 +37,7 @@ impl Reader {
     }
 }
 
-/// A line for each user of whom it is said, and for all others.
+/// Writes a line for all users, and one for each user with own caps.
 pub(crate) fn caps(f: &mut fmt::Formatter<'_>, caps: &UserCaps) -> fmt::Result {
     if !caps.all.is_none() {
         line(f, "all", &caps.all)?;

@@ -1,4 +1,4 @@
-//! Which nodes a job may use, in words: `on n1,n2`, `not-on n3`, `where rack=3`, `exclusive`.
+//! Node filters of jobs: `on n1,n2`, `not-on n3`, `where rack=3`, `exclusive`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use gpool_world::World;
 
 use crate::words::{ScenarioError, Words};
 
-/// Reads what follows one of the words.
+/// Reads the value after one of these words.
 pub(crate) fn read(
     word: &str,
     filter: &mut NodeFilter,
@@ -30,7 +30,7 @@ fn nodes(words: &mut Words<'_>) -> Result<BTreeSet<NodeName>, ScenarioError> {
     Ok(words.parse("nodes", hostlist::nodes)?.into_iter().collect())
 }
 
-/// Writes it as it is read.
+/// Writes a filter in the form that is read.
 pub(crate) fn write(f: &mut fmt::Formatter<'_>, filter: Option<&NodeFilter>) -> fmt::Result {
     let Some(NodeFilter { include, exclude, rules, exclusive }) = filter else { return Ok(()) };
     for (word, names) in [("on", include), ("not-on", exclude)] {
@@ -43,15 +43,15 @@ pub(crate) fn write(f: &mut fmt::Formatter<'_>, filter: Option<&NodeFilter>) -> 
     f.write_str(if *exclusive { "  exclusive" } else { "" })
 }
 
-/// The pool that one of a few jobs names, where nodes are in one beside the usual.
+/// A pool for some of the jobs, if there is another one than the default pool.
 pub(crate) fn random_pool(world: &World, number: u32) -> Option<PoolName> {
     let pools = world.nodes().iter().map(|row| &row.node.pool);
     let other = pools.filter(|pool| **pool != PoolName::usual()).min();
     other.filter(|_| number.is_multiple_of(3)).cloned()
 }
 
-/// What one of a few jobs asks of nodes, by a number: some of those that there are, all but one,
-/// or those with a label.
+/// A node filter for some of the jobs, chosen by a number: some of the nodes, all but one, or those
+/// with a label.
 pub(crate) fn random(world: &World, number: u32) -> Option<Arc<NodeFilter>> {
     let number = usize::try_from(number.wrapping_mul(0x9e37_79b9) >> 20).unwrap_or(0);
     let names: Vec<&NodeName> = world.nodes_by_name().map(|(_, row)| &row.node.name).collect();

@@ -1,6 +1,6 @@
-//! Jobs of several tasks: `2 nodes 3 each 2` behind a job's name asks for two GPUs for each of two
-//! tasks on each of three nodes, `2 tasks 6` for two for each of six tasks, wherever they are. What
-//! such a job holds is told task by task.
+//! Jobs of several tasks: `2 nodes 3 each 2` after a job's name requests two GPUs for each of two
+//! tasks on each of three nodes, `2 tasks 6` two for each of six tasks on any nodes. The
+//! allocations are listed task by task.
 
 use gpool_model::job::TaskCourse;
 use gpool_model::{Attempt, Gang, JobId, Joins, Phase};
@@ -30,13 +30,13 @@ pub(crate) fn gang(words: &mut Words<'_>) -> Result<Gang, ScenarioError> {
     gang.ok_or_else(|| words.error(format!("a gang has 1 to {} tasks", Gang::TASKS_MAX)))
 }
 
-/// What joins that job: one more node of it.
+/// A join that adds one node to a job.
 pub(crate) fn joins(job: JobId) -> Box<Joins> {
     let (attempt, gang, nodes) = (Attempt::FIRST, Gang::SINGLE, Vec::new());
     Box::new(Joins { job, attempt, gang, nodes, first_rank: 1 })
 }
 
-/// What is written of it.
+/// The text of a gang.
 pub(crate) fn gang_text(gang: Gang) -> String {
     if gang.anywhere {
         return format!(" tasks {}", gang.nodes);
@@ -48,7 +48,7 @@ pub(crate) fn gang_text(gang: Gang) -> String {
     }
 }
 
-/// What came of the tasks of a job in that phase, if all have gone the same way.
+/// The state of all tasks of a job in this phase, if they are equal.
 pub(crate) fn courses(phase: &Phase) -> Vec<TaskCourse> {
     let started_at = match phase {
         Phase::Running { started_at, .. } => Some(*started_at),

@@ -1,4 +1,4 @@
-//! Random clusters and what happens to them, for properties. Everything shrinks towards one node
+//! Generators of random clusters and steps, for property tests. Everything shrinks towards one node
 //! with one device and one small job.
 
 use std::fmt;
@@ -16,12 +16,12 @@ use crate::reserve_step::ReserveSeed;
 use crate::situation::Situation;
 use crate::stream::{DeviceChange, JobSeed, Step};
 
-/// A cluster and what happens to it.
+/// A cluster and its steps.
 #[derive(Clone)]
 pub struct Case {
-    /// At first: nodes without jobs.
+    /// The initial state: nodes without jobs.
     pub start: Situation,
-    /// One after another.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -33,8 +33,8 @@ impl fmt::Debug for Case {
     }
 }
 
-/// So many cases, the same in every run, so that a failure is due to a change. Other cases are
-/// looked at with `PROPTEST_RNG_SEED` and more of them with `PROPTEST_CASES` set.
+/// A number of cases that are the same in every run, so a failure is due to a change.
+/// `PROPTEST_RNG_SEED` selects other cases, and `PROPTEST_CASES` their number.
 #[must_use]
 pub fn config(cases: u32) -> ProptestConfig {
     let from_environment = ProptestConfig::default();
@@ -46,19 +46,19 @@ pub fn config(cases: u32) -> ProptestConfig {
         Some(_) => from_environment.cases,
         None => cases,
     };
-    // What failed becomes a scenario or a test of its own, not a file of seeds.
+    // A failing case becomes a scenario or a test, not a file of seeds.
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..from_environment }
 }
 
-/// Clusters with up to `n_steps_max` steps. In some of them anything may happen; others are
-/// crowded, so that much is taken back.
+/// Clusters with up to `n_steps_max` steps. Most have any kinds of steps; others are crowded, which
+/// causes many evictions.
 pub fn cases(n_steps_max: usize) -> impl Strategy<Value = Case> {
     let any = (situations(), vec(steps(), 1..=n_steps_max));
     let crowded = (crowded(), vec(steps_of_crowds(), 1..=n_steps_max));
     prop_oneof![2 => any, 1 => crowded].prop_map(|(start, steps)| Case { start, steps })
 }
 
-/// The same without projects, in an order that asks how much GPU-time jobs have had.
+/// Cases without projects, in a queue order by attained GPU time.
 pub fn cases_of_las(n_steps_max: usize) -> impl Strategy<Value = Case> {
     use OrderKey::{Age, Attained, Gpus, Priority};
     let orders = prop::sample::select(vec![
@@ -75,10 +75,10 @@ pub fn cases_of_las(n_steps_max: usize) -> impl Strategy<Value = Case> {
     })
 }
 
-/// Models that clusters are made of.
+/// The GPU models of clusters.
 const MODELS: [&str; 4] = ["h100-80g", "a100-40g", "a100-80g", "t4-16g"];
 
-/// The same divided into MIG instances.
+/// GPUs that are divided into MIG instances.
 const DIVIDED: [&str; 5] = [
     "h100-80g/3g.40gb+2g.20gb+1g.10gb",
     "h100-80g/1g.10gb+1g.10gb+1g.10gb",
@@ -122,7 +122,7 @@ pub fn situations() -> impl Strategy<Value = Situation> {
     })
 }
 
-/// Clusters of one to three sound nodes, shared between two or three projects.
+/// Clusters of one to three working nodes, shared by two or three projects.
 fn crowded() -> impl Strategy<Value = Situation> {
     let guaranteed = prop::sample::select(&["0", "1", "2", "3"][..]);
     let rules = (prop::sample::select(&["fair", "fair", "priority"][..]), planned_starts());
@@ -191,7 +191,7 @@ fn projects() -> impl Strategy<Value = String> {
     })
 }
 
-/// What a project is guaranteed, or limited to, of one model or in one pool.
+/// A guarantee or a limit for one model or in one pool.
 fn part_of_gpus() -> impl Strategy<Value = (&'static str, &'static str)> {
     let words = [
         "gpus-of h100",
@@ -206,7 +206,7 @@ fn part_of_gpus() -> impl Strategy<Value = (&'static str, &'static str)> {
     (prop::sample::select(words.to_vec()), prop::sample::select(amounts.to_vec()))
 }
 
-/// What a project is limited to of cores, or has of memory.
+/// A limit on cores, or a quota for memory.
 fn of_the_rest() -> impl Strategy<Value = (&'static str, &'static str)> + Clone {
     prop::sample::select(vec![
         ("cpus-limit", "4"),
@@ -270,7 +270,7 @@ fn device_word() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&["unmanaged", "unhealthy", "lost", "unknown", "forbidden", "mig"][..])
 }
 
-/// The usual one mostly; `las` promises other things.
+/// Mostly the default preset; `las` has other invariants.
 fn preset() -> impl Strategy<Value = &'static str> {
     prop_oneof![
         4 => Just("fair"),
@@ -305,7 +305,7 @@ fn strategy() -> impl Strategy<Value = DeviceStrategy> {
     prop::sample::select(all)
 }
 
-/// Things that happen; more jobs come than go, so that clusters fill up.
+/// Steps; more jobs are submitted than end, so clusters fill up.
 pub fn steps() -> impl Strategy<Value = Step> {
     let outcome = prop_oneof![
         3 => Just(Outcome::Succeeded),
@@ -334,7 +334,7 @@ pub fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Things that happen where nothing fails: small jobs come that may mostly be taken back.
+/// Steps without failures: small, mostly preemptible jobs.
 fn steps_of_crowds() -> impl Strategy<Value = Step> {
     let gpus = prop::sample::select(&["1", "1", "2", "0.5", "0.25"][..]);
     let priority = prop::sample::select(&[0, 0, 0, 5, -5][..]);
@@ -364,7 +364,7 @@ fn steps_of_crowds() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Within two days, for hours or until released.
+/// A reservation within two days, for hours or until it is released.
 fn reservation() -> impl Strategy<Value = ReserveSeed> {
     let hours = |most: u32| (0..most).prop_map(Millis::from_hours);
     let later = prop_oneof![Just(Millis::ZERO), hours(48)];
@@ -391,7 +391,7 @@ fn device_change() -> impl Strategy<Value = DeviceChange> {
     ]
 }
 
-/// Mostly one task; from the high end of a number whose low end says who is charged.
+/// Mostly one task; from the high bits of a number with the project in its low bits.
 fn gang(number: u32) -> Gang {
     let (nodes, each) = match number >> 28 {
         12 => return Gang::anywhere(2 + (number >> 27 & 1)).expect("a few tasks"),

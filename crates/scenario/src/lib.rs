@@ -1,5 +1,5 @@
-//! Situations in a few lines of text ↔ worlds and plans, and generators of random ones: how
-//! tests, bug reports and dumps talk about the scheduling core.
+//! Converts between scenarios, a few lines of text, and worlds and plans, and generates random
+//! ones: the form of the scheduling core in tests, bug reports and dumps.
 //!
 //! ```text
 //! policy  preset users  escalate 24h  strategy sequential
@@ -24,15 +24,16 @@
 //! project  red  in lab  gpus 4  limit 8  weight 2  cpus 64  mem-limit 512G
 //! ```
 //!
-//! A job is pending, waiting, held, starting, claiming (it is to have what others still leave),
-//! running, pausing, paused, resuming (paused and claiming), stopping or requeuing (and then
-//! pending again), or one of these two that holds no more than a paused one: stopping-paused.
+//! A job is pending, waiting, held, starting, claiming (it waits for victims to leave its devices),
+//! running, pausing, paused, resuming (paused and claiming), stopping or requeuing (then pending
+//! again). With the suffix `-paused`, a stopping or requeuing job holds only the resources of a
+//! paused one.
 //!
-//! A line is a policy, a node, devices of it that are linked or not usable, jobs, what is reserved
-//! or drained, how much users may have, how long jobs of one kind ran before, or what a project is
-//! guaranteed and may have. What is not said is ordinary: a node has plenty of cores and memory, a
-//! job wants none of them. Lines that start with `#` are comments. Every word is one that the
-//! parser knows; another one is refused with its line and column.
+//! A line describes a policy, a node, devices of a node that are linked or not usable, jobs, a
+//! reservation or drain, the caps of users, earlier run times of one kind of jobs, or the quotas of
+//! a project. Omitted values have defaults: a node has plenty of cores and memory, a job requests
+//! none. Lines that start with `#` are comments. An unknown word is refused with its line and
+//! column.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Reads the lines of scenarios that tell of nodes and their devices.
+//! Reads the lines with nodes and their devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -29,7 +29,7 @@ impl Reader {
         let mut instances = Vec::new();
         let (mut cpus, mut memory, mut tasks) =
             (Situation::CPUS, Situation::MEMORY, Situation::TASKS);
-        // Parts of the tasks; nothing is all of them.
+        // Parts of the task slots; none means all of them.
         let (mut plain, mut user) = (0, 0);
         while let Some(word) = words.next() {
             match word {
@@ -138,7 +138,7 @@ impl Reader {
     }
 }
 
-/// A node without anything, settled since its boot.
+/// A node without devices and resources, ready since its boot.
 fn bare_node(name: &str) -> Node {
     Node {
         name: NodeName::new(name),
@@ -156,8 +156,9 @@ fn bare_node(name: &str) -> Node {
     }
 }
 
-/// `2 x h100-80g` after its count, with `@70G` behind the model if that is its memory, and with
-/// `/3g.40gb+1g.10gb` if each is divided so. What comes of it are the instances.
+/// Reads the rest of `2 x h100-80g` after its count, with `@70G` after the model for another memory
+/// size, and with `/3g.40gb+1g.10gb` for devices divided into MIG instances. A divided device is
+/// followed by its instances.
 fn devices(
     node: &mut Node,
     count: u32,
@@ -214,7 +215,7 @@ fn devices(
     Ok(instances)
 }
 
-/// The instances of a device, with their memory where that is another than their profile says.
+/// The instances of a device, with their memory if it differs from the profile.
 struct Layout {
     profiles: Vec<Profile>,
     memory: Vec<Option<Bytes>>,
@@ -248,8 +249,7 @@ impl Layout {
     }
 }
 
-/// By which numbers the devices of a node are known where it is read from its line: those of a
-/// driver may leave some out.
+/// The numbers of a node's devices in a scenario: a real driver may skip some indexes.
 pub(crate) fn numbers(node: &Node) -> Vec<u32> {
     let position = |index: u32| node.devices.iter().position(|device| device.index == index);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -268,7 +268,7 @@ pub(crate) fn profile_of(device: &Device, instance: &Instance) -> (String, Bytes
     (profile.to_string(), profile.memory())
 }
 
-/// The memory that a model's name says: 80 GiB for `h100-80g`, and for a name that says nothing.
+/// The memory in a model's name: 80 GiB for `h100-80g`, and as default.
 pub(crate) fn memory_of(model: &str) -> Bytes {
     let last = model.rsplit('-').next().unwrap_or(model);
     let digits = last.trim_end_matches(['g', 'G', 'b', 'B']);

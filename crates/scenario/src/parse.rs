@@ -1,4 +1,4 @@
-//! Reads scenarios. What the words mean stands at the head of the crate.
+//! Reads scenarios. The documentation of the crate describes the words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -19,20 +19,20 @@ use crate::words::{ScenarioError, Words};
 use crate::{array, chosen};
 
 impl Situation {
-    /// Cores of a node that does not say.
+    /// Default cores of a node.
     pub(crate) const CPUS: MilliCpu = MilliCpu::from_cores(64);
-    /// Memory of a node that does not say.
+    /// Default memory of a node.
     pub(crate) const MEMORY: Bytes = Bytes::from_gib(512);
-    /// Tasks at once of a node that does not say.
+    /// Default task slots of a node.
     pub(crate) const TASKS: u32 = 64;
-    /// Most devices of a node, and most jobs: more is a slip of the pen, and fills the memory.
+    /// Most devices of a node, and most jobs: more is a typing error that would fill the memory.
     pub(crate) const DEVICES_MAX: usize = 4096;
     const JOBS_MAX: usize = 100_000;
 
     /// Reads a scenario.
     ///
     /// # Errors
-    /// The first word that was not understood, with its line and column.
+    /// The first invalid word, with its line and column.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         let mut reader = Reader { situation: Self::empty(), ids: BTreeMap::new(), last_id: 0 };
         for (line, text) in (1..).zip(text.lines()) {
@@ -65,7 +65,7 @@ impl Situation {
         Ok(reader.situation)
     }
 
-    /// Says of each job how large the instances are that it asks for.
+    /// Fills in the sizes of the MIG instances that jobs request.
     fn size_jobs(&mut self) {
         for (spec, _) in self.jobs.iter_mut().filter(|(spec, _)| spec.gpus.is_of_instances()) {
             let is_of = |node: &&Node| spec.pool.as_ref().is_none_or(|pool| *pool == node.pool);
@@ -76,7 +76,7 @@ impl Situation {
     }
 }
 
-/// What a job line says behind the job's state.
+/// The options after a job's state.
 struct Options {
     priority: i32,
     cpus: Option<MilliCpu>,
@@ -97,7 +97,7 @@ struct Options {
     exits: BTreeSet<Exit>,
     had: GpuTime,
     ran: Millis,
-    /// How long ago one that leaves was told.
+    /// Time since a leaving job was asked to end.
     told: Millis,
     joins: Option<JobId>,
     array: Option<(ArraySpec, Standing)>,
@@ -133,7 +133,7 @@ impl Options {
         }
     }
 
-    /// What a job asks for that says this.
+    /// Applies the options to the request of a job.
     fn applied_to(&self, spec: JobSpec, gang: Gang, now: Timestamp) -> JobSpec {
         let ahead = |length| now.after(length);
         JobSpec {
@@ -242,7 +242,7 @@ impl Reader {
                 "ended" => options.ended = words.parse("elements by state", array::ended)?,
                 "like" => options.like = Some(words.need("a name")?.to_owned()),
                 "had" => {
-                    // Hours of one device, in thousandths.
+                    // GPU-hours in thousandths.
                     let hours = words.parse("a number of GPU-hours", parse::gpus)?.get();
                     let had = GpuTime::HOUR.div_floor(1000).checked_mul(hours);
                     let had = had.ok_or_else(|| words.error("that is too much".to_owned()))?;

@@ -1,5 +1,5 @@
-//! The lines of scenarios that tell how long jobs ran before, read and written:
-//! `past train-  10m,20m,1h  uid 1001  project nlp`.
+//! The lines with earlier run times, read and written: `past train-  10m,20m,1h  uid 1001  project
+//! nlp`.
 
 use std::fmt;
 use std::str::FromStr as _;
@@ -11,11 +11,11 @@ use crate::reader::Reader;
 use crate::situation::{OWN_UID, Situation};
 use crate::words::{ScenarioError, Words};
 
-/// What the names of jobs that do not say otherwise have in common.
+/// The default stem of the names of jobs.
 pub(crate) const OWN_STEM: &str = "j";
 
 impl Reader {
-    /// Reads what follows the word `past`.
+    /// Reads the words after `past`.
     pub fn past(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let stem = words.parse("a name without digits", |word| {
             match word.contains(|letter: char| letter.is_ascii_digit()) {
@@ -44,12 +44,12 @@ impl Reader {
     }
 }
 
-/// What can be written: a stem in one word.
+/// Whether a stem can be written as one word.
 fn is_word(stem: &str) -> bool {
     !stem.is_empty() && !stem.contains(char::is_whitespace)
 }
 
-/// The line of what is remembered of one kind of jobs.
+/// Writes the line with the run times of one kind of jobs.
 pub(crate) fn past(f: &mut fmt::Formatter<'_>, runs: &PastRuns) -> fmt::Result {
     let PastRuns { like, lengths, .. } = runs;
     if !is_word(&like.stem) || lengths.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) fn past(f: &mut fmt::Formatter<'_>, runs: &PastRuns) -> fmt::Result {
     writeln!(f)
 }
 
-/// What a job is like, where its name in the scenario does not say it.
+/// Writes the stem of a job if its name in the scenario has another one.
 pub(crate) fn like(f: &mut fmt::Formatter<'_>, like: &Likeness) -> fmt::Result {
     if like.stem == OWN_STEM || !is_word(&like.stem) {
         return Ok(());
@@ -75,7 +75,7 @@ pub(crate) fn like(f: &mut fmt::Formatter<'_>, like: &Likeness) -> fmt::Result {
 }
 
 impl Situation {
-    /// What is remembered that says something of the jobs here.
+    /// The recorded run times of kinds that the jobs here have.
     pub(crate) fn past_of_jobs(&self) -> impl Iterator<Item = &PastRuns> {
         let is_here =
             |runs: &&PastRuns| self.jobs.iter().any(|(spec, _)| Likeness::of(spec) == runs.like);

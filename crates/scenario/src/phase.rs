@@ -1,4 +1,4 @@
-//! Where a job of a scenario is in its life, and what it holds there.
+//! The phase of a job in a scenario, and its allocations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::reader::{Reader, before};
 use crate::words::{ScenarioError, Words};
 
 impl Reader {
-    /// Where a job of so many tasks is in its life, and for how long.
+    /// Reads the phase of a job with `n_tasks` tasks, and its age.
     pub(crate) fn phase(
         &self,
         state: &str,
@@ -64,7 +64,7 @@ impl Reader {
         Ok((phase, age))
     }
 
-    /// What the tasks of a job hold in a state.
+    /// Reads the allocations of a job's tasks in a state.
     fn allocations(
         &self,
         state: &str,
@@ -89,7 +89,7 @@ impl Reader {
         }
     }
 
-    /// `lab1[0,2-3]`, or `lab1` for a task without devices; the task is filled in later.
+    /// Reads `lab1[0,2-3]`, or `lab1` for a task without devices; the caller sets the task.
     fn allocation(
         &self,
         words: &mut Words<'_>,
@@ -112,7 +112,7 @@ impl Reader {
     }
 }
 
-/// By whom a job is held: `held by admin`.
+/// Reads the holder of a held job: `held by admin`.
 fn holder(state: &str, words: &mut Words<'_>) -> Result<Holder, ScenarioError> {
     if state != "held" || !words.take("by") {
         return Ok(Holder::User);
@@ -125,7 +125,7 @@ fn holder(state: &str, words: &mut Words<'_>) -> Result<Holder, ScenarioError> {
     }
 }
 
-/// A paused job had run for so long when it stopped; one that leaves was told so long ago.
+/// Sets the run time of a paused job, and the time since a stopping job was asked to end.
 pub(crate) fn began(mut phase: Phase, ran: Millis, told: Millis) -> Phase {
     match &mut phase {
         Phase::Paused { started_at, since, .. } => *started_at = before(*since, ran),
@@ -175,7 +175,7 @@ pub(crate) fn held_by(
     phase
 }
 
-/// The word for where a job is: its state, and what of that is its own word here.
+/// The word for a phase: the state, or the scenario's own word for a part of it.
 pub(crate) fn word(phase: &Phase, spec: &JobSpec) -> &'static str {
     let any = |wanted: fn(&AllocationState) -> bool| {
         let mut held = phase.allocations().iter();
@@ -201,7 +201,7 @@ pub(crate) fn word(phase: &Phase, spec: &JobSpec) -> &'static str {
     }
 }
 
-/// Who claims waits for those who leave what he is to have, wherever their lines stand.
+/// Fills in the victims that each claiming job waits for, in any order of lines.
 pub(crate) fn fill_claims(jobs: &mut [(Arc<JobSpec>, Job)]) {
     let mut leaving = BTreeMap::<DeviceUuid, Vec<TaskId>>::new();
     for (_, job) in jobs.iter() {

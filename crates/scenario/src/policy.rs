@@ -1,6 +1,6 @@
-//! The lines of a scenario that say how is decided, read and written:
-//! `policy  preset fair  order priority,age  escalate 24h  strategy pack  planned 2  share users`,
-//! and of a pool with a policy of its own `pool batch  preset fifo  planned all`.
+//! The lines with policies, read and written: `policy  preset fair  order priority,age  escalate
+//! 24h  strategy pack  planned 2  share users`, and for a pool with its own policy `pool batch
+//! preset fifo  planned all`.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ const WORDS: &str = "preset, order, escalate, strategy, planned, share, lend-not
                      half-life or use-weight";
 
 impl Reader {
-    /// Reads what follows the word `policy`; a preset replaces what stands before it.
+    /// Reads the words after `policy`; a preset replaces everything before it.
     pub fn policy(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let policy = &mut self.situation.policy;
         while let Some(word) = words.next() {
@@ -43,7 +43,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads what follows the word `pool`.
+    /// Reads the words after `pool`.
     pub fn pool(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let pool = PoolName::new(words.need("a pool")?);
         let policy = &mut self.situation.policy;
@@ -59,7 +59,7 @@ impl Reader {
     }
 }
 
-/// Takes a word that says how jobs are ordered and placed; false if it is none.
+/// Reads a word about the order and the placement of jobs; false if it is another word.
 fn of_order(policy: &mut Policy, word: &str, words: &mut Words<'_>) -> Result<bool, ScenarioError> {
     match word {
         "preset" => {
@@ -88,14 +88,14 @@ fn of_order(policy: &mut Policy, word: &str, words: &mut Words<'_>) -> Result<bo
     Ok(true)
 }
 
-/// What a word stands for among others.
+/// Finds the value of a word in a list.
 fn known<T: Copy>(word: &str, all: &[(&'static str, T)]) -> Result<T, String> {
     let found = all.iter().find(|(name, _)| *name == word);
     let names = || all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     found.map(|(_, it)| *it).ok_or_else(|| format!("expected {}", names()))
 }
 
-/// `priority,age`; `id` where nothing but the job's id decides.
+/// Parses `priority,age`; `id` if only the job's id decides.
 fn order_keys(text: &str) -> Result<Vec<OrderKey>, String> {
     match text {
         "id" => Ok(Vec::new()),
@@ -103,7 +103,7 @@ fn order_keys(text: &str) -> Result<Vec<OrderKey>, String> {
     }
 }
 
-/// `2`; `all` where every job that waits for room has one.
+/// Parses `2`; `all` if every waiting job has a planned start.
 fn planned_starts(text: &str) -> Result<PlannedStarts, std::num::ParseIntError> {
     match text {
         "all" => Ok(PlannedStarts::All),
@@ -115,7 +115,7 @@ fn order_key(word: &str) -> Result<OrderKey, String> {
     known(word, &OrderKey::ALL).map_err(|expected| format!("unknown key {word:?}, {expected}"))
 }
 
-/// The line of a policy, and those of pools that have their own.
+/// Writes the line of a policy, and those of pools with their own.
 pub(crate) fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result {
     let usual = Policy::fair();
     f.write_str("policy")?;
@@ -140,7 +140,7 @@ pub(crate) fn policy(f: &mut fmt::Formatter<'_>, policy: &Policy) -> fmt::Result
     Ok(())
 }
 
-/// How jobs are ordered and placed, as far as it is not clear from another policy.
+/// Writes the order and the placement of jobs as far as they differ from `usual`.
 fn order(f: &mut fmt::Formatter<'_>, policy: &Policy, usual: &Policy) -> fmt::Result {
     let mut keys: Vec<&str> = policy.order.iter().map(|key| key.as_str()).collect();
     if keys.is_empty() {
@@ -169,7 +169,7 @@ fn order(f: &mut fmt::Formatter<'_>, policy: &Policy, usual: &Policy) -> fmt::Re
     Ok(())
 }
 
-/// A setting that is not as usual.
+/// The value of a setting if it differs from `usual`.
 fn unusual(policy: &Policy, usual: &Policy, key: &str) -> Option<String> {
     let value = |policy: &Policy| policy.settings().into_iter().find(|(it, _)| *it == key);
     let (_, text) = value(policy).filter(|it| Some(it) != value(usual).as_ref())?;

@@ -1,5 +1,5 @@
-//! Writes situations as scenarios, so that a case that was found by chance can be kept and read.
-//! What the words can't say (facts for people, commands) is left out.
+//! Writes situations as scenarios, so that a random case can be kept and read. Facts that scenarios
+//! can't express, such as texts for people and commands, are left out.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -23,7 +23,7 @@ use crate::used::used;
 use crate::{array, chosen, phase};
 
 impl fmt::Display for Situation {
-    /// Jobs are called `j` and their number, since names need not be unique.
+    /// Jobs are named `j` and their id, since names need not be unique.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         policy(f, &self.policy)?;
         caps(f, &self.policy.user_caps)?;
@@ -122,7 +122,7 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     Ok(())
 }
 
-/// How a device is divided, behind its model.
+/// Writes how a device is divided, after its model.
 fn layout(node: &Node, device: &Device) -> String {
     let instances = node.devices.iter().filter_map(|it| {
         let instance = it.instance.as_ref().filter(|instance| instance.parent == device.index)?;
@@ -136,7 +136,7 @@ fn layout(node: &Node, device: &Device) -> String {
     if instances.is_empty() { String::new() } else { format!("/{}", instances.join("+")) }
 }
 
-/// Groups of devices that are all linked alike, a line each.
+/// Writes groups of devices with equal links, one line each.
 fn links(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     let link = |a: usize, b: usize| -> Link {
         let of = |from: &Device, to: &DeviceUuid| from.links.get(to).copied();
@@ -230,8 +230,8 @@ fn job(
     after(f, situation, spec)
 }
 
-/// What a job is called and asks of devices, where it is in its life and what it holds; returns
-/// since when it is there.
+/// Writes the name, the devices, the phase and the allocations of a job; returns the begin of the
+/// phase.
 fn state(
     f: &mut fmt::Formatter<'_>,
     situation: &Situation,
@@ -267,7 +267,7 @@ fn state(
     Ok(since)
 }
 
-/// Since when a job is where it is in its life.
+/// The begin of a job's phase.
 fn since(job: &Job) -> Timestamp {
     match &job.phase {
         Phase::Held { since, .. }
@@ -276,14 +276,14 @@ fn since(job: &Job) -> Timestamp {
         | Phase::Underway { since }
         | Phase::Starting { since, .. }
         | Phase::Paused { since, .. } => *since,
-        // What it stood still for has no word of its own: it ran so much less.
+        // Scenarios have no word for the time of a pause, so it shortens the run time.
         Phase::Running { started_at, .. } => started_at.after(job.course.paused),
         Phase::Stopping { started_at, since, .. } => started_at.unwrap_or(*since),
         Phase::Ended(end) => end.ended_at,
     }
 }
 
-/// What a job asks for beside devices.
+/// Writes the requested cores and memory.
 fn room(f: &mut fmt::Formatter<'_>, spec: &JobSpec) -> fmt::Result {
     if let Some(cpus) = spec.cpus {
         write!(f, "  cpus {cpus}")?;
@@ -297,7 +297,7 @@ fn room(f: &mut fmt::Formatter<'_>, spec: &JobSpec) -> fmt::Result {
     }
 }
 
-/// Which job it makes larger, or whether and how it may be taken back.
+/// Writes the job that it joins, or whether and how it is preemptible.
 fn gives_way(f: &mut fmt::Formatter<'_>, situation: &Situation, spec: &JobSpec) -> fmt::Result {
     let joined = spec.joins.as_ref();
     let joined =
@@ -316,7 +316,8 @@ fn gives_way(f: &mut fmt::Formatter<'_>, situation: &Situation, spec: &JobSpec) 
     }
 }
 
-/// Jobs that have ended are not in a situation, and what waited for them no longer does.
+/// Writes the dependencies. Ended jobs are not in a situation, so dependencies on them are left
+/// out.
 fn after(f: &mut fmt::Formatter<'_>, situation: &Situation, spec: &JobSpec) -> fmt::Result {
     let there = |job| situation.jobs.iter().any(|(other, _)| other.id == job);
     let live: Vec<String> = (spec.after.iter())

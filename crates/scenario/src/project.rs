@@ -1,5 +1,5 @@
-//! The lines of scenarios that say what projects are guaranteed and may have, read and written:
-//! `project red  in lab  gpus 4  limit 8  weight 2  priority 1  cpus 64  mem-limit 512G`.
+//! The lines with projects and quotas, read and written: `project red  in lab  gpus 4  limit 8
+//! weight 2  priority 1  cpus 64  mem-limit 512G`.
 
 use std::fmt;
 use std::str::FromStr as _;
@@ -15,7 +15,7 @@ use crate::situation::Situation;
 use crate::words::{ScenarioError, Words};
 
 impl Reader {
-    /// Reads what follows the word `project`. Projects that stand above are older.
+    /// Reads the words after `project`. Earlier projects are older.
     pub fn project(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let name = ProjectName::new(words.need("the name of the project")?);
         let mut gpus = Quota::default();
@@ -87,7 +87,7 @@ impl Reader {
     }
 }
 
-/// A part of the GPUs: by model, or by pool.
+/// Reads a resource flavor: a model, or a pool.
 fn part(word: &str, words: &mut Words<'_>) -> Result<ResourceKind, ScenarioError> {
     Ok(match word.ends_with("-of") {
         true => ResourceKind::GpuModel(words.need("a model")?.to_ascii_lowercase()),
@@ -95,7 +95,7 @@ fn part(word: &str, words: &mut Words<'_>) -> Result<ResourceKind, ScenarioError
     })
 }
 
-/// `4`, `0.5` or `unlimited`.
+/// Parses `4`, `0.5` or `unlimited`.
 fn amount(text: &str) -> Result<Amount, String> {
     match text {
         "unlimited" => Ok(Amount::UNLIMITED),
@@ -106,7 +106,7 @@ fn amount(text: &str) -> Result<Amount, String> {
     }
 }
 
-/// `20G`, `0` or `unlimited`.
+/// Parses `20G`, `0` or `unlimited`.
 fn memory(text: &str) -> Result<Amount, String> {
     match text {
         "unlimited" => Ok(Amount::UNLIMITED),
@@ -118,7 +118,7 @@ fn memory(text: &str) -> Result<Amount, String> {
     }
 }
 
-/// What a word says of one kind: its limit, or what is guaranteed of it.
+/// Sets the limit or the guarantee of one kind.
 fn bound(quotas: &mut Quotas, kind: ResourceKind, word: &str, amount: Amount) {
     let quota = quotas.get(&kind).unwrap_or_default();
     let quota = match word.ends_with("-limit") {
@@ -134,7 +134,7 @@ fn weight(text: &str) -> Result<Weight, String> {
     thousandths.and_then(Weight::from_thousandths).ok_or_else(|| "it is too much".to_owned())
 }
 
-/// A number of thousandths as it is read.
+/// A number of thousandths in the form that is read.
 fn number(thousandths: u64) -> String {
     gpool_model::MilliCpu::new(thousandths).to_string()
 }
@@ -143,7 +143,7 @@ fn amount_text(amount: Amount) -> String {
     amount.finite().map_or_else(|| "unlimited".to_owned(), number)
 }
 
-/// The line of a project; none for one that is as if it were not named.
+/// Writes the line of a project; nothing for a project with default settings.
 pub(crate) fn project(f: &mut fmt::Formatter<'_>, project: &Project) -> fmt::Result {
     if *project == Project::open(project.name.clone()) {
         return Ok(());
@@ -212,7 +212,7 @@ pub(crate) fn project(f: &mut fmt::Formatter<'_>, project: &Project) -> fmt::Res
 }
 
 impl Situation {
-    /// Projects in the order of age, so that reading them again leaves it so.
+    /// Projects by age, so that reading them keeps the order.
     pub(crate) fn projects_by_age(&self) -> Vec<&Project> {
         let mut projects: Vec<&Project> = self.projects.iter().collect();
         projects.sort_by_key(|it| (it.created_at, &it.name));

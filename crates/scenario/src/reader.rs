@@ -1,4 +1,4 @@
-//! What was read of a scenario so far; each kind of line adds to it in a file of its own.
+//! The state of the parser; each kind of line has its own file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use gpool_model::{JobId, Millis, Owner, Timestamp};
 use crate::situation::Situation;
 use crate::words::{ScenarioError, Words};
 
-/// What was read so far.
+/// The part of a scenario read so far.
 pub(crate) struct Reader {
     pub situation: Situation,
     pub ids: BTreeMap<String, JobId>,
@@ -16,7 +16,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Devices of one node, by position: `lab1[0,2-3]`; `lab1` names none.
+    /// Reads devices of one node by position: `lab1[0,2-3]`; `lab1` names none.
     pub fn devices_of(&self, words: &mut Words<'_>) -> Result<(usize, Vec<usize>), ScenarioError> {
         let word = words.need("devices of a node, like lab1[0,2-3]")?;
         let (name, list) = match word.strip_suffix(']').and_then(|word| word.split_once('[')) {
@@ -46,7 +46,7 @@ impl Reader {
     }
 }
 
-/// A user who is not the one of all jobs that do not say.
+/// The user with this id.
 pub(crate) fn owner(uid: u32) -> Owner {
     Owner { uid, gid: uid, user: Arc::from(format!("u{uid}")) }
 }

@@ -4,14 +4,14 @@ use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::{Bytes, MilliCpu, Reason, ResourceKind};
 
-/// A reason as scenarios print it.
+/// A reason in the form of scenarios.
 #[must_use]
 pub fn reason_text(reason: &Reason) -> String {
     let rest = of_nodes(reason).or_else(|| of_others(reason)).unwrap_or_default();
     format!("{} {rest}", reason.code()).trim_end().to_owned()
 }
 
-/// What nodes and devices lack, or what keeps them from work.
+/// The numbers of reasons about nodes and devices.
 fn of_nodes(reason: &Reason) -> Option<String> {
     Some(match reason {
         Reason::GpusNotFree { need, free, .. } => format!("need {need} free {free}"),
@@ -58,7 +58,7 @@ fn of_nodes(reason: &Reason) -> Option<String> {
     })
 }
 
-/// What users and projects may have, and what a job waits for that is no device.
+/// The numbers of reasons about users, projects and other jobs.
 fn of_others(reason: &Reason) -> Option<String> {
     Some(match reason {
         Reason::AheadInOrder { job, n_ahead } => format!("{n_ahead} ahead, last job {job}"),

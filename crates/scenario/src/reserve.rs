@@ -1,4 +1,4 @@
-//! The lines of scenarios that tell of reservations and drains, read and written.
+//! The lines with reservations and drains, read and written.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use crate::situation::Situation;
 use crate::words::{ScenarioError, Words};
 
 impl Reader {
-    /// `reserve r1  lab1[0,1] lab2  for project nlp  in 2h  long 4h  every 7d`.
+    /// Reads `reserve r1  lab1[0,1] lab2  for project nlp  in 2h  long 4h  every 7d`.
     pub fn reserve(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let name = ReservationName::new(words.need("the name of the reservation")?);
         if self.situation.reservations.iter().any(|it| it.name == name) {
@@ -83,7 +83,7 @@ impl Reader {
         })
     }
 
-    /// `drain lab1  by 2h  requeue`, or `drain lab1[0,1]`.
+    /// Reads `drain lab1  by 2h  requeue`, or `drain lab1[0,1]`.
     pub fn drain(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let now = self.situation.now;
         let (node, positions) = self.devices_of(words)?;
@@ -117,7 +117,7 @@ impl Reader {
     }
 }
 
-/// The drains of a node, a line each.
+/// Writes the drains of a node, one line each.
 pub(crate) fn drains(f: &mut fmt::Formatter<'_>, now: Timestamp, node: &Node) -> fmt::Result {
     let mut line = |at: String, drain: &Drain| {
         write!(f, "drain {at}")?;
@@ -146,7 +146,7 @@ fn displace(choice: Displace) -> &'static str {
     }
 }
 
-/// The line of a reservation; nothing for one that keeps nothing which is there.
+/// Writes the line of a reservation; nothing if none of its nodes and devices exist.
 pub(crate) fn reservation(
     f: &mut fmt::Formatter<'_>,
     situation: &Situation,

@@ -1,4 +1,4 @@
-//! Reservations among the things that happen to a cluster.
+//! Reservations as random steps.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use gpool_model::{
 };
 use gpool_world::World;
 
-/// What is random of a reservation.
+/// The random parts of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReserveSeed {
-    /// Picks a node.
+    /// Selects a node.
     pub node: u32,
-    /// Picks one of its devices; none is the whole node.
+    /// Selects one of its devices; `None` is the whole node.
     pub device: Option<u32>,
-    /// For nobody, for the user of all jobs, for another, or for another project.
+    /// Selects the owner: none, the default user, another user, or another project.
     pub whom: u32,
-    /// Begins so much later.
+    /// Time until it begins.
     pub later: Millis,
-    /// How long it is; without, until it is released.
+    /// Its length; `None` means until it is released.
     pub long: Option<Millis>,
     /// Whether it recurs.
     pub recurs: bool,
 }
 
 impl ReserveSeed {
-    /// The reservation that it stands for; none where there is nothing to reserve.
+    /// The reservation; `None` if there is nothing to reserve.
     pub(crate) fn reservation(&self, world: &World, now: Timestamp) -> Option<Reservation> {
         let nodes = world.nodes();
         let node = &nodes[usize::try_from(self.node).ok()?.checked_rem(nodes.len())?].node;
@@ -41,7 +41,7 @@ impl ReserveSeed {
         }
         let from = now.after(self.later);
         let long = self.long.filter(|long| !long.is_zero());
-        // Twice as long as it is.
+        // The period is twice the length.
         let every = long.filter(|_| self.recurs).map(|long| long.saturating_add(long));
         Some(Reservation {
             name: ReservationName::new(format!("r{}", world.n_changes())),

@@ -1,4 +1,5 @@
-//! A situation: what a scenario says, in the types of the core, and the world that it makes.
+//! A situation: the contents of a scenario in the types of the core, and the world that it
+//! describes.
 
 use std::sync::Arc;
 
@@ -10,32 +11,32 @@ use gpool_model::{
 };
 use gpool_world::{ProjectIx, Snapshot, World};
 
-/// All that a cycle reads, at one moment.
+/// Everything that a cycle reads, at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Situation {
-    /// The moment.
+    /// The current time.
     pub now: Timestamp,
-    /// How is decided.
+    /// The policy.
     pub policy: Policy,
-    /// In the order of the lines; names are unique.
+    /// The nodes in the order of the lines; names are unique.
     pub nodes: Vec<Node>,
-    /// In the order of the lines; ids are unique.
+    /// The jobs in the order of the lines; ids are unique.
     pub jobs: Vec<(Arc<JobSpec>, Job)>,
-    /// In the order of the lines; names are unique.
+    /// The reservations in the order of the lines; names are unique.
     pub reservations: Vec<Reservation>,
-    /// How long jobs ran before, each likeness once.
+    /// Earlier run times, once for each likeness.
     pub past: Vec<PastRuns>,
-    /// What was used lately, as far as it decides anything.
+    /// Recent usage, as far as the policy uses it.
     pub used: Vec<Used>,
-    /// Those that are said, in the order of the lines; any other has everything unlimited.
+    /// The projects in the order of the lines; any other project is unlimited.
     pub projects: Vec<Project>,
 }
 
-/// The user whose jobs those are that do not say.
+/// The default user of jobs.
 pub(crate) const OWN_UID: u32 = 1000;
 
 impl Situation {
-    /// When scenarios take place: late enough for any age.
+    /// The time of scenarios: late enough for any age.
     pub const NOW: Timestamp = Timestamp::new(1_700_000_000_000);
 
     /// A cluster without nodes and jobs.
@@ -53,7 +54,7 @@ impl Situation {
         }
     }
 
-    /// What a world is like at a moment.
+    /// The situation of a world at a time.
     #[must_use]
     pub fn of(snapshot: &Snapshot<'_>) -> Self {
         let world = snapshot.world;
@@ -69,10 +70,10 @@ impl Situation {
         }
     }
 
-    /// The world that is like this, advanced to its moment and with all of it committed.
+    /// The world with this situation, advanced to its time and completely committed.
     ///
     /// # Panics
-    /// If two jobs have one id, or a job holds something on a node that is not there.
+    /// If two jobs have the same id, or a job has an allocation on a missing node.
     #[must_use]
     pub fn world(&self) -> World {
         let mut world = World::new(self.policy.clone());
@@ -105,7 +106,7 @@ impl Situation {
     }
 }
 
-/// What was used by now, where that decides anything.
+/// The decayed usage, if the policy uses it.
 fn used_by(snapshot: &Snapshot<'_>) -> impl Iterator<Item = Used> {
     let Snapshot { world, now } = *snapshot;
     let rows = world.project_rows().iter().enumerate();
@@ -118,7 +119,7 @@ fn used_by(snapshot: &Snapshot<'_>) -> impl Iterator<Item = Used> {
     })
 }
 
-/// What a job asks for that wants these GPUs and nothing else.
+/// The spec of a job that requests only these GPUs.
 pub(crate) fn bare_spec(
     id: JobId,
     name: &str,

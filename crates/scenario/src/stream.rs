@@ -1,5 +1,5 @@
-//! A cluster to which things happen one after another, with the plan of each cycle carried out at
-//! once: what the state machine does, without agents, commits and permissions.
+//! A cluster that applies steps one after another and carries out the plan of each cycle at once:
+//! the state machine without agents, commits and permissions.
 
 mod asked;
 mod grow;
@@ -25,59 +25,59 @@ use crate::reader::owner;
 use crate::reserve_step::ReserveSeed;
 use crate::situation::{Situation, bare_spec};
 
-/// One thing that happens. Jobs, nodes and devices are picked by a number that is taken modulo
-/// how many there are to pick from, so that every step means something in every cluster.
+/// One step. A number modulo the count selects a job, node or device, so every step has a meaning
+/// in every cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// A job is submitted.
+    /// Submit a job.
     Submit(JobSeed),
-    /// One of the jobs that hold something ends.
+    /// End one of the jobs with allocations.
     End(u32, Outcome),
-    /// One of those that were told to leave, or to stop where they are, has done so.
+    /// Let a stopping or pausing job finish.
     Leave(u32),
-    /// Somebody cancels a job; one that runs goes on until it ends.
+    /// Cancel a job; a running one goes on until it ends.
     Cancel(u32),
-    /// Somebody holds a job that waits.
+    /// Hold a waiting job.
     Hold(u32),
-    /// Somebody releases a job that is held.
+    /// Release a held job.
     Release(u32),
-    /// A job that holds something goes back to the queue, for its next attempt.
+    /// Requeue a job with allocations for its next attempt.
     Requeue(u32),
-    /// Something becomes of a device: node, device, what.
+    /// Change a device: node, device, change.
     Device(u32, u32, DeviceChange),
-    /// The agent of a node goes away or comes back.
+    /// Disconnect or connect the agent of a node.
     Connect(u32, bool),
-    /// An admin empties a node, or no longer does.
+    /// Drain a node, or undrain it.
     Drain(u32, bool),
-    /// An admin keeps a device or a node for somebody.
+    /// Reserve a device or a node.
     Reserve(ReserveSeed),
-    /// An admin ends a reservation.
+    /// End a reservation.
     Unreserve(u32),
-    /// An admin changes how devices are chosen.
+    /// Change the device strategy.
     Strategy(DeviceStrategy),
-    /// Time passes.
+    /// Let time pass.
     Pass(Millis),
 }
 
-/// What becomes of a device.
+/// A change of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceChange {
-    /// It is as new.
+    /// It works again.
     Mend,
     /// It reports a fault.
     Break,
-    /// Somebody else uses it.
+    /// A foreign process uses it.
     Intrude,
-    /// An admin keeps it from new work.
+    /// An admin forbids new jobs on it.
     Forbid,
     /// It is divided into instances.
     Divide,
-    /// An admin empties it.
+    /// An admin drains it.
     Drain,
 }
 
 impl DeviceChange {
-    /// Changes a device of a node.
+    /// Applies the change to a device of a node.
     ///
     /// # Panics
     /// If the node has no device at that position.
@@ -118,35 +118,35 @@ impl DeviceChange {
     }
 }
 
-/// What is random of a job.
+/// The random parts of a job.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JobSeed {
-    /// GPUs.
+    /// The GPUs.
     pub gpus: GpuRequest,
-    /// Cores.
+    /// The cores.
     pub cpus: Option<MilliCpu>,
-    /// Host memory.
+    /// The host memory.
     pub memory: Option<Bytes>,
-    /// How many tasks.
+    /// The tasks.
     pub gang: Gang,
-    /// Time limit.
+    /// The time limit.
     pub limit: Option<Millis>,
-    /// Priority.
+    /// The priority.
     pub priority: i32,
-    /// How far the clock was behind when it was submitted, so that ages and ids disagree.
+    /// How late the clock was at submission, so that ages and ids disagree.
     pub behind: Millis,
     /// Whether it is submitted held.
     pub is_held: bool,
-    /// The job that it waits for, picked from those that are there.
+    /// The job that it waits for, selected from the existing ones.
     pub after: Option<(u32, DependencyKind)>,
-    /// Who is charged, picked from the projects without others below them.
+    /// The project, selected from those without projects below them.
     pub project: u32,
-    /// Whether it may be taken back.
+    /// Whether it is preemptible.
     pub is_preemptible: bool,
 }
 
 impl fmt::Debug for JobSeed {
-    /// In one line, without what is not asked for.
+    /// One line, without default values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.gpus, gang_text(self.gang))?;
         if let Some(cpus) = self.cpus {
@@ -178,7 +178,7 @@ impl fmt::Debug for JobSeed {
     }
 }
 
-/// A world with the moment and the scheduler's memory.
+/// A world with the current time and the scheduler's workspace.
 #[derive(Debug)]
 pub struct Cluster {
     world: World,
@@ -187,25 +187,25 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A situation, about to be changed.
+    /// A cluster with this situation.
     #[must_use]
     pub fn of(situation: &Situation) -> Self {
         let workspace = Workspace::default();
         Self { world: situation.world(), now: situation.now, workspace }
     }
 
-    /// The state at this moment.
+    /// The current state.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
         Snapshot { world: &self.world, now: self.now }
     }
 
-    /// The state, to take its changes.
+    /// The world, for reading its changes.
     pub fn world_mut(&mut self) -> &mut World {
         &mut self.world
     }
 
-    /// Lets one thing happen.
+    /// Applies one step.
     pub fn apply(&mut self, step: &Step) {
         match step {
             Step::Submit(seed) => self.submit(seed),
@@ -269,7 +269,7 @@ impl Cluster {
         self.follow_up();
     }
 
-    /// What follows by itself: claims are met, and what waited for a moment is due.
+    /// Applies consequences: claims that are free, and jobs that wait for a time.
     fn follow_up(&mut self) {
         self.come_into_claims();
         self.world.advance(self.now);
@@ -283,14 +283,14 @@ impl Cluster {
         }
     }
 
-    /// Makes a plan from the state as it is.
+    /// Makes a plan for the current state.
     pub fn plan(&mut self) -> Plan {
         let snapshot = Snapshot { world: &self.world, now: self.now };
         gpool_sched::plan(&snapshot, self.world.policy(), &mut self.workspace)
     }
 
-    /// Makes plans and carries them out until nothing is left to decide, as the state machine does
-    /// in one step; answers with the last.
+    /// Runs cycles until nothing is left to decide, like the state machine in one step; returns the
+    /// last plan.
     pub fn cycles(&mut self) -> Plan {
         const ROUNDS_MAX: usize = 8;
         let mut plan = self.cycle();
@@ -303,7 +303,7 @@ impl Cluster {
         plan
     }
 
-    /// Makes a plan and carries it out.
+    /// Runs one cycle: makes a plan and carries it out.
     pub fn cycle(&mut self) -> Plan {
         let plan = self.plan();
         for decision in &plan.decisions {
@@ -378,7 +378,7 @@ impl Cluster {
             },
             ..spec.request
         };
-        // Some are of another user, by a part of a number that decides more.
+        // Some jobs belong to another user; the number has further meanings.
         if (seed.project >> 8).is_multiple_of(3) {
             spec.owner = owner(1001);
         }
@@ -391,7 +391,7 @@ impl Cluster {
         self.world.add_job(Arc::new(spec), job);
     }
 
-    /// A project that takes jobs.
+    /// Selects a project that takes jobs.
     fn leaf(&self, number: u32) -> ProjectName {
         let projects = self.world.projects();
         let has_children =
@@ -401,7 +401,7 @@ impl Cluster {
         leaves[ix].clone()
     }
 
-    /// Ends a job, and with it what can no longer start.
+    /// Ends a job, and jobs that can no longer start because of it.
     fn end(&mut self, mut job: Job, outcome: Outcome) {
         if take_back::is_pausing(&job) {
             return self.park(job);
@@ -461,7 +461,7 @@ impl Cluster {
         }
     }
 
-    /// Where a job goes that nobody holds.
+    /// The phase of a job that is no longer held.
     fn ready(&self, job: JobId) -> Phase {
         let row = self.world.job(job).expect("asked only for jobs that are there");
         match self.world.is_waiting(&row.spec, &row.job, self.now) {
@@ -470,7 +470,7 @@ impl Cluster {
         }
     }
 
-    /// Replaces what has become of a job; the tasks of a gang go the same way, all of them.
+    /// Replaces the state of a job; all tasks of a gang have the same course.
     fn put(&mut self, mut job: Job) {
         job.course.tasks = courses(&job.phase);
         self.world.put_job(job);
@@ -493,7 +493,7 @@ fn drain(since: Timestamp) -> Drain {
     Drain { by: None, at_deadline: Displace::LetFinish, reason, who, since }
 }
 
-/// A number below `n` for any number; `None` if there is none.
+/// Maps any number to a number below `n`; `None` if `n` is 0.
 fn pick(number: u32, n: usize) -> Option<usize> {
     usize::try_from(number).ok()?.checked_rem(n)
 }

@@ -1,5 +1,4 @@
-//! The lines of scenarios that tell what was used lately, read and written:
-//! `used 12.5  uid 1001  project nlp`, in GPU-hours.
+//! The lines with recent usage, read and written: `used 12.5  uid 1001  project nlp`, in GPU-hours.
 
 use std::fmt;
 use std::str::FromStr as _;
@@ -13,7 +12,7 @@ use crate::words::{ScenarioError, Words};
 const MILLI_HOUR: GpuTime = GpuTime::HOUR.div_floor(1000);
 
 impl Reader {
-    /// Reads what follows the word `used`.
+    /// Reads the words after `used`.
     pub fn used(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
         let amount = words.parse("a number of GPU-hours", |word| {
             let hours = parse::gpus(word).map_err(|error| error.to_string())?;
@@ -33,7 +32,7 @@ impl Reader {
     }
 }
 
-/// The line of what one user used lately in a project.
+/// Writes the line with the recent usage of one user in a project.
 pub(crate) fn used(f: &mut fmt::Formatter<'_>, used: &Used) -> fmt::Result {
     write!(f, "used {}", MilliCpu::new(used.amount.get() / MILLI_HOUR.get()))?;
     if used.uid != OWN_UID {

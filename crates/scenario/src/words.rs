@@ -1,18 +1,18 @@
-//! One line of a scenario, word by word, and what is said when a word is not understood.
+//! The words of one line of a scenario, and the errors about them.
 
 use thiserror::Error;
 
-/// A line of a scenario that was not understood.
+/// An error in a line of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}, column {column}: {why}\n  {text}\n  {marker}", marker = marker(*.column))]
 pub struct ScenarioError {
-    /// Which line, from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Which character of it, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
     /// The whole line.
     pub text: String,
-    /// What is wrong, and what would be right.
+    /// The error, with the expected words.
     pub why: String,
 }
 
@@ -20,19 +20,19 @@ fn marker(column: usize) -> String {
     format!("{:>column$}", '^')
 }
 
-/// The words of one line that were not read yet.
+/// The unread words of one line.
 #[derive(Debug)]
 pub(crate) struct Words<'a> {
     line: usize,
     text: &'a str,
-    /// From the back, so that the next one is popped: byte position and word.
+    /// In reverse order, so that the next one is popped: byte position and word.
     rest: Vec<(usize, &'a str)>,
-    /// Where the last word that was read begins.
+    /// The position of the last read word.
     last: usize,
 }
 
 impl<'a> Words<'a> {
-    /// Splits a line, which has that number, at white space.
+    /// Splits a line with this number at white space.
     pub fn new(line: usize, text: &'a str) -> Self {
         let mut rest = Vec::new();
         let mut at = 0;
@@ -46,14 +46,14 @@ impl<'a> Words<'a> {
         Self { line, text, rest, last: 0 }
     }
 
-    /// The next word.
+    /// Reads the next word.
     pub fn next(&mut self) -> Option<&'a str> {
         let (at, word) = self.rest.pop()?;
         self.last = at;
         Some(word)
     }
 
-    /// The next word, which must be there.
+    /// Reads the next word, which must exist.
     pub fn need(&mut self, what: &str) -> Result<&'a str, ScenarioError> {
         let Some(word) = self.next() else {
             self.last = self.text.len();
@@ -62,12 +62,12 @@ impl<'a> Words<'a> {
         Ok(word)
     }
 
-    /// The next word without reading it.
+    /// The next word, without reading it.
     pub fn peek(&self) -> Option<&'a str> {
         self.rest.last().map(|(_, word)| *word)
     }
 
-    /// Reads the next word if it is that one.
+    /// Reads the next word if it equals `word`.
     pub fn take(&mut self, word: &str) -> bool {
         let found = self.peek() == Some(word);
         if found {
@@ -76,7 +76,7 @@ impl<'a> Words<'a> {
         found
     }
 
-    /// The next word read as something else.
+    /// Reads the next word and converts it.
     pub fn parse<T, E: std::fmt::Display>(
         &mut self,
         what: &str,
@@ -94,13 +94,13 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// An error at the word that was read last.
+    /// An error at the last read word.
     pub fn error(&self, why: String) -> ScenarioError {
         let column = self.text[..self.last].chars().count() + 1;
         ScenarioError { line: self.line, column, text: self.text.to_owned(), why }
     }
 
-    /// An error for a word that was read last and is none of those that may stand here.
+    /// An error for the last read word: it is none of the known ones.
     pub fn unknown(&self, word: &str, known: &str) -> ScenarioError {
         self.error(format!("unknown word {word:?}, expected {known}"))
     }

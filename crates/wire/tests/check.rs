@@ -1,4 +1,4 @@
-//! From what was written to a job: what is taken, what is refused, and in which words.
+//! From a request to a job: accepted values, refused values, and the messages.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
 

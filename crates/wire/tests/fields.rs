@@ -1,4 +1,4 @@
-//! The table of the fields of a job request: complete, and what follows from it.
+//! The table of the fields of a job request: its completeness, and everything derived from it.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
 

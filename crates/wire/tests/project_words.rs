@@ -1,4 +1,4 @@
-//! What should be known of projects is said in words.
+//! The texts of notes about projects.
 
 use gpool_model::{ProjectName, ProjectWarning, ResourceKind};
 

@@ -1,4 +1,4 @@
-//! Every reason has words that a person can act on, and the numbers behind them.
+//! Every reason has a useful text, with its numbers.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
 
@@ -17,7 +17,7 @@ fn h100(count: u32) -> GpuRequest {
     GpuRequest::parse(&format!("h100:{count}")).unwrap()
 }
 
-/// So many tenths of an hour of one device.
+/// Tenths of an hour of one device.
 fn hours(tenths: u64) -> GpuTime {
     GpuTime::new(tenths * GpuTime::HOUR.get() / 10)
 }

@@ -1,4 +1,4 @@
-//! What a job looks like in JSON, in each state of its life.
+//! The JSON of a job in each state of its life.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
 

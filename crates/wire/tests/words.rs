@@ -1,5 +1,4 @@
-//! Every refusal and reason has a code, a place in the catalogue, and words that a person can act
-//! on.
+//! Every refusal and reason has a code, a place in the catalogue, and a useful text.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on should stop where it is")]
 
@@ -38,7 +37,7 @@ fn text(words: &str) -> String {
     words.to_owned()
 }
 
-/// One of each kind. A kind that is added does not compile until it is here.
+/// One refusal of each kind. A new kind does not compile until it is here.
 fn refusals() -> Vec<Refusal> {
     let (id, user) = (JobId::single(7), Arc::from("ana"));
     let all = vec![
@@ -190,9 +189,9 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::AboveParent { .. }
             | Refusal::NoSuchNode { .. }
             | Refusal::NoSuchPool { .. }
-            // One of the others, for the nodes of one pool.
+            // Wraps one of the others, for the nodes of one pool.
             | Refusal::InPool { .. }
-            // One of the others, for some nodes.
+            // Wraps one of the others, for some nodes.
             | Refusal::OnNodes { .. }
             | Refusal::NoSuchNodes { .. }
             | Refusal::NoSuchDevice { .. }
@@ -207,7 +206,7 @@ fn refusals() -> Vec<Refusal> {
             | Refusal::WrongState { .. }
             | Refusal::VersionConflict { .. }
             | Refusal::DependencyNeverMet { .. }
-            // One of the others, of one job among several.
+            // Wraps one of the others, for one job of several.
             | Refusal::OfJob { .. }
             | Refusal::KeyReused { .. }
             | Refusal::StorageFull { .. }

@@ -1,5 +1,4 @@
-//! How a case is written down for the scheduler that runs jobs, and what is said of one that is
-//! not played.
+//! Translates KAI's cases for the real scheduler, and reports cases that can't be played.
 
 use gpool_kai::cases::beside::lines;
 use gpool_kai::cases::{Beside, Explanation, Missing, Scenario, beside, read};
@@ -10,7 +9,7 @@ fn case(jobs: &str) -> Scenario {
     switched("null", jobs)
 }
 
-/// The same with nothing switched on but that.
+/// The same case with this configuration.
 fn switched(config: &str, jobs: &str) -> Scenario {
     let text = format!(
         r#"{{"scenarios": [{{
@@ -120,7 +119,7 @@ fn a_case_that_switches_rules_off_is_played_if_no_more_than_places_differ() {
     };
     let elsewhere = [("b".to_owned(), Explanation::Elsewhere)].into();
     assert_eq!(beside(&switched(spread, &one(1))).unwrap(), Beside::Differs(elsewhere));
-    // Without quotas it gets more than its project is guaranteed.
+    // Without quotas the project exceeds its guarantee.
     let came = beside(&switched(spread, &one(2))).unwrap();
     assert_eq!(came, Beside::NotPlayed(Missing::Switches));
     assert_eq!(beside(&case(&one(2))).unwrap(), Beside::Same);
@@ -145,7 +144,7 @@ fn tasks_that_must_run_at_once_are_wherever_there_is_room() {
     ");
 }
 
-/// Tasks of several sets that ask the same, of which each needs one or two.
+/// Tasks of several sets with equal requests; each set needs one or two.
 fn in_sets(states: [&str; 4]) -> String {
     let [one, two, three, four] = states;
     format!(
@@ -170,7 +169,7 @@ fn sets_of_tasks_that_ask_the_same_are_one() {
     job a  1 tasks 3  running n1[0] n1[1] n2[0] 60s  project red  cpus 1  mem 1000000000B
     job a.1  1  running n2[1] 60s  project red  cpus 1  mem 1000000000B  joins a
     ");
-    // As many run as must, and not of each set.
+    // The minimum of all sets together runs, but not of each set.
     assert_snapshot!(written(&in_sets(["Running", "Running", "Running", "Pending"])), @"
     job a.left  1 tasks 3  stopping n1[0] n1[1] n2[0] 60s  project red  cpus 1  mem 1000000000B
     job a  1 tasks 3  pending 0s  project red  cpus 1  mem 1000000000B

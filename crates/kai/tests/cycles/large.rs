@@ -1,5 +1,5 @@
-//! Cycles on larger clusters do what they do on small ones. With `GPOOL_FIGURES` set, on clusters
-//! of a thousand nodes too; how long each takes is printed, for whoever runs it alone.
+//! Checks cycles on larger clusters. With `GPOOL_FIGURES` set it also uses clusters of a thousand
+//! nodes; it prints the time of each cycle, for runs of this test alone.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::random::Dice;
 
 const GB: i64 = 1_000_000_000;
 
-/// Nodes of eight devices, departments of twenty projects each.
+/// Nodes with eight devices, and departments with twenty projects each.
 fn cluster(nodes: usize, projects: usize) -> Situation {
     let free = Quota { guaranteed: None, limit: None, weight: 1000, usage: 0 };
     let each = i64::try_from(nodes * 8 * 1000 / projects).unwrap();
@@ -79,7 +79,8 @@ fn job(number: usize, project: usize, gpus: i64, tasks: usize) -> Job {
     }
 }
 
-/// Jobs of one device each that fill a part of every node; of the projects below `owners`.
+/// Adds jobs with one device each until a part of every node is busy; they belong to the first
+/// `owners` projects.
 fn fill(situation: &mut Situation, each: usize, owners: usize, dice: &mut Dice) {
     for node in 0..situation.nodes.len() {
         for _ in 0..each {
@@ -100,7 +101,7 @@ fn wait(situation: &mut Situation, count: usize, from: usize, to: usize, gpus: i
     }
 }
 
-/// Runs a cycle, prints what it took, and gives back how many tasks changed.
+/// Runs a cycle, prints its time, and returns the number of changed tasks.
 fn time(what: &str, situation: &Situation, stages: &[Stage]) -> usize {
     let settings = Settings { stages: stages.to_vec(), ..Settings::default() };
     let begin = Instant::now();
@@ -122,7 +123,7 @@ fn larger_clusters() {
     }
 }
 
-/// All is taken, by half of the projects.
+/// A cluster that half of the projects fill.
 fn full(nodes: usize, projects: usize) {
     let mut dice = Dice::new(1);
     let name = |what: &str| format!("{nodes} nodes, {projects} projects: full, {what}");
@@ -153,7 +154,7 @@ fn full(nodes: usize, projects: usize) {
     assert_eq!(time(&name("1000 may take nothing back"), &stuck, &[Stage::Reclaim]), 0);
 }
 
-/// Room is left, in one piece or in many.
+/// A cluster with free devices, in one piece or fragmented.
 fn holes(nodes: usize, projects: usize) {
     let mut dice = Dice::new(2);
     let name = |what: &str| format!("{nodes} nodes, {projects} projects: {what}");

@@ -1,5 +1,5 @@
-//! Scenarios of whole cycles: the public ones, read from the folder `shared` beside the project,
-//! and what must be true of all of them.
+//! Scenarios of whole cycles: the public ones from the folder `shared` beside the repository, and
+//! invariants of all cycles.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test says what it means by its name")]
 

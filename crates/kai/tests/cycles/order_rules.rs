@@ -1,5 +1,5 @@
-//! In which order jobs and projects have their turn (SCHEDULING A4 to A6), a test for each rule
-//! that the public scenarios hardly reach.
+//! The order of jobs and projects (SCHEDULING A4 to A6): a test for each rule that the public
+//! scenarios hardly cover.
 
 use gpool_kai::{Group, Quota, Stage, TaskSet, TaskState, Why};
 
@@ -7,7 +7,7 @@ use crate::small::{Small, became, free, guaranteed, sit};
 
 const ALLOCATE: &[Stage] = &[Stage::Allocate];
 
-/// Two projects that ask for the one device that there is.
+/// Two projects that both request the only device.
 fn two(a: Quota, b: Quota) -> Small {
     let mut it = Small::new();
     it.node("n0", 1);
@@ -42,8 +42,8 @@ fn the_starved_come_before_priority() {
 fn who_has_more_than_its_part_of_everything_comes_last() {
     let mut it = Small::new();
     it.node("n0", 4);
-    // Project a has more of all three than its share; of what it asks for it is within its
-    // guarantee, so without this rule it would be starved like b, and older.
+    // Project a exceeds its share of all three resources. Its request alone is within its
+    // guarantee, so without this rule it would be starved like b, and it is older.
     let a = it.leaf("a", guaranteed(4000, 0));
     a.cpu = Quota { guaranteed: Some(2000), limit: None, weight: 0, usage: 0 };
     a.memory = Quota { guaranteed: Some(2_000_000_000), limit: None, weight: 0, usage: 0 };
@@ -61,7 +61,7 @@ fn who_has_more_than_its_part_of_everything_comes_last() {
 
 #[test]
 fn a_project_without_a_part_of_what_it_asks_for_comes_after_one_with() {
-    // Neither is starved; a is older, but has no part of GPUs at all.
+    // Neither is starved; a is older, but has no share of GPUs.
     let mut it = two(guaranteed(0, 0), guaranteed(0, 1));
     became(&it.after(ALLOCATE), &[("jb-0", "Bound n0")]);
     it.situation.projects[1].gpu = guaranteed(0, 1);
@@ -77,7 +77,7 @@ fn who_would_have_the_smaller_part_comes_first() {
     it.leaf("b", guaranteed(4000, 0));
     it.runs("ra", "a", 1, &["n0"]);
     it.runs("rb", "b", 1, &["n0"]);
-    // With its next job a would have all of its part, b half of it.
+    // With its next job a would have its whole share, b half of its share.
     it.job("ja", "a", 1, 1);
     it.job("jb", "b", 1, 1);
     became(&it.after(ALLOCATE), &[("ja-0", "Pending"), ("jb-0", "Bound n0")]);
@@ -98,7 +98,7 @@ fn of_equal_parts_with_the_job_the_one_that_has_less_comes_first() {
 
 #[test]
 fn who_may_have_less_of_anything_comes_first_among_equals() {
-    // Both ask for nothing of GPUs: the same part with and without the job.
+    // Both request no GPUs: their ratio is the same with and without the job.
     let mut it = Small::new();
     it.node("n0", 1).slots = 1;
     it.leaf("a", guaranteed(2000, 0));
@@ -110,7 +110,7 @@ fn who_may_have_less_of_anything_comes_first_among_equals() {
 
 #[test]
 fn without_a_part_what_it_would_have_counts_a_thousandfold() {
-    // Both have no part of GPUs and ask for one: a has one already and comes last.
+    // Both have no share of GPUs and request one: a has one already and comes last.
     let mut it = two(guaranteed(0, 0), guaranteed(0, 0));
     it.situation.nodes[0].devices[0].count = 2;
     it.runs("ra", "a", 1, &["n0"]);
@@ -119,7 +119,7 @@ fn without_a_part_what_it_would_have_counts_a_thousandfold() {
 
 #[test]
 fn any_part_at_all_comes_before_none() {
-    // The part of b is so small that with its job it would have it two thousand times over.
+    // The share of b is so small that its job would exceed it two thousand times.
     let mut it = Small::new();
     it.node("n0", 2);
     it.leaf("a", guaranteed(0, 0));
@@ -179,7 +179,7 @@ fn extra_tasks_take_turns_between_jobs() {
     for name in ["x", "y"] {
         it.job(name, "a", 1, 4).gang.sets[0].min = 1;
     }
-    // Both at once, then x is above what must run at once while y is exactly there.
+    // Both start at once; then x exceeds its minimum, while y just reaches it.
     let after = it.after(ALLOCATE);
     let count = |job: &str| {
         after.iter().filter(|(name, it)| name.starts_with(job) && *it == "Bound n0").count()
@@ -214,7 +214,7 @@ fn tasks_with_a_rank_come_first_by_rank() {
     );
 }
 
-/// A job with sets `p` and `q` of which so many must run at once and so many run already.
+/// A job with sets `p` and `q`, with their minimums and their numbers of running tasks.
 fn sets(min: (i64, i64), running: (usize, usize), free: i64) -> Small {
     let mut it = Small::new();
     let all = i64::try_from(running.0 + running.1).unwrap();
@@ -241,7 +241,7 @@ fn the_set_that_has_grown_least_grows_next() {
     // 2 of 1 against 3 of 2: the second has grown less.
     let it = sets((1, 2), (2, 3), 1);
     became(&it.after(ALLOCATE), &[("j-2", "Pending"), ("j-7", "Bound n0")]);
-    // 2 of 1 against 4 of 2: equal, so by name.
+    // 2 of 1 against 4 of 2: equal, so the name decides.
     let it = sets((1, 1), (2, 2), 1);
     became(&it.after(ALLOCATE), &[("j-2", "Bound n0"), ("j-6", "Pending")]);
 }
@@ -250,7 +250,7 @@ fn the_set_that_has_grown_least_grows_next() {
 fn a_set_that_lacks_some_is_filled_before_any_grows() {
     let it = sets((1, 3), (1, 1), 2);
     became(&it.after(ALLOCATE), &[("j-1", "Pending"), ("j-5", "Bound n0"), ("j-6", "Bound n0")]);
-    // Where two are lacking and one is free, nothing starts.
+    // Two are missing and one device is free, so nothing starts.
     let it = sets((1, 3), (1, 1), 1);
     became(&it.after(ALLOCATE), &[("j-1", "Pending"), ("j-5", "Pending")]);
 }
@@ -298,7 +298,7 @@ fn who_was_promised_a_place_counts_as_a_member() {
     sit(&mut job.tasks[0], "n0", &[]);
     sit(&mut job.tasks[1], "n0", &[]);
     job.tasks[1].state = TaskState::Pipelined;
-    // Nothing is lacking, so it grows one by one, as far as the node goes.
+    // No minimum is missing, so it grows one by one until the node is full.
     became(&it.after(ALLOCATE), &[("j-2", "Bound n0"), ("j-3", "Bound n0")]);
     it.situation.nodes[0].devices[0].count = 3;
     became(&it.after(ALLOCATE), &[("j-2", "Bound n0"), ("j-3", "Pending")]);
@@ -381,7 +381,7 @@ fn who_has_no_turn_is_told_why() {
     it.job("ring", "ring", 1, 1);
     it.job("short", "a", 1, 2).gang.sets[0].min = 3;
     let waits = it.run(ALLOCATE).waits;
-    // By name of job.
+    // Sorted by the name of the job.
     let why: Vec<(usize, Why)> = waits.into_iter().map(|it| (it.job, it.why)).collect();
     assert_eq!(
         why,

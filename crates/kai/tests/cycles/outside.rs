@@ -1,5 +1,5 @@
-//! The public scenarios. They are not ours to keep, so where they are absent these tests say so
-//! and pass.
+//! The public scenarios. They are not part of this repository: if they are absent, these tests
+//! report it and pass.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use gpool_kai::cycle;
 
 use crate::random::{Dice, by_name};
 
-/// Where the scenarios lie: what `GPOOL_SHARED` names, else the next `shared` above.
+/// The folder of the scenarios: `GPOOL_SHARED`, or else the next `shared` in a parent folder.
 fn folder() -> Option<PathBuf> {
     let above = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let beside = || above.ancestors().map(|it| it.join("shared")).find(|it| it.is_dir());
@@ -27,7 +27,7 @@ pub fn scenarios(file: &str) -> Vec<Scenario> {
     read(&std::fs::read_to_string(path).unwrap()).unwrap().scenarios
 }
 
-/// Plays them and prints a table; gives back how many there are and how many fail.
+/// Plays the scenarios and prints a table; returns how many there are and how many fail.
 fn table(file: &str) -> (usize, usize) {
     let mut rows = [("change", 0, 0, 0), ("no change", 0, 0, 0)];
     for scenario in scenarios(file) {
@@ -56,7 +56,8 @@ fn public_scenarios() {
     assert!(failed * 50 <= all, "{failed} of {all} fail");
 }
 
-/// Plays them by preset `fair` and prints what differs; gives back how many came to what.
+/// Plays the scenarios with preset `fair` and prints the differences; returns the number of each
+/// result.
 fn by_fair(file: &str) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for scenario in scenarios(file) {
@@ -95,7 +96,7 @@ fn own_rules() {
     assert_eq!(failed, 0);
 }
 
-/// The same, with every list in another order.
+/// The scenario with every list in another order.
 fn shuffled(scenario: &Scenario, seed: u64) -> Scenario {
     let mut dice = Dice::new(seed);
     let mut other = scenario.clone();

@@ -1,5 +1,5 @@
-//! Where tasks go and what they are charged (SCHEDULING A1, A7, A8), a test for each rule that the
-//! public scenarios hardly reach.
+//! The placement of tasks and what they are charged (SCHEDULING A1, A7, A8): a test for each rule
+//! that the public scenarios hardly cover.
 
 use gpool_kai::{
     DeviceMode, GpuAsk, Instances, MigAsk, Quota, SharedAfter, Stage, Strategy, TaskState,
@@ -29,7 +29,7 @@ fn the_fullest_node_that_is_free_now_is_best() {
     it.node("n2", 4);
     it.leaf("a", free());
     it.runs("r", "a", 1, &["n1", "n2"]);
-    // The only one that is left of n2 leaves: there is most room later, and none now.
+    // The only other job of n2 is ending: n2 will have the most free devices, but has none now.
     it.runs("leaving", "a", 3, &["n2"]).tasks[0].state = TaskState::Releasing;
     it.job("j", "a", 1, 1);
     became(&it.after(ALLOCATE), &[("j-0", "Bound n1")]);
@@ -51,7 +51,7 @@ fn a_gang_of_which_one_waits_waits_as_a_whole() {
     became(&it.after(ALLOCATE), &[("j-0", "Bound n0"), ("j-1", "Pipelined n0")]);
 }
 
-/// Two devices with 300 and 600 thousandths taken, and a whole one.
+/// Two devices with fractions of 0.3 and 0.6 in use, and a free one.
 fn shared() -> Small {
     let mut it = Small::new();
     it.node("n0", 3);
@@ -64,7 +64,7 @@ fn shared() -> Small {
     it
 }
 
-/// The device that the task of the last job got.
+/// The device of the last job's task.
 fn device(it: &Small) -> Vec<SharedAfter> {
     let outcome = it.run(ALLOCATE);
     let placement = outcome.tasks.last().unwrap()[0].placement.clone();
@@ -117,7 +117,7 @@ fn a_device_is_whole_again_when_all_have_left() {
     became(&it.after(ALLOCATE), &[("j-0", "Pipelined n0")]);
 }
 
-/// A job that asks for device memory.
+/// Adds a job that requests device memory.
 fn memory(it: &mut Small, bytes: i64) {
     it.job("j", "a", 0, 1).tasks[0].request.gpu = GpuAsk::Memory { bytes, devices: 1 };
 }
@@ -125,7 +125,7 @@ fn memory(it: &mut Small, bytes: i64) {
 #[test]
 fn memory_is_charged_in_hundredths_of_the_device_rounded_up() {
     let mut it = Small::new();
-    // 80 GB and a bit: the bit does not count.
+    // 80 GB and a remainder, which does not count.
     it.node("n0", 1).devices[0].memory = Some(80 * GB + 99_000_000);
     it.leaf("a", free());
     memory(&mut it, 20 * GB + 1);
@@ -141,7 +141,7 @@ fn memory_that_waits_is_charged_by_the_smallest_device() {
     let mut it = Small::new();
     it.node("n0", 1);
     it.node("n1", 1).devices[0].memory = Some(40 * GB);
-    // Half of the large one, but all of the small one.
+    // Half of the large device, but all of the small one.
     it.leaf("a", Quota { limit: Some(500), ..free() });
     memory(&mut it, 40 * GB);
     became(&it.after(ALLOCATE), &[("j-0", "Pending")]);
@@ -160,7 +160,7 @@ fn memory_is_refused_where_nobody_knows_how_much_there_is() {
     became(&it.after(ALLOCATE), &[("j-0", "Bound n0")]);
 }
 
-/// A node of which a device is cut into two instances of three slices.
+/// A node with a device that is divided into two instances of three slices.
 fn cut() -> Small {
     let mut it = Small::new();
     let instances = vec![Instances { profile: "3g.40gb".to_owned(), count: 2, charge: 3000 }];

@@ -1,4 +1,4 @@
-//! Random clusters, from a seed: what must be true after any cycle, by counting anew.
+//! Random clusters from a seed: invariants after any cycle, checked by counting again.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use gpool_kai::{
     TaskSet, TaskState,
 };
 
-/// Numbers from a seed.
+/// Pseudo-random numbers.
 pub struct Dice(u64);
 
 impl Dice {
@@ -16,7 +16,7 @@ impl Dice {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// Below so many.
+    /// A number below the limit.
     pub fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -173,7 +173,7 @@ fn job(dice: &mut Dice, number: u64, projects: &[Project]) -> Job {
     }
 }
 
-/// A cluster in which some of the jobs run: those that a cycle with fewer projects' rules placed.
+/// A cluster with running jobs, placed by a cycle with fewer projects' rules.
 pub fn situation(seed: u64) -> Situation {
     let mut dice = Dice::new(seed);
     let projects = projects(&mut dice);
@@ -210,7 +210,7 @@ pub fn situation(seed: u64) -> Situation {
     situation
 }
 
-/// What the world makes of a cycle: who was to start runs, who was to leave waits.
+/// Applies the result of a cycle: tasks that should start run, tasks that should end wait.
 pub fn pass(situation: &mut Situation, outcome: &Outcome, cycle: usize) {
     for (job, after) in situation.jobs.iter_mut().zip(&outcome.tasks) {
         for (task, after) in job.tasks.iter_mut().zip(after) {
@@ -230,7 +230,7 @@ pub fn pass(situation: &mut Situation, outcome: &Outcome, cycle: usize) {
     }
 }
 
-/// What is on a node, counted anew.
+/// The resources in use on a node, counted again.
 #[derive(Default)]
 struct Used {
     cpu: i64,
@@ -286,7 +286,7 @@ impl Used {
     }
 }
 
-/// No device is given twice: neither among those who are there now, nor among those who will be.
+/// Checks that no device is allocated twice, neither now nor after all evictions.
 fn nothing_twice(situation: &Situation, outcome: &Outcome) {
     for node in &situation.nodes {
         let (mut now, mut later) = (Used::default(), Used::default());
@@ -309,7 +309,7 @@ fn nothing_twice(situation: &Situation, outcome: &Outcome) {
     }
 }
 
-/// Who leaves for somebody leaves for one that gets a place.
+/// Checks that every victim is evicted for a job that gets a placement.
 fn nobody_leaves_for_nothing(situation: &Situation, outcome: &Outcome) {
     for decision in &outcome.decisions {
         let (Change::Evict { stage, for_job } | Change::Move { stage, for_job, .. }) =
@@ -329,7 +329,7 @@ fn nobody_leaves_for_nothing(situation: &Situation, outcome: &Outcome) {
     }
 }
 
-/// Whoever got something has all that must run at once.
+/// Checks that each job with an allocation has its minimum of tasks.
 fn gangs_are_whole(situation: &Situation, outcome: &Outcome) {
     for decision in &outcome.decisions {
         if !matches!(decision.what, Change::Bind(_) | Change::Claim(_) | Change::Move { .. }) {
@@ -350,7 +350,7 @@ fn gangs_are_whole(situation: &Situation, outcome: &Outcome) {
     }
 }
 
-/// Limits hold for whoever was within them.
+/// Checks that no project newly exceeds its limits.
 fn limits_hold(situation: &Situation, before: &Outcome, after: &Outcome) {
     for (row, project) in situation.projects.iter().enumerate() {
         let (before, after) = (&before.projects[row], &after.projects[row]);
@@ -368,7 +368,7 @@ fn limits_hold(situation: &Situation, before: &Outcome, after: &Outcome) {
     }
 }
 
-/// The same, with every list in another order.
+/// The cluster with every list in another order.
 fn shuffled(situation: &Situation, seed: u64) -> Situation {
     let mut dice = Dice::new(seed ^ 0xABCD);
     let mut other = situation.clone();
@@ -382,7 +382,7 @@ fn shuffled(situation: &Situation, seed: u64) -> Situation {
     other
 }
 
-/// What became of each task, by name.
+/// The state of each task, by name.
 pub fn by_name(situation: &Situation, outcome: &Outcome) -> BTreeMap<String, String> {
     let mut named = BTreeMap::new();
     for (job, after) in situation.jobs.iter().zip(&outcome.tasks) {

@@ -1,4 +1,4 @@
-//! Small clusters in a few words, for the tests of single rules.
+//! Small clusters in short notation, for tests of single rules.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use gpool_kai::{
 pub const GB: i64 = 1_000_000_000;
 const NOW: i64 = 1_000_000_000;
 
-/// A cluster, and what is switched.
+/// A cluster with its settings.
 pub struct Small {
     pub situation: Situation,
     pub settings: Settings,
 }
 
-/// No limit and nothing guaranteed in particular.
+/// A quota without a limit and without a guarantee.
 pub fn free() -> Quota {
     Quota { guaranteed: None, limit: None, weight: 1000, usage: 0 }
 }
 
-/// Guaranteed so many thousandths, with that weight.
+/// A quota with a guarantee in thousandths and a weight.
 pub fn guaranteed(milli: i64, weight: i64) -> Quota {
     Quota { guaranteed: Some(milli), limit: None, weight: weight * 1000, usage: 0 }
 }
@@ -34,7 +34,7 @@ impl Small {
         it
     }
 
-    /// A node of devices that are given out whole.
+    /// Adds a node with whole devices.
     pub fn node(&mut self, name: &str, gpus: i64) -> &mut Node {
         let devices = Devices {
             kind: "h100".to_owned(),
@@ -68,12 +68,12 @@ impl Small {
         self.situation.projects.last_mut().unwrap()
     }
 
-    /// A project below the one at the top.
+    /// Adds a project below the project `top`.
     pub fn leaf(&mut self, name: &str, gpu: Quota) -> &mut Project {
         self.project(name, Some("top"), gpu)
     }
 
-    /// A job of one set whose tasks ask for so many devices each; younger than those before it.
+    /// Adds a job of one set with equal tasks, newer than all jobs before it.
     pub fn job(&mut self, name: &str, project: &str, gpus: i64, tasks: usize) -> &mut Job {
         let task = |number| Task {
             name: format!("{name}-{number}"),
@@ -110,7 +110,7 @@ impl Small {
         self.situation.jobs.last_mut().unwrap()
     }
 
-    /// The same, running on these nodes, a task each.
+    /// Adds a running job with one task on each of these nodes.
     pub fn runs(&mut self, name: &str, project: &str, gpus: i64, on: &[&str]) -> &mut Job {
         let job = self.job(name, project, gpus, on.len());
         job.last_start = Some(NOW - 60_000);
@@ -124,7 +124,7 @@ impl Small {
         kai::cycle(&self.situation, &Settings { stages: stages.to_vec(), ..self.settings.clone() })
     }
 
-    /// What became of each task: what it does, and where.
+    /// The state and node of each task after a cycle.
     pub fn after(&self, stages: &[Stage]) -> BTreeMap<String, String> {
         let outcome = self.run(stages);
         let mut named = BTreeMap::new();
@@ -146,14 +146,14 @@ pub fn sit(task: &mut Task, node: &str, shared: &[&str]) {
     task.placement = Some(Placement { node: node.to_owned(), devices: 0, shared });
 }
 
-/// Makes all tasks of a job ask for a part of one device.
+/// Makes all tasks of a job request a fraction of one device.
 pub fn share(job: &mut Job, milli: i64) {
     for task in &mut job.tasks {
         task.request.gpu = GpuAsk::Share { milli, devices: 1 };
     }
 }
 
-/// Asserts what became of tasks.
+/// Asserts the states of tasks.
 #[track_caller]
 pub fn became(after: &BTreeMap<String, String>, expected: &[(&str, &str)]) {
     for (task, expected) in expected {

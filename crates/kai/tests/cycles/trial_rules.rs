@@ -1,11 +1,11 @@
-//! Who gives way for whom (SCHEDULING A3, A9, A10), a test for each rule that the public scenarios
-//! hardly reach.
+//! The choice of victims (SCHEDULING A3, A9, A10): a test for each rule that the public scenarios
+//! hardly cover.
 
 use gpool_kai::{Change, GpuAsk, Site, Stage, TaskSet, TaskState, Why};
 
 use crate::small::{Small, became, free, guaranteed, share, sit};
 
-/// Project `a` is guaranteed so much and has none of it; `b` holds these nodes, a job each.
+/// Project `a` has a guarantee and no devices; `b` uses these nodes, with one job each.
 fn borrowed(mine: i64, nodes: &[&str]) -> Small {
     let mut it = Small::new();
     it.leaf("a", guaranteed(mine, 0));
@@ -21,7 +21,7 @@ fn borrowed(mine: i64, nodes: &[&str]) -> Small {
 fn a_gang_takes_back_node_by_node() {
     let mut it = borrowed(2000, &["n0", "n1", "n2"]);
     it.job("j", "a", 1, 2);
-    // The youngest first: n2 so that the first task fits, then n1 so that both do.
+    // The newest first: n2 for the first task, then n1 for both.
     became(
         &it.after(&[Stage::Reclaim]),
         &[
@@ -36,8 +36,8 @@ fn a_gang_takes_back_node_by_node() {
 
 #[test]
 fn those_on_another_node_are_not_ended_for_it() {
-    // Youngest first: b3 and b2 are on two nodes, where one device is too little for two. With b1
-    // n0 is complete, and b2 stays.
+    // The newest first: b3 and b2 are on two nodes, which leaves one device on each, and the task
+    // needs two. With b1 n0 is free, and b2 stays.
     let mut it = Small::new();
     it.leaf("a", guaranteed(2000, 0));
     it.leaf("b", guaranteed(0, 0));
@@ -69,7 +69,7 @@ fn what_must_run_at_once_goes_whole() {
     it.leaf("b", guaranteed(1000, 0));
     it.runs("g", "b", 1, &["n0", "n1"]);
     it.job("j", "a", 1, 1);
-    // Although b is left with less than it is guaranteed, and one device is then idle.
+    // Although b then has less than its guarantee, and one device is idle.
     became(
         &it.after(&[Stage::Reclaim]),
         &[("g-0", "Releasing n0"), ("g-1", "Releasing n1"), ("j-0", "Pipelined n0")],
@@ -105,11 +105,11 @@ fn who_gives_way_for_devices_goes_only_where_some_are_or_to_other_victims() {
     let mut it = with_cores_only();
     it.runs("r", "b", 0, &["n0"]);
     it.job("j", "a", 1, 1);
-    // There is room for it on n1, where no device is.
+    // It would fit on n1, which has no device.
     became(&it.after(&[Stage::Reclaim]), &[("r-0", "Releasing n0"), ("j-0", "Pipelined n0")]);
     it.situation.nodes[1] = it.situation.nodes[0].clone();
     it.situation.nodes[1].name = "n1".to_owned();
-    // One of the two kinds of devices there is enough.
+    // One of the two kinds of devices is enough.
     let mut none = it.situation.nodes[1].devices[0].clone();
     none.count = 0;
     it.situation.nodes[1].devices[0].count = 2;
@@ -163,12 +163,12 @@ fn one_that_asks_for_no_less_is_not_tried_again() {
 fn a_job_is_left_alone_until_it_ran_for_a_while() {
     let mut it = borrowed(1000, &["n0"]);
     it.job("j", "a", 1, 1);
-    // It runs for a minute.
+    // It has run for a minute.
     it.situation.projects[2].min_run_reclaim = Some(61_000);
     assert!(it.run(&[Stage::Reclaim]).decisions.is_empty());
     it.situation.projects[2].min_run_reclaim = Some(60_000);
     assert_eq!(it.run(&[Stage::Reclaim]).decisions.len(), 2);
-    // What is said above the project counts where the project says nothing.
+    // The value of the parent applies if the project has none.
     it.situation.projects[2].min_run_reclaim = None;
     it.situation.projects[0].min_run_reclaim = Some(61_000);
     assert!(it.run(&[Stage::Reclaim]).decisions.is_empty());
@@ -189,12 +189,12 @@ fn how_long_it_ran_counts_from_where_the_ways_part() {
     it.situation.projects[1].gpu = guaranteed(1000, 0);
     it.situation.projects[2].gpu = guaranteed(0, 0);
     assert_eq!(it.run(&[Stage::Reclaim]).decisions.len(), 2);
-    // Below the parting it means nothing.
+    // Below the common ancestor's child it has no effect.
     it.situation.projects[4].min_run_reclaim = Some(61_000);
     assert_eq!(it.run(&[Stage::Reclaim]).decisions.len(), 2);
     it.situation.projects[2].min_run_reclaim = Some(61_000);
     assert!(it.run(&[Stage::Reclaim]).decisions.is_empty());
-    // Of two that meet nowhere the top of the one that loses counts.
+    // Without a common ancestor the top project of the victim applies.
     it.situation.projects[2].min_run_reclaim = Some(0);
     it.situation.projects[1].parent = None;
     it.situation.projects[2].parent = None;
@@ -272,7 +272,7 @@ fn jobs_of_other_projects_are_moved_too() {
     let outcome = it.run(&[Stage::Consolidate]);
     let moved = outcome.decisions.iter().filter(|it| matches!(it.what, Change::Move { .. }));
     assert_eq!(moved.count(), 1);
-    // Not those that may not be ended, and not for one that may not be ended.
+    // It neither evicts non-preemptible jobs, nor evicts for a non-preemptible job.
     it.situation.jobs[2].preemptible = false;
     assert!(it.run(&[Stage::Consolidate]).decisions.is_empty());
     it.situation.jobs[2].preemptible = true;
@@ -343,7 +343,7 @@ fn no_more_jobs_are_looked_at_for_moving_than_may_be() {
     }
     it.runs("old", "a", 1, &["n0"]);
     it.runs("fixed", "a", 1, &["n1"]).preemptible = false;
-    // The younger one, which is looked at first, leaves no hole that is large enough.
+    // The newer one, which is tried first, does not leave a large enough gap.
     it.runs("young", "a", 1, &["n2"]);
     it.runs("beside", "a", 1, &["n2"]).preemptible = false;
     it.job("j", "a", 2, 1);
@@ -370,7 +370,7 @@ fn nobody_is_moved_where_too_little_is_free() {
 
 #[test]
 fn moving_comes_before_taking_back() {
-    // What a is missing is free in two places; b has borrowed a third.
+    // The rest of a's guarantee is free on two nodes; b has borrowed a third device.
     let mut it = Small::new();
     it.node("n0", 2);
     it.node("n1", 2);
@@ -395,7 +395,7 @@ fn what_is_free_is_given_out_before_anything_is_taken_back() {
 
 #[test]
 fn a_victim_that_comes_before_the_job_takes_its_place_back() {
-    // The victim's project would be the more starved of the two once it has nothing.
+    // Without any devices, the victim's project would be the more starved of the two.
     let mut it = Small::new();
     it.node("n0", 2);
     it.leaf("a", guaranteed(1000, 1));
@@ -403,7 +403,7 @@ fn a_victim_that_comes_before_the_job_takes_its_place_back() {
     it.situation.projects[2].priority = 200;
     it.runs("b0", "b", 2, &["n0"]);
     it.job("j", "a", 1, 1);
-    // b asks for two again and is not within its guarantee with them: a comes first.
+    // b requests two again and would exceed its guarantee with them, so a comes first.
     became(&it.after(&[Stage::Reclaim]), &[("b0-0", "Releasing n0"), ("j-0", "Pipelined n0")]);
     it.situation.jobs.clear();
     it.runs("b0", "b", 1, &["n0"]);

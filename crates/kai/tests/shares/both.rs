@@ -7,7 +7,7 @@ use gpool_sched::fairshare::{
     Reclaimer, Tree, Victim, fair,
 };
 
-/// Which rules decide.
+/// The rules that decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rules {
     Kai,
@@ -52,7 +52,7 @@ pub(crate) fn claimants(
                 let ask = Ask { requested: *requested, smallest: None };
                 division.ask(tree, tree.row(*leaf), ask);
             }
-            // Usage comes later, so that a change of it alone divides anew.
+            // Usage is set later, so that it alone causes another division.
             division.divide(tree, &mut buffers);
             for (member, usage) in used {
                 division.set_usage(tree, tree.row(*member), *usage);

@@ -1,5 +1,5 @@
-//! The division of shares, case by case: what the public cases do not reach (SCHEDULING A11), and
-//! where preset `fair` departs from `kai`.
+//! The division of shares, case by case: what the public cases do not cover (SCHEDULING A11), and
+//! the differences between the presets `fair` and `kai`.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use gpool_sched::fairshare::{Ask, Buffers, Claimant, Division, Feedback, Member,
 
 use crate::both::{Rules, claimants, divide};
 
-/// One project: what it asks for, and what is agreed, in GPUs.
+/// The claim and the quota of one project, in GPUs.
 #[derive(Debug, Clone, Copy)]
 struct Asks {
     milli: u64,
@@ -21,7 +21,7 @@ struct Asks {
     step: u64,
 }
 
-/// A project of weight one that is guaranteed nothing and asks for so many thousandths.
+/// A project of weight one without a guarantee, with a claim in thousandths.
 fn asks(milli: u64) -> Asks {
     let guaranteed = Some(0);
     Asks { milli, guaranteed, limit: None, weight: 1, priority: 0, usage: 0, step: 1000 }
@@ -68,7 +68,7 @@ impl Asks {
     }
 }
 
-/// The shares of siblings, oldest first, and what is left, as one line.
+/// The shares of siblings, oldest first, and the rest, as one line.
 fn shares(rules: Rules, total: u64, k: u32, projects: &[Asks]) -> String {
     let mut level: Vec<(usize, Claimant)> =
         projects.iter().map(|it| it.claimant()).enumerate().collect();
@@ -105,18 +105,18 @@ fn the_guarantee_comes_first_and_the_rest_goes_by_weight() {
 
 #[test]
 fn an_odd_device_goes_to_whom_most_was_cut_off_and_then_to_the_oldest() {
-    // Parts of 4 by 1:2:2 are 0.8, 1.6, 1.6.
+    // Parts of 4 by weights 1:2:2 are 0.8, 1.6, 1.6.
     let three = [asks(9000), asks(9000).weight(2), asks(9000).weight(2)];
     both(4000, &three, "1000 2000 1000 left 0");
-    // All alike: the older ones.
+    // All are equal, so the older ones get the odd devices.
     both(5000, &[asks(9000); 3], "2000 2000 1000 left 0");
 }
 
 #[test]
 fn what_one_does_not_want_is_divided_again() {
-    // Parts of 9 are 3 each; the first wants 1, so 2 more for the others.
+    // Parts of 9 are 3 each; the first claims 1, which leaves 2 for the others.
     both(9000, &[asks(1000), asks(9000), asks(9000)], "1000 4000 4000 left 0");
-    // And once more: 12 by four is 3; 1 and then 3.5 are met, 7.5 remain for two.
+    // Once more: a quarter of 12 is 3; claims of 1 and then 3.5 are satisfied, 7.5 remain for two.
     let four = [asks(1000), asks(3500), asks(9000), asks(9000)];
     both(12_000, &four, "1000 3500 4000 3500 left 0");
 }
@@ -128,25 +128,26 @@ fn who_wants_exactly_its_part_starts_no_further_round() {
 
 #[test]
 fn no_round_is_added_by_who_wants_exactly_its_part() {
-    // Parts are 3, 0.9 and 2.1: most was cut off of the second. A further round would divide the
+    // Parts are 3, 0.9 and 2.1: the second lost most to rounding. A further round would divide the
     // odd device by 0.3 and 0.7.
     let projects = [asks(3000).weight(10), asks(9000).weight(3), asks(9000).weight(7)];
     both(6000, &projects, "3000 1000 2000 left 0");
-    // And it gets exactly what it wants, whole devices or not.
+    // It gets exactly its claim, in whole devices or not.
     both(5000, &[asks(2500), asks(9000)], "2500 2500 left 0");
 }
 
 #[test]
 fn by_kai_what_an_earlier_round_cut_off_is_remembered() {
-    // Parts of 8 are 4, 1.6 and 2.4; the first leaves 1.5. The next round's are 1 and 1.5: the
-    // second keeps the note of 0.6. By `fair` there is one round: 2.2 and 3.3.
+    // Parts of 8 are 4, 1.6 and 2.4; the first leaves 1.5. The parts of the next round are 1 and
+    // 1.5, and the second still counts its rounding loss of 0.6. With `fair` there is one round:
+    // 2.2 and 3.3.
     let projects = [asks(2500).weight(5), asks(9000).weight(2), asks(9000).weight(3)];
     apart(8000, &projects, "2500 2500 3000 left 0", "2500 2000 3500 left 0");
 }
 
 #[test]
 fn odd_devices_go_by_priority_first() {
-    // Parts of 5 by three are 1.67 each, two devices are left; of those 1.8 and 0.2.
+    // Parts of 5 by three are 1.67 each, which leaves two devices; parts of these are 1.8 and 0.2.
     let high = asks(9000).priority(5);
     let projects = [high, high, high, asks(9000).weight(9), asks(9000)];
     apart(5000, &projects, "2000 1000 1000 1000 0 left 0", "2000 2000 1000 0 0 left 0");
@@ -166,7 +167,7 @@ fn a_higher_priority_takes_all_it_can_of_what_is_left_over() {
 
 #[test]
 fn an_odd_device_of_a_high_priority_reaches_a_low_one_by_kai_only() {
-    // Two parts of 2.5: `kai` offers the odd device to everybody below before it comes back.
+    // Two parts of 2.5: `kai` offers the odd device to all lower priorities before it comes back.
     let projects = [asks(9000).priority(5), asks(9000).priority(5), asks(9000)];
     apart(5000, &projects, "2000 2000 1000 left 0", "3000 2000 0 left 0");
 }
@@ -180,16 +181,16 @@ fn no_limit_is_not_a_limit_of_nothing() {
 #[test]
 fn whoever_is_guaranteed_everything_gets_all_it_asks_for() {
     both(4000, &[asks(3000).unlimited(), asks(9000)], "3000 1000 left 0");
-    // By both the share of the other is still what it is guaranteed: then somebody must wait.
+    // With both rules the other keeps its guarantee as share, although the sum exceeds the total.
     both(4000, &[asks(9000).unlimited(), asks(9000).guaranteed(2)], "4000 2000 left 0");
 }
 
 #[test]
 fn more_guarantees_than_there_is() {
-    // On paper by `kai`; by `fair` in proportion to what is guaranteed.
+    // With `kai` only nominally; with `fair` in proportion to the guarantees.
     let projects = [asks(9000).guaranteed(6), asks(9000).guaranteed(2)];
     apart(4000, &projects, "6000 2000 left 0", "3000 1000 left 0");
-    // Only what is asked for counts: the second leaves one of its guarantee.
+    // Only claims count: the second does not use its whole guarantee.
     let projects = [asks(9000).guaranteed(6), asks(1000).guaranteed(6), asks(9000)];
     both(8000, &projects, "7000 1000 0 left 0");
     let projects = [asks(9000).guaranteed(6), asks(1000).guaranteed(3), asks(9000).guaranteed(3)];
@@ -205,7 +206,7 @@ fn nobody_has_a_share_of_nothing() {
 
 #[test]
 fn what_was_not_used_by_anybody_does_not_count() {
-    // The same with and without feedback where nobody used anything.
+    // Without usage, feedback makes no difference.
     let projects = [asks(9000), asks(9000).weight(3)];
     for k in [0, 1000, 2500] {
         for rules in [Rules::Kai, Rules::Fair] {
@@ -222,7 +223,7 @@ fn who_used_more_gets_less() {
         assert_eq!(shares(rules, 7000, 1000, &projects), "3000 4000 left 0", "{rules:?}");
         assert_eq!(shares(rules, 8000, 0, &projects), "4000 4000 left 0", "{rules:?}");
     }
-    // Used all there is: 0.5 - 0.5 = 0, and the other takes everything.
+    // Used the whole cluster: 0.5 - 0.5 = 0, and the other gets everything.
     let projects = [asks(9000).used(100), asks(9000)];
     for rules in [Rules::Kai, Rules::Fair] {
         assert_eq!(shares(rules, 6000, 1000, &projects), "0 6000 left 0", "{rules:?}");
@@ -231,11 +232,11 @@ fn who_used_more_gets_less() {
 
 #[test]
 fn by_fair_what_was_used_keeps_nobody_from_what_no_one_else_wants() {
-    // By `kai` the second round weighs the first alone: n = 1, 1 + (1 - 1) = 1.
+    // With `kai` the second round weighs only the first: n = 1, 1 + (1 - 1) = 1.
     let projects = [asks(9000).used(100), asks(1000)];
     assert_eq!(shares(Rules::Kai, 6000, 1000, &projects), "5000 1000 left 0");
     assert_eq!(shares(Rules::Fair, 6000, 1000, &projects), "5000 1000 left 0");
-    // Both used twice all there is: nobody has a part, and `kai` leaves everything.
+    // Both used twice the cluster: no project has a part, and `kai` leaves everything.
     let projects = [asks(9000).used(200), asks(9000).used(200)];
     assert_eq!(shares(Rules::Kai, 6000, 1000, &projects), "0 0 left 6000");
     assert_eq!(shares(Rules::Fair, 6000, 1000, &projects), "3000 3000 left 0");
@@ -243,27 +244,27 @@ fn by_fair_what_was_used_keeps_nobody_from_what_no_one_else_wants() {
 
 #[test]
 fn an_odd_device_is_more_than_was_asked_for_by_kai_only() {
-    // Parts of 1 by three are 1/3 each; all ask for half a device.
+    // Parts of 1 by three are 1/3 each; all claim half a device.
     let halves = [asks(500); 3];
     apart(1000, &halves, "1000 0 0 left 0", "500 500 0 left 0");
 }
 
 #[test]
 fn by_fair_shares_are_cut_to_what_is_of_use() {
-    // Two devices for four projects with half devices: by `kai` two of them may claim nothing.
+    // Two devices for four projects with half devices: with `kai` two of them get nothing.
     let halves = [asks(4000).step(500); 4];
     apart(2000, &halves, "1000 1000 0 0 left 0", "500 500 500 500 left 0");
-    // One asks for whole devices: parts are 1 each.
+    // One claims whole devices: parts are 1 each.
     let mixed = [asks(4000), asks(4000).step(250), asks(4000).step(250)];
     both(3000, &mixed, "1000 1000 1000 left 0");
-    // Parts of 2.5: whole ones for the first, what is left of its step for the other.
+    // Parts of 2.5: whole devices for the first, the rest in steps for the other.
     let mixed = [asks(9000), asks(9000).step(500)];
     apart(5000, &mixed, "3000 2000 left 0", "2000 3000 left 0");
 }
 
 #[test]
 fn a_large_group_is_divided_in_one_go_and_alike() {
-    // Wants grow, so each pass satisfies one more: enough passes that sorting takes over.
+    // Claims grow, so each pass satisfies one more project: after enough passes sorting takes over.
     let many: Vec<Asks> = (1..=40).map(|ix| asks(1000 * ix * ix)).collect();
     let total: u64 = many.iter().map(|it| it.milli).sum::<u64>() - 50_000;
     let line = shares(Rules::Fair, total, 0, &many);
@@ -274,8 +275,8 @@ fn a_large_group_is_divided_in_one_go_and_alike() {
 
 #[test]
 fn many_passes_come_to_the_same_as_one_sorting() {
-    // Each wants a little more than the part that it had before the last was met, so that every
-    // pass meets one more; three want much more.
+    // Each claims slightly more than its part before the last one was satisfied, so every pass
+    // satisfies one more; three claim much more.
     let (mut rest, mut n_left) = (12_000_000_000_000_u64, 12_u64);
     let mut wants = Vec::new();
     let mut part_before = rest / n_left - 1_000_000_000_000;
@@ -296,15 +297,15 @@ fn many_passes_come_to_the_same_as_one_sorting() {
 
 #[test]
 fn what_is_of_no_use_to_whole_devices_is_divided_by_the_others() {
-    // Parts of 5.4 are 1.5, 1.5, 1.2 and 1.2; 1.4 is left over after cutting, and the quarters
-    // lack less of a step than the whole devices do.
+    // Parts of 5.4 are 1.5, 1.5, 1.2 and 1.2; rounding leaves 1.4, and the quarters lose less of a
+    // step than the whole devices.
     let whole = asks(9000).weight(15);
     let quarter = asks(9000).weight(12).step(250);
     let line = shares(Rules::Fair, 5400, 0, &[whole, whole, quarter, quarter]);
     assert_eq!(line, "1150 1000 1750 1500 left 0");
 }
 
-/// A tree for [`Division`]: name of the parent, quota, what a leaf asks for.
+/// A tree for [`Division`]: the parent, the quota and the claim of each project.
 struct Grown {
     tree: Tree,
     quotas: Vec<Quota>,
@@ -360,7 +361,7 @@ fn a_department_divides_its_share_among_its_children() {
 
 #[test]
 fn by_fair_a_department_claims_no_more_than_its_children_can() {
-    // The only child of the first is limited to 1: by `kai` its department still claims 4.
+    // The only child of the first has a limit of 1: with `kai` its department still claims 4.
     let mut it = grown(&[
         (None, quota(Some(0), 1)),
         (None, quota(Some(0), 1)),
@@ -371,7 +372,7 @@ fn by_fair_a_department_claims_no_more_than_its_children_can() {
     let asked = [(2, 9000), (3, 9000)];
     assert_eq!(it.shares(&it.divide(Rules::Kai, 8000, &asked)), [4000, 4000, 1000, 4000]);
     assert_eq!(it.shares(&it.divide(Rules::Fair, 8000, &asked)), [1000, 7000, 1000, 7000]);
-    // And one without weight claims only what it is guaranteed.
+    // A child without weight claims only its guarantee.
     it.quotas[2] = quota(Some(2), 0);
     assert_eq!(it.shares(&it.divide(Rules::Kai, 8000, &asked)), [4000, 4000, 2000, 4000]);
     assert_eq!(it.shares(&it.divide(Rules::Fair, 8000, &asked)), [2000, 6000, 2000, 6000]);
@@ -387,7 +388,7 @@ fn a_department_without_a_guarantee_has_that_of_its_children() {
     ]);
     let division = it.divide(Rules::Fair, 8000, &[]);
     assert_eq!(it.safe(&division), [Some(5000), Some(2000), Some(3000), Some(0)]);
-    // Written as nothing it is nothing, and its children's can't be kept.
+    // An explicit guarantee of nothing is nothing, so those of its children can't be kept.
     let it = grown(&[(None, quota(Some(0), 1)), (Some(0), quota(Some(2), 1))]);
     assert_eq!(it.safe(&it.divide(Rules::Fair, 8000, &[])), [Some(0), Some(0)]);
     assert_eq!(it.safe(&it.divide(Rules::Kai, 8000, &[])), [Some(0), Some(2000)]);
@@ -427,8 +428,8 @@ fn by_fair_who_is_guaranteed_everything_has_what_its_department_leaves() {
 
 #[test]
 fn by_fair_whole_steps_of_a_guarantee_are_kept_below_a_department_that_was_cut() {
-    // 12 of 1200: 2.9 for the first, 0.91 for ten more. Their tenths come before its own, so it
-    // has 2, of which its children would get 1.38 and 0.62.
+    // 12 of 1200: 2.9 for the first, 0.91 for ten more. The fractions of the others are larger than
+    // its own, so it gets 2; its children would get 1.38 and 0.62 of that.
     let mut projects = vec![(None, quota(Some(290), 0))];
     projects.extend([(None, quota(Some(91), 0)); 10]);
     projects.extend([(Some(0), quota(Some(200), 0)), (Some(0), quota(Some(90), 0))]);

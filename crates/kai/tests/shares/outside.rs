@@ -1,5 +1,5 @@
-//! The public cases of shares and of reclaim, read from the folder `shared` beside the project.
-//! They are not ours to keep, so where they are absent these tests say so and pass.
+//! The public cases of shares and of reclaim, from the folder `shared` beside the repository. They
+//! are not part of it: if they are absent, these tests report it and pass.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use gpool_sched::fairshare::{
 };
 use serde_json::Value;
 
-/// Where the cases lie: what `GPOOL_SHARED` names, else the next `shared` above.
+/// The folder of the cases: `GPOOL_SHARED`, or else the next `shared` in a parent folder.
 fn folder() -> Option<PathBuf> {
     let above = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let beside = || above.ancestors().map(|it| it.join("shared")).find(|it| it.is_dir());
@@ -31,8 +31,8 @@ fn cases(file: &str) -> Vec<Value> {
     cases
 }
 
-/// A number in thousandths: GPUs, and every other kind alike, for the rules do not tell kinds
-/// apart. The nearest, for the cases write what a sum of fractions came out as.
+/// An amount in thousandths, for GPUs and all other kinds, since the rules treat them alike. It is
+/// rounded, since the cases contain sums of fractions.
 fn thousandths(number: &Value) -> u64 {
     let rounded = format!("{:.3}", number.as_f64().unwrap());
     rounded.replace('.', "").parse().unwrap()
@@ -45,7 +45,7 @@ fn amount(number: &Value) -> Amount {
 fn claimant(queue: &Value, kind: &str) -> Claimant {
     let it = &queue["resources"][kind];
     let (guaranteed, limit, requested) = match it {
-        // A kind that a case does not name is not given out there.
+        // A kind that a case does not name is not divided there.
         Value::Null => (Amount::NOTHING, Amount::UNLIMITED, 0),
         _ => (amount(&it["deserved"]), amount(&it["limit"]), thousandths(&it["requested"])),
     };
@@ -64,7 +64,7 @@ fn claimant(queue: &Value, kind: &str) -> Claimant {
     }
 }
 
-/// What one case gives each queue of one kind, and what it leaves.
+/// The expected share of each queue for one kind, and the rest.
 fn divided(case: &Value, kind: &str, total: u64) -> (Vec<(String, u64)>, u64) {
     let mut queues: Vec<&Value> = case["queues"].as_array().unwrap().iter().collect();
     queues.sort_by_key(|it| {
@@ -86,7 +86,7 @@ fn divided(case: &Value, kind: &str, total: u64) -> (Vec<(String, u64)>, u64) {
     (names.zip(level.iter().map(|it| it.share)).collect(), rest)
 }
 
-/// What is wrong with one case, a line each.
+/// The errors of one case, one line each.
 fn wrong_shares(case: &Value) -> Vec<String> {
     let kinds: Vec<(&str, u64)> = match &case["total"] {
         Value::Object(totals) => ["gpu", "cpu", "memory"]
@@ -133,7 +133,7 @@ fn amounts(it: &Value) -> Vec<u64> {
     KINDS.map(|kind| thousandths(&it[kind])).to_vec()
 }
 
-/// The tree of a case, and its accounts.
+/// The tree of a case, with its accounts.
 fn ledger(queues: &[Value]) -> (Tree, Ledger) {
     let name = |it: &Value| it["name"].as_str().unwrap().to_owned();
     let members: Vec<Member<String>> = queues

@@ -1,4 +1,4 @@
-//! What holds of every division, for random siblings and random trees.
+//! Invariants of every division, for random siblings and random trees.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::both::{self, BOTH, Rules};
 
-/// An amount in thousandths: mostly whole devices, sometimes less.
+/// An amount in thousandths: mostly whole devices, sometimes fractions.
 fn amounts(most: u64) -> impl Strategy<Value = u64> {
     prop_oneof![4 => (0..=most).prop_map(|it| it * 1000), 1 => 0..=most * 1000]
 }
@@ -57,7 +57,7 @@ fn divide(rules: Rules, level: &[Claimant], total: u64, k: u32) -> (Vec<Claimant
     (level, rest)
 }
 
-/// What each gets by right: what it is guaranteed and asks for.
+/// The part of each guarantee that is claimed.
 fn by_right(level: &[Claimant], total: u64) -> Vec<u64> {
     level.iter().map(|it| it.guaranteed.finite().unwrap_or(total).min(it.claim)).collect()
 }
@@ -82,7 +82,7 @@ proptest! {
                 prop_assert_eq!(rest, 0, "{:?}", rules);
             }
         }
-        // By `fair` only a guarantee without bound can exceed what there is.
+        // With `fair` only unlimited guarantees can exceed the total.
         let (divided, _) = divide(Rules::Fair, &level, total, k);
         let bounded = divided.iter().filter(|it| !it.guaranteed.is_unlimited());
         prop_assert!(bounded.map(|it| it.share).sum::<u64>() <= total);
@@ -95,7 +95,7 @@ proptest! {
         for it in divide(Rules::Fair, &level, total, k).0 {
             prop_assert!(it.share <= it.claim, "{it:?}");
         }
-        // By `kai` the last device may be more than was asked for, by less than a device.
+        // With `kai` the last device may exceed the claim by less than a device.
         for it in divide(Rules::Kai, &level, total, k).0 {
             prop_assert!(it.share < it.claim + 1000 || it.share <= it.claim, "{it:?}");
         }
@@ -140,7 +140,7 @@ proptest! {
         if let Some(open) = divided.iter().find(open) {
             prop_assert_eq!(rest, 0, "{:?}", open);
         }
-        // By `kai` only what was used lately can keep somebody from it.
+        // With `kai` only recent usage can leave something unused.
         let (divided, rest) = divide(Rules::Kai, &level, total, 0);
         if let Some(open) = divided.iter().find(open) {
             prop_assert_eq!(rest, 0, "{:?}", open);
@@ -179,7 +179,7 @@ proptest! {
         let step = level.iter().map(|it| it.step).max().unwrap();
         let (before, after) = (&before[ix], &after[ix]);
         prop_assert!(after.share + step >= before.share, "{before:?} {after:?}");
-        // Where all use the same steps and nothing was used lately, never less at all.
+        // With equal steps and without usage, it never gets less at all.
         if k == 0 && level.iter().all(|it| it.step == step && it.claim % step == 0) {
             prop_assert!(after.share >= before.share, "{before:?} {after:?}");
         }
@@ -247,7 +247,7 @@ proptest! {
     }
 }
 
-/// A forest: for each project its parent before it, priority, age and quota.
+/// A forest: for each project its parent (an earlier one), priority, age and quota.
 type Forest = Vec<(Option<usize>, i32, u64, Quota)>;
 
 fn quotas() -> impl Strategy<Value = Quota> {
@@ -274,7 +274,7 @@ fn forests() -> impl Strategy<Value = Forest> {
     })
 }
 
-/// A change of what is asked for, or of what there is.
+/// A change of a claim, of usage, or of the total.
 #[derive(Debug, Clone)]
 enum Happening {
     Asks(prop::sample::Index, u64, Option<u64>),
@@ -293,7 +293,7 @@ fn happenings() -> impl Strategy<Value = Happening> {
     ]
 }
 
-/// The forest as members in a given order of the list; `at[ix]` is where project `ix` stands.
+/// The forest as members in a given order; `at[ix]` is the position of project `ix`.
 fn laid_out(forest: &Forest, at: &[usize]) -> (Tree, Vec<Quota>) {
     let mut order: Vec<usize> = (0..forest.len()).collect();
     order.sort_by_key(|ix| at[*ix]);
@@ -309,7 +309,7 @@ fn laid_out(forest: &Forest, at: &[usize]) -> (Tree, Vec<Quota>) {
     (Tree::new(&members).unwrap(), quotas)
 }
 
-/// What the leaves ask for after all that happened.
+/// Applies a change to the claims of the leaves.
 fn happen(tree: &Tree, at: &[usize], division: &mut Division, happening: &Happening) {
     match happening {
         Happening::Asks(ix, milli, smallest) => {
@@ -350,7 +350,7 @@ proptest! {
         kept.divide(&tree, &mut buffers);
         cold.divide(&tree, &mut Buffers::default());
         prop_assert_eq!(kept.claimants(), cold.claimants());
-        // With another total all is worked out again.
+        // A change of the total recomputes everything.
         let total = kept.total();
         let mut anew = kept.clone();
         anew.set_total(&tree, total + 1);
@@ -407,7 +407,7 @@ proptest! {
             if safe.is_unlimited() {
                 continue;
             }
-            // What children have together is what their department has, if they may claim it.
+            // Children together get what their department has, as far as they claim it.
             let claims: u64 = level.iter().map(|it| it.claim).sum();
             let shares: u64 = level.iter().map(|it| it.share).sum();
             prop_assert_eq!(shares, cap.min(claims), "below {:?}", above);

@@ -1,5 +1,5 @@
-//! What may be taken back: cases that the public ones do not reach (SCHEDULING A11), and where
-//! preset `fair` departs from `kai`.
+//! The rule of reclaim: cases that the public ones do not cover (SCHEDULING A11), and the
+//! differences between the presets `fair` and `kai`.
 
 use gpool_model::Amount;
 use gpool_sched::fairshare::{
@@ -8,7 +8,7 @@ use gpool_sched::fairshare::{
 
 use crate::both::{self, BOTH, Rules};
 
-/// Projects by letter; each knows its parent, which comes before it.
+/// Projects by letter; the parent of each comes before it.
 struct Cluster {
     tree: Tree,
     names: Vec<&'static str>,
@@ -19,14 +19,14 @@ pub(crate) fn bound(amount: Option<u64>) -> Amount {
     amount.map_or(Amount::UNLIMITED, |it| Amount::of(it).unwrap())
 }
 
-/// What a project of one kind is guaranteed, may have, and holds itself.
+/// The guarantee, share and own usage of a project for one kind.
 fn account(guaranteed: u64, share: u64, held: u64) -> Account {
     let (guaranteed, share) = (bound(Some(guaranteed)), bound(Some(share)));
     Account { guaranteed, share, held, ..Account::EMPTY }
 }
 
-/// Each project: its name, its parent's, and an account for each kind. Leaves hold what their
-/// accounts say, departments the sum.
+/// Each project has a name, a parent, and an account for each kind. Leaves use what their accounts
+/// contain, departments the sum.
 fn cluster(projects: &[(&'static str, &str, &[Account])]) -> Cluster {
     let names: Vec<&str> = projects.iter().map(|it| it.0).collect();
     let members: Vec<Member<usize>> = projects
@@ -111,7 +111,7 @@ fn the_gate_is_the_projects_share() {
     for rules in BOTH {
         assert_eq!(it.gate(rules, "a", &[2, 0]), Err(Denied::OverShare { kind: 0 }), "{rules:?}");
     }
-    // It uses too many cores; by `fair` it may still claim a device without any.
+    // It uses too many cores; with `fair` it may still claim a device that needs no cores.
     assert_eq!(it.gate(Rules::Kai, "a", &[1, 0]), Err(Denied::OverShare { kind: 1 }));
     assert_eq!(it.gate(Rules::Fair, "a", &[1, 0]), Ok(()));
     assert_eq!(it.gate(Rules::Fair, "a", &[1, 1]), Err(Denied::OverShare { kind: 1 }));
@@ -146,7 +146,7 @@ fn a_claim_to_the_guarantee_takes_what_others_hold_within_their_share() {
     let it = cluster(&[("a", "", &[account(2, 2, 1)]), ("b", "", &[account(2, 4, 4)])]);
     for rules in [KAI, FAIR] {
         assert_eq!(it.check(rules, "a", &[1], &[("b", &[1])]), Ok(()));
-        // Two would be more than it is guaranteed.
+        // Two would exceed its guarantee.
         let denied = it.check(rules, "a", &[2], &[("b", &[1])]);
         assert_eq!(denied, Err(Denied::Own { victim: 0 }));
     }
@@ -168,7 +168,7 @@ fn the_core_of_a_gang_goes_as_one_piece_even_below_the_guarantee() {
 
 #[test]
 fn departments_settle_it_where_the_ways_part() {
-    // The second department holds no more than its own, whatever its children hold.
+    // The second department is within its share, whatever its children use.
     let it = cluster(&[
         ("red", "", &[account(4, 4, 0)]),
         ("blue", "", &[account(4, 4, 0)]),
@@ -200,7 +200,7 @@ fn by_fair_the_excess_of_a_department_costs_no_child_within_its_guarantee() {
 
 #[test]
 fn by_fair_only_a_kind_that_is_asked_for_puts_a_piece_on_loan() {
-    // The victim holds too many cores, and no device too many.
+    // The victim uses too many cores, but not too many devices.
     let it = cluster(&[
         ("a", "", &[account(2, 2, 0), account(9, 9, 0)]),
         ("b", "", &[account(2, 2, 2), account(1, 1, 4)]),
@@ -211,7 +211,7 @@ fn by_fair_only_a_kind_that_is_asked_for_puts_a_piece_on_loan() {
     assert_eq!(it.check(FAIR, "a", &[0, 2], &[("b", &[0, 2])]), Ok(()));
 }
 
-/// A department that holds 4 of 4 already, and one that holds more than its 4.
+/// A department that uses all of its 4, and one that exceeds its 4.
 fn saturated(held: u64) -> Cluster {
     cluster(&[
         ("red", "", &[account(4, 4, 0)]),
@@ -224,7 +224,7 @@ fn saturated(held: u64) -> Cluster {
 
 #[test]
 fn who_goes_over_its_share_stays_less_saturated_than_whom_it_takes_from() {
-    // 5 of 4 against what is left of the other's: 5 of 4 is a tie, 6 of 4 is not.
+    // 5 of 4 against the rest of the other: 5 of 4 is a tie, 6 of 4 is not.
     let (red, blue) = (saturated(6), saturated(7));
     let at = Denied::MoreSaturated { project: red.row("red"), other: red.row("blue"), kind: 0 };
     for rules in [KAI, FAIR] {
@@ -235,7 +235,7 @@ fn who_goes_over_its_share_stays_less_saturated_than_whom_it_takes_from() {
 
 #[test]
 fn the_multiplier_demands_a_distance() {
-    // 5 x 1.2 is 6 of 4: a tie with what is left of 7; 5 x 1.199 is less.
+    // 5 x 1.2 is 6 of 4: a tie with the rest of 7; 5 x 1.199 is less.
     let it = saturated(7);
     let at = Denied::MoreSaturated { project: it.row("red"), other: it.row("blue"), kind: 0 };
     for rules in BOTH {
@@ -247,7 +247,8 @@ fn the_multiplier_demands_a_distance() {
 
 #[test]
 fn what_goes_from_the_own_department_counts_before_it_is_judged() {
-    // One of its sibling's makes room in its department, so the other may give one too.
+    // A victim of its sibling frees a device in its own department, so one of the other department
+    // is allowed too.
     let it = saturated(6);
     let victims: &[(&str, &[u64])] = &[("red2", &[1]), ("blue1", &[1])];
     for rules in [KAI, FAIR] {
@@ -257,8 +258,8 @@ fn what_goes_from_the_own_department_counts_before_it_is_judged() {
 
 #[test]
 fn by_kai_a_department_is_within_its_guarantee_or_not_as_it_was_before() {
-    // The second holds no more than its share. After its sibling gave one, the first would be
-    // within its guarantee again.
+    // The second is within its share. After its sibling gave one, the first would be within its
+    // guarantee again.
     let it = cluster(&[
         ("red", "", &[account(4, 4, 0)]),
         ("blue", "", &[account(2, 4, 0)]),
@@ -287,7 +288,7 @@ fn who_goes_over_its_share_takes_from_nobody_whose_share_has_no_bound() {
     }
 }
 
-/// Two departments of which the first may have nothing in this cycle, and the second so much.
+/// Two departments: the first has no share in this cycle, the second has `share`.
 fn without_share(share: u64) -> Cluster {
     cluster(&[
         ("red", "", &[account(0, 0, 0)]),
@@ -304,7 +305,7 @@ fn a_share_of_nothing_is_saturated_by_anything() {
     for rules in [KAI, FAIR] {
         assert_eq!(it.check(rules, "red1", &[1], &[("blue1", &[1])]), Err(at));
     }
-    // From one that has no share either: by `kai` each might take from the other for ever.
+    // From a department without a share: with `kai` each could reclaim from the other forever.
     let it = without_share(0);
     assert_eq!(it.check(KAI, "red1", &[1], &[("blue1", &[1])]), Ok(()));
     assert_eq!(it.check(FAIR, "red1", &[1], &[("blue1", &[1])]), Err(at));
@@ -331,7 +332,7 @@ fn without_bound_nothing_is_on_loan_and_nothing_is_saturated() {
         let denied = it.check((rules, 1000), "b", &[1], &[("a", &[1])]);
         assert_eq!(denied, Err(Denied::Own { victim: 0 }));
     }
-    // A limit is where what is its own ends.
+    // The own part ends at the limit.
     let limited = Account { limit: bound(Some(4)), ..everything(0) };
     assert_eq!(limited.own(), bound(Some(4)));
     assert_eq!(Account { guaranteed: Amount::NOTHING, ..limited }.own(), bound(Some(4)));
@@ -341,13 +342,13 @@ fn without_bound_nothing_is_on_loan_and_nothing_is_saturated() {
 
 #[test]
 fn by_fair_nothing_is_taken_that_could_be_taken_back_at_once() {
-    // The second piece cuts the victim to 3 of the 4 that it is guaranteed; so it could claim the
-    // first, of 1, from whoever holds more than its guarantee now.
+    // The second piece reduces the victim to 3 of its guaranteed 4, so it could reclaim the first
+    // piece of 1 from a project that then exceeds its guarantee.
     let it = cluster(&[("a", "", &[account(1, 7, 0)]), ("b", "", &[account(4, 5, 10)])]);
     let victims: &[(&str, &[u64])] = &[("b", &[1]), ("b", &[6])];
     assert_eq!(it.check(KAI, "a", &[7], victims), Ok(()));
     assert_eq!(it.check(FAIR, "a", &[7], victims), Err(Denied::TakenBack { victim: 0 }));
-    // One that is guaranteed what it takes keeps it.
+    // A reclaimer with a guarantee for the pieces keeps them.
     let it = cluster(&[("a", "", &[account(7, 7, 0)]), ("b", "", &[account(4, 5, 10)])]);
     assert_eq!(it.check(FAIR, "a", &[7], victims), Ok(()));
 }

@@ -1,5 +1,5 @@
-//! What is taken back can't be taken back again, and what is guaranteed stays: the promises of
-//! SCHEDULING §E 3 and 4 over random trees.
+//! A reclaim can't be reversed, and guarantees are kept: the invariants of SCHEDULING §E 3 and 4
+//! over random trees.
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ use proptest::test_runner::TestRunner;
 use crate::both::{self, BOTH, Rules};
 use crate::reclaim::bound;
 
-/// A random cluster with two kinds, what its leaves hold in pieces, and an attempt to reclaim.
+/// A random cluster with two kinds, the usage of its leaves in pieces, and an attempt to reclaim.
 #[derive(Debug, Clone)]
 struct Attempt {
     parents: Vec<Option<usize>>,
@@ -61,7 +61,7 @@ fn attempts() -> impl Strategy<Value = Attempt> {
         })
 }
 
-/// An attempt that the rules allow, and what was so before it.
+/// An attempt that the rules allow, with the state before it.
 struct Allowed {
     tree: Tree,
     before: Ledger,
@@ -71,7 +71,7 @@ struct Allowed {
 }
 
 impl Attempt {
-    /// Carries it out, if the rules allow it.
+    /// Carries it out if the rules allow it.
     fn carried_out(&self, rules: Rules) -> Option<Allowed> {
         let members: Vec<Member<usize>> = self
             .parents
@@ -114,7 +114,7 @@ impl Attempt {
     }
 }
 
-/// Tries many attempts; `look` sees those that were allowed, of which there are some.
+/// Makes many attempts; `look` sees the allowed ones, and there must be enough of these.
 fn of_allowed(rules: Rules, look: impl Fn(&Attempt, &Allowed) -> Result<(), TestCaseError>) {
     let seen = Cell::new(0);
     let mut runner = TestRunner::new(config(20_000));
@@ -131,7 +131,7 @@ fn of_allowed(rules: Rules, look: impl Fn(&Attempt, &Allowed) -> Result<(), Test
     assert!(seen.get() > 100, "{rules:?}: only {} attempts were allowed", seen.get());
 }
 
-/// Whether one of the victims may take its piece back from what the reclaimer got.
+/// Whether a victim may reclaim its piece from the reclaimer.
 fn returns(rules: Rules, attempt: &Attempt, it: &Allowed) -> bool {
     it.victims.iter().any(|(project, piece)| {
         let back = Reclaimer { project: *project, unit: piece, preemptible: true };
@@ -152,9 +152,9 @@ fn by_fair_the_reverse_reclaim_is_impossible() {
 #[test]
 fn by_kai_the_reverse_reclaim_needs_a_victim_cut_below_its_guarantee() {
     of_allowed(Rules::Kai, |attempt, it| {
-        // Between departments a kind that nobody asked for can decide: so without any.
+        // Between departments a kind without a request can decide, so the tree must be flat.
         let flat = attempt.parents.iter().all(Option::is_none);
-        // One that is guaranteed everything is always below it.
+        // A project with an unlimited guarantee is always below it.
         let cut = it.victims.iter().any(|(row, _)| {
             it.after.accounts(*row).iter().any(|it| it.guaranteed > bound(Some(it.held)))
         });
@@ -167,8 +167,8 @@ fn by_kai_the_reverse_reclaim_needs_a_victim_cut_below_its_guarantee() {
 fn by_fair_nobody_within_its_guarantee_loses_anything() {
     of_allowed(Rules::Fair, |attempt, it| {
         for (row, piece) in &it.victims {
-            // In some kind that is asked for, it held more than is kept of its guarantee, and so
-            // did all above it up to where the ways part.
+            // For some requested kind, it and all its ancestors below the common one used more than
+            // their kept guarantee.
             let (_, side) = it.tree.parting(it.reclaimer, *row).unwrap();
             let mut levels: Vec<Row> = it.tree.upwards(*row).collect();
             let end = levels.iter().position(|row| *row == side).unwrap();

@@ -1,4 +1,4 @@
-//! What users ask of jobs that are there.
+//! Requests of users for existing jobs.
 
 use std::sync::Arc;
 

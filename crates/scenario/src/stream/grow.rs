@@ -1,4 +1,5 @@
-//! Jobs that grow, as `control` lets them: one more joins each that runs, and leaves with it.
+//! Jobs that grow, as in `control`: joining jobs are added one at a time to running jobs, and end
+//! with them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use super::Cluster;
 use crate::gang;
 
 impl Cluster {
-    /// Lets jobs be joined, each by at most so many, and ends what joined those that do not run;
-    /// says whether anything came of it.
+    /// Adds a joining job to each running job up to its maximum, and ends the joining jobs of
+    /// others; returns whether anything changed.
     pub fn tend(&mut self, most: &BTreeMap<JobId, usize>) -> bool {
         let mut changed = false;
         for (id, most) in most {

@@ -1,4 +1,4 @@
-//! What is taken back for another: who has it leaves, and who is to have it waits until then.
+//! Preemption and reclaim: victims leave, and the beneficiary waits for their devices.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use gpool_world::JobRow;
 use super::{Cluster, JobSeed};
 
 impl JobSeed {
-    /// In which ways it may be taken back: some may be paused.
+    /// The exits of a job: some jobs may be paused.
     pub(super) fn exits(&self) -> BTreeSet<Exit> {
         match self.is_preemptible && self.project >> 16 & 3 != 0 {
             true => BTreeSet::from([Exit::Pause, Exit::usual()]),
@@ -22,7 +22,7 @@ impl JobSeed {
 }
 
 impl Cluster {
-    /// Who is on the devices of a place and leaves: who shares one of them stays.
+    /// The tasks on the devices of a placement that are leaving; others that share a device stay.
     pub(super) fn holders(&self, placement: &gpool_model::Placement) -> Vec<TaskId> {
         let Some(row) = self.world.node(&placement.node) else { return Vec::new() };
         let of_slot = |slot: &gpool_model::Slot| {
@@ -36,7 +36,7 @@ impl Cluster {
         holders.into_iter().collect()
     }
 
-    /// What a job holds is to go to another: it is leaving.
+    /// Makes a job leave its devices for another job.
     pub(super) fn take_back(&mut self, job: JobId, why: TakenBack, beneficiary: JobId, exit: Exit) {
         let row = self.world.job(job).expect("only jobs that are there are taken back");
         let mut job = row.job.clone();
@@ -61,7 +61,7 @@ impl Cluster {
         self.put(job);
     }
 
-    /// Lets all leave who were told to; says how many they were.
+    /// Lets all leaving jobs finish; returns their number.
     pub fn finish_leaving(&mut self) -> usize {
         let rows = self.world.job_rows().filter(|row| leaves(row));
         let jobs: Vec<Job> = rows.map(|row| row.job.clone()).collect();
@@ -71,14 +71,14 @@ impl Cluster {
         n_jobs
     }
 
-    /// The attempt of a job is over, and another is to come.
+    /// Ends the attempt of a job and prepares the next one.
     pub(super) fn begin_again(&self, job: &mut Job) {
         job.course.attained = job.attained(self.now);
         job.course.paused = Millis::ZERO;
         job.attempt = job.attempt.next();
     }
 
-    /// All tasks of a job stand still.
+    /// Pauses all tasks of a job.
     pub(super) fn park(&mut self, mut job: Job) {
         let row = self.world.job(job.id).expect("only jobs that are there are parked");
         let resources = row.spec.resources_paused();
@@ -89,7 +89,7 @@ impl Cluster {
         self.put(job);
     }
 
-    /// A paused job goes on, at once or when others have left.
+    /// Resumes a paused job, at once or after others have left.
     pub(super) fn resume(&mut self, id: JobId, is_claim: bool) {
         let row = self.world.job(id).expect("only jobs that are there go on");
         let (spec, mut job) = (std::sync::Arc::clone(&row.spec), row.job.clone());
@@ -118,8 +118,8 @@ impl Cluster {
         self.put(job);
     }
 
-    /// Lets those start whose claims nobody is on any more. Who has left once is waited for no
-    /// more, whatever becomes of him.
+    /// Starts jobs whose claimed devices have been released. A claim forgets a task that has left
+    /// once, whatever happens to it later.
     pub(super) fn come_into_claims(&mut self) {
         let claimants: Vec<JobId> = self.world.claimants().collect();
         for id in claimants {
@@ -155,12 +155,12 @@ impl Cluster {
     }
 }
 
-/// Whether a job was told to leave, or to stop where it is.
+/// Whether a job was asked to stop or to pause.
 pub(super) fn leaves(row: &JobRow) -> bool {
     matches!(row.job.phase, Phase::Stopping { .. }) || is_pausing(&row.job)
 }
 
-/// Whether a job was told to stop where it is.
+/// Whether a job was asked to pause.
 pub(super) fn is_pausing(job: &Job) -> bool {
     job.phase.allocations().iter().any(|it| it.state == AllocationState::Pausing)
 }
