@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_be_so_without_a_key_is_so() {
+    fn the_documented_defaults_are_the_real_ones() {
         let config = Config::parse(&all_set(), "f").expect("every key is known");
         let limits = Limits::default();
         assert_eq!(config.user_connections_max.map(u32::from), Some(limits.connections));

@@ -166,7 +166,7 @@ fn a_list_is_one_document() {
 }
 
 #[test]
-fn a_stranger_is_not_told_what_file_a_job_needs() {
+fn another_user_does_not_see_the_file_that_a_job_needs() {
     let missing = Reason::PathOrImageMissing {
         since: T0,
         node: gpool_model::NodeName::new("lab1"),

@@ -265,7 +265,7 @@ fn what_a_quota_never_allows_says_what_it_allows_and_what_would_help() {
 }
 
 #[test]
-fn a_model_that_nobody_has_names_those_there_are() {
+fn an_unknown_model_lists_the_known_ones() {
     let refusal = Refusal::ImpossibleGpus {
         asked: h100(1),
         largest: None,

@@ -141,7 +141,7 @@ fn ours_go_before_gflows_and_those_before_slurms() {
 }
 
 #[test]
-fn what_is_ignored_contradicts_or_comes_too_late_is_said_once() {
+fn ignored_contradictory_and_late_flags_are_reported_once() {
     let told = of("#SBATCH -p gpu -q high -p other\n\
                    #SBATCH --gres=gpu:1,license:2 --mail-type=END\n\
                    #SBATCH -t 5 -G 2\n#SBATCH -t 10\n# SBATCH -t 99\necho\n\

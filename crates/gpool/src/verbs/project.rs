@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_and_what_is_wrong_is_said_with_its_line() {
+    fn a_file_is_read_and_errors_name_their_line() {
         let fine = "[projects.vision]\ngpus = 4\nlimit = \"none\"\n\n[projects.\"lab/nlp\"]\n\
                     parent = \"vision\"\ngpus = 0.5\nmembers = [\"ana\", \"@lab\"]\n";
         let set = parse(fine, "p.toml").expect("it is fine");

@@ -47,7 +47,7 @@ fn quotas_of_cores_and_memory_are_written_to_the_byte() {
 }
 
 #[test]
-fn who_leaves_comes_back_or_not() {
+fn victims_come_back_or_not() {
     let jobs = r#"
         {"name": "a", "queue": "red", "gpus": 1, "preemptible": true,
          "tasks": [{"name": "a-0", "state": "Releasing", "node": "n1"}]},
@@ -126,7 +126,7 @@ fn a_case_that_switches_rules_off_is_played_if_no_more_than_places_differ() {
 }
 
 #[test]
-fn tasks_that_must_run_at_once_are_wherever_there_is_room() {
+fn gang_tasks_may_run_on_any_nodes() {
     let gang = |ask: &str| {
         format!(
             r#"{{"name": "a", "queue": "red", {ask}, "tasks": [

@@ -129,8 +129,8 @@ fn full(nodes: usize, projects: usize) {
     let name = |what: &str| format!("{nodes} nodes, {projects} projects: full, {what}");
     let mut full = cluster(nodes, projects);
     fill(&mut full, 8, projects / 2, &mut dice);
-    assert_eq!(time(&name("nobody waits, no stage"), &full, &[]), 0);
-    assert_eq!(time(&name("nobody waits"), &full, &Stage::CYCLE), 0);
+    assert_eq!(time(&name("no job waits, no stage"), &full, &[]), 0);
+    assert_eq!(time(&name("no job waits"), &full, &Stage::CYCLE), 0);
 
     let mut over = full.clone();
     wait(&mut over, 2000, 0, 20, 1, 1);

@@ -19,7 +19,7 @@ fn two(a: Quota, b: Quota) -> Small {
 }
 
 #[test]
-fn who_stays_within_the_guarantee_comes_first() {
+fn a_project_within_its_guarantee_comes_first() {
     let it = two(guaranteed(0, 1), guaranteed(1000, 0));
     became(&it.after(ALLOCATE), &[("ja-0", "Pending"), ("jb-0", "Bound n0")]);
 }
@@ -39,7 +39,7 @@ fn the_starved_come_before_priority() {
 }
 
 #[test]
-fn who_has_more_than_its_part_of_everything_comes_last() {
+fn a_project_over_its_share_of_everything_comes_last() {
     let mut it = Small::new();
     it.node("n0", 4);
     // Project a exceeds its share of all three resources. Its request alone is within its
@@ -70,7 +70,7 @@ fn a_project_without_a_part_of_what_it_asks_for_comes_after_one_with() {
 }
 
 #[test]
-fn who_would_have_the_smaller_part_comes_first() {
+fn the_smaller_part_comes_first() {
     let mut it = Small::new();
     it.node("n0", 3);
     it.leaf("a", guaranteed(2000, 0));
@@ -97,7 +97,7 @@ fn of_equal_parts_with_the_job_the_one_that_has_less_comes_first() {
 }
 
 #[test]
-fn who_may_have_less_of_anything_comes_first_among_equals() {
+fn the_smaller_bound_comes_first_among_equals() {
     // Both request no GPUs: their ratio is the same with and without the job.
     let mut it = Small::new();
     it.node("n0", 1).slots = 1;
@@ -288,7 +288,7 @@ fn parts_of_parts_start_together_or_not_at_all() {
 }
 
 #[test]
-fn who_was_promised_a_place_counts_as_a_member() {
+fn a_claiming_task_counts_as_a_member() {
     let mut it = Small::new();
     it.node("n0", 4);
     it.leaf("a", free());
@@ -305,7 +305,7 @@ fn who_was_promised_a_place_counts_as_a_member() {
 }
 
 #[test]
-fn who_leaves_does_not_count_as_a_member() {
+fn a_leaving_task_does_not_count_as_a_member() {
     let mut it = Small::new();
     it.node("n0", 4);
     it.leaf("a", free());
@@ -318,7 +318,7 @@ fn who_leaves_does_not_count_as_a_member() {
 }
 
 #[test]
-fn who_leaves_is_not_charged() {
+fn a_leaving_task_is_not_charged() {
     let mut it = Small::new();
     it.node("n0", 2);
     it.leaf("a", Quota { limit: Some(1000), ..free() });
@@ -368,7 +368,7 @@ fn what_may_not_be_taken_back_stays_within_the_guarantee() {
 }
 
 #[test]
-fn who_has_no_turn_is_told_why() {
+fn a_job_that_is_skipped_has_a_reason() {
     let mut it = Small::new();
     it.node("n0", 4);
     it.leaf("a", free());

@@ -72,7 +72,7 @@ fn device(it: &Small) -> Vec<SharedAfter> {
 }
 
 #[test]
-fn shares_go_to_the_fullest_device_with_room() {
+fn fractions_go_to_the_fullest_device_that_fits() {
     let named = |name: &str| vec![SharedAfter::Named(name.to_owned())];
     let mut it = shared();
     share(it.job("j", "a", 0, 1), 400);
@@ -150,7 +150,7 @@ fn memory_that_waits_is_charged_by_the_smallest_device() {
 }
 
 #[test]
-fn memory_is_refused_where_nobody_knows_how_much_there_is() {
+fn memory_is_refused_on_devices_of_unknown_size() {
     let mut it = Small::new();
     it.node("n0", 1).devices[0].memory = None;
     it.leaf("a", free());

@@ -310,7 +310,7 @@ fn nothing_twice(situation: &Situation, outcome: &Outcome) {
 }
 
 /// Checks that every victim is evicted for a job that gets a placement.
-fn nobody_leaves_for_nothing(situation: &Situation, outcome: &Outcome) {
+fn every_victim_has_a_beneficiary(situation: &Situation, outcome: &Outcome) {
     for decision in &outcome.decisions {
         let (Change::Evict { stage, for_job } | Change::Move { stage, for_job, .. }) =
             &decision.what
@@ -325,7 +325,7 @@ fn nobody_leaves_for_nothing(situation: &Situation, outcome: &Outcome) {
         let gets = outcome.decisions.iter().any(|it| {
             it.job == *for_job && matches!(it.what, Change::Claim(_) | Change::Move { .. })
         });
-        assert!(gets, "{} leaves for nobody", situation.jobs[decision.job].name);
+        assert!(gets, "{} is evicted without a beneficiary", situation.jobs[decision.job].name);
     }
 }
 
@@ -401,7 +401,7 @@ fn check(seed: u64) -> usize {
         let before = kai::cycle(&situation, &nothing);
         let outcome = kai::cycle(&situation, &Settings::default());
         nothing_twice(&situation, &outcome);
-        nobody_leaves_for_nothing(&situation, &outcome);
+        every_victim_has_a_beneficiary(&situation, &outcome);
         gangs_are_whole(&situation, &outcome);
         limits_hold(&situation, &before, &outcome);
         let other = shuffled(&situation, seed);

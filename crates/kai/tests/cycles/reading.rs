@@ -62,7 +62,7 @@ fn scenario(value: &Value) -> Result<Scenario, String> {
 }
 
 #[test]
-fn everything_that_can_be_said_is_understood() {
+fn every_valid_word_is_accepted() {
     let verdict = play(&scenario(&everything()).unwrap()).unwrap();
     assert_eq!(verdict.differences, Vec::<String>::new());
 }

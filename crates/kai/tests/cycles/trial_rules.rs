@@ -101,7 +101,7 @@ fn a_gang_goes_everywhere_if_any_of_it_needs_no_device() {
 }
 
 #[test]
-fn who_gives_way_for_devices_goes_only_where_some_are_or_to_other_victims() {
+fn a_victim_for_devices_moves_only_to_nodes_with_devices_or_of_other_victims() {
     let mut it = with_cores_only();
     it.runs("r", "b", 0, &["n0"]);
     it.job("j", "a", 1, 1);
@@ -357,7 +357,7 @@ fn no_more_jobs_are_looked_at_for_moving_than_may_be() {
 }
 
 #[test]
-fn nobody_is_moved_where_too_little_is_free() {
+fn no_job_is_moved_if_too_few_devices_are_free() {
     let mut it = Small::new();
     it.node("n0", 2);
     it.leaf("a", free());
@@ -423,7 +423,7 @@ fn what_is_left_of_a_gang_goes_when_its_time_is_over() {
     let job = it.runs("g", "a", 1, &["n0", "n0"]);
     job.tasks[1].state = TaskState::Failed;
     let stale = [Stage::StaleGangs];
-    assert!(it.run(&stale).decisions.is_empty(), "nobody said since when");
+    assert!(it.run(&stale).decisions.is_empty(), "no time is given");
     it.settings.stale_grace = 0;
     assert_eq!(it.run(&stale).decisions.len(), 1, "at once");
     it.settings.stale_grace = 60_000;

@@ -122,12 +122,12 @@ fn what_one_does_not_want_is_divided_again() {
 }
 
 #[test]
-fn who_wants_exactly_its_part_starts_no_further_round() {
+fn a_claim_equal_to_the_part_starts_no_further_round() {
     both(6000, &[asks(3000), asks(9000)], "3000 3000 left 0");
 }
 
 #[test]
-fn no_round_is_added_by_who_wants_exactly_its_part() {
+fn a_claim_equal_to_the_part_adds_no_round() {
     // Parts are 3, 0.9 and 2.1: the second lost most to rounding. A further round would divide the
     // odd device by 0.3 and 0.7.
     let projects = [asks(3000).weight(10), asks(9000).weight(3), asks(9000).weight(7)];
@@ -179,7 +179,7 @@ fn no_limit_is_not_a_limit_of_nothing() {
 }
 
 #[test]
-fn whoever_is_guaranteed_everything_gets_all_it_asks_for() {
+fn an_unlimited_guarantee_satisfies_the_whole_claim() {
     both(4000, &[asks(3000).unlimited(), asks(9000)], "3000 1000 left 0");
     // With both rules the other keeps its guarantee as share, although the sum exceeds the total.
     both(4000, &[asks(9000).unlimited(), asks(9000).guaranteed(2)], "4000 2000 left 0");
@@ -198,7 +198,7 @@ fn more_guarantees_than_there_is() {
 }
 
 #[test]
-fn nobody_has_a_share_of_nothing() {
+fn no_project_has_a_share_of_nothing() {
     both(0, &[asks(9000), asks(0)], "0 0 left 0");
     both(3000, &[asks(0).guaranteed(2)], "0 left 3000");
     both(3000, &[], "left 3000");
@@ -216,7 +216,7 @@ fn what_was_not_used_by_anybody_does_not_count() {
 }
 
 #[test]
-fn who_used_more_gets_less() {
+fn more_usage_means_a_smaller_share() {
     // n = 1/2 each. Used 0.25 with k = 1: 0.5 + 0.25 = 0.75 against 1: 3 to 4 of 7.
     let projects = [asks(9000).used(25), asks(9000)];
     for rules in [Rules::Kai, Rules::Fair] {
@@ -231,7 +231,7 @@ fn who_used_more_gets_less() {
 }
 
 #[test]
-fn by_fair_what_was_used_keeps_nobody_from_what_no_one_else_wants() {
+fn by_fair_usage_does_not_deny_devices_without_another_claim() {
     // With `kai` the second round weighs only the first: n = 1, 1 + (1 - 1) = 1.
     let projects = [asks(9000).used(100), asks(1000)];
     assert_eq!(shares(Rules::Kai, 6000, 1000, &projects), "5000 1000 left 0");
@@ -395,7 +395,7 @@ fn a_department_without_a_guarantee_has_that_of_its_children() {
 }
 
 #[test]
-fn by_fair_what_can_be_kept_of_a_guarantee_does_not_depend_on_who_asks() {
+fn by_fair_the_kept_guarantee_does_not_depend_on_claims() {
     let it = grown(&[
         (None, quota(Some(6), 1)),
         (None, quota(Some(2), 1)),
@@ -412,7 +412,7 @@ fn by_fair_what_can_be_kept_of_a_guarantee_does_not_depend_on_who_asks() {
 }
 
 #[test]
-fn by_fair_who_is_guaranteed_everything_has_what_its_department_leaves() {
+fn by_fair_an_unlimited_guarantee_gets_the_rest_of_its_department() {
     let everything = Quota { guaranteed: Some(Amount::UNLIMITED), ..quota(None, 1) };
     let it = grown(&[
         (None, quota(Some(6), 1)),

@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_gets_more_than_it_may_ask_for(
+    fn no_share_exceeds_its_claim(
         level in levels(), total in amounts(60), k in 0..3000_u32,
     ) {
         for it in divide(Rules::Fair, &level, total, k).0 {
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_left_while_somebody_may_claim_it(
+    fn nothing_is_left_while_a_claim_is_open(
         level in levels(), total in amounts(60), k in 0..3000_u32,
     ) {
         let (divided, rest) = divide(Rules::Fair, &level, total, k);
@@ -382,7 +382,7 @@ proptest! {
     }
 
     #[test]
-    fn what_can_be_kept_of_guarantees_fits_into_what_is_above_and_is_given_to_who_asks(
+    fn kept_guarantees_fit_into_their_department_and_satisfy_claims(
         forest in forests(), happenings in prop::collection::vec(happenings(), 1..20),
     ) {
         let at: Vec<usize> = (0..forest.len()).collect();

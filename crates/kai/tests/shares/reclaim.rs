@@ -94,7 +94,7 @@ fn what_is_on_loan_goes_and_what_is_its_own_stays() {
 }
 
 #[test]
-fn nobody_takes_back_from_itself_or_from_its_department() {
+fn no_project_reclaims_from_itself_or_from_its_department() {
     let it = cluster(&[
         ("dept", "", &[account(2, 2, 0)]),
         ("a", "dept", &[account(0, 9, 2)]),
@@ -223,7 +223,7 @@ fn saturated(held: u64) -> Cluster {
 }
 
 #[test]
-fn who_goes_over_its_share_stays_less_saturated_than_whom_it_takes_from() {
+fn a_reclaimer_over_its_share_stays_less_saturated_than_its_victim() {
     // 5 of 4 against the rest of the other: 5 of 4 is a tie, 6 of 4 is not.
     let (red, blue) = (saturated(6), saturated(7));
     let at = Denied::MoreSaturated { project: red.row("red"), other: red.row("blue"), kind: 0 };
@@ -273,7 +273,7 @@ fn by_kai_a_department_is_within_its_guarantee_or_not_as_it_was_before() {
 }
 
 #[test]
-fn who_goes_over_its_share_takes_from_nobody_whose_share_has_no_bound() {
+fn a_reclaimer_over_its_share_does_not_reclaim_from_an_unlimited_share() {
     let boundless = |guaranteed: Option<u64>, held| Account {
         guaranteed: bound(guaranteed),
         limit: bound(Some(1)),
@@ -312,7 +312,7 @@ fn a_share_of_nothing_is_saturated_by_anything() {
 }
 
 #[test]
-fn whoever_has_a_share_takes_from_one_that_has_none() {
+fn a_project_with_a_share_reclaims_from_one_without() {
     let it = cluster(&[("a", "", &[account(0, 1, 1)]), ("b", "", &[account(0, 0, 3)])]);
     for rules in [KAI, FAIR] {
         assert_eq!(it.check(rules, "a", &[1], &[("b", &[1])]), Ok(()), "2 of 1, but of nothing 2");

@@ -164,7 +164,7 @@ fn by_kai_the_reverse_reclaim_needs_a_victim_cut_below_its_guarantee() {
 }
 
 #[test]
-fn by_fair_nobody_within_its_guarantee_loses_anything() {
+fn by_fair_no_project_within_its_guarantee_is_a_victim() {
     of_allowed(Rules::Fair, |attempt, it| {
         for (row, piece) in &it.victims {
             // For some requested kind, it and all its ancestors below the common one used more than

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_left_out_is_counted_by_why() {
+    fn omitted_jobs_are_counted_by_reason() {
         let none = LeftOut { never_ran: 0, not_ended: 0, before: 0 };
         assert_eq!(none.words(), None);
         let one = LeftOut { not_ended: 1, ..none };

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn time_left_is_told_once_there_is_something_to_tell_it_by() {
+    fn the_remaining_time_appears_once_it_can_be_estimated() {
         let mut progress = Progress::new(2);
         assert_eq!(progress.left(s(1), 0.5), None);
         assert_eq!(progress.left(s(3), 0.01), None);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_short() {
+    fn the_words_are_short() {
         assert_eq!(words(0.401, Some(s(75))), "40%, 1m15s left");
         assert_eq!(words(0.999, Some(Duration::from_millis(300))), "99%");
         assert_eq!(words(0.0, None), "0%");

@@ -18,7 +18,7 @@ const WATCH: &[&str] =
     &["simulate", "queue", "--trace", "jobs.csv", "--cluster", "2x4", "--watch=1m"];
 
 #[test]
-fn whoever_watches_a_simulation_ends_it_by_a_key_and_has_the_table_and_the_terminal_back() {
+fn a_watched_simulation_ends_by_a_key_with_the_table_and_the_terminal_restored() {
     let cluster = Cluster::unstarted(&[]);
     trace(&cluster);
     let mut tty = Tty::start(&cluster, WATCH);

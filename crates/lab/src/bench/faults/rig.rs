@@ -393,7 +393,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wants_to_leave_is_not_kept_waiting() {
+    fn an_interrupt_ends_a_wait() {
         let stop = Stop::default();
         assert_eq!(stop.until("a number", || Some(7)).ok(), Some(7));
         stop.0.store(true, Ordering::Relaxed);

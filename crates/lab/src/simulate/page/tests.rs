@@ -175,7 +175,7 @@ fn one_policy_is_compared_with_nothing() {
 }
 
 #[test]
-fn without_jobs_nothing_is_said_and_a_part_is_said_to_be_one() {
+fn without_jobs_there_is_no_answer_and_a_partial_result_is_marked() {
     let page = page(vec![("fifo", Outcome::default()), ("fair", Outcome::default())], true);
     assert!(page.contains("No job ran, so nothing can be said."), "{page}");
     assert!(page.contains("This is a part: it was interrupted."), "{page}");
@@ -196,7 +196,7 @@ fn names_are_written_out() {
 }
 
 #[test]
-fn who_leaves_fewer_idle_is_said_to_and_few_seeds_are_warned_of() {
+fn the_policy_with_fewer_idle_gpus_is_named_and_few_seeds_cause_a_warning() {
     let losses: (&[f64], &[f64]) =
         (&[0.05, 0.052, 0.051, 0.049, 0.05], &[0.04, 0.041, 0.042, 0.039, 0.04]);
     let page = packed(&[("fgd", losses.0), ("rollout", losses.1)], None);
@@ -228,7 +228,7 @@ fn names_stand_in_a_sentence() {
 }
 
 #[test]
-fn what_is_less_is_said_to_be_less() {
+fn a_smaller_value_is_called_less() {
     let mean = |mean: f64, half: f64| Mean {
         mean,
         n_blocks: 20,

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_are_read_and_said_alike() {
+    fn speeds_are_parsed_and_printed_alike() {
         assert_eq!("1h".parse(), Ok(HOUR));
         assert_eq!("max".parse(), Ok(Speed::Most));
         for text in ["", "0s", "fast", "-1h"] {

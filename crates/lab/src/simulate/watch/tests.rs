@@ -61,7 +61,7 @@ fn a_large_window_has_round_numbers_of_nodes_side_by_side() {
 }
 
 #[test]
-fn what_there_is_little_room_for_is_folded() {
+fn large_clusters_are_folded_in_small_windows() {
     insta::assert_snapshot!(picture(80, 40, 10, PLAIN));
     insta::assert_snapshot!(picture(2_000, 80, 24, PLAIN));
     insta::assert_snapshot!(picture(2_000, 40, 10, PLAIN));
