@@ -1,6 +1,6 @@
-//! Flags of `submit` in the comments before the first command of a script: `# GPOOL --gpus 2 --time
-//! 1h`, and those of other schedulers, `# GFLOW` and `#SBATCH`. This module only splits them into
-//! words; the parsers of flags read them.
+//! Flags of `submit` in the comments before the first command of a script:
+//! `# GPOOL --gpus 2 --time 1h`, and those of other schedulers, `# GFLOW` and `#SBATCH`. This
+//! module only splits them into words; the parsers of flags read them.
 
 use thiserror::Error;
 

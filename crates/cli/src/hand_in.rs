@@ -126,8 +126,8 @@ fn delays(forecast: &Forecast, session: &Session) -> String {
     text
 }
 
-/// Why a job does not start at once, and what to do next: `job 1844 waits: 4 GPUs needed together;
-/// lab1 has 2 free. gpool why 1844`.
+/// Why a job does not start at once, and what to do next:
+/// `job 1844 waits: 4 GPUs needed together; lab1 has 2 free. gpool why 1844`.
 #[must_use]
 pub fn waits(job: &Job) -> Option<String> {
     let id = &job.id;

@@ -1,6 +1,6 @@
 //! The laboratory of gpool, for its evaluation and development: the costs of gpool, its behaviour
-//! under faults, and its decisions on traces, scenarios and recorded states. `gpool bench`, `gpool
-//! replay` and `gpool simulate packing`, `queue` and `scenarios` run it.
+//! under faults, and its decisions on traces, scenarios and recorded states. `gpool bench`,
+//! `gpool replay` and `gpool simulate packing`, `queue` and `scenarios` run it.
 
 #![forbid(unsafe_code)]
 #![allow(

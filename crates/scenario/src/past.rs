@@ -1,5 +1,5 @@
-//! The lines with earlier run times, read and written: `past train-  10m,20m,1h  uid 1001  project
-//! nlp`.
+//! The lines with earlier run times, read and written:
+//! `past train-  10m,20m,1h  uid 1001  project nlp`.
 
 use std::fmt;
 use std::str::FromStr as _;

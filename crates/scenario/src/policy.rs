@@ -1,6 +1,6 @@
-//! The lines with policies, read and written: `policy  preset fair  order priority,age  escalate
-//! 24h  strategy pack  planned 2  share users`, and for a pool with its own policy `pool batch
-//! preset fifo  planned all`.
+//! The lines with policies, read and written:
+//! `policy  preset fair  order priority,age  escalate 24h  strategy pack  planned 2  share users`,
+//! and for a pool with its own policy `pool batch  preset fifo  planned all`.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The lines with projects and quotas, read and written: `project red  in lab  gpus 4  limit 8
-//! weight 2  priority 1  cpus 64  mem-limit 512G`.
+//! The lines with projects and quotas, read and written:
+//! `project red  in lab  gpus 4  limit 8  weight 2  priority 1  cpus 64  mem-limit 512G`.
 
 use std::fmt;
 use std::str::FromStr as _;

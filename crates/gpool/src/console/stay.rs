@@ -132,7 +132,7 @@ impl Stay<'_> {
         }
     }
 
-    /// Shows the output of a stream until it ends. The server was told `window` at the start.
+    /// Shows the output of a stream until it ends. `window` is the size that the server knows.
     fn show(&self, line: Line, window: Window) -> Result<()> {
         let Line { stream, early, vigil } = line;
         let stream = Arc::new(stream);

@@ -221,8 +221,8 @@ fn place(placed: &PlacedOn) -> String {
     format!("{}: GPU {} ({})", placed.node, indexes(&placed.devices), placed.uuids.join(", "))
 }
 
-/// The line that `run` prints before a job's output: `job 1843 "train" · 2 GPUs on lab1 (GPU 4,5) ·
-/// …`.
+/// The line that `run` prints before a job's output:
+/// `job 1843 "train" · 2 GPUs on lab1 (GPU 4,5) · …`.
 #[must_use]
 pub fn headline(job: &Job) -> String {
     let mut parts = vec![format!("job {} \"{}\"", job.id, job.name)];

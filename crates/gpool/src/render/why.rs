@@ -145,8 +145,8 @@ fn attempt_line(attempt: &Attempted, view: &View<'_>) -> String {
     format!("Run {} {ran}: {end}.", attempt.attempt)
 }
 
-/// The position in the queue: `2 jobs go first of the 48 that wait: 1840 (ana, 1 GPU), 1841 (ana, 2
-/// GPUs).`
+/// The position in the queue:
+/// `2 jobs go first of the 48 that wait: 1840 (ana, 1 GPU), 1841 (ana, 2 GPUs).`
 fn place_line(place: &Place, view: &View<'_>) -> String {
     let ahead: Vec<String> = place
         .ahead

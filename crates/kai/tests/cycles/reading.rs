@@ -1,10 +1,9 @@
-//! What is not understood of a file is refused and named, and nothing that is written ends in a
-//! panic.
+//! An invalid part of a file is refused with its name, and no input causes a panic.
 
 use gpool_kai::cases::{CaseError, Scenario, build, play, read};
 use serde_json::{Value, json};
 
-/// A scenario that says everything that can be said.
+/// A scenario with every valid key.
 fn everything() -> Value {
     json!({
         "id": "all", "name": "all words", "action": "cycle", "tags": ["gpu"],

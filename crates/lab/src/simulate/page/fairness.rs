@@ -1,4 +1,4 @@
-//! How evenly owners get what they request, over time.
+//! How evenly the requests of owners are satisfied, over time.
 //!
 //! Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and Discrimination for
 //! Resource Allocation in Shared Computer Systems", DEC Research Report TR-301, 1984.

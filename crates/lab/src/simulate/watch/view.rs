@@ -36,9 +36,9 @@ pub struct View<'a> {
     pub is_paused: bool,
 }
 
-/// Height from which the legend of owners is shown.
+/// Smallest height with a legend of owners.
 const LINES_OF_LEGEND: usize = 12;
-/// Height from which blank lines and a longer legend are shown.
+/// Smallest height with blank lines and a longer legend.
 const LINES_OF_PLENTY: usize = 20;
 /// Largest width of the bar.
 const BAR: usize = 60;
