@@ -50,8 +50,8 @@ impl Group {
         match self {
             Self::Start => "Start",
             Self::Submit => "Submit",
-            Self::See => "See",
-            Self::Steer => "Steer",
+            Self::See => "Show",
+            Self::Steer => "Control",
             Self::Administer => "Administer",
             Self::Help => "Help",
             Self::Internal => "Internal",

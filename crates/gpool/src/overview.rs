@@ -7,7 +7,8 @@ use crate::cli::{Group, Verb};
 /// Every command, one line each.
 #[must_use]
 pub fn overview(verbs: &[Verb]) -> String {
-    let mut text = String::from("gpool gives GPUs to jobs.   gpool VERB --help says all of one\n");
+    let mut text =
+        String::from("gpool schedules jobs on GPUs.   gpool VERB --help shows all flags\n");
     for group in Group::SHOWN {
         let _ = writeln!(text, "\n{}", group.title());
         for verb in verbs.iter().filter(|verb| verb.group == group) {

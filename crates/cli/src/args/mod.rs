@@ -19,31 +19,31 @@ use crate::screen::ColorWhen;
 #[derive(Debug, Clone, Default, Args)]
 pub struct Global {
     /// Socket of the server
-    #[arg(long, global = true, value_name = "SOCKET", help_heading = "Everywhere")]
+    #[arg(long, global = true, value_name = "SOCKET", help_heading = "Global options")]
     pub server: Option<String>,
     /// Print JSON instead of text, also for errors
-    #[arg(long, global = true, help_heading = "Everywhere")]
+    #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
     /// When to use colors
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto")]
-    #[arg(help_heading = "Everywhere")]
+    #[arg(help_heading = "Global options")]
     pub color: ColorWhen,
     /// Print ASCII only (also GPOOL_ASCII=1)
-    #[arg(long, global = true, help_heading = "Everywhere")]
+    #[arg(long, global = true, help_heading = "Global options")]
     pub ascii: bool,
     /// Print times in UTC instead of local time
-    #[arg(long, global = true, help_heading = "Everywhere")]
+    #[arg(long, global = true, help_heading = "Global options")]
     pub utc: bool,
     /// Time zone for times: Europe/Berlin
     #[arg(long, global = true, value_name = "ZONE", value_parser = zone_name)]
-    #[arg(conflicts_with = "utc", help_heading = "Everywhere")]
+    #[arg(conflicts_with = "utc", help_heading = "Global options")]
     pub tz: Option<String>,
     /// Print only results, no notes
-    #[arg(short, long, global = true, help_heading = "Everywhere")]
+    #[arg(short, long, global = true, help_heading = "Global options")]
     pub quiet: bool,
     /// Print more details
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    #[arg(help_heading = "Everywhere")]
+    #[arg(help_heading = "Global options")]
     pub verbose: u8,
 }
 

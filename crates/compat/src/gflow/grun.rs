@@ -1,4 +1,4 @@
-//! `grun`: runs a command or a script as a job, shows its output, and exits with its exit code.
+//! `grun`: runs a command as a job, shows its output, and exits with its exit code.
 
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;

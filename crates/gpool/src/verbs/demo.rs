@@ -20,7 +20,7 @@ pub struct DemoArgs {
 /// Runs the verb.
 ///
 /// # Errors
-/// The cluster can't be started, or a job that should succeed did not.
+/// The cluster can't be started, or a valid job fails.
 pub fn run(args: DemoArgs, session: &Session) -> Result {
     let DemoArgs { keep, devices } = args;
     demo::run(&demo::Options { keep, devices }, &session.screen)

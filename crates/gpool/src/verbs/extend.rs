@@ -1,4 +1,4 @@
-//! `gpool extend`: changes the time limits of jobs, running or not.
+//! `gpool extend`: changes the time limits of waiting or running jobs.
 
 use clap::Args;
 use gpool_cli::act::on_jobs_saying;
@@ -17,8 +17,8 @@ use gpool_wire::{ExtendJobs, JobChanged, Problem, Written};
     gpool extend 1842 --by -10m     ten minutes shorter\n\
     gpool extend 1842 --to 4h      four hours in all, from its start\n\
     gpool extend 1842 --to none    no limit\n\n\
-    The owner of a running job may shorten it, or extend it up to the setting user_extend_max of \
-    the policy.")]
+    The owner of a running job may shorten it, or extend it by up to the setting user_extend_max \
+    of the policy.")]
 pub struct ExtendArgs {
     #[command(flatten)]
     jobs: Jobs,

@@ -1,4 +1,4 @@
-//! `gpool release`: lets held jobs start.
+//! `gpool release`: releases held jobs.
 
 use clap::Args;
 use gpool_cli::act::on_jobs;

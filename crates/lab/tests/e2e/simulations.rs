@@ -137,7 +137,7 @@ fn a_trace_is_played_by_one_policy_and_another() {
     }
 }
 
-/// One device, and a job that asks for it.
+/// One device, and a job that requests it.
 const CASE: &str = r#"{"scenarios": [{
     "id": "one", "name": "a job gets what is free", "action": "allocate",
     "nodes": [{"name": "n0", "gpus": 1}],

@@ -1,10 +1,10 @@
-//! A simulation that is watched on a terminal.
+//! The full-screen view of a simulation.
 
 use rustix::process::Signal;
 
 use crate::harness::{Cluster, Tty};
 
-/// A trace of a job each hour, of two days.
+/// A trace of two days with one job per hour.
 fn trace(cluster: &Cluster) {
     let mut text = "submit_s,duration_s,gpus,vc\n".to_owned();
     for hour in 0..48 {
@@ -13,7 +13,7 @@ fn trace(cluster: &Cluster) {
     std::fs::write(cluster.work().join("jobs.csv"), text).unwrap();
 }
 
-/// It is watched so slowly that it is not over by itself.
+/// A speed at which the simulation does not end by itself.
 const WATCH: &[&str] =
     &["simulate", "queue", "--trace", "jobs.csv", "--cluster", "2x4", "--watch=1m"];
 
