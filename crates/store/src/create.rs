@@ -10,7 +10,7 @@ use crate::error::OpenError;
 use crate::file;
 use crate::head::Head;
 use crate::mark::Mark;
-use crate::schema::{APPLICATION_ID, make_tables};
+use crate::schema::{APPLICATION_ID, SCHEMA, make_tables};
 
 /// The files of a store.
 pub struct Paths {
@@ -77,7 +77,7 @@ pub fn create(paths: &Paths) -> Result<(), OpenError> {
     fail::fail_point!("store-create-begin");
     let temporary = Paths::temporary(&paths.database);
     let store_id = file::random().map_err(|error| OpenError::io("make", &paths.database, error))?;
-    let head = Head::new(store_id);
+    let head = Head::new(SCHEMA, store_id);
     let mut connection = fresh_database(&temporary)?;
     connection
         .pragma_update(None, "application_id", APPLICATION_ID)

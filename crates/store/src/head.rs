@@ -5,7 +5,6 @@ use gpool_model::{Revision, Seq, Term};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::hash::{CHAIN_START, Chain, Checksum, Digest, Fields};
-use crate::schema::SCHEMA;
 
 /// The position and the digests of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,9 +31,9 @@ pub struct Head {
 
 impl Head {
     /// The head of a store that nothing was committed to.
-    pub fn new(store_id: [u8; 16]) -> Self {
+    pub fn new(schema: u32, store_id: [u8; 16]) -> Self {
         Self {
-            schema: SCHEMA,
+            schema,
             written_by: env!("CARGO_PKG_VERSION").to_owned(),
             store_id,
             fence: Term(0),

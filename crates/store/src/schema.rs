@@ -21,8 +21,8 @@ pub const SCHEMA: u32 = 1;
 // Strict tables keep a damaged type byte from becoming another value. Records are stored in the
 // order of their keys: they are read all at once or one by key. The start of the journal needs no
 // checksum: the entry after it proves it by the chain. Names and states of ended jobs have an index
-// each, since users ask for a few among many. Elements of arrays have a table of their own, since an
-// array may have many; they count for the digest of the archive.
+// each, since users ask for a few among many. Elements of arrays have a table of their own, since
+// an array may have many; they count for the digest of the archive.
 const TABLES: &str = "
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
