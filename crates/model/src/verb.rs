@@ -1,5 +1,5 @@
-//! Verbs on jobs: what a user does to jobs that have not ended. A request names one job or many, and
-//! the server carries it out for all of them or for none.
+//! Verbs on jobs: what a user does to jobs that have not ended. A request names one job or many,
+//! and the server carries it out for all of them or for none.
 //!
 //! A new verb is a variant here with its [`Rules`]; `gpool_wire::verb` has its row for the API.
 

@@ -7,12 +7,12 @@ use axum::routing::post;
 use gpool_model::{Command, JobId, JobVerb, Refusal, Reply};
 use gpool_wire::verb::One;
 use gpool_wire::{JobChanged, List, Problem, VERBS, VerbRow};
-use utoipa::ToSchema;
 use utoipa::openapi::path::{
     HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, Paths,
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::{ContentBuilder, Ref, Required, Response, ResponseBuilder};
+use utoipa::{PartialSchema as _, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::Api;
@@ -43,13 +43,14 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
                         request: Request| async move {
             on_one(row, &api, &asker, &id, request).await
         };
-        let many = move |State(api): State<Api>, Asks(asker): Asks, JsonBytes(body): JsonBytes| async move {
-            on_many(row, &api, &asker, &body).await
+        let many = move |State(api): State<Api>, Asks(asker): Asks, body: JsonBytes| async move {
+            on_many(row, &api, &asker, &body.0).await
         };
         let mut schemas = Vec::new();
         row.schemas(&mut schemas);
         let body = schemas[0].0.clone();
         Answer::schemas(&mut schemas);
+        schemas.push((JobChanged::name().into_owned(), JobChanged::schema()));
         let of_one = paths(&format!("/jobs/{{id}}/{name}"), document_one(row, &body));
         let of_many = paths(&format!("/jobs/{name}"), document_many(row, &body));
         router = router.routes((schemas, of_one, post(one)));
