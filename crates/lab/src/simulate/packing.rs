@@ -160,8 +160,8 @@ fn measure<'a>(
     session: &Session,
     (cluster, tasks, mix): (&Cluster, &[Ask], &Mix),
     stop: &AtomicBool,
-) -> Result<Vec<(&'a Policy, Vec<(u64, Measured)>)>> {
-    let mut measured: Vec<(&Policy, Vec<(u64, Measured)>)> = Vec::new();
+) -> Result<Vec<Of<'a>>> {
+    let mut measured: Vec<Of<'_>> = Vec::new();
     let (began, n_seeds) = (Instant::now(), args.seeds.0.len());
     let mut progress = Progress::new(args.policies.len());
     'all: for policy in &args.policies {
@@ -204,7 +204,10 @@ fn no_use(file: &Path, why: &str) -> Failure {
     Failure::new(errors::BAD_TRACE, format!("can't use {}", file.display())).why(why)
 }
 
-type All<'a> = [(&'a Policy, Vec<(u64, Measured)>)];
+/// The results of one policy, by seed.
+type Of<'a> = (&'a Policy, Vec<(u64, Measured)>);
+
+type All<'a> = [Of<'a>];
 
 /// The keys for each policy, seed and amount, in the order of the columns.
 const FILLED: [&str; 5] = ["policy", "seed", "arrived", "allocated", "fragment"];
