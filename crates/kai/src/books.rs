@@ -3,13 +3,13 @@
 
 use gpool_model::{Amount, Quota, Weight};
 use gpool_sched::fairshare::{
-    Account, Denied, Feedback, Ledger, Member, Multiplier, Reclaimer, Row, Tree, Victim,
+    Account, Denied, Feedback, Ledger, Member, Reclaimer, Row, Tree, Victim,
 };
 
 use crate::board::Board;
 use crate::entitled::{Entitled, Entitlements};
 use crate::settings::Settings;
-use crate::shares::{Division, Reclaim};
+use crate::shares::{Division, Multiplier, Reclaim};
 use crate::situation::{Amounts, Kind, Project, Situation};
 
 /// The tree of projects as the rules of shares see it.

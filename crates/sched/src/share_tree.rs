@@ -46,5 +46,5 @@ pub(crate) fn tree(holders: &[Holder<'_>], n_projects: usize) -> Option<Tree> {
             id: (&project.name, user.map(|(_, uid)| uid)),
         }
     });
-    Tree::new(&members.collect::<Vec<_>>()).ok()
+    Tree::new(&members.collect::<Vec<_>>())
 }

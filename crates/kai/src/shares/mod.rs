@@ -6,4 +6,4 @@ mod reclaim;
 
 pub use division::Division;
 pub use level::{Buffers, divide, over_quota};
-pub use reclaim::Reclaim;
+pub use reclaim::{Multiplier, Reclaim};

@@ -1,9 +1,29 @@
 //! KAI's rule for reclaiming between projects: the gate that a project must pass before a search
 //! for victims, and the check of the victims that the search found.
 
-use gpool_sched::fairshare::{
-    Account, Denied, Ledger, Multiplier, Ratio, Reclaimer, Row, Tree, Victim,
-};
+use gpool_sched::fairshare::{Account, Denied, Ledger, Ratio, Reclaimer, Row, Tree, Victim};
+
+/// The factor between the saturations of a victim's side and of a reclaimer's side that exceeds its
+/// share; in thousandths, at least 1000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Multiplier(u32);
+
+impl Multiplier {
+    /// The victim's side must only stay more saturated.
+    pub const ONE: Self = Self(1000);
+
+    /// Returns the multiplier of that many thousandths; `None` below 1000.
+    #[must_use]
+    pub const fn from_thousandths(thousandths: u32) -> Option<Self> {
+        if thousandths >= 1000 { Some(Self(thousandths)) } else { None }
+    }
+
+    /// Returns the thousandths.
+    #[must_use]
+    pub const fn thousandths(self) -> u32 {
+        self.0
+    }
+}
 
 /// The rule, with its saturation multiplier.
 #[derive(Debug, Clone, Copy)]

@@ -1,10 +1,10 @@
 //! KAI's rules and those of `fair` behind one interface.
 
-use gpool_kai::shares as kai;
+use gpool_kai::shares::{self as kai, Multiplier};
 use gpool_model::Quota;
 use gpool_sched::fairshare::{
-    Ask, Buffers, Claimant, Denied, Division, Feedback, Ledger, Method, Multiplier, Reclaim,
-    Reclaimer, Tree, Victim, fair,
+    Ask, Buffers, Claimant, Denied, Division, Feedback, Ledger, Method, Reclaim, Reclaimer, Tree,
+    Victim, fair,
 };
 
 /// The rules that decide.
@@ -67,19 +67,19 @@ pub(crate) fn claimants(
 pub(crate) fn gate(rules: Rules, ledger: &Ledger, reclaimer: &Reclaimer<'_>) -> Result<(), Denied> {
     match rules {
         Rules::Kai => kai::Reclaim::new(Multiplier::ONE).gate(ledger, reclaimer),
-        Rules::Fair => Reclaim::new(Multiplier::ONE).gate(ledger, reclaimer),
+        Rules::Fair => Reclaim::default().gate(ledger, reclaimer),
     }
 }
 
 /// The check of a reclaim.
 pub(crate) fn check(
-    (rules, multiplier): (Rules, Multiplier),
+    rules: Rules,
     (tree, ledger): (&Tree, &Ledger),
     reclaimer: &Reclaimer<'_>,
     victims: &[Victim<'_>],
 ) -> Result<(), Denied> {
     match rules {
-        Rules::Kai => kai::Reclaim::new(multiplier).check(tree, ledger, reclaimer, victims),
-        Rules::Fair => Reclaim::new(multiplier).check(tree, ledger, reclaimer, victims),
+        Rules::Kai => kai::Reclaim::new(Multiplier::ONE).check(tree, ledger, reclaimer, victims),
+        Rules::Fair => Reclaim::default().check(tree, ledger, reclaimer, victims),
     }
 }

@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use gpool_kai::shares::{Buffers, Reclaim, divide, over_quota};
+use gpool_kai::shares::{Buffers, Multiplier, Reclaim, divide, over_quota};
 use gpool_model::{Amount, Weight};
 use gpool_sched::fairshare::{
-    Account, Claimant, Feedback, Ledger, Member, Multiplier, Reclaimer, Row, Tree, Victim,
+    Account, Claimant, Feedback, Ledger, Member, Reclaimer, Row, Tree, Victim,
 };
 use serde_json::Value;
 

@@ -1,10 +1,9 @@
 //! The rule of reclaim: cases that the public ones do not cover (SCHEDULING A11), and the
 //! differences between the presets `fair` and `kai`.
 
+use gpool_kai::shares::{Multiplier, Reclaim};
 use gpool_model::Amount;
-use gpool_sched::fairshare::{
-    Account, Denied, Ledger, Member, Multiplier, Reclaimer, Row, Tree, Victim,
-};
+use gpool_sched::fairshare::{Account, Denied, Ledger, Member, Reclaimer, Row, Tree, Victim};
 
 use crate::both::{self, BOTH, Rules};
 
@@ -67,7 +66,7 @@ impl Cluster {
 
     fn check(
         &self,
-        (rules, multiplier): (Rules, u32),
+        rules: Rules,
         project: &str,
         unit: &[u64],
         victims: &[(&str, &[u64])],
@@ -75,13 +74,12 @@ impl Cluster {
         let reclaimer = Reclaimer { project: self.row(project), unit, preemptible: true };
         let victims: Vec<Victim<'_>> =
             victims.iter().map(|(name, piece)| Victim { project: self.row(name), piece }).collect();
-        let multiplier = Multiplier::from_thousandths(multiplier).unwrap();
-        both::check((rules, multiplier), (&self.tree, &self.ledger), &reclaimer, &victims)
+        both::check(rules, (&self.tree, &self.ledger), &reclaimer, &victims)
     }
 }
 
-const KAI: (Rules, u32) = (Rules::Kai, 1000);
-const FAIR: (Rules, u32) = (Rules::Fair, 1000);
+const KAI: Rules = Rules::Kai;
+const FAIR: Rules = Rules::Fair;
 
 #[test]
 fn what_is_on_loan_goes_and_what_is_its_own_stays() {
@@ -128,7 +126,7 @@ fn what_can_never_be_taken_back_stays_within_the_guarantee_of_each_level() {
     it.ledger.add(&it.tree, a, &[1], false);
     for rules in BOTH {
         let check = |unit: &Reclaimer<'_>, victims: &[Victim<'_>]| {
-            both::check((rules, Multiplier::ONE), (&it.tree, &it.ledger), unit, victims)
+            both::check(rules, (&it.tree, &it.ledger), unit, victims)
         };
         let victim = [Victim { project: it.row("b"), piece: &[3] }];
         let starts = |unit| Reclaimer { project: it.row("a"), unit, preemptible: false };
@@ -238,10 +236,14 @@ fn the_multiplier_demands_a_distance() {
     // 5 x 1.2 is 6 of 4: a tie with the rest of 7; 5 x 1.199 is less.
     let it = saturated(7);
     let at = Denied::MoreSaturated { project: it.row("red"), other: it.row("blue"), kind: 0 };
-    for rules in BOTH {
-        assert_eq!(it.check((rules, 1200), "red1", &[1], &[("blue1", &[1])]), Err(at));
-        assert_eq!(it.check((rules, 1199), "red1", &[1], &[("blue1", &[1])]), Ok(()));
-    }
+    let reclaimer = Reclaimer { project: it.row("red1"), unit: &[1], preemptible: true };
+    let victims = [Victim { project: it.row("blue1"), piece: &[1] }];
+    let check = |thousandths| {
+        let rule = Reclaim::new(Multiplier::from_thousandths(thousandths).unwrap());
+        rule.check(&it.tree, &it.ledger, &reclaimer, &victims)
+    };
+    assert_eq!(check(1200), Err(at));
+    assert_eq!(check(1199), Ok(()));
     assert_eq!(Multiplier::from_thousandths(999), None);
 }
 
@@ -328,8 +330,8 @@ fn without_bound_nothing_is_on_loan_and_nothing_is_saturated() {
     let it = cluster(&[("a", "", &[everything(9)]), ("b", "", &[account(1, 1, 3)])]);
     for rules in BOTH {
         assert_eq!(it.gate(rules, "a", &[9]), Ok(()));
-        assert_eq!(it.check((rules, 1000), "a", &[9], &[("b", &[1])]), Ok(()));
-        let denied = it.check((rules, 1000), "b", &[1], &[("a", &[1])]);
+        assert_eq!(it.check(rules, "a", &[9], &[("b", &[1])]), Ok(()));
+        let denied = it.check(rules, "b", &[1], &[("a", &[1])]);
         assert_eq!(denied, Err(Denied::Own { victim: 0 }));
     }
     // The own part ends at the limit.

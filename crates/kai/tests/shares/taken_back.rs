@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use gpool_scenario::config;
-use gpool_sched::fairshare::{Account, Ledger, Member, Multiplier, Reclaimer, Row, Tree, Victim};
+use gpool_sched::fairshare::{Account, Ledger, Member, Reclaimer, Row, Tree, Victim};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -104,7 +104,7 @@ impl Attempt {
         let lost: Vec<Victim<'_>> =
             victims.iter().map(|(project, piece)| Victim { project: *project, piece }).collect();
         both::gate(rules, &ledger, &reclaimer).ok()?;
-        both::check((rules, Multiplier::ONE), (&tree, &ledger), &reclaimer, &lost).ok()?;
+        both::check(rules, (&tree, &ledger), &reclaimer, &lost).ok()?;
         let before = ledger.clone();
         for (leaf, piece) in &victims {
             ledger.remove(&tree, *leaf, piece, true);
@@ -137,7 +137,7 @@ fn returns(rules: Rules, attempt: &Attempt, it: &Allowed) -> bool {
         let back = Reclaimer { project: *project, unit: piece, preemptible: true };
         let lost = [Victim { project: it.reclaimer, piece: &attempt.unit }];
         both::gate(rules, &it.after, &back).is_ok()
-            && both::check((rules, Multiplier::ONE), (&it.tree, &it.after), &back, &lost).is_ok()
+            && both::check(rules, (&it.tree, &it.after), &back, &lost).is_ok()
     })
 }
 

@@ -19,8 +19,8 @@ pub use division::{Ask, Division, Method};
 pub use ledger::{Account, Ledger};
 pub use loan::mark_loans;
 pub use ratio::Ratio;
-pub use reclaim::{Denied, Multiplier, Reclaim, Reclaimer, Victim};
-pub use tree::{Member, NotATree, Row, Tree};
+pub use reclaim::{Denied, Reclaim, Reclaimer, Victim};
+pub use tree::{Member, Row, Tree};
 
 /// Memory for divisions, kept between calls so that none allocates.
 #[derive(Debug, Default)]

@@ -16,28 +16,6 @@ use super::ledger::Ledger;
 use super::ratio::Ratio;
 use super::tree::{Row, Tree};
 
-/// The factor between the saturations of a victim's side and of a reclaimer's side that exceeds its
-/// share; in thousandths, at least 1000.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Multiplier(u32);
-
-impl Multiplier {
-    /// The victim's side must only stay more saturated.
-    pub const ONE: Self = Self(1000);
-
-    /// Returns the multiplier of that many thousandths; `None` below 1000.
-    #[must_use]
-    pub const fn from_thousandths(thousandths: u32) -> Option<Self> {
-        if thousandths >= 1000 { Some(Self(thousandths)) } else { None }
-    }
-
-    /// Returns the thousandths.
-    #[must_use]
-    pub const fn thousandths(self) -> u32 {
-        self.0
-    }
-}
-
 /// A project that reclaims, and its job.
 #[derive(Debug, Clone, Copy)]
 pub struct Reclaimer<'a> {
@@ -94,10 +72,9 @@ pub enum Denied {
     },
 }
 
-/// The rules, with memory for the check.
-#[derive(Debug, Clone)]
+/// The rules, for any tree and ledger, with memory for the check.
+#[derive(Debug, Clone, Default)]
 pub struct Reclaim {
-    multiplier: Multiplier,
     // The usage of each kind without the victims, for the rows in `touched`.
     held: Vec<u64>,
     // By row: the kinds of the victims there, as bits.
@@ -108,19 +85,6 @@ pub struct Reclaim {
 }
 
 impl Reclaim {
-    /// Returns the rules. They can be used for any tree and ledger.
-    #[must_use]
-    pub fn new(multiplier: Multiplier) -> Self {
-        Self {
-            multiplier,
-            held: Vec::new(),
-            kinds: Vec::new(),
-            is_touched: Vec::new(),
-            touched: Vec::new(),
-            path: Vec::new(),
-        }
-    }
-
     /// The gate: whether a project may reclaim for a job at all.
     ///
     /// # Errors
@@ -315,8 +279,7 @@ impl Reclaim {
             // A project without a bound is never saturated.
             None => false,
             Some(their_share) => {
-                let over = u128::from(would) * u128::from(self.multiplier.0);
-                let ours = Ratio::new(over, u128::from(our_share) * 1000);
+                let ours = Ratio::new(u128::from(would), u128::from(our_share));
                 let held = u128::from(self.held(ledger, other, kind));
                 let theirs = Ratio::new(held, u128::from(their_share));
                 // A zero share has no ratio: any usage of it is the most saturated.

@@ -34,15 +34,6 @@ pub struct Member<K> {
     pub id: K,
 }
 
-/// Why a list of projects is no tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotATree {
-    /// The parent of that member is not in the list.
-    NoParent(usize),
-    /// That member is below itself.
-    Cycle(usize),
-}
-
 #[derive(Debug, Clone, Copy)]
 struct Place {
     parent: Option<Row>,
@@ -65,15 +56,12 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Lays out the members, which may come in any order.
-    ///
-    /// # Errors
-    /// If they are no tree.
-    pub fn new<K: Ord>(members: &[Member<K>]) -> Result<Self, NotATree> {
-        for (ix, member) in members.iter().enumerate() {
-            if member.parent.is_some_and(|parent| parent >= members.len()) {
-                return Err(NotATree::NoParent(ix));
-            }
+    /// Lays out the members, which may come in any order. `None` if they are no tree: a parent is
+    /// missing, or a member is below itself.
+    #[must_use]
+    pub fn new<K: Ord>(members: &[Member<K>]) -> Option<Self> {
+        if members.iter().any(|it| it.parent.is_some_and(|parent| parent >= members.len())) {
+            return None;
         }
         let mut order: Vec<usize> = (0..members.len()).collect();
         order.sort_by_key(|&ix| {
@@ -111,14 +99,12 @@ impl Tree {
             }
             next += 1;
         }
-        tree.row_of = vec![Row(u32::MAX); members.len()];
+        tree.row_of = vec![Row(0); members.len()];
         for (row, &ix) in laid.iter().enumerate() {
             tree.row_of[ix] = Row::at(row);
         }
-        match tree.row_of.iter().position(|row| row.0 == u32::MAX) {
-            None => Ok(tree),
-            Some(lost) => Err(NotATree::Cycle(on_the_cycle(members, lost))),
-        }
+        // A member of a cycle, or below one, can't be reached from the top.
+        (laid.len() == members.len()).then_some(tree)
     }
 
     /// Number of projects.
@@ -206,12 +192,6 @@ impl Tree {
     }
 }
 
-/// A member of the cycle above a member that can't be reached from the top.
-fn on_the_cycle<K>(members: &[Member<K>], lost: usize) -> usize {
-    // After as many steps as there are members the path is on the cycle.
-    (0..members.len()).fold(lost, |ix, _| members[ix].parent.unwrap_or(ix))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,9 +242,9 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_no_tree_is_refused_with_the_member() {
+    fn a_list_that_is_no_tree_is_refused() {
         let none = member(Some(7), 0, 0, 0);
-        assert_eq!(Tree::new(&[none]).unwrap_err(), NotATree::NoParent(0));
+        assert!(Tree::new(&[none]).is_none());
         let cycle = [
             member(None, 0, 0, 0),
             member(Some(3), 0, 0, 1),
@@ -272,8 +252,7 @@ mod tests {
             member(Some(4), 0, 0, 3),
             member(Some(3), 0, 0, 4),
         ];
-        let NotATree::Cycle(ix) = Tree::new(&cycle).unwrap_err() else { panic!("a cycle") };
-        assert!(ix == 3 || ix == 4, "{ix} is below the cycle, not on it");
+        assert!(Tree::new(&cycle).is_none());
         assert!(Tree::new::<u64>(&[]).unwrap().is_empty());
     }
 }

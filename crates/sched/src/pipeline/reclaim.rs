@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use gpool_world::{JobRow, ProjectIx};
 
 use crate::capacity::Placed;
-use crate::fairshare::{Denied, Multiplier, Reclaim, Reclaimer, Row, Victim, mark_loans};
+use crate::fairshare::{Denied, Reclaim, Reclaimer, Row, Victim, mark_loans};
 use crate::quota_state::Amounts;
 use crate::victims::{
     ByNode, Evictable, Evictions, Input, Search, Solution, amounts_of, fewest_that, in_order,
@@ -20,16 +20,11 @@ use crate::victims::{
 };
 
 /// The jobs that may be reclaimed in a cycle, computed when a job first asks for them.
+#[derive(Default)]
 pub(crate) struct Reclaiming {
     /// Jobs over quota, if jobs may be paused and if not.
     borrowing: BTreeMap<bool, ByNode>,
     rules: Reclaim,
-}
-
-impl Default for Reclaiming {
-    fn default() -> Self {
-        Self { borrowing: BTreeMap::new(), rules: Reclaim::new(Multiplier::ONE) }
-    }
 }
 
 /// A limit above the project that keeps a job waiting.
