@@ -26,9 +26,7 @@ pub(crate) fn new(text: &str) -> Result<(ArraySpec, Standing), String> {
     };
     let indexes: Indexes = indexes.parse().map_err(|error| format!("{error}"))?;
     let most = most.map(u32::from_str).transpose().map_err(|error| error.to_string())?;
-    let spec = ArraySpec { indexes, values: None };
-    let max_parallel = most.filter(|most| *most > 0);
-    Ok((spec, Standing { max_parallel, ..Standing::default() }))
+    Ok((ArraySpec { indexes, values: None }, most.filter(|most| *most > 0)))
 }
 
 /// Parses `failed:0-1/succeeded:2`: the positions of ended elements by outcome.

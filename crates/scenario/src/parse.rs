@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use gpool_model::array::ArraySpec;
 use gpool_model::{
-    Attempt, Bytes, Course, Dependency, DependencyKind, Exit, Gang, Generation, GpuRequest,
-    GpuTime, Job, JobId, JobRequest, JobSpec, Life, MilliCpu, Millis, Node, NodeFilter, Outcome,
-    Owner, PoolName, Positions, ProjectName, Standing, Timestamp, Version, parse,
+    Attempt, Bytes, Course, Dependency, DependencyKind, Exit, Generation, GpuRequest, GpuTime, Job,
+    JobId, JobSpec, MilliCpu, Millis, Node, Outcome, PoolName, Positions, ProjectName, Standing,
+    Version, parse,
 };
 
 use crate::gang::{self, courses, gang};
@@ -78,57 +77,30 @@ impl Situation {
 
 /// The options after a job's state.
 struct Options {
-    priority: i32,
-    cpus: Option<MilliCpu>,
-    memory: Option<Bytes>,
-    limit: Option<Millis>,
+    /// The job, but for its number, name and age.
+    spec: JobSpec,
+    standing: Standing,
     waited: Millis,
     submitted: Option<Millis>,
     attempt: Attempt,
-    after: Vec<Dependency>,
-    owner: Option<Owner>,
-    project: Option<ProjectName>,
-    pool: Option<PoolName>,
-    nodes: NodeFilter,
-    begin: Option<Millis>,
-    deadline: Option<Millis>,
-    like: Option<String>,
-    preemptible: Option<bool>,
-    exits: BTreeSet<Exit>,
     had: GpuTime,
     ran: Millis,
     /// Time since a leaving job was asked to end.
     told: Millis,
-    joins: Option<JobId>,
-    array: Option<(ArraySpec, Standing)>,
     ended: BTreeMap<Outcome, Positions>,
 }
 
 impl Options {
-    fn none() -> Self {
+    fn of(spec: JobSpec) -> Self {
         Self {
-            priority: 0,
-            cpus: None,
-            memory: None,
-            limit: None,
+            spec,
+            standing: Standing::default(),
             waited: Millis::ZERO,
             submitted: None,
             attempt: Attempt::FIRST,
-            after: Vec::new(),
-            owner: None,
-            project: None,
-            pool: None,
-            nodes: NodeFilter::default(),
-            begin: None,
-            deadline: None,
-            like: None,
-            preemptible: None,
-            exits: BTreeSet::new(),
             had: GpuTime::ZERO,
             ran: Millis::ZERO,
             told: Millis::ZERO,
-            joins: None,
-            array: None,
             ended: BTreeMap::new(),
         }
     }
@@ -179,7 +151,9 @@ impl Reader {
         };
         let state = words.need("the state of the job")?;
         let (phase, age) = self.phase(state, gang.n_tasks(), words)?;
-        let options = self.options(words)?;
+        let mut spec = bare_spec(JobId::single(0), "", &gpus, self.situation.now);
+        spec.gang = gang;
+        let options = self.options(spec, words)?;
         for number in 1..=n_jobs.unwrap_or(1) {
             let name = match n_jobs {
                 Some(_) => format!("{name}{number}"),
@@ -192,11 +166,13 @@ impl Reader {
                 return Err(words.error(format!("job {name} stands here twice")));
             }
             let submitted = options.submitted.unwrap_or(age.saturating_add(options.waited));
-            let spec = bare_spec(id, &name, &gpus, before(self.situation.now, submitted));
-            let spec = options.applied_to(spec, gang, self.situation.now);
-            let array = options.array.as_ref();
-            let array = array.map(|(array, standing)| {
-                Box::new(self.array_state((array, standing), &spec, &options.ended))
+            let submitted_at = before(self.situation.now, submitted);
+            let mut spec = JobSpec { id, submitted_at, ..options.spec.clone() };
+            if spec.name.is_empty() {
+                spec.name = Arc::from(name);
+            }
+            let array = spec.array.as_ref().map(|array| {
+                Box::new(self.array_state((array, &options.standing), &spec, &options.ended))
             });
             let phase = began(phase.clone(), options.ran, options.told);
             let phase = held_by(phase, &spec, options.attempt, &self.situation.nodes);
@@ -205,7 +181,7 @@ impl Reader {
             let job = Job {
                 id,
                 version: Version(1),
-                priority: options.priority,
+                priority: options.standing.priority,
                 note: None,
                 attempt: options.attempt,
                 generation: Generation(1),
@@ -220,27 +196,24 @@ impl Reader {
         Ok(())
     }
 
-    fn options(&mut self, words: &mut Words<'_>) -> Result<Options, ScenarioError> {
-        let mut options = Options::none();
+    fn options(&mut self, spec: JobSpec, words: &mut Words<'_>) -> Result<Options, ScenarioError> {
+        let mut options = Options::of(spec);
         while let Some(word) = words.next() {
             match word {
-                "priority" => options.priority = words.parse("a priority", i32::from_str)?,
-                "cpus" => options.cpus = Some(words.parse("a number of cores", parse::cpus)?),
-                "mem" => options.memory = Some(words.parse("an amount of memory", parse::bytes)?),
-                "limit" => options.limit = Some(words.parse("a time limit", parse::span)?),
+                "priority" => {
+                    options.standing.priority = words.parse("a priority", i32::from_str)?;
+                }
                 "waited" => options.waited = words.parse("a length of time", parse::span)?,
                 "submitted" => options.submitted = Some(words.parse("an age", parse::span)?),
                 "attempt" => {
                     options.attempt = Attempt(words.parse("an attempt", u32::from_str)?);
                 }
-                "uid" => options.owner = Some(owner(words.parse("a user id", u32::from_str)?)),
-                "deadline" => {
-                    options.deadline = Some(words.parse("a length of time", parse::span)?);
+                "array" => {
+                    let (array, max_parallel) = words.parse("elements", array::new)?;
+                    options.spec.array = Some(Box::new(array));
+                    options.standing.max_parallel = max_parallel;
                 }
-                "begin" => options.begin = Some(words.parse("a length of time", parse::span)?),
-                "array" => options.array = Some(words.parse("elements", array::new)?),
                 "ended" => options.ended = words.parse("elements by state", array::ended)?,
-                "like" => options.like = Some(words.need("a name")?.to_owned()),
                 "had" => {
                     // GPU-hours in thousandths.
                     let hours = words.parse("a number of GPU-hours", parse::gpus)?.get();
@@ -250,23 +223,6 @@ impl Reader {
                 }
                 "ran" => options.ran = words.parse("a length of time", parse::span)?,
                 "told" => options.told = words.parse("an age", parse::span)?,
-                "preemptible" => options.preemptible = Some(true),
-                "exits" => {
-                    options.exits = words.parse("ways to be taken back", exits)?;
-                    options.preemptible = Some(true);
-                }
-                "joins" => {
-                    let name = words.need("the name of a job")?;
-                    let joined = self.ids.get(name).copied();
-                    let unknown = || words.error(format!("there is no job {name} before it"));
-                    options.joins = Some(joined.ok_or_else(unknown)?);
-                    options.preemptible = Some(true);
-                }
-                "pool" => options.pool = Some(PoolName::new(words.need("a pool")?)),
-                "on" | "not-on" | "where" | "exclusive" => {
-                    chosen::read(word, &mut options.nodes, words)?
-                }
-                "project" => options.project = Some(ProjectName::new(words.need("a project")?)),
                 "id" => {
                     let id = words.parse("a job number", u64::from_str)?;
                     if id <= self.last_id {
@@ -274,20 +230,64 @@ impl Reader {
                     }
                     self.last_id = id - 1;
                 }
-                "after" => {
-                    for part in words.need("names of jobs")?.split(',') {
-                        options.after.push(self.dependency(part, words)?);
-                    }
-                }
-                word => {
-                    let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, \
-                         uid, project, pool, on, not-on, where, exclusive, preemptible, \
-                         exits, had, ran, told, joins, begin, deadline, like, array, ended or id";
-                    return Err(words.unknown(word, known));
-                }
+                word => self.requested(word, &mut options.spec, words)?,
             }
         }
         Ok(options)
+    }
+
+    /// Reads a word of what the job asks for.
+    fn requested(
+        &self,
+        word: &str,
+        spec: &mut JobSpec,
+        words: &mut Words<'_>,
+    ) -> Result<(), ScenarioError> {
+        let ahead = |length| self.situation.now.after(length);
+        match word {
+            "cpus" => spec.cpus = Some(words.parse("a number of cores", parse::cpus)?),
+            "mem" => spec.memory = Some(words.parse("an amount of memory", parse::bytes)?),
+            "limit" => spec.time_limit = Some(words.parse("a time limit", parse::span)?),
+            "uid" => spec.owner = owner(words.parse("a user id", u32::from_str)?),
+            "deadline" => {
+                spec.life.deadline = Some(ahead(words.parse("a length of time", parse::span)?));
+            }
+            "begin" => {
+                spec.life.begin = Some(ahead(words.parse("a length of time", parse::span)?));
+            }
+            "like" => spec.name = Arc::from(words.need("a name")?),
+            "preemptible" => spec.life.preemptible = Some(true),
+            "exits" => {
+                spec.life.exits = words.parse("ways to be taken back", exits)?.into();
+                spec.life.preemptible = Some(true);
+            }
+            "joins" => {
+                let name = words.need("the name of a job")?;
+                let joined = self.ids.get(name).copied();
+                let unknown = || words.error(format!("there is no job {name} before it"));
+                spec.joins = Some(gang::joins(joined.ok_or_else(unknown)?));
+                spec.life.preemptible = Some(true);
+            }
+            "pool" => spec.pool = Some(PoolName::new(words.need("a pool")?)),
+            "on" | "not-on" | "where" | "exclusive" => {
+                let mut nodes = spec.nodes.as_deref().cloned().unwrap_or_default();
+                chosen::read(word, &mut nodes, words)?;
+                spec.nodes = nodes.kept();
+            }
+            "project" => spec.project = ProjectName::new(words.need("a project")?),
+            "after" => {
+                for part in words.need("names of jobs")?.split(',') {
+                    spec.after.push(self.dependency(part, words)?);
+                }
+            }
+            word => {
+                let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, uid, \
+                     project, pool, on, not-on, where, exclusive, preemptible, exits, had, ran, \
+                     told, joins, begin, deadline, like, array, ended or id";
+                return Err(words.unknown(word, known));
+            }
+        }
+        Ok(())
     }
 
     fn dependency(&self, text: &str, words: &Words<'_>) -> Result<Dependency, ScenarioError> {
