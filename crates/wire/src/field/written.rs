@@ -8,10 +8,7 @@ use crate::{array, check, course, exits, gang, notify};
 type Kept = Result<String, String>;
 
 /// A request for GPUs.
-///
-/// # Errors
-/// It follows no form of the grammar.
-pub fn gpus(text: &str) -> Kept {
+pub(super) fn gpus(text: &str) -> Kept {
     kept(text, GpuRequest::parse(text))
 }
 
@@ -24,18 +21,12 @@ pub fn node_list(text: &str) -> Kept {
 }
 
 /// A rule for labels of nodes.
-///
-/// # Errors
-/// It is none.
-pub fn node_rule(text: &str) -> Kept {
+pub(super) fn node_rule(text: &str) -> Kept {
     kept(text, NodeRule::parse(text))
 }
 
 /// A part of each GPU.
-///
-/// # Errors
-/// It is no part of one.
-pub fn gpu_share(text: &str) -> Kept {
+pub(super) fn gpu_share(text: &str) -> Kept {
     match Share::parse(text).map_err(|error| error.to_string())? {
         Share::Part(_) => Ok(text.to_owned()),
         Share::Memory(_) => Err(format!("{text:?} is memory; write --gpu-memory {text}")),
@@ -43,10 +34,7 @@ pub fn gpu_share(text: &str) -> Kept {
 }
 
 /// Memory of each GPU.
-///
-/// # Errors
-/// It is no amount of memory, or 0.
-pub fn gpu_memory(text: &str) -> Kept {
+pub(super) fn gpu_memory(text: &str) -> Kept {
     match Share::parse(text) {
         Ok(Share::Memory(_)) => Ok(text.to_owned()),
         Err(error) if text.contains(':') => Err(error.to_string()),
@@ -58,19 +46,13 @@ pub fn gpu_memory(text: &str) -> Kept {
 }
 
 /// A number of nodes.
-///
-/// # Errors
-/// It is none.
-pub fn nodes(text: &str) -> Kept {
+pub(super) fn nodes(text: &str) -> Kept {
     let none = "a job runs on at least one node: --nodes 1";
     range(text, gang::n_nodes(&text.into()), none)
 }
 
 /// A number of tasks.
-///
-/// # Errors
-/// It is none.
-pub fn tasks(text: &str) -> Kept {
+pub(super) fn tasks(text: &str) -> Kept {
     range(text, gang::n_tasks(&text.into()), "a job has at least one task: --tasks 1")
 }
 
@@ -83,10 +65,7 @@ fn range(text: &str, read: Result<(u32, u32), Refusal>, none: &str) -> Kept {
 }
 
 /// A number of tasks of each node.
-///
-/// # Errors
-/// It is no number of at least 1.
-pub fn tasks_per_node(text: &str) -> Kept {
+pub(super) fn tasks_per_node(text: &str) -> Kept {
     match text.parse::<u32>() {
         Ok(1..) => Ok(text.to_owned()),
         _ => Err(format!("{text:?} is no number of tasks, such as 1")),
@@ -94,28 +73,19 @@ pub fn tasks_per_node(text: &str) -> Kept {
 }
 
 /// A number of CPU cores.
-///
-/// # Errors
-/// It is no number of cores, or 0.
-pub fn cpus(text: &str) -> Kept {
+pub(super) fn cpus(text: &str) -> Kept {
     let cpus = parse::cpus(text).map_err(|error| error.to_string())?;
     not_zero(text, cpus.is_zero(), "leave --cpus out to book none")
 }
 
 /// An amount of memory.
-///
-/// # Errors
-/// It is no amount of memory, or 0.
-pub fn memory(text: &str) -> Kept {
+pub(super) fn memory(text: &str) -> Kept {
     let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
     not_zero(text, bytes.is_zero(), "leave --mem out to book none")
 }
 
 /// A time limit.
-///
-/// # Errors
-/// It is no length of time, or 0.
-pub fn time_limit(text: &str) -> Kept {
+pub(super) fn time_limit(text: &str) -> Kept {
     let span = parse::span(text).map_err(|error| error.to_string())?;
     not_zero(text, span.is_zero(), "leave --time out for no limit")
 }
@@ -129,34 +99,22 @@ pub fn span_written(text: &str) -> Kept {
 }
 
 /// A signal and how long before the end it is sent.
-///
-/// # Errors
-/// There is no such signal, or it is no length of time.
-pub fn warning(text: &str) -> Kept {
+pub(super) fn warning(text: &str) -> Kept {
     course::warning(text).map(|_| text.to_owned()).map_err(why)
 }
 
 /// The name of an exit (`pause`, `requeue`), in its usual form.
-///
-/// # Errors
-/// There is no such way.
-pub fn exit(text: &str) -> Kept {
+pub(super) fn exit(text: &str) -> Kept {
     exits::exit(text).map(|exit| exit.to_string()).map_err(why)
 }
 
 /// The signal that makes a job save its state.
-///
-/// # Errors
-/// There is no such signal, or it is no length of time.
-pub fn checkpoint(text: &str) -> Kept {
+pub(super) fn checkpoint(text: &str) -> Kept {
     exits::checkpoint(text).map(|_| text.to_owned()).map_err(why)
 }
 
 /// A priority.
-///
-/// # Errors
-/// It is no whole number from -1000 to 1000.
-pub fn priority(text: &str) -> Kept {
+pub(super) fn priority(text: &str) -> Kept {
     let number = text.parse::<i32>().ok();
     match number.filter(|number| check::checked_priority(*number).is_ok()) {
         Some(_) => Ok(text.to_owned()),
@@ -167,18 +125,12 @@ pub fn priority(text: &str) -> Kept {
 }
 
 /// The indexes of an array.
-///
-/// # Errors
-/// Where they are not indexes, and what is.
-pub fn array(text: &str) -> Kept {
+pub(super) fn array(text: &str) -> Kept {
     kept(text, array::read_array(text))
 }
 
 /// How many elements of an array may run at once.
-///
-/// # Errors
-/// It is no whole number, or 0.
-pub fn max_parallel(text: &str) -> Kept {
+pub(super) fn max_parallel(text: &str) -> Kept {
     match text.parse::<u32>() {
         Ok(1..) => Ok(text.to_owned()),
         _ => Err(format!("{text:?} is no number from 1 on; write, for example, 8")),
@@ -186,18 +138,12 @@ pub fn max_parallel(text: &str) -> Kept {
 }
 
 /// A whole number.
-///
-/// # Errors
-/// It is none.
-pub fn count(text: &str) -> Kept {
+pub(super) fn count(text: &str) -> Kept {
     kept(text, text.parse::<u32>())
 }
 
 /// The name of a scheduler that gpool sets variables of, in its usual form.
-///
-/// # Errors
-/// It is none that is known.
-pub fn compat(text: &str) -> Kept {
+pub(super) fn compat(text: &str) -> Kept {
     match Compat::named(text) {
         Some(compat) => Ok(compat.as_str().to_owned()),
         None => Err(format!("{text:?} is not slurm, gflow or valohai")),
@@ -205,10 +151,7 @@ pub fn compat(text: &str) -> Kept {
 }
 
 /// The name of a job.
-///
-/// # Errors
-/// It is empty, too long, or can't be shown as it is.
-pub fn name(text: &str) -> Kept {
+pub(super) fn name(text: &str) -> Kept {
     check::checked_name(text).map_err(why)
 }
 
