@@ -112,7 +112,7 @@ pub struct RecordKey {
 }
 
 /// A record as the core knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Record {
     /// See [`RecordKind::Cluster`].

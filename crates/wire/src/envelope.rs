@@ -1,6 +1,6 @@
 //! The one shape of every document: a version, and either one thing or a list.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::API_VERSION;
@@ -10,7 +10,7 @@ fn api_version() -> String {
 }
 
 /// One thing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Document<T> {
     /// `gpool/v1`.
     #[serde(rename = "apiVersion", default = "api_version")]
@@ -24,6 +24,13 @@ impl<T> Document<T> {
     /// Wraps it.
     pub fn new(body: T) -> Self {
         Self { api_version: api_version(), body }
+    }
+}
+
+/// Reads the thing, which passes over the version beside its fields.
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Document<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Self::new)
     }
 }
 

@@ -1,15 +1,18 @@
 //! Events as watchers get them: small, they say what changed and not what it is now.
 
+use std::collections::BTreeMap;
+
 use gpool_model::effect::{Change, Notice};
 use gpool_model::job::JobState;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
+use crate::json::take;
 use crate::schema;
 use crate::time::Time;
 
 /// One event of the stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Event {
     /// The `id` of the server-sent event, to resume after; means something to its server only.
     pub id: String,
@@ -23,7 +26,7 @@ pub struct Event {
 }
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
     /// A job came into a state.
@@ -63,8 +66,35 @@ pub enum EventKind {
     /// Events were missed that can't be sent again: read what you need, then go on from here.
     Resync,
     /// Of a newer version; may be ignored.
-    #[serde(other)]
     Other,
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = &mut BTreeMap::deserialize(deserializer)?;
+        let kind: String = take(fields, "type")?;
+        let kind = match kind.as_str() {
+            "job_state" => EventKind::JobState {
+                job: take(fields, "job")?,
+                state: take(fields, "state")?,
+                exit_code: take(fields, "exit_code")?,
+            },
+            "node_changed" => EventKind::NodeChanged { node: take(fields, "node")? },
+            "notified" => EventKind::Notified {
+                job: take(fields, "job")?,
+                to: take(fields, "to")?,
+                given_up: take(fields, "given_up")?,
+            },
+            "project_changed" => EventKind::ProjectChanged { project: take(fields, "project")? },
+            "reservation_changed" => {
+                EventKind::ReservationChanged { reservation: take(fields, "reservation")? }
+            }
+            "resync" => EventKind::Resync,
+            _ => EventKind::Other,
+        };
+        let (id, seq, time) = (take(fields, "id")?, take(fields, "seq")?, take(fields, "time")?);
+        Ok(Self { id, seq, time, kind })
+    }
 }
 
 impl Event {

@@ -1,7 +1,10 @@
 //! Reading JSON from outside, with refusals that a person can act on.
 
+use std::collections::BTreeMap;
+
 use gpool_model::said::{REPEATED_MAX, repeated, unknown_name};
-use serde::de::DeserializeOwned;
+use serde::de::{self, DeserializeOwned};
+use serde_json::Value;
 
 use crate::catalogue;
 use crate::misfit;
@@ -17,6 +20,19 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let value = strict::read(&mut reader).map_err(|(error, place)| refuse(&error, &place))?;
     reader.end().map_err(|error| refuse(&error, &Place::default()))?;
     Ok(value)
+}
+
+/// Takes a field out of an object. Types whose other fields are free are read so: what serde
+/// derives for them would keep each value in a form of its own.
+///
+/// # Errors
+/// The value does not fit; one that is absent is `null`.
+pub(crate) fn take<T: DeserializeOwned, E: de::Error>(
+    fields: &mut BTreeMap<String, Value>,
+    name: &str,
+) -> Result<T, E> {
+    let value = fields.remove(name).unwrap_or_default();
+    serde_json::from_value(value).map_err(|error| E::custom(format_args!("{name}: {error}")))
 }
 
 fn refuse(error: &serde_json::Error, place: &Place) -> Problem {

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::json::take;
 use crate::time::Time;
 
 /// One thing that happened to a job, or was decided about it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(example = json!({
     "time": "2026-11-20T14:50:02.000Z", "seq": 90412, "type": "started", "job": "1844",
     "text": "given lab1:6,7, run 1", "by": null, "attempt": 1
@@ -31,4 +32,19 @@ pub struct JobEvent {
     /// Numbers and names, by the kind.
     #[serde(flatten)]
     pub facts: BTreeMap<String, Value>,
+}
+
+impl<'de> Deserialize<'de> for JobEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut facts = BTreeMap::deserialize(deserializer)?;
+        Ok(Self {
+            time: take(&mut facts, "time")?,
+            seq: take(&mut facts, "seq")?,
+            kind: take(&mut facts, "type")?,
+            job: take(&mut facts, "job")?,
+            text: take(&mut facts, "text")?,
+            by: take(&mut facts, "by")?,
+            facts,
+        })
+    }
 }

@@ -13,18 +13,19 @@ use std::collections::BTreeMap;
 use gpool_model::policy::UserCap;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 pub(crate) use self::held::SET_ASIDE;
+use crate::json::take;
 use crate::kind::amount_words;
 pub use crate::request_words::request_words;
 pub(crate) use crate::request_words::{devices, gpus, models_words, share_words};
 use crate::time::Time;
 
 /// One thing that keeps a job from starting.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(example = json!({
     "code": "gpus_not_free_together", "need": 4, "free": 2, "node": "lab1", "blocking": true,
     "text": "4 GPUs needed together; lab1 has 2 free"
@@ -39,6 +40,18 @@ pub struct Reason {
     /// Numbers and names, by the code: `need`, `free`, `node`, `job` ….
     #[serde(flatten)]
     pub facts: BTreeMap<String, Value>,
+}
+
+impl<'de> Deserialize<'de> for Reason {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut facts = BTreeMap::deserialize(deserializer)?;
+        Ok(Self {
+            code: take(&mut facts, "code")?,
+            blocking: take(&mut facts, "blocking")?,
+            text: take(&mut facts, "text")?,
+            facts,
+        })
+    }
 }
 
 impl Reason {
