@@ -19,7 +19,7 @@ const OUTCOMES: [Outcome; 5] =
     [Outcome::Succeeded, Outcome::Failed, Outcome::TimedOut, Outcome::Lost, Outcome::Cancelled];
 
 /// Parses `0-9%2`: the elements, and how many may run at once.
-pub(crate) fn new(text: &str) -> Result<(ArraySpec, Standing), String> {
+pub(crate) fn new(text: &str) -> Result<(ArraySpec, Option<u32>), String> {
     let (indexes, most) = match text.split_once('%') {
         Some((indexes, most)) => (indexes, Some(most)),
         None => (text, None),

@@ -104,36 +104,6 @@ impl Options {
             ended: BTreeMap::new(),
         }
     }
-
-    /// Applies the options to the request of a job.
-    fn applied_to(&self, spec: JobSpec, gang: Gang, now: Timestamp) -> JobSpec {
-        let ahead = |length| now.after(length);
-        JobSpec {
-            owner: self.owner.clone().unwrap_or(spec.owner),
-            joins: self.joins.map(gang::joins),
-            request: JobRequest {
-                name: self.like.as_deref().map_or(spec.request.name, Arc::from),
-                project: self.project.clone().unwrap_or(spec.request.project),
-                pool: self.pool.clone(),
-                nodes: self.nodes.clone().kept(),
-                cpus: self.cpus,
-                memory: self.memory,
-                gang,
-                time_limit: self.limit,
-                after: self.after.clone().into(),
-                array: self.array.as_ref().map(|(array, _)| Box::new(array.clone())),
-                life: Life {
-                    begin: self.begin.map(ahead),
-                    deadline: self.deadline.map(ahead),
-                    preemptible: self.preemptible,
-                    exits: self.exits.clone().into(),
-                    ..Life::default()
-                },
-                ..spec.request
-            },
-            ..spec
-        }
-    }
 }
 
 impl Reader {

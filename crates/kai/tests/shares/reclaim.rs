@@ -232,7 +232,7 @@ fn a_reclaimer_over_its_share_stays_less_saturated_than_its_victim() {
 }
 
 #[test]
-fn the_multiplier_demands_a_distance() {
+fn the_multiplier_of_kai_demands_a_distance() {
     // 5 x 1.2 is 6 of 4: a tie with the rest of 7; 5 x 1.199 is less.
     let it = saturated(7);
     let at = Denied::MoreSaturated { project: it.row("red"), other: it.row("blue"), kind: 0 };
