@@ -57,18 +57,21 @@ impl Left {
 
     /// Returns the free thousandths of all devices together.
     #[must_use]
+    #[inline]
     pub fn gpus(&self) -> u64 {
         self.free.iter().map(|free| u64::from(*free)).sum()
     }
 
     /// Whether a task fits.
     #[must_use]
+    #[inline]
     pub fn fits(&self, ask: &Ask) -> bool {
         self.memory >= ask.memory && self.fits_but_memory(ask)
     }
 
     /// Whether a task fits, whatever host memory it needs.
     #[must_use]
+    #[inline]
     pub fn fits_but_memory(&self, ask: &Ask) -> bool {
         let n_gpus = ask.n_gpus as usize;
         self.cpus >= ask.cpus

@@ -67,6 +67,7 @@ impl Reserve {
 
     /// Returns the cost of a node that can no longer take these gangs, in thousandths of devices.
     #[must_use]
+    #[inline]
     pub fn penalty(&self, lost: u64) -> u64 {
         let all = self.gangs.iter().enumerate().filter(|(ix, _)| lost >> ix & 1 == 1);
         all.map(|(_, it)| PENALTY * u64::from(it.ask.n_gpus)).sum()
