@@ -97,6 +97,7 @@ impl Verb {
 pub struct Line<'a> {
     /// All words; the first is the name of the program.
     pub words: &'a [String],
+    /// The session.
     pub session: &'a Session,
 }
 
