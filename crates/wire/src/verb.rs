@@ -40,10 +40,16 @@ pub struct Params {
     /// Adds the schema of the body that names many jobs, first, and those that it refers to.
     pub schemas: fn(&mut Schemas),
     /// Reads that body: the jobs and the verb.
-    pub read: fn(&[u8]) -> Result<(Vec<String>, JobVerb), Problem>,
+    pub read: fn(&[u8]) -> Result<Asked, Problem>,
     /// Where they are in a request for one job, which its path names.
     pub one: One,
 }
+
+/// The jobs of a request, by their ids, and the verb.
+pub type Asked = (Vec<String>, JobVerb);
+
+/// The names of a query with their texts.
+pub type Query = Vec<(String, String)>;
 
 /// Schemas with their names.
 pub type Schemas = Vec<(String, RefOr<Schema>)>;
@@ -54,7 +60,7 @@ pub enum One {
     /// In the query.
     Query {
         /// Reads them.
-        read: fn(Vec<(String, String)>) -> Result<JobVerb, Problem>,
+        read: fn(Query) -> Result<JobVerb, Problem>,
         /// Their documentation.
         params: fn() -> Vec<Parameter>,
     },
@@ -175,7 +181,7 @@ impl VerbRow {
     ///
     /// # Errors
     /// A [`Problem`] that names the position or the field.
-    pub fn read(&self, body: &[u8]) -> Result<(Vec<String>, JobVerb), Problem> {
+    pub fn read(&self, body: &[u8]) -> Result<Asked, Problem> {
         match &self.params {
             None => text::read(body).map(|Selection { jobs }| (jobs, self.verb)),
             Some(params) => (params.read)(body),
