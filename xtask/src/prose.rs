@@ -95,7 +95,8 @@ fn part(path: &Path) -> Option<String> {
     }
 }
 
-/// The lines of a file that are prose: comments of a source, text outside code blocks of a document.
+/// The lines of a file that are prose: comments of a source, text outside code blocks of a
+/// document.
 fn prose<'t>(path: &Path, text: &'t str) -> impl Iterator<Item = &'t str> {
     let is_document = path.extension().is_some_and(|it| it == "md");
     let mut in_code = false;

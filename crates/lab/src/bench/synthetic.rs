@@ -175,8 +175,8 @@ impl Fleet {
         self.control.world().project_rows().iter().map(|row| row.evictable.len()).sum()
     }
 
-    /// Submits jobs until every device is taken and at least `n_pending` of them wait. Agents answer
-    /// `n_rounds` times after each submission. Returns the seconds that all steps took.
+    /// Submits jobs until every device is taken and at least `n_pending` of them wait. Agents
+    /// answer `n_rounds` times after each submission. Returns the seconds that all steps took.
     ///
     /// # Errors
     /// The state machine refuses something.
