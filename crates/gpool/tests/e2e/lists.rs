@@ -247,7 +247,7 @@ fn help_lists_every_command_in_groups() {
     let help = cluster.gpool(["help"]).ok();
     let place = |words: &str| help.find(words).unwrap_or_else(|| panic!("{words:?}: {help}"));
     let groups =
-        ["\nStart\n  demo", "\nSubmit\n  run", "\nSee\n  queue", "\nSteer\n  cancel", "Topics:"];
+        ["\nStart\n  demo", "\nSubmit\n  run", "\nShow\n  queue", "\nControl\n  cancel", "Topics:"];
     assert!(groups.windows(2).all(|pair| place(pair[0]) < place(pair[1])), "{help}");
     assert!(help.contains("  extend         Change the time limits of jobs"), "{help}");
 }
