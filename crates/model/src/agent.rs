@@ -1,9 +1,9 @@
-//! What server and agent tell each other. Agents are level-triggered: they are told what should
-//! be, they say what is, and a lost, repeated or late message does no harm.
+//! The messages between server and agent. Agents are level-triggered: the server sends the wanted
+//! state, the agent reports the actual state, and a lost, repeated or late message does no harm.
 //!
-//! Whoever carries messages owes two things, which a connection for each run of an agent gives: an
-//! order reaches only the incarnation that it is for, and nothing that an agent said arrives after
-//! something that a later one said.
+//! The transport must guarantee two things, which one connection per run of an agent gives: an
+//! order reaches only the incarnation that it is for, and the reports of an agent arrive in sending
+//! order.
 
 use std::sync::Arc;
 
@@ -21,163 +21,163 @@ use crate::node::NodeFacts;
 use crate::resource::Resources;
 use crate::unit::{Millis, Timestamp};
 
-/// What an agent is told. It refuses a term older than it has seen and, for each task, a
-/// generation older than it has seen.
+/// An order of the server to an agent. The agent refuses a term older than the newest that it has
+/// seen and, for each task, a generation older than the newest that it has seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Order {
-    /// Report the node and every task you know. Asked by a server that took over, and again as
-    /// long as something of what was said may not have been heard.
+    /// Report the node and every task that you know. A server sends it when it takes over, and
+    /// again while some report may have been lost.
     Sync {
         /// The server's term.
         term: Term,
-        /// Which question it is; the answer names it.
+        /// The number of the question; the answer carries it.
         round: Round,
     },
-    /// This task should run.
+    /// Run this task.
     Run(Box<TaskOrder>),
-    /// This task should end.
+    /// End this task.
     Stop {
         /// The server's term.
         term: Term,
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Of its allocation.
+        /// The generation of its allocation.
         generation: Generation,
-        /// Between TERM and KILL.
+        /// The time between TERM and KILL.
         grace: Millis,
-        /// What it is sent in place of TERM, so that it saves what it has.
+        /// The signal to send in place of TERM, so that the task saves its state.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
     },
-    /// The task's time limit is another one. Said again until the agent's generation fits.
+    /// The task has another time limit. Repeated until the agent's generation matches.
     Limit {
         /// The server's term.
         term: Term,
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Of its allocation, which grows with each change of the limit.
+        /// The generation of its allocation, which grows with each change of the limit.
         generation: Generation,
-        /// After which time it is ended, counted from its start; `None` is never.
+        /// The agent ends the task after this time, counted from its start; `None` is never.
         limit: Option<Millis>,
     },
-    /// The task's processes should be stopped where they are. Said again until they are.
+    /// Stop the task's processes and keep them in memory. Repeated until they are stopped.
     Pause {
         /// The server's term.
         term: Term,
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Of its allocation, which grows with each pause and each resume.
+        /// The generation of its allocation, which grows with each pause and each resume.
         generation: Generation,
     },
-    /// The task should go on from where it was stopped.
+    /// Continue a paused task.
     Resume {
         /// The server's term.
         term: Term,
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// Of its allocation.
+        /// The generation of its allocation.
         generation: Generation,
     },
     /// Send the task's processes a signal. May be lost; never sent twice.
     Signal {
         /// The server's term.
         term: Term,
-        /// Which task.
+        /// The task.
         task: TaskId,
         /// The signal's number.
         signal: i32,
-        /// Whose request it was: an order that comes twice is acted on once.
+        /// The request that asked for it: the agent acts once on an order that arrives twice.
         request: RequestId,
     },
-    /// The task's end, or its refusal, is durable: forget it.
+    /// Forget the task: its end, or its refusal, is durable.
     Acknowledge {
         /// The server's term.
         term: Term,
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// As it was reported: what came of a later one has yet to be heard.
+        /// The generation that the report carried: the end of a later generation has yet to arrive.
         generation: Generation,
     },
 }
 
-/// A task that should run, with all that is needed to start it.
+/// A task that should run, with everything needed to start it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskOrder {
     /// The server's term.
     pub term: Term,
-    /// Of its allocation.
+    /// The generation of its allocation.
     pub generation: Generation,
-    /// What the user asked for.
+    /// The job that the user asked for.
     pub spec: Arc<JobSpec>,
-    /// What the task holds.
+    /// The node and slots of the task.
     pub allocation: Allocation,
     /// The pool that its node is in.
     #[serde(default = "PoolName::usual")]
     pub pool: PoolName,
-    /// Where the tasks of its gang are, by rank; empty for a job of one task.
+    /// The nodes of the tasks of its gang, by rank; empty for a job of one task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeName>,
-    /// Where it reaches the first node of its gang, or of the one that it joins.
+    /// The address of the first node of its gang, or of the gang that it joins.
     #[serde(default)]
     pub master_addr: String,
 }
 
 impl TaskOrder {
-    /// Which task.
+    /// The ID of the task.
     #[must_use]
     pub fn task(&self) -> TaskId {
         self.allocation.task
     }
 }
 
-/// What an agent says.
+/// A report of an agent to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub enum Report {
-    /// The node and all its devices; sent first, whenever something of it changed that scheduling
-    /// reads, and with each answer to [`Order::Sync`].
+    /// The node and all its devices. Sent first, after each change that matters to scheduling, and
+    /// with each answer to [`Order::Sync`].
     Inventory {
-        /// Which of the agent's reports: a late one is not taken for news.
+        /// The position among the agent's reports: the server ignores a late one.
         #[serde(default)]
         stamp: Stamp,
-        /// What can be booked beside devices.
+        /// CPU, memory and tasks that jobs can book on the node.
         capacity: Resources,
         /// In the driver's index order.
         devices: Vec<Device>,
-        /// Names one run of the node's kernel.
+        /// A name for one run of the node's kernel.
         boot_id: String,
-        /// For people.
+        /// Details for people.
         facts: NodeFacts,
     },
     /// Every task that the agent knows; the answer to [`Order::Sync`].
     Tasks {
-        /// Which agent says it.
+        /// The run of the agent that reports.
         #[serde(default)]
         stamp: Stamp,
-        /// The term that asked.
+        /// The term of the server that asked.
         term: Term,
         /// The question that it answers.
         #[serde(default)]
         round: Round,
-        /// In the order of task ids.
+        /// In the order of task IDs.
         tasks: Vec<TaskReport>,
     },
-    /// One task changed.
+    /// One task has changed.
     Task(TaskReport),
 }
 
-/// Which run of an agent says something, and when in it.
+/// The run of an agent that sent a report, and the position of the report in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// The run.
+    /// The run of the agent.
     pub incarnation: Incarnation,
-    /// Grows with each report that carries a stamp.
+    /// Grows with each report that has a stamp.
     pub sequence: u64,
 }
 
 impl Default for Stamp {
-    /// Of nobody: not sent yet, or journaled before there were stamps.
+    /// The stamp of a report that was not sent yet or was journaled before stamps existed.
     fn default() -> Self {
         Self { incarnation: Incarnation::new(""), sequence: 0 }
     }
@@ -186,49 +186,50 @@ impl Default for Stamp {
 /// One task as its agent sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskReport {
-    /// Which task.
+    /// The task.
     pub task: TaskId,
     /// The generation that the agent acted on.
     pub generation: Generation,
-    /// How it is.
+    /// The state of the task.
     pub is: TaskIs,
 }
 
-/// How a task is.
+/// The state of a task on its node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum TaskIs {
-    /// It was launched and has not said yet that it runs.
+    /// It was launched and has not reported yet that it runs.
     Launching,
-    /// Its program was started.
+    /// Its program has started.
     Running {
         /// The process id of its program.
         pid: u32,
         /// When it started.
         started_at: Timestamp,
     },
-    /// Its processes are stopped where they are.
+    /// Its processes are stopped and stay in memory.
     Paused {
         /// The process id of its program.
         pid: u32,
         /// When it started.
         started_at: Timestamp,
     },
-    /// It was told to stop where it is, and goes on since that was not possible.
+    /// It could not be paused and goes on running.
     NotPaused {
         /// The process id of its program.
         pid: u32,
         /// When it started.
         started_at: Timestamp,
     },
-    /// It has ended; kept until acknowledged.
+    /// It has ended. The agent keeps this until the server acknowledges it.
     Ended(TaskEnd),
-    /// It was not launched, because devices are in use by others; it may be given other ones.
+    /// It was not launched because other processes use its devices; the server may assign other
+    /// devices.
     Refused {
-        /// The devices that are not usable now.
+        /// The devices that cannot be used now.
         devices: Vec<DeviceUuid>,
     },
-    /// It has ended, and a server has acknowledged its end. The answer to a server whose
-    /// store was restored from an older backup.
+    /// It has ended, and a server has acknowledged its end. The agent reports it to a server that
+    /// was restored from an older backup.
     Over,
 }

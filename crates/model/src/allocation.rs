@@ -1,4 +1,4 @@
-//! What one task holds, or will hold, on its node.
+//! The node and slots that a task has or has claimed.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,23 +7,24 @@ use crate::id::{DeviceUuid, NodeName, TaskId};
 use crate::resource::{ResourceKind, Resources};
 use crate::unit::{Bytes, MilliGpu, Timestamp};
 
-/// What one task holds or has claimed. Known by its task; its generation is the job's.
+/// The node and slots that a task has or has claimed. Identified by its task; its generation is the
+/// job's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
-    /// Whose it is.
+    /// The task that it belongs to.
     pub task: TaskId,
-    /// Where.
+    /// The node.
     pub node: NodeName,
-    /// Parts of devices, by device index.
+    /// Its parts of devices, by device index.
     pub slots: Vec<Slot>,
-    /// All that it books on the node, slots included.
+    /// All resources that it books on the node, slots included.
     pub resources: Resources,
-    /// How firmly it is held.
+    /// Its state: claimed, placed, running, …
     pub state: AllocationState,
 }
 
 impl Allocation {
-    /// The parts of devices that it books: none of them once its task was paused.
+    /// The parts of devices that it books; none once its task was paused.
     #[must_use]
     pub fn held_slots(&self) -> &[Slot] {
         match self.resources.get(&ResourceKind::Gpu) {
@@ -32,19 +33,19 @@ impl Allocation {
         }
     }
 
-    /// How many task slots it takes of those that tasks without GPUs may have.
+    /// How many of the slots for tasks without GPUs it takes on its node.
     #[must_use]
     pub fn plain_tasks(&self) -> u64 {
         if self.slots.is_empty() { self.resources.get(&ResourceKind::Tasks) } else { 0 }
     }
 
-    /// How much of its node it takes: nothing once its task was paused.
+    /// How many tasks it counts as on its node: none once its task was paused.
     #[must_use]
     pub fn of_node(&self) -> u64 {
         if self.is_paused() { 0 } else { self.resources.of_node() }
     }
 
-    /// Whether its task is stopped where it is.
+    /// Whether its task is paused.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         matches!(self.state, AllocationState::Paused { .. })
@@ -56,35 +57,35 @@ impl Allocation {
 pub struct Slot {
     /// The device's index when it was assigned; for people.
     pub index: u32,
-    /// Which device.
+    /// The device.
     pub device: DeviceUuid,
-    /// Which part of it.
+    /// The part of it.
     pub part: SlotPart,
 }
 
-/// Which part of a device.
+/// The part of a device that a slot takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotPart {
-    /// All of it, alone.
+    /// The whole device, exclusively.
     Whole,
-    /// All of a MIG instance, alone.
+    /// A whole MIG instance, exclusively.
     Instance {
-        /// What part of the device that it is cut from is charged.
+        /// The part of the parent device that is charged.
         charge: MilliGpu,
     },
-    /// A share, beside others.
+    /// A fraction, beside other tasks.
     Share {
-        /// What part of the device is charged; for a share by memory rounded up, so the charges
-        /// of a device may add up to a little more than one.
+        /// The part of the device that is charged. For a fraction by memory it is rounded up, so
+        /// the charges of a device may add up to a little more than one.
         charge: MilliGpu,
-        /// How much of its memory; what fits is asked in this alone.
+        /// The device memory that is booked; only this decides whether a fraction fits.
         memory: Bytes,
     },
 }
 
 impl SlotPart {
-    /// All of a device, or of an instance.
+    /// Returns the part that is all of a device or of an instance.
     #[must_use]
     pub fn all_of(device: &Device) -> Self {
         match &device.instance {
@@ -93,7 +94,7 @@ impl SlotPart {
         }
     }
 
-    /// Whether nobody else has any of it.
+    /// Whether the slot excludes other tasks from the device.
     #[must_use]
     pub fn is_alone(self) -> bool {
         match self {
@@ -102,7 +103,7 @@ impl SlotPart {
         }
     }
 
-    /// How much of a device is charged.
+    /// The part of a device that is charged.
     #[must_use]
     pub fn charge(self) -> MilliGpu {
         match self {
@@ -111,7 +112,7 @@ impl SlotPart {
         }
     }
 
-    /// How much memory of a device of that size is booked.
+    /// The memory booked on a device of the given size.
     #[must_use]
     pub fn memory_of(self, device: Bytes) -> Bytes {
         match self {
@@ -121,31 +122,31 @@ impl SlotPart {
     }
 }
 
-/// How firmly an allocation is held. Claims outlive the cycle that made them: what is being
-/// vacated belongs to whoever it was vacated for.
+/// The state of an allocation. Claims outlive the cycle that made them: devices that a victim
+/// vacates belong to the job that they are vacated for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum AllocationState {
-    /// Waits for everyone who is still leaving these slots.
+    /// Waits until the victims have left these slots.
     Claimed {
-        /// Whom it waits for.
+        /// The tasks that it waits for.
         after: Vec<TaskId>,
     },
     /// The task may start, or is starting.
     Placed,
     /// The task runs.
     Running,
-    /// The task was told to stop where it is. Its devices and cores will be free; its host memory
-    /// stays.
+    /// The task is about to be paused. Its devices and cores become free; its host memory stays
+    /// booked.
     Pausing,
-    /// The task is stopped where it is, and holds host memory only.
+    /// The task is paused and holds host memory only.
     Paused {
-        /// How much host memory its GPU memory takes, beside its own.
+        /// The host memory that its GPU memory takes, in addition to its own.
         host_bytes: Bytes,
     },
-    /// The task was told to leave.
+    /// The task was asked to end.
     Releasing {
-        /// When it is killed.
+        /// The time at which it is killed.
         deadline: Timestamp,
     },
 }

@@ -1,6 +1,6 @@
-//! Arrays: one job with many elements. The spec holds what was asked, once; the record of the job
-//! holds the progress of its elements, as sets. Only elements that are in the middle of something
-//! have records of their own.
+//! Arrays: one job with many elements. The spec stores the request once; the record of the job
+//! stores the progress of its elements, as sets. Only elements that are starting, running, held or
+//! otherwise different have records of their own.
 
 pub mod spec;
 
@@ -17,65 +17,64 @@ use crate::request::job::Standing;
 use crate::unit::Timestamp;
 pub use spec::{ArraySpec, ArrayValues, Axis, Row, ValuesRef};
 
-/// What has become of the elements of an array, by position. Each is in exactly one place: among
-/// those that could start, those that wait for their like, those that ended, or it has a record of
-/// its own.
+/// The progress of the elements of an array, by position. Each element is in exactly one place:
+/// unstarted, waiting for its counterpart, ended, or in a record of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayState {
-    /// Those that have not been started in their present attempt and are like all others.
+    /// Elements that have not started in their present attempt and do not differ from each other.
     pub unstarted: Positions,
-    /// Those that wait until the same element of another array has ended.
+    /// Elements that wait until the same element of another array has ended.
     #[serde(default, skip_serializing_if = "Positions::is_empty")]
     pub waiting: Positions,
-    /// Those that have ended, by how.
+    /// Elements that have ended, by outcome.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ended: BTreeMap<Outcome, Positions>,
-    /// Those whose present or last attempt is not the first, by which it is.
+    /// Present or last attempts of elements, without first attempts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attempts: BTreeMap<Attempt, Positions>,
-    /// At most so many run at once.
+    /// The most elements that run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// After more failures than this the rest is cancelled.
+    /// After more failures than this, the remaining elements are cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_fails: Option<u32>,
-    /// Why elements were ended that had not been started.
+    /// Why unstarted elements were ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<EndCause>,
     /// When its first element started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// When the last one ended that has ended.
+    /// The latest end of an element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     /// The exit with the largest code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitStatus>,
-    /// What all that ended used: times together, memory the most of one.
+    /// The usage of all ended elements: sum of times, maximum of memory.
     #[serde(default)]
     pub usage: Usage,
-    /// Devices and run time of all that ended, each run of an element by itself.
+    /// Devices and run time of all ended elements; each run of an element counts separately.
     #[serde(default, skip_serializing_if = "RunTotals::is_zero")]
     pub totals: RunTotals,
 }
 
-/// How the elements of an array ended, for those that wait for them.
+/// How the elements of an array ended, for the arrays that depend on them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayEnds {
-    /// Its elements.
+    /// The indexes of its elements.
     pub indexes: Indexes,
     /// See [`ArrayState::ended`].
     pub ended: BTreeMap<Outcome, Positions>,
 }
 
 impl ArrayEnds {
-    /// Those that have ended otherwise than a dependency asks.
+    /// Elements that have ended in another way than the dependency requires.
     #[must_use]
     pub fn unmet(&self, kind: DependencyKind) -> Positions {
         unmet(&self.ended, kind)
     }
 
-    /// How one ended.
+    /// How an element ended.
     #[must_use]
     pub fn outcome_of(&self, index: u32) -> Option<Outcome> {
         outcome_at(&self.ended, self.indexes.position(index)?)
@@ -95,7 +94,7 @@ fn outcome_at(ended: &BTreeMap<Outcome, Positions>, position: u32) -> Option<Out
 }
 
 impl ArrayState {
-    /// Of an array in which nothing has been started.
+    /// The state of an array before any element starts.
     #[must_use]
     pub fn new(array: &ArraySpec, standing: &Standing) -> Self {
         Self {
@@ -114,25 +113,25 @@ impl ArrayState {
         }
     }
 
-    /// How many have been neither started nor ended, those aside that have their own record.
+    /// How many elements have neither started nor ended, without those that have their own record.
     #[must_use]
     pub fn n_unstarted(&self) -> u32 {
         self.unstarted.len() + self.waiting.len()
     }
 
-    /// How many ended so.
+    /// How many elements ended with this outcome.
     #[must_use]
     pub fn n_ended_as(&self, outcome: Outcome) -> u32 {
         self.ended.get(&outcome).map_or(0, Positions::len)
     }
 
-    /// How many have ended.
+    /// How many elements have ended.
     #[must_use]
     pub fn n_ended(&self) -> u32 {
         self.ended.values().map(Positions::len).sum()
     }
 
-    /// How many have failed by themselves: what `max_fails` counts.
+    /// How many elements have failed by themselves; `max_fails` limits this number.
     #[must_use]
     pub fn n_failed(&self) -> u32 {
         [Outcome::Failed, Outcome::TimedOut, Outcome::Lost]
@@ -141,26 +140,26 @@ impl ArrayState {
             .sum()
     }
 
-    /// Those that have ended and have not succeeded.
+    /// Elements that have ended without success.
     #[must_use]
     pub fn unsuccessful(&self) -> Positions {
         unmet(&self.ended, DependencyKind::Ok)
     }
 
-    /// How one ended; `None` if it has not.
+    /// How an element ended; `None` if it has not.
     #[must_use]
     pub fn outcome_of(&self, position: u32) -> Option<Outcome> {
         outcome_at(&self.ended, position)
     }
 
-    /// The attempt that one is in, will be in when it starts, or was in last.
+    /// The attempt that an element is in, will start in, or ended in.
     #[must_use]
     pub fn attempt_of(&self, position: u32) -> Attempt {
         let at = |(_, positions): &(&Attempt, &Positions)| positions.contains(position);
         self.attempts.iter().find(at).map_or(Attempt::FIRST, |(attempt, _)| *attempt)
     }
 
-    /// Says which attempt one is in.
+    /// Sets the attempt of an element.
     pub fn set_attempt(&mut self, position: u32, attempt: Attempt) {
         for positions in self.attempts.values_mut() {
             positions.remove(position);
@@ -171,7 +170,7 @@ impl ArrayState {
         }
     }
 
-    /// Lets some begin another attempt.
+    /// Moves elements to their next attempt.
     pub fn next_attempt(&mut self, positions: &Positions) {
         let mut first = positions.clone();
         let mut moved = Vec::new();
@@ -191,7 +190,7 @@ impl ArrayState {
         self.attempts.retain(|_, positions| !positions.is_empty());
     }
 
-    /// Takes note that one that had its own record has ended.
+    /// Records the end of an element that had its own record.
     pub fn note_end(&mut self, position: u32, attempt: Attempt, end: &JobEnd) {
         self.set_attempt(position, attempt);
         self.ended.entry(end.outcome).or_default().insert(position);
@@ -210,7 +209,7 @@ impl ArrayState {
         self.totals.add(end.into());
     }
 
-    /// Ends some that have not been started.
+    /// Ends elements that have not started.
     pub fn end_unstarted(&mut self, positions: &Positions, cause: EndCause, at: Timestamp) {
         self.unstarted.subtract(positions);
         self.waiting.subtract(positions);
@@ -219,7 +218,7 @@ impl ArrayState {
         self.ended_at = Some(self.ended_at.map_or(at, |last| last.max(at)));
     }
 
-    /// Lets some that ended begin another attempt.
+    /// Moves ended elements to another attempt.
     pub fn retry(&mut self, positions: &Positions) {
         for ended in self.ended.values_mut() {
             let both: Positions =
@@ -235,8 +234,8 @@ impl ArrayState {
         }
     }
 
-    /// How the whole ended, if all of it has: well if every element did, else as whoever ended it
-    /// said, else in the worst way that one did.
+    /// The outcome of the whole array once all of it has ended: `Cancelled` if unstarted elements
+    /// were cancelled or their dependency failed, else the worst outcome of an element.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         if let Some(EndCause::Cancelled { .. } | EndCause::DependencyFailed { .. }) = self.stopped {

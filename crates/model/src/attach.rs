@@ -1,42 +1,42 @@
-//! What somebody may open towards a job that runs: its terminal, a further program beside it, a
-//! connection to what it serves.
+//! Streams that a user may open to a running job: its terminal, another program beside it, a
+//! connection to a port of it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::launch::WindowSize;
 
-/// What is to be opened.
+/// The stream to open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "open", rename_all = "snake_case")]
 pub enum Opening {
     /// The job's own terminal.
     Attach {
-        /// Size of the window in which it is seen.
+        /// The size of the user's window.
         window: Option<WindowSize>,
     },
-    /// A further program, among the job's processes and on its devices.
+    /// Another program, among the job's processes and on its devices.
     Exec(Exec),
-    /// A connection to what a process of the job listens on.
+    /// A connection to a port or socket on which a process of the job listens.
     Forward {
-        /// Where.
+        /// The port or socket.
         to: ForwardTo,
     },
 }
 
-/// A program that is run beside a job's own.
+/// Another program that runs beside the job's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exec {
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Runs it on a terminal of that size, and not on pipes.
+    /// Runs it on a terminal of this size instead of pipes.
     pub pty: Option<WindowSize>,
-    /// Where it runs; the job's directory unless said.
+    /// The directory that it runs in; the job's directory by default.
     pub directory: Option<String>,
-    /// Variables beside the job's, by name.
+    /// Variables in addition to the job's, by name.
     pub environment: Vec<(String, String)>,
 }
 
-/// Where a process listens.
+/// The address on which a process listens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForwardTo {
@@ -46,27 +46,27 @@ pub enum ForwardTo {
     Socket(String),
 }
 
-/// Why nothing was opened.
+/// Why the stream was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "not_opened", rename_all = "snake_case")]
 pub enum NotOpened {
     /// The job has no terminal.
     NoTerminal,
-    /// Its program does not run: not yet, or not any more.
+    /// Its program has not started or has ended.
     NotRunning,
     /// No process of the job listens there.
     NothingListens {
-        /// Ports on which processes of it do.
+        /// Ports on which processes of the job listen.
         ports: Vec<u16>,
     },
-    /// As many are open as may be.
+    /// The job has the most streams that it may have.
     TooMany {
-        /// How many that is.
+        /// The limit.
         most: u32,
     },
     /// Something else failed.
     Failed {
-        /// What, for people.
+        /// The error, for people.
         why: String,
     },
 }

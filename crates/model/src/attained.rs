@@ -1,22 +1,23 @@
-//! How much GPU-time a job has had, and at which level of the order that puts it.
+//! The GPU time that a job has attained, and its level in the queue order by attained GPU time.
 
 use crate::job::{Job, JobSpec, Phase};
 use crate::policy::{OrderKey, Policy};
 use crate::resource::ResourceKind;
 use crate::unit::{GpuTime, MilliGpu, Millis, Timestamp};
 
-/// A level of the order by GPU-time: jobs that have had less are at a lower one and go first.
+/// A level in the queue order by attained GPU time: jobs with less are at a lower level and go
+/// first.
 pub type Level = u8;
 
 impl Job {
-    /// How much of devices it holds.
+    /// The GPUs that it holds now.
     #[must_use]
     pub fn gpus_held(&self) -> MilliGpu {
         let gpus = self.phase.allocations().iter().map(|it| it.resources.get(&ResourceKind::Gpu));
         MilliGpu::new(gpus.fold(0, u64::saturating_add))
     }
 
-    /// How much of devices it was given, though it may be paused and hold none now.
+    /// The GPUs that it was given; a paused job holds none of them now.
     #[must_use]
     pub fn gpus_given(&self) -> MilliGpu {
         let slots = self.phase.allocations().iter().flat_map(|it| &it.slots);
@@ -24,7 +25,7 @@ impl Job {
         MilliGpu::new(charges.fold(0, u64::saturating_add))
     }
 
-    /// When the attempt that it is in started, if it has.
+    /// When its present attempt started; `None` if it has not.
     #[must_use]
     pub fn started_at(&self) -> Option<Timestamp> {
         match &self.phase {
@@ -36,7 +37,7 @@ impl Job {
         }
     }
 
-    /// All GPU-time that it has had by `now`, in all its attempts.
+    /// The GPU time attained by `now` in all attempts.
     #[must_use]
     pub fn attained(&self, now: Timestamp) -> GpuTime {
         let held = self.started_at().map(|at| {
@@ -49,7 +50,7 @@ impl Job {
         self.course.attained.saturating_add(held.unwrap_or_default())
     }
 
-    /// The part of it that counts in the order.
+    /// The part of the attained GPU time that counts in the queue order.
     #[must_use]
     pub fn counted(&self, now: Timestamp) -> GpuTime {
         self.attained(now).saturating_sub(self.course.forgiven)
@@ -57,24 +58,25 @@ impl Job {
 }
 
 impl Policy {
-    /// Most levels that a policy may tell apart.
+    /// The most levels of a policy.
     pub const LEVELS_MOST: usize = 8;
 
-    /// Whether its order asks how much GPU-time jobs have had.
+    /// Whether the queue order uses attained GPU time.
     #[must_use]
     pub fn asks_attained(&self) -> bool {
         self.order.contains(&OrderKey::Attained)
     }
 
-    /// The level of a job that has had so much: how many of the bounds it has reached.
+    /// The level of a job with the given attained GPU time: the number of bounds that it has
+    /// reached.
     #[must_use]
     pub fn level(&self, had: GpuTime) -> Level {
         let n_reached = self.attained_levels.iter().filter(|bound| **bound <= had).count();
         Level::try_from(n_reached).unwrap_or(Level::MAX)
     }
 
-    /// By how much later than others a job is escalated for having run so long: twice that, so
-    /// that one which is put back each time waits longer each time.
+    /// How much later than others a job is escalated because it has already run: twice its past run
+    /// time, so a job that is requeued repeatedly waits longer each time.
     #[must_use]
     pub fn escalates_later_by(&self, had: GpuTime, gpus: MilliGpu) -> Millis {
         match self.asks_attained() && !had.is_zero() {
@@ -83,11 +85,10 @@ impl Policy {
         }
     }
 
-    /// How many others at most may be made to stop so that they move, or some of them, for a job
-    /// that waits. It is one more each time that it has waited for twice as long as what was
-    /// started is left to run: room may come by itself, and whoever pays for it by waiting first
-    /// makes others pay no more than that (ski rental; Karlin et al., Competitive Snoopy Caching,
-    /// 1988).
+    /// The most victims that consolidation may stop for a waiting job. It grows by one each time
+    /// the job has waited for twice the minimum run time: capacity may become free by itself, and a
+    /// job that pays by waiting first costs others no more than that (ski rental; Karlin et al.,
+    /// Competitive Snoopy Caching, 1988).
     #[must_use]
     pub fn n_moved_for(&self, job: &Job, spec: &JobSpec, now: Timestamp) -> u64 {
         let waited = self.may_wait_for_moves(job, spec).map(|(since, _)| now.since(since));
@@ -95,7 +96,7 @@ impl Policy {
         waited.map_or(0, |it| it.get().checked_div(wait).unwrap_or(u64::MAX))
     }
 
-    /// When that becomes one more, as often as it matters.
+    /// The times at which that number grows, as far as it matters.
     pub fn moments_of_moves(&self, job: &Job, spec: &JobSpec) -> impl Iterator<Item = Timestamp> {
         let wait = self.wait_for_a_move();
         let waits = self.may_wait_for_moves(job, spec).into_iter();
@@ -105,7 +106,7 @@ impl Policy {
         })
     }
 
-    /// Since when a job waits for which others might be moved, and for how many devices.
+    /// Since when a job waits for consolidation, and for how many devices.
     fn may_wait_for_moves(&self, job: &Job, spec: &JobSpec) -> Option<(Timestamp, u32)> {
         let n_devices = spec.gpus.n_devices().saturating_mul(spec.gang.nodes);
         let may_help = self.consolidate && n_devices > 0 && spec.gpus.share().is_none();
@@ -115,14 +116,14 @@ impl Policy {
         }
     }
 
-    /// For how long a job waits for each other one that would have to move for it.
+    /// How long a job waits for each victim of consolidation.
     #[must_use]
     pub fn wait_for_a_move(&self) -> Millis {
         Millis::new(self.min_run.get().saturating_mul(2))
     }
 
-    /// When a running job may first be made to give way to one that has had less, and when it
-    /// reaches each further level.
+    /// When a job with less attained GPU time may first preempt a running job, and when the running
+    /// job reaches each further level.
     pub fn rotation_moments(&self, job: &Job) -> impl Iterator<Item = Timestamp> {
         let since = match &job.phase {
             Phase::Starting { since, .. } => Some((*since, false)),

@@ -1,4 +1,4 @@
-//! What callers may ask the server to change, and what they get back.
+//! The changes that callers may ask the server for, and the replies.
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
@@ -23,164 +23,163 @@ use crate::reserve::{
 use crate::unit::Timestamp;
 use crate::verb::JobVerb;
 
-/// Who asks.
+/// The caller of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     /// User and group.
     pub owner: Owner,
-    /// May act for others: root, or the user whose server it is.
+    /// Whether the caller may act for others: root, or the user that runs the server.
     pub admin: bool,
-    /// The groups of the operating system that the caller is in, by name: those that a project
-    /// names.
+    /// The caller's groups in the operating system, by name; only groups that a project names.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub groups: BTreeSet<Arc<str>>,
 }
 
 impl Caller {
-    /// Somebody who is in no group that matters.
+    /// A caller without groups.
     #[must_use]
     pub fn new(owner: Owner, admin: bool) -> Self {
         Self { owner, admin, groups: BTreeSet::new() }
     }
 }
 
-/// A change that somebody asks for. It is done whole or not at all.
+/// A change that a caller asks for. The server does all of it or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// Take jobs.
+    /// Submit jobs.
     Submit {
-        /// In the order in which they get numbers.
+        /// The jobs, in numbering order.
         jobs: Vec<NewJob>,
-        /// The caller's name for this request and a digest of it, so that a repeated one is
-        /// answered and not done again.
+        /// The caller's name for this request and a digest of it: the server answers a repeated
+        /// request without doing it again.
         key: Option<RequestKey>,
-        /// How jobs ended that these wait for and that have left memory for the archive.
+        /// The outcomes of jobs that these jobs depend on and that exist only in the archive.
         ends: Vec<(JobId, Outcome)>,
-        /// How the elements of arrays ended whose like among these wait for them.
+        /// The ends of elements of archived arrays on which the elements of these jobs depend.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         array_ends: Vec<(JobId, ArrayEnds)>,
-        /// Answer what would happen, and do nothing.
+        /// Answer with the result and change nothing.
         dry_run: bool,
     },
-    /// Do something to jobs that have not ended.
+    /// Apply a verb to jobs that have not ended.
     OnJobs {
-        /// Which.
+        /// The jobs.
         jobs: Vec<JobId>,
-        /// What.
+        /// The verb.
         verb: JobVerb,
     },
-    /// Hold jobs because a file that they need is gone; asked by the server itself.
+    /// Hold jobs because a file that they need is missing; the server itself asks for this.
     HoldMissing {
-        /// Which.
+        /// The jobs.
         jobs: Vec<JobId>,
         /// The file.
         missing: Missing,
     },
-    /// Let ended elements of living arrays begin another attempt.
+    /// Start another attempt of ended elements of arrays that have not ended.
     Retry {
-        /// Arrays, which means all elements that ended and have not succeeded, and single elements.
+        /// Arrays (all their elements that ended without success) and single elements.
         jobs: Vec<JobId>,
     },
-    /// Change what can still change of a job.
+    /// Edit a job.
     Edit {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// The version that the caller saw, to notice that somebody else was faster.
+        /// The version that the caller saw, to detect concurrent changes.
         version: Option<u64>,
-        /// What to change.
+        /// The changes.
         patch: JobPatch,
-        /// How jobs ended that it is to wait for and that have left memory for the archive.
+        /// The outcomes of jobs that it will depend on and that exist only in the archive.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ends: Vec<(JobId, Outcome)>,
     },
-    /// Say which devices of a node new allocations may use.
+    /// Set the devices of a node that new allocations may use.
     AllowDevices {
-        /// Which node.
+        /// The node.
         node: NodeName,
         /// Indexes or UUIDs; `None` means all.
         devices: Option<Vec<String>>,
     },
-    /// Put nodes into a pool; what runs there stays.
+    /// Move nodes into a pool; running jobs stay.
     MoveNodes {
-        /// Which.
+        /// The nodes.
         nodes: Vec<NodeName>,
-        /// Where to; one that no node was in is begun by it.
+        /// The pool; created if it has no nodes yet.
         pool: PoolName,
     },
-    /// Change labels of nodes; what runs there stays.
+    /// Change labels of nodes; running jobs stay.
     LabelNodes {
-        /// Which.
+        /// The nodes.
         nodes: Vec<NodeName>,
-        /// How.
+        /// The change.
         change: LabelChange,
     },
-    /// Change how the scheduler decides from now on.
+    /// Change the policy.
     SetPolicy {
-        /// Begin with this preset, parameters included, rather than with what there is.
+        /// Start from this preset with its parameters instead of from the present policy.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         preset: Option<String>,
-        /// Settings by key, as they are written.
+        /// Settings by key, as text.
         set: Vec<(String, String)>,
-        /// Answer what it would be, and change nothing.
+        /// Answer with the resulting policy and change nothing.
         #[serde(default)]
         dry_run: bool,
     },
-    /// Keep devices or nodes for somebody, or for nobody.
+    /// Reserve devices or nodes for a user, project or job, or for maintenance.
     Reserve {
-        /// What, for whom, when.
+        /// The reservation.
         reservation: Box<NewReservation>,
-        /// Whether others may be affected.
+        /// Whether jobs and reservations of others may be affected.
         consent: Consent,
     },
     /// Change a reservation.
     EditReservation {
-        /// Which.
+        /// The name.
         name: ReservationName,
-        /// What of it.
+        /// The changes.
         patch: Box<ReservationPatch>,
-        /// Whether others may be affected.
+        /// Whether jobs and reservations of others may be affected.
         consent: Consent,
     },
-    /// End reservations before their time.
+    /// End reservations early.
     Unreserve {
-        /// Which.
+        /// The names.
         names: Vec<ReservationName>,
     },
-    /// Give nodes or devices no new work.
+    /// Drain nodes or devices.
     Drain {
-        /// Which.
+        /// The nodes and devices.
         targets: Vec<DrainTarget>,
-        /// When they are to be empty.
+        /// When they must be empty.
         by: Option<Timestamp>,
-        /// Why.
+        /// The reason.
         reason: Arc<str>,
-        /// Whether others may be affected.
+        /// Whether jobs of others may be affected.
         consent: Consent,
     },
-    /// Give nodes or devices work again.
+    /// Undo the drain of nodes or devices.
     Undrain {
-        /// Which.
+        /// The nodes and devices.
         targets: Vec<DrainTarget>,
     },
-    /// Say how much one user may have at once.
+    /// Set the caps of a user.
     SetUserCaps {
-        /// Which; `None` is all that have no caps of their own.
+        /// The user; `None` is every user without caps of their own.
         user: Option<Arc<str>>,
-        /// How much; a user for whom nothing is limited has caps of his own that are none.
+        /// The caps; a user with unlimited caps still has caps of their own.
         caps: crate::policy::Caps,
     },
-    /// Make, change and take away projects.
+    /// Create, change and delete projects.
     ChangeProjects(ProjectsAsk),
-    /// Say how whole devices are chosen from now on.
+    /// Set how the scheduler chooses whole devices.
     SetDeviceStrategy {
-        /// How.
+        /// The strategy.
         strategy: crate::policy::DeviceStrategy,
     },
 }
 
 impl Command {
-    /// Does something to jobs.
+    /// Applies a verb to jobs.
     #[must_use]
     pub fn on(jobs: Vec<JobId>, verb: JobVerb) -> Self {
         Self::OnJobs { jobs, verb }
@@ -190,23 +189,23 @@ impl Command {
 /// A caller's name for a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestKey {
-    /// As the caller chose it.
+    /// The name that the caller chose.
     pub name: String,
     /// A digest of the request.
     pub digest: String,
 }
 
-/// A job as it was asked for: each field valid by itself, not yet admitted.
+/// A job as requested: each field is valid by itself; the job is not admitted yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NewJob {
-    /// What its user asks for.
+    /// The user's request.
     pub request: JobRequest,
     /// See [`JobSpec::script`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<BlobId>,
     /// See [`JobSpec::context`].
     pub context: BlobId,
-    /// Whether the job before it in the same command prepares it: it waits until that one has
+    /// Whether the job before it in the same command is its setup: it waits until that job has
     /// succeeded.
     #[serde(default, skip_serializing_if = "is_false")]
     pub after_setup: bool,
@@ -215,7 +214,7 @@ pub struct NewJob {
     pub retry_of: Option<JobId>,
 }
 
-/// A new job reads as the request that it carries: `job.gpus`.
+/// A new job dereferences to its request: `job.gpus`.
 impl Deref for NewJob {
     type Target = JobRequest;
 
@@ -238,15 +237,15 @@ impl From<JobRequest> for NewJob {
 }
 
 impl NewJob {
-    /// The same with something else asked for.
+    /// The same job with a changed request.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut JobRequest)) -> Self {
         change(&mut self.request);
         self
     }
 
-    /// A job that ended, once more: all that it asked for, and nothing that it waited for. Of an
-    /// array these elements, with those limits.
+    /// A copy of an ended job for another submission: the whole request except its dependencies.
+    /// For an array, the given elements and limits replace the old ones.
     #[must_use]
     pub fn again(spec: &JobSpec, job: &Job, array: Option<Box<ArraySpec>>) -> Self {
         let limits = job.array.as_deref().filter(|_| array.is_some());
@@ -274,44 +273,44 @@ impl NewJob {
     }
 }
 
-/// What a request that was carried out is answered.
+/// The reply to a command that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// Jobs were taken, with consecutive numbers.
+    /// Jobs were accepted, with consecutive numbers.
     Submitted {
-        /// The first number.
+        /// The number of the first job.
         first: JobNumber,
-        /// How many.
+        /// The number of jobs.
         n_jobs: u64,
-        /// Whether the same request had been answered before.
+        /// Whether this repeats the answer to an earlier request.
         repeated: bool,
     },
-    /// What submitting would do.
+    /// The result that submitting would have.
     WouldSubmit {
-        /// One of each job, in order.
+        /// One forecast per job, in order.
         forecasts: Vec<SubmitForecast>,
     },
-    /// Each job with the state that it is in now.
+    /// Each job with its present state.
     Jobs(Vec<(JobId, JobState)>),
-    /// The policy as it is now, or would be.
+    /// The policy after the change, or after the change that a dry run asks about.
     Policy(Box<crate::policy::Policy>),
-    /// A reservation that was made or changed, or would be.
+    /// The reservation after the change, real or dry run.
     Reserved(Box<ReserveOutcome>),
-    /// What is drained, or would be.
+    /// The result of a drain, real or dry run.
     Drained(Box<DrainOutcome>),
-    /// What of projects was changed, or would be.
+    /// The changes to projects, real or dry run.
     Projects(Box<ProjectsOutcome>),
-    /// It was done.
+    /// The change was made.
     Done,
 }
 
-/// What would become of a job if it were submitted now.
+/// The forecast for a job that would be submitted now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubmitForecast {
-    /// Where it would start at once; empty if it would wait.
+    /// The placements at which it would start at once; empty if it would wait.
     pub placements: Vec<Placement>,
     /// Why it would wait; empty if it would start.
     pub reasons: Vec<Reason>,
-    /// Reasons beyond these: other jobs that it would wait for.
+    /// The number of reasons beyond these: other jobs that it would wait for.
     pub n_more_reasons: u64,
 }

@@ -1,25 +1,25 @@
-//! Other schedulers whose variables a job may ask to find in its environment. Only says which;
-//! the agent makes them.
+//! Other schedulers that a job may ask environment variables of. This module only names them; the
+//! agent sets the variables.
 
 use serde::{Deserialize, Serialize};
 
-/// Another scheduler, by the variables that its jobs know.
+/// Another scheduler that a job may ask environment variables of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compat {
-    /// `SLURM_JOB_ID` and its like.
+    /// `SLURM_JOB_ID` and similar.
     Slurm,
     /// `GFLOW_ARRAY_TASK_ID` and `GFLOW_JOB_ID`.
     Gflow,
-    /// `VH_EXECUTION_ID` and its like.
+    /// `VH_EXECUTION_ID` and similar.
     Valohai,
 }
 
 impl Compat {
-    /// Each of them.
+    /// Every value.
     pub const ALL: [Self; 3] = [Self::Slurm, Self::Gflow, Self::Valohai];
 
-    /// As users and records write it.
+    /// The name in records and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Compat {
         }
     }
 
-    /// The one of that name.
+    /// The value with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|compat| compat.as_str() == name)

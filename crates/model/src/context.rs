@@ -1,12 +1,12 @@
-//! What a job inherits from the process that submits it, and how that is written as bytes.
+//! The launch context of a job, and its encoding as bytes.
 
 use serde::{Deserialize, Serialize};
 
-/// What a job inherits from whoever submits it, kept as a blob: never in a record, the journal,
-/// the API or a log.
+/// The environment, limits and umask that a job inherits from the process that submits it. Stored
+/// as a blob: never in a record, the journal, the API or a log.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LaunchContext {
-    /// Names and values, as bytes: what the system takes, not what is text.
+    /// Names and values as bytes, since the operating system does not require UTF-8.
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
     /// Resource limits of the caller: kind by the kernel's number, soft, hard; `None` is
     /// unlimited.
@@ -15,14 +15,14 @@ pub struct LaunchContext {
     pub umask: Option<u32>,
 }
 
-/// The first byte of a context as [`LaunchContext::bytes`] writes it. Layout 3 and before wrote
-/// JSON, which begins with a brace.
+/// The first byte of a context that [`LaunchContext::bytes`] writes. Layouts up to 3 wrote JSON,
+/// which begins with a brace.
 const FORMAT: u8 = 1;
 const UNLIMITED: u64 = u64::MAX;
 
 impl LaunchContext {
-    /// The context as bytes: the lengths of names and values before each, so that nothing in them
-    /// needs to be escaped.
+    /// The context as bytes: each name and value follows its length, so nothing needs to be
+    /// escaped.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let of_entries = self.environment.iter().map(|(name, value)| 8 + name.len() + value.len());
@@ -36,7 +36,7 @@ impl LaunchContext {
         number(&mut bytes, self.limits.len());
         for (kind, soft, hard) in &self.limits {
             bytes.extend_from_slice(&kind.to_le_bytes());
-            // The kernel's own number for no limit.
+            // The kernel's constant for no limit.
             bytes.extend_from_slice(&soft.unwrap_or(UNLIMITED).to_le_bytes());
             bytes.extend_from_slice(&hard.unwrap_or(UNLIMITED).to_le_bytes());
         }
@@ -44,7 +44,7 @@ impl LaunchContext {
         bytes
     }
 
-    /// Reads what [`Self::bytes`] wrote; `None` for anything else.
+    /// Reads the output of [`Self::bytes`]; `None` for anything else.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(&[FORMAT])?;
@@ -67,7 +67,7 @@ impl LaunchContext {
     }
 }
 
-/// Requests are far smaller than what four bytes can count.
+/// Requests are far smaller than four bytes can count.
 fn number(bytes: &mut Vec<u8>, number: usize) {
     bytes.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
 }

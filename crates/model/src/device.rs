@@ -1,4 +1,4 @@
-//! What is known of one GPU, or of a MIG instance of one.
+//! The description of one GPU, or of a MIG instance.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::id::{DeviceUuid, TaskId};
 use crate::unit::{Bytes, MilliGpu, Timestamp};
 
-/// One physical GPU, or one MIG instance, as its node's agent sees it: what it is (which a driver
-/// restart at most renumbers), how it is, and who uses it without having been given it.
+/// One physical GPU or MIG instance, as its node's agent sees it: its properties (a driver restart
+/// at most renumbers it), its health, and the processes that use it without an allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// The driver's index, of an instance [`Instance::index`]; the order in which devices are
-    /// listed and, by default, given out.
+    /// The driver's index, or [`Instance::index`] of an instance. Devices are listed and, by
+    /// default, allocated in this order.
     pub index: u32,
-    /// What the driver calls it, for ever.
+    /// The driver's name for it; never changes.
     pub uuid: DeviceUuid,
-    /// As the driver writes it: `NVIDIA A100-SXM4-80GB`.
+    /// The driver's model name: `NVIDIA A100-SXM4-80GB`.
     pub model: String,
     /// All memory of the device, the driver's own reserve included.
     pub memory: Bytes,
@@ -24,51 +24,51 @@ pub struct Device {
     pub pci_bus: String,
     /// The number in `/dev/nvidiaN`; absent for simulated devices.
     pub minor: Option<u32>,
-    /// The NUMA node whose memory is nearest, where the machine has several.
+    /// The nearest NUMA node, on machines with several.
     pub numa: Option<u32>,
-    /// How near other devices of the node are; a device that is not named is [`Link::System`].
+    /// How near other devices of the node are; [`Link::System`] for devices that are not listed.
     pub links: BTreeMap<DeviceUuid, Link>,
     /// MIG mode; `None` where the device has no MIG.
     pub mig: Option<Mig>,
-    /// What it is cut from, if it is a MIG instance. Most are not, and carry no room for it.
+    /// The parent device, if this is a MIG instance. Boxed because most devices are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<Box<Instance>>,
-    /// Whether it can be trusted with work.
+    /// Whether jobs may use it.
     pub health: DeviceHealth,
-    /// Compute processes on it that belong to no allocation of ours, by pid.
+    /// Compute processes on it that belong to no allocation of gpool, by pid.
     pub unmanaged: Vec<DeviceProcess>,
-    /// Compute processes on it that belong to an allocation of ours which does not have it, by
-    /// pid: a job that uses more than it was given.
+    /// Compute processes on it that belong to a gpool allocation without this device, by pid: a job
+    /// that uses more devices than it was given.
     #[serde(default)]
     pub strays: Vec<DeviceProcess>,
-    /// Tasks of ours that use more memory of it than their share, by task.
+    /// Tasks that use more of its memory than their fraction, by task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overshoots: Vec<Overshoot>,
-    /// Whether the driver says how much memory each process uses, so that an overshoot would be
-    /// seen; not known before a process of ours was seen there.
+    /// Whether the driver reports the memory of each process, so that the agent would notice an
+    /// overshoot; unknown until a process of gpool ran there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tells_memory: Option<bool>,
 }
 
-/// A task that uses more of a device than it was given.
+/// A task that uses more memory of a device than its fraction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overshoot {
-    /// Which task.
+    /// The task.
     pub task: TaskId,
-    /// What it was given.
+    /// The memory of its fraction.
     pub booked: Bytes,
-    /// What its processes use together, when it was last said.
+    /// The memory that its processes used together, in the last sample.
     pub used: Bytes,
 }
 
 impl Device {
-    /// What it counts as, given out whole.
+    /// The charge of the whole device.
     #[must_use]
     pub fn counts_as(&self) -> MilliGpu {
         self.instance.as_ref().map_or(MilliGpu::DEVICE, |instance| instance.counts_as(self.memory))
     }
 
-    /// Whether it is in MIG mode, and so is used through its instances alone.
+    /// Whether MIG mode is on, so that only its instances are usable.
     #[must_use]
     pub fn is_divided(&self) -> bool {
         self.mig.is_some_and(|mig| mig.enabled)
@@ -78,45 +78,47 @@ impl Device {
 /// MIG mode of a device that has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mig {
-    /// Whether the mode is on; then the device is usable only through its instances, which are
-    /// devices of their own.
+    /// Whether the mode is on; then only its instances are usable, which are devices of their own.
     pub enabled: bool,
 }
 
-/// What a MIG instance is cut from, and how large a cut it is.
+/// The parent device and the size of a MIG instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
-    /// The index of the device.
+    /// The index of the parent device.
     pub parent: u32,
-    /// All memory of that device.
+    /// All memory of the parent device.
     pub parent_memory: Bytes,
-    /// Compute slices of the instance, of [`Instance::SLICES`].
+    /// Compute slices of the instance, out of [`Instance::SLICES`].
     pub compute_slices: u32,
 }
 
 impl Instance {
-    /// Into how many compute slices the driver cuts a device. It cuts some small ones into four;
-    /// of these an instance is counted by its memory, which is the larger part.
+    /// The number of compute slices of a device. The driver cuts some small devices into four;
+    /// their instances are charged by memory, which is the larger part.
     ///
     /// Source: NVIDIA Multi-Instance GPU user guide, "Supported MIG profiles".
     pub const SLICES: u32 = 7;
 
-    /// Indexes of instances begin here, and each device has so many of its own.
+    /// The first index of an instance, and the number of indexes that each device has for
+    /// instances.
     const INDEXES: u32 = 1000;
 
-    /// Of a node with more devices the index of one might be that of an instance.
+    /// The most devices of a node; with more, the index of a device could equal that of an
+    /// instance.
     pub const DEVICES_MOST: usize = Self::INDEXES as usize;
 
-    /// The index of the instance that is at a place of a device: it stays as it is when another
-    /// device is divided anew, and is no device's of a node with [`Instance::DEVICES_MOST`].
+    /// The index of the instance at a place of a device. It does not change when another device is
+    /// divided again, and no device of a node with at most [`Instance::DEVICES_MOST`] devices has
+    /// it.
     #[must_use]
     pub const fn index(parent: u32, place: u32) -> u32 {
         parent.saturating_add(1).saturating_mul(Self::INDEXES).saturating_add(place)
     }
 
-    /// What an instance with so much memory counts as: its part of the device's compute slices or
-    /// of its memory, whichever is the larger, rounded down so that equal parts of a device never
-    /// come to more than one.
+    /// The charge of an instance with this memory: its part of the device's compute slices or of
+    /// its memory, whichever is larger. Rounded down so that equal parts of a device never add up
+    /// to more than one.
     #[must_use]
     pub fn counts_as(&self, memory: Bytes) -> MilliGpu {
         let part = |of: u64, all: u64| {
@@ -129,7 +131,7 @@ impl Instance {
     }
 }
 
-/// How near two devices are, worst first, so that `max` prefers the faster way.
+/// How near two devices are, worst first, so that `max` returns the faster link.
 ///
 /// Source: `nvmlDeviceGetTopologyCommonAncestor`, and NVLink state, in the NVML manual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -143,26 +145,26 @@ pub enum Link {
     HostBridge,
     /// Through PCIe switches.
     Switch,
-    /// By that many NVLinks.
+    /// Through this number of NVLinks.
     NvLink(u32),
 }
 
-/// Whether a device can be trusted with work.
+/// Whether jobs may use a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum DeviceHealth {
     /// It answers and reports no fault.
     Healthy,
-    /// It reports a fault that new work must not meet (an Xid, uncorrectable memory).
+    /// It reports a fault that makes it unusable for new jobs (an Xid, uncorrectable memory).
     Unhealthy {
-        /// What it reported, for people.
+        /// The fault, for people.
         why: String,
     },
-    /// The driver says that it is gone from the bus.
+    /// The driver reports that it is gone from the bus.
     Lost,
-    /// The driver did not answer in time; nothing is known.
+    /// The driver did not answer in time; its state is unknown.
     Unknown {
-        /// What was asked, for people.
+        /// The query without an answer, for people.
         why: String,
     },
 }
@@ -172,31 +174,31 @@ pub enum DeviceHealth {
 pub struct DeviceProcess {
     /// Its process id on the node.
     pub pid: u32,
-    /// Who owns it, if that could be found.
+    /// Its user, if known.
     pub user: Option<String>,
-    /// The name of its program, if that could be found.
+    /// The name of its program, if known.
     pub name: Option<String>,
-    /// Memory it uses on the device, where the driver says.
+    /// The memory that it uses on the device, if the driver reports it.
     pub memory: Option<Bytes>,
-    /// When it was first seen there by this agent.
+    /// When this agent first saw it there.
     pub seen_since: Timestamp,
 }
 
-/// What a device is doing, in one word; derived, never stored.
+/// The state of a device in one word; derived, never stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceState {
-    /// Nobody has it and it can be given out.
+    /// It can be allocated.
     Free,
-    /// A job has it.
+    /// A job uses it.
     Busy,
-    /// A job has it and does nothing with it.
+    /// It is allocated to a job that does not use it.
     HeldIdle,
     /// Processes that gpool did not start use it.
     Unmanaged,
-    /// An admin keeps it from new work.
+    /// An admin has drained it.
     Drained,
-    /// It is divided into MIG instances, which are given out in its place.
+    /// It is divided into MIG instances, which are allocated in its place.
     Divided,
     /// It reports a fault.
     Unhealthy,
@@ -206,14 +208,14 @@ pub enum DeviceState {
     Unknown,
 }
 
-/// What a device does at one moment; sampled, never scheduled on.
+/// A sample of a device's activity; the scheduler does not read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DeviceSample {
     /// Memory in use.
     pub memory_used: Option<Bytes>,
     /// Memory free.
     pub memory_free: Option<Bytes>,
-    /// Per cent of the last sample period in which a kernel ran.
+    /// Percentage of the last sample period with a running kernel.
     pub utilization_percent: Option<u32>,
     /// Degrees Celsius.
     pub temperature_c: Option<u32>,

@@ -1,30 +1,30 @@
-//! What happens to jobs that are in the way of a reservation or a drain.
+//! What happens to jobs that a reservation or a drain displaces.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What becomes of work that runs on devices when they are wanted empty.
+/// How running jobs leave devices that must become empty.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Displace {
-    /// It stays until it ends by itself.
+    /// The job runs until it ends by itself.
     #[default]
     LetFinish,
-    /// It is stopped and goes back to the queue.
+    /// The job is stopped and requeued.
     Requeue,
-    /// It is stopped for good.
+    /// The job is cancelled.
     Cancel,
 }
 
 impl Displace {
-    /// Every choice with its word.
+    /// Every choice with its name.
     pub const ALL: [(&'static str, Self); 3] =
         [("let_finish", Self::LetFinish), ("requeue", Self::Requeue), ("cancel", Self::Cancel)];
 
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

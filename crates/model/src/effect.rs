@@ -1,5 +1,5 @@
-//! What the state machine wants done. Whatever depends on a commit is released only when the
-//! commit is durable.
+//! The effects that the state machine asks for. An effect that depends on a commit is released only
+//! when the commit is durable.
 
 use std::sync::Arc;
 
@@ -17,50 +17,50 @@ use crate::record::{EndedJob, JournalEntry, Record, RecordChange};
 use crate::refusal::Refusal;
 use crate::unit::Timestamp;
 
-/// One thing to do outside the state machine.
+/// An effect outside the state machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Make these changes durable, then say so with `Event::Committed`.
+    /// Make these changes durable, then report `Event::Committed`.
     Commit(Commit),
     /// Answer a request.
     Reply {
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// With what.
+        /// The reply.
         reply: Result<Reply, Refusal>,
     },
-    /// Tell an agent.
+    /// Send an order to an agent.
     Order {
-        /// Which.
+        /// The node.
         node: NodeName,
-        /// The run of it that this is for; another one must not get it. `None` is any.
+        /// The incarnation that may get it; `None` is any.
         to: Option<Incarnation>,
-        /// What.
+        /// The order.
         order: Order,
     },
-    /// Send a message of the outbox, once, then say by `Event::Delivered` what became of it.
+    /// Send a message of the outbox once, then report the result with `Event::Delivered`.
     Deliver(Box<Delivery>),
-    /// Tell whoever watches.
+    /// Notify watchers.
     Publish(Notice),
-    /// A plan broke an invariant and was not applied: keep the case, tell the admins.
+    /// A plan broke an invariant and was not applied: save the case and tell the admins.
     Alert(Box<Alert>),
 }
 
 /// A plan that broke an invariant and was not applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alert {
-    /// The moment that it was made for.
+    /// The time that the plan was made for.
     pub now: Timestamp,
     /// The revision of the state that it was made from.
     pub basis: Revision,
-    /// That state.
+    /// The records of that state.
     pub records: Vec<Record>,
     /// The plan; `None` if the scheduler panicked.
     pub plan: Option<Plan>,
-    /// The broken invariants, a line each.
+    /// The broken invariants, one per line.
     pub violations: Vec<String>,
-    /// The job that the plan goes wrong for. It is held, and the others are planned without it.
-    /// `None` if no job can be named; nothing is scheduled then.
+    /// The job with the broken plan. It is held, and the others are planned without it. `None` if
+    /// the fault concerns no single job; then nothing is scheduled.
     pub set_aside: Option<JobId>,
 }
 
@@ -73,58 +73,58 @@ pub struct Commit {
     pub term: Term,
     /// Records that changed, each at most once.
     pub records: Vec<RecordChange>,
-    /// What happened, in order.
+    /// Journal entries, in order.
     pub journal: Vec<JournalEntry>,
     /// Jobs that ended; their records are deleted in `records`.
     pub ended: Vec<EndedJob>,
 }
 
-/// A change that watchers are told of.
+/// A change that watchers receive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// The journal entry that it belongs to.
     pub seq: Seq,
-    /// When.
+    /// The time.
     pub time: Timestamp,
-    /// What changed.
+    /// The change.
     pub change: Change,
 }
 
-/// What changed.
+/// A change that watchers receive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Change {
-    /// A job came into a state.
+    /// A job changed its state.
     JobState {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// Which state.
+        /// The state.
         state: JobState,
-        /// Exit code as a shell gives it, once ended.
+        /// The exit code as a shell reports it, once ended.
         exit_code: Option<i32>,
     },
-    /// A reservation was made, was changed or is over.
+    /// A reservation was created, changed or ended.
     ReservationChanged {
-        /// Which.
+        /// The reservation.
         reservation: ReservationName,
     },
-    /// A project was made, was changed or was taken away.
+    /// A project was created, changed or deleted.
     ProjectChanged {
-        /// Which.
+        /// The project.
         project: ProjectName,
     },
-    /// Something about a node or its devices changed.
+    /// A node or its devices changed.
     NodeChanged {
-        /// Which.
+        /// The node.
         node: NodeName,
     },
-    /// A message about a job was taken, or will not be sent (again).
+    /// A notification about a job was delivered, or will not be sent again.
     Told {
-        /// About which job.
+        /// The job.
         job: JobId,
-        /// Where to, without what may be a secret.
+        /// The receiver, without parts that may be secret.
         origin: Arc<str>,
-        /// Why it was given up; `None` if it was taken.
+        /// Why the server gave up; `None` if it was delivered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given_up: Option<Arc<str>>,
     },

@@ -1,5 +1,4 @@
-//! When a waiting job will likely start, as data. How it is worked out is the business of
-//! `control`, and how it is written that of the edges.
+//! The forecast of a waiting job's start, as data. `control` computes it; the edges format it.
 
 use std::sync::Arc;
 
@@ -10,42 +9,42 @@ use crate::id::{JobId, NodeName, ProjectName, ReservationName};
 use crate::policy::UserCap;
 use crate::unit::{Bytes, MilliCpu, Millis, Timestamp};
 
-/// When a job will likely start: three moments of which each is at most the next. One that is
-/// missing lies beyond the horizon.
+/// The likely start of a job: three times in ascending order. A missing one is beyond the horizon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eta {
-    /// Hardly earlier: everybody ends as early as such jobs do.
+    /// 10th percentile: running jobs end as early as similar jobs do.
     pub p10: Option<Timestamp>,
-    /// As likely earlier as later.
+    /// Median.
     pub p50: Option<Timestamp>,
-    /// Hardly later: everybody takes as long as such jobs do, with the error that was learnt.
+    /// 90th percentile: running jobs take as long as similar jobs do, corrected by the observed
+    /// error.
     pub p90: Option<Timestamp>,
-    /// What the ends of other jobs were taken from.
+    /// How the ends of other jobs were estimated.
     pub basis: Basis,
-    /// As far as was looked.
+    /// The end of the simulated time.
     pub horizon: Timestamp,
 }
 
-/// What the ends of jobs are taken from.
+/// How the ends of jobs are estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// Time limits alone.
+    /// From time limits alone.
     Limit,
-    /// How long like jobs took, or have run so far.
+    /// From the run times of similar jobs and the time that each has run.
     Predicted,
-    /// Some from the one, some from the other.
+    /// Some from limits, some from predictions.
     Mixed,
 }
 
 impl Basis {
-    /// What two of them are together.
+    /// The combination of two bases.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         if self == other { self } else { Self::Mixed }
     }
 
-    /// The word for it, the same as in JSON.
+    /// Its name, the same as in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -56,86 +55,86 @@ impl Basis {
     }
 }
 
-/// One thing that could be otherwise, so that a waiting job might start sooner.
+/// A change that might let a waiting job start sooner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum WhatIf {
-    /// It asks for other GPUs: fewer, or of another kind.
+    /// It requests other GPUs: fewer, or another model.
     Gpus {
-        /// Which.
+        /// The new request.
         gpus: GpuRequest,
     },
-    /// It has another time limit.
+    /// Its time limit changes.
     TimeLimit {
-        /// Which.
+        /// The limit.
         limit: Millis,
     },
-    /// It books fewer cores.
+    /// It requests fewer cores.
     Cpus {
-        /// How many; 0 books none.
+        /// The new number; 0 books none.
         cpus: MilliCpu,
     },
-    /// It books less memory.
+    /// It requests less memory.
     Memory {
-        /// How much; 0 books none.
+        /// The new amount; 0 books none.
         memory: Bytes,
     },
-    /// Nobody holds it any more.
+    /// It is released from its hold.
     Release,
-    /// It is resumed, if it is paused.
+    /// It is resumed if it is paused.
     Resume,
     /// It has a higher priority.
     Priority {
-        /// Which.
+        /// The priority.
         priority: i32,
     },
-    /// It no longer waits for another job.
+    /// A dependency on another job is removed.
     WithoutDependency {
-        /// For which.
+        /// The job.
         job: JobId,
     },
-    /// It may begin at once, whatever begin time it was given.
+    /// Its begin time is removed.
     WithoutBegin,
-    /// It need not end by a deadline.
+    /// Its deadline is removed.
     WithoutDeadline,
-    /// Its user may have more of something.
+    /// A cap of its user is removed.
     WithoutCap {
-        /// What the user is called.
+        /// The user.
         user: Arc<str>,
-        /// More of what.
+        /// The cap.
         cap: UserCap,
-        /// Which project says so; `None` is the policy.
+        /// The project that sets the cap; `None` is the policy.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         project: Option<ProjectName>,
     },
-    /// A reservation, or a maintenance window, is not there.
+    /// A reservation or maintenance window is removed.
     WithoutReservation {
-        /// Which.
+        /// The reservation.
         reservation: ReservationName,
         /// Whether it is a maintenance window.
         maintenance: bool,
     },
     /// Another job ends now.
     Ended {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// A device that no job may have can be given out again.
+    /// An unusable device becomes usable.
     DeviceUsable {
-        /// On which node.
+        /// The node.
         node: NodeName,
         /// The device's index.
         index: u32,
     },
-    /// A node whose agent does not answer, or which is drained, takes work again.
+    /// A node takes jobs again: its drain ends, or its agent answers.
     NodeBack {
-        /// Which.
+        /// The node.
         node: NodeName,
     },
 }
 
 impl WhatIf {
-    /// The stable word for it, the same as in JSON.
+    /// Its stable code, the same as in JSON.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

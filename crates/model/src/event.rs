@@ -1,4 +1,4 @@
-//! What happens to a cluster: the inputs of the state machine, stamped and journaled.
+//! The inputs of the state machine, with their times; they are journaled.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,115 +9,115 @@ use crate::id::{JobId, NodeName, RequestId, ReservationName, Revision, Term};
 use crate::notify::{DeliveryId, Sent};
 use crate::plan::{Decision, PlannedStart};
 
-/// One input of the state machine.
+/// An input of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// A server took over, with a term higher than any before.
+    /// A server took over, with a higher term than every server before.
     ServerStarted {
         /// Its term.
         term: Term,
-        /// Job numbers that are not given out, because the store came from a backup and they may
-        /// have been given out since it was made.
+        /// The number of job numbers to skip: the store was restored from a backup, and they may
+        /// have been used since the backup.
         n_skipped_jobs: u64,
     },
-    /// The server is going to stop: what waits stays, and nothing more is started.
+    /// The server is about to stop: jobs keep waiting, and none starts.
     ServerStopping,
-    /// Somebody asked for a change.
+    /// A caller asked for a change.
     Requested {
-        /// Whom to answer.
+        /// The request to answer.
         request: RequestId,
-        /// Who asked.
+        /// The caller.
         caller: Caller,
-        /// For what.
+        /// The change.
         command: Command,
     },
     /// An agent reported.
     Reported {
-        /// Which.
+        /// The node.
         node: NodeName,
-        /// What.
+        /// The report.
         report: Report,
     },
-    /// A message of the outbox was sent, or not.
+    /// The delivery of a message ended, with or without success.
     Delivered {
-        /// Which.
+        /// The result.
         id: DeliveryId,
-        /// What became of it.
+        /// The result.
         sent: Sent,
     },
-    /// The moment of the next time-driven change has come.
+    /// The time of the next timed change has come.
     TimerFired,
-    /// Commits up to that revision are durable.
+    /// Commits up to this revision are durable.
     Committed {
         /// The last durable one.
         revision: Revision,
     },
 }
 
-/// What is journaled: events that changed something, and the plans that were applied.
+/// A journal entry: an event that changed something, or a plan that was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Journaled {
     /// An event.
     Event(Event),
-    /// Decisions of a plan that was verified and applied.
+    /// Decisions of a verified plan that was applied.
     Planned {
-        /// The state it was made from.
+        /// The state that it was made from.
         basis: Revision,
-        /// What was done.
+        /// The decisions.
         decisions: Vec<Decision>,
-        /// Who is planned to start when, if that is not as it was.
+        /// The planned starts, if they changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         planned: Option<Vec<PlannedStart>>,
     },
-    /// What followed without being asked for: to reservations, drains, and jobs that grow.
+    /// Changes to reservations, drains and elastic jobs that follow from earlier commands.
     Kept {
-        /// In order.
+        /// The changes, in order.
         kept: Vec<Kept>,
     },
 }
 
-/// One thing that followed from what was asked for before.
+/// A change that follows from an earlier command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Kept {
-    /// A reservation was over, or its job had ended.
+    /// A reservation ended, or its job had ended.
     Ended {
-        /// Which.
+        /// The reservation.
         reservation: ReservationName,
     },
-    /// Other devices were chosen in place of those that are of no use.
+    /// A reservation got other devices in place of unusable ones.
     Replaced {
-        /// For which reservation.
+        /// The reservation.
         reservation: ReservationName,
     },
-    /// A job that may be on more nodes may be joined by another one.
+    /// An elastic job may be joined by another job.
     Joining {
-        /// By which, which waits for room.
+        /// The job that waits for capacity to join.
         job: JobId,
-        /// Which may grow.
+        /// The elastic job.
         joins: JobId,
     },
-    /// The run is over of the job that another one joined, and so is that.
+    /// A job ended because the run that it joined ended.
     Left {
-        /// Which joined it.
+        /// The job that had joined.
         job: JobId,
     },
     /// A job was held because the scheduler's plan for it broke an invariant.
     SetAside {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// What the plan broke, a line each.
+        /// The broken invariants, one per line.
         violations: Vec<String>,
     },
-    /// A job was told to leave.
+    /// A job was asked to leave its devices.
     Displaced {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// How.
+        /// The change.
         how: Displace,
-        /// For what, in words: `maintenance m1`, `drain of lab2`.
+        /// The cause, in words: `maintenance m1`, `drain of lab2`.
         by: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Evictions: why a job has to leave its devices for another one, and in which way.
+//! Evictions: why and how a job leaves its devices for another job.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::unit::Millis;
 
-/// A way in which a job may be taken off its devices, the best first: the one that loses least.
+/// The ways in which a victim may leave its devices, best first: the first loses the least work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// Its processes are stopped where they are, and go on later.
+    /// Its processes are stopped in memory and continue later.
     Pause,
-    /// It is sent its own signal and given time to save; then it is run again.
+    /// It gets its own signal and time to save its state, then runs again.
     Checkpoint,
-    /// It is ended and run again from its start.
+    /// It is stopped and runs again from its start.
     Requeue,
-    /// It is ended for good.
+    /// It is ended and does not run again.
     Kill,
 }
 
@@ -25,7 +25,7 @@ impl Exit {
     /// Every exit, the best first.
     pub const ALL: [Self; 4] = [Self::Pause, Self::Checkpoint, Self::Requeue, Self::Kill];
 
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Exit {
         }
     }
 
-    /// What stood for it before there were others.
+    /// The default: the only exit of records that name none.
     #[must_use]
     pub fn usual() -> Self {
         Self::Requeue
@@ -48,7 +48,7 @@ impl Exit {
         *self == Self::usual()
     }
 
-    /// Whether the job is run again from its start after it.
+    /// Whether the job runs again from its start afterwards.
     #[must_use]
     pub fn runs_again(self) -> bool {
         matches!(self, Self::Checkpoint | Self::Requeue)
@@ -69,23 +69,23 @@ impl FromStr for Exit {
     }
 }
 
-/// A word that is no exit.
+/// The text names no exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is none of pause, checkpoint, requeue and kill")]
 pub struct UnknownExit;
 
-/// How a job is told to save what it has.
+/// How a job is asked to save its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// The signal's number.
     pub signal: i32,
-    /// How long it has for it; `None` is the job's own grace.
+    /// The time that it has; `None` is the job's own grace period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Millis>,
 }
 
 impl Checkpoint {
-    /// The signal where none is named: TERM.
+    /// The default signal: TERM.
     pub const SIGNAL: i32 = 15;
 }
 
@@ -95,24 +95,24 @@ impl Default for Checkpoint {
     }
 }
 
-/// Why what a job holds is taken back.
+/// Why a job is evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TakenBack {
-    /// Its project has it on loan, and another is entitled to it.
+    /// Its project is over quota, and another project is entitled to the devices.
     Reclaim,
-    /// A job of its own project has a higher priority.
+    /// A job of the same project has a higher priority.
     Preempt,
-    /// Another fits once it is elsewhere.
+    /// Another job fits once this one has moved.
     Consolidate,
-    /// A job of its own project has had less GPU-time.
+    /// A job of the same project has less attained GPU time.
     Rotate,
-    /// It makes a job larger, and others of its project go before that.
+    /// It extends an elastic job, and other jobs of the project go before that.
     Shrink,
 }
 
 impl TakenBack {
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Which nodes a job may use, beside the pool that it names.
+//! The nodes that a job may use, in addition to its pool.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,39 +13,39 @@ use crate::parse::ParseError;
 use crate::pattern::ModelPattern;
 use crate::rare::is_false;
 
-/// Which nodes a job may use. The default allows every node.
+/// The nodes that a job may use. The default allows every node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeFilter {
-    /// Only these; empty means any.
+    /// Only these nodes; empty means any.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub include: BTreeSet<NodeName>,
-    /// None of these.
+    /// Never these nodes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub exclude: BTreeSet<NodeName>,
     /// Only nodes that satisfy all of these.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub rules: BTreeSet<NodeRule>,
-    /// Only nodes on which no other job runs, and no other job starts there while it runs.
+    /// Only nodes without other jobs; no other job starts there while it runs.
     #[serde(skip_serializing_if = "is_false")]
     pub exclusive: bool,
 }
 
 impl NodeFilter {
-    /// What still holds while the job is paused where it is.
+    /// The part of the filter that still applies while the job is paused.
     #[must_use]
     pub fn while_paused(nodes: Option<&Arc<Self>>) -> Option<Arc<Self>> {
         let exclusive = nodes.is_some_and(|nodes| nodes.exclusive);
         Self { exclusive, ..Self::default() }.kept()
     }
 
-    /// The filter as jobs keep it: nothing where every node will do.
+    /// The filter as jobs store it: `None` if it allows every node.
     #[must_use]
     pub fn kept(self) -> Option<Arc<Self>> {
         (self != Self::default()).then(|| Arc::new(self))
     }
 
-    /// Whether a node is one of those that the job may use.
+    /// Whether the job may use the node.
     #[must_use]
     pub fn allows(&self, node: &Node) -> bool {
         (self.include.is_empty() || self.include.contains(&node.name))
@@ -53,7 +53,7 @@ impl NodeFilter {
             && self.rules.iter().all(|rule| rule.allows(node))
     }
 
-    /// Whether there are nodes that it does not allow.
+    /// Whether it excludes any node.
     #[must_use]
     pub fn chooses(&self) -> bool {
         !(self.include.is_empty() && self.exclude.is_empty() && self.rules.is_empty())
@@ -66,7 +66,7 @@ impl NodeFilter {
 }
 
 impl fmt::Display for NodeFilter {
-    /// Writes the flags that ask for it: `--node lab1,lab2 --where rack=3`.
+    /// Writes the flags that set it: `--node lab1,lab2 --where rack=3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |names: &BTreeSet<NodeName>| {
             names.iter().map(NodeName::as_str).collect::<Vec<_>>().join(",")
@@ -103,13 +103,13 @@ pub struct NodeRule {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Term {
-    /// The label is there, or the node has GPUs of that model.
+    /// The label exists, or the node has GPUs of that model.
     Has(String),
-    /// Neither is there.
+    /// Neither exists.
     HasNot(String),
-    /// The label is there with that value.
+    /// The label has this value.
     Is(String, String),
-    /// The label is not there, or has another value.
+    /// The label does not exist or has another value.
     IsNot(String, String),
 }
 
@@ -119,7 +119,7 @@ impl NodeRule {
     /// Reads a rule.
     ///
     /// # Errors
-    /// The position of the first term that is none.
+    /// The position of the first malformed term.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut at = 0;
         let mut terms = Vec::new();
@@ -133,7 +133,7 @@ impl NodeRule {
         Ok(Self { terms })
     }
 
-    /// Whether the rule holds of a node.
+    /// Whether a node satisfies the rule.
     #[must_use]
     pub fn allows(&self, node: &Node) -> bool {
         self.terms.iter().any(|term| term.holds(node))
@@ -172,7 +172,7 @@ impl Term {
 }
 
 impl fmt::Display for NodeRule {
-    /// Writes the rule as it is read.
+    /// Writes the rule in the syntax that [`Self::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, term) in self.terms.iter().enumerate() {
             f.write_str(if n == 0 { "" } else { "|" })?;

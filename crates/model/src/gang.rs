@@ -1,5 +1,5 @@
-//! How many tasks a job has and how they are spread over nodes. A job of several tasks is a gang:
-//! all of them start together, or none.
+//! The number of tasks of a job and their spread over nodes. A job of several tasks is a gang: all
+//! of them start together, or none.
 
 use std::ops::RangeInclusive;
 
@@ -7,23 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{Attempt, JobId, NodeName};
 
-/// How many tasks a job has. Each of the nodes that it runs on has as many of them, unless they may
-/// be anywhere.
+/// The number of tasks of a job. Each of its nodes has the same number, unless the tasks may be
+/// anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Gang {
-    /// On how many different nodes it starts, at least 1; at most, if its tasks may be anywhere.
+    /// The number of different nodes that it starts on, at least 1; an upper bound if its tasks may
+    /// be anywhere.
     pub nodes: u32,
-    /// On how many it may grow while it runs, at least as many.
+    /// The number of nodes that it may grow to, at least as many.
     pub nodes_most: u32,
-    /// How many tasks each node gets, at least 1; at least, if they may be anywhere: then it is 1.
+    /// The number of tasks per node, at least 1; if they may be anywhere it is 1, a lower bound.
     pub tasks_per_node: u32,
-    /// Whether several of what a node gets may be on one node: its tasks are wherever there is
-    /// room, on as few nodes as that allows.
+    /// Whether one node may take several nodes' worth of tasks: tasks go wherever there is
+    /// capacity, on as few nodes as possible.
     #[serde(default, skip_serializing_if = "crate::rare::is_false")]
     pub anywhere: bool,
-    /// How many processes its launcher starts by default, in all of its tasks together. Then only
-    /// the first task runs the command; the others hold their places for processes that are
-    /// started in them, and end when the first does. 0 if every task runs the command.
+    /// The number of processes that its launcher starts by default, in all tasks together. Then
+    /// only the first task runs the command; the other tasks hold their slots for job steps and end
+    /// when the first ends. 0 if every task runs the command.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub launcher: u32,
 }
@@ -37,12 +38,12 @@ impl Gang {
     /// A job of one task.
     pub const SINGLE: Self =
         Self { nodes: 1, nodes_most: 1, tasks_per_node: 1, anywhere: false, launcher: 0 };
-    /// Below those that systems give out by themselves.
+    /// Below the ephemeral ports of common systems.
     pub const PORTS: RangeInclusive<u16> = 20_000..=29_999;
-    /// No job has more tasks.
+    /// The most tasks of a job.
     pub const TASKS_MAX: u32 = 16_384;
 
-    /// So many tasks on each of so many nodes; `None` for no task, or more than
+    /// A gang of `nodes` nodes with `tasks_per_node` tasks each; `None` for no task, or more than
     /// [`Gang::TASKS_MAX`].
     #[must_use]
     pub fn new(nodes: u32, tasks_per_node: u32) -> Option<Self> {
@@ -56,15 +57,15 @@ impl Gang {
         })
     }
 
-    /// So many tasks, wherever there is room for them; `None` for no task, or more than
-    /// [`Gang::TASKS_MAX`]. One task is as any other job of one.
+    /// A gang of `n_tasks` tasks on any nodes; `None` for no task, or more than
+    /// [`Gang::TASKS_MAX`]. One task makes an ordinary single job.
     #[must_use]
     pub fn anywhere(n_tasks: u32) -> Option<Self> {
         Some(Self { anywhere: n_tasks > 1, ..Self::new(n_tasks, 1)? })
     }
 
-    /// The port on which the tasks of one run of a job may find each other: the same for all of
-    /// them and whenever it is asked for, within [`Gang::PORTS`]. Nobody keeps it free.
+    /// The port on which the tasks of one run of a job may find each other, within [`Gang::PORTS`].
+    /// It is the same for all of them and never changes. gpool does not reserve it.
     #[must_use]
     pub fn port(job: JobId, attempt: Attempt) -> u16 {
         let (first, last) = (u64::from(*Self::PORTS.start()), u64::from(*Self::PORTS.end()));
@@ -74,46 +75,46 @@ impl Gang {
         u16::try_from(first + offset).unwrap_or(*Self::PORTS.start())
     }
 
-    /// The same, which may grow to so many nodes; `None` for fewer than it starts on, or too many
-    /// tasks.
+    /// The same gang, able to grow to `nodes_most` nodes; `None` for fewer than it starts on, or
+    /// too many tasks.
     #[must_use]
     pub fn growing_to(self, nodes_most: u32) -> Option<Self> {
         let largest = Self::new(nodes_most, self.tasks_per_node)?;
         (largest.nodes >= self.nodes).then_some(Self { nodes_most, ..self })
     }
 
-    /// How many times what a node gets one node may have at most.
+    /// The most times that one node may take a node's worth of tasks.
     #[must_use]
     pub fn most_on_node(self) -> u32 {
         if self.anywhere { self.nodes } else { 1 }
     }
 
-    /// Whether it may grow while it runs.
+    /// Whether it is elastic: it may grow while it runs.
     #[must_use]
     pub fn is_elastic(self) -> bool {
         self.nodes_most > self.nodes
     }
 
-    /// How many tasks start together.
+    /// The number of tasks that start together.
     #[must_use]
     pub fn n_tasks(self) -> u32 {
         self.nodes.saturating_mul(self.tasks_per_node)
     }
 
-    /// Whether it is one task by itself.
+    /// Whether it is a single task.
     #[must_use]
     pub fn is_single(&self) -> bool {
         *self == Self::SINGLE
     }
 
-    /// Whether the first task alone runs the command.
+    /// Whether only the first task runs the command.
     #[must_use]
     pub fn has_launcher(self) -> bool {
         self.launcher > 0
     }
 
-    /// How many processes its launcher starts by default in the task of that rank, where all get as
-    /// many and the first ones what is left; 1 without a launcher.
+    /// The number of processes that the launcher starts by default in the task with this rank. They
+    /// are divided evenly, and the first tasks get the remainder; 1 without a launcher.
     #[must_use]
     pub fn processes_of(self, rank: u32) -> u32 {
         let n_tasks = self.n_tasks().max(1);
@@ -124,19 +125,19 @@ impl Gang {
     }
 }
 
-/// Whose tasks a job adds to. While a job runs that may be on more nodes than it started on, others
-/// join it, one for each node, and leave it when what they hold is taken back.
+/// The elastic job that another job extends. While an elastic job runs below its largest size,
+/// other jobs join it, one for each node, and leave when they are evicted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Joins {
-    /// The job that runs.
+    /// The running job.
     pub job: JobId,
-    /// In which run of it.
+    /// The attempt of the running job.
     pub attempt: Attempt,
-    /// How large that is, and may be.
+    /// Its present and largest size.
     pub gang: Gang,
-    /// Where its own tasks are, by rank.
+    /// The nodes of its own tasks, by rank.
     pub nodes: Vec<NodeName>,
-    /// The rank, among the tasks of both, of the first task that is added.
+    /// The rank, among the tasks of both jobs, of the first added task.
     pub first_rank: u32,
 }
 

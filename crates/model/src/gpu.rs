@@ -1,4 +1,4 @@
-//! What a user asks of GPUs: `2`, `a100:2`, `a100|h100:2`, `40G..:2`, `0.5`, `2@20G`, `1g.10gb:2`.
+//! Requests for GPUs: `2`, `a100:2`, `a100|h100:2`, `40G..:2`, `0.5`, `2@20G`, `1g.10gb:2`.
 
 use std::fmt;
 
@@ -11,42 +11,41 @@ use crate::pattern::ModelPattern;
 use crate::share::{Share, ShareError};
 use crate::unit::{Bytes, MilliGpu};
 
-/// A request for GPUs on one node, as written and as understood.
+/// A request for GPUs on one node, parsed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct GpuRequest {
-    /// How much of how many devices.
+    /// The number of devices and the part of each.
     pub amount: GpuAmount,
     /// Acceptable models in order of preference; empty means any.
     pub models: Vec<ModelPattern>,
-    /// Least memory of each device.
+    /// The least memory of each device.
     pub least_memory: Option<Bytes>,
 }
 
-/// How much of how many devices.
+/// The number of devices and the part of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GpuAmount {
-    /// That many whole devices of one node.
+    /// This number of whole devices of one node.
     Whole(u32),
-    /// A part of each of several devices of one node, beside others who have parts of them.
+    /// A fraction of each of several devices of one node, beside fractions of other tasks.
     Shared {
-        /// How many devices, at least one.
+        /// The number of devices, at least one.
         count: u32,
-        /// How much of each.
+        /// The fraction of each.
         share: Share,
     },
-    /// That many MIG instances of one node, all of each.
+    /// This number of whole MIG instances of one node.
     Instances {
-        /// How many.
+        /// The number of instances.
         count: u32,
-        /// What each counts as at most, of those that there are; a whole device while that is not
-        /// known.
+        /// The largest charge of an instance that matches; a whole device while it is unknown.
         each: MilliGpu,
     },
 }
 
 impl GpuAmount {
-    /// How many devices.
+    /// The number of devices.
     #[must_use]
     pub fn count(self) -> u32 {
         match self {
@@ -56,7 +55,7 @@ impl GpuAmount {
         }
     }
 
-    /// As much of each of so many devices.
+    /// The same part of each of `count` devices.
     #[must_use]
     pub fn of(self, count: u32) -> Self {
         match self {
@@ -73,43 +72,43 @@ impl Default for GpuAmount {
     }
 }
 
-/// Why a request for GPUs was not understood.
+/// Why a request for GPUs is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GpuRequestError {
-    /// It follows no form of the grammar.
+    /// It does not match the grammar.
     #[error(transparent)]
     Malformed(#[from] ParseError),
-    /// What it asks of each device is no part of one.
+    /// The fraction is invalid.
     #[error(transparent)]
     Share(#[from] ShareError),
-    /// Some of its alternatives are MIG instances and some are whole devices.
+    /// Some alternatives are MIG instances and others whole devices.
     #[error(
         "{value:?} would take a whole GPU or a MIG instance; ask for one of them, for example \
          h100:1 or '1g.10gb|2g.20gb:1'"
     )]
     DevicesOrInstances {
-        /// What was written.
+        /// The text of the request.
         value: String,
     },
-    /// It is a form that the grammar knows and this version can't schedule.
+    /// The grammar allows it, but this version cannot schedule it.
     #[error(
         "{value:?} asks for {what}, which this version does not schedule; ask for whole GPUs, for example 1 or a100:2"
     )]
     Unsupported {
-        /// What was written.
+        /// The text of the request.
         value: String,
-        /// What it means.
+        /// Its meaning.
         what: &'static str,
     },
 }
 
 impl GpuRequest {
-    /// More devices than any node has; a larger count is a slip of the pen.
+    /// More devices than any node has; a larger count is a typing error.
     pub const COUNT_MAX: u32 = 1024;
 
     const EXAMPLE: &str = "2, a100:2, 'a100|h100:1', 40G..:2, 0.5 or 1@20G";
 
-    /// That many whole devices of any model.
+    /// A request for this number of whole devices of any model.
     #[must_use]
     pub fn whole(count: u32) -> Self {
         Self { amount: GpuAmount::Whole(count), ..Self::default() }
@@ -118,7 +117,7 @@ impl GpuRequest {
     /// Reads the grammar of `--gpus`.
     ///
     /// # Errors
-    /// [`GpuRequestError`]: with the position where it follows no form.
+    /// [`GpuRequestError`], with the position if it does not match the grammar.
     pub fn parse(text: &str) -> Result<Self, GpuRequestError> {
         let Some((devices, share)) = text.split_once('@') else {
             return Self::parse_devices(text);
@@ -127,10 +126,10 @@ impl GpuRequest {
         Ok(Self::parse_devices(devices)?.shared(share)?)
     }
 
-    /// The same devices, of each only that share; one device where none were asked for.
+    /// The same devices with only this fraction of each; one device if the request is for none.
     ///
     /// # Errors
-    /// It asks for a share already, or for what is given out whole.
+    /// The request already has a fraction, or is for instances, which are allocated whole.
     pub fn shared(self, share: Share) -> Result<Self, ShareError> {
         let value = || self.to_string().chars().take(ParseError::SHOWN).collect();
         match self.amount {
@@ -142,7 +141,7 @@ impl GpuRequest {
         }
     }
 
-    /// What stands before the share: devices by count, or one fraction.
+    /// The text before `@`: devices by count, or one fraction.
     fn parse_devices(text: &str) -> Result<Self, GpuRequestError> {
         let bad = |position| ParseError::new("a number of GPUs", text, position, Self::EXAMPLE);
         if text.is_empty() {
@@ -216,19 +215,19 @@ impl GpuRequest {
         Ok(GpuAmount::Whole(count))
     }
 
-    /// How many devices it needs.
+    /// The number of devices that it needs.
     #[must_use]
     pub fn n_devices(&self) -> u32 {
         self.amount.count()
     }
 
-    /// The same of another number of devices.
+    /// The same request for another number of devices.
     #[must_use]
     pub fn of_count(&self, count: u32) -> Self {
         Self { amount: self.amount.of(count), ..self.clone() }
     }
 
-    /// As much of devices of any model and memory, or as many instances of any.
+    /// The same amount of devices of any model and memory, or of instances of any profile.
     #[must_use]
     pub fn of_any_kind(&self) -> Self {
         let models = match self.amount {
@@ -238,7 +237,7 @@ impl GpuRequest {
         Self { amount: self.amount, models, least_memory: None }
     }
 
-    /// What it asks of each device, if it is not the whole.
+    /// The fraction of each device, if it is not the whole.
     #[must_use]
     pub fn share(&self) -> Option<Share> {
         match self.amount {
@@ -247,14 +246,14 @@ impl GpuRequest {
         }
     }
 
-    /// Whether it asks for MIG instances.
+    /// Whether it requests MIG instances.
     #[must_use]
     pub fn is_of_instances(&self) -> bool {
         matches!(self.amount, GpuAmount::Instances { .. })
     }
 
-    /// The same where that is all that there is: each instance is taken to count as the largest
-    /// does that answers. What one gets may be smaller, and is charged as what it is.
+    /// The same request on these devices: each instance is assumed to be charged like the largest
+    /// that matches. The job may get a smaller one, and is charged for that.
     #[must_use]
     pub fn among<'a>(&self, devices: impl Iterator<Item = &'a Device>) -> Self {
         let GpuAmount::Instances { count, .. } = self.amount else { return self.clone() };
@@ -263,9 +262,9 @@ impl GpuRequest {
         Self { amount: GpuAmount::Instances { count, each }, ..self.clone() }
     }
 
-    /// How large it is among others, for the order of jobs. What a share by memory is charged
-    /// depends on the device that it gets; until then it is smaller than a whole device and larger
-    /// than any share by time.
+    /// Its size in the queue order. The charge of a fraction by memory depends on the device; until
+    /// it is placed it counts as smaller than a whole device and larger than any fraction by
+    /// number.
     #[must_use]
     pub fn size(&self) -> MilliGpu {
         let each = match self.amount {
@@ -277,7 +276,7 @@ impl GpuRequest {
         each.checked_mul(u64::from(self.n_devices())).unwrap_or(MilliGpu::MAX)
     }
 
-    /// The least memory that a device must have, by the request or by its share.
+    /// The least memory of a device, by the request or by its fraction.
     #[must_use]
     pub fn memory_needed(&self) -> Option<Bytes> {
         let of_share = match self.share() {
@@ -287,15 +286,15 @@ impl GpuRequest {
         self.least_memory.max(of_share)
     }
 
-    /// Whether it asks for no GPU at all.
+    /// Whether it requests no GPU.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.n_devices() == 0
     }
 
-    /// How well a device's kind answers: the position in the list of models (0 where any model
-    /// will do), or `None` if its model or memory does not. Only who asks for MIG instances gets
-    /// any, and gets nothing else.
+    /// The rank of a device's model: its position in the list of models (0 if any model matches),
+    /// or `None` if its model or memory does not match. Only requests for MIG instances match
+    /// instances, and they match nothing else.
     #[must_use]
     pub fn rank_of(&self, device: &Device) -> Option<usize> {
         if device.instance.is_some() != self.is_of_instances() {
@@ -312,7 +311,7 @@ impl GpuRequest {
 }
 
 impl fmt::Display for GpuRequest {
-    /// Writes it in the grammar in which it is read.
+    /// Writes it in the grammar that [`Self::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let amount = match self.amount {
             GpuAmount::Whole(count) | GpuAmount::Instances { count, .. } => count.to_string(),

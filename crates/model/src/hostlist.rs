@@ -3,11 +3,11 @@
 use crate::id::{NodeName, is_plain_name};
 use crate::parse::ParseError;
 
-/// More names than this in one list are refused, so that a short text does not fill the memory.
+/// The most names in one list; without a limit, a short text could expand to fill the memory.
 const NAMES_MAX: usize = 4096;
 
-/// Reads a list of node names, ranges in brackets written out, each name once and in its order.
-/// Numbers keep the zeros before them: `n[08-10]` is `n08,n09,n10`.
+/// Reads a list of node names, with ranges in brackets expanded; each name once, in the order of
+/// the list. Numbers keep their leading zeros: `n[08-10]` is `n08,n09,n10`.
 ///
 /// # Errors
 /// The position of the first word that is no name, list or range; or more than 4096 names.
@@ -31,7 +31,7 @@ pub fn nodes(text: &str) -> Result<Vec<NodeName>, ParseError> {
     Ok(nodes)
 }
 
-/// What commas outside brackets separate, with its position.
+/// The items between the commas outside brackets, with their positions.
 fn items(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut depth = 0_u32;
     let parts = text.split(move |c| {
@@ -49,8 +49,7 @@ fn items(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The names of one item: each of its brackets is replaced by what it lists. The position of what
-/// is wrong otherwise.
+/// The names of one item, with each bracket expanded; else the position of the error.
 fn expanded(item: &str) -> Result<Vec<String>, usize> {
     let mut names = vec![String::new()];
     let mut rest = item;
@@ -72,7 +71,7 @@ fn expanded(item: &str) -> Result<Vec<String>, usize> {
     Ok(names)
 }
 
-/// The numbers of `1-4,7`, as they are written.
+/// The numbers of `1-4,7`, with leading zeros kept.
 fn numbers(list: &str) -> Option<Vec<String>> {
     let mut numbers = Vec::new();
     for part in list.split(',') {

@@ -1,4 +1,4 @@
-//! Names and numbers by which things are known. Numbers are given out once and never again.
+//! Names and numbers that identify things. Numbers are never used twice.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ macro_rules! number {
             /// The number after this one.
             ///
             /// # Panics
-            /// At `u64::MAX`, which no cluster lives to see.
+            /// At `u64::MAX`, which no cluster reaches.
             #[must_use]
             pub fn next(self) -> Self {
                 Self(self.0.checked_add(1).expect("2^64 is out of reach"))
@@ -45,7 +45,7 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Wraps a name that was checked where it came in.
+            /// Wraps a name that was validated on input.
             pub fn new(name: impl AsRef<str>) -> Self {
                 Self(Arc::from(name.as_ref()))
             }
@@ -66,11 +66,12 @@ macro_rules! name {
 }
 
 number!(
-    /// What users call a job's id; from 1.
+    /// The number of a job, as users know it; from 1.
     JobNumber
 );
 number!(
-    /// Grows with each server start or election; agents refuse anything older than they have seen.
+    /// Grows with each server start or election; agents refuse a term older than the newest that
+    /// they have seen.
     Term
 );
 number!(
@@ -82,50 +83,50 @@ number!(
     Revision
 );
 number!(
-    /// The place of an entry in the journal; from 1, without gaps.
+    /// The position of an entry in the journal; from 1, without gaps.
     Seq
 );
 number!(
-    /// Grows with each change of one object that users edit; what `If-Match` compares.
+    /// Grows with each change of an object by a user; `If-Match` compares it.
     Version
 );
 number!(
-    /// Ties a reply to the request that is waiting for it, within one server process.
+    /// Connects a reply with the request that waits for it, within one server process.
     RequestId
 );
 
 number!(
-    /// Which question to an agent it is, counted from 1 in each life of the server.
+    /// The number of a question to an agent, counted from 1 in each run of the server.
     Round
 );
 
 name!(
-    /// One run of an agent. Two are the same or not; neither says which came first.
+    /// One run of an agent. Two can be compared for equality only, not for order.
     Incarnation
 );
 name!(
-    /// A machine with an agent; its host name unless configured.
+    /// The name of a machine with an agent; its host name by default.
     NodeName
 );
 name!(
-    /// A leaf of the project tree.
+    /// The name of a project.
     ProjectName
 );
 name!(
-    /// A set of nodes under one policy.
+    /// The name of a set of nodes under one policy.
     PoolName
 );
 name!(
-    /// A reservation or a maintenance window that is not over.
+    /// The name of a reservation or maintenance window that has not ended.
     ReservationName
 );
 name!(
-    /// What the driver calls a device, for ever; survives renumbering.
+    /// The driver's permanent name for a device; survives renumbering.
     DeviceUuid
 );
 
-/// Whether a name means nothing else wherever it stands: at most 63 letters, digits, dots, dashes
-/// and underscores of ASCII, the first a letter or digit, and not a number.
+/// Whether a name is unambiguous in every context: at most 63 ASCII letters, digits, dots, dashes
+/// and underscores, the first a letter or digit, and not a number.
 #[must_use]
 pub fn is_plain_name(name: &str) -> bool {
     let may_follow = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -136,7 +137,7 @@ pub fn is_plain_name(name: &str) -> bool {
 }
 
 impl PoolName {
-    /// The pool of nodes of which nothing else was said.
+    /// The pool of nodes that were assigned to no other.
     #[must_use]
     pub fn usual() -> Self {
         Self::new("default")
@@ -144,35 +145,35 @@ impl PoolName {
 }
 
 impl NodeName {
-    /// Whether it can name a folder, and a node among others wherever one is asked for: see
+    /// Whether it can name a folder, and a node in every argument that takes one: see
     /// [`is_plain_name`].
     #[must_use]
     pub fn is_file_name(&self) -> bool {
         is_plain_name(self.as_str())
     }
 
-    /// Where the files of a node lie that is one of several, below the state folder that they
-    /// share; `None` for a name that is that of no folder, which only the one node of a folder
-    /// can have.
+    /// The folder of the node's files below a state folder that several nodes share. `None` for a
+    /// name that is not valid for a folder; only the single node of a state folder can have such a
+    /// name.
     #[must_use]
     pub fn folder(&self) -> Option<String> {
         self.is_file_name().then(|| format!("nodes/{self}"))
     }
 }
 
-/// Which run of a job, from 1. A requeued job gets the next.
+/// The number of a run of a job, from 1. A requeued job gets the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Attempt(pub u32);
 
 impl Attempt {
-    /// The first run.
+    /// The first attempt.
     pub const FIRST: Self = Self(1);
 
-    /// The run after this one.
+    /// The attempt after this one.
     ///
     /// # Panics
-    /// After 2^32 runs.
+    /// After 2^32 attempts.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.checked_add(1).expect("2^32 attempts are out of reach"))
@@ -185,31 +186,31 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// A job, or one element of an array: `1842` or `1842.3`. A string wherever it is written down.
+/// A job, or one element of an array: `1842` or `1842.3`. Serialized as a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId {
-    /// What the user calls the job.
+    /// The number of the job.
     pub number: JobNumber,
-    /// Which element of an array; `None` for a job that is none.
+    /// The element of an array; `None` for a whole job.
     pub element: Option<u32>,
 }
 
 impl JobId {
-    /// Comes after every other.
+    /// The largest ID.
     pub const MAX: Self = Self { number: JobNumber(u64::MAX), element: Some(u32::MAX) };
 
-    /// A job that is no array.
+    /// The ID of a job without an element.
     #[must_use]
     pub fn single(number: u64) -> Self {
         Self { number: JobNumber(number), element: None }
     }
 
-    /// Above every index of an element, so that the number of an array and an index fit beside each
-    /// other: element 3 of job 12 is 120000000003.
+    /// Above every index of an element, so that the number of an array and an index fit into one
+    /// number: element 3 of job 12 is 120000000003.
     const PLAIN: u64 = 10_000_000_000;
 
-    /// The id as a single number, for programs that know jobs by numbers only. Of a job it is its
-    /// number, and no number of a job is as large as that of an element.
+    /// The ID as a single number, for programs that only know numbers. For a job it is the job
+    /// number; no job number is as large as the number of an element.
     #[must_use]
     pub fn plain(self) -> u64 {
         match self.element {
@@ -220,7 +221,7 @@ impl JobId {
         }
     }
 
-    /// The id that such a number stands for.
+    /// The ID for a number of [`Self::plain`].
     #[must_use]
     pub fn of_plain(plain: u64) -> Self {
         match (plain / Self::PLAIN, u32::try_from(plain % Self::PLAIN)) {
@@ -266,14 +267,14 @@ impl FromStr for JobId {
     }
 }
 
-/// One process group of one run of a job: `1842#2/0`. The rank counts a job's tasks from 0.
+/// A task of one attempt of a job: `1842#2/0`. Its rank is counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
     /// The job it belongs to.
     pub job: JobId,
-    /// Which run of that job.
+    /// The attempt of the job.
     pub attempt: Attempt,
-    /// Which task of the gang, from 0.
+    /// The rank of the task in its gang, from 0.
     pub rank: u32,
 }
 
@@ -318,7 +319,7 @@ macro_rules! as_string {
 as_string!(JobId);
 as_string!(TaskId);
 
-/// The name of a file of the store's blob folder, which holds what must not be in records: the
+/// The name of a file in the store's blob folder. Blobs hold data that must not be in records: the
 /// environment of a job, its script.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -1,4 +1,5 @@
-//! The indexes of an array as users write them: `0-99:2`. They stay small however many they are.
+//! The indexes of an array in the users' syntax: `0-99:2`. Their size does not depend on the number
+//! of indexes.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::parse::ParseError;
 use crate::positions::Positions;
 
-/// Indexes of one step: 0, 2, 4 … 98 is `0-98:2`.
+/// Indexes with a constant step: 0, 2, 4 … 98 is `0-98:2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     first: u32,
@@ -17,7 +18,7 @@ struct Run {
 }
 
 impl Run {
-    /// Ends at the last index that it has.
+    /// Rounds `last` down to an index of the run.
     fn new(first: u32, last: u32, step: u32) -> Self {
         let last = first + (last - first) / step * step;
         Self { first, last, step: if last == first { 1 } else { step } }
@@ -36,7 +37,7 @@ pub struct Indexes {
 }
 
 impl Indexes {
-    /// More elements than this are no array.
+    /// The most elements of an array.
     pub const ELEMENTS_MAX: u32 = 1_000_000;
     const EXAMPLE: &'static str = "0-99, 0-99:2 or 1,3,7-9";
 
@@ -47,31 +48,31 @@ impl Indexes {
         Some(Self { runs: vec![Run::new(0, last, 1)] })
     }
 
-    /// How many there are.
+    /// The number of indexes.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.runs.iter().map(|run| run.len()).sum()
     }
 
-    /// Never: there is at least one.
+    /// Always false: there is at least one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The smallest.
+    /// The smallest index.
     #[must_use]
     pub fn first(&self) -> u32 {
         self.runs.first().map_or(0, |run| run.first)
     }
 
-    /// The largest.
+    /// The largest index.
     #[must_use]
     pub fn last(&self) -> u32 {
         self.runs.last().map_or(0, |run| run.last)
     }
 
-    /// From each to the next, if that is the same everywhere; else 1.
+    /// The step between indexes if it is constant; else 1.
     #[must_use]
     pub fn step(&self) -> u32 {
         match self.runs[..] {
@@ -110,7 +111,7 @@ impl Indexes {
         None
     }
 
-    /// Those that are not smaller than an index, each after its position.
+    /// The indexes from `index` on, each after its position.
     pub fn from(&self, index: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
         let mut before = 0;
         let runs = self.runs.iter().map(move |run| {
@@ -131,7 +132,7 @@ impl Indexes {
         Positions::first_n(self.len())
     }
 
-    /// The indexes at some positions; `None` for no position.
+    /// The indexes at the given positions; `None` if there is none.
     #[must_use]
     pub fn of(&self, positions: &Positions) -> Option<Self> {
         let indexes: Vec<u32> = positions.iter().filter_map(|at| self.at(at)).collect();
@@ -151,7 +152,7 @@ fn runs_of(indexes: &[u32]) -> Vec<Run> {
             _ => runs.push(Run { first: index, last: index, step: 1 }),
         }
     }
-    // Two that happen to be next to each other are no step.
+    // Two adjacent indexes by chance make no step.
     let apart = |run: Run| match run.len() {
         2 if run.step > 1 => {
             vec![Run::new(run.first, run.first, 1), Run::new(run.last, run.last, 1)]
@@ -194,7 +195,7 @@ impl FromStr for Indexes {
     }
 }
 
-/// Where the second part begins that has an index.
+/// The byte where the second part that contains an index begins.
 fn place_of(text: &str, index: u32) -> usize {
     let mut at = 0;
     let mut seen = false;
@@ -211,7 +212,7 @@ fn place_of(text: &str, index: u32) -> usize {
     0
 }
 
-/// Reads `7`, `0-99` or `0-99:2`; else what it is not, and the byte where it stops being it.
+/// Reads `7`, `0-99` or `0-99:2`; else the expected syntax and the byte of the error.
 fn read_run(part: &str) -> Result<Run, (&'static str, usize)> {
     const WHAT: &str = "a list of array indexes";
     let number = |text: &str, at: usize| -> Result<u32, (&'static str, usize)> {
@@ -219,7 +220,7 @@ fn read_run(part: &str) -> Result<Run, (&'static str, usize)> {
             return Err((WHAT, at + strange));
         }
         match text.parse::<u32>() {
-            // One less than the largest, so that a count never overflows.
+            // One less than the largest, so that counts never overflow.
             Ok(number) if number < u32::MAX => Ok(number),
             Ok(_) => Err(("an array index below 4294967295", at)),
             Err(_) if text.is_empty() => Err((WHAT, at)),

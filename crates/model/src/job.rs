@@ -1,4 +1,4 @@
-//! A job: its spec, which only an edit changes, and what changes while it lives.
+//! A job: its spec, which only an edit changes, and its state, which changes as it runs.
 
 pub mod course;
 pub mod dependency;
@@ -29,40 +29,39 @@ pub use spec::JobSpec;
 pub use state::JobState;
 pub use stop::StopCause;
 
-/// What changes of a job while it lives: small, written with each change.
+/// The changing part of a job: small, and stored with each change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Which job.
+    /// The ID of the job.
     pub id: JobId,
-    /// Grows with each change that a user makes.
+    /// Grows with each change by a user.
     pub version: Version,
     /// Higher goes first, -1000…1000.
     pub priority: i32,
-    /// What somebody wrote beside it.
+    /// A note of its owner or an admin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Who is told of what becomes of it.
+    /// The addresses that get notifications about the job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify: Vec<NotifyRule>,
-    /// The run that it is in, or will be in when it starts.
+    /// The attempt that it is in, or will start with.
     pub attempt: Attempt,
-    /// Of the allocation of this attempt; grows with each change of it.
+    /// The generation of this attempt's allocation; grows with each change of it.
     pub generation: Generation,
-    /// Time spent pending before the present spell; what escalation counts.
+    /// Time spent pending before the present pending period; escalation counts it.
     pub waited: Millis,
-    /// What has become of the elements of an array; `None` for all else, elements included.
+    /// The state of an array's elements; `None` for other jobs and for elements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<Box<ArrayState>>,
-    /// What came of it so far.
+    /// Earlier attempts, retries and the like.
     #[serde(default, skip_serializing_if = "Course::is_plain")]
     pub course: Rare<Course>,
-    /// Where it is in its life. For an array: where its elements are that have no record of their
-    /// own.
+    /// Its phase. For an array: the phase of the elements without records of their own.
     pub phase: Phase,
 }
 
 impl Job {
-    /// A job in its first attempt, of which nothing else is known yet.
+    /// A job in its first attempt, with nothing else set.
     #[must_use]
     pub fn new(id: JobId, priority: i32, phase: Phase) -> Self {
         Self {
@@ -80,7 +79,7 @@ impl Job {
         }
     }
 
-    /// Returns the holder that keeps the job from starting or going on, if any.
+    /// Returns the holder that keeps the job from starting or resuming, if any.
     #[must_use]
     pub fn holder(&self) -> Option<Holder> {
         match &self.phase {
@@ -90,15 +89,15 @@ impl Job {
         }
     }
 
-    /// Whether only an admin of the server may start it. A record from before holds had names is
-    /// that of such an admin.
+    /// Whether only an admin of the server may start it. An admin hold without a name, from an
+    /// older record, counts as one of the server's admins.
     #[must_use]
     pub fn is_held_by_server_admin(&self) -> bool {
         let hold = self.course.admin_hold.as_ref();
         self.holder() == Some(Holder::Admin) && hold.is_none_or(|it| it.project.is_none())
     }
 
-    /// How it is held when its present attempt is over, if it is held then.
+    /// The holder after the end of its present attempt, if it is held then.
     #[must_use]
     pub fn holder_next(&self) -> Holder {
         match self.course.admin_hold {
@@ -107,8 +106,7 @@ impl Job {
         }
     }
 
-    /// For how long its program ran in this attempt up to a moment, without the time that it was
-    /// paused.
+    /// The run time of its program in this attempt up to `now`, without pauses.
     #[must_use]
     pub fn ran(&self, now: Timestamp) -> Millis {
         let (started_at, until) = match &self.phase {

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse::ParseError;
 
-/// The labels of a node by name; the value of a label that is only a name is empty.
+/// The labels of a node by name; a label without a value has an empty one.
 pub type Labels = BTreeMap<String, String>;
 
-/// Labels as they are written: `rack=3`, `ssd`.
+/// Labels as users write them: `rack=3`, `ssd`.
 #[must_use]
 pub fn written(labels: &Labels) -> Vec<String> {
     let word = |(name, value): (&String, &String)| match value.is_empty() {
@@ -21,8 +21,8 @@ pub fn written(labels: &Labels) -> Vec<String> {
 
 const LENGTH_MAX: usize = 63;
 
-/// Whether a label may be called so: at most 63 letters, digits and `._/-`, a letter or
-/// digit first, no dash last, and not only digits.
+/// Whether this is a valid label name: at most 63 letters, digits and `._/-`, the first a letter or
+/// digit, no dash at the end, and not only digits.
 #[must_use]
 pub fn is_label(name: &str) -> bool {
     let may_follow = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
@@ -33,7 +33,7 @@ pub fn is_label(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// Whether a label may have that value: at most 63 letters, digits and `._/-:+`.
+/// Whether this is a valid label value: at most 63 letters, digits and `._/-:+`.
 #[must_use]
 pub fn is_value(value: &str) -> bool {
     let may_be = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-:+".contains(&byte);
@@ -43,9 +43,9 @@ pub fn is_value(value: &str) -> bool {
 /// Changes to the labels of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LabelChange {
-    /// Labels that it gets, or that get another value.
+    /// Labels to add or to give another value.
     pub set: Labels,
-    /// Labels that it loses.
+    /// Labels to remove.
     pub remove: BTreeSet<String>,
 }
 
@@ -55,7 +55,7 @@ impl LabelChange {
     /// Reads `rack=3` and `ssd`, which add a label, and `ssd-`, which removes it.
     ///
     /// # Errors
-    /// The first that is none of these.
+    /// The first malformed word.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, ParseError> {
         let mut change = Self::default();
         for word in words {

@@ -1,5 +1,5 @@
-//! How a job's program is started beside its command: on a terminal of its own, with software
-//! made active, after a job that prepares it.
+//! How a job's program starts besides its command: on a terminal, with activated software, after a
+//! setup job.
 
 use std::fmt;
 
@@ -17,14 +17,14 @@ pub struct WindowSize {
 }
 
 impl Default for WindowSize {
-    /// That of terminals that say nothing.
+    /// The usual size, for terminals that report none.
     fn default() -> Self {
         Self { rows: 24, columns: 80 }
     }
 }
 
-/// Software that is made active for a job before its program starts. Paths are absolute, as they
-/// were found when the job was submitted.
+/// Software that is activated for a job before its program starts. Paths are absolute, as resolved
+/// at submission.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
@@ -32,17 +32,17 @@ pub enum Activation {
     Conda(String),
     /// A Python virtual environment's folder.
     Venv(String),
-    /// Environment modules, in the order in which they are loaded.
+    /// Environment modules, in loading order.
     Modules {
-        /// The script that makes `module` known to a shell.
+        /// The script that defines `module` in a shell.
         init: String,
-        /// What is loaded.
+        /// The modules.
         names: Vec<String>,
     },
 }
 
 impl Activation {
-    /// The path that must be there where the job starts.
+    /// The path that must exist on the node.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -62,11 +62,11 @@ impl fmt::Display for Activation {
     }
 }
 
-/// A path that a job needs and that was not there when it should have started.
+/// A path that a job needs and that did not exist when it was about to start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Missing {
-    /// Where it was looked for.
+    /// The node.
     pub node: NodeName,
-    /// What.
+    /// The path.
     pub path: String,
 }

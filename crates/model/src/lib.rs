@@ -1,6 +1,6 @@
-//! The vocabulary of gpool: ids, units, requests, resources, records, events, effects, plans and
-//! reasons. Plain data that proves what it holds; no clock, I/O, randomness or behaviour beyond
-//! its own invariants. Every other crate speaks in these words (GLOSSARY.md).
+//! The vocabulary of gpool: IDs, units, requests, resources, records, events, effects, plans and
+//! reasons. Plain data with validated invariants; no clock, I/O, randomness or other behaviour.
+//! Every other crate uses these words (GLOSSARY.md).
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

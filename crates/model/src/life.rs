@@ -1,5 +1,4 @@
-//! What a user asks of a job's life: when it may start, retries after its end, and how it may be
-//! evicted.
+//! Options for when a job may start, its retries, and how it may be evicted.
 
 use std::collections::BTreeSet;
 
@@ -11,52 +10,52 @@ use crate::job::end::{EndCause, ExitStatus, Outcome};
 use crate::rare::Rare;
 use crate::unit::{Millis, Timestamp};
 
-/// What a user may ask of a job's life beside its time limit.
+/// Options for the start, retries and eviction of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Life {
-    /// Jobs of which one must have ended so before it may start.
+    /// At least one of these jobs must have ended as required before it may start.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub after_one: Rare<Vec<Dependency>>,
-    /// What becomes of it if what it waits for can never be.
+    /// The reaction to a dependency that can never be met.
     #[serde(skip_serializing_if = "OnUnmet::is_cancel")]
     pub on_unmet: OnUnmet,
-    /// Not before then.
+    /// It does not start before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begin: Option<Timestamp>,
-    /// It must have ended by then: it is not started too late for that, and ended then.
+    /// It must have ended by this time: it does not start too late for that, and is ended then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// A signal some time before its time is over.
+    /// A signal some time before its end.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub warning: Rare<Option<Warning>>,
-    /// When it is run again.
+    /// When it runs again by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Box<Retry>>,
-    /// Whether it may be put back and run again although its user's retries are used up: `None`
-    /// only if somebody asks for it, `Some(true)` also after its node failed, `Some(false)` never.
+    /// Whether it may be requeued beyond its retries: `None` only when a user requeues it,
+    /// `Some(true)` also after its node failed, `Some(false)` never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requeue: Option<bool>,
-    /// Whether what it holds may be taken back for others, and so whether it may use more than its
-    /// project is guaranteed. `None` is what its project says, and `false` once it was admitted.
+    /// Whether it may be evicted for other jobs, and so whether its project may be over quota with
+    /// it. `None` is the default of its project, and `false` once it was admitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
-    /// In which ways it may be taken back, if it may be; with none it is run again.
+    /// The allowed exits, if it is preemptible; with none it is requeued.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub exits: Rare<BTreeSet<Exit>>,
-    /// How it is told to save what it has.
+    /// How it is asked to save its state.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub checkpoint: Rare<Option<Checkpoint>>,
 }
 
 impl Life {
-    /// Whether nothing of it was asked.
+    /// Whether everything has its default.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The same without all that the job waited for.
+    /// The same without dependencies and times to wait for.
     #[must_use]
     pub fn without_waits(&self) -> Self {
         Self {
@@ -70,7 +69,7 @@ impl Life {
 }
 
 impl Life {
-    /// In which ways the job may be taken back; none if it may not be.
+    /// The exits that the job allows; none if it is not preemptible.
     #[must_use]
     pub fn allowed_exits(&self) -> BTreeSet<Exit> {
         if self.preemptible != Some(true) {
@@ -82,14 +81,14 @@ impl Life {
         }
     }
 
-    /// Whether the job may be taken back in that way.
+    /// Whether the job allows this exit.
     #[must_use]
     pub fn allows(&self, exit: Exit) -> bool {
         self.preemptible == Some(true)
             && (self.exits.contains(&exit) || self.exits.is_empty() && exit.is_usual())
     }
 
-    /// What is wrong with the exits that are asked for, with what would be right.
+    /// The error in the requested exits, with a correction.
     #[must_use]
     pub fn wrong_exits(&self) -> Option<&'static str> {
         if self.preemptible == Some(false) && !self.exits.is_empty() {
@@ -108,16 +107,16 @@ impl Life {
     }
 }
 
-/// What becomes of a job if what it waits for can never be.
+/// The reaction of a job to a dependency that can never be met.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnmet {
-    /// It ends.
+    /// The job ends.
     #[default]
     Cancel,
-    /// It stays until it is edited or cancelled.
+    /// It waits until it is edited or cancelled.
     Keep,
 }
 
@@ -127,28 +126,28 @@ impl OnUnmet {
     }
 }
 
-/// A signal that a job is sent some time before its time is over.
+/// A signal that a job gets some time before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Warning {
     /// The signal's number.
     pub signal: i32,
-    /// How long before.
+    /// How long before the end.
     pub before: Millis,
-    /// Which of its processes get it.
+    /// The processes that get it.
     #[serde(default, skip_serializing_if = "Warned::is_usual")]
     pub to: Warned,
 }
 
-/// Which processes of a job a signal before its end is for.
+/// The processes of a job that get a signal before its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Warned {
-    /// All of the process group of its command.
+    /// The process group of its command.
     #[default]
     Group,
-    /// The process of its command or script alone.
+    /// Only the process of its command or script.
     Command,
-    /// All of the group but that process; if there are no others, that one.
+    /// All of the group except that process; if there are no others, that process.
     Others,
 }
 
@@ -158,7 +157,7 @@ impl Warned {
         *self == Self::Group
     }
 
-    /// The letter before a signal, as users write it.
+    /// The letter before the signal, as users write it.
     #[must_use]
     pub fn letter(self) -> Option<char> {
         match self {
@@ -169,27 +168,28 @@ impl Warned {
     }
 }
 
-/// When a job is run again by itself.
+/// When a job runs again by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Retry {
-    /// How often at most.
+    /// The most retries.
     pub most: u32,
-    /// After which ends; with no exit codes and none of these, after each that is its own.
+    /// The kinds of ends after which it runs again. With neither kinds nor exit codes: every kind
+    /// except [`RetryOn::Oom`].
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub on: BTreeSet<RetryOn>,
-    /// After which exit codes as well.
+    /// The exit codes after which it runs again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub exits: BTreeSet<i32>,
-    /// How long it waits the first time; twice as long each time after.
+    /// The wait before the first retry; it doubles with each retry.
     #[serde(default)]
     pub backoff: Millis,
 }
 
 impl Retry {
-    /// It never waits longer than this between two attempts, unless it was asked to.
+    /// The longest wait before an attempt, unless the user asked for a longer one.
     pub const BACKOFF_MOST: Millis = Millis::from_hours(1);
 
-    /// Whether such an end is one after which it is run again.
+    /// Whether the job runs again after such an end.
     #[must_use]
     pub fn covers(
         &self,
@@ -214,7 +214,7 @@ impl Retry {
         is_exit || self.on.contains(&kind) || (says_nothing && kind != RetryOn::Oom)
     }
 
-    /// How long it waits before the next attempt after so many.
+    /// The wait before the next attempt after `n_used` retries.
     #[must_use]
     pub fn pause(&self, n_used: u32) -> Millis {
         let doubled = 1u64.checked_shl(n_used.min(63)).unwrap_or(u64::MAX);
@@ -223,22 +223,22 @@ impl Retry {
     }
 }
 
-/// A kind of end after which a job may be run again.
+/// A kind of end after which a job may run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryOn {
-    /// It failed by itself, or could not be started; not for its memory.
+    /// It failed by itself or could not be started; not for lack of memory.
     Fail,
-    /// It ran into its time limit.
+    /// It reached its time limit.
     Timeout,
     /// It ran out of memory.
     Oom,
-    /// Nobody can say how it ended.
+    /// Its end is unknown.
     Lost,
 }
 
 impl RetryOn {
-    /// Every kind with its word.
+    /// Every kind with its name.
     pub const ALL: [(&'static str, Self); 4] = [
         ("fail", Self::Fail),
         ("timeout", Self::Timeout),

@@ -1,5 +1,5 @@
-//! MIG profiles as the driver writes them, `1g.10gb`, and what a device becomes that is divided by
-//! some of them. What instances a real device has, its driver says.
+//! MIG profiles as the driver writes them, `1g.10gb`, and the result of dividing a simulated device
+//! by them. For a real device, the driver lists the instances.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,55 +10,55 @@ use crate::device::{Device, Instance, Mig};
 use crate::id::DeviceUuid;
 use crate::unit::Bytes;
 
-/// What the driver puts between the name of a device and the profile of an instance.
+/// The text between the name of a device and the profile of an instance.
 const MIG: &str = " MIG ";
 
-/// How large an instance is.
+/// The size of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Profile {
     compute_slices: u32,
     gib: u32,
 }
 
-/// Why a device can't be divided so.
+/// Why a device cannot be divided into these instances.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// It is not how a profile is written.
+    /// A profile is malformed.
     #[error("{value:?} is no MIG profile; write compute slices and memory, for example 1g.10gb")]
     Malformed {
-        /// What was written.
+        /// The text.
         value: String,
     },
-    /// The driver makes no instance with so many compute slices.
+    /// The driver makes no instance of this number of compute slices.
     #[error("no MIG instance has {slices} compute slices; one has 1, 2, 3, 4 or 7")]
     NoSuchSize {
-        /// How many were written.
+        /// The number of compute slices.
         slices: u32,
     },
-    /// There are more compute slices in it than in a device.
+    /// The instances have more compute slices than a device.
     #[error(
         "these instances have {slices} compute slices together and a GPU has 7; leave some out or \
          make them smaller"
     )]
     TooManySlices {
-        /// How many there are.
+        /// The number of compute slices.
         slices: u32,
     },
-    /// There is more memory in it than in the device.
+    /// The instances have more memory than the device.
     #[error(
         "these instances have {asked} of memory together and the GPU has {memory}; leave some out \
          or make them smaller"
     )]
     TooMuchMemory {
-        /// How much there is in it.
+        /// The memory of the instances.
         asked: Bytes,
-        /// How much the device has.
+        /// The memory of the device.
         memory: Bytes,
     },
 }
 
 impl Profile {
-    /// Compute slices that instances have.
+    /// The possible numbers of compute slices of an instance.
     ///
     /// Source: NVIDIA Multi-Instance GPU user guide, "Supported MIG profiles".
     const SIZES: [u32; 5] = [1, 2, 3, 4, 7];
@@ -83,8 +83,8 @@ impl Profile {
         }
     }
 
-    /// The profile of an instance of that size, as the driver calls it: its memory is a little less
-    /// than the profile says.
+    /// The driver's profile of an instance of this size: its memory is a little less than in the
+    /// profile's name.
     #[must_use]
     pub fn of(compute_slices: u32, memory: Bytes) -> Self {
         let gib = memory.div_ceil(Bytes::from_gib(1).get()).get();
@@ -97,10 +97,10 @@ impl Profile {
         Bytes::from_gib(self.gib)
     }
 
-    /// Reads the profiles of all instances of a device with so much memory.
+    /// Reads the profiles of all instances of a device with this memory.
     ///
     /// # Errors
-    /// One of them is no profile, or they are more than the device.
+    /// A profile is malformed, or the instances exceed the device.
     pub fn layout<'a>(
         profiles: impl Iterator<Item = &'a str>,
         memory: Bytes,
@@ -124,13 +124,13 @@ impl fmt::Display for Profile {
     }
 }
 
-/// What an instance of a device is called.
+/// The model name of an instance of a device.
 #[must_use]
 pub fn model_of(device: &str, profile: Profile) -> String {
     format!("{device}{MIG}{profile}")
 }
 
-/// The name of the device, and the profile if it is an instance that is called so.
+/// The name of the device, and the profile if the model is an instance.
 #[must_use]
 pub fn split_model(model: &str) -> (&str, Option<&str>) {
     match model.split_once(MIG) {
@@ -140,8 +140,7 @@ pub fn split_model(model: &str) -> (&str, Option<&str>) {
 }
 
 impl Device {
-    /// Puts it into MIG mode; what comes of it are its instances, called as `uuid` says by their
-    /// places.
+    /// Turns on MIG mode and returns the instances, with UUIDs from `uuid` by place.
     pub fn divide(&mut self, layout: &[Profile], uuid: impl Fn(u32) -> DeviceUuid) -> Vec<Self> {
         self.mig = Some(Mig { enabled: true });
         let instance = |(place, profile): (u32, &Profile)| Self {

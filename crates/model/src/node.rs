@@ -1,4 +1,4 @@
-//! One machine with an agent.
+//! A machine with an agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,43 +12,42 @@ use crate::label::Labels;
 use crate::resource::{ResourceKind, Resources};
 use crate::unit::Timestamp;
 
-/// One machine as the server knows it.
+/// A machine as the server knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// Its name, unique in the cluster.
     pub name: NodeName,
     /// The pool it is in.
     pub pool: PoolName,
-    /// What admins say of it, for jobs that ask for it by that.
+    /// The labels that admins gave it; jobs can require them.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// What can be booked beside devices: cores, memory, tasks at once.
+    /// CPU, memory and tasks that jobs can book on it.
     pub capacity: Resources,
     /// Its devices in the driver's index order.
     pub devices: Vec<Device>,
     /// Devices that new allocations may use; `None` means all.
     pub allowed: Option<BTreeSet<DeviceUuid>>,
-    /// Set while the whole node gets no new work.
+    /// Set while the whole node is drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
-    /// Devices that get no new work, by themselves.
+    /// Drains of single devices.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub device_drains: BTreeMap<DeviceUuid, Drain>,
-    /// The run of the kernel that the agent reported last.
+    /// The run of the kernel that the agent last reported.
     pub boot_id: String,
-    /// The run of the kernel in which the agent last said what it has: tasks that were ordered
-    /// before are of that run, and did not outlive it. Empty in a state that was restored and has
-    /// not heard from the agent.
+    /// The run of the kernel during the agent's last report of its tasks: older orders are of that
+    /// run, and their tasks did not outlive it. Empty in a restored state until the agent reports.
     pub settled_boot_id: String,
-    /// Whether its agent has said what it has since this server loaded its state.
+    /// Whether its agent has reported its tasks since this server loaded its state.
     pub connected: bool,
-    /// What its agent says of itself and its machine.
+    /// Details that its agent reports about itself and its machine.
     pub facts: NodeFacts,
 }
 
 impl Node {
-    /// Whether new allocations may use a device; a MIG instance, if they may use what it is cut
-    /// from.
+    /// Whether new allocations may use a device; for a MIG instance, whether they may use its
+    /// parent.
     #[must_use]
     pub fn allows(&self, device: &DeviceUuid) -> bool {
         self.allowed.as_ref().is_none_or(|allowed| {
@@ -56,52 +55,52 @@ impl Node {
         })
     }
 
-    /// The device from which a MIG instance is cut.
+    /// The parent device of a MIG instance.
     fn cut_from(&self, instance: &DeviceUuid) -> Option<&DeviceUuid> {
         let parent = self.devices.iter().find(|it| it.uuid == *instance)?.instance.as_ref()?.parent;
         let device = self.devices.iter().find(|it| it.index == parent);
         device.map(|device| &device.uuid)
     }
 
-    /// The MIG instances that are cut from a device.
+    /// The MIG instances of a device.
     pub fn instances_of(&self, device: &DeviceUuid) -> impl Iterator<Item = &Device> {
         let parent = self.devices.iter().find(|it| it.uuid == *device).map(|it| it.index);
         let is_of = move |it: &&Device| it.instance.as_ref().map(|it| it.parent) == parent;
         self.devices.iter().filter(|it| it.instance.is_some()).filter(is_of)
     }
 
-    /// Whether new work may start there at all.
+    /// Whether new jobs may start there.
     #[must_use]
     pub fn takes_work(&self) -> bool {
         self.connected && self.drain.is_none()
     }
 
-    /// Whether tasks can be stopped where they are, to go on later.
+    /// Whether tasks can be paused there.
     #[must_use]
     pub fn can_pause(&self) -> bool {
         self.capacity.get(&ResourceKind::PauseMemory) > 0
     }
 
-    /// How many tasks run there at once.
+    /// The most tasks that run there at once.
     #[must_use]
     pub fn tasks(&self) -> u64 {
         self.capacity.get(&ResourceKind::Tasks)
     }
 
-    /// How many tasks without GPUs run there at once; the node keeps the other slots for jobs with
+    /// The most tasks without GPUs that run there at once; the remaining slots are for tasks with
     /// GPUs.
     #[must_use]
     pub fn plain_tasks(&self) -> u64 {
         self.part_of_tasks(&ResourceKind::PlainTasks)
     }
 
-    /// How many tasks of one user the node counts for; users have the sum of all nodes.
+    /// How much the node adds to the most tasks of one user, which is the sum over all nodes.
     #[must_use]
     pub fn user_tasks(&self) -> u64 {
         self.part_of_tasks(&ResourceKind::UserTasks)
     }
 
-    /// All of them where the node does not name the part.
+    /// This part of the task slots; all of them if the node does not set the part.
     fn part_of_tasks(&self, kind: &ResourceKind) -> u64 {
         match self.capacity.get(kind) {
             0 => self.tasks(),
@@ -109,14 +108,14 @@ impl Node {
         }
     }
 
-    /// Whether an admin lets new work have a device: it is allowed, and nobody empties it.
+    /// Whether new jobs may use a device: it is allowed and not drained.
     #[must_use]
     pub fn gives(&self, device: &DeviceUuid) -> bool {
         self.allows(device) && self.drain_of(device).is_none()
     }
 
-    /// Whether a device may be given to work, whoever holds it now: it is healthy and whole,
-    /// nobody uses it who was not given it, and no admin keeps it.
+    /// Whether a device may be allocated once it is free: it is healthy, undivided, unused by
+    /// processes outside gpool, allowed and not drained.
     #[must_use]
     pub fn may_give(&self, device: &Device) -> bool {
         device.health == DeviceHealth::Healthy
@@ -125,8 +124,8 @@ impl Node {
             && self.gives(&device.uuid)
     }
 
-    /// What keeps new work from a device because an admin empties it: the drain of the node, or
-    /// else its own, or else that of the device from which it is cut.
+    /// The drain that applies to a device: that of the node, else its own, else that of its parent
+    /// device.
     #[must_use]
     pub fn drain_of(&self, device: &DeviceUuid) -> Option<&Drain> {
         if self.drain.is_some() || self.device_drains.is_empty() {
@@ -142,28 +141,29 @@ impl Node {
     }
 }
 
-/// A node or a device that is being emptied: no new work starts there.
+/// A drain of a node or device: no new job starts there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
-    /// When it is to be empty; `None` means whenever what runs has ended.
+    /// When it must be empty; `None` waits for the running jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Timestamp>,
-    /// What becomes of work that still runs then.
+    /// What happens to jobs that still run then.
     pub at_deadline: Displace,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: Arc<str>,
-    /// The admin who asked for it.
+    /// The admin that asked for it.
     pub who: Arc<str>,
-    /// Since when.
+    /// The time at which this began.
     pub since: Timestamp,
 }
 
-/// What an agent says of itself and its machine; for people, never scheduled on.
+/// Details that an agent reports about itself and its machine; for people, never used for
+/// scheduling.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeFacts {
     /// Version of the agent.
     pub version: String,
-    /// Where the devices come from: `nvml 570.124`, `simulated`, or why there are none.
+    /// The source of the devices: `nvml 570.124`, `simulated`, or why there are none.
     pub devices_from: String,
     /// Operating system, for people.
     pub system: String,

@@ -1,5 +1,4 @@
-//! Who is told of what becomes of a job, and the messages that are still to be told: the outbox.
-//! Nothing here sends.
+//! Notifications about jobs, and the outbox of messages that wait to be sent. Nothing here sends.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,26 +11,26 @@ use crate::job::owner::Owner;
 use crate::job::state::JobState;
 use crate::unit::{Millis, Timestamp};
 
-/// What about a job is told.
+/// An event of a job that can trigger a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotifyOn {
-    /// It runs.
+    /// It started to run.
     Start,
     /// It succeeded.
     Done,
-    /// It failed, was lost, or its time limit ended it.
+    /// It failed, was lost, or reached its time limit.
     Fail,
-    /// Its time limit ended it.
+    /// It reached its time limit.
     Timeout,
-    /// Somebody cancelled it, or it could never start.
+    /// A user cancelled it, or it could never start.
     Cancel,
     /// It is held.
     Hold,
 }
 
 impl NotifyOn {
-    /// Every one, in the order of a job's life, with its word.
+    /// Every event with its name, in the order of a job's life.
     pub const ALL: [(&'static str, Self); 6] = [
         ("hold", Self::Hold),
         ("start", Self::Start),
@@ -41,7 +40,7 @@ impl NotifyOn {
         ("cancel", Self::Cancel),
     ];
 
-    /// Whether a job that came into that state is told of.
+    /// Whether a job that enters this state triggers the notification.
     #[must_use]
     pub fn is_met_by(self, state: JobState) -> bool {
         match self {
@@ -56,7 +55,7 @@ impl NotifyOn {
         }
     }
 
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, on)| *on == self);
@@ -70,28 +69,27 @@ impl fmt::Display for NotifyOn {
     }
 }
 
-/// Where messages of a job go.
+/// An address for notifications about a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NotifyRule {
-    /// What is told.
+    /// The events that trigger a notification.
     pub on: BTreeSet<NotifyOn>,
-    /// Where to: an address that was checked where it came in. What follows the host may be a
-    /// secret.
+    /// The address, validated on input. The part after the host may be a secret.
     pub url: Arc<str>,
-    /// Whether an admin named it, who may name addresses inside the server's machine.
+    /// Whether an admin named it; admins may name addresses inside the server's machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_admin: bool,
 }
 
 impl NotifyRule {
-    /// Whether a job that came into that state is told of.
+    /// Whether a job that enters this state triggers a notification.
     #[must_use]
     pub fn is_met_by(&self, state: JobState) -> bool {
         self.on.iter().any(|on| on.is_met_by(state))
     }
 }
 
-/// The scheme, host and port of an address: what is asked together, and what may be shown.
+/// The scheme, host and port of an address. Messages are grouped by them, and only they are shown.
 #[must_use]
 pub fn origin_of(url: &str) -> &str {
     let start = url.find("://").map_or(0, |at| at + 3);
@@ -99,8 +97,8 @@ pub fn origin_of(url: &str) -> &str {
     &url[..end]
 }
 
-/// The host of an address in lower case, whatever the scheme and port: those that share one machine
-/// share its connections. All mail goes to the same program.
+/// The host of an address in lower case, without scheme and port: addresses on the same host share
+/// a limit on connections. All mail goes to the same program.
 #[must_use]
 pub fn host_of(url: &str) -> String {
     let origin = origin_of(url);
@@ -114,33 +112,33 @@ pub fn host_of(url: &str) -> String {
 /// A message of the outbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// The same however often it is sent.
+    /// The ID of the message, the same each time it is sent.
     pub id: DeliveryId,
-    /// Where to.
+    /// The address.
     pub url: Arc<str>,
     /// Whether an admin named the address.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_admin: bool,
-    /// What it says.
+    /// The content.
     pub news: JobNews,
-    /// How often it was sent in vain.
+    /// The number of failed attempts.
     pub n_attempts: u32,
-    /// Why the last time was in vain.
+    /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Arc<str>>,
-    /// When it is sent next, or, once given up, when that was.
+    /// The next attempt, or, once given up, the time of that.
     pub due: Timestamp,
-    /// It is not sent again.
+    /// The server gave up: it is not sent again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
 }
 
-/// Names a message to whoever gets it.
+/// The ID of a message, for its receiver.
 pub type DeliveryId = Arc<str>;
 
 impl Delivery {
-    /// How long is waited after each vain attempt; after as many it is given up. A little more
-    /// than a day together.
+    /// The wait after each failed attempt; after the last the server gives up. The sum is a little
+    /// more than a day.
     pub const WAITS: [Millis; 11] = [
         Millis::from_secs(5),
         Millis::from_secs(30),
@@ -155,19 +153,19 @@ impl Delivery {
         Millis::from_hours(6),
     ];
 
-    /// The user that is told.
+    /// The user that owns the job.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.news.owner.uid
     }
 
-    /// Where it goes, without what may be a secret.
+    /// The receiver, without parts that may be secret.
     #[must_use]
     pub fn origin(&self) -> &str {
         origin_of(&self.url)
     }
 
-    /// The name of what is told of a job, the `nth` address that it is told.
+    /// The ID of the message to the `nth` address of a job.
     #[must_use]
     pub fn id_of(news: &JobNews, nth: usize) -> DeliveryId {
         let JobNews { job, attempt, state, at, .. } = news;
@@ -175,26 +173,26 @@ impl Delivery {
     }
 }
 
-/// What became of a job, without anything that its owner may want to keep to himself but its name.
+/// The news about a job. Of data that its owner may want to keep private it contains only the name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobNews {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Which run.
+    /// The attempt.
     pub attempt: Attempt,
-    /// The state that it came into.
+    /// The new state.
     pub state: JobState,
-    /// When it did.
+    /// The time of the change.
     pub at: Timestamp,
-    /// What people call it.
+    /// The name of the job.
     pub name: Arc<str>,
-    /// Whose it is.
+    /// The user that owns the job.
     pub owner: Owner,
-    /// Who is charged.
+    /// The project that is charged.
     pub project: ProjectName,
-    /// The GPUs that it asked for.
+    /// The requested GPUs.
     pub gpus: Arc<str>,
-    /// Where it runs or ran.
+    /// The nodes that it runs or ran on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<crate::id::NodeName>,
     /// When it was submitted.
@@ -205,47 +203,48 @@ pub struct JobNews {
     /// When it ended, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Its exit code as a shell gives it.
+    /// Its exit code as a shell reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
 }
 
-/// What became of an attempt to send a message.
+/// The result of an attempt to send a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Sent {
-    /// It was taken.
+    /// It was accepted.
     Taken,
-    /// It was not; it is tried again.
+    /// It failed; the server tries again.
     Failed {
-        /// What happened, for people.
+        /// The error, for people.
         why: Arc<str>,
     },
-    /// Its host did not answer, so it would answer no other message either; it is tried again.
+    /// Its host did not answer, so other messages to the host would fail too; the server tries
+    /// again.
     Unanswered {
-        /// What happened, for people.
+        /// The error, for people.
         why: Arc<str>,
     },
-    /// It was not, and never will be.
+    /// It was rejected for good.
     Refused {
-        /// What happened, for people.
+        /// The error, for people.
         why: Arc<str>,
     },
 }
 
-/// What became of all messages.
+/// Counts of all messages by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DeliveryCounts {
-    /// Taken by whom they were for.
+    /// Accepted by the receiver.
     pub n_taken: u64,
     /// Given up after many attempts, or refused.
     pub n_given_up: u64,
-    /// Never tried, because too many were waiting.
+    /// Never tried, because too many messages waited.
     pub n_dropped: u64,
 }
 
 impl DeliveryCounts {
-    /// Whether nothing was ever to be told.
+    /// Whether there never was a message.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()

@@ -1,8 +1,8 @@
-//! The output of a task: two streams on two files, and the order of their bytes.
+//! The output of a task: two streams in two files, and the order of their bytes.
 //!
-//! A third file keeps that order. It has a line for each turn, when the other stream began to come:
-//! how long both files were then. A task that writes only one stream has no such file. Its user may
-//! have made anything of it, so it decides the order of bytes and never which bytes there are.
+//! A third file stores the order. It has one line for each switch between the streams: the lengths
+//! of both files at that time. A task that writes only one stream has no such file. Users can write
+//! to the file, so it decides only the order of bytes and never which bytes there are.
 
 use std::fmt::Write as _;
 
@@ -16,10 +16,10 @@ pub enum OutputStream {
 }
 
 impl OutputStream {
-    /// Both of them.
+    /// Both streams.
     pub const BOTH: [Self; 2] = [Self::Stdout, Self::Stderr];
 
-    /// The word for it, which is the name of its file.
+    /// Its name, which is the name of its file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,14 +29,15 @@ impl OutputStream {
     }
 }
 
-/// The file that keeps the order.
+/// The file that stores the order.
 pub const ORDER_FILE: &str = "order";
-/// Turns that are kept of one task; the bytes after the last are in order by stream only.
+/// The most switches that are stored for one task; the bytes after the last are ordered by stream
+/// only.
 pub const TURNS_MAX: usize = 1 << 16;
-/// Largest size of that file, in bytes.
+/// Largest size of the order file, in bytes.
 pub const ORDER_MAX: u64 = 42 * TURNS_MAX as u64;
 
-/// One turn as a line of the file.
+/// One switch as a line of the order file.
 #[must_use]
 pub fn turn_line(lengths: [u64; 2]) -> String {
     let mut line = String::new();
@@ -44,7 +45,7 @@ pub fn turn_line(lengths: [u64; 2]) -> String {
     line
 }
 
-/// Reads the turns of the file, up to the first line that is none or goes back.
+/// Reads the switches of the order file, up to the first line that is malformed or goes back.
 fn turns(order: &[u8]) -> impl Iterator<Item = [u64; 2]> + '_ {
     let line = |line: &[u8]| {
         let (first, second) =
@@ -61,13 +62,13 @@ fn turns(order: &[u8]) -> impl Iterator<Item = [u64; 2]> + '_ {
     ascending.take(TURNS_MAX)
 }
 
-/// Bytes of one file that stand together.
+/// Consecutive bytes of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Piece {
-    /// Where it begins in the whole.
+    /// Its offset in the combined output.
     at: u64,
     stream: OutputStream,
-    /// Where it begins in its file.
+    /// Its offset in its file.
     from: u64,
 }
 
@@ -80,9 +81,9 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Both streams, of files that are that long at least. The lengths were read before the order:
-    /// then each turn before those bytes is in it, and the same output at a later time begins with
-    /// these bytes.
+    /// Both streams, from files with at least these lengths. Read the lengths before the order
+    /// file: then it contains each switch before those bytes, and the output at any later time
+    /// begins with the same bytes.
     #[must_use]
     pub fn both(lengths: [u64; 2], order: &[u8]) -> Self {
         let mut whole = Self::default();
@@ -97,7 +98,7 @@ impl Pieces {
         whole
     }
 
-    /// One stream, of a file that is that long.
+    /// One stream, from a file of this length.
     #[must_use]
     pub fn one(stream: OutputStream, length: u64) -> Self {
         let mut whole = Self::default();
@@ -112,14 +113,14 @@ impl Pieces {
         }
     }
 
-    /// How many bytes it has.
+    /// The length in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Where the byte at a position is, and how many of the same file follow it there, itself
-    /// among them; `None` at the end.
+    /// The stream and offset of the byte at a position, and the number of bytes from there on in
+    /// the same piece; `None` at the end.
     #[must_use]
     pub fn find(&self, position: u64) -> Option<(OutputStream, u64, u64)> {
         if position >= self.length {
@@ -132,12 +133,12 @@ impl Pieces {
     }
 }
 
-/// Where the last lines of a sequence of bytes begin, at most in its last 64 MiB: a job may have
-/// made a file of any length in place of its log, at no cost to itself. `read` fills the buffer
-/// with the bytes from a position on.
+/// The offset of the last `n_lines` lines of a sequence of bytes, within its last 64 MiB at most: a
+/// job can replace its log by a sparse file of any length. `read` fills the buffer with the bytes
+/// at an offset.
 ///
 /// # Errors
-/// What `read` met.
+/// The error of `read`.
 pub fn last_lines<E>(
     length: u64,
     n_lines: u64,
@@ -156,7 +157,7 @@ pub fn last_lines<E>(
         buffer.resize(usize::try_from(end - start).expect("a chunk fits in memory"), 0);
         read(start, &mut buffer)?;
         for (next, byte) in (start + 1..=end).rev().zip(buffer.iter().rev()) {
-            // The new line at the very end ends the last line and begins none.
+            // The newline at the very end ends the last line and begins none.
             if *byte == b'\n' && next != length {
                 n_found += 1;
                 if n_found == n_lines {

@@ -1,21 +1,21 @@
-//! What users write, read into units. Every refusal names the value, the position and a valid
+//! Reads values that users write into units. Every error names the value, the position and a valid
 //! example.
 
 use thiserror::Error;
 
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis};
 
-/// Why a value could not be read.
+/// Why a value is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{value:?} is not {expected}{}; write, for example, {example}", at(*.position, .value))]
 pub struct ParseError {
-    /// What it should have been: `a length of time`.
+    /// The expected kind of value: `a length of time`.
     pub expected: &'static str,
-    /// What was written.
+    /// The text.
     pub value: String,
-    /// The byte at which reading stopped.
+    /// The byte of the error.
     pub position: usize,
-    /// One that would have been read.
+    /// A valid value.
     pub example: &'static str,
 }
 
@@ -27,7 +27,7 @@ fn at(position: usize, value: &str) -> String {
 }
 
 impl ParseError {
-    /// Largest part of a bad value that a message repeats, in characters.
+    /// The longest part of an invalid value that a message repeats, in characters.
     pub(crate) const SHOWN: usize = 80;
 
     pub(crate) fn new(
@@ -42,7 +42,7 @@ impl ParseError {
 }
 
 /// Reads an amount of memory: `20G`, `512M`, `1.5T`, `20GiB`, `1000000B`. `G` is GiB. A number
-/// without a unit is refused, since nobody agrees on what it means.
+/// without a unit is ambiguous and therefore an error.
 ///
 /// # Errors
 /// The position of the first character that can't be part of an amount.
@@ -99,8 +99,8 @@ pub(crate) fn thousandths(text: &str, expected: &'static str) -> Result<u64, Par
     total.ok_or_else(|| bad(0))
 }
 
-/// Reads a length of time: `1h30m`, `45s`, `2d`, `HH:MM:SS`, `M:SS`, `2-00:00:00`. A bare number
-/// is minutes, as in Slurm and gflow.
+/// Reads a duration: `1h30m`, `45s`, `2d`, `HH:MM:SS`, `M:SS`, `2-00:00:00`. A bare number is
+/// minutes, as in Slurm and gflow.
 ///
 /// # Errors
 /// The position of the first character that can't be part of one.
@@ -122,7 +122,7 @@ pub fn span(text: &str) -> Result<Millis, ParseError> {
     Ok(Millis::new(millis))
 }
 
-/// `1h30m`: numbers, each with its unit, largest first. The error is the position.
+/// Reads `1h30m`: numbers, each with its unit, largest first. The error is the position.
 fn worded(text: &str) -> Result<u64, usize> {
     let mut total: u64 = 0;
     let mut position = 0;
@@ -176,8 +176,8 @@ fn clock(text: &str) -> Option<u64> {
     seconds.checked_mul(1000)
 }
 
-/// A decimal number as its whole part and its fraction in units of `10^-places`; `None` if
-/// malformed, too large, or finer than that.
+/// A decimal number as its integer part and its fraction in units of `10^-places`; `None` if
+/// malformed, too large, or with more decimals.
 pub(crate) fn decimal(text: &str, places: u32) -> Option<(u64, u64)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
@@ -193,10 +193,10 @@ pub(crate) fn decimal(text: &str, places: u32) -> Option<(u64, u64)> {
     Some((whole.parse().ok()?, scaled))
 }
 
-/// A whole number of things: `8`.
+/// A non-negative integer: `8`.
 ///
 /// # Errors
-/// It is none.
+/// It is not an integer.
 pub fn count(text: &str) -> Result<u64, ParseError> {
     text.parse().map_err(|_| ParseError::new("a whole number", text, 0, "8"))
 }

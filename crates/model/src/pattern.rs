@@ -1,4 +1,4 @@
-//! The models of devices as users name them.
+//! Patterns for models of devices, as users write them.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::mig::split_model;
 pub struct ModelPattern(String);
 
 impl ModelPattern {
-    /// What stands before the name of one model of which no other device will do.
+    /// The prefix of a pattern that matches exactly one model.
     const EXACTLY: char = '=';
 
     /// A pattern as users write it.
@@ -19,13 +19,13 @@ impl ModelPattern {
         Self(text.to_ascii_lowercase())
     }
 
-    /// The pattern to which only that model answers.
+    /// The pattern that matches only this model.
     #[must_use]
     pub fn exactly(model: &str) -> Self {
         Self(format!("{}{model}", Self::EXACTLY))
     }
 
-    /// The pattern to which each MIG instance answers.
+    /// The pattern that matches every MIG instance.
     #[must_use]
     pub fn any_instance() -> Self {
         Self::new(MIG)
@@ -37,9 +37,9 @@ impl ModelPattern {
         &self.0
     }
 
-    /// Whether a device of that model answers to the pattern: each word of the pattern is a word
-    /// of the model, in the same order, any case; `80g` and `80gb` are one word. Only a pattern
-    /// that names a MIG profile looks at one: an instance with 40 GB is no `a100-40g`.
+    /// Whether the pattern matches a model: each word of the pattern is a word of the model, in the
+    /// same order, ignoring case; `80g` and `80gb` are the same word. A profile is matched only by
+    /// patterns that name one: an instance with 40 GB does not match `a100-40g`.
     #[must_use]
     pub fn matches(&self, model: &str) -> bool {
         if let Some(exact) = self.0.strip_prefix(Self::EXACTLY) {
@@ -55,8 +55,8 @@ impl ModelPattern {
             && pattern.all(|word| rest.any(|other| other.eq_ignore_ascii_case(word)))
     }
 
-    /// Whether it asks for MIG instances: it has the word `mig`, or one of a profile's compute
-    /// slices, as `1g`.
+    /// Whether it requests MIG instances: it has the word `mig`, or the compute slices of a
+    /// profile, such as `1g`.
     #[must_use]
     pub fn names_instance(&self) -> bool {
         if let Some(exact) = self.0.strip_prefix(Self::EXACTLY) {
@@ -69,14 +69,14 @@ impl ModelPattern {
     }
 }
 
-/// The word that every instance has in its name.
+/// The word in the model name of every instance.
 const MIG: &str = "mig";
 
 fn whole_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
 }
 
-/// The words of a model's name; of a size of memory, as far as the `G`.
+/// The words of a model name; memory sizes are cut after the `G`.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     whole_words(text).map(|word| {
         let n_digits = word.bytes().take_while(u8::is_ascii_digit).count();
@@ -87,8 +87,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The short name under which a model is shown and asked for: `A100-80G` for
-/// `NVIDIA A100-SXM4-80GB`, `H100-80G-1g.10gb` for an instance.
+/// The short name of a model for display and requests: `A100-80G` for `NVIDIA A100-SXM4-80GB`,
+/// `H100-80G-1g.10gb` for an instance.
 #[must_use]
 pub fn short_model(model: &str) -> String {
     let (model, profile) = split_model(model);

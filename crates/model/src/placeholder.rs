@@ -1,8 +1,8 @@
-//! Places in a command that each element of an array fills with its own values: `{lr}` with the
-//! parameter of that name, `{}` with its item. Doubled braces stand for themselves: `{{lr}}` is
-//! `{lr}`. `${lr}` is the shell's and stays.
+//! Placeholders in a command for the values of an array's elements: `{lr}` is the parameter with
+//! that name, `{}` the item. Doubled braces are literal: `{{lr}}` is `{lr}`. `${lr}` belongs to the
+//! shell and stays.
 
-/// Puts an element's values into a text. What names no value stays as it is.
+/// Puts an element's values into a text. Placeholders without a value stay.
 #[must_use]
 pub fn fill(text: &str, item: Option<&str>, params: &[(&str, &str)]) -> String {
     let mut filled = String::with_capacity(text.len());
@@ -32,7 +32,7 @@ pub fn fill(text: &str, item: Option<&str>, params: &[(&str, &str)]) -> String {
     filled
 }
 
-/// The names that stand alone in braces in a text, in order.
+/// The names in single braces in a text, in order.
 #[must_use]
 pub fn names(text: &str) -> Vec<&str> {
     let named = |part| match part {
@@ -42,7 +42,8 @@ pub fn names(text: &str) -> Vec<&str> {
     parts(text).filter_map(named).collect()
 }
 
-/// Whether a name can be one of a parameter: letters, digits and `_`, not beginning with a digit.
+/// Whether this is a valid name of a parameter: letters, digits and `_`, not beginning with a
+/// digit.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
@@ -59,9 +60,9 @@ fn value_of<'a>(inner: &str, item: Option<&'a str>, params: &[(&str, &'a str)]) 
 #[derive(Debug, PartialEq, Eq)]
 enum Part<'a> {
     Text(&'a str),
-    /// What stands in braces: a name, or nothing.
+    /// The content of single braces: a name, or nothing.
     Named(&'a str),
-    /// The same in doubled braces.
+    /// The content of doubled braces.
     Doubled(&'a str),
 }
 
@@ -76,7 +77,7 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
             rest = &rest[length..];
             return Some(part);
         }
-        // Up to the next brace that this one is not.
+        // Skips this brace and stops before the next.
         let first = rest.chars().next().map_or(1, char::len_utf8);
         let end = rest[first..].find('{').map_or(rest.len(), |at| first + at);
         let (part, after) = rest.split_at(end);
@@ -86,7 +87,7 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// A part in braces that a text begins with, and its length.
+/// The placeholder that a text begins with, and its length.
 fn braced(text: &str) -> Option<(Part<'_>, usize)> {
     let inner = |open: &str, close: &str| {
         let after = text.strip_prefix(open)?;

@@ -1,5 +1,5 @@
-//! What the scheduler answers: a delta that leaves nothing to choose. Plans carry content, never
-//! row numbers, so that they mean the same in another process.
+//! The answer of the scheduler: a complete list of changes. Plans name objects by ID, not by row
+//! number, so they mean the same in another process.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,47 +19,46 @@ use crate::reason::Reason;
 use crate::request::job::JobRequest;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
 
-/// The answer to one snapshot.
+/// The plan for one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// The state it was made from.
     pub basis: Revision,
-    /// What to do, in order.
+    /// The decisions, in order.
     pub decisions: Vec<Decision>,
-    /// When and where jobs start that must wait, in the order of jobs; what nobody who comes after
-    /// them delays.
+    /// Planned starts of waiting jobs, in queue order. Later jobs never delay them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<PlannedStart>,
-    /// Why the rest waits, once for each shape and each array that keeps itself from more, in the
-    /// order of jobs.
+    /// Why the other jobs wait, in queue order: one entry for each shape, and one for each array at
+    /// its own limit.
     pub waits: Vec<Wait>,
 }
 
-/// The place and time that are kept for a job that must wait. Computed anew in each cycle.
+/// The planned start of a waiting job. Computed anew in each cycle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStart {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// The earliest moment at which it can run.
+    /// The earliest time at which it can run.
     pub at: Timestamp,
-    /// One of each task, by rank.
+    /// The placement of each task, by rank.
     pub placements: Vec<Placement>,
-    /// What the moment rests on.
+    /// How the time was estimated.
     pub basis: StartBasis,
 }
 
-/// What a moment in the future rests on.
+/// How a future time was estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartBasis {
-    /// Time limits alone: it can only be earlier.
+    /// From time limits alone: the start can only be earlier.
     Limit,
-    /// How long like jobs ran, too.
+    /// Also from the run times of similar jobs.
     Predicted,
 }
 
 impl StartBasis {
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,51 +68,51 @@ impl StartBasis {
     }
 }
 
-/// One thing to do.
+/// A decision of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Decision {
-    /// Give a job's tasks these places and start them.
+    /// Start a job with these placements.
     Start {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which run of it.
+        /// The attempt.
         attempt: Attempt,
-        /// One of each task, by rank.
+        /// The placement of each task, by rank.
         placements: Vec<Placement>,
-        /// Evictions of this plan, by position, that make room for it: it claims what they free,
-        /// and starts when all have left who hold anything there.
+        /// The evictions of this plan, by position, that free its devices: it claims the devices
+        /// and starts when all victims have left them.
         after: Vec<u32>,
     },
-    /// Let a paused job go on, on the devices that it had.
+    /// Resume a paused job on its devices.
     Resume {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which run of it, which is the one that goes on.
+        /// The attempt, which continues.
         attempt: Attempt,
-        /// One of each task, by rank.
+        /// The placement of each task, by rank.
         placements: Vec<Placement>,
         /// As for a start.
         after: Vec<u32>,
     },
-    /// Take back what a job holds.
+    /// Evict a job.
     Evict {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which run of it.
+        /// The attempt.
         attempt: Attempt,
-        /// Why.
+        /// The reason.
         why: TakenBack,
-        /// Whom it makes room for.
+        /// The job that gets its devices.
         beneficiary: JobId,
-        /// In which way it goes.
+        /// The exit.
         #[serde(default = "Exit::usual", skip_serializing_if = "Exit::is_usual")]
         exit: Exit,
     },
 }
 
 impl Decision {
-    /// The job that is started, or goes on, and where, if that is what is decided.
+    /// The job that this decision starts or resumes, and its placements.
     #[must_use]
     pub fn started(&self) -> Option<(JobId, &[Placement])> {
         match self {
@@ -125,16 +124,16 @@ impl Decision {
     }
 }
 
-/// Where one task goes.
+/// The node and slots for one task.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Placement {
-    /// Which node.
+    /// The node.
     pub node: NodeName,
     /// Parts of its devices, by device index.
     pub slots: Vec<Slot>,
 }
 
-/// What nodes are asked by a job: two jobs with equal fits fit the same nodes.
+/// The requirements of a job on nodes: two jobs with equal values fit the same nodes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fit {
     /// GPUs of one task.
@@ -146,20 +145,20 @@ pub struct Fit {
     /// The pool that its nodes must be in; `None` means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolName>,
-    /// Which of them it may use; `None` means any.
+    /// Its node filter; `None` means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Arc<NodeFilter>>,
-    /// How many tasks, and on how many nodes.
+    /// The number of tasks and nodes.
     #[serde(default, skip_serializing_if = "Gang::is_single")]
     pub gang: Gang,
-    /// Where its tasks are, by rank, if they are paused: nowhere else can they go on. Their host
-    /// memory is theirs already.
+    /// The placements of its tasks, by rank, if they are paused: they can resume only there. Their
+    /// host memory is already booked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<Placement>,
 }
 
 impl Fit {
-    /// Returns what a job that is not paused asks of nodes.
+    /// Returns the requirements of a job that is not paused.
     #[must_use]
     pub fn of(request: &JobRequest) -> Self {
         Self {
@@ -173,7 +172,7 @@ impl Fit {
         }
     }
 
-    /// Whether a node is one of those that it may be on, whatever that has.
+    /// Whether the job may use a node, regardless of its capacity.
     #[must_use]
     pub fn may_be_on(&self, node: &Node) -> bool {
         let is_there = |place: &Placement| place.node == node.name;
@@ -182,13 +181,13 @@ impl Fit {
             && (self.at.is_empty() || self.at.iter().any(is_there))
     }
 
-    /// Whether its nodes are to run nothing else.
+    /// Whether it needs nodes without other jobs.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.nodes.as_ref().is_some_and(|nodes| nodes.exclusive)
     }
 
-    /// Whether a device of such a node is one of those that it may have.
+    /// Whether the job may use a device of this node.
     #[must_use]
     pub fn may_have(&self, node: &Node, device: &DeviceUuid) -> bool {
         let has = |place: &Placement| {
@@ -197,20 +196,20 @@ impl Fit {
         self.at.is_empty() || self.at.iter().any(has)
     }
 
-    /// How many tasks a node gets at once that are not there yet.
+    /// The number of new tasks on one node.
     #[must_use]
     pub fn n_new_tasks(&self) -> u32 {
         if self.at.is_empty() { self.gang.tasks_per_node } else { 0 }
     }
 
-    /// How many devices a node is asked for by all tasks that it gets.
+    /// The number of devices that one node must give to all tasks there.
     #[must_use]
     pub fn n_devices_on_node(&self) -> u32 {
         self.gpus.n_devices().saturating_mul(self.gang.tasks_per_node)
     }
 
-    /// The devices that a node is asked for by all tasks that it gets so many times, each task's
-    /// its own.
+    /// The devices that one node must give if it takes `times` nodes' worth of tasks; each task has
+    /// devices of its own.
     #[must_use]
     pub fn gpus_on_node(&self, times: u32) -> Cow<'_, GpuRequest> {
         match self.gang.tasks_per_node.saturating_mul(times) {
@@ -219,8 +218,8 @@ impl Fit {
         }
     }
 
-    /// How many times a node may have at most what a node gets, whoever is there: if its tasks are
-    /// paused, as often as it has that.
+    /// The most times that a node may take a node's worth of tasks, regardless of its capacity. For
+    /// paused tasks: the number that it holds.
     #[must_use]
     pub fn most_on(&self, node: &Node) -> u32 {
         let most = self.gang.most_on_node();
@@ -236,7 +235,7 @@ impl Fit {
         }
     }
 
-    /// How large the requests of all tasks are together.
+    /// The size of the requests of all tasks together.
     #[must_use]
     pub fn gpus_together(&self) -> MilliGpu {
         let n_tasks = u64::from(self.gang.n_tasks());
@@ -244,48 +243,48 @@ impl Fit {
     }
 }
 
-/// What the scheduler needs to know of a job beside its age: jobs of one shape differ only in
-/// their place in the queue, so they are considered, and wait, together.
+/// Everything that the scheduler reads of a job except its age. Jobs of equal shape differ only in
+/// their position in the queue, so the scheduler considers them together and reports one reason.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shape {
-    /// Who is charged.
+    /// The project that is charged.
     pub project: ProjectName,
-    /// Its user, where users are told apart: something is reserved for that user, or the policy or
-    /// the project limits what users may have.
+    /// Its user, if users matter: a reservation is for this user, or the policy or the project has
+    /// caps for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// The job itself, if something is reserved for it alone.
+    /// The job itself, if a reservation is for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_as: Option<JobId>,
-    /// The pool whose own policy decides about it; `None` for that of the cluster.
+    /// The pool, if its own policy schedules the job; `None` for the cluster's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<PoolName>,
     /// Higher goes first.
     pub priority: i32,
-    /// Whether it may be taken back.
+    /// Whether it may be evicted.
     pub preemptible: bool,
-    /// Whether it makes another job larger: of equal priority, all others go before it.
+    /// Whether it extends an elastic job: other jobs of equal priority go before it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub joins: bool,
-    /// How long it takes at most: its time limit and grace, rounded up to [`Shape::STEP`] so that
-    /// limits do not make shapes of single jobs. `None` without a limit: it may take for ever.
+    /// The most time that it takes: its time limit and grace, rounded up to [`Shape::STEP`] so that
+    /// few jobs have a shape of their own. `None` without a limit.
     pub takes: Option<Millis>,
-    /// How long it is likely to run, rounded up to a power of two, where the policy's order asks
-    /// for that and like jobs have run.
+    /// Its predicted run time, rounded up to a power of two, if the queue order uses it and similar
+    /// jobs have run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Millis>,
-    /// How much GPU-time it has had, as a level, where the policy's order asks for that.
+    /// Its level of attained GPU time, if the queue order uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
-    /// What it asks of nodes.
+    /// Its requirements on nodes.
     pub fit: Fit,
 }
 
 impl Shape {
-    /// What lengths of time are rounded up to.
+    /// Durations are rounded up to a multiple of this.
     pub const STEP: Millis = Millis::from_mins(5);
 
-    /// How long a job of that limit takes at most, rounded up.
+    /// The most time that a job with this limit takes, rounded up.
     #[must_use]
     pub fn takes(limit: Option<Millis>, grace: Millis) -> Option<Millis> {
         let step = Self::STEP.get();
@@ -293,23 +292,23 @@ impl Shape {
         Some(Millis::new(longest.get().saturating_mul(step)))
     }
 
-    /// How long jobs are likely to run, so rounded up that it seldom changes with one more run.
+    /// A predicted run time, rounded up so that one more run seldom changes it.
     #[must_use]
     pub fn rounded_length(length: Millis) -> Millis {
         Millis::new(length.get().checked_next_power_of_two().unwrap_or(u64::MAX))
     }
 }
 
-/// Why all jobs of one shape wait, or those of one array that are kept by its own limit.
+/// Why all jobs of one shape wait, or the elements of one array at its own limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// Which jobs.
+    /// The shape of the jobs.
     pub shape: Arc<Shape>,
-    /// Set where these are what is left of one array, which keeps itself from more.
+    /// The array, if its own limit keeps these elements waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<JobNumber>,
-    /// How many.
+    /// The number of jobs.
     pub n_jobs: u64,
-    /// What keeps the first of them.
+    /// Why the first of them waits.
     pub reason: Reason,
 }

@@ -1,4 +1,4 @@
-//! How the scheduler decides. A preset sets every field, so nothing is decided by an absence.
+//! The policy of the scheduler. A preset sets every field, so no field depends on a hidden default.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,63 +8,59 @@ use serde::{Deserialize, Serialize};
 use crate::id::PoolName;
 use crate::unit::{GpuTime, MilliGpu, Millis};
 
-/// All that the scheduler and admission may vary by configuration.
+/// All settings of the scheduler and of admission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// The preset it started from.
     pub preset: String,
-    /// Order of jobs, compared left to right; then age and the job id decide, always.
+    /// The queue order: keys compared left to right; age and job ID break ties.
     pub order: Vec<OrderKey>,
-    /// After how long a wait a job goes before those that have not waited so long.
+    /// The wait after which a job is escalated before jobs that have waited less.
     pub escalate_after: Millis,
-    /// Which whole devices of a node are given out first.
+    /// How the scheduler chooses whole devices of a node.
     pub device_strategy: DeviceStrategy,
-    /// Highest priority that a user may ask for; admins may ask for any.
+    /// Highest priority of users' jobs; admins may set any.
     pub user_priority_max: i32,
-    /// How many jobs that wait for room have a time and place kept for them.
+    /// The number of jobs with a planned start.
     #[serde(default = "PlannedStarts::one")]
     pub planned_starts: PlannedStarts,
-    /// By how much a user may make the time limits of running jobs of his longer, all in all;
-    /// admins may without end.
+    /// The most by which users may extend a running job in total; admins have no limit.
     #[serde(default = "Policy::extend_max", skip_serializing_if = "is_extend_max")]
     pub user_extend_max: Millis,
-    /// How long a job has at most to save and to end when it is taken back for another.
+    /// The longest time that a victim gets to save its state and end.
     #[serde(default = "Policy::save_max", skip_serializing_if = "is_save_max")]
     pub save_time_max: Millis,
-    /// How much one user may have at once.
+    /// The caps of users.
     #[serde(default, skip_serializing_if = "UserCaps::is_none")]
     pub user_caps: UserCaps,
-    /// Between whom the cluster is shared.
+    /// How the cluster is shared.
     #[serde(default = "ShareBetween::projects")]
     pub share_between: ShareBetween,
-    /// Whether projects may have more than they are guaranteed, of what others leave idle.
+    /// Whether projects may exceed their guarantees with capacity that others leave idle.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub lend: bool,
-    /// After how long half of what was used counts.
+    /// The half-life of usage.
     #[serde(default = "Policy::usual_half_life", skip_serializing_if = "is_usual_half_life")]
     pub use_half_life: Millis,
-    /// How strongly what projects used lately moves what they get of what nobody is guaranteed, in
-    /// thousandths; nothing is not at all.
+    /// How strongly recent usage lowers a project's share of the capacity without a guarantee, in
+    /// thousandths; 0 turns it off.
     #[serde(default, skip_serializing_if = "is_none")]
     pub use_weight: u32,
-    /// Whether devices are given only to those for whom they are reserved.
+    /// Whether jobs may only use devices that are reserved for them.
     #[serde(default, skip_serializing_if = "is_no")]
     pub reserved_only: bool,
-    /// Where the order asks how much GPU-time jobs have had: the bounds between its levels, the
-    /// least first.
+    /// If the queue order uses attained GPU time: the bounds between its levels, ascending.
     #[serde(default = "Policy::usual_levels", skip_serializing_if = "are_usual_levels")]
     pub attained_levels: Vec<GpuTime>,
-    /// For how long a job that was started is left to run before it gives way to one that has had
-    /// less GPU-time.
+    /// The minimum run time of a job before one with less attained GPU time preempts it.
     #[serde(default = "Policy::usual_min_run", skip_serializing_if = "is_usual_min_run")]
     pub min_run: Millis,
-    /// Whether jobs that save their work are moved so that a larger one finds room on a node.
+    /// Whether jobs that save their state are moved so that a larger job fits on a node.
     #[serde(default, skip_serializing_if = "is_no")]
     pub consolidate: bool,
-    /// Of pools that have a policy of their own: in which order jobs that name the pool are
-    /// considered, and how they are placed. What is said of users and projects is said for all of
-    /// the cluster, and stands in these as it does in this one.
+    /// Policies of single pools: the queue order and placement of jobs that name the pool. Settings
+    /// about users and projects apply to the whole cluster and are the same in all of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pools: BTreeMap<PoolName, Policy>,
 }
@@ -81,30 +77,30 @@ fn is_no(answer: &bool) -> bool {
     !*answer
 }
 
-/// Between whom a cluster is shared; each has what he is guaranteed, and his part of the rest.
+/// How a cluster is shared: each project or user has its guarantee and its part of the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareBetween {
-    /// All jobs stand in one order, whoever's they are.
+    /// All jobs are in one queue order, whatever their project.
     Nobody,
-    /// Projects.
+    /// Between projects.
     Projects,
-    /// Projects, and what each has between its users, equally.
+    /// Between projects, and within each project equally between its users.
     Users,
 }
 
 impl ShareBetween {
-    /// Every way with its word.
+    /// Every value with its name.
     pub const ALL: [(&'static str, Self); 3] =
         [("nobody", Self::Nobody), ("projects", Self::Projects), ("users", Self::Users)];
 
-    /// What a policy has that does not say.
+    /// The default of policies that do not set it.
     #[must_use]
     pub fn projects() -> Self {
         Self::Projects
     }
 
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -115,18 +111,18 @@ impl ShareBetween {
     }
 }
 
-/// How many jobs may have a planned start at once.
+/// The limit on jobs with a planned start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedStarts {
-    /// Jobs that are escalated or the first of their priority, so many at most.
+    /// At most this many, for jobs that are escalated or first of their priority.
     AtMost(u32),
-    /// Every job that waits for room, one after another: conservative backfill.
+    /// Every job that waits for capacity, in queue order: conservative backfill.
     All,
 }
 
 impl PlannedStarts {
-    /// What a policy has that does not say.
+    /// The default of policies that do not set it.
     #[must_use]
     pub fn one() -> Self {
         Self::AtMost(1)
@@ -164,7 +160,8 @@ impl Policy {
         Self::users()
     }
 
-    /// Shared between projects; small jobs first, old ones escalated, lowest device index first.
+    /// Fair share between projects; small jobs first, old ones escalated, lowest device index
+    /// first.
     #[must_use]
     pub fn fair() -> Self {
         use OrderKey::{Age, Escalated, Gpus, Priority};
@@ -172,7 +169,7 @@ impl Policy {
         Self { share_between: ShareBetween::Projects, ..policy }
     }
 
-    /// Small jobs first whatever their priority, those that have waited for an hour before them.
+    /// Small jobs first, regardless of priority; jobs that have waited for an hour before them.
     #[must_use]
     pub fn valohai() -> Self {
         use OrderKey::{Age, Escalated, Gpus};
@@ -192,21 +189,21 @@ impl Policy {
         Self::of("priority", vec![OrderKey::Priority, OrderKey::Age])
     }
 
-    /// As `fair`, and what a project has is shared between its users. Jobs escalate later, because
-    /// an escalated job also moves its user forward among the others.
+    /// Like `fair`, with each project's share divided between its users. Jobs escalate later,
+    /// because an escalated job also moves its user ahead of others.
     #[must_use]
     pub fn users() -> Self {
         let (share_between, escalate_after) = (ShareBetween::Users, Millis::from_hours(32));
         Self { preset: "users".to_owned(), share_between, escalate_after, ..Self::fair() }
     }
 
-    /// As `fair` without loans: a project has what it is guaranteed, and no more.
+    /// Like `fair` without borrowing: a project has its guarantee and no more.
     #[must_use]
     pub fn fixed() -> Self {
         Self { preset: "fixed".to_owned(), lend: false, ..Self::fair() }
     }
 
-    /// Devices are for those for whom an admin reserved them.
+    /// Jobs may only use devices that an admin reserved for them.
     #[must_use]
     pub fn by_reservation() -> Self {
         use OrderKey::{Age, Escalated, Gpus, Priority};
@@ -214,8 +211,8 @@ impl Policy {
         Self { reserved_only: true, ..policy }
     }
 
-    /// Whoever has had least GPU-time goes first, before others that run and have had more; one
-    /// that has waited for long starts anew.
+    /// Jobs with the least attained GPU time go first and preempt those with more; a job that has
+    /// waited long starts again from zero.
     #[must_use]
     pub fn las() -> Self {
         use OrderKey::{Age, Attained, Priority};
@@ -247,14 +244,14 @@ impl Policy {
         }
     }
 
-    /// Whether projects have shares; else all jobs stand in one order, and of what is said of
-    /// projects only their limits hold.
+    /// Whether projects have shares. Otherwise all jobs are in one queue order, and only the limits
+    /// of projects apply.
     #[must_use]
     pub fn shares(&self) -> bool {
         self.share_between != ShareBetween::Nobody
     }
 
-    /// Whether it matters for when a job starts whose it is.
+    /// Whether the user of a job matters for its start.
     #[must_use]
     pub fn tells_users_apart(&self) -> bool {
         self.share_between == ShareBetween::Users || !self.user_caps.is_none()
@@ -272,7 +269,7 @@ impl Policy {
         Millis::from_mins(5)
     }
 
-    /// Whether of equals who used less lately goes first.
+    /// Whether usage decides between equal projects or users: less recent usage goes first.
     #[must_use]
     pub fn asks_used(&self) -> bool {
         self.use_weight > 0 || self.share_between == ShareBetween::Users
@@ -287,62 +284,62 @@ impl Policy {
     }
 }
 
-/// How much each user may have at once.
+/// The caps of all users.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UserCaps {
-    /// Of users that are not named.
+    /// The caps of users without caps of their own.
     #[serde(skip_serializing_if = "Caps::is_none")]
     pub all: Caps,
-    /// Of users by name, in place of those of all.
+    /// The caps of single users, by name; they replace `all`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub of: BTreeMap<Arc<str>, Caps>,
 }
 
 impl UserCaps {
-    /// Whether nobody is limited.
+    /// Whether no user has a cap.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Of one user.
+    /// The caps of one user.
     #[must_use]
     pub fn of(&self, user: &str) -> Caps {
         self.of.get(user).copied().unwrap_or(self.all)
     }
 }
 
-/// How much one user may have at once; `None` is without limit.
+/// The caps of one user; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Caps {
-    /// Jobs that hold something.
+    /// Jobs with allocations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_jobs: Option<u64>,
-    /// Jobs that wait, whatever for.
+    /// Jobs that wait, for any reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_jobs: Option<u64>,
-    /// GPUs that are held.
+    /// Allocated GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<MilliGpu>,
 }
 
 impl Caps {
-    /// Whether nothing is limited.
+    /// Whether nothing is capped.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether what users hold is limited, beside what of theirs waits.
+    /// Whether a cap applies to running jobs and not only to waiting ones.
     #[must_use]
     pub fn limits_held(&self) -> bool {
         self.running_jobs.is_some() || self.gpus.is_some()
     }
 
-    /// What of it would be too much if that were added to what is held: which cap, what is held,
-    /// and the most.
+    /// The cap that would be exceeded by adding `more` to the held resources, the amount held, and
+    /// the cap's value.
     #[must_use]
     pub fn exceeded(&self, held: Held, more: MilliGpu) -> Option<(UserCap, u64, u64)> {
         if let Some(most) = self.running_jobs.filter(|most| held.jobs >= *most) {
@@ -354,12 +351,12 @@ impl Caps {
     }
 }
 
-/// What a user's jobs hold.
+/// The resources that a user's jobs hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Held {
-    /// How many they are.
+    /// The number of jobs.
     pub jobs: u64,
-    /// How much of devices.
+    /// The GPUs.
     pub gpus: MilliGpu,
 }
 
@@ -373,7 +370,7 @@ pub enum UserCap {
     Gpus,
 }
 
-/// One key of the order of jobs.
+/// One key of the queue order.
 ///
 /// Source: the small-first-with-escalation order was measured on the Philly trace of 2017.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -381,13 +378,12 @@ pub enum UserCap {
 pub enum OrderKey {
     /// Higher first.
     Priority,
-    /// Jobs that have waited for `escalate_after` go first; among them the oldest, whatever
-    /// their size.
+    /// Jobs that have waited for `escalate_after` first; among them the oldest, regardless of size.
     Escalated,
-    /// Shorter expected GPU-time first, from how long like jobs ran; without any, from the time
-    /// limit; with neither, last.
+    /// Shorter expected GPU time first, predicted from the run times of similar jobs; without a
+    /// prediction, from the time limit; with neither, last.
     Predicted,
-    /// Less GPU-time had first, by the levels of the policy; an escalated job is at the first.
+    /// Less attained GPU time first, by the levels of the policy; an escalated job is at the first.
     Attained,
     /// Fewer GPUs of the whole gang first.
     Gpus,
@@ -396,7 +392,7 @@ pub enum OrderKey {
 }
 
 impl OrderKey {
-    /// Every key with its word.
+    /// Every key with its name.
     pub const ALL: [(&'static str, Self); 6] = [
         ("priority", Self::Priority),
         ("escalated", Self::Escalated),
@@ -406,7 +402,7 @@ impl OrderKey {
         ("age", Self::Age),
     ];
 
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -420,22 +416,22 @@ impl OrderKey {
     }
 }
 
-/// Which whole devices of a node are given out first.
+/// How the scheduler chooses whole devices of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceStrategy {
     /// Lowest index.
     Sequential,
-    /// By chance, the same for the same job and attempt.
+    /// Random, but the same for the same job and attempt.
     Random,
-    /// Beside devices that are in use, so that groups of linked devices stay whole.
+    /// Beside devices that are in use, so that groups of linked devices stay free.
     Pack,
-    /// Far from devices that are in use, so that jobs share as few links as may be.
+    /// Far from devices that are in use, so that jobs share as few links as possible.
     Spread,
 }
 
 impl DeviceStrategy {
-    /// Every strategy with its word.
+    /// Every strategy with its name.
     pub const ALL: [(&'static str, Self); 4] = [
         ("sequential", Self::Sequential),
         ("random", Self::Random),

@@ -1,4 +1,4 @@
-//! Pools that have a policy of their own: of six settings, by which jobs are ordered and placed.
+//! Policies of single pools: six settings for the queue order and placement of jobs.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,24 @@ use crate::id::PoolName;
 use crate::policy::Policy;
 
 impl Policy {
-    /// The one that decides about jobs that name a pool, or none.
+    /// The policy that applies to jobs that name this pool, or none.
     #[must_use]
     pub fn of_pool(&self, pool: Option<&PoolName>) -> &Self {
         pool.and_then(|pool| self.pools.get(pool)).unwrap_or(self)
     }
 
-    /// Where a job stands that names a pool, or none: the pool, if that has a policy of its own.
+    /// The domain of jobs that name this pool, or none: the pool, if it has a policy of its own.
     #[must_use]
     pub fn domain<'a>(&self, pool: Option<&'a PoolName>) -> Option<&'a PoolName> {
         pool.filter(|pool| self.pools.contains_key(*pool))
     }
 
-    /// It, and those of pools.
+    /// This policy and those of its pools.
     pub fn all(&self) -> impl Iterator<Item = &Self> {
         self.pools.values().chain([self])
     }
 
-    /// This one with what `other` says of order and place.
+    /// This policy with the queue order and placement of `other`.
     #[must_use]
     pub fn with_order_of(&self, other: &Self) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Policy {
         }
     }
 
-    /// Lets the policies of pools say of users and projects what this one does.
+    /// Copies the settings about users and projects into the policies of pools.
     pub fn align_pools(&mut self) {
         let pools = std::mem::take(&mut self.pools);
         let aligned = pools.into_iter().map(|(pool, own)| (pool, self.with_order_of(&own)));

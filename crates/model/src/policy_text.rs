@@ -1,4 +1,4 @@
-//! Policies as people write them: presets with parameters, and single settings by key.
+//! Policies as text: presets with parameters, and single settings by key.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::id::{PoolName, is_plain_name};
 use crate::policy::Policy;
 use crate::setting::Setting;
 
-/// A setting that can't be taken.
+/// A setting that is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{key}: {why}")]
 pub struct PolicyError {
-    /// Which setting, or `preset`.
+    /// The setting, or `preset`.
     pub key: String,
-    /// What is wrong, and what would be right.
+    /// The error and a correction.
     pub why: String,
 }
 
@@ -28,11 +28,11 @@ impl Policy {
         reclaims them, and docs/using/from-runai-and-kai.md names what it does otherwise than \
         Run:ai and KAI";
 
-    /// The preset of that name, with what is set otherwise behind a colon:
+    /// The preset with this name, with changed settings after a colon:
     /// `valohai:escalate_after=24h,planned_starts=all`.
     ///
     /// # Errors
-    /// No preset has that name, or a setting can't be taken.
+    /// No preset has that name, or a setting is invalid.
     pub fn from_preset(text: &str) -> Result<Self, PolicyError> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let mut policy = match name {
@@ -59,17 +59,19 @@ impl Policy {
                 let why = format!("{setting:?} sets nothing; write {name}:escalate_after=24h");
                 return Err(PolicyError { key: "preset".to_owned(), why });
             };
-            // Keys of the order are parted by a plus here, as commas part the settings.
+            // The keys of the order are separated by `+` here, because commas separate the
+            // settings.
             policy.set(key, &value.replace('+', ","))?;
         }
         Ok(policy)
     }
 
-    /// Changes one setting; of a pool that is to have its own policy as `pool.batch.order`, all of
-    /// them at once as `pool.batch`, which is a preset, or `none` for that of the cluster.
+    /// Changes one setting. `pool.batch.order` sets it for a pool with a policy of its own;
+    /// `pool.batch` sets the whole policy of the pool: a preset, or `none` for the cluster's
+    /// policy.
     ///
     /// # Errors
-    /// There is no such setting, or it can't have that value.
+    /// There is no such setting, or the value is invalid.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), PolicyError> {
         let mut changed = self.clone();
         match key.strip_prefix("pool.") {
@@ -127,7 +129,7 @@ impl Policy {
         (setting.read)(self, value).map_err(wrong)
     }
 
-    /// A value that a setting can have.
+    /// A valid value of a setting.
     #[must_use]
     pub fn example(key: &str) -> Option<String> {
         let key = key.rsplit('.').next().unwrap_or(key);
@@ -135,8 +137,7 @@ impl Policy {
         all.into_iter().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 
-    /// Every setting as it is written, by key, those of pools with a policy of their own among
-    /// them.
+    /// Every setting as text, by key, including those of pools.
     #[must_use]
     pub fn all_settings(&self) -> BTreeMap<String, String> {
         let own = self.settings().into_iter().map(|(key, value)| (key.to_owned(), value));
@@ -149,7 +150,7 @@ impl Policy {
         own.into_iter().chain(pools).collect()
     }
 
-    /// Every setting as it is written, but those of pools.
+    /// Every setting as text, except those of pools.
     #[must_use]
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         Setting::ALL.iter().map(|setting| (setting.key, (setting.write)(self))).collect()

@@ -1,5 +1,5 @@
-//! Sets of the elements of an array by position: the first element is at position 0, whatever its
-//! index. Small where elements are next to each other.
+//! Sets of elements of an array by position: the first element is at position 0, whatever its
+//! index. Small if the elements are adjacent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +12,13 @@ use crate::parse::ParseError;
 /// A set of elements of an array, by position.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Positions {
-    // Invariant: first to last of each range; between two ranges at least one is missing.
+    // Invariant: first to last of each range; between two ranges at least one position is missing.
     ranges: BTreeMap<u32, u32>,
     len: u32,
 }
 
 impl Positions {
-    /// The first `n`.
+    /// The first `n` positions.
     #[must_use]
     pub fn first_n(n: u32) -> Self {
         let mut positions = Self::default();
@@ -29,25 +29,25 @@ impl Positions {
         positions
     }
 
-    /// How many there are.
+    /// The number of positions.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether one is in it.
+    /// Whether it contains a position.
     #[must_use]
     pub fn contains(&self, position: u32) -> bool {
         self.range_of(position).is_some()
     }
 
-    /// The first after that one, or of all.
+    /// The first position after the given one, or the first of all.
     #[must_use]
     pub fn next_after(&self, position: Option<u32>) -> Option<u32> {
         let from = match position {
@@ -60,14 +60,14 @@ impl Positions {
         self.ranges.range(from..).next().map(|(first, _)| *first)
     }
 
-    /// How many are smaller than that one.
+    /// The number of smaller positions.
     #[must_use]
     pub fn n_before(&self, position: u32) -> u32 {
         let before = self.ranges.range(..position);
         before.map(|(first, last)| (*last).min(position - 1) - first + 1).sum()
     }
 
-    /// Puts one in; `false` if it was there.
+    /// Inserts a position; `false` if it was there.
     pub fn insert(&mut self, position: u32) -> bool {
         if self.contains(position) {
             return false;
@@ -89,7 +89,7 @@ impl Positions {
         true
     }
 
-    /// Takes one out; `false` if it was not there.
+    /// Removes a position; `false` if it was not there.
     pub fn remove(&mut self, position: u32) -> bool {
         let Some((first, last)) = self.range_of(position) else {
             return false;
@@ -105,7 +105,7 @@ impl Positions {
         true
     }
 
-    /// Puts all of another set in.
+    /// Inserts all positions of another set.
     pub fn extend(&mut self, other: &Self) {
         if self.is_empty() {
             self.clone_from(other);
@@ -116,7 +116,7 @@ impl Positions {
         }
     }
 
-    /// Takes all of another set out.
+    /// Removes all positions of another set.
     pub fn subtract(&mut self, other: &Self) {
         if self.len == other.len && self == other {
             *self = Self::default();
@@ -127,12 +127,12 @@ impl Positions {
         }
     }
 
-    /// Each, ascending.
+    /// The positions in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.ranges.iter().flat_map(|(first, last)| *first..=*last)
     }
 
-    /// Each range, first and last.
+    /// The first and last position of each range.
     pub fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.ranges.iter().map(|(first, last)| (*first, *last))
     }
@@ -169,7 +169,7 @@ impl fmt::Display for Positions {
 impl FromStr for Positions {
     type Err = ParseError;
 
-    /// Reads what is shown of a set, and nothing else: ascending and apart.
+    /// Reads only the displayed form of a set: ranges in ascending order, not adjacent.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut positions = Self::default();
         let mut least = 0;
@@ -187,7 +187,7 @@ impl FromStr for Positions {
             }
             positions.ranges.insert(first, last);
             positions.len += last - first + 1;
-            // Not next to it either: that would be one range.
+            // An adjacent range would belong to this one.
             least = last + 2;
             at += part.len() + 1;
         }

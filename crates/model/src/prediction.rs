@@ -1,5 +1,5 @@
-//! How long jobs like one another ran: what is remembered of them, and what it says of the next.
-//! A prediction is shown and planned with; nothing is ever ended by it.
+//! Predictions of run times from past runs of similar jobs. A prediction is displayed and used for
+//! planning; it never ends a job.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,28 +7,28 @@ use crate::id::ProjectName;
 use crate::job::JobSpec;
 use crate::unit::{Millis, Timestamp};
 
-/// What jobs have in common that are taken to run about as long as each other.
+/// The key of similar jobs, which are assumed to run about equally long.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Likeness {
-    /// Whose jobs.
+    /// The user of the jobs.
     pub uid: u32,
-    /// Who is charged.
+    /// The project that is charged.
     pub project: ProjectName,
-    /// Their name without digits: `train-17` and `train-18` are alike.
+    /// The job name without digits: `train-17` and `train-18` are similar.
     pub stem: String,
 }
 
 impl Likeness {
-    /// Longest stem, in bytes; what follows does not count.
+    /// The longest stem, in bytes; the rest of the name is ignored.
     const STEM_MAX: usize = 64;
 
-    /// What that job has in common with others.
+    /// The key of a job.
     #[must_use]
     pub fn of(spec: &JobSpec) -> Self {
         Self::named(spec.owner.uid, spec.project.clone(), &spec.name)
     }
 
-    /// What a job of that name would have in common with others.
+    /// The key of a job with this name.
     #[must_use]
     pub fn named(uid: u32, project: ProjectName, name: &str) -> Self {
         let mut stem = String::new();
@@ -41,13 +41,13 @@ impl Likeness {
         Self { uid, project, stem }
     }
 
-    /// Where what is remembered of them is kept.
+    /// The key of the record of past runs.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{}:{}:{}", self.uid, self.project, self.stem)
     }
 
-    /// Of which that is the key.
+    /// Reads the key of a record.
     #[must_use]
     pub fn of_key(key: &str) -> Option<Self> {
         let mut parts = key.splitn(3, ':');
@@ -57,28 +57,28 @@ impl Likeness {
     }
 }
 
-/// How long the last jobs of one likeness ran.
+/// The run times of the last jobs with one key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastRuns {
-    /// Which jobs.
+    /// The key of the jobs.
     pub like: Likeness,
-    /// How long each ran, the oldest first.
+    /// The run times, oldest first.
     pub lengths: Vec<Millis>,
     /// When the last of them ended.
     pub last_ended_at: Timestamp,
 }
 
 impl PastRuns {
-    /// So many runs are remembered.
+    /// The number of runs that are stored.
     pub const KEPT: usize = 20;
 
-    /// Nothing has run yet.
+    /// A record without runs.
     #[must_use]
     pub fn none(like: Likeness) -> Self {
         Self { like, lengths: Vec::new(), last_ended_at: Timestamp::ZERO }
     }
 
-    /// Remembers one more.
+    /// Adds a run.
     pub fn add(&mut self, length: Millis, ended_at: Timestamp) {
         if self.lengths.len() >= Self::KEPT {
             self.lengths.drain(..=self.lengths.len() - Self::KEPT);
@@ -87,16 +87,16 @@ impl PastRuns {
         self.last_ended_at = self.last_ended_at.max(ended_at);
     }
 
-    /// What they say of the next; `None` without any. One or two runs say little, so that they
-    /// never predict less than they would together with runs of [`Prediction::USUAL`] for the
-    /// missing ones: a job that failed after a second does not predict that the next one ends at
-    /// once.
+    /// The prediction for the next run; `None` without past runs. With fewer than
+    /// [`Prediction::FEW`] runs, p50 and p90 are at least as long as if the missing runs had taken
+    /// [`Prediction::USUAL`]: a job that failed after a second does not predict that the next one
+    /// ends at once.
     #[must_use]
     pub fn prediction(&self) -> Option<Prediction> {
         let mut sorted = self.lengths.clone();
         sorted.sort_unstable();
         let last = sorted.len().checked_sub(1)?;
-        // The nearest rank, halves rounded up.
+        // The nearest rank; halves are rounded up.
         let quantile = |percent: usize| sorted[(last * percent + 50) / 100];
         let n_runs = u32::try_from(sorted.len()).unwrap_or(u32::MAX);
         let widened = |length: Millis| {
@@ -110,22 +110,22 @@ impl PastRuns {
     }
 }
 
-/// How long a job is likely to run, from how long the last ones like it did.
+/// The predicted run time of a job, from past runs of similar jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// One in ten ran no longer.
+    /// One in ten runs was no longer.
     pub p10: Millis,
-    /// Half of them ran no longer. What plans count with.
+    /// Half of the runs were no longer. Plans use this value.
     pub p50: Millis,
-    /// Nine in ten ran no longer.
+    /// Nine in ten runs were no longer.
     pub p90: Millis,
-    /// From how many runs that is known.
+    /// The number of past runs.
     pub n_runs: u32,
 }
 
 impl Prediction {
-    /// Fewer runs than this say little.
+    /// Fewer runs than this are too few for a prediction of their own.
     pub const FEW: u32 = 3;
-    /// How long a job without history runs.
+    /// The assumed run time of a job without history.
     pub const USUAL: Millis = Millis::from_hours(1);
 }

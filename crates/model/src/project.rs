@@ -1,4 +1,4 @@
-//! Who is charged for jobs: projects, a tree of any depth of which only the leaves take jobs.
+//! Projects, which jobs are charged to: a tree of any depth. Only the leaves take jobs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::quota::{Amount, Quota, Quotas};
 use crate::resource::ResourceKind;
 use crate::unit::{Millis, Timestamp};
 
-/// Who is charged for jobs, and what was agreed with them.
+/// A project: the unit that jobs are charged to, with its quotas and rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
     /// Its name, unique in the cluster.
@@ -19,31 +19,33 @@ pub struct Project {
     /// The department that it belongs to; `None` at the top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ProjectName>,
-    /// What it is promised and forbidden of each kind.
-    // A store from before there were quotas has projects without: they had none.
+    /// Its quota of each kind of resource.
+    // A record from before quotas existed has none: the project was unlimited.
     #[serde(default = "no_quotas")]
     pub quotas: Quotas,
-    /// Higher goes first among its siblings, and takes all it can of what is left over before
-    /// lower sees any.
+    /// Projects with a higher priority go first among their siblings, and take all they can of the
+    /// capacity without a guarantee before lower ones get any.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
-    /// For how long work that was started is not taken back.
+    /// The minimum run time of its jobs before they can be evicted.
     #[serde(default, skip_serializing_if = "MinRuntime::is_none")]
     pub min_runtime: MinRuntime,
-    /// Who may submit to it; `None` is whoever may to the project above, and everybody at the top.
+    /// Users that may submit to it; `None` means the members of the project above, and every user
+    /// at the top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<Members>,
-    /// Who may act on its jobs and change what is below it, beside admins.
+    /// Users that may act on its jobs and change projects below it, in addition to the server's
+    /// admins.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub admins: BTreeSet<Arc<str>>,
-    /// What holds for its jobs.
+    /// Rules for its jobs.
     #[serde(default, skip_serializing_if = "JobTerms::is_none")]
     pub jobs: JobTerms,
-    /// How much each user may have at once in it and all below it, beside what the policy says;
-    /// how many jobs may wait, in it alone.
+    /// Caps of each user in it and all projects below, in addition to the policy's; the cap on
+    /// waiting jobs counts this project alone.
     #[serde(default, skip_serializing_if = "Caps::is_none")]
     pub user_caps: Caps,
-    /// When it was made: the older goes first among equals.
+    /// When it was created: among equals, the older project goes first.
     #[serde(default)]
     pub created_at: Timestamp,
     /// Grows with each change.
@@ -52,7 +54,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// A top project with everything unlimited: what it holds is never taken back.
+    /// A top project with unlimited guarantees: its jobs are never reclaimed.
     #[must_use]
     pub fn open(name: ProjectName) -> Self {
         Self {
@@ -70,15 +72,16 @@ impl Project {
         }
     }
 
-    /// A top project about which nothing is said: what it holds beyond nothing is on loan.
+    /// A top project without quotas: everything that it uses is on loan.
     #[must_use]
     pub fn blank(name: ProjectName) -> Self {
         Self { quotas: Quotas::default(), ..Self::open(name) }
     }
 
-    /// What was agreed about one kind, absences filled in: of GPUs nothing is guaranteed that is
-    /// not written, by model, by pool or at all; of all else as much as there is. To whom all GPUs
-    /// are guaranteed, all of each kind are. Parts of the GPUs are shared by the weight of all.
+    /// The quota of one kind, with defaults filled in. GPUs without a quota (by model, by pool or
+    /// in all) have no guarantee; other resources are guaranteed without limit. A project with an
+    /// unlimited guarantee of all GPUs has one of each kind. GPUs of one model or pool are shared
+    /// by the weight of all GPUs.
     #[must_use]
     pub fn quota(&self, kind: &ResourceKind) -> Quota {
         let quota = self.quotas.get(kind).unwrap_or_default();
@@ -96,7 +99,7 @@ impl Project {
         }
     }
 
-    /// What it is guaranteed by model together, or by pool if that is more; `None` if nothing is.
+    /// The sum of its guarantees by model, or by pool if that is more; `None` if it has neither.
     fn guaranteed_in_parts(&self) -> Option<Amount> {
         let sum = |is_of: fn(&ResourceKind) -> bool| {
             let of = self.quotas.iter().filter(|(kind, _)| is_of(kind));
@@ -106,14 +109,14 @@ impl Project {
         by_model.max(sum(|kind| matches!(kind, ResourceKind::GpuPool(_))))
     }
 
-    /// Whether nothing limits it and nothing of it can be taken back.
+    /// Whether it has no limits and its jobs are never reclaimed.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.quotas == no_quotas()
     }
 }
 
-/// Everything unlimited: nobody else may take back what such a project holds.
+/// Unlimited guarantees: no other project may reclaim the devices of such a project.
 fn no_quotas() -> Quotas {
     let mut quotas = Quotas::default();
     let unlimited = Quota { guaranteed: Some(Amount::UNLIMITED), ..Quota::default() };
@@ -129,27 +132,28 @@ fn is_zero(priority: &i32) -> bool {
     *priority == 0
 }
 
-/// For how long work of a project is safe after it was started; `None` asks the project above.
+/// The minimum run time of a project's jobs before an eviction; `None` takes the value of the
+/// project above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MinRuntime {
-    /// From other projects.
+    /// Before other projects reclaim their devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<Millis>,
-    /// From jobs of its own that have a higher priority.
+    /// Before jobs of the same project with a higher priority preempt them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preempt: Option<Millis>,
 }
 
 impl MinRuntime {
-    /// Whether nothing is said.
+    /// Whether nothing is set.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Who may submit to a project.
+/// The members of a project; they may submit to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Members {
@@ -161,27 +165,27 @@ pub struct Members {
     pub groups: BTreeSet<Arc<str>>,
 }
 
-/// What holds for the jobs of a project.
+/// Rules for the jobs of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobTerms {
-    /// The time limit of jobs that ask for none.
+    /// The time limit of jobs that request none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_time: Option<Millis>,
     /// The longest time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_time: Option<Millis>,
-    /// How long its jobs have at most to save and to end when they are taken back; the least of a
-    /// project, those above it and the policy holds.
+    /// The longest time that its jobs get to save and end when they are evicted; the shortest value
+    /// of the project, the projects above it and the policy applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub save_time_max: Option<Millis>,
-    /// Whether jobs that say nothing may be taken back, and so may borrow.
+    /// Whether jobs are preemptible by default, and so may borrow.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub preemptible: bool,
 }
 
 impl JobTerms {
-    /// Whether nothing is said.
+    /// Whether nothing is set.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()

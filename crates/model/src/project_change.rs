@@ -1,4 +1,4 @@
-//! Changes to projects as they are asked for, and what is to be said about the outcome.
+//! Changes to projects, and their outcome.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use crate::quota::{Amount, Quota, Weight};
 use crate::resource::ResourceKind;
 use crate::unit::{MilliGpu, Millis, Timestamp};
 
-/// One project that is to be otherwise.
+/// A change to one project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectChange {
-    /// Which.
+    /// The name.
     pub name: ProjectName,
-    /// How.
+    /// The kind of change.
     pub how: ProjectChangeHow,
 }
 
-/// How a project is to be otherwise.
+/// The kind of change to a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum ProjectChangeHow {
-    /// It is not there, and is to be.
+    /// Create the project.
     Create {
-        /// What is agreed; what is not said is as of [`Project::blank`].
+        /// Its properties; the defaults are those of [`Project::blank`].
         patch: Box<ProjectPatch>,
     },
-    /// It is to be exactly so, whether it is there or not.
+    /// Create the project or replace all its properties.
     Declare {
-        /// What is agreed; what is not said is as of [`Project::blank`].
+        /// Its properties; the defaults are those of [`Project::blank`].
         patch: Box<ProjectPatch>,
     },
-    /// It is there, and something of it is to change.
+    /// Change some properties of the project.
     Edit {
-        /// The version that the caller saw, to notice that somebody else was faster.
+        /// The version that the caller saw, to detect concurrent changes.
         version: Option<u64>,
-        /// What is to change.
+        /// The changes.
         patch: Box<ProjectPatch>,
     },
-    /// It is to be there no more.
+    /// Delete the project.
     Delete {
         /// The version that the caller saw.
         version: Option<u64>,
@@ -54,18 +54,19 @@ pub enum ProjectChangeHow {
 pub struct ProjectsAsk {
     /// In any order.
     pub changes: Vec<ProjectChange>,
-    /// Whether projects that are not named are to be deleted; `default` stays.
+    /// Whether projects without a change are deleted; `default` stays.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub prune: bool,
-    /// All projects and their versions as the caller saw them; it is refused if one is another.
+    /// All projects and their versions as the caller saw them; the request fails if any has
+    /// changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<Vec<(ProjectName, u64)>>,
-    /// Answer what would change, and change nothing.
+    /// Answer with the result and change nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
-/// Changes to a project; what is `None` stays. Where there may be nothing, `Some(None)` removes it.
+/// Changes to a project; a field with `None` stays. `Some(None)` removes an optional value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProjectPatch {
@@ -135,7 +136,7 @@ impl ProjectPatch {
         *self == Self::default()
     }
 
-    /// The project as it is to be; its version stays.
+    /// The project after the change; its version stays.
     #[must_use]
     pub fn applied_to(&self, before: &Project) -> Project {
         let mut new = before.clone();
@@ -165,101 +166,102 @@ impl ProjectPatch {
         new
     }
 
-    /// A project of which only this is said.
+    /// A new project with only these properties.
     #[must_use]
     pub fn of_blank(&self, name: ProjectName, created_at: Timestamp) -> Project {
         self.applied_to(&Project { created_at, ..Project::blank(name) })
     }
 }
 
-/// One project before and after a change; `None` where it is not there.
+/// One project before and after a change; `None` where it does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectDifference {
-    /// Which.
+    /// The name.
     pub name: ProjectName,
-    /// What it was.
+    /// The project before the change.
     pub before: Option<Project>,
-    /// What it is, or would be.
+    /// The project after the change, real or dry run.
     pub after: Option<Project>,
 }
 
-/// What became of changes to projects, or would become of them.
+/// The result of changes to projects, real or dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProjectsOutcome {
-    /// Projects that are otherwise, by name.
+    /// Changed projects, by name.
     pub differences: Vec<ProjectDifference>,
-    /// What is allowed and should be known, of all projects there are then.
+    /// Warnings about all projects after the change.
     pub warnings: Vec<ProjectWarning>,
     /// All projects and their versions as they were before.
     pub seen: Vec<(ProjectName, Version)>,
-    /// Whether it was done.
+    /// Whether the changes were made.
     pub done: bool,
 }
 
-/// What is allowed and should be known about projects.
+/// A quota that is allowed but probably a mistake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum ProjectWarning {
-    /// The children of a department are promised more than it is guaranteed itself.
+    /// The guarantees of a department's children exceed its own.
     AboveParent {
         /// The department.
         project: ProjectName,
-        /// Of what.
+        /// The kind of resource.
         kind: ResourceKind,
-        /// What they are promised together.
+        /// The sum of the children's guarantees.
         promised: u64,
-        /// What it is guaranteed.
+        /// The department's guarantee.
         guaranteed: u64,
     },
-    /// More is promised than there is.
+    /// The guarantees exceed the capacity.
     AboveCluster {
-        /// Of what.
+        /// The kind of resource.
         kind: ResourceKind,
-        /// What is promised in all.
+        /// The sum of all guarantees.
         promised: u64,
-        /// What there is.
+        /// The capacity.
         capacity: u64,
     },
-    /// It is guaranteed more than it may ever hold.
+    /// The guarantee of a project exceeds its limit.
     AboveOwnLimit {
-        /// Which.
+        /// The project.
         project: ProjectName,
-        /// Of what.
+        /// The kind of resource.
         kind: ResourceKind,
-        /// What it is guaranteed.
+        /// The guarantee.
         guaranteed: u64,
-        /// What it never exceeds.
+        /// The limit.
         limit: u64,
     },
-    /// It has a quota of a part of the GPUs, and there are none of that.
+    /// The project has a quota of GPUs by model or pool, and the cluster has no such GPUs.
     NoSuchGpus {
-        /// Which.
+        /// The project.
         project: ProjectName,
-        /// Of what.
+        /// The kind of resource.
         kind: ResourceKind,
     },
-    /// It may keep whatever it holds, so what others are guaranteed may be late.
+    /// The project's jobs are never reclaimed, so other projects may have to wait for their
+    /// guarantees.
     NeverTakenBack {
-        /// Which.
+        /// The project.
         project: ProjectName,
     },
-    /// It holds more than it is guaranteed now; that is on loan.
+    /// The project now uses more than its guarantee; the rest is on loan.
     HoldsMore {
-        /// Which.
+        /// The project.
         project: ProjectName,
-        /// Of what.
+        /// The kind of resource.
         kind: ResourceKind,
-        /// What it holds.
+        /// The amount in use.
         held: u64,
-        /// What it is guaranteed.
+        /// The guarantee.
         guaranteed: u64,
-        /// What of it can't be taken back.
+        /// The part in use by jobs that are not preemptible.
         for_good: u64,
     },
 }
 
 impl ProjectWarning {
-    /// The project that it is about; `None` for one about all.
+    /// The project that it concerns; `None` if it concerns all.
     #[must_use]
     pub fn project(&self) -> Option<&ProjectName> {
         match self {
@@ -279,7 +281,7 @@ fn set<T>(field: &mut T, value: Option<T>) {
     }
 }
 
-/// Writes a value that may be set to nothing as a list of at most one thing.
+/// Serializes an optional value of a patch as a list of at most one item.
 mod twice {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

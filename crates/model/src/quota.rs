@@ -1,5 +1,5 @@
-//! What a project is promised and forbidden, one quota for each kind of resource. Words only: what
-//! a project may have at a moment is worked out from them by the scheduler.
+//! Quotas of projects, one for each kind of resource. Only data: the scheduler computes fair shares
+//! from them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,57 +10,57 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::parse::{self, ParseError};
 use crate::resource::ResourceKind;
 
-/// How much of one kind, in the kind's own unit, or as much as there is. Nothing and no bound are
-/// two values of one type, and no number stands for either.
+/// An amount of one kind of resource in the kind's own unit, or no bound. No number stands for
+/// "unlimited".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(u64);
 
 impl Amount {
     /// Nothing at all.
     pub const NOTHING: Self = Self(0);
-    /// As much as there is; more than any other amount.
+    /// No bound; more than any other amount.
     pub const UNLIMITED: Self = Self(u64::MAX);
-    /// The largest amount that can be named: 64 PiB, or 72 million million devices. Products of
-    /// two such amounts and a weight stay within 128 bits.
+    /// The largest finite amount: 64 PiB, or 72 million million devices. Products of two such
+    /// amounts and a weight fit into 128 bits.
     pub const MOST: u64 = 1 << 56;
 
-    /// So much; `None` above [`Self::MOST`], which nobody can mean.
+    /// This amount; `None` above [`Self::MOST`].
     #[must_use]
     pub const fn of(amount: u64) -> Option<Self> {
         if amount <= Self::MOST { Some(Self(amount)) } else { None }
     }
 
-    /// So much, at most [`Self::MOST`]: for what was counted, not for what was written.
+    /// This amount, at most [`Self::MOST`]: for values that were counted, not read.
     #[must_use]
     pub const fn counted(amount: u64) -> Self {
         if amount <= Self::MOST { Self(amount) } else { Self(Self::MOST) }
     }
 
-    /// How much; `None` if it is unlimited.
+    /// The number; `None` if it is unlimited.
     #[must_use]
     pub const fn finite(self) -> Option<u64> {
         if self.is_unlimited() { None } else { Some(self.0) }
     }
 
-    /// True if there is no bound.
+    /// Whether it is unlimited.
     #[must_use]
     pub const fn is_unlimited(self) -> bool {
         self.0 == u64::MAX
     }
 
-    /// True if that much is not more than this.
+    /// Whether `amount` is at most this.
     #[must_use]
     pub const fn allows(self, amount: u64) -> bool {
         self.is_unlimited() || amount <= self.0
     }
 
-    /// That much, cut down to this.
+    /// The smaller of `amount` and this.
     #[must_use]
     pub const fn cut(self, amount: u64) -> u64 {
         if self.allows(amount) { amount } else { self.0 }
     }
 
-    /// Both together; unlimited if either is.
+    /// The sum; unlimited if either is.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         match (self.finite(), other.finite()) {
@@ -106,16 +106,16 @@ impl Visitor<'_> for AmountVisitor {
     }
 }
 
-/// A project's part of what is left over, in thousandths; only its proportion to the weights of
-/// its siblings matters.
+/// A project's share of the capacity without a guarantee, in thousandths; only the ratio to the
+/// weights of its siblings matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Weight(u32);
 
 impl Weight {
-    /// The project claims nothing beyond what it is guaranteed. It may use what stands idle.
+    /// No share beyond the guarantee. The project may still use idle capacity.
     pub const NONE: Self = Self(0);
-    /// The weight of a project for which none was written.
+    /// The default weight of a project.
     pub const ONE: Self = Self(1000);
     /// The largest weight: a million.
     pub const MOST: Self = Self(1_000_000_000);
@@ -132,7 +132,7 @@ impl Weight {
         weight.ok_or_else(|| ParseError::new(expected, text, 0, "4 or 0.5"))
     }
 
-    /// So many thousandths; `None` above [`Self::MOST`].
+    /// A weight in thousandths; `None` above [`Self::MOST`].
     #[must_use]
     pub const fn from_thousandths(thousandths: u32) -> Option<Self> {
         if thousandths <= Self::MOST.0 { Some(Self(thousandths)) } else { None }
@@ -166,17 +166,17 @@ impl TryFrom<u32> for Weight {
     }
 }
 
-/// What a project is promised and forbidden of one kind.
+/// The quota of a project for one kind of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Quota {
-    /// What it gets whenever it asks. Absent: nothing for a leaf, for a department what its
-    /// children are guaranteed together.
+    /// The guarantee: the project gets it whenever it asks. Absent: nothing for a leaf, the sum of
+    /// the children's guarantees for a department.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guaranteed: Option<Amount>,
-    /// What it never exceeds.
+    /// The limit, which the project never exceeds.
     #[serde(default = "no_limit", skip_serializing_if = "is_no_limit")]
     pub limit: Amount,
-    /// Its part of what is left over.
+    /// The weight in the capacity without a guarantee.
     #[serde(default, skip_serializing_if = "is_default_weight")]
     pub weight: Weight,
 }
@@ -199,7 +199,7 @@ fn is_default_weight(weight: &Weight) -> bool {
     *weight == Weight::ONE
 }
 
-/// A project's quota of each kind. A kind that is not named is not counted: neither guaranteed nor
+/// A project's quota of each kind. A kind without a quota is not counted: neither guaranteed nor
 /// limited, and shared by weight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Quotas {
@@ -207,18 +207,18 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// What is agreed about one kind.
+    /// The quota of one kind.
     #[must_use]
     pub fn get(&self, kind: &ResourceKind) -> Option<Quota> {
         self.quotas.get(kind).copied()
     }
 
-    /// Replaces what is agreed about one kind.
+    /// Sets the quota of one kind.
     pub fn set(&mut self, kind: ResourceKind, quota: Quota) {
         self.quotas.insert(kind, quota);
     }
 
-    /// Replaces what is agreed about one kind, which may be nothing.
+    /// Sets the quota of one kind; removes it if it is the default.
     pub fn agree(&mut self, kind: ResourceKind, quota: Quota) {
         match quota == Quota::default() {
             true => self.remove(&kind),
@@ -226,12 +226,12 @@ impl Quotas {
         }
     }
 
-    /// Forgets what is agreed about one kind.
+    /// Removes the quota of one kind.
     pub fn remove(&mut self, kind: &ResourceKind) {
         self.quotas.remove(kind);
     }
 
-    /// Each kind about which something is agreed, in the order of [`ResourceKind`].
+    /// The quotas by kind, in the order of [`ResourceKind`].
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceKind, Quota)> {
         self.quotas.iter().map(|(kind, quota)| (kind, *quota))
     }

@@ -1,12 +1,12 @@
-//! A value that is mostly as it is by default. Then it takes one word, which counts where there
-//! are a hundred thousand of them.
+//! A box for values that are usually the default. The default takes one word, which matters in a
+//! hundred thousand jobs.
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What has a default that can be looked at without being made.
+/// Types with a static default, which can be borrowed without creating one.
 pub trait Usual: Default + PartialEq + 'static {
     /// The same as [`Default::default`].
     const USUAL: &'static Self;
@@ -24,7 +24,7 @@ impl<T: Ord + 'static> Usual for BTreeSet<T> {
     const USUAL: &'static Self = &Self::new();
 }
 
-/// Read and written as what is in it.
+/// A value that is boxed unless it is the default. Serialized like its content.
 #[derive(Debug, Clone)]
 pub struct Rare<T>(Option<Box<T>>);
 
@@ -35,7 +35,7 @@ impl<T> Default for Rare<T> {
 }
 
 impl<T: Usual> Rare<T> {
-    /// Whether it is as it is by default.
+    /// Whether it is the default.
     #[must_use]
     pub fn is_usual(&self) -> bool {
         **self == *T::USUAL
@@ -111,7 +111,7 @@ impl<'de, T: Usual + Deserialize<'de>> Deserialize<'de> for Rare<T> {
     }
 }
 
-/// Returns whether a flag is off, for fields that are left out then.
+/// Whether a flag is off, for fields that are then not serialized.
 pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }

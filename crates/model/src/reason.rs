@@ -1,4 +1,4 @@
-//! Why a job waits: data with numbers and a stable code. Words are made at the edge.
+//! Why a job waits: data with numbers and a stable code. The edges format the text.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ use crate::resource::ResourceKind;
 use crate::share::Share;
 use crate::unit::{Bytes, GpuTime, Timestamp};
 
-/// What bounds a project.
+/// The kind of bound that a project reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// Its limit.
     Limit,
-    /// What it is guaranteed: jobs that can't be taken back never use more.
+    /// Its guarantee: jobs that are not preemptible never use more.
     Guaranteed,
-    /// What it is guaranteed, where nothing is lent.
+    /// Its guarantee, under a policy without loans.
     GuaranteedOnly,
 }
 
-/// One thing that keeps a job from starting.
+/// A reason why a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum Reason {
-    /// Fewer devices that it could use are free in the whole cluster than it needs.
+    /// Fewer devices of the requested kind are free in the whole cluster than the job needs.
     GpusNotFree {
-        /// Devices asked.
+        /// Devices requested.
         need: u32,
-        /// Devices of the asked kind that are free.
+        /// Devices of the requested kind that are free.
         free: u32,
         /// Whether they are MIG instances.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -43,9 +43,9 @@ pub enum Reason {
     },
     /// Enough devices are free, but not on one node.
     GpusNotFreeTogether {
-        /// Devices asked.
+        /// Devices requested.
         need: u32,
-        /// Most that are free on one node.
+        /// The most devices that are free on one node.
         free: u32,
         /// That node.
         node: NodeName,
@@ -53,247 +53,247 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         of_instances: bool,
     },
-    /// Too few nodes have room at once for what it asks of each.
+    /// Too few nodes have free capacity for their tasks at once.
     NodesNotFree {
-        /// Nodes asked.
+        /// Nodes requested.
         need: u32,
-        /// Nodes that have room.
+        /// Nodes with enough free capacity.
         free: u32,
-        /// Nodes that would have it if nothing ran there.
+        /// Nodes that would have enough if they were empty.
         able: u32,
     },
-    /// Too few of its tasks, which may be anywhere, have room at once.
+    /// Too few tasks of a gang that may be anywhere fit at once.
     TasksNotFree {
-        /// Tasks asked.
+        /// Tasks requested.
         need: u32,
-        /// Tasks that have room.
+        /// Tasks that fit.
         free: u32,
-        /// Tasks that would have it if nothing ran.
+        /// Tasks that would fit on empty nodes.
         able: u32,
     },
-    /// It is paused, and not all of the devices are free on which it goes on.
+    /// It is paused, and not all of its devices are free.
     PausedOn {
-        /// Where.
+        /// The node.
         node: NodeName,
-        /// Those devices, by the driver's index.
+        /// Its devices, by the driver's index.
         indexes: Vec<u32>,
-        /// How many of them it could have now.
+        /// The number of them that are free for it.
         free: u32,
     },
-    /// Too few devices of one node have room for such a share beside the shares that are there.
+    /// Too few devices of one node have room for the fraction beside other fractions.
     GpuShareNotFree {
-        /// Devices asked.
+        /// Devices requested.
         need: u32,
-        /// What is asked of each.
+        /// The fraction of each.
         share: Share,
-        /// Most devices with room for it on one node.
+        /// The most devices with room for it on one node.
         free: u32,
         /// That node.
         node: NodeName,
-        /// Most memory that a share could have on one device of the asked kind, now.
+        /// The largest free memory of one device of the requested kind.
         largest: Bytes,
     },
-    /// No node has devices of the asked model, or as many of them.
+    /// No node has enough devices of the requested model.
     GpuModelMissing {
-        /// What was asked.
+        /// The request.
         asked: GpuRequest,
-        /// Most devices of the asked kind that one node has, in whatever state.
+        /// The most devices of the requested kind on one node, in any state.
         most: u32,
     },
-    /// No node has devices with as much memory.
+    /// No device has enough memory.
     GpuMemoryTooSmall {
-        /// Least memory asked.
+        /// Least memory requested.
         need: Bytes,
         /// Largest memory of a device.
         largest: Bytes,
     },
-    /// A node has task slots left, and keeps them for jobs with GPUs.
+    /// The free task slots of a node are reserved for jobs with GPUs.
     SlotsKeptForGpus {
         /// The node.
         node: NodeName,
-        /// Slots asked.
+        /// Slots requested.
         need: u64,
         /// Slots that are free for tasks without GPUs.
         free: u64,
-        /// Slots of the node that tasks without GPUs may have.
+        /// All slots for tasks without GPUs on the node.
         most: u64,
         /// All slots of the node.
         slots: u64,
     },
-    /// The job's user has as many task slots as one user may have.
+    /// The job's user has the most task slots that one user may have.
     UserSlots {
         /// Slots that the user has.
         used: u64,
-        /// Slots that one user may have.
+        /// The most slots of one user.
         most: u64,
         /// All slots of all nodes.
         slots: u64,
     },
-    /// The devices are there, but CPU cores, memory or tasks at once are not.
+    /// Devices are free, but CPU cores, memory or task slots are not.
     CpuOrMemShort {
-        /// Which kind is short.
+        /// The kind that is short.
         kind: ResourceKind,
-        /// Asked, in the kind's unit.
+        /// The amount requested, in the kind's unit.
         need: u64,
-        /// Free on the node that has most of it free.
+        /// The amount free on the node with most of it.
         free: u64,
         /// That node.
         node: NodeName,
     },
-    /// That many jobs go first.
+    /// Other jobs go first.
     AheadInOrder {
-        /// The job just before it that also waits.
+        /// The waiting job directly before it in the queue.
         job: JobId,
-        /// How many are before it.
+        /// The number of jobs before it.
         n_ahead: u64,
     },
-    /// It would fit, and would still be there when a job that comes first is to start.
+    /// It would fit, but delay the planned start of a job that goes before it.
     WouldDelay {
-        /// The job that is planned to start.
+        /// The job with the planned start.
         job: JobId,
-        /// When.
+        /// The planned start.
         planned_at: Timestamp,
     },
-    /// As many elements of its array run as may at once.
+    /// The most elements of its array that may run at once are running.
     GroupParallelLimit {
-        /// How many run.
+        /// The number of running elements.
         running: u32,
-        /// How many may.
+        /// The limit.
         most: u32,
     },
     /// It waits for another job to end.
     WaitsForJob {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// How it must end.
+        /// The required end.
         kind: DependencyKind,
     },
     /// It waits for one of several jobs to end.
     WaitsForOneOf {
         /// The first of them that has not ended.
         job: JobId,
-        /// How that one must end.
+        /// The required end of that job.
         kind: DependencyKind,
-        /// How many of them have not ended.
+        /// The number of jobs that have not ended.
         n_jobs: u64,
     },
-    /// What it waits for can never be, and it was to be kept.
+    /// Its dependency can never be met, and its user asked to keep it.
     DependencyFailed {
-        /// A job that ended otherwise than asked.
+        /// The job that ended in another way than required.
         job: JobId,
         /// How it ended.
         state: JobState,
     },
-    /// It was asked to start later.
+    /// Its begin time has not come.
     BeginTime {
-        /// When.
+        /// The time.
         at: Timestamp,
     },
-    /// It failed and is run again after a pause.
+    /// It failed and waits before its next attempt.
     BackoffAfterFailure {
         /// Until when.
         until: Timestamp,
-        /// Which attempt comes then.
+        /// The next attempt.
         attempt: Attempt,
     },
-    /// Its user has as much as one user may have.
+    /// Its user has reached a cap.
     QuotaUser {
-        /// Of what.
+        /// The cap.
         what: UserCap,
-        /// How much there is: jobs, or thousandths of GPUs.
+        /// The amount in use: jobs, or thousandths of GPUs.
         used: u64,
-        /// How much there may be.
+        /// The value of the cap.
         most: u64,
     },
-    /// Its user has as much in its project, or in one above it, as one user may have there.
+    /// Its user has reached a cap in its project or one above it.
     QuotaUserInProject {
-        /// Who.
+        /// The user.
         user: Arc<str>,
-        /// The project that says so.
+        /// The project that sets the cap.
         project: ProjectName,
-        /// Of what.
+        /// The cap.
         what: UserCap,
-        /// How much there is: jobs, or thousandths of GPUs.
+        /// The amount in use: jobs, or thousandths of GPUs.
         used: u64,
-        /// How much there may be.
+        /// The value of the cap.
         most: u64,
     },
-    /// Only what is reserved is given out, and of that there is too little free for it.
+    /// The policy only allocates reserved devices, and too few reserved for the job are free.
     NotReserved {
-        /// How many devices such as it asks for are reserved for it now.
+        /// The number of matching devices that are reserved for it now.
         reserved: u64,
     },
-    /// Its project, or one above it, has as much as it may have.
+    /// Its project, or one above it, has reached its quota.
     QuotaProject {
-        /// Which project.
+        /// The project.
         project: ProjectName,
-        /// Of what.
+        /// The kind of resource.
         kind: ResourceKind,
-        /// What says how much it may have.
+        /// The kind of bound.
         bound: Bound,
-        /// How much it holds of that, in the kind's unit.
+        /// The amount in use, in the kind's unit.
         held: u64,
-        /// How much more the job asks for.
+        /// The amount that the job adds.
         asked: u64,
-        /// How much it may have.
+        /// The value of the bound.
         most: u64,
     },
-    /// Its place is decided, and others are still leaving it.
+    /// Its placement is decided, and victims are still leaving it.
     PreemptionGrace {
-        /// The user and the project of the first of them.
+        /// The user and project of the first victim.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<(Arc<str>, ProjectName)>,
-        /// Devices that they give back, by node and index; the first ones.
+        /// The first of the devices that they free, by node and index.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         devices: Vec<(NodeName, u32)>,
-        /// One of them.
+        /// One of the victims.
         job: JobId,
-        /// How many they are.
+        /// The number of victims.
         n_jobs: u64,
-        /// When they have left at the latest, as far as that is known.
+        /// The latest time at which they have left, if known.
         until: Option<Timestamp>,
     },
-    /// Another of its project has had less GPU-time than it, or has had more and is to make room.
+    /// Another job of the project has less attained GPU time, or has more and will be preempted.
     GpuTimeHad {
-        /// Which.
+        /// The other job.
         job: JobId,
-        /// What that one has had.
+        /// The attained GPU time of the other job.
         theirs: GpuTime,
-        /// What this one has had.
+        /// The attained GPU time of this job.
         own: GpuTime,
-        /// Before when that one is left to run, if it is to make room after that.
+        /// The end of the other job's minimum run time, if it will be preempted then.
         until: Option<Timestamp>,
     },
     /// A user holds it.
     HeldByUser {
-        /// Since when.
+        /// The time at which this began.
         since: Timestamp,
     },
     /// An admin holds it.
     HeldByAdmin {
-        /// Since when.
+        /// The time at which this began.
         since: Timestamp,
-        /// Which admin, if that is known.
+        /// The admin, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<AdminHold>,
     },
     /// The scheduler holds it, because its plan for the job broke an invariant.
     SetAside {
-        /// Since when.
+        /// The time at which this began.
         since: Timestamp,
     },
-    /// It is held because a path that it needs was not there when it should have started.
+    /// It is held because a path that it needs did not exist when it was about to start.
     PathOrImageMissing {
-        /// Since when.
+        /// The time at which this began.
         since: Timestamp,
-        /// Where it was looked for.
+        /// The node.
         node: NodeName,
-        /// What.
+        /// The path.
         path: String,
     },
-    /// A device that it could use is used by a process that gpool did not start.
+    /// A process that gpool did not start uses a device that the job could use.
     UnmanagedProcess {
-        /// On which node.
+        /// The node.
         node: NodeName,
         /// The device's index.
         index: u32,
@@ -301,109 +301,109 @@ pub enum Reason {
         device: DeviceUuid,
         /// The process.
         pid: u32,
-        /// Who owns it, if known.
+        /// Its user, if known.
         user: Option<String>,
-        /// What program it is, if known.
+        /// Its program, if known.
         name: Option<String>,
     },
-    /// A device that it could use is faulty, lost, or does not answer.
+    /// A device that the job could use is faulty, lost, or does not answer.
     GpuUnhealthy {
-        /// On which node.
+        /// The node.
         node: NodeName,
         /// The device's index.
         index: u32,
         /// The device.
         device: DeviceUuid,
-        /// What is wrong, for people.
+        /// The fault, for people.
         why: String,
     },
-    /// A device that it could use is kept from new work by an admin.
+    /// An admin has excluded a device that the job could use.
     GpuNotAllowed {
-        /// On which node.
+        /// The node.
         node: NodeName,
         /// The device's index.
         index: u32,
         /// The device.
         device: DeviceUuid,
     },
-    /// Devices or a node that it could use are kept for others, now or from a moment on before
-    /// which it would not end.
+    /// Devices or a node that the job could use are reserved for others, now or before the job
+    /// would end.
     ReservedForOther {
-        /// By which reservation.
+        /// The reservation.
         reservation: ReservationName,
-        /// On which node.
+        /// The node.
         node: NodeName,
-        /// How many devices of the asked kind it keeps there; 0 where it keeps the node from a
-        /// job without GPUs.
+        /// The number of matching devices that it reserves there; 0 if it keeps a job without GPUs
+        /// off the node.
         n_devices: u32,
         /// When it begins; in the past if it has.
         from: Timestamp,
         /// When it ends, if that is known.
         until: Option<Timestamp>,
     },
-    /// It would not end before a maintenance window of a node or devices that it could use
-    /// begins, or one holds.
+    /// The job would not end before a maintenance window of a node or devices that it could use, or
+    /// the window has begun.
     MaintenanceSoon {
-        /// Which window.
+        /// The window.
         reservation: ReservationName,
-        /// On which node.
+        /// The node.
         node: NodeName,
         /// When it begins; in the past if it has.
         from: Timestamp,
         /// When it ends, if that is known.
         until: Option<Timestamp>,
     },
-    /// A node or device that it could use is being emptied by an admin.
+    /// An admin drains a node or device that the job could use.
     NodeDrained {
-        /// Which node.
+        /// The node.
         node: NodeName,
-        /// Which of its devices, by index; `None` where the whole node is.
+        /// The index of the device; `None` for the whole node.
         index: Option<u32>,
-        /// When it is to be empty.
+        /// When it must be empty.
         by: Option<Timestamp>,
-        /// Why, as the admin wrote.
+        /// The reason that the admin gave.
         reason: Arc<str>,
     },
-    /// A node on which everything else is free runs other jobs, and it wants a node alone; or
-    /// another job has that node alone.
+    /// A node has enough capacity, but the job needs it exclusively and other jobs run there, or
+    /// another job has it exclusively.
     NodeOccupied {
-        /// Which node.
+        /// The node.
         node: NodeName,
-        /// Whether it wants the node alone.
+        /// Whether the waiting job needs the node exclusively.
         exclusive: bool,
     },
-    /// It may only run in one pool of nodes.
+    /// The job may only run in one pool.
     OnlyInPool {
-        /// Which.
+        /// The pool.
         pool: PoolName,
-        /// How many nodes are in it.
+        /// The number of nodes in it.
         n_nodes: u32,
     },
-    /// It may only use some nodes.
+    /// The job's node filter excludes nodes.
     OnlyOnNodes {
-        /// Which.
+        /// The filter.
         nodes: Arc<NodeFilter>,
-        /// How many nodes that is.
+        /// The number of nodes that it allows.
         n_nodes: u32,
-        /// How many nodes of its pool, or of all, are left out.
+        /// The number of nodes of its pool, or of all, that it excludes.
         n_left_out: u32,
-        /// The first of these, by name.
+        /// The first excluded nodes, by name.
         left_out: Vec<NodeName>,
     },
-    /// A node that could run it has no agent that answers.
+    /// The agent of a node that could run the job does not answer.
     AgentUnreachable {
-        /// Which node.
+        /// The node.
         node: NodeName,
     },
 }
 
 impl Reason {
-    /// Reasons that a list gives of one job; of more it gives the number.
+    /// The most reasons of one job in a list; the others are only counted.
     pub const LISTED_MAX: usize = 8;
-    /// Reasons that are given of one job where it is asked about alone.
+    /// The most reasons in an answer about a single job.
     pub const SHOWN_MAX: usize = 100;
 
-    /// The first reasons, and how many more there are.
+    /// The first reasons, and the number of the others.
     pub fn first_of(mut reasons: impl Iterator<Item = Self>, most: usize) -> (Vec<Self>, u64) {
         let first = reasons.by_ref().take(most).collect();
         (first, reasons.count() as u64)

@@ -1,4 +1,4 @@
-//! What is kept: records are the truth that is loaded, the journal says how they came about.
+//! Stored data: records hold the present state, the journal its history.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use crate::reservation::Reservation;
 use crate::unit::Timestamp;
 use crate::used::Used;
 
-/// What kind of thing a record is.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordKind {
@@ -61,7 +61,7 @@ impl RecordKind {
         Self::Used,
     ];
 
-    /// The word for it in the store.
+    /// Its name in the store.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -97,21 +97,21 @@ impl FromStr for RecordKind {
     }
 }
 
-/// A word that names no kind of record; a newer gpool may know it.
+/// The text names no kind of record that this version knows; a newer gpool may know it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no kind of record that this version knows")]
 pub struct UnknownKind(pub String);
 
-/// Where a record is kept.
+/// The key of a record in the store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RecordKey {
-    /// What kind of thing.
+    /// The kind.
     pub kind: RecordKind,
-    /// Which of them; empty where there is one.
+    /// The key within the kind; empty if there is only one record.
     pub key: String,
 }
 
-/// A record as the core knows it.
+/// A record as a typed value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Record {
@@ -140,7 +140,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// Where it is kept.
+    /// Its key in the store.
     #[must_use]
     pub fn key(&self) -> RecordKey {
         let (kind, key) = match self {
@@ -163,62 +163,62 @@ impl Record {
 /// A record that was written or, without a value, deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordChange {
-    /// Where.
+    /// The key.
     pub key: RecordKey,
-    /// What it is now.
+    /// The new value.
     pub value: Option<Record>,
 }
 
-/// What the cluster must never forget.
+/// State of the cluster that must never be lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ClusterRecord {
     /// Grows with each start of the server.
     pub term: Term,
-    /// The last number given to a job.
+    /// The last job number that was used.
     pub last_job: JobNumber,
-    /// Numbers up to that which were never given out, because the store was restored.
+    /// How many numbers up to it were skipped because the store was restored.
     #[serde(default)]
     pub n_skipped_jobs: u64,
     /// The last entry of the journal.
     pub last_seq: Seq,
-    /// What became of the messages of the outbox.
+    /// Counts of the outbox's messages.
     #[serde(default, skip_serializing_if = "DeliveryCounts::is_zero")]
     pub deliveries: DeliveryCounts,
 }
 
 impl ClusterRecord {
-    /// How many jobs were ever taken.
+    /// The number of jobs ever submitted.
     #[must_use]
     pub fn n_jobs(&self) -> u64 {
         self.last_job.0.saturating_sub(self.n_skipped_jobs)
     }
 }
 
-/// The answer to a create that carried an idempotency key, so that a repeated one gets the same.
+/// The answer to a request with an idempotency key; a repeated request gets the same answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdempotencyRecord {
-    /// Whose key.
+    /// The caller.
     pub uid: u32,
-    /// As the caller chose it.
+    /// The key that the caller chose.
     pub name: String,
-    /// A digest of the request, to tell another request under the same key.
+    /// A digest of the request, to detect another request with the same key.
     pub digest: String,
-    /// When the request was answered; the record is dropped some time after.
+    /// When the request was answered; the record is deleted some time later.
     pub at: Timestamp,
     /// The first job that was created.
     pub first: JobNumber,
-    /// How many jobs were created, with consecutive numbers.
+    /// The number of jobs that were created, with consecutive numbers.
     pub n_jobs: u64,
 }
 
 impl IdempotencyRecord {
-    /// Where it is kept.
+    /// Its key in the store.
     #[must_use]
     pub fn key(&self) -> String {
         Self::key_of(self.uid, &self.name)
     }
 
-    /// Where the record of that caller's key is kept.
+    /// The key in the store for a caller's idempotency key.
     #[must_use]
     pub fn key_of(uid: u32, name: &str) -> String {
         format!("{uid}:{name}")
@@ -228,25 +228,25 @@ impl IdempotencyRecord {
 /// One event as it is journaled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalEntry {
-    /// Its place.
+    /// Its position in the journal.
     pub seq: Seq,
-    /// When it happened, by the server's clock.
+    /// The time by the server's clock.
     pub time: Timestamp,
-    /// What happened.
+    /// The event or plan.
     pub entry: crate::event::Journaled,
 }
 
 /// A job that has ended and leaves memory for the archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedJob {
-    /// What was asked.
+    /// The request.
     pub spec: Arc<JobSpec>,
-    /// What became of it.
+    /// The final state.
     pub job: Job,
 }
 
 impl EndedJob {
-    /// Which job.
+    /// The ID of the job.
     #[must_use]
     pub fn id(&self) -> JobId {
         self.job.id

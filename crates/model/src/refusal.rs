@@ -1,4 +1,4 @@
-//! Why a request was refused: data with a stable code. Words are made at the edge.
+//! Why a request was refused: data with a stable code. The edges format the text.
 
 mod code;
 
@@ -28,408 +28,407 @@ pub enum Refusal {
     Invalid {
         /// Which field.
         field: String,
-        /// What is wrong with it, and a valid example.
+        /// The error and a valid example.
         why: String,
     },
     /// A request body is too large, or asks for too many jobs at once.
     TooLarge {
-        /// What is too large.
+        /// The part that is too large.
         what: String,
-        /// The most that is taken, in words.
+        /// The limit, in words.
         most: String,
     },
-    /// No GPU is known to the cluster, for the reason given.
+    /// The cluster has no GPUs.
     NoGpus {
-        /// What was asked.
+        /// The request.
         asked: GpuRequest,
-        /// Where GPUs were looked for and why none were found.
+        /// Where the server looked for GPUs, and why it found none.
         why: String,
     },
-    /// No node could ever hold the GPUs.
+    /// The GPUs fit no node, even an empty one.
     ImpossibleGpus {
-        /// What was asked.
+        /// The request.
         asked: GpuRequest,
-        /// The largest request of the same kind that a node could hold; `None` if no device is
-        /// of that kind.
+        /// The largest request of the same kind that fits a node; `None` if there are no such
+        /// devices.
         largest: Option<LargestFit>,
-        /// The nearest request of another kind that a node could hold.
+        /// The nearest request of another kind that fits a node.
         nearest: Option<GpuRequest>,
-        /// Every model there is with the most of it on one node.
+        /// Every model with the most devices of it on one node.
         models: Vec<(String, u32)>,
-        /// Devices of the asked kind that an admin keeps from new jobs.
+        /// Devices of the requested kind that an admin excludes from new jobs.
         n_kept_back: u32,
     },
-    /// No node could ever hold that much of something beside GPUs.
+    /// The requested CPU, memory or task slots fit no node, even an empty one.
     ImpossibleResource {
         /// Which kind.
         kind: ResourceKind,
-        /// Asked, in the kind's unit.
+        /// The amount requested, in the kind's unit.
         asked: u64,
-        /// The most a node has (that also has the GPUs asked for).
+        /// The most of a node that has the requested GPUs.
         largest: u64,
         /// That node.
         node: Option<NodeName>,
     },
-    /// Too few nodes could ever hold their part of a job of several nodes.
+    /// Too few nodes are large enough for a job of several nodes.
     TooFewNodes {
-        /// What was asked for each task.
+        /// The request of each task.
         asked: GpuRequest,
-        /// How many tasks, on how many nodes.
+        /// The number of tasks and nodes.
         gang: Gang,
-        /// How many nodes could hold their part of it.
+        /// The number of nodes that are large enough.
         able: u32,
-        /// The most GPUs for each task with which as many nodes as were asked for could.
+        /// The largest number of GPUs per task that enough nodes have.
         largest: Option<u32>,
     },
     /// The caller may not do this.
     NotPermitted {
-        /// What, in words: `cancel job 12 of user ana`.
+        /// The action, in words: `cancel job 12 of user ana`.
         what: String,
     },
-    /// An admin holds or paused the job, and the caller is not such an admin.
+    /// An admin holds or paused the job, and the caller does not have the same rights.
     HeldByAdmin {
-        /// Which.
+        /// The job.
         id: JobId,
-        /// What was to be done: `release`.
+        /// The action: `release`.
         action: String,
         /// The admin; `None` in a record from before holds had names.
         hold: Option<AdminHold>,
     },
-    /// The server runs without root, so it can run jobs of its own user only.
+    /// The server runs without root, so it can only run jobs of its own user.
     CannotRunAs {
-        /// Whose job it would be.
+        /// The user of the job.
         user: String,
-        /// The user id that it can run jobs of.
+        /// The user ID of the server; it can run this user's jobs.
         only: u32,
     },
-    /// The user has as many jobs that have not ended as one user may have.
+    /// The user would have too many jobs that have not ended.
     TooManyJobs {
-        /// How many there are already.
+        /// The user's present number of jobs.
         n_found: u64,
-        /// How many came with the request.
+        /// The number of jobs in the request.
         n_asked: u64,
-        /// How many there may be.
+        /// The limit.
         most: u64,
     },
-    /// The user has stored as much for jobs as one user may: environments, scripts, values of
-    /// arrays.
+    /// The user would store too much: environments, scripts, values of arrays.
     TooMuchStored {
-        /// How much is stored.
+        /// The amount stored.
         n_kept: Bytes,
-        /// How much came with the request.
+        /// The amount in the request.
         n_more: Bytes,
-        /// How much there may be.
+        /// The limit.
         most: Bytes,
     },
-    /// A job, or all jobs of the user together, name more dependencies than they may.
+    /// A job, or all jobs of the user together, would have too many dependencies.
     TooManyDependencies {
-        /// How many the user's other jobs name; `None` if the job alone names too many.
+        /// The dependencies of the user's other jobs; `None` if the job alone has too many.
         n_found: Option<u64>,
-        /// How many came with the request, or the job names.
+        /// The dependencies in the request, or of the job.
         n_asked: u64,
-        /// How many there may be.
+        /// The limit.
         most: u64,
     },
-    /// The user has as many jobs that wait as one user may have.
+    /// The user would have too many waiting jobs.
     UserCap {
-        /// How many there are already.
+        /// The user's present number of waiting jobs.
         n_found: u64,
-        /// How many came with the request.
+        /// The number of jobs in the request.
         n_asked: u64,
-        /// How many there may be.
+        /// The cap.
         most: u64,
-        /// In which project; `None` in all.
+        /// The project that sets the cap; `None` is the policy.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         project: Option<ProjectName>,
     },
-    /// The job alone is more than one user may have.
+    /// The job alone exceeds a cap of its user.
     AboveUserCap {
-        /// Who.
+        /// The user.
         user: Arc<str>,
-        /// In which project; `None` in all.
+        /// The project that sets the cap; `None` is the policy.
         project: Option<ProjectName>,
-        /// Of what.
+        /// The cap.
         what: UserCap,
-        /// How much the job is: jobs, or thousandths of GPUs.
+        /// The amount that the job needs: jobs, or thousandths of GPUs.
         asked: u64,
-        /// How much there may be.
+        /// The value of the cap.
         most: u64,
     },
-    /// A user asked for more time for a running job than users may.
+    /// A user tried to extend a running job by more than users may.
     ExtendTooLong {
-        /// By how much its limit would be longer in all; `None` is without end.
+        /// The total extension of its limit; `None` removes the limit.
         asked: Option<Millis>,
-        /// By how much at most.
+        /// The largest total extension.
         most: Millis,
     },
-    /// A user asked for a higher priority than users may.
+    /// A user asked for a higher priority than users may have.
     PriorityTooHigh {
-        /// Asked.
+        /// The priority.
         asked: i32,
-        /// The most a user may ask for.
+        /// The highest priority of users.
         most: i32,
     },
-    /// No job has that id.
+    /// There is no such job.
     NoSuchJob {
-        /// Which.
+        /// The job.
         id: JobId,
     },
-    /// No project has that name.
+    /// There is no such project.
     NoSuchProject {
-        /// Which.
+        /// The name.
         name: ProjectName,
-        /// Those that there are.
+        /// The existing projects.
         projects: Vec<ProjectName>,
     },
-    /// No node is in a pool of that name.
+    /// There is no such pool.
     NoSuchPool {
-        /// Which.
+        /// The name.
         name: PoolName,
-        /// Those that there are.
+        /// The existing pools.
         pools: Vec<PoolName>,
     },
-    /// It was asked for in one pool, and that is refused for its nodes; others may do.
+    /// The request fails for the nodes of its pool; other pools might work.
     InPool {
-        /// Which.
+        /// The pool.
         pool: PoolName,
-        /// Why.
+        /// The refusal.
         refusal: Box<Refusal>,
     },
-    /// It names nodes that there are not, or no node is one of those that it may use.
+    /// The node filter names unknown nodes or allows no node.
     NoSuchNodes {
-        /// Which it may use.
+        /// The filter.
         nodes: Arc<NodeFilter>,
-        /// Those that it names and that there are not.
+        /// The unknown nodes.
         unknown: Vec<NodeName>,
-        /// Those that there are, with their labels as they are written.
+        /// The existing nodes with their labels.
         there: Vec<(NodeName, Vec<String>)>,
     },
-    /// It was asked for on some nodes, and that is refused for these; others may do.
+    /// The request fails for the nodes that its filter allows; others might work.
     OnNodes {
-        /// Which.
+        /// The filter.
         nodes: Arc<NodeFilter>,
-        /// Why.
+        /// The refusal.
         refusal: Box<Refusal>,
     },
     /// A department takes no jobs.
     DepartmentTakesNoJobs {
-        /// Which.
+        /// The department.
         name: ProjectName,
-        /// Projects below it that do.
+        /// The projects below it that take jobs.
         leaves: Vec<ProjectName>,
     },
-    /// The caller may not submit to a project.
+    /// The caller may not submit to the project.
     NotMember {
-        /// Which.
+        /// The name.
         name: ProjectName,
-        /// Who asks.
+        /// The caller.
         user: Arc<str>,
-        /// Who may: users, then groups as `@group`.
+        /// The members: users, then groups as `@group`.
         members: Vec<String>,
-        /// Projects to which the caller may submit.
+        /// Projects that the caller may submit to.
         open: Vec<ProjectName>,
     },
-    /// A job asks for more than its project, or one above it, could ever let it have.
+    /// A job requests more than the quota of its project or one above it can ever allow.
     AboveQuota {
-        /// Whose quota.
+        /// The project with the quota.
         project: ProjectName,
-        /// Of what.
+        /// The kind of resource.
         kind: ResourceKind,
-        /// Which part of it: a guarantee is in the way only of what can't be taken back.
+        /// The kind of bound; a guarantee bounds only jobs that are not preemptible.
         bound: Bound,
-        /// What was asked.
+        /// The amount requested.
         asked: u64,
-        /// The most.
+        /// The value of the bound.
         most: u64,
     },
-    /// A time limit is longer than a project's jobs may have.
+    /// A time limit is longer than the project allows.
     TimeTooLong {
-        /// Whose rule.
+        /// The project that sets the longest time limit.
         project: ProjectName,
-        /// What was asked.
+        /// The time limit requested.
         asked: Millis,
-        /// The longest.
+        /// The longest time limit.
         most: Millis,
     },
-    /// There is a project of that name.
+    /// The project exists already.
     ProjectExists {
-        /// Which.
+        /// The name.
         name: ProjectName,
     },
-    /// A project has jobs that have not ended.
+    /// The project has jobs that have not ended.
     ProjectHasJobs {
-        /// Which.
+        /// The name.
         name: ProjectName,
-        /// How many.
+        /// The number of jobs.
         n_jobs: u64,
-        /// The project that would be below it; `None` where it would be deleted.
+        /// The project that would become its child; `None` if it would be deleted.
         child: Option<ProjectName>,
     },
-    /// A project has others below it.
+    /// The project has projects below it.
     ProjectHasChildren {
-        /// Which.
+        /// The name.
         name: ProjectName,
-        /// Those below it.
+        /// The projects below it.
         children: Vec<ProjectName>,
     },
-    /// A project would be below itself.
+    /// A project would be its own ancestor.
     ProjectCycle {
-        /// Each is above the next, and the last above the first.
+        /// Each is the parent of the next, and the last of the first.
         projects: Vec<ProjectName>,
     },
-    /// Jobs that name no project belong to it.
+    /// Jobs without a project are charged to it, so it must exist and stay a leaf.
     ProjectNeeded {
-        /// Which.
+        /// The name.
         name: ProjectName,
     },
-    /// There are as many projects as there may be.
+    /// The server has the most projects that it may have.
     TooManyProjects {
-        /// How many there may be.
+        /// The limit.
         most: u64,
     },
-    /// A project was changed by somebody else in the meantime.
+    /// Another caller changed a project in the meantime.
     ProjectConflict {
-        /// Which.
+        /// The name.
         name: ProjectName,
-        /// The version that the caller had; 0 where it was not there.
+        /// The version that the caller saw; 0 if it did not exist.
         expected: u64,
-        /// The version there is; 0 where it is not there.
+        /// The present version; 0 if it does not exist.
         found: u64,
     },
-    /// The admin of a project would give away more than it has.
+    /// The admin of a project would give its children more than it has.
     AboveParent {
-        /// The project that would have it.
+        /// The child.
         project: ProjectName,
-        /// The project above it.
+        /// Its parent.
         parent: ProjectName,
-        /// Of what.
+        /// The kind of resource.
         kind: ResourceKind,
-        /// Which part of the quota.
+        /// The part of the quota.
         bound: Bound,
-        /// What would be given, all children together; `None` is without bound.
+        /// The sum over all children after the change; `None` is unlimited.
         asked: Option<u64>,
-        /// What there is to give.
+        /// The parent's own amount.
         most: u64,
     },
-    /// No node has that name.
+    /// There is no such node.
     NoSuchNode {
-        /// Which.
+        /// The name.
         name: NodeName,
     },
-    /// A node has no device with that index or UUID.
+    /// The node has no device with this index or UUID.
     NoSuchDevice {
-        /// What was named.
+        /// The index or UUID.
         device: String,
         /// The node.
         node: NodeName,
-        /// How many devices it has.
+        /// The number of its devices.
         n_devices: u32,
     },
-    /// No reservation has that name.
+    /// There is no such reservation.
     NoSuchReservation {
-        /// Which.
+        /// The name.
         name: ReservationName,
-        /// Those that there are.
+        /// The existing reservations.
         names: Vec<ReservationName>,
     },
-    /// A reservation has that name already.
+    /// The reservation exists already.
     ReservationExists {
-        /// Which.
+        /// The name.
         name: ReservationName,
     },
-    /// Somebody else has reserved the same for a part of the same time.
+    /// Another reservation covers the same devices at some time.
     ReservationClash {
-        /// Who has: the other reservation.
+        /// The other reservation.
         other: ReservationName,
-        /// For whom that is.
+        /// Its beneficiary.
         whom: Whom,
-        /// On which node.
+        /// The node.
         node: NodeName,
-        /// Which device, by index; `None` where one of them keeps the whole node.
+        /// The index of the device; `None` if one of the reservations covers the whole node.
         index: Option<u32>,
-        /// When the other begins, or began.
+        /// When the other reservation begins or began.
         from: Timestamp,
         /// When it ends.
         until: Option<Timestamp>,
     },
-    /// There are not as many devices to reserve as was asked for.
+    /// There are too few devices to reserve.
     NotEnoughToReserve {
-        /// What was asked.
+        /// The request.
         asked: GpuRequest,
-        /// Wherever they are, or all on one node.
+        /// Whether the devices may be on several nodes.
         spread: bool,
-        /// The most that could be reserved.
+        /// The most devices that could be reserved.
         most: u32,
     },
-    /// There are as many reservations as there may be.
+    /// The server has the most reservations that it may have.
     TooManyReservations {
-        /// How many there may be.
+        /// The limit.
         most: u64,
     },
-    /// It touches the work of others, and nobody said what becomes of that.
+    /// The action affects jobs of others, and the caller did not choose what happens to them.
     AffectsOthers {
-        /// What would be done: `drain lab2`.
+        /// The action: `drain lab2`.
         action: String,
-        /// Whose work.
+        /// The affected jobs.
         affected: Box<Affected>,
     },
-    /// What is to be drained no more is not drained.
+    /// The node or device is not drained.
     NotDrained {
-        /// What: `lab2`, `GPU 3 of lab2`.
+        /// The node or device: `lab2`, `GPU 3 of lab2`.
         what: String,
     },
     /// The job has ended.
     AlreadyEnded {
-        /// Which.
+        /// The job.
         id: JobId,
-        /// How.
+        /// The final state.
         state: JobState,
     },
-    /// The job is in a state in which that can't be done.
+    /// The action is not possible in the job's state.
     WrongState {
-        /// Which.
+        /// The job.
         id: JobId,
-        /// The state it is in.
+        /// The state.
         state: JobState,
-        /// What was to be done: `release`.
+        /// The action: `release`.
         action: String,
     },
-    /// The object was changed by somebody else in the meantime.
+    /// Another caller changed the job in the meantime.
     VersionConflict {
-        /// Which.
+        /// The job.
         id: JobId,
-        /// The version that the caller had.
+        /// The version that the caller saw.
         expected: u64,
-        /// The version there is.
+        /// The present version.
         found: u64,
     },
-    /// A job to wait for has already ended otherwise than asked.
+    /// A dependency has already ended in another way than required.
     DependencyNeverMet {
-        /// Which.
+        /// The other job.
         job: JobId,
-        /// How it ended.
+        /// Its final state.
         state: JobState,
     },
-    /// A job would wait for itself.
+    /// A job would depend on itself.
     DependencyCycle {
-        /// Each waits for the next, and the last for the first.
+        /// Each depends on the next, and the last on the first.
         jobs: Vec<JobId>,
     },
-    /// The job has ended, and its environment or script was removed since.
+    /// The environment or script of the ended job was deleted.
     NotKept {
-        /// Which.
+        /// The job.
         id: JobId,
     },
-    /// The job was not to be run again.
+    /// The job's user excluded requeueing.
     NotRequeueable {
-        /// Which.
+        /// The job.
         id: JobId,
     },
-    /// One of several jobs was refused, and so all.
+    /// One of several jobs was refused, so none was accepted.
     OfJob {
-        /// Which, from 0.
+        /// The position of the job, from 0.
         index: u64,
-        /// Why.
+        /// The refusal.
         refusal: Box<Self>,
     },
     /// An idempotency key was used before for another request.
@@ -437,19 +436,19 @@ pub enum Refusal {
         /// The key.
         key: String,
     },
-    /// The store can't take more.
+    /// The store is full.
     StorageFull {
-        /// What the store said.
+        /// The error of the store.
         why: String,
     },
-    /// The state folder was removed or replaced under the server.
+    /// The state folder was removed or replaced while the server ran.
     StateGone {
-        /// What the store said.
+        /// The error of the store.
         why: String,
     },
-    /// The server failed; what was asked may not have been done.
+    /// The server failed; it may not have carried out the request.
     Internal {
-        /// What failed, for people.
+        /// The error, for people.
         why: String,
     },
     /// The server is stopping.
@@ -459,10 +458,10 @@ pub enum Refusal {
 /// The largest request of a kind that fits a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LargestFit {
-    /// How many devices.
+    /// The number of devices.
     pub n_devices: u32,
-    /// On which node.
+    /// The node.
     pub node: NodeName,
-    /// How many devices of the kind the cluster has in all.
+    /// The number of such devices in the cluster.
     pub n_in_cluster: u32,
 }

@@ -1,6 +1,6 @@
-//! Devices and nodes that are kept for somebody, or for nobody, for a time: reservations and
-//! maintenance windows. Here is all that follows from a reservation alone, when it holds, what it
-//! covers, whom it admits, whether two of them clash; which devices it gets is decided elsewhere.
+//! Reservations and maintenance windows: devices and nodes that are set aside for a time. This
+//! module answers the questions that need only reservations: which of them is active, covers a
+//! device, admits a job, or clashes with another. The choice of devices is elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,93 +14,93 @@ use crate::job::JobSpec;
 use crate::plan::Shape;
 use crate::unit::{Millis, Timestamp};
 
-/// Devices or whole nodes that are kept for somebody for a time.
+/// Devices or whole nodes that are set aside for a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// Its name, unique among those that are not over.
+    /// Its name, unique among reservations that have not ended.
     pub name: ReservationName,
-    /// For whom.
+    /// The beneficiary.
     pub whom: Whom,
-    /// What.
+    /// The devices and nodes.
     pub what: Reserved,
-    /// When; of a recurring one, the first time.
+    /// The time; for a recurring one, its first occurrence.
     pub window: Window,
-    /// After how long it recurs, until it is cancelled: a fixed span of UTC, which no change of
-    /// a clock shifts. `None` means once.
+    /// The period of a recurring one, until it is cancelled: a fixed span of UTC, not affected by
+    /// daylight saving time. `None` means once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Millis>,
-    /// What becomes of work of others that still runs on it when it begins.
+    /// What happens to jobs of others that still run at its beginning.
     pub at_begin: Displace,
-    /// Why, for people; may be empty.
+    /// The reason, for people; may be empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub reason: Arc<str>,
-    /// The admin who made it.
+    /// The admin that created it.
     pub made_by: Arc<str>,
-    /// When it was made.
+    /// When it was created.
     pub made_at: Timestamp,
 }
 
-/// What a reservation covers.
+/// The devices and nodes that a reservation covers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reserved {
-    /// Single devices by node. The rest of such a node is for everybody.
+    /// Single devices by node. The other devices of the node are not reserved.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<NodeName, BTreeSet<DeviceUuid>>,
-    /// Whole nodes, so that no work of others starts there, with or without GPUs.
+    /// Whole nodes: no job of others starts there, with or without GPUs.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub nodes: BTreeSet<NodeName>,
-    /// The request by which the devices were chosen. They are chosen anew when one of them turns
-    /// out to be of no use; `None` where devices or nodes were named.
+    /// The request that the devices were chosen for. If one of them becomes unusable, the devices
+    /// are chosen again. `None` if devices or nodes were named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
 }
 
-/// Devices by number.
+/// A request for a number of devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// How many of which kind.
+    /// The number and kind of devices.
     pub gpus: GpuRequest,
-    /// Wherever they are; otherwise all on one node.
+    /// Whether they may be on several nodes; otherwise all are on one node.
     pub spread: bool,
 }
 
-/// For whom devices are kept.
+/// The beneficiary of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Whom {
-    /// Nobody: a maintenance window.
+    /// No job: a maintenance window.
     Nobody,
     /// The jobs of one user.
     User {
-        /// By this.
+        /// The user ID, which decides.
         uid: u32,
-        /// For people.
+        /// The user name, for people.
         name: Arc<str>,
     },
     /// The jobs of one project.
     Project {
-        /// Which.
+        /// The name.
         name: ProjectName,
     },
-    /// One job. The reservation ends with it.
+    /// One job. The reservation ends when the job ends.
     Job {
-        /// Which.
+        /// The job.
         id: JobId,
     },
 }
 
-/// From a moment on, until another or for ever.
+/// A time span, which may have no end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Window {
-    /// The first moment in it.
+    /// Its first moment.
     pub from: Timestamp,
-    /// The first moment after it; `None` means that it is ended by hand.
+    /// The first moment after it; `None` means that an admin ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
 impl Whom {
-    /// Whether a job may use what is kept, by its shape.
+    /// Whether jobs of a shape may use the reservation.
     #[must_use]
     pub fn admits(&self, shape: &Shape) -> bool {
         match self {
@@ -111,7 +111,7 @@ impl Whom {
         }
     }
 
-    /// Whether a job may use what is kept, whatever it does now.
+    /// Whether the reservation is for a job, in any state.
     #[must_use]
     pub fn is_for(&self, spec: &JobSpec) -> bool {
         match self {
@@ -122,7 +122,7 @@ impl Whom {
         }
     }
 
-    /// Whether it is the same beneficiary, however it is written for people.
+    /// Whether it is the same beneficiary, ignoring names that are only for people.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -133,20 +133,20 @@ impl Whom {
 }
 
 impl Window {
-    /// Whether a moment is in it.
+    /// Whether it contains a moment.
     #[must_use]
     pub fn holds(self, at: Timestamp) -> bool {
         self.from <= at && self.until.is_none_or(|until| at < until)
     }
 
-    /// Whether two windows have a moment in common.
+    /// Whether two windows overlap.
     #[must_use]
     pub fn meets(self, other: Self) -> bool {
         self.until.is_none_or(|until| other.from < until)
             && other.until.is_none_or(|until| self.from < until)
     }
 
-    /// How long it is, if it ends.
+    /// Its length, if it ends.
     #[must_use]
     pub fn length(self) -> Option<Millis> {
         self.until.map(|until| until.since(self.from))
@@ -158,26 +158,26 @@ impl Window {
 }
 
 impl Reserved {
-    /// Whether a device is kept, by itself or with its node.
+    /// Whether it covers a device, by itself or with its node.
     #[must_use]
     pub fn has_device(&self, node: &NodeName, device: &DeviceUuid) -> bool {
         self.has_node(node) || self.devices.get(node).is_some_and(|here| here.contains(device))
     }
 
-    /// Whether a whole node is kept.
+    /// Whether it covers a whole node.
     #[must_use]
     pub fn has_node(&self, node: &NodeName) -> bool {
         self.nodes.contains(node)
     }
 
-    /// Whether anything of a node is kept.
+    /// Whether it covers any part of a node.
     #[must_use]
     pub fn touches(&self, node: &NodeName) -> bool {
         self.has_node(node) || self.devices.contains_key(node)
     }
 
-    /// A node of which both keep something, with a device that both keep; no device where one of
-    /// them keeps the whole node.
+    /// A node where both overlap, with a device that both cover; no device if one of them covers
+    /// the whole node.
     #[must_use]
     pub fn common<'a>(&'a self, other: &'a Self) -> Option<(&'a NodeName, Option<&'a DeviceUuid>)> {
         if let Some(node) = self.nodes.iter().find(|node| other.touches(node)) {
@@ -192,7 +192,7 @@ impl Reserved {
         })
     }
 
-    /// Whether it keeps nothing.
+    /// Whether it covers nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty() && self.devices.is_empty()
@@ -200,13 +200,13 @@ impl Reserved {
 }
 
 impl Reservation {
-    /// Whether nobody may use what it keeps.
+    /// Whether it is a maintenance window.
     #[must_use]
     pub fn is_maintenance(&self) -> bool {
         self.whom == Whom::Nobody
     }
 
-    /// The window that holds at a moment, or else the next one; `None` once all are over.
+    /// The window that is active at a moment, or else the next one; `None` after the last.
     #[must_use]
     pub fn occurrence(&self, at: Timestamp) -> Option<Window> {
         let Some(until) = self.window.until else {
@@ -216,31 +216,31 @@ impl Reservation {
             return Some(self.window);
         }
         let every = self.every.filter(|every| every.get() > 0)?;
-        // The first one that is not over: its end is the first after that moment.
+        // The first occurrence that has not ended: its end is the first after `at`.
         let n_past = at.since(until).get() / every.get() + 1;
         Some(self.window.later_by(Millis::new(n_past.saturating_mul(every.get()))))
     }
 
-    /// Whether it holds at a moment.
+    /// Whether it is active at a moment.
     #[must_use]
     pub fn is_active(&self, at: Timestamp) -> bool {
         self.occurrence(at).is_some_and(|window| window.holds(at))
     }
 
-    /// Whether it is over for good.
+    /// Whether it has ended for good.
     #[must_use]
     pub fn is_over(&self, at: Timestamp) -> bool {
         self.occurrence(at).is_none()
     }
 
-    /// When it begins or ends next, after a moment.
+    /// The next time after `at` when it begins or ends.
     #[must_use]
     pub fn next_change(&self, at: Timestamp) -> Option<Timestamp> {
         let window = self.occurrence(at)?;
         if at < window.from { Some(window.from) } else { window.until }
     }
 
-    /// Whether two reservations hold at one moment, ever, recurring ones included.
+    /// Whether two reservations are ever active at the same time, recurring ones included.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         match (self.every, other.every) {
@@ -251,7 +251,7 @@ impl Reservation {
         }
     }
 
-    /// Whether it keeps what another keeps for somebody else, at one moment.
+    /// Whether both cover the same device at the same time for different beneficiaries.
     #[must_use]
     pub fn clashes(&self, other: &Self) -> bool {
         !self.whom.is_same(&other.whom)
@@ -260,13 +260,13 @@ impl Reservation {
     }
 }
 
-/// Whether a series, begun with `first`, ever meets one window.
+/// Whether a series that begins with `first` ever overlaps a single window.
 fn series_meets(first: Window, every: Millis, single: Window) -> bool {
     let series_until = first.until.unwrap_or(first.from);
     if every.get() == 0 {
         return first.meets(single);
     }
-    // The first of the series that is not over when the single one begins.
+    // The first of the series that has not ended when the single window begins.
     let n_past = match single.from.get().checked_sub(series_until.get()) {
         None => 0,
         Some(past) => past / every.get() + 1,
@@ -275,9 +275,9 @@ fn series_meets(first: Window, every: Millis, single: Window) -> bool {
     next.meets(single)
 }
 
-/// Whether two series ever meet. Far enough from their beginnings, the distance between a
-/// beginning of one and a beginning of the other takes every value that equals the first distance
-/// up to multiples of the greatest common divisor of both periods, and no other.
+/// Whether two series ever overlap. Far enough from their starts, the distance between a start of
+/// one and a start of the other takes exactly the values that equal the first distance modulo the
+/// greatest common divisor of the periods.
 fn two_series_meet(one: (Window, Millis), other: (Window, Millis)) -> bool {
     let length = |window: Window| window.length().unwrap_or(Millis::ZERO).get();
     let divisor = greatest_common_divisor(one.1.get(), other.1.get());
@@ -286,7 +286,7 @@ fn two_series_meet(one: (Window, Millis), other: (Window, Millis)) -> bool {
     }
     let distance = i128::from(one.0.from.get()) - i128::from(other.0.from.get());
     let rest = distance.rem_euclid(i128::from(divisor));
-    // So long after a beginning of the other, or so long before one, does the one begin.
+    // The distances from the last start of the other series and to its next start.
     rest < i128::from(length(other.0)) || i128::from(divisor) - rest < i128::from(length(one.0))
 }
 

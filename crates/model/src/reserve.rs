@@ -1,4 +1,4 @@
-//! What admins ask for when they keep devices for somebody or empty them, and who is affected.
+//! Requests of admins to reserve or drain devices, and the affected jobs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,192 +10,192 @@ use crate::id::{JobId, NodeName, ReservationName};
 use crate::reservation::{Counted, Reservation, Whom};
 use crate::unit::{Millis, Timestamp};
 
-/// A reservation as it was asked for: each field valid by itself.
+/// A requested reservation: each field valid by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewReservation {
     /// Its name; `None` asks for the next free one.
     pub name: Option<ReservationName>,
-    /// For whom.
+    /// The beneficiary.
     pub whom: Whom,
-    /// What.
+    /// The devices or nodes.
     pub ask: ReserveAsk,
-    /// When.
+    /// The time.
     pub when: ReserveWhen,
     /// See [`Reservation::reason`].
     pub reason: Arc<str>,
 }
 
-/// What is to be reserved; one of them.
+/// The devices or nodes to reserve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum ReserveAsk {
-    /// So many devices, chosen by gpool.
+    /// A number of devices, chosen by gpool.
     Counted(Counted),
     /// These devices.
     Devices {
-        /// Each by its node and by index or UUID.
+        /// Each by its node and its index or UUID.
         devices: Vec<DeviceRef>,
     },
     /// Whole nodes.
     Nodes {
-        /// Which.
+        /// The nodes.
         nodes: BTreeSet<NodeName>,
     },
-    /// Every node that there is now.
+    /// Every present node.
     AllNodes,
 }
 
-/// A device as somebody named it.
+/// A device as an admin named it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceRef {
-    /// On which node.
+    /// The node.
     pub node: NodeName,
     /// Its index or UUID.
     pub device: String,
 }
 
-/// When something is to be reserved.
+/// The time of a requested reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReserveWhen {
-    /// From when on; `None` is now.
+    /// The beginning; `None` is now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
-    /// Until when, or for how long; `None` is until it is released.
+    /// The end; `None` is until an admin ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<ReserveEnd>,
-    /// After how long it recurs.
+    /// The period of a recurring one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Millis>,
 }
 
-/// How the end of a reservation is told.
+/// The end of a requested reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReserveEnd {
-    /// At that moment.
+    /// At this time.
     At(Timestamp),
-    /// So long after it begins.
+    /// This long after its beginning.
     After(Millis),
 }
 
-/// Changes to a reservation; what is `None` stays.
+/// Changes to a reservation; a field with `None` stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReservationPatch {
-    /// For whom.
+    /// The beneficiary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whom: Option<Whom>,
-    /// What.
+    /// The devices or nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<ReserveAsk>,
-    /// From when on.
+    /// The beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
-    /// Until when.
+    /// The end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<ReserveEnd>,
-    /// After how long it recurs; nothing is no more.
+    /// The period; zero ends the recurrence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Millis>,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
 }
 
-/// Whether something is done that affects the work of others.
+/// Whether an action that affects jobs of others goes ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Consent {
-    /// Answer what would happen, and do nothing.
+    /// Answer with the result and change nothing.
     #[serde(default)]
     pub dry_run: bool,
-    /// What becomes of work that would still run; `None` does nothing if there is such work, or
-    /// work that waits and would wait longer.
+    /// What happens to jobs that would still run; `None` refuses the action if there are such jobs,
+    /// or waiting jobs that would wait longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Displace>,
 }
 
-/// What is to be emptied.
+/// A node or device to drain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DrainTarget {
-    /// Which node.
+    /// The node.
     pub node: NodeName,
-    /// Which of its devices, by index or UUID; `None` is the whole node.
+    /// The device, by index or UUID; `None` is the whole node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }
 
-/// Whose work something touches.
+/// The jobs that an action affects.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Affected {
-    /// The moment by which what runs should be gone.
+    /// The time at which running jobs should have left.
     pub by: Option<Timestamp>,
-    /// What runs there and ends before that.
+    /// Running jobs that end before then.
     pub in_time: Vec<RunningThere>,
-    /// What runs there and does not, or nobody knows when.
+    /// Running jobs that do not, or whose end is unknown.
     pub too_long: Vec<RunningThere>,
-    /// What waits and may no longer start there, first in order first; at most
+    /// Waiting jobs that may no longer start there, in queue order; at most
     /// [`Affected::WAITING_MAX`].
     pub waiting: Vec<KeptWaiting>,
-    /// How many wait in all that may no longer start there.
+    /// The number of all waiting jobs that may no longer start there.
     pub n_waiting: u64,
 }
 
 impl Affected {
-    /// More jobs that wait are not named one by one.
+    /// The most waiting jobs that are listed.
     pub const WAITING_MAX: usize = 20;
 
-    /// Whether nobody has to be asked.
+    /// Whether the action affects no job.
     #[must_use]
     pub fn is_nobody(&self) -> bool {
         self.too_long.is_empty() && self.n_waiting == 0
     }
 }
 
-/// A job that runs where it should be gone.
+/// A running job that should leave its node or devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningThere {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// What it is called.
+    /// The name of the job.
     pub name: Arc<str>,
-    /// Whose it is.
+    /// The user of the job.
     pub user: Arc<str>,
-    /// On which node.
+    /// The node.
     pub node: NodeName,
-    /// When it ends at the latest, or is likely to; `None` if nobody knows.
+    /// The latest or likely end; `None` if unknown.
     pub ends: Option<Timestamp>,
-    /// Whether that is its time limit; else it follows from how long like jobs ran.
+    /// Whether the end is the time limit; otherwise it is predicted from similar jobs.
     pub by_limit: bool,
 }
 
-/// A job that waits and may no longer start somewhere.
+/// A waiting job that may no longer start on a node or devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptWaiting {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// What it is called.
+    /// The name of the job.
     pub name: Arc<str>,
-    /// Whose it is.
+    /// The user of the job.
     pub user: Arc<str>,
 }
 
-/// What came of asking for a reservation.
+/// The result of a request for a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReserveOutcome {
-    /// As it is, or would be.
+    /// The reservation, real or dry run.
     pub reservation: Reservation,
-    /// Whom it touches.
+    /// The jobs that it affects.
     pub affected: Affected,
-    /// Whether it was done.
+    /// Whether the change was made.
     pub done: bool,
 }
 
-/// What came of asking for a drain.
+/// The result of a request for a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DrainOutcome {
-    /// What is, or would be, drained.
+    /// The drained nodes and devices, real or dry run.
     pub targets: Vec<DrainTarget>,
-    /// Whom it touches.
+    /// The jobs that it affects.
     pub affected: Affected,
-    /// Whether it was done.
+    /// Whether the change was made.
     pub done: bool,
 }

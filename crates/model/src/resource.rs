@@ -1,4 +1,4 @@
-//! Amounts of several kinds at once. A new kind is data, not a new field.
+//! Amounts of several kinds of resources. A new kind is data, not a new field.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use crate::id::PoolName;
 use crate::pattern::ModelPattern;
 use crate::unit::{Bytes, MilliCpu, MilliGpu};
 
-/// What can be counted, held and limited.
+/// A kind of resource that can be counted, allocated and limited.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResourceKind {
     /// Thousandths of a device.
     Gpu,
-    /// Thousandths of a device of one model: of what is held or there, its name; of a quota, a
-    /// pattern that it answers to, in lower case ([`ModelPattern`]).
+    /// Thousandths of a device of one model. For allocations and capacity it is the model's name;
+    /// for quotas, a lower-case pattern ([`ModelPattern`]).
     GpuModel(String),
     /// Thousandths of a device on nodes of one pool.
     GpuPool(PoolName),
@@ -27,26 +27,26 @@ pub enum ResourceKind {
     Cpu,
     /// Bytes of host memory.
     Memory,
-    /// Bytes of host memory set aside for paused tasks.
+    /// Bytes of host memory reserved for paused tasks.
     PauseMemory,
-    /// Tasks running at once, whatever they ask for.
+    /// Task slots: tasks that run at once, whatever they request.
     Tasks,
-    /// The part of a node's task slots that tasks without GPUs may have. Only nodes name it.
+    /// The task slots of a node for tasks without GPUs. Only capacities of nodes have it.
     PlainTasks,
-    /// The part of a node's task slots that one user may have. Only nodes name it.
+    /// The task slots of a node for one user. Only capacities of nodes have it.
     UserTasks,
-    /// The node itself: a job that wants it alone books [`Resources::WHOLE_NODE`] of it.
+    /// The node itself: a job that needs it exclusively books [`Resources::WHOLE_NODE`] of it.
     Node,
 }
 
 impl ResourceKind {
-    /// Whether it is a part of the GPUs that there are, by what they are or where.
+    /// Whether it is GPUs of one model or of one pool.
     #[must_use]
     pub fn is_part_of_gpus(&self) -> bool {
         matches!(self, Self::GpuModel(_) | Self::GpuPool(_))
     }
 
-    /// Whether what is held, or there, counts for a quota of this kind.
+    /// Whether an allocated or available kind counts towards a quota of this kind.
     #[must_use]
     pub fn counts(&self, held: &Self) -> bool {
         match (self, held) {
@@ -77,17 +77,17 @@ impl fmt::Display for ResourceKind {
     }
 }
 
-/// An amount of each kind, in the kind's own unit; what is not named is zero.
+/// Amounts by kind, in the kind's own unit; a missing kind is zero.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Resources {
-    // Invariant: by kind, each once, and no zero amounts, so that equal vectors compare equal. They
-    // are few, and there is one for each allocation.
+    // Invariant: sorted by kind, each kind once, and no zero amounts, so that equal values compare
+    // equal. A `Vec`, because there are few kinds and each allocation has one.
     amounts: Vec<(ResourceKind, u64)>,
 }
 
 impl Resources {
-    /// A whole node. A task that shares its node takes one part of it, so a node with any such task
-    /// has less than all of it.
+    /// A whole node. A task without exclusive use takes 1 of it, so no exclusive task fits beside
+    /// it.
     pub const WHOLE_NODE: u64 = 1 << 32;
 
     /// How much of its node a task takes while it runs.
@@ -96,7 +96,7 @@ impl Resources {
         self.get(&ResourceKind::Node).max(self.get(&ResourceKind::Tasks))
     }
 
-    /// Nothing of anything.
+    /// No resources.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
@@ -106,14 +106,14 @@ impl Resources {
         self.amounts.binary_search_by(|(it, _)| it.cmp(kind))
     }
 
-    /// How much of one kind.
+    /// The amount of one kind.
     #[must_use]
     pub fn get(&self, kind: &ResourceKind) -> u64 {
-        // One after the other: whether two are the same is told sooner than which one is less.
+        // A linear search: comparing for equality is faster than for order.
         self.amounts.iter().find(|(it, _)| it == kind).map_or(0, |(_, amount)| *amount)
     }
 
-    /// How much of what is held, or there, counts for a quota of a kind.
+    /// The amount that counts towards a quota of this kind.
     #[must_use]
     pub fn counted_as(&self, kind: &ResourceKind) -> u64 {
         match kind {
@@ -125,13 +125,13 @@ impl Resources {
         }
     }
 
-    /// With so much of one kind more.
+    /// Adds an amount of one kind.
     pub fn add(&mut self, kind: ResourceKind, amount: u64) {
         let sum = self.get(&kind).saturating_add(amount);
         self.set(kind, sum);
     }
 
-    /// Replaces the amount of one kind.
+    /// Sets the amount of one kind.
     pub fn set(&mut self, kind: ResourceKind, amount: u64) {
         match (self.position(&kind), amount) {
             (Ok(at), 0) => drop(self.amounts.remove(at)),
@@ -141,35 +141,35 @@ impl Resources {
         }
     }
 
-    /// With so many thousandths of devices.
+    /// The same with this number of GPUs.
     #[must_use]
     pub fn with_gpus(mut self, gpus: MilliGpu) -> Self {
         self.set(ResourceKind::Gpu, gpus.get());
         self
     }
 
-    /// With so many thousandths of cores.
+    /// The same with this number of cores.
     #[must_use]
     pub fn with_cpus(mut self, cpus: MilliCpu) -> Self {
         self.set(ResourceKind::Cpu, cpus.get());
         self
     }
 
-    /// With so much host memory.
+    /// The same with this much host memory.
     #[must_use]
     pub fn with_memory(mut self, memory: Bytes) -> Self {
         self.set(ResourceKind::Memory, memory.get());
         self
     }
 
-    /// With room for so many tasks.
+    /// The same with this number of task slots.
     #[must_use]
     pub fn with_tasks(mut self, tasks: u32) -> Self {
         self.set(ResourceKind::Tasks, u64::from(tasks));
         self
     }
 
-    /// With a whole node, if that is wanted.
+    /// The same with a whole node, if `is_wanted`.
     #[must_use]
     pub fn with_whole_node(mut self, is_wanted: bool) -> Self {
         self.set(ResourceKind::Node, if is_wanted { Self::WHOLE_NODE } else { 0 });
@@ -181,7 +181,7 @@ impl Resources {
         self.amounts.iter().map(|(kind, amount)| (kind, *amount))
     }
 
-    /// The sum, or `None` where a kind can't be written down.
+    /// The sum, or `None` if an amount overflows.
     #[must_use]
     pub fn checked_add(&self, other: &Self) -> Option<Self> {
         let mut sum = self.clone();
@@ -191,7 +191,7 @@ impl Resources {
         Some(sum)
     }
 
-    /// The difference, or `None` where a kind would fall below zero.
+    /// The difference, or `None` if an amount would be negative.
     #[must_use]
     pub fn checked_sub(&self, other: &Self) -> Option<Self> {
         let mut rest = self.clone();
@@ -201,7 +201,7 @@ impl Resources {
         Some(rest)
     }
 
-    /// The first kind of which `available` has less than this asks.
+    /// The first kind that `available` has too little of.
     #[must_use]
     pub fn first_short(&self, available: &Self) -> Option<ResourceKind> {
         self.iter()

@@ -1,17 +1,17 @@
-//! Text from outside as messages repeat it: never endless, and nothing that a terminal would obey.
+//! Escapes text from outside for messages: shortened, and without characters that control a
+//! terminal.
 
-/// Most characters of a text from outside that a message repeats.
+/// The most characters of a text from outside that a message repeats.
 pub const REPEATED_MAX: usize = 200;
 
-/// Control characters, and those that turn the direction of the text around them.
+/// Whether it is a control character, or one that changes the direction of text.
 #[must_use]
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// As much of a text from outside as a message repeats, with what a terminal would obey written
-/// out.
+/// The beginning of a text from outside, with control characters escaped.
 #[must_use]
 pub fn repeated(text: &str) -> String {
     let mut shown = String::new();
@@ -27,8 +27,9 @@ pub fn repeated(text: &str) -> String {
     shown
 }
 
-/// The unknown name and the known ones, out of serde's words for an unknown field or variant. The
-/// unknown one may hold anything, serde's own words among it; the known ones are the program's.
+/// The unknown name and the known names in serde's message about an unknown field or variant. The
+/// unknown name may contain any text, even the words of serde's message; the known ones are those
+/// of the program.
 #[must_use]
 pub fn unknown_name(message: &str) -> Option<(&str, Vec<&str>)> {
     let rest = message

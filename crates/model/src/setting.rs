@@ -1,28 +1,28 @@
-//! The settings of a policy: one row for each, with how it is read and written.
+//! The settings of a policy: one row for each, with functions that read and write it.
 
 use crate::parse;
 use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
 use crate::unit::{GpuTime, MilliCpu, Millis};
 
-/// One setting of a policy. A new one is a field of [`Policy`] and a row of [`Setting::ALL`].
+/// One setting of a policy. To add one, add a field to [`Policy`] and a row to [`Setting::ALL`].
 #[derive(Debug)]
 pub struct Setting {
     /// Its name, in commands and in files.
     pub key: &'static str,
-    /// Whether a pool may have it of its own.
+    /// Whether a pool may have its own value.
     pub of_pool: bool,
-    /// Sets it from text. The error names the fault.
+    /// Sets it from text. The error describes the fault.
     pub(crate) read: fn(&mut Policy, &str) -> Result<(), String>,
-    /// Writes it so that it can be read again.
+    /// Writes it in a form that `read` accepts.
     pub(crate) write: fn(&Policy) -> String,
 }
 
-/// Of the whole cluster alone.
+/// For settings of the whole cluster.
 const CLUSTER: bool = false;
-/// Of a pool too.
+/// For settings that a pool may have too.
 const POOL: bool = true;
 
-/// A row for the field of that name.
+/// The row for a field of [`Policy`].
 macro_rules! setting {
     ($field:ident, $of_pool:expr, $read:expr, $write:expr) => {
         Setting {
@@ -64,7 +64,7 @@ impl Setting {
         }),
     ];
 
-    /// The setting of that name.
+    /// The setting with this name.
     #[must_use]
     pub fn find(key: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|setting| setting.key == key)
@@ -77,24 +77,24 @@ impl Setting {
 }
 
 impl PlannedStarts {
-    /// Most that may be asked for by number.
+    /// The largest number of planned starts other than `all`.
     pub const MOST: u32 = 100;
 }
 
-/// The longest time that a setting may have.
+/// The longest duration of a setting.
 const YEAR: Millis = Millis::from_hours(24 * 365);
 
 /// A thousandth of an hour of one device.
 const MILLI_HOUR: GpuTime = GpuTime::HOUR.div_floor(1000);
 
-/// In thousandths; beyond, any use at all would count as too much.
+/// In thousandths; above this, any usage at all would use up a project's share.
 const USE_WEIGHT_MAX: u32 = 10_000;
 
 fn span(text: &str) -> Result<Millis, String> {
     parse::span(text).map_err(|error| error.to_string())
 }
 
-/// A length of time that may be nothing.
+/// A duration, which may be zero.
 fn any_span(text: &str) -> Result<Millis, String> {
     let span = span(text)?;
     if span > YEAR { Err(format!("{text} is more than 365d")) } else { Ok(span) }
@@ -112,7 +112,7 @@ fn half_life(text: &str) -> Result<Millis, String> {
     if fits { Ok(span) } else { Err(format!("{text} is not from 1m to 365d")) }
 }
 
-/// In the largest unit that says it exactly.
+/// In the largest unit that needs no fraction.
 fn span_text(length: &Millis) -> String {
     let length = length.get();
     let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s")];
@@ -130,7 +130,7 @@ fn yes_or_no_text(answer: &bool) -> String {
     if *answer { "yes" } else { "no" }.to_owned()
 }
 
-/// What a word stands for among others.
+/// The value with this name.
 fn chosen<T: Copy>(text: &str, known: &[(&'static str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(word, _)| *word == text);
     let all = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");

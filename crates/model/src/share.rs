@@ -1,4 +1,4 @@
-//! A part of a device that is asked for: of its time and memory alike, or of its memory.
+//! A requested fraction of a device: of compute and memory alike, or of memory.
 
 use std::fmt;
 
@@ -9,65 +9,65 @@ use crate::allocation::SlotPart;
 use crate::parse;
 use crate::unit::{Bytes, MilliGpu};
 
-/// How much of each device is asked for.
+/// The fraction of each requested device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
-    /// That part of it, less than the whole: `0.5`.
+    /// A fraction by number, less than 1: `0.5`.
     Part(MilliGpu),
-    /// That much of its memory: `20G`.
+    /// A fraction by memory: `20G`.
     Memory(Bytes),
 }
 
-/// Why a share was not understood.
+/// Why a fraction is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ShareError {
     /// It is neither a fraction nor an amount of memory.
     #[error("{value:?} is no part of a GPU; write a fraction such as 0.5, or memory such as 20G")]
     Malformed {
-        /// What was written.
+        /// The text.
         value: String,
     },
-    /// It is nothing, or the whole, or finer than a thousandth.
+    /// It is 0, at least 1, or has more than three decimals.
     #[error(
         "{value:?} is no part of a GPU; a fraction is from 0.001 to 0.999, and a whole GPU is 1"
     )]
     OutOfRange {
-        /// What was written.
+        /// The text.
         value: String,
     },
-    /// The limit is another than the request.
+    /// The limit differs from the request.
     #[error(
         "{value:?} asks for more than its guarantee when there is room, which this version does \
          not give; ask for the guarantee alone, for example {guarantee}"
     )]
     LimitAbove {
-        /// What was written.
+        /// The text.
         value: String,
-        /// Its first part.
+        /// The request, before the colon.
         guarantee: String,
     },
-    /// It is a share of a share.
+    /// It is a fraction of a fraction.
     #[error("{value:?} says twice how much of a GPU; write for example 2@0.5, or 1@20G")]
     OfNothing {
-        /// What was written.
+        /// The text.
         value: String,
     },
-    /// It is a share of a MIG instance.
+    /// It is a fraction of a MIG instance.
     #[error(
         "{value:?} would share a MIG instance, which is given out whole; ask for a smaller profile"
     )]
     OfInstance {
-        /// What was written.
+        /// The text.
         value: String,
     },
 }
 
 impl Share {
-    /// Reads `0.5` or `20G`; the same twice, `0.5:0.5`, is the same.
+    /// Reads `0.5` or `20G`; the same twice, `0.5:0.5`, means the same.
     ///
     /// # Errors
-    /// It is no part of a device.
+    /// It is no fraction of a device.
     pub fn parse(text: &str) -> Result<Self, ShareError> {
         let value = || text.chars().take(parse::ParseError::SHOWN).collect::<String>();
         let one = |part: &str| {
@@ -96,8 +96,8 @@ impl Share {
         Ok(share)
     }
 
-    /// How much memory of a device of that size it is, rounded down: as many as fill a device fit
-    /// it.
+    /// The memory on a device of the given size, rounded down, so that fractions that add up to 1
+    /// fit.
     #[must_use]
     pub fn memory_of(self, device: Bytes) -> Bytes {
         match self {
@@ -109,7 +109,7 @@ impl Share {
         }
     }
 
-    /// How much of a device of that size it is charged; for memory rounded up.
+    /// The charge on a device of the given size; rounded up for a fraction by memory.
     #[must_use]
     pub fn charge_of(self, device: Bytes) -> MilliGpu {
         match self {
@@ -122,7 +122,7 @@ impl Share {
         }
     }
 
-    /// What it is on a device of that size.
+    /// The slot on a device of the given size.
     #[must_use]
     pub fn slot_of(self, device: Bytes) -> SlotPart {
         SlotPart::Share { charge: self.charge_of(device), memory: self.memory_of(device) }
@@ -130,7 +130,7 @@ impl Share {
 }
 
 impl fmt::Display for Share {
-    /// Writes it in the form in which it is read.
+    /// Writes it in the form that [`Self::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Part(milli) => {

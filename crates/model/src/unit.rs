@@ -1,4 +1,4 @@
-//! Units as types: integers, checked, and division that says how it rounds.
+//! Units as types: checked integers, and division with explicit rounding.
 
 use std::fmt;
 
@@ -15,9 +15,9 @@ macro_rules! unit {
         pub struct $name(u64);
 
         impl $name {
-            /// Nothing of it.
+            /// Zero.
             pub const ZERO: Self = Self(0);
-            /// The largest amount that can be written down.
+            /// The largest value.
             pub const MAX: Self = Self(u64::MAX);
 
             /// An amount in the unit that the type is named for.
@@ -32,7 +32,7 @@ macro_rules! unit {
                 self.0
             }
 
-            /// The sum, or `None` where it can't be written down.
+            /// The sum, or `None` if it overflows.
             #[must_use]
             pub const fn checked_add(self, other: Self) -> Option<Self> {
                 match self.0.checked_add(other.0) {
@@ -41,7 +41,7 @@ macro_rules! unit {
                 }
             }
 
-            /// The difference, or `None` below zero.
+            /// The difference, or `None` if it would be negative.
             #[must_use]
             pub const fn checked_sub(self, other: Self) -> Option<Self> {
                 match self.0.checked_sub(other.0) {
@@ -50,7 +50,7 @@ macro_rules! unit {
                 }
             }
 
-            /// `count` times this, or `None` where it can't be written down.
+            /// The product, or `None` if it overflows.
             #[must_use]
             pub const fn checked_mul(self, count: u64) -> Option<Self> {
                 match self.0.checked_mul(count) {
@@ -71,7 +71,7 @@ macro_rules! unit {
                 Self(self.0.saturating_sub(other.0))
             }
 
-            /// A part of it, rounded down.
+            /// The quotient, rounded down.
             ///
             /// # Panics
             /// If `divisor` is zero.
@@ -80,7 +80,7 @@ macro_rules! unit {
                 Self(self.0 / divisor)
             }
 
-            /// A part of it, rounded up.
+            /// The quotient, rounded up.
             ///
             /// # Panics
             /// If `divisor` is zero.
@@ -89,7 +89,7 @@ macro_rules! unit {
                 Self(self.0.div_ceil(divisor))
             }
 
-            /// True for zero.
+            /// Whether it is zero.
             #[must_use]
             pub const fn is_zero(self) -> bool {
                 self.0 == 0
@@ -107,19 +107,19 @@ unit!(
     MilliCpu
 );
 unit!(
-    /// Bytes of memory. `G` in what users write is GiB.
+    /// Bytes of memory. Users write `G` for GiB.
     Bytes
 );
 unit!(
-    /// A length of time in milliseconds.
+    /// A duration in milliseconds.
     Millis
 );
 unit!(
-    /// A moment: milliseconds since 1970-01-01 UTC.
+    /// A time: milliseconds since 1970-01-01 UTC.
     Timestamp
 );
 unit!(
-    /// Devices in use for a time: thousandths of a device times milliseconds.
+    /// GPU time: thousandths of a device times milliseconds.
     GpuTime
 );
 
@@ -127,14 +127,14 @@ impl GpuTime {
     /// One whole device for an hour.
     pub const HOUR: Self = Self(1000 * 3_600_000);
 
-    /// So much of devices for so long, at most [`GpuTime::MAX`].
+    /// The GPU time of these devices in this duration, at most [`GpuTime::MAX`].
     #[must_use]
     pub const fn of(gpus: MilliGpu, span: Millis) -> Self {
         Self(gpus.0.saturating_mul(span.0))
     }
 
-    /// For how long so much of devices is in use until it comes to this, rounded up; for ever
-    /// without any.
+    /// The time until these devices have used this GPU time, rounded up; [`Millis::MAX`] without
+    /// devices.
     #[must_use]
     pub const fn lasts(self, gpus: MilliGpu) -> Millis {
         match gpus.0 {
@@ -162,7 +162,7 @@ impl MilliGpu {
     /// One whole device.
     pub const DEVICE: Self = Self(1000);
 
-    /// That many whole devices.
+    /// This number of whole devices.
     #[must_use]
     pub const fn from_devices(count: u32) -> Self {
         Self(count as u64 * 1000)
@@ -170,7 +170,7 @@ impl MilliGpu {
 }
 
 impl MilliCpu {
-    /// That many whole cores.
+    /// This number of whole cores.
     #[must_use]
     pub const fn from_cores(count: u32) -> Self {
         Self(count as u64 * 1000)
@@ -178,7 +178,7 @@ impl MilliCpu {
 }
 
 impl fmt::Display for MilliCpu {
-    /// Writes cores, with as many decimals as there are: `4`, `0.5`.
+    /// Writes cores with as many decimals as needed: `4`, `0.5`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.0 / 1000, self.0 % 1000);
         if rest == 0 {
@@ -192,13 +192,13 @@ impl Bytes {
     const UNITS: [(&'static str, u64); 4] =
         [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-    /// That many GiB.
+    /// This number of GiB.
     #[must_use]
     pub const fn from_gib(count: u32) -> Self {
         Self((count as u64) << 30)
     }
 
-    /// That many MiB.
+    /// This number of MiB.
     #[must_use]
     pub const fn from_mib(count: u32) -> Self {
         Self((count as u64) << 20)
@@ -206,12 +206,12 @@ impl Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Writes the largest unit that leaves at least 1, with one decimal, rounded down: `79.6 GiB`.
+    /// Writes the largest unit that gives at least 1, with one decimal, rounded down: `79.6 GiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, size) in Self::UNITS {
             if self.0 >= size {
                 let whole = self.0 / size;
-                // Below 2^40 per unit, so ten times the rest can't overflow.
+                // The remainder is below 2^40, so ten times it can't overflow.
                 let tenth = (self.0 % size) * 10 / size;
                 return match tenth {
                     0 => f.pad(&format!("{whole} {name}")),
@@ -224,19 +224,19 @@ impl fmt::Display for Bytes {
 }
 
 impl Millis {
-    /// That many seconds.
+    /// This number of seconds.
     #[must_use]
     pub const fn from_secs(count: u32) -> Self {
         Self(count as u64 * 1000)
     }
 
-    /// That many minutes.
+    /// This number of minutes.
     #[must_use]
     pub const fn from_mins(count: u32) -> Self {
         Self(count as u64 * 60_000)
     }
 
-    /// That many hours.
+    /// This number of hours.
     #[must_use]
     pub const fn from_hours(count: u32) -> Self {
         Self(count as u64 * 3_600_000)
@@ -244,7 +244,7 @@ impl Millis {
 }
 
 impl fmt::Display for Millis {
-    /// Writes a length of time as gpool prints limits: `45s`, `12m`, `3h00`, `2d04h`.
+    /// Writes a duration in the form of time limits: `45s`, `12m`, `3h00`, `2d04h`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1000;
         let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -261,13 +261,13 @@ impl fmt::Display for Millis {
 }
 
 impl Timestamp {
-    /// The moment that long after this one, at most the last that can be written down.
+    /// The time `span` later, at most [`Timestamp::MAX`].
     #[must_use]
     pub const fn after(self, span: Millis) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// How long after `earlier` this is; nothing if it is before.
+    /// The time since `earlier`; zero if this is before it.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))

@@ -1,64 +1,64 @@
-//! What was used lately: GPU-time of which half counts after each half-life. In whole numbers, so
-//! that it is the same wherever it is worked out.
+//! Usage: GPU time, halved after each half-life. Integer arithmetic, so that every machine computes
+//! the same.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::ProjectName;
 use crate::unit::{GpuTime, MilliGpu, Millis, Timestamp};
 
-/// What the jobs of one user in one project have used, as it was at a moment.
+/// The usage of one user in one project at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Used {
-    /// Who was charged.
+    /// The project.
     pub project: ProjectName,
-    /// Whose jobs.
+    /// The user.
     pub uid: u32,
-    /// GPU-time, decayed.
+    /// GPU time, decayed.
     pub amount: GpuTime,
-    /// When it was that.
+    /// The time of the amount.
     pub at: Timestamp,
 }
 
 impl Used {
-    /// Where it is kept.
+    /// Its key in the store.
     #[must_use]
     pub fn key(&self) -> String {
         Self::key_of(self.uid, &self.project)
     }
 
-    /// Where what a user has used in a project is kept.
+    /// The key in the store for the usage of a user in a project.
     #[must_use]
     pub fn key_of(uid: u32, project: &ProjectName) -> String {
         format!("{uid}:{project}")
     }
 }
 
-/// What is kept in the index of what was used.
+/// An entry of the index of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InUse {
-    /// GPU-time up to `at`, decayed.
+    /// GPU time up to `at`, decayed.
     pub amount: GpuTime,
-    /// When the amount was that; the beginning of time where nothing was counted yet.
+    /// The time of the amount; zero if nothing was counted yet.
     pub at: Timestamp,
-    /// What is in use since then.
+    /// The GPUs in use since then.
     pub gpus: MilliGpu,
 }
 
 impl InUse {
-    /// What it has come to by `now`.
+    /// The usage at `now`.
     #[must_use]
     pub fn by(&self, now: Timestamp, half_life: Millis) -> GpuTime {
-        // Since when a job ran that was there before anything was counted is not known.
+        // It is unknown since when a job has run that is older than the accounting.
         let span = if self.at == Timestamp::ZERO { Millis::ZERO } else { now.since(self.at) };
         decayed(self.amount, self.gpus, span, half_life)
     }
 }
 
-/// One in the numbers of this file, which have 62 binary places.
+/// The number 1 in this file's fixed-point format with 62 binary places.
 const ONE: u128 = 1 << 62;
-/// So many binary places of a half-life are told apart.
+/// The number of binary places of a half-life that the calculation uses.
 const PLACES: usize = 40;
-/// What is left after a half, a quarter, an eighth of a half-life and so on.
+/// The factors of decay after a half, a quarter, an eighth, … of a half-life.
 const LEFT_AFTER: [u128; PLACES] = {
     let mut left = [0; PLACES];
     let mut last = ONE / 2;
@@ -70,13 +70,13 @@ const LEFT_AFTER: [u128; PLACES] = {
     }
     left
 };
-/// The natural logarithm of two, and one by it, with 32 binary places.
+/// The natural logarithm of 2, and its reciprocal, with 32 binary places.
 const LN_2: u128 = 2_977_044_472;
 const BY_LN_2: u128 = 6_196_328_019;
-/// More devices than there are, so that no product overflows.
+/// More devices than any cluster has; bounds the products.
 const GPUS_MOST: u64 = 1 << 48;
 
-/// What is left of one after a time.
+/// The factor of decay after a time.
 fn left_after(span: u128, half_life: u128) -> u128 {
     let halvings = span / half_life;
     if halvings >= 62 {
@@ -88,10 +88,10 @@ fn left_after(span: u128, half_life: u128) -> u128 {
     left >> halvings
 }
 
-/// What an amount comes to after a time in which so much of devices was in use.
+/// The usage after a time of constant use of these GPUs.
 ///
 /// # Panics
-/// If the half-life is nothing.
+/// If the half-life is zero.
 #[must_use]
 pub fn decayed(amount: GpuTime, gpus: MilliGpu, span: Millis, half_life: Millis) -> GpuTime {
     assert!(!half_life.is_zero(), "what counts half after no time counts for nothing");
@@ -102,7 +102,7 @@ pub fn decayed(amount: GpuTime, gpus: MilliGpu, span: Millis, half_life: Millis)
     let gpus = u128::from(gpus.get().min(GPUS_MOST));
     let left = left_after(time, half);
     let gained = match time * 1024 < half {
-        // So short that it has hardly decayed: less the mean of what that is.
+        // So short that the decay is linear: subtracts the mean decay.
         true => gpus * time - ((gpus * time * time / half * LN_2) >> 33),
         false => (((gpus * half * BY_LN_2) >> 32) * ((ONE - left) >> 30)) >> 32,
     };
@@ -110,7 +110,7 @@ pub fn decayed(amount: GpuTime, gpus: MilliGpu, span: Millis, half_life: Millis)
     GpuTime::new(u64::try_from(sum).unwrap_or(u64::MAX))
 }
 
-/// What it comes to if so much of devices is always in use.
+/// The usage that constant use of these GPUs converges to.
 #[must_use]
 pub fn always(gpus: MilliGpu, half_life: Millis) -> GpuTime {
     let gpus = u128::from(gpus.get().min(GPUS_MOST));

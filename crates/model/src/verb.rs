@@ -14,7 +14,7 @@ use crate::unit::{Millis, Timestamp};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobVerb {
-    /// End jobs, or take them off the queue.
+    /// End jobs, or remove them from the queue.
     Cancel,
     /// Hold jobs, so that the scheduler ignores them.
     Hold,
@@ -35,12 +35,12 @@ pub enum JobVerb {
     },
     /// Change the time limits of jobs, running or not.
     Extend {
-        /// How.
+        /// The change.
         change: LimitChange,
     },
     /// Stop running jobs and queue them again.
     Requeue {
-        /// Whether they are held then.
+        /// Whether they are held afterwards.
         hold: bool,
     },
 }
@@ -70,7 +70,7 @@ impl JobVerb {
         Self::Requeue { hold: false },
     ];
 
-    /// The verb of that name, with its simplest parameters.
+    /// The verb with this name, with its simplest parameters.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verb| verb.name() == name)
@@ -96,7 +96,7 @@ impl JobVerb {
         Rules { name, states, is_for_project_admins }
     }
 
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.rules().name
@@ -109,21 +109,21 @@ impl JobVerb {
     }
 }
 
-/// How a time limit is changed.
+/// A change of a time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitChange {
-    /// Longer by that time.
+    /// Extend by a duration.
     Longer {
-        /// By how much.
+        /// The duration.
         by: Millis,
     },
-    /// Shorter by that time.
+    /// Shorten by a duration.
     Shorter {
-        /// By how much.
+        /// The duration.
         by: Millis,
     },
-    /// That time, counted from the start; `None` is no limit.
+    /// Set the limit, counted from the start; `None` is no limit.
     To {
         /// The new limit.
         limit: Option<Millis>,

@@ -1,61 +1,61 @@
-//! What a user asks of an array: its elements and their values.
+//! The request for an array: its elements and their values.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::BlobId;
 use crate::indexes::Indexes;
 
-/// What an array was asked to be; never changes.
+/// The request for an array; never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArraySpec {
-    /// Its elements.
+    /// The indexes of its elements.
     pub indexes: Indexes,
-    /// What each is given beside its index.
+    /// The values that each element gets besides its index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<ValuesRef>,
 }
 
-/// Where the values of an array's elements are. They stand in a blob: they may be large, and are
-/// the user's own.
+/// Where the values of an array's elements are stored. They are in a blob because they may be large
+/// and are private to the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValuesRef {
     /// [`ArrayValues`] as JSON.
     pub blob: BlobId,
-    /// How many rows they have; an element has the row of its index.
+    /// The number of rows; an element has the row of its index.
     pub n_rows: u32,
 }
 
-/// What elements are given beside their index.
+/// The values that elements get besides their index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrayValues {
-    /// Every combination of the values of some parameters; the last one changes fastest.
+    /// All combinations of the values of some parameters; the last parameter changes fastest.
     Product {
-        /// The parameters with their values, in the order in which they were given.
+        /// The parameters with their values, in the order of the request.
         axes: Vec<Axis>,
     },
     /// A row for each element.
     Rows {
-        /// The parameters that each row has a value of.
+        /// The names of the parameters of each row.
         names: Vec<String>,
         /// The values of each row.
         rows: Vec<Row>,
     },
 }
 
-/// A parameter and its values.
+/// A parameter with its values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     /// Its name.
     pub name: String,
-    /// At least one.
+    /// The values, at least one.
     pub values: Vec<String>,
 }
 
-/// What one element is given.
+/// The values of one element.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Row {
-    /// The line or item that it stands for.
+    /// The line or item that the row was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<String>,
     /// A value of each parameter, in their order.
@@ -64,7 +64,7 @@ pub struct Row {
 }
 
 impl ArrayValues {
-    /// How many rows there are; `None` if that is more than any array has.
+    /// The number of rows; `None` if it is more than the largest array has.
     #[must_use]
     pub fn n_rows(&self) -> Option<u32> {
         let n = match self {

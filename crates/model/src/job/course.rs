@@ -1,4 +1,4 @@
-//! The course of a job so far, beside its phase: earlier attempts, retries, time on devices.
+//! The history of a job besides its phase: earlier attempts, retries, time on devices.
 
 use std::sync::Arc;
 
@@ -12,57 +12,58 @@ use crate::job::state::JobState;
 use crate::rare::{Usual, is_false};
 use crate::unit::{GpuTime, Millis, Timestamp};
 
-/// What came of a job so far, beside the phase that it is in.
+/// The history of a job, besides its present phase.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Course {
-    /// How many of the retries that its user asked for are used.
+    /// The number of its retries that it has used.
     #[serde(skip_serializing_if = "is_zero")]
     pub n_retries: u32,
-    /// How often it was run again because its node failed.
+    /// The number of times that it ran again because its node failed.
     #[serde(skip_serializing_if = "is_zero")]
     pub n_node_failures: u32,
-    /// How its last attempts ended, oldest first; at most [`Course::PAST_MOST`].
+    /// The ends of its last attempts, oldest first; at most [`Course::PAST_MOST`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub past: Vec<PastAttempt>,
-    /// It is not run again before then.
+    /// It does not run again before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_until: Option<Timestamp>,
-    /// Whether one of the jobs of which it needs one has ended so.
+    /// Whether one of the dependencies in `after_one` is met.
     #[serde(skip_serializing_if = "is_false")]
     pub one_met: bool,
-    /// What it waits for and can never be.
+    /// The dependency that can never be met.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unmet: Option<Unmet>,
     /// When it is released, if it is held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release_at: Option<Timestamp>,
-    /// By how much its user made its time limit longer while it ran.
+    /// How much its user has extended its time limit while it ran.
     #[serde(skip_serializing_if = "is_nothing")]
     pub extended: Millis,
-    /// What it has had of devices in attempts that are over.
+    /// The GPU time that it attained in past attempts.
     #[serde(skip_serializing_if = "has_none")]
     pub attained: GpuTime,
-    /// The part of it that no longer counts in the order of jobs, since it waited long after it.
+    /// The part of the attained GPU time that no longer counts in the queue order, because the job
+    /// waited long afterwards.
     #[serde(skip_serializing_if = "has_none")]
     pub forgiven: GpuTime,
-    /// How long it was paused in this attempt, up to the last time that it went on.
+    /// How long it was paused in this attempt, up to the last resume.
     #[serde(skip_serializing_if = "is_nothing")]
     pub paused: Millis,
-    /// What came of each task of a gang in this attempt, by rank. Empty for a job of one task, of
-    /// which its phase says it, and for a gang that holds nothing.
+    /// The state of each task of a gang in this attempt, by rank. Empty for a job of one task (its
+    /// phase has the state), and for a gang without allocations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskCourse>,
-    /// How many have joined it in this attempt, or may still.
+    /// The number of jobs that have joined it in this attempt or may still do so.
     #[serde(skip_serializing_if = "is_zero")]
     pub n_joiners: u32,
-    /// The admin that stopped it. It outlives the attempt: the job is held after it, whatever ends
-    /// it, until such an admin starts the job.
+    /// The admin that stopped it. Kept after the end of the attempt: however it ends, the job is
+    /// held afterwards until such an admin starts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_hold: Option<AdminHold>,
 }
 
-/// What came of one task of a gang.
+/// The state of one task of a gang.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskCourse {
@@ -94,18 +95,18 @@ impl Usual for Course {
 }
 
 impl Course {
-    /// So many past attempts are kept.
+    /// The most past attempts that are stored.
     pub const PAST_MOST: usize = 32;
-    /// After so many failures of nodes its end is its end: it may be what makes them fail.
+    /// After this many node failures the job ends, because it may be the cause of them.
     pub const NODE_FAILURES_MOST: u32 = 10;
 
-    /// Whether nothing has come of it yet.
+    /// Whether everything has its default.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Remembers how an attempt ended.
+    /// Adds a past attempt.
     pub fn remember(&mut self, attempt: PastAttempt) {
         if self.past.len() >= Self::PAST_MOST {
             self.past.remove(0);
@@ -126,26 +127,26 @@ fn has_none(time: &GpuTime) -> bool {
     time.is_zero()
 }
 
-/// A job that ended otherwise than another needs.
+/// A job that ended in another way than a dependency requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Unmet {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// How it ended.
+    /// Its final state.
     pub state: JobState,
 }
 
-/// How an attempt ended after which the job was run again.
+/// The end of an attempt after which the job ran again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastAttempt {
-    /// Which.
+    /// The attempt.
     pub attempt: Attempt,
     /// How it ended.
     pub outcome: Outcome,
-    /// What stands behind that.
+    /// The cause of the outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<EndCause>,
-    /// How its program exited.
+    /// The exit status of its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitStatus>,
     /// When it started, if it did.
@@ -153,11 +154,11 @@ pub struct PastAttempt {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Timestamp,
-    /// Why the job was run again.
+    /// Why the job ran again.
     pub again: Again,
 }
 
-/// Why a job is run again.
+/// Why a job runs again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Again {
@@ -165,24 +166,24 @@ pub enum Again {
     Retry,
     /// Its node failed.
     NodeFailed,
-    /// Somebody put it back.
+    /// A user requeued it.
     Requeued {
-        /// Who.
+        /// The user.
         by: Arc<str>,
     },
-    /// What it held was taken back for another job.
+    /// It was evicted for another job.
     TakenBack {
-        /// Why.
+        /// The reason.
         why: TakenBack,
-        /// For which job.
+        /// The job that got its devices.
         beneficiary: JobId,
-        /// In which way.
+        /// The exit that was used.
         #[serde(default = "Exit::usual", skip_serializing_if = "Exit::is_usual")]
         exit: Exit,
     },
-    /// A task of its gang was not launched, because others use its devices.
+    /// A task of its gang was not launched because other processes use its devices.
     TaskRefused {
-        /// Which.
+        /// The rank of the task.
         rank: u32,
     },
 }

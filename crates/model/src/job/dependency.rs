@@ -1,37 +1,37 @@
-//! Jobs that wait for other jobs.
+//! Dependencies of jobs on other jobs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::JobId;
 use crate::job::end::Outcome;
 
-/// A job that must have ended, or have started, and how.
+/// A dependency on the end or the start of another job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Dependency {
-    /// Which job.
+    /// The other job.
     pub job: JobId,
-    /// How it must have ended.
+    /// The required end or start.
     pub kind: DependencyKind,
 }
 
-/// How a job must have ended for another to start.
+/// The end, or start, of a job that a dependency requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DependencyKind {
-    /// Succeeded.
+    /// It succeeded.
     Ok,
-    /// Ended in any other way.
+    /// It ended without success.
     Fail,
-    /// Ended.
+    /// It ended.
     End,
-    /// Succeeded, each element of an array for the same element of this one.
+    /// It succeeded; for arrays, each element depends on the same element of the other array.
     Each,
-    /// Started, or ended without that. Of an array and its elements: ended.
+    /// It started, or ended without starting. An array or an element must have ended.
     Start,
 }
 
 impl DependencyKind {
-    /// Whether that end is the one that was waited for.
+    /// Whether this outcome satisfies the dependency.
     #[must_use]
     pub fn is_met_by(self, outcome: Outcome) -> bool {
         match self {

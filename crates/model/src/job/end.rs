@@ -13,13 +13,13 @@ use crate::unit::{Bytes, GpuTime, MilliGpu, Millis, Timestamp};
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnd {
-    /// In one word.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What stands behind the word, where the exit status does not say.
+    /// The cause, where the exit status does not show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<EndCause>,
-    /// How it exited, a gang as the task did that failed first; `None` if it never ran or nobody
-    /// saw.
+    /// Its exit status; for a gang, that of the task that failed first. `None` if it never ran or
+    /// its exit is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitStatus>,
     /// When its first task started, if it did.
@@ -27,9 +27,9 @@ pub struct JobEnd {
     pub started_at: Option<Timestamp>,
     /// When its last task ended.
     pub ended_at: Timestamp,
-    /// What its tasks used together.
+    /// The usage of all its tasks.
     pub usage: Usage,
-    /// What its tasks held, by rank.
+    /// The allocations of its tasks, by rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<Allocation>,
 }
@@ -41,13 +41,13 @@ pub struct TaskEnd {
     pub started_at: Option<Timestamp>,
     /// When its program ended.
     pub ended_at: Timestamp,
-    /// How its program exited; `None` if it did not start or nobody saw.
+    /// The exit status of its program; `None` if it did not start or its exit is unknown.
     pub exit: Option<ExitStatus>,
-    /// What stands behind it, where the exit status does not say.
+    /// The cause, where the exit status does not show it.
     pub cause: Option<EndCause>,
-    /// Whether it was ended because the server said so.
+    /// Whether the server ended it.
     pub stopped: bool,
-    /// What it used.
+    /// Its usage.
     pub usage: Usage,
 }
 
@@ -57,18 +57,18 @@ pub struct TaskEnd {
 pub enum Outcome {
     /// Exit code 0.
     Succeeded,
-    /// Another exit code, a signal, or it could not be started.
+    /// Another exit code, a signal, or a failed start.
     Failed,
-    /// Somebody ended it.
+    /// A user cancelled it, or its dependency failed.
     Cancelled,
-    /// Its time limit or its deadline ended it.
+    /// It reached its time limit or its deadline.
     TimedOut,
-    /// It was running and nobody can say how it ended.
+    /// It was running, and its end is unknown.
     Lost,
 }
 
 impl Outcome {
-    /// The state of a job that ended so.
+    /// The state of a job with this outcome.
     #[must_use]
     pub fn state(self) -> JobState {
         match self {
@@ -81,19 +81,19 @@ impl Outcome {
     }
 }
 
-/// What stands behind an outcome.
+/// The cause of an outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum EndCause {
-    /// The kernel ended it for its memory.
+    /// The kernel killed it because it ran out of memory.
     Oom,
-    /// It ran for its whole time limit.
+    /// It reached its time limit.
     TimeLimit,
-    /// Its deadline came, or could not be kept any more.
+    /// Its deadline passed, or it could no longer end by it.
     Deadline,
-    /// Somebody cancelled it.
+    /// A user cancelled it.
     Cancelled {
-        /// Who.
+        /// The user.
         by: Arc<str>,
     },
     /// It could not be started.
@@ -101,50 +101,50 @@ pub enum EndCause {
         /// What failed, for people.
         why: String,
     },
-    /// A path that it needs was not there. A job that was to start is held for it.
+    /// A path that it needs did not exist. If the job was about to start, it is held.
     PathMissing {
-        /// Which.
+        /// The path.
         path: String,
     },
-    /// A job that it waited for ended otherwise than was asked.
+    /// A job that it depends on ended in another way than required.
     DependencyFailed {
-        /// Which.
+        /// The other job.
         job: JobId,
     },
-    /// More elements of its array failed than may.
+    /// More elements of its array failed than allowed.
     TooManyFailed {
-        /// How many may.
+        /// The limit.
         most: u32,
     },
-    /// What it held was taken back for another job.
+    /// It was evicted for another job.
     TakenBack {
-        /// Why.
+        /// The reason.
         why: TakenBack,
-        /// For which job.
+        /// The job that got its devices.
         beneficiary: JobId,
     },
-    /// A task of its gang ended and had not succeeded.
+    /// A task of its gang ended without success.
     TaskFailed {
-        /// Which.
+        /// The rank of the task.
         rank: u32,
     },
-    /// A task of its gang was not launched, because others use its devices.
+    /// A task of its gang was not launched because other processes use its devices.
     TaskRefused {
-        /// Which.
+        /// The rank of the task.
         rank: u32,
     },
-    /// The run of the job that it joined is over.
+    /// The run of the job that it joined has ended.
     GangEnded {
-        /// Which job.
+        /// The job that it joined.
         job: JobId,
     },
-    /// The machine was restarted while it ran.
+    /// The node was rebooted while it ran.
     Rebooted,
-    /// The process that watched it was killed, and all that it had started was ended.
+    /// Its shepherd was killed, and all its processes were ended.
     ShepherdLost,
-    /// The process that watched it was killed, and a process that it had started may live.
+    /// Its shepherd was killed, and a process of it may still run.
     ProcessesMayBeLeft,
-    /// The node has no trace of it.
+    /// The node does not know it.
     Vanished,
 }
 
@@ -152,14 +152,14 @@ pub enum EndCause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitStatus {
-    /// By itself, with that code.
+    /// It exited with this code.
     Code(i32),
-    /// By that signal.
+    /// This signal killed it.
     Signal(i32),
 }
 
 impl ExitStatus {
-    /// The code as a shell gives it: its own, or 128 + the signal.
+    /// The exit code as a shell reports it: its own, or 128 + the signal.
     #[must_use]
     pub fn shell_code(self) -> i32 {
         match self {
@@ -169,21 +169,21 @@ impl ExitStatus {
     }
 }
 
-/// What a task used, as the kernel counted it.
+/// The usage of a task, as the kernel counted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in user mode.
     pub cpu_user: Millis,
-    /// CPU time in the kernel.
+    /// CPU time in system mode.
     pub cpu_system: Millis,
-    /// Most memory of one process at once.
+    /// Largest resident memory of one process.
     pub memory_peak: Bytes,
 }
 
-/// The devices and the run time of one job, or of the elements of an array together.
+/// The devices and run time of one job, or the sum for elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct RunTotals {
-    /// Devices, or parts of them, that were allocated: once for each run.
+    /// Allocated devices and fractions: each run counts again.
     pub n_devices: u64,
     /// Allocated GPUs times run time.
     pub gpu_time: GpuTime,
@@ -205,14 +205,14 @@ impl RunTotals {
         Self { n_devices, gpu_time: GpuTime::of(gpus, ran), ran }
     }
 
-    /// Adds another run.
+    /// Adds the totals of another run.
     pub fn add(&mut self, other: Self) {
         self.n_devices = self.n_devices.saturating_add(other.n_devices);
         self.gpu_time = self.gpu_time.saturating_add(other.gpu_time);
         self.ran = self.ran.saturating_add(other.ran);
     }
 
-    /// Whether nothing ran and nothing was allocated.
+    /// Whether they are all zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()

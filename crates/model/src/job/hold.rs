@@ -1,4 +1,4 @@
-//! Holds: a user, an admin or the scheduler keeps a job from starting, or from going on.
+//! Holds: a user, an admin or the scheduler keeps a job from starting or resuming.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::ProjectName;
 
-/// Who keeps a job held.
+/// The holder of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Holder {
-    /// Its owner, who may release it.
+    /// The owner; may also release it.
     User,
-    /// An admin; its owner can't release it.
+    /// An admin; the owner cannot release it.
     Admin,
     /// The scheduler: its plan for the job broke an invariant. The owner may release it.
     Scheduler,
@@ -23,7 +23,7 @@ pub enum Holder {
 pub struct AdminHold {
     /// The admin's user name.
     pub by: Arc<str>,
-    /// The project of an admin of a project; `None` is an admin of the server.
+    /// The project of a project admin; `None` is an admin of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectName>,
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Who a job belongs to and runs as.
+/// The user that a job belongs to and runs as.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {
     /// User id.
     pub uid: u32,
     /// Primary group id.
     pub gid: u32,
-    /// User name; the number where the system knows no name.
+    /// User name; the number if the system has no name for it.
     pub user: Arc<str>,
 }

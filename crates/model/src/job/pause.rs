@@ -1,4 +1,4 @@
-//! Jobs whose processes are stopped where they are, to go on later.
+//! Paused jobs: their processes are stopped in memory and continue later.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::id::JobId;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum PauseCause {
-    /// Somebody asked for it.
+    /// A user paused it.
     Asked {
-        /// Who.
+        /// The user.
         by: Arc<str>,
     },
-    /// What it held was taken back for another.
+    /// It was evicted for another job.
     TakenBack {
-        /// Why.
+        /// The reason.
         why: TakenBack,
-        /// For which job.
+        /// The job that got its devices.
         beneficiary: JobId,
     },
 }

@@ -1,4 +1,4 @@
-//! The phase of a job: where it is in its life, with the facts that hold only there.
+//! The phase of a job, with the data that exists only in that phase.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,73 +11,74 @@ use crate::job::stop::StopCause;
 use crate::launch::Missing;
 use crate::unit::Timestamp;
 
-/// Where a job is in its life; each variant holds what is only true there.
+/// The phase of a job; each variant holds the data that exists only in that phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Kept from being considered until released.
+    /// Held: not scheduled until released.
     Held {
-        /// Who may release it.
+        /// The holder; decides who may release it.
         by: Holder,
-        /// Since when.
+        /// The time at which this began.
         since: Timestamp,
-        /// What was missing when it should have started, if that is why.
+        /// The path that was missing when it was about to start, if that is why it is held.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         missing: Option<Missing>,
     },
-    /// Waits for other jobs, or for a moment.
+    /// Waits for other jobs, or for a time.
     Waiting {
-        /// Since when.
+        /// The time at which this began.
         since: Timestamp,
     },
-    /// Could start as soon as there is room.
+    /// Starts as soon as there is capacity.
     Pending {
         /// Since when; escalation counts from here, plus [`crate::Job::waited`].
         since: Timestamp,
     },
-    /// Every element of an array has been started, and some have not ended.
+    /// An array that has no unstarted elements but some that have not ended.
     Underway {
-        /// Since when.
+        /// The time at which this began.
         since: Timestamp,
     },
-    /// Its node was told to start it.
+    /// The server has ordered its start.
     Starting {
-        /// One of each task, by rank.
+        /// The allocation of each task, by rank.
         allocations: Vec<Allocation>,
-        /// Since when.
+        /// The time at which this began.
         since: Timestamp,
     },
     /// It runs.
     Running {
-        /// One of each task, by rank.
+        /// The allocation of each task, by rank.
         allocations: Vec<Allocation>,
         /// When its first task started.
         started_at: Timestamp,
     },
-    /// Its processes are stopped where they are, or were told to. It holds host memory, and goes on
+    /// Its processes are stopped in memory, or are about to be. It holds host memory and continues
     /// on the same devices.
     Paused {
-        /// One of each task, by rank: pausing, paused, or claiming what it goes on on.
+        /// The allocation of each task, by rank: pausing, paused, or claiming the devices to
+        /// continue on.
         allocations: Vec<Allocation>,
         /// When its first task started.
         started_at: Timestamp,
-        /// Since when.
+        /// The time at which this began.
         since: Timestamp,
-        /// Why.
+        /// The reason.
         why: PauseCause,
-        /// Who keeps it from going on, if anybody does.
+        /// The holder that keeps it from resuming, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held: Option<Holder>,
     },
-    /// It was told to end and has not yet.
+    /// It was asked to end and has not ended yet.
     Stopping {
-        /// One of each task, by rank.
+        /// The allocation of each task, by rank.
         allocations: Vec<Allocation>,
-        /// When its first task started, if it had.
+        /// When its first task started, if it did.
         started_at: Option<Timestamp>,
-        /// Why it is being stopped.
+        /// The reason.
         cause: StopCause,
-        /// Since when.
+        /// The time at which this began.
         since: Timestamp,
     },
     /// It has ended; never changes again.
@@ -85,7 +86,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// What its tasks hold now, by rank.
+    /// The allocations of its tasks, by rank.
     #[must_use]
     pub fn allocations(&self) -> &[Allocation] {
         match self {
@@ -101,7 +102,7 @@ impl Phase {
         }
     }
 
-    /// The same, to be changed; empty where nothing is held.
+    /// The allocations, mutable; empty if it has none.
     pub fn allocations_mut(&mut self) -> &mut [Allocation] {
         match self {
             Self::Starting { allocations, .. }
@@ -116,7 +117,7 @@ impl Phase {
         }
     }
 
-    /// The state in one word.
+    /// The state that users see.
     #[must_use]
     pub fn state(&self) -> JobState {
         match self {
@@ -137,7 +138,7 @@ impl Phase {
         matches!(self, Self::Ended(_))
     }
 
-    /// Whether all its tasks are stopped where they are: it uses nothing but host memory.
+    /// Whether all its tasks are paused: it uses nothing but host memory.
     #[must_use]
     pub fn is_parked(&self) -> bool {
         match self {
@@ -146,7 +147,8 @@ impl Phase {
         }
     }
 
-    /// Since when it could start, or go on, as soon as there is room; `None` if it could not.
+    /// Since when it could start or resume if there were capacity; `None` if something else keeps
+    /// it.
     #[must_use]
     pub fn waits_for_room_since(&self) -> Option<Timestamp> {
         match self {
@@ -158,7 +160,7 @@ impl Phase {
 }
 
 impl RunTotals {
-    /// Totals of a run that may not have ended.
+    /// Totals of a run, which may not have ended.
     #[must_use]
     pub fn of(phase: &Phase, now: Timestamp) -> Self {
         let started_at = match phase {

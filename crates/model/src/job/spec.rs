@@ -1,4 +1,4 @@
-//! The spec of a job: the request of its user as it was admitted.
+//! The spec of a job: the user's request as admitted.
 
 use std::ops::{Deref, DerefMut};
 
@@ -13,35 +13,34 @@ use crate::request::job::JobRequest;
 use crate::resource::Resources;
 use crate::unit::{MilliGpu, Millis, Timestamp};
 
-/// A job as it was admitted: the request of its user, and what the system gave it. It changes only
-/// if somebody edits the job.
+/// An admitted job: the user's request with the additions of the server. Only an edit changes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// Which job.
+    /// The ID of the job.
     pub id: JobId,
-    /// Who it belongs to.
+    /// The user that it belongs to.
     pub owner: Owner,
-    /// What its user asked for.
+    /// The user's request.
     pub request: JobRequest,
-    /// The script as it was when submitted, run in place of a program.
+    /// The script as submitted; it runs instead of a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<BlobId>,
     /// Environment, limits and umask of the caller ([`crate::agent::LaunchContext`]).
     pub context: BlobId,
-    /// The job that was submitted with it to prepare it; one of [`JobRequest::after`].
+    /// The setup job that was submitted with it; one of [`JobRequest::after`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<JobId>,
-    /// The job that it joins, if it is one of those that make a job larger while that runs.
+    /// The elastic job that it joins, if it extends one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joins: Option<Box<Joins>>,
-    /// The ended job whose elements, or which, it runs anew.
+    /// The ended job, or array of elements, that it repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<Box<JobId>>,
     /// When it was submitted.
     pub submitted_at: Timestamp,
 }
 
-/// A spec reads as the request that it embeds: `spec.gpus`.
+/// A spec dereferences to its request: `spec.gpus`.
 impl Deref for JobSpec {
     type Target = JobRequest;
 
@@ -57,14 +56,14 @@ impl DerefMut for JobSpec {
 }
 
 impl JobSpec {
-    /// Every blob that it needs.
+    /// The blobs that it needs.
     pub fn blobs(&self) -> impl Iterator<Item = &BlobId> {
         let values = self.array.as_ref().and_then(|array| array.values.as_ref());
         let values = values.map(|values| &values.blob);
         std::iter::once(&self.context).chain(&self.script).chain(values)
     }
 
-    /// What one task books on its node with those parts of devices.
+    /// The resources that one task with these slots books on its node.
     #[must_use]
     pub fn resources(&self, slots: &[Slot]) -> Resources {
         let charge = |sum: MilliGpu, slot: &Slot| sum.saturating_add(slot.part.charge());
@@ -76,20 +75,20 @@ impl JobSpec {
             .with_whole_node(self.is_exclusive())
     }
 
-    /// Whether it is of one size: one that others join, or that joins one, is not paused, as its
-    /// parts would have to be together.
+    /// Whether its size is fixed. An elastic job and the jobs that join it are not paused, because
+    /// all of them would have to be paused together.
     #[must_use]
     pub fn is_of_one_size(&self) -> bool {
         self.joins.is_none() && self.gang.nodes_most == self.gang.nodes
     }
 
-    /// What one task books on its node while it is paused.
+    /// The resources that one task books on its node while it is paused.
     #[must_use]
     pub fn resources_paused(&self) -> Resources {
         Resources::none().with_memory(self.memory.unwrap_or_default()).with_tasks(1)
     }
 
-    /// How long its tasks have between the first signal and KILL when it is taken back that way.
+    /// The time between the first signal and KILL when a job is evicted with this exit.
     #[must_use]
     pub fn grace_for(&self, exit: Exit) -> Millis {
         let to_save = match exit {

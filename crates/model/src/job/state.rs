@@ -1,10 +1,10 @@
-//! The state of a job in one word.
+//! The state of a job, as users see it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A job's state in one word, as users see it.
+/// The state of a job, as users see it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -21,7 +21,7 @@ pub enum JobState {
     Starting,
     /// See [`crate::Phase::Running`].
     Running,
-    /// Its GPU memory is freed and it goes on later.
+    /// Its GPU memory is free; it continues later.
     Paused,
     /// See [`crate::Phase::Stopping`].
     Stopping,
@@ -54,7 +54,7 @@ impl JobState {
         Self::Lost,
     ];
 
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl JobState {
         }
     }
 
-    /// Whether a job in it has ended.
+    /// Whether it is a final state.
     #[must_use]
     pub fn is_end(self) -> bool {
         self >= Self::Succeeded

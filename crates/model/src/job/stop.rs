@@ -1,4 +1,4 @@
-//! Why jobs that run are stopped.
+//! Why running jobs are stopped.
 
 use std::sync::Arc;
 
@@ -8,57 +8,57 @@ use crate::exit::{Exit, TakenBack};
 use crate::id::JobId;
 use crate::job::end::EndCause;
 
-/// Why a job that runs is being stopped.
+/// Why a running job is being stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum StopCause {
-    /// Somebody cancelled it.
+    /// A user cancelled it.
     Cancelled {
-        /// Who.
+        /// The user.
         by: Arc<str>,
     },
-    /// More elements of its array failed than may.
+    /// More elements of its array failed than allowed.
     TooManyFailed {
-        /// How many may.
+        /// The limit.
         most: u32,
     },
-    /// Somebody put it back, to be run again.
+    /// A user requeued it.
     Requeued {
-        /// Who.
+        /// The user.
         by: Arc<str>,
-        /// Whether it is held then.
+        /// Whether it is held afterwards.
         hold: bool,
     },
-    /// What it holds is taken back for another.
+    /// It is evicted for another job.
     TakenBack {
-        /// Why.
+        /// The reason.
         why: TakenBack,
-        /// For which job.
+        /// The job that gets its devices.
         beneficiary: JobId,
-        /// In which way: what follows.
+        /// The exit; decides how the job continues afterwards.
         #[serde(default = "Exit::usual", skip_serializing_if = "Exit::is_usual")]
         exit: Exit,
     },
-    /// A task of its gang ended and had not succeeded, or was its launcher: the others end with
-    /// it.
+    /// A task of its gang failed, or its launcher ended: the other tasks end too.
     TaskFailed {
-        /// Which.
+        /// The rank of the task.
         rank: u32,
     },
-    /// A task of its gang was not launched, because others use its devices: all of it is run again.
+    /// A task of its gang was not launched because other processes use its devices: the whole gang
+    /// runs again.
     TaskRefused {
-        /// Which.
+        /// The rank of the task.
         rank: u32,
     },
-    /// The run of the job that it joined is over.
+    /// The run of the job that it joined has ended.
     GangEnded {
-        /// Which job.
+        /// The job that it joined.
         job: JobId,
     },
 }
 
 impl StopCause {
-    /// What stands behind the end of a job that was stopped for that.
+    /// The end cause of a job that was stopped for this reason.
     #[must_use]
     pub fn end_cause(&self) -> EndCause {
         match self {

@@ -1,4 +1,4 @@
-//! The stable codes of refusals.
+//! The codes of refusals, which never change.
 
 use std::fmt;
 

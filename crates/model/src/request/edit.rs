@@ -72,7 +72,7 @@ macro_rules! copy_nodes {
     };
 }
 
-/// Every field that an edit can change. What follows from several is applied in this order.
+/// Every field that an edit can change. Edits of several fields are applied in this order.
 pub static EDITS: &[Edit] = &[
     Edit::standing("priority"),
     Edit::standing("note"),
@@ -81,7 +81,7 @@ pub static EDITS: &[Edit] = &[
     Edit::standing("max_fails"),
     Edit::new("name", copy!(name)).until_end(),
     Edit::new("project", copy!(project)),
-    // A script takes the place of a program, and the other way round; see `JobPatch::applied_to`.
+    // A script replaces a program and the reverse; see `JobPatch::applied_to`.
     Edit::new("command", copy!(command)).of_owner(),
     Edit::new("script", copy!(command)).of_owner(),
     Edit::new("directory", copy!(directory)).of_owner(),
@@ -143,7 +143,7 @@ fn take_checkpoint(to: &mut JobRequest, from: &JobRequest) {
 pub struct JobPatch {
     /// Keys of [`EDITS`].
     changes: BTreeSet<Arc<str>>,
-    /// The new values; the other fields mean nothing.
+    /// The new values; the other fields are ignored.
     pub to: Box<JobRequest>,
     /// The new script, if the program changes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,7 +172,7 @@ impl JobPatch {
         self.changes.contains(key)
     }
 
-    /// Returns what it changes.
+    /// Returns the fields that it changes.
     pub fn edits(&self) -> impl Iterator<Item = &'static Edit> {
         EDITS.iter().filter(|edit| self.changes(edit.key))
     }
@@ -183,7 +183,7 @@ impl JobPatch {
         self.edits().any(|edit| !edit.is_standing)
     }
 
-    /// Returns the job with these changes, but for its standing.
+    /// Returns the job with these changes, except for its standing.
     #[must_use]
     pub fn applied_to(&self, spec: &JobSpec) -> JobSpec {
         let mut new = spec.clone();

@@ -26,21 +26,21 @@ use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobRequest {
-    /// What people call the job; need not be unique.
+    /// The name of the job; need not be unique.
     pub name: Arc<str>,
     /// The project that is charged.
     pub project: ProjectName,
     /// The pool that the job must run in; `None` means any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolName>,
-    /// Which nodes the job may use; `None` means any.
+    /// The node filter; `None` means any node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Arc<NodeFilter>>,
     /// Program and arguments; with a script, the arguments that follow the script's name.
     pub command: Vec<String>,
     /// The working directory of the job.
     pub directory: String,
-    /// A file to read instead of nothing.
+    /// The file for standard input; empty input by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<Box<str>>,
     /// A file for its output instead of gpool's own; relative to `directory`.
@@ -49,15 +49,15 @@ pub struct JobRequest {
     /// A file for its errors instead of gpool's own; relative to `directory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<Box<str>>,
-    /// Run the job on a terminal of its own, at first of this size, and not on pipes.
+    /// Run the job on a terminal, initially of this size, instead of pipes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pty: Option<WindowSize>,
-    /// Software that is made active before its program starts, in order.
+    /// Software that is activated before its program starts, in order.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub activate: Rare<Vec<Activation>>,
     /// GPUs of each task.
     pub gpus: GpuRequest,
-    /// The GPU request as the user wrote it.
+    /// The GPU request as text, as the user wrote it.
     pub gpus_written: Arc<str>,
     /// CPU cores of each task; `None` books none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,40 +65,40 @@ pub struct JobRequest {
     /// Host memory of each task; `None` books none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
-    /// How many tasks the job has.
+    /// The number of tasks and nodes.
     #[serde(skip_serializing_if = "Gang::is_single")]
     pub gang: Gang,
-    /// Whether its tasks find the variables that `torchrun` reads.
+    /// Whether its tasks get the variables that `torchrun` reads.
     #[serde(skip_serializing_if = "is_false")]
     pub torchrun: bool,
     /// The run time after which the job is ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Millis>,
-    /// Between TERM and KILL.
+    /// The time between TERM and KILL.
     pub grace: Millis,
     /// Jobs that must have ended, or started, before this one may start, all of them.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub after: Rare<Vec<Dependency>>,
-    /// Set for an array: its elements share this request.
+    /// Makes the job an array: its elements share this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<Box<ArraySpec>>,
-    /// When the job may start, how long it may go on, and what follows its end.
+    /// Options for its start, retries and eviction.
     #[serde(skip_serializing_if = "Life::is_plain")]
     pub life: Life,
     /// Queue the job although no node could ever run it.
     #[serde(skip_serializing_if = "is_false")]
     pub allow_unsatisfiable: bool,
-    /// The schedulers whose variables the job finds beside ours; each once, in their order.
+    /// The schedulers that the job gets additional variables of; each once, in their order.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub compat: Rare<Vec<Compat>>,
-    /// Where the job begins. Admission moves it into the job's own record, [`crate::Job`], which
-    /// changes far more often than the request does.
+    /// The initial standing. Admission moves it into the job's own record, [`crate::Job`], which
+    /// changes far more often than the request.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub standing: Rare<Standing>,
 }
 
 /// The part of a request that [`crate::Job`] and [`crate::ArrayState`] hold once the job is
-/// admitted, because it changes by itself, or for one element of an array alone.
+/// admitted, because it changes by itself or for one element of an array alone.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Standing {
@@ -110,13 +110,13 @@ pub struct Standing {
     /// Addresses that get messages about its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notify: Vec<NotifyRule>,
-    /// Keep the job from being considered until it is released.
+    /// Hold the job until it is released.
     #[serde(skip_serializing_if = "is_false")]
     pub hold: bool,
-    /// How many elements of an array run at once at most.
+    /// The most elements of an array that run at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// After more failures of elements than this the rest of an array is cancelled.
+    /// After more failures than this, the remaining elements of an array are cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_fails: Option<u32>,
 }
@@ -165,36 +165,35 @@ impl Default for JobRequest {
 }
 
 impl JobRequest {
-    /// Between TERM and KILL where the user asks for nothing else.
+    /// The default time between TERM and KILL.
     pub const GRACE: Millis = Millis::from_secs(30);
 
-    /// Returns a request for these GPUs, written so.
+    /// Returns a request for these GPUs, with this text.
     #[must_use]
     pub fn of_gpus(gpus: GpuRequest) -> Self {
         let gpus_written = Arc::from(gpus.to_string());
         Self { gpus, gpus_written, ..Self::default() }
     }
 
-    /// Returns the size of its GPU requests together, for the order of jobs and for the limits of
-    /// users.
+    /// Returns the GPUs of all its tasks together, for the queue order and the caps of users.
     #[must_use]
     pub fn gpus_together(&self) -> MilliGpu {
         let n_tasks = u64::from(self.gang.n_tasks());
         self.gpus.size().checked_mul(n_tasks).unwrap_or(MilliGpu::MAX)
     }
 
-    /// Returns how many jobs it names to wait for, ended or not.
+    /// Returns the number of its dependencies, met or not.
     #[must_use]
     pub fn n_dependencies(&self) -> u64 {
         (self.after.len() + self.life.after_one.len()) as u64
     }
 
-    /// Returns every job that it waits for, in either way.
+    /// Returns all its dependencies, from `after` and `after_one`.
     pub fn dependencies(&self) -> impl Iterator<Item = &Dependency> {
         self.after.iter().chain(&self.life.after_one)
     }
 
-    /// Whether its nodes are to run nothing else.
+    /// Whether it needs nodes without other jobs.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.nodes.as_ref().is_some_and(|nodes| nodes.exclusive)

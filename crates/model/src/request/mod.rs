@@ -1,4 +1,4 @@
-//! What users ask for: a job, and changes to one.
+//! Requests of users: a job, and changes to one.
 
 pub mod edit;
 pub mod job;

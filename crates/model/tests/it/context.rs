@@ -12,7 +12,7 @@ fn what_is_written_is_read_and_takes_no_more_room_than_it_must() {
     };
     let bytes = context.bytes();
     assert_eq!(LaunchContext::read(&bytes), Some(context.clone()));
-    // Four times the size of the values, as JSON has it.
+    // JSON takes four times the size of the values.
     assert!(bytes.len() < 360, "{}", bytes.len());
     let plain = LaunchContext { umask: None, ..context };
     assert_eq!(LaunchContext::read(&plain.bytes()), Some(plain));

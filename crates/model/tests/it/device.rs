@@ -18,7 +18,7 @@ fn an_instance_counts_as_the_larger_of_its_parts() {
         (3, 40, 80, 500),
         (4, 40, 80, 571),
         (7, 80, 80, 1000),
-        // Of a device that the driver cuts into four.
+        // A device that the driver divides into four.
         (1, 6, 24, 250),
         (4, 24, 24, 1000),
     ] {

@@ -35,7 +35,7 @@ fn a_pool_has_settings_of_its_own_and_all_others_of_the_cluster() {
     policy.set("planned_starts", "3").expect("valid");
     let batch = policy.of_pool(Some(&PoolName::new("batch")));
     assert_eq!((&batch.order[..], batch.lend), (&[OrderKey::Age][..], false));
-    // What it began with stays its own.
+    // The other settings come from its preset.
     assert_eq!(batch.planned_starts, PlannedStarts::AtMost(1));
     let other = policy.of_pool(Some(&PoolName::new("a.b")));
     assert_eq!((other.min_run, other.lend), (Millis::from_hours(1), false));

@@ -14,6 +14,6 @@ fn the_default_asks_for_nothing() {
 #[test]
 fn a_job_that_waits_takes_little_memory() {
     let size = size_of::<gpool_model::JobSpec>();
-    // Box what few jobs ask for.
+    // Box fields that few jobs use.
     assert!(size <= 552, "{size} bytes");
 }

@@ -1,4 +1,4 @@
-//! Occurrences of reservations and what of them overlaps.
+//! Occurrences of reservations and overlaps between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn one_that_is_over_holds_no_more_and_one_without_an_end_never_is() {
     assert_eq!(open.next_change(Timestamp::new(100)), None);
 }
 
-/// What meets, told by looking at every occurrence of both for long enough.
+/// Whether they overlap, found by comparing enough occurrences of both.
 fn meets_by_looking(one: &Reservation, other: &Reservation) -> bool {
     let of = |it: &Reservation| -> Vec<Window> {
         let every = it.every.map_or(1_000_000, Millis::get);

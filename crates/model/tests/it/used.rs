@@ -28,7 +28,7 @@ fn what_is_always_in_use_comes_to_an_end() {
     assert!(near(long, always(TWO, DAY), 1), "{long} {}", always(TWO, DAY));
     let day = decayed(GpuTime::ZERO, TWO, DAY, DAY);
     assert!(near(day, always(TWO, DAY).div_floor(2), 1), "{day}");
-    // A day without decay is 48, and a little less with.
+    // Two GPUs use 48 hours in a day, without decay.
     assert_eq!(day.to_string(), "34");
 }
 
