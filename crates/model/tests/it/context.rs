@@ -3,7 +3,7 @@
 use gpool_model::context::LaunchContext;
 
 #[test]
-fn what_is_written_is_read_and_takes_no_more_room_than_it_must() {
+fn contexts_round_trip_in_few_bytes() {
     let values: Vec<u8> = (0..=255).collect();
     let context = LaunchContext {
         environment: vec![(b"A".to_vec(), values), (b"EMPTY".to_vec(), Vec::new())],
@@ -23,7 +23,7 @@ fn what_is_written_is_read_and_takes_no_more_room_than_it_must() {
 }
 
 #[test]
-fn what_is_cut_or_something_else_is_not_read() {
+fn truncated_and_foreign_bytes_are_rejected() {
     let context = LaunchContext {
         environment: vec![(b"NAME".to_vec(), b"value".to_vec())],
         limits: vec![(7, Some(1), None)],

@@ -10,7 +10,7 @@ fn counts(compute_slices: u32, gib: u32, of_gib: u32) -> u64 {
 }
 
 #[test]
-fn an_instance_counts_as_the_larger_of_its_parts() {
+fn an_instance_is_charged_for_its_larger_part() {
     for (slices, gib, of_gib, milli) in [
         (1, 10, 80, 142),
         (1, 20, 80, 250),
@@ -27,26 +27,26 @@ fn an_instance_counts_as_the_larger_of_its_parts() {
 }
 
 #[test]
-fn equal_instances_of_a_device_never_come_to_more_than_one() {
+fn charges_of_equal_instances_never_exceed_a_device() {
     for (slices, eighths, most) in [(1, 1, 7), (1, 2, 4), (2, 2, 3), (3, 4, 2), (7, 8, 1)] {
         assert!(counts(slices, eighths, 8) * most <= 1000, "{slices}g");
     }
 }
 
 #[test]
-fn nothing_counts_as_nothing_and_nothing_as_more_than_a_device() {
+fn charges_are_above_zero_and_at_most_a_device() {
     assert_eq!(counts(0, 0, 80), 1);
     assert_eq!(counts(9, 90, 80), 1000);
     assert_eq!(counts(1, 10, 0), 1000);
 }
 
 #[test]
-fn indexes_of_instances_are_their_own() {
+fn indexes_of_instances_are_unique() {
     assert_eq!((Instance::index(0, 0), Instance::index(3, 6)), (1000, 4006));
 }
 
 #[test]
-fn what_was_written_before_there_were_instances_is_read() {
+fn records_from_before_instances_are_read() {
     let text = r#"{"index": 0, "uuid": "GPU-0", "model": "NVIDIA H100", "memory": 85899345920,
         "pci_bus": "", "minor": null, "numa": null, "links": {}, "health": {"is": "healthy"},
         "mig": {"enabled": true, "instances": [

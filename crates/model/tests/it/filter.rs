@@ -3,7 +3,7 @@
 use gpool_model::filter::NodeRule;
 
 #[test]
-fn rules_are_read_and_written_back() {
+fn rules_round_trip() {
     for text in ["rack=3", "rack!=3", "ssd", "!ssd", "rack=3|rack=4", "a100|h100", "x="] {
         assert_eq!(NodeRule::parse(text).expect(text).to_string(), text);
     }

@@ -4,7 +4,7 @@ use gpool_model::gang::Gang;
 use gpool_model::id::{Attempt, JobId};
 
 #[test]
-fn each_run_has_a_port_of_its_own_among_its_neighbours() {
+fn neighbouring_runs_have_different_ports() {
     let port = |number, attempt| Gang::port(JobId::single(number), Attempt(attempt));
     assert_eq!(port(7, 1), port(7, 1));
     let ports: std::collections::BTreeSet<u16> =
@@ -15,7 +15,7 @@ fn each_run_has_a_port_of_its_own_among_its_neighbours() {
 }
 
 #[test]
-fn a_gang_has_a_task_and_not_too_many() {
+fn the_number_of_tasks_is_bounded() {
     assert_eq!(Gang::new(1, 1), Some(Gang::SINGLE));
     assert_eq!(Gang::new(3, 2).map(Gang::n_tasks), Some(6));
     assert_eq!(Gang::new(0, 1), None);

@@ -9,7 +9,7 @@ fn parsed(text: &str) -> GpuRequest {
 }
 
 #[test]
-fn every_form_of_whole_devices_is_read_and_written_back() {
+fn requests_round_trip() {
     for (text, written) in [
         ("2", "2"),
         ("0", "0"),
@@ -61,7 +61,7 @@ fn malformed_requests_name_the_position() {
 }
 
 #[test]
-fn what_is_no_part_of_a_device_is_told_apart_from_nonsense() {
+fn invalid_fractions_have_errors_of_their_own() {
     for text in ["0.25:0.80", "0.0", "1.5", "0.0001", "1@20G:40G", "1@0", "1@0B", "1@"] {
         let error = GpuRequest::parse(text).expect_err(text);
         assert!(matches!(error, GpuRequestError::Share(_)), "{text}: {error}");
@@ -75,7 +75,7 @@ fn what_is_no_part_of_a_device_is_told_apart_from_nonsense() {
 }
 
 #[test]
-fn a_share_by_memory_asks_for_a_device_that_has_it() {
+fn a_share_by_memory_needs_a_device_with_that_memory() {
     assert_eq!(parsed("1@20G").memory_needed(), Some(Bytes::from_gib(20)));
     assert_eq!(parsed("40G..:1@20G").memory_needed(), Some(Bytes::from_gib(40)));
     assert_eq!(parsed("10G..:1@20G").memory_needed(), Some(Bytes::from_gib(20)));
@@ -83,7 +83,7 @@ fn a_share_by_memory_asks_for_a_device_that_has_it() {
 }
 
 #[test]
-fn instances_are_asked_for_by_profile_or_as_such() {
+fn instances_are_requested_by_profile_or_mig() {
     for (text, count) in [("1g.10gb", 1), ("h100-1g.10gb:2", 2), ("mig", 1), ("1g|2g:3", 3)] {
         let request = parsed(text);
         let amount = GpuAmount::Instances { count, each: MilliGpu::DEVICE };
@@ -96,7 +96,7 @@ fn instances_are_asked_for_by_profile_or_as_such() {
 }
 
 #[test]
-fn no_part_of_an_instance_is_asked_for_and_none_beside_whole_devices() {
+fn shares_of_instances_and_mixed_requests_are_refused() {
     for text in ["1g.10gb:0.5", "1g.10gb@5G", "mig:2@0.5"] {
         let error = GpuRequest::parse(text).expect_err(text);
         let is_share = matches!(error, GpuRequestError::Share(ShareError::OfInstance { .. }));

@@ -4,7 +4,7 @@ use gpool_model::hostlist::nodes;
 use gpool_model::id::NodeName;
 
 #[test]
-fn lists_are_written_out() {
+fn ranges_are_expanded() {
     for (text, names) in [
         ("lab1", "lab1"),
         ("lab2,lab1,lab2", "lab2 lab1"),
@@ -19,7 +19,7 @@ fn lists_are_written_out() {
 }
 
 #[test]
-fn what_is_no_list_is_refused_with_its_position() {
+fn errors_name_the_position() {
     for (text, position) in [
         ("", 0),
         ("lab1,", 5),

@@ -3,7 +3,7 @@
 use gpool_model::id::{JobId, NodeName, TaskId};
 
 #[test]
-fn elements_have_plain_numbers_of_their_own() {
+fn plain_numbers_of_elements_are_unique() {
     for (id, plain) in [
         ("12", 12),
         ("12.3", 120_000_000_003),
@@ -19,7 +19,7 @@ fn elements_have_plain_numbers_of_their_own() {
 }
 
 #[test]
-fn a_node_has_a_folder_only_if_its_name_leads_nowhere_else() {
+fn only_plain_node_names_have_a_folder() {
     for name in ["n1", "lab1.example", "A-b_c", "3com", "a".repeat(63).as_str()] {
         assert_eq!(NodeName::new(name).folder(), Some(format!("nodes/{name}")));
     }
@@ -29,7 +29,7 @@ fn a_node_has_a_folder_only_if_its_name_leads_nowhere_else() {
 }
 
 #[test]
-fn job_ids_read_what_they_print() {
+fn job_ids_round_trip() {
     for text in ["1842", "1842.3"] {
         let id: JobId = text.parse().expect("valid");
         assert_eq!(id.to_string(), text);
@@ -41,7 +41,7 @@ fn job_ids_read_what_they_print() {
 }
 
 #[test]
-fn task_ids_read_what_they_print() {
+fn task_ids_round_trip() {
     for text in ["1842#2/0", "7.3#1/12"] {
         assert_eq!(text.parse::<TaskId>().expect("valid").to_string(), text);
     }

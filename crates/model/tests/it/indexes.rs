@@ -8,7 +8,7 @@ fn indexes(text: &str) -> Indexes {
 }
 
 #[test]
-fn indexes_are_read_as_people_write_them() {
+fn indexes_parse_in_every_form() {
     for (text, all, shown) in [
         ("7", vec![7], "7"),
         ("0-3", vec![0, 1, 2, 3], "0-3"),
@@ -32,7 +32,7 @@ fn indexes_are_read_as_people_write_them() {
 }
 
 #[test]
-fn bad_indexes_are_refused_where_they_are_bad() {
+fn errors_in_indexes_name_the_position() {
     for (text, position) in [
         ("", 0),
         ("a", 0),
@@ -57,7 +57,7 @@ fn bad_indexes_are_refused_where_they_are_bad() {
 }
 
 #[test]
-fn the_indexes_of_some_positions_are_indexes() {
+fn positions_select_indexes() {
     let some: Positions = [0, 1, 2, 4, 5].into_iter().collect();
     assert_eq!(indexes("0-98:2").of(&some).expect("some").to_string(), "0-4:2,8,10");
     assert_eq!(indexes("0-9").of(&Positions::default()), None);

@@ -7,12 +7,12 @@ use gpool_model::rare::Usual as _;
 use gpool_model::unit::Timestamp;
 
 #[test]
-fn what_is_usual_is_the_default() {
+fn usual_is_the_default() {
     assert_eq!(*Course::USUAL, Course::default());
 }
 
 #[test]
-fn the_oldest_attempts_are_forgotten_first() {
+fn the_oldest_attempts_are_dropped_first() {
     let mut course = Course::default();
     for attempt in 1..=40 {
         course.remember(PastAttempt {

@@ -18,7 +18,7 @@ fn retry(on: &[RetryOn], exits: &[i32]) -> Retry {
 }
 
 #[test]
-fn a_retry_covers_what_was_named() {
+fn a_retry_covers_the_named_ends() {
     let exit = |code| Some(ExitStatus::Code(code));
     let (oom, limit) = (EndCause::Oom, EndCause::TimeLimit);
     let plain = retry(&[], &[]);
@@ -39,7 +39,7 @@ fn a_retry_covers_what_was_named() {
 }
 
 #[test]
-fn pauses_double_up_to_an_hour() {
+fn backoff_doubles_up_to_an_hour() {
     let retry = retry(&[], &[]);
     let pauses: Vec<u64> = [0, 1, 2, 6, 7, 200].map(|n| retry.pause(n).get() / 1000).to_vec();
     assert_eq!(pauses, [30, 60, 120, 1920, 3600, 3600]);
@@ -48,7 +48,7 @@ fn pauses_double_up_to_an_hour() {
 }
 
 #[test]
-fn who_says_nothing_is_run_again_and_who_may_not_be_taken_back_has_no_exit() {
+fn the_default_exit_is_requeue_and_only_of_preemptible_jobs() {
     let life = |preemptible, exits: &[Exit]| Life {
         preemptible,
         exits: exits.iter().copied().collect(),
@@ -64,7 +64,7 @@ fn who_says_nothing_is_run_again_and_who_may_not_be_taken_back_has_no_exit() {
 }
 
 #[test]
-fn exits_that_can_not_be_are_told() {
+fn impossible_exits_are_reported() {
     let life = |preemptible, requeue, exits: &[Exit]| Life {
         preemptible,
         requeue,

@@ -8,7 +8,7 @@ fn layout(text: &str) -> Result<Vec<Profile>, LayoutError> {
 }
 
 #[test]
-fn layouts_are_no_more_than_a_device() {
+fn layouts_larger_than_the_device_are_refused() {
     for text in ["1g.10gb", "3g.40gb+2g.20gb+1g.10gb+1g.10gb", "4g.40gb+3g.40gb", "7g.80gb"] {
         let profiles: Vec<String> =
             layout(text).expect(text).iter().map(Profile::to_string).collect();

@@ -20,10 +20,10 @@ fn whole(lengths: [u64; 2], order: &str) -> String {
 }
 
 #[test]
-fn bytes_come_in_the_order_of_the_turns() {
+fn output_bytes_follow_the_order_file() {
     assert_eq!(whole([6, 5], "2 0\n2 3\n5 3\n5 5\n"), "ab123cde45f");
     assert_eq!(whole([6, 5], "0 2\n"), "12abcdef345");
-    assert_eq!(whole([6, 5], ""), "abcdef12345", "as written by one that kept no order");
+    assert_eq!(whole([6, 5], ""), "abcdef12345", "without an order file");
     assert_eq!(whole([0, 0], "2 0\n"), "");
     for position in 0..11 {
         let pieces = Pieces::both([6, 5], b"2 0\n2 3\n5 3\n5 5\n");
@@ -36,7 +36,7 @@ fn bytes_come_in_the_order_of_the_turns() {
 }
 
 #[test]
-fn what_was_read_before_is_how_the_whole_begins() {
+fn later_reads_begin_with_the_bytes_of_earlier_reads() {
     let order = "2 0\n2 3\n5 3\n5 5\n";
     let all = whole([6, 5], order);
     for lengths in [[0, 0], [1, 0], [2, 0], [2, 1], [2, 3], [3, 3], [5, 3], [5, 4], [5, 5]] {
@@ -45,7 +45,7 @@ fn what_was_read_before_is_how_the_whole_begins() {
 }
 
 #[test]
-fn what_a_job_made_of_the_order_loses_no_byte() {
+fn a_damaged_order_file_loses_no_bytes() {
     for order in ["9 9\n1 1\n", "1 1", "x\n", "5 5\n4 4\n", "99999999999999999999 1\n", "1\n2 2\n"]
     {
         let mut bytes = whole([6, 5], order).into_bytes();
@@ -55,7 +55,7 @@ fn what_a_job_made_of_the_order_loses_no_byte() {
 }
 
 #[test]
-fn the_last_lines_are_found() {
+fn last_lines_finds_the_offset() {
     let text = b"a\nb\nc\n";
     let at = |length: u64, n_lines: u64| {
         last_lines(length, n_lines, |from, buffer: &mut [u8]| -> Result<(), ()> {

@@ -19,7 +19,7 @@ fn memory_needs_a_unit_and_g_is_gib() {
 }
 
 #[test]
-fn times_are_read_in_every_form_people_write() {
+fn durations_parse_in_every_form() {
     for (text, seconds) in [
         ("90", 5400),
         ("1h30m", 5400),

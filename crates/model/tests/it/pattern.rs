@@ -16,7 +16,7 @@ fn models_match_whole_words_in_any_case() {
 }
 
 #[test]
-fn short_models_keep_what_people_say() {
+fn short_models_keep_names_that_users_know() {
     for (model, short) in [
         ("NVIDIA A100-SXM4-80GB", "A100-80G"),
         ("NVIDIA H100 80GB HBM3", "H100-80G"),
@@ -31,7 +31,7 @@ fn short_models_keep_what_people_say() {
 }
 
 #[test]
-fn profiles_are_asked_of_patterns_that_name_one() {
+fn only_patterns_with_a_profile_match_by_profile() {
     for pattern in ["3g", "3g.40gb", "3G.40GB", "a100-3g.40gb", "a100-80g-3g.40g", "mig"] {
         let pattern = ModelPattern::new(pattern);
         assert!(pattern.names_instance() && pattern.matches(INSTANCE), "{pattern:?}");

@@ -3,7 +3,7 @@
 use gpool_model::placeholder::{fill, names};
 
 #[test]
-fn values_go_where_their_names_stand() {
+fn placeholders_are_replaced() {
     let params = [("lr", "0.1"), ("seed", "7")];
     for (text, filled) in [
         ("--lr={lr}", "--lr=0.1"),

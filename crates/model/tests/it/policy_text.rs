@@ -5,13 +5,13 @@ use gpool_model::policy::{OrderKey, PlannedStarts, Policy};
 use gpool_model::unit::Millis;
 
 #[test]
-fn every_preset_is_what_its_settings_say() {
+fn settings_rebuild_every_preset() {
     for name in Policy::PRESETS {
         let preset = Policy::from_preset(name).expect("it is a preset");
         assert_eq!(preset.preset, name);
         let mut again = Policy { preset: name.to_owned(), ..Policy::fair() };
         for (key, value) in preset.settings() {
-            again.set(key, &value).expect("settings are read as they are written");
+            again.set(key, &value).expect("settings round-trip");
         }
         assert_eq!(again, preset);
     }
@@ -27,7 +27,7 @@ fn a_preset_takes_parameters() {
 }
 
 #[test]
-fn a_pool_has_settings_of_its_own_and_all_others_of_the_cluster() {
+fn pools_share_the_clusters_settings_except_their_own() {
     let mut policy = Policy::fair();
     policy.set("pool.batch.order", "age").expect("valid");
     policy.set("pool.a.b", "las:min_run=1h").expect("valid");
@@ -43,7 +43,7 @@ fn a_pool_has_settings_of_its_own_and_all_others_of_the_cluster() {
     assert_eq!(policy.of_pool(None), &policy);
     let mut again = Policy::fair();
     for (key, value) in policy.all_settings() {
-        again.set(&key, &value).expect("settings are read as they are written");
+        again.set(&key, &value).expect("settings round-trip");
     }
     assert_eq!(again.all_settings(), policy.all_settings());
     policy.set("pool.batch", "none").expect("valid");
@@ -52,7 +52,7 @@ fn a_pool_has_settings_of_its_own_and_all_others_of_the_cluster() {
 }
 
 #[test]
-fn what_can_not_be_taken_is_refused_by_its_key() {
+fn invalid_settings_name_their_key() {
     for (key, value) in [
         ("order", "age,size"),
         ("order", "age,age"),

@@ -19,14 +19,14 @@ fn middle(minutes: &[u32]) -> Option<Millis> {
 }
 
 #[test]
-fn the_median_is_the_one_in_the_middle() {
+fn the_median_is_the_middle_run() {
     assert_eq!(middle(&[]), None);
     assert_eq!(middle(&[9, 1, 5]), Some(Millis::from_mins(5)));
     assert_eq!(middle(&[1, 2, 3, 4]), Some(Millis::from_mins(3)));
 }
 
 #[test]
-fn one_short_run_does_not_predict_that_the_next_one_ends_at_once() {
+fn one_short_run_does_not_predict_a_short_run() {
     assert_eq!(middle(&[0]), Some(Millis::from_mins(40)));
     assert_eq!(middle(&[0, 3]), Some(Millis::from_mins(22)));
     assert_eq!(middle(&[0, 3, 6]), Some(Millis::from_mins(3)));
@@ -34,7 +34,7 @@ fn one_short_run_does_not_predict_that_the_next_one_ends_at_once() {
 }
 
 #[test]
-fn quantiles_lie_beside_it_and_the_runs_are_counted() {
+fn quantiles_surround_the_median() {
     let eleven: Vec<u32> = (0..=10).collect();
     let prediction = runs(&eleven).prediction().expect("there are runs");
     let minutes = |length: Millis| length.get() / 60_000;

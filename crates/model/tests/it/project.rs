@@ -6,7 +6,7 @@ use gpool_model::quota::Amount;
 use gpool_model::resource::ResourceKind;
 
 #[test]
-fn a_project_of_an_old_store_has_everything_unlimited() {
+fn a_project_of_an_old_store_is_unlimited() {
     let old: Project = serde_json::from_str(r#"{"name":"default"}"#).unwrap();
     assert_eq!(old, Project::open(ProjectName::new("default")));
     let gpu = old.quota(&ResourceKind::Gpu);
@@ -15,7 +15,7 @@ fn a_project_of_an_old_store_has_everything_unlimited() {
 }
 
 #[test]
-fn of_gpus_nothing_is_guaranteed_that_is_not_written_and_of_all_else_everything() {
+fn gpus_have_no_default_guarantee_and_other_resources_an_unlimited_one() {
     let project: Project = serde_json::from_str(r#"{"name":"red","quotas":[]}"#).unwrap();
     assert_eq!(project.quota(&ResourceKind::Gpu).guaranteed, None);
     assert_eq!(project.quota(&ResourceKind::Cpu).guaranteed, Some(Amount::UNLIMITED));

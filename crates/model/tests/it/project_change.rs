@@ -7,7 +7,7 @@ use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Millis, Timestamp};
 
 #[test]
-fn what_is_not_said_stays_and_what_is_said_to_be_nothing_goes() {
+fn absent_fields_stay_and_empty_ones_are_removed() {
     let name = ProjectName::new("red");
     let gpus = QuotaPatch { guaranteed: Some(Amount::of(4000)), ..QuotaPatch::default() };
     let patch = ProjectPatch {
@@ -22,6 +22,6 @@ fn what_is_not_said_stays_and_what_is_said_to_be_nothing_goes() {
     let text = serde_json::to_string(&patch).expect("it can be written");
     assert_eq!(serde_json::from_str::<ProjectPatch>(&text).expect("it can be read"), patch);
     let red = patch.applied_to(&red);
-    assert!(red.quotas.iter().next().is_none(), "a quota that says nothing is none");
+    assert!(red.quotas.iter().next().is_none(), "a quota without values is removed");
     assert_eq!(red.jobs.longest_time, Some(Millis::from_hours(1)));
 }

@@ -4,19 +4,19 @@ use gpool_model::quota::{Amount, Quota, Quotas, Weight};
 use gpool_model::resource::ResourceKind;
 
 #[test]
-fn nothing_and_no_bound_are_never_confused() {
+fn zero_and_unlimited_differ() {
     assert!(Amount::NOTHING < Amount::UNLIMITED);
     assert!(!Amount::NOTHING.allows(1));
     assert!(Amount::UNLIMITED.allows(u64::MAX));
     assert_eq!(Amount::NOTHING.cut(7), 0);
     assert_eq!(Amount::UNLIMITED.cut(7), 7);
     assert_eq!(Amount::of(0), Some(Amount::NOTHING));
-    assert_eq!(Amount::of(u64::MAX), None, "no number stands for no bound");
+    assert_eq!(Amount::of(u64::MAX), None, "no number means unlimited");
     assert_eq!(Amount::counted(u64::MAX).finite(), Some(Amount::MOST));
 }
 
 #[test]
-fn amounts_add_up_to_no_bound_only_where_one_has_none() {
+fn sums_are_unlimited_only_with_an_unlimited_amount() {
     let most = Amount::counted(Amount::MOST);
     assert_eq!(most.plus(most), most);
     assert_eq!(most.plus(Amount::UNLIMITED), Amount::UNLIMITED);
@@ -24,7 +24,7 @@ fn amounts_add_up_to_no_bound_only_where_one_has_none() {
 }
 
 #[test]
-fn quotas_are_written_short_and_read_back() {
+fn quotas_round_trip_in_short_form() {
     let mut quotas = Quotas::default();
     let four = Amount::of(4000).unwrap();
     quotas.set(ResourceKind::Gpu, Quota { guaranteed: Some(four), ..Quota::default() });
@@ -47,7 +47,7 @@ fn quotas_are_written_short_and_read_back() {
 }
 
 #[test]
-fn what_nobody_can_mean_is_refused() {
+fn impossible_quotas_are_refused() {
     for text in [
         r#"{"limit":-1}"#,
         r#"{"limit":1.5}"#,

@@ -13,7 +13,7 @@ impl Usual for Notes {
 }
 
 #[test]
-fn what_is_usual_takes_a_word_and_is_read_as_it_is_written() {
+fn defaults_take_one_word_and_values_round_trip() {
     let mut notes = Rare::<Notes>::default();
     assert_eq!(size_of_val(&notes), size_of::<usize>());
     assert_eq!(serde_json::to_string(&notes).unwrap(), "[]");
@@ -24,7 +24,7 @@ fn what_is_usual_takes_a_word_and_is_read_as_it_is_written() {
 }
 
 #[test]
-fn what_has_become_usual_again_equals_what_always_was() {
+fn values_reset_to_the_default_equal_it() {
     let mut notes = Rare::<Notes>::default();
     notes.deref_mut().0.clear();
     assert_eq!(notes, Rare::default());

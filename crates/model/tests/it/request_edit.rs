@@ -8,7 +8,7 @@ use gpool_model::id::BlobId;
 use gpool_model::{JobId, JobNumber, JobPatch, JobRequest, JobSpec, Owner, Timestamp};
 
 #[test]
-fn an_edit_allows_the_exits_that_it_names_and_forbids_others() {
+fn an_edit_replaces_the_exits() {
     let mut spec = JobSpec {
         id: JobId { number: JobNumber(1), element: None },
         owner: Owner { uid: 1000, gid: 1000, user: Arc::from("ana") },

@@ -25,7 +25,7 @@ fn reservation(from: u64, until: Option<u64>, every: Option<u64>) -> Reservation
 }
 
 #[test]
-fn a_recurring_window_comes_back_after_its_period() {
+fn a_recurring_window_returns_after_its_period() {
     let weekly = reservation(100, Some(110), Some(50));
     for (at, from) in [(0, 100), (99, 100), (109, 100), (110, 150), (155, 150), (160, 200)] {
         let found = weekly.occurrence(Timestamp::new(at));
@@ -38,7 +38,7 @@ fn a_recurring_window_comes_back_after_its_period() {
 }
 
 #[test]
-fn one_that_is_over_holds_no_more_and_one_without_an_end_never_is() {
+fn reservations_without_an_end_never_end() {
     let once = reservation(100, Some(110), None);
     assert!(!once.is_over(Timestamp::new(109)));
     assert!(once.is_over(Timestamp::new(110)));
@@ -49,7 +49,7 @@ fn one_that_is_over_holds_no_more_and_one_without_an_end_never_is() {
 }
 
 /// Whether they overlap, found by comparing enough occurrences of both.
-fn meets_by_looking(one: &Reservation, other: &Reservation) -> bool {
+fn meets_by_enumeration(one: &Reservation, other: &Reservation) -> bool {
     let of = |it: &Reservation| -> Vec<Window> {
         let every = it.every.map_or(1_000_000, Millis::get);
         let n = if it.every.is_some() { 80 } else { 1 };
@@ -62,7 +62,7 @@ fn meets_by_looking(one: &Reservation, other: &Reservation) -> bool {
 }
 
 #[test]
-fn whether_series_meet_is_what_looking_at_each_occurrence_says() {
+fn series_meet_exactly_if_two_occurrences_overlap() {
     let mut n_meeting = 0;
     for from in 0..14 {
         for (length, every) in [(1, 4), (2, 6), (3, 9), (1, 7), (5, 5), (2, 12)] {
@@ -71,7 +71,7 @@ fn whether_series_meet_is_what_looking_at_each_occurrence_says() {
             {
                 let one = reservation(from, Some(from + length), Some(every));
                 let other = reservation(other_from, Some(other_from + other_length), other_every);
-                let expected = meets_by_looking(&one, &other);
+                let expected = meets_by_enumeration(&one, &other);
                 assert_eq!(one.meets(&other), expected, "{one:?} {other:?}");
                 assert_eq!(other.meets(&one), expected, "{other:?} {one:?}");
                 n_meeting += u32::from(expected);
@@ -82,7 +82,7 @@ fn whether_series_meet_is_what_looking_at_each_occurrence_says() {
 }
 
 #[test]
-fn a_series_meets_what_has_no_end() {
+fn a_series_meets_a_window_without_an_end() {
     let daily = reservation(10, Some(12), Some(24));
     assert!(daily.meets(&reservation(1_000_000, None, None)));
     assert!(reservation(0, None, None).meets(&daily));
@@ -91,7 +91,7 @@ fn a_series_meets_what_has_no_end() {
 }
 
 #[test]
-fn what_is_kept_in_common_is_found_by_device_and_by_node() {
+fn common_finds_shared_devices_and_nodes() {
     let devices = |node: &str, uuids: &[&str]| Reserved {
         devices: BTreeMap::from([(
             NodeName::new(node),

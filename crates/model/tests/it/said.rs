@@ -3,13 +3,13 @@
 use gpool_model::said::{repeated, unknown_name};
 
 #[test]
-fn what_a_terminal_would_obey_is_written_out_and_the_rest_stays() {
+fn control_characters_are_escaped() {
     assert_eq!(repeated("è\u{1b}[2J\u{202e}ok"), "è\\u{1b}[2J\\u{202e}ok");
     assert_eq!(repeated(&"x".repeat(500)), format!("{}…", "x".repeat(200)));
 }
 
 #[test]
-fn an_unknown_name_of_serdes_own_words_is_one_name() {
+fn unknown_names_may_contain_words_of_serdes_message() {
     let read = unknown_name;
     assert_eq!(read("unknown field `a`, expected `b` or `c`"), Some(("a", vec!["b", "c"])),);
     assert_eq!(

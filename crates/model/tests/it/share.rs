@@ -4,7 +4,7 @@ use gpool_model::share::Share;
 use gpool_model::unit::{Bytes, MilliGpu};
 
 #[test]
-fn three_equal_thirds_of_the_memory_fit_a_device() {
+fn three_thirds_of_the_memory_fit_a_device() {
     let device = Bytes::from_gib(80);
     let third = Share::Memory(Bytes::new(device.get() / 3));
     assert_eq!(third.charge_of(device), MilliGpu::new(334));
@@ -13,7 +13,7 @@ fn three_equal_thirds_of_the_memory_fit_a_device() {
 }
 
 #[test]
-fn parts_that_make_a_whole_fit_a_device_of_any_size() {
+fn fractions_that_add_up_to_one_fit_any_device() {
     for device in [Bytes::new(85_899_345_921), Bytes::from_gib(24), Bytes::new(1_000_003)] {
         for parts in [vec![500, 500], vec![333, 333, 333, 1], vec![1; 1000]] {
             let of = |milli: &u64| Share::Part(MilliGpu::new(*milli)).memory_of(device).get();

@@ -17,7 +17,7 @@ fn bytes_print_in_binary_units() {
 }
 
 #[test]
-fn spans_never_look_like_clock_times() {
+fn durations_never_look_like_clock_times() {
     for (millis, text) in [
         (0, "0s"),
         (250, "250ms"),

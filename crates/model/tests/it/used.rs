@@ -11,7 +11,7 @@ fn near(one: GpuTime, other: GpuTime, per_million: u64) -> bool {
 }
 
 #[test]
-fn half_of_it_counts_after_a_half_life() {
+fn usage_halves_after_a_half_life() {
     let used = GpuTime::new(8 * GpuTime::HOUR.get());
     for (days, parts) in [(1, 2), (2, 4), (3, 8)] {
         let span = Millis::from_hours(24 * days);
@@ -23,7 +23,7 @@ fn half_of_it_counts_after_a_half_life() {
 }
 
 #[test]
-fn what_is_always_in_use_comes_to_an_end() {
+fn usage_of_constant_use_converges() {
     let long = decayed(GpuTime::ZERO, TWO, Millis::from_hours(24 * 90), DAY);
     assert!(near(long, always(TWO, DAY), 1), "{long} {}", always(TWO, DAY));
     let day = decayed(GpuTime::ZERO, TWO, DAY, DAY);
@@ -33,7 +33,7 @@ fn what_is_always_in_use_comes_to_an_end() {
 }
 
 #[test]
-fn how_often_it_is_looked_at_hardly_matters() {
+fn the_number_of_steps_hardly_matters() {
     let at_once = decayed(GpuTime::ZERO, TWO, Millis::from_hours(10), DAY);
     for step in [Millis::new(250), Millis::from_secs(7), Millis::from_mins(3)] {
         let n_steps = Millis::from_hours(10).get() / step.get();
