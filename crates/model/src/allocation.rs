@@ -39,7 +39,7 @@ impl Allocation {
         if self.slots.is_empty() { self.resources.get(&ResourceKind::Tasks) } else { 0 }
     }
 
-    /// How many tasks it counts as on its node: none once its task was paused.
+    /// The amount of [`ResourceKind::Node`] that it takes: nothing once its task was paused.
     #[must_use]
     pub fn of_node(&self) -> u64 {
         if self.is_paused() { 0 } else { self.resources.of_node() }

@@ -262,9 +262,8 @@ impl GpuRequest {
         Self { amount: GpuAmount::Instances { count, each }, ..self.clone() }
     }
 
-    /// Its size in the queue order. The charge of a fraction by memory depends on the device; until
-    /// it is placed it counts as smaller than a whole device and larger than any fraction by
-    /// number.
+    /// Its size in the queue order. A fraction by memory counts as a whole device, because its
+    /// charge depends on the device that it gets.
     #[must_use]
     pub fn size(&self) -> MilliGpu {
         let each = match self.amount {

@@ -218,8 +218,8 @@ impl Fit {
         }
     }
 
-    /// The most times that a node may take a node's worth of tasks, regardless of its capacity. For
-    /// paused tasks: the number that it holds.
+    /// The most times that a node may take a node's worth of tasks, regardless of other tasks
+    /// there. For paused tasks: the number that it holds.
     #[must_use]
     pub fn most_on(&self, node: &Node) -> u32 {
         let most = self.gang.most_on_node();

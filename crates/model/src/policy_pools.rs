@@ -1,4 +1,4 @@
-//! Policies of single pools: six settings for the queue order and placement of jobs.
+//! Policies of single pools: settings for the queue order and placement of jobs.
 
 use std::collections::BTreeMap;
 

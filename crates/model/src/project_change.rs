@@ -245,7 +245,7 @@ pub enum ProjectWarning {
         /// The project.
         project: ProjectName,
     },
-    /// The project now uses more than its guarantee; the rest is on loan.
+    /// A reduced guarantee is below the project's present use; the rest is on loan.
     HoldsMore {
         /// The project.
         project: ProjectName,
