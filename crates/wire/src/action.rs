@@ -1,4 +1,5 @@
-//! Requests about devices, the policy and the server; and the answer to a bulk submission.
+//! Request bodies of the routes for devices, the policy and the server; the answer to a bulk
+//! submission.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +9,31 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
-/// Devices that new allocations may use; what runs stays.
+/// The devices of a node that new allocations may use. Running jobs keep their devices.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AllowDevices {
-    /// Of which node; may be absent where there is one.
+    /// Name of the node. Optional if the cluster has one node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Indexes (`"0"`, `"2-5"`) or UUIDs; `["all"]` for all, `[]` for none.
+    /// Device indexes (`"0"`, `"2-5"`) or UUIDs; `["all"]` for all devices, `[]` for none.
     pub devices: Vec<String>,
 }
 
-/// Changes to how the scheduler decides; what is absent stays.
+/// Changes to the policy of the scheduler. Omitted fields keep their values.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyPatch {
-    /// Begin with this preset, parameters included: `valohai:escalate_after=24h`.
+    /// Preset to start from, with its parameters: `valohai:escalate_after=24h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// Settings by key, as `settings` shows them.
+    /// Settings by key. `settings` in the answer lists all keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
-    /// Answer what the policy would be, and change nothing.
+    /// If true, returns the resulting policy without applying it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Which whole devices are given out first.
+    /// Order in which the scheduler allocates whole devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::device_strategy)]
     pub device_strategy: Option<DeviceStrategy>,
@@ -42,24 +43,24 @@ pub struct PolicyPatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shutdown {
-    /// End all jobs first; otherwise they go on running.
+    /// If true, ends all jobs first. If false, jobs continue to run.
     #[serde(default)]
     pub now: bool,
 }
 
-/// The jobs of a bulk submission: consecutive numbers, in the order of the lines.
+/// The jobs that a bulk submission created: consecutive numbers, in the order of the lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BulkAnswer {
-    /// The id of the first line's job.
+    /// ID of the first line's job.
     pub first: String,
-    /// How many jobs.
+    /// Number of jobs.
     pub n_jobs: u64,
-    /// Whether the same request had been answered before.
+    /// Whether the server had already answered this request, identified by its idempotency key.
     pub repeated: bool,
 }
 
 impl BulkAnswer {
-    /// The ids, in the order of the lines.
+    /// Returns the IDs, in the order of the lines.
     pub fn ids(&self) -> impl Iterator<Item = String> {
         let first: u64 = self.first.parse().unwrap_or(0);
         (first..first.saturating_add(self.n_jobs)).map(|number| number.to_string())

@@ -1,11 +1,11 @@
-//! What could be otherwise, in words: how to ask for it, or what to do.
+//! Texts for alternatives to a job request: the flags to ask for one, or what to do.
 
 use gpool_model::policy::UserCap;
 use gpool_model::{JobId, WhatIf};
 
 use crate::reason::request_words;
 
-/// How to ask for a change of a job, or what to do for it.
+/// Returns the flags or the command for a change.
 #[must_use]
 pub fn flags(what: &WhatIf, job: JobId) -> String {
     match what {
@@ -45,7 +45,7 @@ pub fn flags(what: &WhatIf, job: JobId) -> String {
     }
 }
 
-/// A change for people.
+/// Returns a change as text.
 #[must_use]
 pub fn words(what: &WhatIf) -> String {
     match what {
@@ -87,12 +87,12 @@ pub fn words(what: &WhatIf) -> String {
     }
 }
 
-/// As a shell takes it.
+/// Quotes text for a shell where needed.
 fn quoted(text: &str) -> String {
     if text.contains('|') { format!("'{text}'") } else { text.to_owned() }
 }
 
-/// A limit as a flag takes it, rounded down to whole minutes.
+/// Formats a time limit as a flag's value, rounded down to whole minutes.
 fn minutes(limit: gpool_model::Millis) -> String {
     match limit.div_floor(60_000).get().max(1) {
         whole if whole.is_multiple_of(60) => format!("{}h", whole / 60),
@@ -100,7 +100,7 @@ fn minutes(limit: gpool_model::Millis) -> String {
     }
 }
 
-/// Memory as a flag takes it, rounded down.
+/// Formats memory as a flag's value, rounded down.
 fn mebibytes(bytes: u64) -> String {
     match bytes >> 20 {
         whole if whole.is_multiple_of(1024) && whole > 0 => format!("{}G", whole >> 10),

@@ -7,14 +7,14 @@ use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A number, or text with a unit.
+/// An amount: a number, or text with a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Written {
     /// A whole number in the API's unit: bytes, seconds, cores.
     Whole(u64),
     /// A number with decimals.
     Decimal(f64),
-    /// As a user writes it: `20G`, `1h30m`, `0.5`.
+    /// Text with a unit: `20G`, `1h30m`, `0.5`.
     Text(String),
 }
 

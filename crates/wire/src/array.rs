@@ -1,4 +1,4 @@
-//! Arrays in the API: how they are asked for, and how they are shown.
+//! Arrays in the API: requests and answers.
 
 use std::collections::BTreeMap;
 
@@ -9,48 +9,48 @@ use utoipa::ToSchema;
 
 use crate::time::seconds;
 
-/// A parameter with the values that it takes.
+/// A parameter of an array and its values.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Param {
-    /// Its name: letters, digits and `_`.
+    /// Name of the parameter: letters, digits and `_`.
     pub name: String,
-    /// At least one.
+    /// Values of the parameter, at least one.
     pub values: Vec<String>,
 }
 
-/// Parameters with a row of values for each element.
+/// Array parameters as a table with one row of values per element.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ParamTable {
-    /// The parameters.
+    /// Names of the parameters.
     pub names: Vec<String>,
-    /// Each with a value of every parameter.
+    /// One row per element, with one value per parameter.
     pub rows: Vec<Vec<String>>,
 }
 
-/// An array as it is shown.
+/// The array of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ArrayShown {
-    /// The indexes of its elements: `0-98:2`.
+    /// Indexes of the elements: `0-98:2`.
     pub indexes: String,
-    /// How many elements it has.
+    /// Number of elements.
     pub n_elements: u64,
-    /// How many of them are in which state.
+    /// Number of elements by state.
     pub n_by_state: BTreeMap<String, u64>,
-    /// How many run at once at most.
+    /// Maximum number of elements that run at once.
     pub max_parallel: Option<u32>,
-    /// How many may fail before the rest is cancelled.
+    /// Maximum number of failed elements. After one more failure the server cancels the rest.
     pub max_fails: Option<u32>,
-    /// GPUs allocated to its elements, each run of an element by itself.
+    /// GPUs allocated to the elements, counted once for each run of an element.
     #[serde(default)]
     pub n_gpus: u64,
-    /// Seconds that its elements ran, added up.
+    /// Total run time of all elements, in seconds.
     #[serde(default)]
     pub ran_s: f64,
 }
 
-/// All elements of a living array together.
+/// Totals over all elements of an array that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Elements {
     /// Number of elements by state.
@@ -60,7 +60,7 @@ pub struct Elements {
 }
 
 impl ArrayShown {
-    /// The array of a job; without its living elements, as those that ended left it.
+    /// Returns the array of a job. Without `elements`, the counts include only ended elements.
     pub(crate) fn of(spec: &JobSpec, job: &Job, elements: Option<&Elements>) -> Option<Self> {
         let (asked, array) = (spec.array.as_ref()?, job.array.as_ref()?);
         let ended = || {
@@ -80,7 +80,7 @@ impl ArrayShown {
         })
     }
 
-    /// How many elements are in one of these states.
+    /// Returns the number of elements in the given states.
     #[must_use]
     pub fn n_in(&self, states: &[JobState]) -> u64 {
         let counts = states.iter().filter_map(|state| self.n_by_state.get(state.as_str()));
@@ -88,21 +88,21 @@ impl ArrayShown {
     }
 }
 
-/// What one element of an array was given.
+/// The parameter values of one array element.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ElementShown {
-    /// Its array.
+    /// ID of the array.
     pub array: String,
-    /// Its index.
+    /// Index of the element.
     pub index: u32,
-    /// Its line or item.
+    /// Item or input line of the element.
     pub item: Option<String>,
-    /// Its parameters, in order, each with its value.
+    /// Parameters with their values, in order.
     pub params: Vec<(String, String)>,
 }
 
 impl ElementShown {
-    /// An element without its values, which are stored beside it.
+    /// Returns an element without its values, which are stored separately.
     pub(crate) fn of(spec: &JobSpec, job: &Job) -> Option<Self> {
         spec.array.as_ref()?;
         let index = job.id.element?;
@@ -110,10 +110,10 @@ impl ElementShown {
     }
 }
 
-/// Reads `0-99:2%8`: indexes, and how many run at once.
+/// Reads `0-99:2%8`: indexes, and the maximum number of elements that run at once.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// Returns the error and its position.
 pub fn read_array(text: &str) -> Result<(Indexes, Option<u32>), ParseError> {
     let Some((indexes, most)) = text.split_once('%') else {
         return Ok((text.parse()?, None));
@@ -129,13 +129,13 @@ pub fn read_array(text: &str) -> Result<(Indexes, Option<u32>), ParseError> {
     Ok((indexes.parse()?, Some(most)))
 }
 
-/// What runs again.
+/// The result of a retry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Retried {
-    /// The job that runs again: the same, or the new one.
+    /// ID of the job that runs again: the same job, or a new one.
     pub id: String,
-    /// How many elements of an array.
+    /// Number of array elements that run again.
     pub n_elements: Option<u64>,
-    /// Whether it is a new job, because the old one had ended.
+    /// Whether the retry is a new job. It is if the old job had ended.
     pub is_new: bool,
 }

@@ -1,4 +1,4 @@
-//! The array that a job asks for, checked.
+//! Checks the array part of a job request.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,14 @@ use crate::array::{Param, ParamTable, read_array};
 use crate::create::JobCreate;
 use crate::json;
 
-/// Characters of a parameter's name.
+/// Maximum number of characters in a parameter's name.
 const NAME_MAX: usize = 64;
-/// Parameters of one array.
+/// Maximum number of parameters of one array.
 const PARAMS_MAX: usize = 100;
-/// Bytes of all values of one array.
+/// Maximum total size of all values of one array, in bytes.
 const VALUES_MAX: usize = 64 << 20;
 
-/// An array that can be taken as it is, if one is asked for, and the values that are stored beside
-/// it.
+/// The checked array of a request, and its values, which are stored separately.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayAsked {
     pub array: Option<Box<ArraySpec>>,
@@ -27,7 +26,7 @@ pub(crate) struct ArrayAsked {
 }
 
 impl JobCreate {
-    /// The array that is asked for, if one is.
+    /// Checks the array of the request. Its fields are empty if the job is no array.
     pub(crate) fn checked_array(&self) -> Result<ArrayAsked, Refusal> {
         let values = self.checked_values()?;
         let written = self.array.as_deref().map(read_array).transpose();
@@ -100,7 +99,7 @@ impl JobCreate {
         Ok(Some((values, n_rows)))
     }
 
-    /// A name in braces that is nearly one of a parameter is likely a mistake.
+    /// Refuses a placeholder whose name is close to a parameter's name: it is probably a typo.
     fn check_placeholders(&self, values: Option<&ArrayValues>) -> Result<(), Refusal> {
         let names = values.map(ArrayValues::names).unwrap_or_default();
         for (at, word) in self.command.iter().enumerate() {
@@ -158,8 +157,8 @@ fn of_table(table: &ParamTable) -> Result<ArrayValues, Refusal> {
     Ok(ArrayValues::Rows { names: table.names.clone(), rows: rows.collect() })
 }
 
-/// Text stays as it is, anything else is written as JSON. Objects of the same keys are parameters
-/// beside.
+/// Builds values from items. Text stays unchanged, other values become JSON. Objects with equal
+/// keys also become parameters.
 fn of_items(items: &[Value]) -> Result<ArrayValues, Refusal> {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),

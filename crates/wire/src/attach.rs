@@ -1,5 +1,5 @@
-//! Lines to a job that runs, as the API asks for them. The answer is `101 Switching Protocols`;
-//! what follows is frames ([`crate::frame`]), or plain bytes where a connection is forwarded.
+//! Requests for streams to a running job. The server answers `101 Switching Protocols`; then frames
+//! ([`crate::frame`]) follow, or plain bytes for port forwarding.
 
 use gpool_model::Refusal;
 use gpool_model::attach::{Exec, ForwardTo};
@@ -9,61 +9,61 @@ use utoipa::ToSchema;
 use crate::check;
 use crate::launch::{Window, checked_window};
 
-/// The protocol that a request for a line names in its header `Upgrade`.
+/// The protocol in the `Upgrade` header of a request for a stream.
 pub const UPGRADE: &str = "gpool-line";
 
-/// Attaches to a job's terminal.
+/// A request to attach to the terminal of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachJob {
-    /// The window in which it is seen; absent: it keeps its size.
+    /// Size of the caller's terminal window. If omitted, the terminal keeps its size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
-    /// At which task, by its rank. Absent: the first.
+    /// Rank of the task. Default: the first task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
 }
 
-/// Runs a further program beside a job's own.
+/// A request to run another program in a running job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecInJob {
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Runs it on a terminal of that size, and not on pipes.
+    /// If set, runs the program in a terminal of this size instead of with pipes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pty: Option<Window>,
-    /// Where it runs. Absent: where the job does.
+    /// Working directory. Default: the job's working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
-    /// Variables beside the job's.
+    /// Environment variables in addition to the job's.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub environment: std::collections::BTreeMap<String, String>,
-    /// At which task, by its rank. Absent: the first.
+    /// Rank of the task. Default: the first task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
 }
 
-/// Connects to what a job listens on: one of `port` and `socket`.
+/// A request to connect to a port or socket of a running job. Set either `port` or `socket`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForwardToJob {
-    /// A TCP port of the node's loopback address.
+    /// TCP port on the node's loopback address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// A unix socket, by its absolute path.
+    /// Absolute path of a Unix socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
-    /// At which task, by its rank. Absent: the first.
+    /// Rank of the task. Default: the first task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
 }
 
 impl ExecInJob {
-    /// Checks each field by itself.
+    /// Checks each field separately.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] with the field and what is wrong.
+    /// [`Refusal::Invalid`] with the field and the error.
     pub fn check(&self) -> Result<Exec, Refusal> {
         check::check_command(&self.command, false)?;
         if let Some(directory) = &self.directory {
@@ -82,10 +82,10 @@ impl ExecInJob {
 }
 
 impl ForwardToJob {
-    /// Checks each field by itself.
+    /// Checks each field separately.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] with the field and what is wrong.
+    /// [`Refusal::Invalid`] with the field and the error.
     pub fn check(&self) -> Result<ForwardTo, Refusal> {
         let invalid = |field: &str, why: &str| {
             Err(Refusal::Invalid { field: field.to_owned(), why: why.to_owned() })

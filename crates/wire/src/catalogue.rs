@@ -1,38 +1,39 @@
-//! Every kind of error that users can meet: its code, what a command exits with, what HTTP says,
-//! and a paragraph for `gpool help GPnnnn`, which works without a server. Codes are never re-used.
+//! The error catalogue: for each kind of error its code, the exit code of commands, the HTTP
+//! status, and a paragraph for `gpool help GPnnnn`, which works without a server. Codes are never
+//! reused.
 
 use gpool_model::Code;
 
-/// One kind of error.
+/// The stable code of the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Its stable code.
+    /// Exit code of a command that fails with this error.
     pub code: Code,
-    /// What a command that meets it exits with.
+    /// HTTP status.
     pub exit: u8,
-    /// What HTTP says.
+    /// Title in a few words.
     pub status: u16,
-    /// The kind in a few words.
+    /// What the error means and how to resolve it.
     pub title: &'static str,
     /// What it means and what to do.
     pub help: &'static str,
 }
 
-/// Exit code: something else failed.
+/// Exit code: any other failure.
 pub const EXIT_OTHER: u8 = 1;
 /// Exit code: the request is malformed.
 pub const EXIT_USAGE: u8 = 2;
-/// Exit code: no server answers.
+/// Exit code: no server responds.
 pub const EXIT_UNREACHABLE: u8 = 3;
-/// Exit code: it could never run.
+/// Exit code: no node could ever run the job.
 pub const EXIT_IMPOSSIBLE: u8 = 4;
-/// Exit code: the caller may not do this.
+/// Exit code: the caller has no permission.
 pub const EXIT_NOT_PERMITTED: u8 = 5;
-/// Exit code: there is no such thing.
+/// Exit code: the object does not exist.
 pub const EXIT_NO_SUCH: u8 = 6;
-/// Exit code: the state of things is in the way.
+/// Exit code: the current state does not allow the request.
 pub const EXIT_CONFLICT: u8 = 7;
-/// Exit code: it took too long.
+/// Exit code: a time limit passed.
 pub const EXIT_TIMED_OUT: u8 = 8;
 
 macro_rules! catalogue {
@@ -341,13 +342,13 @@ catalogue! {
          itself. If it is lost, stop the server with `gpool down` and `gpool restore` a backup.";
 }
 
-/// The entry of a code.
+/// Returns the entry for a code.
 #[must_use]
 pub fn entry(code: Code) -> Option<&'static Entry> {
     CATALOGUE.iter().find(|entry| entry.code == code)
 }
 
-/// The entry of a code as users write it: `GP0412`, `gp412`, `412`.
+/// Returns the entry for a code as users write it: `GP0412`, `gp412`, `412`.
 #[must_use]
 pub fn find(text: &str) -> Option<&'static Entry> {
     let digits = match text.get(..2) {
@@ -357,7 +358,7 @@ pub fn find(text: &str) -> Option<&'static Entry> {
     entry(Code(digits.parse().ok()?))
 }
 
-/// The exit code for an answer whose code is not known here.
+/// Returns the exit code for an answer with an unknown error code.
 #[must_use]
 pub fn exit_of_status(status: u16) -> u8 {
     match status {

@@ -1,4 +1,4 @@
-//! Why a job ended, beside its exit code: a code for scripts and a sentence for people.
+//! Causes of a job's end: a code for scripts and a sentence for people.
 
 use gpool_model::job::EndCause;
 use gpool_model::{JobId, TakenBack};

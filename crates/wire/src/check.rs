@@ -1,5 +1,5 @@
-//! Checks of single values. Whether a job can run anywhere, and whether its user may ask for it,
-//! is decided where the cluster is known.
+//! Checks of single values. Other crates check whether a node can run the job and whether its user
+//! may request it.
 
 use gpool_model::id::{PoolName, ProjectName, is_plain_name};
 use gpool_model::job::{Dependency, DependencyKind};
@@ -9,16 +9,15 @@ use gpool_model::{Refusal, parse};
 
 use crate::amount::Written;
 
-/// Characters of a name.
+/// Maximum number of characters in a name.
 pub(crate) const NAME_MAX: usize = 128;
-/// Characters of a note.
+/// Maximum number of characters in a note.
 const NOTE_MAX: usize = 4096;
-/// Bytes of a path, as the kernel counts them.
+/// Maximum length of a path in bytes, as in the kernel.
 const PATH_MAX: usize = 4095;
-/// Bytes of one argument, or of one `NAME=VALUE`, ending zero included.
-/// Source: `MAX_ARG_STRLEN` in Linux's `include/uapi/linux/binfmts.h`.
+/// Maximum size of one argument, or one `NAME=VALUE`, in bytes, including the terminating zero.
 pub(crate) const ARGUMENT_MAX: usize = 128 * 1024;
-/// Jobs that one may name to wait for, whatever the server's settings allow.
+/// Maximum number of dependencies of a job, independent of the server's settings.
 const AFTER_MAX: usize = 100_000;
 /// Ten years.
 const TIME_MAX: Millis = Millis::from_hours(10 * 365 * 24);
@@ -67,7 +66,7 @@ pub(crate) fn plain_line(field: &str, text: &str, most: usize) -> Result<(), Ref
     Ok(())
 }
 
-/// Checks a name: one line that can be shown as it is.
+/// Checks that a name is one printable line.
 ///
 /// # Errors
 /// [`Refusal::Invalid`] if it is empty, too long or holds control characters.
@@ -106,7 +105,7 @@ pub(crate) fn checked_directory(directory: &str) -> Result<String, Refusal> {
     Ok(directory.to_owned())
 }
 
-/// A path that may be left out.
+/// Checks an optional path.
 pub(crate) fn path(field: &str, path: Option<&str>) -> Result<Option<Box<str>>, Refusal> {
     path.map(|path| check_path(field, path).map(|()| Box::from(path))).transpose()
 }
@@ -157,7 +156,7 @@ pub(crate) fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
 /// Checks the name of a pool.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] if nothing could be called so.
+/// [`Refusal::Invalid`] if the name is not valid.
 pub fn pool(name: &str) -> Result<PoolName, Refusal> {
     if !is_plain_name(name) {
         let why = "a pool's name has letters, digits, '.', '_' and '-', a letter first: batch";

@@ -1,4 +1,4 @@
-//! The request for GPUs out of its parts: how many, and how much of each.
+//! Builds the GPU request from its fields: GPU count, and share of each GPU.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::check::invalid;
 use crate::create::JobCreate;
 
 impl JobCreate {
-    /// The request for GPUs, and how it is written.
+    /// Returns the GPU request, and its text as the user wrote it.
     pub(crate) fn gpu_request(&self) -> Result<(GpuRequest, Arc<str>), Refusal> {
         let written = self.gpus.as_deref().unwrap_or("0");
         let gpus =

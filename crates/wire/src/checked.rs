@@ -1,4 +1,4 @@
-//! From a job as it was written to a job whose every field is valid by itself.
+//! Converts a job request into a checked job: every field is valid on its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,34 +21,34 @@ use crate::create::{JobCreate, ScriptText};
 use crate::field::fields;
 use crate::launch;
 
-/// A job whose every field is valid by itself, and what is stored beside its record.
+/// A job with valid fields, and the data that is stored separately from its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedJob {
-    // Invariant: its blobs are empty until `into_new_job` names them.
+    // Invariant: blob names are empty until `into_new_job` sets them.
     job: NewJob,
-    /// What prepares it, as a job of its own.
+    /// The job that runs the setup command.
     setup: Option<Box<NewJob>>,
-    /// A script to store.
+    /// Script to store.
     pub script: Option<Script>,
-    /// What the elements of an array are given, to store.
+    /// Values of the array elements to store.
     pub values: Option<ArrayValues>,
-    /// Environment to store, by name.
+    /// Environment variables to store.
     pub environment: BTreeMap<Vec<u8>, Vec<u8>>,
     /// File mode creation mask to store.
     pub umask: Option<u32>,
 }
 
-/// A script that can be run as it is.
+/// A script that the agent can run unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// The name of its file.
+    /// File name.
     pub name: String,
-    /// What it says.
+    /// Content.
     pub bytes: Vec<u8>,
 }
 
 impl CheckedJob {
-    /// Names the blob in which what [`CheckedJob::values`] holds was stored.
+    /// Sets the ID of the blob that stores [`CheckedJob::values`].
     pub fn name_values(&mut self, blob: BlobId) {
         let values = self.values.take();
         if let (Some(array), Some(n_rows)) =
@@ -58,13 +58,13 @@ impl CheckedJob {
         }
     }
 
-    /// The job, with the names under which its context and script were stored.
+    /// Returns the job with the IDs of its stored context and script.
     #[must_use]
     pub fn into_new_job(self, context: BlobId, script: Option<BlobId>) -> NewJob {
         NewJob { context, script, ..self.job }
     }
 
-    /// The same, after the job that prepares it if there is one.
+    /// Returns the job, preceded by its setup job if it has one.
     #[must_use]
     pub fn into_new_jobs(mut self, context: BlobId, script: Option<BlobId>) -> Vec<NewJob> {
         let setup = self.setup.take();
@@ -72,13 +72,13 @@ impl CheckedJob {
         setup.into_iter().chain([self.into_new_job(context, script)]).collect()
     }
 
-    /// Whether another job prepares it.
+    /// Whether the job has a setup job.
     #[must_use]
     pub fn has_setup(&self) -> bool {
         self.setup.is_some()
     }
 
-    /// The job, with those who are told of it.
+    /// Returns the job with these notification rules.
     #[must_use]
     pub fn told_to(mut self, rules: &[NotifyRule]) -> Self {
         self.job.standing.notify = rules.to_vec();
@@ -87,10 +87,10 @@ impl CheckedJob {
 }
 
 impl Script {
-    /// Takes bytes that can be run as a script.
+    /// Checks that the bytes are a script.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] if they begin with no `#!` line, or are no text.
+    /// [`Refusal::Invalid`] if the first line has no `#!`, or the bytes are not text.
     pub fn new(name: &str, bytes: Vec<u8>) -> Result<Self, Refusal> {
         const HEAD: usize = 8192;
         plain_line("script name", name, 255)?;
@@ -110,10 +110,10 @@ impl Script {
 }
 
 impl JobCreate {
-    /// Checks each field by itself. A job that says no directory runs in `home`.
+    /// Checks each field separately. A job without a directory runs in `home`.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] with the field, what is wrong, and an example of what is right.
+    /// [`Refusal::Invalid`] with the field, the error, and a valid example.
     pub fn check(&self, home: &str) -> Result<CheckedJob, Refusal> {
         let script = self.script.as_ref().map(read_script).transpose()?;
         check_command(&self.command, script.is_some() || self.launcher.is_some())?;
@@ -152,10 +152,10 @@ impl JobCreate {
         })
     }
 
-    /// The environment by name, as bytes.
+    /// Returns the environment by name, as bytes.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] for a name or value that no process can be given.
+    /// [`Refusal::Invalid`] for a name or value that a process environment cannot hold.
     pub fn environment_entries(&self) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Refusal> {
         let mut entries = BTreeMap::new();
         if let Some(text) = &self.environment_bytes {
@@ -177,8 +177,8 @@ impl JobCreate {
     }
 }
 
-/// The name of a job that was given none. A program may be called anything, so what can't be
-/// shown is replaced rather than refused.
+/// Derives a job's name from its script or program. A program may have any name, so this function
+/// replaces unprintable characters instead of refusing them.
 fn derived_name(script: Option<&Script>, command: &[String]) -> String {
     let program = || command.first().map_or("", String::as_str);
     let path = script.map_or_else(program, |script| script.name.as_str());

@@ -1,4 +1,4 @@
-//! Which nodes a job may use, as it is written and shown; and labels of nodes.
+//! Node filters of jobs, and labels of nodes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use utoipa::ToSchema;
 use crate::check::invalid;
 use crate::create::JobCreate;
 
-/// A job may have no more rules than this.
+/// Maximum number of rules of a job.
 const RULES_MAX: usize = 64;
 
-/// Changes labels of nodes; what runs there stays.
+/// Changes to the labels of nodes. Running jobs are not affected.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"nodes": ["lab[1-4]"], "labels": ["rack=3", "ssd", "old-"]}))]
 pub struct LabelNodes {
-    /// Which nodes, by name or as a list with ranges.
+    /// Names of nodes, or lists with ranges.
     pub nodes: Vec<String>,
-    /// `rack=3` and `ssd` add a label or change its value, `ssd-` takes it away.
+    /// `rack=3` and `ssd` add a label or change its value, `ssd-` removes it.
     pub labels: Vec<String>,
 }
 
 impl LabelNodes {
-    /// Checks each field by itself.
+    /// Checks each field separately.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] with the field, what is wrong, and an example of what is right.
+    /// [`Refusal::Invalid`] with the field, the error, and a valid example.
     pub fn check(&self) -> Result<(Vec<NodeName>, LabelChange), Refusal> {
         let nodes = names("nodes", &self.nodes)?;
         if nodes.is_empty() || self.labels.is_empty() {
@@ -40,7 +40,7 @@ impl LabelNodes {
     }
 }
 
-/// The names of lists, each once.
+/// Returns the names in the lists, without duplicates.
 pub(crate) fn names(field: &str, lists: &[String]) -> Result<BTreeSet<NodeName>, Refusal> {
     let mut names = BTreeSet::new();
     for list in lists {
@@ -59,7 +59,7 @@ fn rules(texts: &[String]) -> Result<BTreeSet<NodeRule>, Refusal> {
 }
 
 impl JobCreate {
-    /// Which nodes it may use; nothing where every node will do.
+    /// Returns the node filter; `None` if the job may use every node.
     pub(crate) fn node_filter(&self) -> Result<Option<Arc<NodeFilter>>, Refusal> {
         let filter = NodeFilter {
             include: names("node", &self.node)?,
@@ -71,7 +71,7 @@ impl JobCreate {
     }
 }
 
-/// That only some nodes count for a job, and which are left out.
+/// Describes how many nodes a job may use, and how many its filter excludes.
 pub(crate) fn only_words(
     nodes: &NodeFilter,
     n_nodes: u32,

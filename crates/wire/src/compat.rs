@@ -1,11 +1,11 @@
-//! The names of other schedulers whose variables a job asks for.
+//! Names of schedulers whose environment variables a job can request.
 
 use gpool_model::{Compat, Refusal};
 
-/// Reads names, each once and in their order.
+/// Reads names in order and drops duplicates.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] for a name that is none.
+/// [`Refusal::Invalid`] for an unknown name.
 pub(crate) fn checked(names: &[String]) -> Result<Vec<Compat>, Refusal> {
     let named = |name: &String| {
         Compat::named(name).ok_or_else(|| Refusal::Invalid {

@@ -1,5 +1,4 @@
-//! Retries and the signal before the end of a job, as they are asked for; its earlier attempts, as
-//! they are shown.
+//! Requests for retries and for a signal before the end of a job; the earlier attempts in answers.
 
 use gpool_model::job::{Again, PastAttempt};
 use gpool_model::job::{EndCause, ExitStatus};
@@ -16,37 +15,37 @@ use crate::json::nearest;
 use crate::signal;
 use crate::time::Time;
 
-/// Retries above this are a slip of the pen.
+/// Maximum number of retries. A larger number is probably a typo.
 const RETRIES_MAX: u32 = 1000;
 const BACKOFF_MAX: Millis = Millis::from_hours(24);
 const WARNING_MAX: Millis = Millis::from_hours(24);
 const USR1: i32 = 10;
 
-/// When a job is run again by itself.
+/// When the server retries a failed job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"most": 3, "on": ["fail", "timeout"], "exits": [33], "backoff": "30s"}))]
 pub struct RetryAsked {
-    /// How often at most.
+    /// Maximum number of retries.
     pub most: u32,
-    /// After which ends: `fail`, `timeout`, `oom`, `lost`. With none and no `exits`: after each but
-    /// `oom`.
+    /// Outcomes to retry after: `fail`, `timeout`, `oom`, `lost`. Default if `exits` is empty too:
+    /// all but `oom`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
-    /// After which exit codes as well.
+    /// Exit codes to retry after, in addition to `on`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exits: Vec<i32>,
-    /// How long it waits before the first: seconds, or text; twice as long each time after, up to
-    /// an hour. Absent: not at all.
+    /// Delay before the first retry: seconds, or text. The delay doubles with each retry, up to an
+    /// hour. Default: no delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Written>,
 }
 
 impl RetryAsked {
-    /// What stands in a job's record.
+    /// Checks the request and returns the retry settings of a job.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] with what is wrong and an example of what is right.
+    /// [`Refusal::Invalid`] with the error and a valid example.
     pub fn check(&self) -> Result<Retry, Refusal> {
         if self.most > RETRIES_MAX {
             let why = format!("{} is more than {RETRIES_MAX}; write, for example, 3", self.most);
@@ -90,7 +89,7 @@ fn retry_on(word: &str) -> Result<RetryOn, Refusal> {
     })
 }
 
-/// A length of time in whole milliseconds, as flags take it.
+/// Formats a time span in whole milliseconds, as flags accept it.
 pub(crate) fn written(span: Millis) -> String {
     match span.get() {
         millis if millis % 1000 != 0 => format!("{millis}ms"),
@@ -98,10 +97,10 @@ pub(crate) fn written(span: Millis) -> String {
     }
 }
 
-/// Checks that a job has an end before which it can be signalled.
+/// Checks that a job with a warning signal has a known end.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] if it has none, or the signal would come before the start.
+/// [`Refusal::Invalid`] if the job has no known end, or the signal would come before the start.
 pub(crate) fn check_warning(request: &JobRequest) -> Result<(), Refusal> {
     let Some(Warning { before, .. }) = *request.life.warning else { return Ok(()) };
     let why = match (request.time_limit, request.life.deadline) {
@@ -139,7 +138,7 @@ pub(crate) fn on_unmet_word(on_unmet: OnUnmet) -> &'static str {
     }
 }
 
-/// Returns jobs that must have ended, as they are written: `ok:17`.
+/// Formats dependencies as the API writes them: `ok:17`.
 pub(crate) fn dependencies_shown(all: &[Dependency]) -> Vec<String> {
     let kind = |kind: DependencyKind| match kind {
         DependencyKind::Ok => "ok",
@@ -151,7 +150,7 @@ pub(crate) fn dependencies_shown(all: &[Dependency]) -> Vec<String> {
     all.iter().map(|it| format!("{}:{}", kind(it.kind), it.job)).collect()
 }
 
-/// Reads a signal and how long before the end it is sent: `90s`, `USR1@90s`, `B:USR1@90s`.
+/// Reads a signal and its time before the end: `90s`, `USR1@90s`, `B:USR1@90s`.
 ///
 /// # Errors
 /// [`Refusal::Invalid`] with an example.
@@ -185,7 +184,7 @@ pub fn warning(text: &str) -> Result<Warning, Refusal> {
     Ok(Warning { signal, before, to })
 }
 
-/// A signal and how long before, as it is read.
+/// Formats a warning as [`warning`] reads it.
 pub(crate) fn warning_text(warning: &Warning) -> String {
     let before = written(warning.before);
     let to = warning.to.letter().map(|letter| format!("{letter}:")).unwrap_or_default();
@@ -195,25 +194,25 @@ pub(crate) fn warning_text(warning: &Warning) -> String {
     }
 }
 
-/// How an earlier attempt of a job ended.
+/// An earlier attempt of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Attempted {
-    /// Which, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// How it ended, in a word.
+    /// Outcome of the attempt: a stable code.
     pub outcome: String,
-    /// What stands behind that, in a word.
+    /// Cause of the outcome: a stable code.
     pub cause: Option<String>,
-    /// The same for people.
+    /// Cause of the outcome as a sentence.
     pub cause_text: Option<String>,
-    /// Its exit code, or 128 + the signal that ended it.
+    /// Exit code, or 128 + the number of the signal that ended the attempt.
     pub exit_code: Option<i32>,
-    /// When it started, if it did.
+    /// Time at which the attempt started. `null` if it did not start.
     pub started_at: Option<Time>,
-    /// When it ended.
+    /// Time at which the attempt ended.
     pub ended_at: Time,
-    /// Why the job was run again: `retry`, `node_failed`, `requeued`,
-    /// `taken_back`, `checkpointed`, `task_refused`.
+    /// Why the job ran again: `retry`, `node_failed`, `requeued`, `taken_back`, `checkpointed`,
+    /// `task_refused`.
     pub again: String,
 }
 
@@ -227,7 +226,7 @@ impl From<&PastAttempt> for Attempted {
             Again::TakenBack { .. } => "taken_back",
             Again::TaskRefused { .. } => "task_refused",
         };
-        // For whom it went is said where nothing else stands behind its end.
+        // Without another cause, the victim's end names the job that got its devices.
         let cause = past.cause.clone().or(match &past.again {
             Again::TakenBack { why, beneficiary, .. } => {
                 Some(EndCause::TakenBack { why: *why, beneficiary: *beneficiary })

@@ -1,4 +1,4 @@
-//! When waiting jobs will likely start, as the API says it, and how well it was said before.
+//! Forecasts of start times in the API, and how accurate earlier forecasts were.
 
 use gpool_model::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 
 use crate::time::Time;
 
-/// When a job will likely start: three moments, each at most the next. `null` for one that lies
-/// beyond `later_than`.
+/// Forecast start of a waiting job: three percentiles in ascending order. `null` for a percentile
+/// after `later_than`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "p10": "2026-11-20T15:30:00.000Z", "p50": "2026-11-20T15:52:00.000Z",
@@ -15,26 +15,26 @@ use crate::time::Time;
     "later_than": null, "planned_at": null
 }))]
 pub struct Eta {
-    /// Hardly earlier.
+    /// 10th percentile of the start time.
     pub p10: Option<Time>,
-    /// As likely earlier as later.
+    /// Median of the start time.
     pub p50: Option<Time>,
-    /// Hardly later.
+    /// 90th percentile of the start time.
     pub p90: Option<Time>,
-    /// What the ends of other jobs were taken from: `limit`, `predicted` or `mixed`.
+    /// Source of the end times of running jobs: `limit`, `predicted` or `mixed`.
     pub basis: String,
-    /// When this was worked out.
+    /// Time at which the server computed the forecast.
     pub as_of: Time,
-    /// As far as was looked, where one of the moments lies beyond.
+    /// Horizon of the forecast, if a percentile lies after it.
     pub later_than: Option<Time>,
-    /// Its planned start: later jobs never delay it. `null` where the moments are a forecast alone,
-    /// which jobs that come later may change.
+    /// Planned start: later jobs never delay it. `null` if there is only a forecast, which later
+    /// jobs may change.
     #[serde(default)]
     pub planned_at: Option<Time>,
 }
 
 impl Eta {
-    /// An estimate of the model, worked out at that moment.
+    /// Converts an estimate of the model, computed at `as_of`.
     #[must_use]
     pub fn new(eta: gpool_model::Eta, as_of: Timestamp) -> Self {
         let is_whole = eta.p10.is_some() && eta.p50.is_some() && eta.p90.is_some();
@@ -50,48 +50,51 @@ impl Eta {
     }
 }
 
-/// The last forecast, and how well earlier ones held.
+/// The last forecast, and the accuracy of earlier ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastState {
-    /// Grows with each forecast since the server started; 0 before the first.
+    /// Version of the forecast: grows with each forecast since the server started. 0 before the
+    /// first.
     pub version: u64,
-    /// When it was made.
+    /// Time at which the server computed the forecast.
     pub as_of: Option<Time>,
-    /// As far as it looks.
+    /// Horizon of the forecast.
     pub horizon: Option<Time>,
-    /// Jobs of which it says when they start.
+    /// Number of jobs with a forecast start.
     pub n_jobs: u64,
-    /// Jobs that wait and that it does not reach.
+    /// Number of waiting jobs that the forecast does not cover.
     pub n_beyond: u64,
-    /// Seconds that it took.
+    /// Run time of the forecast in seconds.
     pub took_s: f64,
-    /// Forecasts that failed since the server started; the last one before stays.
+    /// Number of failed forecasts since the server started. The last successful one stays valid.
     pub n_failed: u64,
-    /// Jobs whose start is still to be held against what was told.
+    /// Number of jobs with a published forecast that have not started yet.
     pub n_told: u64,
-    /// How well it held, by how long before the start it was told.
+    /// Accuracy of the forecasts, by lead time.
     pub calibration: Vec<Calibration>,
 }
 
-/// How well what was told first held for the jobs of one lead time.
+/// Accuracy of the first forecasts of the jobs with one lead time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Calibration {
-    /// Seconds from the telling to the middle that was told, at least.
+    /// Lower bound of the lead time, from the forecast to the forecast median, in seconds.
     pub lead_from_s: f64,
-    /// Seconds, below; `null` for the last.
+    /// Upper bound of the lead time (exclusive) in seconds. `null` for the last row.
     pub lead_below_s: Option<f64>,
-    /// Jobs that have started.
+    /// Number of jobs that have started.
     pub n: u64,
-    /// Of those, the ones that started at their p90 or before.
+    /// Number of these jobs that started at or before their p90.
     pub n_by_p90: u64,
-    /// Of those, the ones that started before their p10.
+    /// Number of these jobs that started before their p10.
     pub n_before_p10: u64,
-    /// Of those, the ones that started at their middle or before; half of them, if it is right.
+    /// Number of these jobs that started at or before their median. Half of them in a correct
+    /// forecast.
     pub n_by_p50: u64,
-    /// Seconds by which they started after their middle, on average; below 0 is before.
+    /// Average difference between start and forecast median, in seconds. Negative if jobs start
+    /// early.
     pub bias_s: f64,
-    /// By what the way from now to p90 is multiplied, from what was learnt.
+    /// Learned correction: the time from now to p90 is multiplied by this factor.
     pub factor: f64,
-    /// The same for the way from now to the middle.
+    /// Learned correction of the time from now to the median.
     pub factor_p50: f64,
 }

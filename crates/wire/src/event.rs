@@ -1,4 +1,4 @@
-//! Events as watchers get them: small, they say what changed and not what it is now.
+//! Events for watchers. They are small: they name the changed object and do not contain it.
 
 use std::collections::BTreeMap;
 
@@ -14,58 +14,58 @@ use crate::time::Time;
 /// One event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Event {
-    /// The `id` of the server-sent event, to resume after; means something to its server only.
+    /// The `id` of the server-sent event, to resume after it. Valid on one server only.
     pub id: String,
-    /// The entry of the journal that it belongs to; several events may share one.
+    /// Number of the journal entry. Several events can have the same one.
     pub seq: u64,
-    /// When.
+    /// Time of the event.
     pub time: Time,
-    /// What happened.
+    /// The change.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The change that an event reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
-    /// A job came into a state.
+    /// A job changed its state.
     JobState {
-        /// Which.
+        /// ID of the job.
         job: String,
-        /// Which state.
+        /// The new state.
         #[schema(schema_with = schema::job_state)]
         state: JobState,
-        /// Exit code as a shell gives it, once ended.
+        /// Exit code as a shell reports it. `null` before the job has ended.
         exit_code: Option<i32>,
     },
-    /// Something about a node or its devices changed.
+    /// A node or its devices changed.
     NodeChanged {
-        /// Which.
+        /// Name of the node.
         node: String,
     },
-    /// A message about a job was taken by whom it was for, or will not be sent again.
+    /// The server delivered a message about a job, or gave up.
     Notified {
-        /// About which job.
+        /// ID of the job.
         job: String,
-        /// Where to, without the path.
+        /// Address without its path.
         to: String,
-        /// Why it was given up; `null` if it was taken.
+        /// Why the server gave up. `null` if the message was delivered.
         given_up: Option<String>,
     },
-    /// A project was made, was changed or was taken away.
+    /// A project was created, changed or deleted.
     ProjectChanged {
-        /// Which.
+        /// Name of the project.
         project: String,
     },
-    /// A reservation was made, was changed or is over.
+    /// A reservation was created or changed, or has ended.
     ReservationChanged {
-        /// Which.
+        /// Name of the reservation.
         reservation: String,
     },
-    /// Events were missed that can't be sent again: read what you need, then go on from here.
+    /// The server cannot resend missed events: read the current state, then continue from here.
     Resync,
-    /// Of a newer version; may be ignored.
+    /// An event of a newer version. Ignore it.
     Other,
 }
 
@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for Event {
 }
 
 impl Event {
-    /// What watchers are told of a notice, under the server's id for it.
+    /// Returns the event for a notice, with the server's ID for it.
     #[must_use]
     pub fn new(id: String, notice: &Notice) -> Self {
         let kind = match &notice.change {

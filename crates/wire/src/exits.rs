@@ -1,4 +1,4 @@
-//! In which ways a job may be taken back: as it is asked for, and as it is shown.
+//! Exits, the ways to preempt a job: requests and answers.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::time::Time;
 
 const GRACE_MAX: Millis = Millis::from_hours(24);
 
-/// What a job says of how it may be taken back, with what follows from it.
+/// The exits of a job request.
 pub(crate) struct Exits {
     pub preemptible: Option<bool>,
     pub exits: BTreeSet<Exit>,
@@ -28,7 +28,7 @@ pub(crate) struct Exits {
 
 impl Exits {
     /// # Errors
-    /// [`Refusal::Invalid`] with what is wrong and an example of what is right.
+    /// [`Refusal::Invalid`] with the error and a valid example.
     pub fn of(job: &JobCreate) -> Result<Self, Refusal> {
         let mut exits = read(&job.exits)?;
         let checkpoint = job.checkpoint.as_deref().map(checkpoint).transpose()?;
@@ -43,7 +43,7 @@ impl Exits {
 /// Reads the names of exits.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] with the nearest one.
+/// [`Refusal::Invalid`] with the nearest name.
 pub fn read(words: &[String]) -> Result<BTreeSet<Exit>, Refusal> {
     words.iter().map(|word| exit(word)).collect()
 }
@@ -51,7 +51,7 @@ pub fn read(words: &[String]) -> Result<BTreeSet<Exit>, Refusal> {
 /// Reads the name of one exit.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] with the nearest one.
+/// [`Refusal::Invalid`] with the nearest name.
 pub fn exit(word: &str) -> Result<Exit, Refusal> {
     word.to_ascii_lowercase().parse().map_err(|_| {
         let known = Exit::ALL.map(Exit::as_str);
@@ -64,7 +64,7 @@ pub fn exit(word: &str) -> Result<Exit, Refusal> {
     })
 }
 
-/// Reads how a job is told to save what it has: `USR1@2m`, `USR1`, `2m` with TERM.
+/// Reads a checkpoint signal and the time to save: `USR1@2m`, `USR1`, `2m` with TERM.
 ///
 /// # Errors
 /// [`Refusal::Invalid`] with an example.
@@ -94,7 +94,7 @@ pub fn checkpoint(text: &str) -> Result<Checkpoint, Refusal> {
     }
 }
 
-/// The same as it is read.
+/// Formats a checkpoint as [`checkpoint`] reads it.
 pub(crate) fn checkpoint_text(checkpoint: &Checkpoint) -> String {
     let number = checkpoint.signal;
     let name = signal::name(number).map_or_else(|| number.to_string(), str::to_owned);
@@ -104,7 +104,7 @@ pub(crate) fn checkpoint_text(checkpoint: &Checkpoint) -> String {
     }
 }
 
-/// That a job has less time to save, or to end, than it asks for when it is taken back.
+/// Returns a note if a victim gets less time to save, or to end, than its request asks for.
 pub(crate) fn capped(spec: &JobSpec, job: &Job, most: Option<Millis>) -> Option<String> {
     let most = most.filter(|_| !job.phase.is_ended())?;
     let asked = spec.life.allowed_exits().into_iter().map(|exit| spec.grace_for(exit)).max()?;
@@ -117,7 +117,7 @@ pub(crate) fn capped(spec: &JobSpec, job: &Job, most: Option<Millis>) -> Option<
     })
 }
 
-/// Why a job is paused: in a word, and for people.
+/// Returns why a job is paused: as a code and as text.
 pub(crate) fn pause_words(why: &PauseCause) -> (Option<String>, Option<String>) {
     match why {
         PauseCause::Asked { by } => (Some("asked".to_owned()), Some(format!("paused by {by}"))),
@@ -128,7 +128,7 @@ pub(crate) fn pause_words(why: &PauseCause) -> (Option<String>, Option<String>) 
     }
 }
 
-/// Since when a job is paused.
+/// Returns the time since which a job is paused.
 pub(crate) fn paused_since(phase: &Phase) -> Option<Time> {
     match phase {
         Phase::Paused { since, .. } => Some(Time(*since)),
@@ -136,7 +136,7 @@ pub(crate) fn paused_since(phase: &Phase) -> Option<Time> {
     }
 }
 
-/// Who holds a job: `user` or `admin`.
+/// Returns the holder of a job: `user`, `admin` or `scheduler`.
 pub(crate) fn holder_word(job: &gpool_model::Job) -> Option<String> {
     job.holder().map(|holder| match holder {
         Holder::User => "user".to_owned(),
@@ -145,14 +145,15 @@ pub(crate) fn holder_word(job: &gpool_model::Job) -> Option<String> {
     })
 }
 
-/// The name of the admin that stopped a job.
+/// Returns the name of the admin that holds a job.
 pub(crate) fn holder_name(job: &gpool_model::Job) -> Option<String> {
     let hold = job.course.admin_hold.as_ref();
     hold.filter(|_| job.holder() == Some(Holder::Admin)).map(|hold| hold.by.to_string())
 }
 
 impl Reason {
-    /// A reason of a job, in words that fit its phase: a paused job is resumed, not released.
+    /// Returns a reason in words that fit the job's phase: users resume a paused job and release a
+    /// held one.
     #[must_use]
     pub fn of_job(job: &gpool_model::Job, reason: &gpool_model::Reason, blocking: bool) -> Self {
         use gpool_model::Reason as R;

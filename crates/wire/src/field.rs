@@ -1,8 +1,8 @@
-//! The fields of a job request, a row each: how a field is written as a flag, how requests that
-//! are written in layers merge, and what the field becomes in [`JobRequest`].
+//! The table of job request fields: how each field is written as a flag, how requests merge in
+//! layers, and how the field sets [`JobRequest`].
 //!
-//! The flags of `gpool submit`, its variables and directives, JSON lines and the API all read this
-//! table. [`crate::JobCreate`] holds the values as they were written.
+//! The flags of `gpool submit`, its environment variables and directives, JSON lines and the API
+//! all use this table. [`crate::JobCreate`] holds the values as they were written.
 
 use gpool_model::request::edit::EDITS;
 use gpool_model::{JobRequest, JobSpec, Refusal};
@@ -21,62 +21,61 @@ pub use value::Slot;
 
 /// One field of a job request.
 pub struct Field {
-    /// Its name in JSON.
+    /// Name in JSON.
     pub key: &'static str,
-    /// The flag that says it, where one flag does.
+    /// The flag for this field, if there is exactly one.
     pub flag: Option<Flag>,
-    /// The fields that are said together: one layer says all of them, or another does.
+    /// Group of fields that a layer overrides together.
     pub group: Group,
-    /// Whether the request says it.
+    /// Whether the request sets the field.
     pub is_said: fn(&JobCreate) -> bool,
-    /// Takes it over from a layer below.
+    /// Copies the value from a lower layer.
     pub take: fn(&mut JobCreate, &JobCreate),
-    /// Puts the values of a layer below before its own, where it is a list that layers share.
+    /// Prepends the list of a lower layer, for lists that merge.
     pub join: Option<fn(&mut JobCreate, &JobCreate)>,
-    /// The place of its value.
+    /// The slot of the value in a request.
     pub slot: fn(&mut JobCreate) -> Slot<'_>,
-    /// Whether an edit can take it away, by `null` or by the word `none`.
+    /// Whether an edit can clear the field, with `null` or the word `none`.
     pub clears: bool,
-    /// Checks it and writes it into the request. Where several fields are checked together, one
-    /// of them does it for all.
+    /// Checks the value and sets it in the request. One field checks a group of related fields.
     pub apply: fn(&JobCreate, &mut JobRequest) -> Result<(), Refusal>,
-    /// Whether only its owner and admins see it.
+    /// Whether only the job's owner and admins see the field.
     pub is_private: bool,
-    /// Shows it in the job that the API answers.
+    /// Sets the field in the job that the API returns.
     pub show: fn(&JobSpec, &gpool_model::Job, &mut Job),
 }
 
-/// Fields that are said together in one layer.
+/// Groups of fields that a layer overrides together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// The field alone.
+    /// No group.
     Own,
-    /// What the job runs.
+    /// The program of the job.
     Program,
-    /// How many tasks it has, and where.
+    /// Number and placement of tasks.
     Tasks,
-    /// Elements of an array and their values.
+    /// Array elements and their values.
     Array,
-    /// The environment, which is merged variable by variable where it becomes bytes.
+    /// The environment. It merges variable by variable when it is converted to bytes.
     Environment,
 }
 
 impl Field {
-    /// Whether an edit can change it.
+    /// Whether an edit can change the field.
     #[must_use]
     pub fn is_editable(&self) -> bool {
         EDITS.iter().any(|edit| edit.key == self.key)
     }
 }
 
-/// Returns the field with that name in JSON.
+/// Returns the field with this name in JSON.
 #[must_use]
 pub fn field(key: &str) -> Option<&'static Field> {
     fields().find(|field| field.key == key)
 }
 
 impl JobCreate {
-    /// Takes from `defaults`, the first line of a bulk submission, what this line does not say.
+    /// Takes missing fields from `defaults`, the first line of a bulk submission.
     pub fn fill_from(&mut self, defaults: &Self) {
         let said: Vec<Group> =
             fields().filter(|it| (it.is_said)(self)).map(|it| it.group).collect();
@@ -92,11 +91,11 @@ impl JobCreate {
         }
     }
 
-    /// Takes from flags of a layer below what is not said here. Lists that add up are joined, the
-    /// lower layer first, so that the upper one wins where an entry is repeated.
+    /// Takes missing fields from the flags of a lower layer. Lists that merge start with the lower
+    /// layer, so that the upper layer wins for repeated entries.
     #[must_use]
     pub fn over(mut self, mut below: Self) -> Self {
-        // The place of its tasks is said in one way or the other.
+        // The placement of tasks is either `tasks` or the other two fields.
         if self.tasks.is_some() {
             (below.nodes, below.tasks_per_node) = (None, None);
         } else if self.nodes.is_some() || self.tasks_per_node.is_some() {

@@ -1,44 +1,43 @@
-//! What goes over the line between a command and a job after `attach` and `exec`: frames of a
-//! kind, a length, and so many bytes. Pure; both ends and the fuzzers use it.
+//! The protocol of a stream after `attach` and `exec`. Pure; both ends and the fuzzers use it.
 //!
-//! A frame is one byte for its kind, four for the length (the highest first), then the bytes.
-//! Frames of a kind that is not known are passed over, so that later versions can add some.
+//! A frame is one byte for its kind, four bytes for the length (big-endian), then the content.
+//! Readers skip frames of unknown kinds, so that later versions can add kinds.
 
 use gpool_model::WindowSize;
 
-/// Most bytes in one frame.
+/// Maximum size of a frame's content in bytes.
 pub const FRAME_MAX: usize = 64 * 1024;
-/// Bytes before those of a frame.
+/// Size of a frame's header in bytes.
 const HEAD: usize = 5;
 
-/// One thing that is said.
+/// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// For the program to read.
+    /// Input of the program.
     Input(Vec<u8>),
-    /// There is no more to read.
+    /// End of the input.
     InputEnd,
-    /// The window in which the terminal is seen has this size now.
+    /// New size of the terminal window.
     Resize(WindowSize),
-    /// A signal for the program that was started by `exec`.
+    /// A signal for the program that `exec` started.
     Signal(i32),
-    /// What the program wrote, on its output or its terminal.
+    /// Output of the program, from standard output or its terminal.
     Output(Vec<u8>),
-    /// What the program wrote on its error stream.
+    /// Output of the program on standard error.
     Errors(Vec<u8>),
-    /// The program that was started by `exec` has ended with that code, as a shell has it.
+    /// The program that `exec` started has ended with this exit code, as a shell reports it.
     Exit(i32),
     /// The program could not be started.
     NotStarted(String),
 }
 
-/// The line does not carry frames.
+/// The stream contains no valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("what came over the line is no frame")]
 pub struct NoFrame;
 
 impl Frame {
-    /// Appends the frame as it goes over the line. What is too long for one goes in several.
+    /// Appends the encoded frame. Splits long content into several frames.
     pub fn write(&self, line: &mut Vec<u8>) {
         match self {
             Self::Input(bytes) => write_parts(line, b'i', bytes),
@@ -92,22 +91,22 @@ fn write_one(line: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
     line.extend_from_slice(bytes);
 }
 
-/// Frames out of bytes as they come.
+/// A decoder of frames.
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
 }
 
 impl Frames {
-    /// Adds bytes that came.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Takes the next frame that is whole.
+    /// Returns the next complete frame.
     ///
     /// # Errors
-    /// What came is no frame; nothing that follows means anything.
+    /// The bytes are no frame. The rest of the stream is unusable.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, NoFrame> {
         loop {
             let Some((head, rest)) = self.bytes.split_first_chunk::<HEAD>() else {

@@ -1,4 +1,4 @@
-//! Jobs of several tasks: how many are asked for, and what came of each.
+//! Jobs of several tasks: requests and answers.
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::ExitStatus;
@@ -13,48 +13,48 @@ use crate::cause::cause_word;
 use crate::create::JobCreate;
 use crate::time::Time;
 
-/// The tasks of a job that has several.
+/// The tasks of a job with several tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GangShown {
-    /// On how many different nodes they run; at most, if they may be anywhere.
+    /// Number of nodes. With `anywhere`, the maximum number of nodes.
     pub nodes: u32,
-    /// On how many the job may be when others have joined it.
+    /// Maximum number of nodes after the job has grown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes_most: Option<u32>,
-    /// How many run on each of them; at least, if they may be anywhere.
+    /// Number of tasks on each node. With `anywhere`, the minimum.
     pub tasks_per_node: u32,
-    /// Whether they run wherever there is room.
+    /// Whether the tasks may be placed on any number of nodes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub anywhere: bool,
-    /// How many processes its launcher starts by default, where the first task alone runs the
+    /// Default number of processes that the launcher starts. Set if only the first task runs the
     /// command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launcher: Option<u32>,
-    /// Each of them, by rank; empty while none has a place, and where there is but one.
+    /// The tasks by rank. Empty before placement, and for a single task.
     pub tasks: Vec<TaskShown>,
 }
 
 /// One task of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskShown {
-    /// Which, from 0.
+    /// Rank of the task, from 0.
     pub rank: u32,
-    /// Where it runs or ran.
+    /// Node of the task.
     pub node: String,
-    /// How it is: `starting`, `running`, `succeeded`, `failed`, or `stopped` by gpool.
+    /// State of the task: `starting`, `running`, `succeeded`, `failed`, or `stopped` (by gpool).
     pub state: String,
-    /// When it started.
+    /// Time at which the task started.
     pub started_at: Option<Time>,
-    /// When it ended.
+    /// Time at which the task ended.
     pub ended_at: Option<Time>,
-    /// Its exit code, or 128 + the signal that ended it.
+    /// Exit code, or 128 + the number of the signal that ended the task.
     pub exit_code: Option<i32>,
-    /// What stands behind its end, in a word.
+    /// Cause of the end: a stable code.
     pub cause: Option<String>,
 }
 
 impl GangShown {
-    /// What is shown of a job; `None` for one of a single task.
+    /// Returns the tasks of a job; `None` for a job of a single task.
     #[must_use]
     pub fn of(spec: &JobSpec, job: &gpool_model::Job) -> Option<Self> {
         let Gang { nodes, tasks_per_node, anywhere, .. } = spec.gang;
@@ -63,13 +63,13 @@ impl GangShown {
             phase => phase.allocations(),
         };
         let courses = job.course.tasks.iter().map(Some).chain(std::iter::repeat(None));
-        // Of a task that is alone the job says it all.
+        // A single task adds nothing to the job's own fields.
         let held = if spec.gang.n_tasks() > 1 { held } else { &[] };
         let tasks = held.iter().zip(courses).map(|(held, course)| TaskShown::new(held, course));
         let tasks = tasks.collect();
         let nodes_most = Some(spec.gang.nodes_most).filter(|_| spec.gang.is_elastic());
         let launcher = Some(spec.gang.launcher).filter(|launcher| *launcher > 0);
-        // One process in one task is a job as any other.
+        // A launcher with one process in one task is an ordinary job.
         let is_single = spec.gang.launcher <= 1 && Gang { launcher: 0, ..spec.gang }.is_single();
         let shown = Self { nodes, nodes_most, tasks_per_node, anywhere, launcher, tasks };
         (!is_single).then_some(shown)
@@ -99,10 +99,10 @@ impl TaskShown {
     }
 }
 
-/// How many tasks a job asks for.
+/// Returns the number and placement of a job's tasks, and its launcher.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] for none, more than there may be, or a number that may change.
+/// [`Refusal::Invalid`] for no tasks, too many tasks, or a launcher with a range of tasks.
 pub(crate) fn gang(create: &JobCreate) -> Result<Gang, Refusal> {
     let gang = places(create)?;
     let invalid = |why: String| Refusal::Invalid { field: "launcher".to_owned(), why };
@@ -119,7 +119,7 @@ pub(crate) fn gang(create: &JobCreate) -> Result<Gang, Refusal> {
     }
 }
 
-/// How many tasks a job asks for, and where.
+/// Returns the number and placement of a job's tasks.
 fn places(create: &JobCreate) -> Result<Gang, Refusal> {
     if let Some(tasks) = &create.tasks {
         return anywhere(create, tasks);
@@ -142,7 +142,7 @@ fn places(create: &JobCreate) -> Result<Gang, Refusal> {
     })
 }
 
-/// So many tasks wherever there is room for them.
+/// Returns the gang for a number of tasks on any nodes.
 fn anywhere(create: &JobCreate, tasks: &Written) -> Result<Gang, Refusal> {
     let invalid = |why: &str| Refusal::Invalid { field: "tasks".to_owned(), why: why.to_owned() };
     let (least, most) = n_tasks(tasks)?;
@@ -156,7 +156,7 @@ fn anywhere(create: &JobCreate, tasks: &Written) -> Result<Gang, Refusal> {
         return Err(invalid("the elements of an array do not grow; give a fixed number"));
     }
     let gang = Gang::anywhere(least).and_then(|gang| gang.growing_to(most));
-    // One task that may be joined by others is asked for in tasks as well.
+    // One task that can grow also counts as placed on any nodes.
     let gang = gang.map(|gang| Gang { anywhere: most > 1, ..gang });
     gang.ok_or_else(|| {
         let why = format!("a job has 1 to {} tasks in all: \"tasks\": 8", Gang::TASKS_MAX);
@@ -164,18 +164,18 @@ fn anywhere(create: &JobCreate, tasks: &Written) -> Result<Gang, Refusal> {
     })
 }
 
-/// How many tasks are asked for, and how many there may be while it runs.
+/// Returns the requested number of tasks, and the maximum number while the job runs.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] for what is no number, and no range of them.
+/// [`Refusal::Invalid`] for text that is no number and no range.
 pub fn n_tasks(written: &Written) -> Result<(u32, u32), Refusal> {
     range(written, "tasks")
 }
 
-/// How many nodes are asked for, and on how many it may be while it runs.
+/// Returns the requested number of nodes, and the maximum number while the job runs.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] for what is no number, and no range of them.
+/// [`Refusal::Invalid`] for text that is no number and no range.
 pub fn n_nodes(written: &Written) -> Result<(u32, u32), Refusal> {
     range(written, "nodes")
 }

@@ -1,4 +1,4 @@
-//! A device as the API shows it.
+//! Devices in the API.
 
 use std::collections::BTreeMap;
 
@@ -16,39 +16,39 @@ use crate::reservation::{Drain, ReservedHere};
 use crate::schema;
 use crate::time::Time;
 
-/// One device, what it does, and who has it.
+/// A device, its state, and the jobs that use it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Gpu {
-    /// The node that it is in.
+    /// Name of the node.
     pub node: String,
-    /// The driver's index; of a MIG instance a number from 1000 that is its own.
+    /// Index that the driver assigns. MIG instances have their own numbers, from 1000.
     pub index: u32,
-    /// What the driver calls it, for ever.
+    /// UUID that the driver assigns. It never changes.
     pub uuid: String,
-    /// As the driver writes it.
+    /// Model name as the driver reports it.
     pub model: String,
-    /// Short, as it is asked for: `A100-80G`.
+    /// Short model name for requests: `A100-80G`.
     pub model_short: String,
-    /// In one word.
+    /// State of the device.
     #[schema(schema_with = schema::device_state)]
     pub state: DeviceState,
-    /// All memory of the device.
+    /// Total memory in bytes.
     pub memory_total: u64,
-    /// In use; `null` if not known.
+    /// Used memory in bytes. `null` if unknown.
     pub memory_used: Option<u64>,
-    /// Free; `null` if not known.
+    /// Free memory in bytes. `null` if unknown.
     pub memory_free: Option<u64>,
-    /// Part of the last sample period in which a kernel ran, 0…1; `null` if not known.
+    /// Fraction of the last sample period in which a kernel ran, 0 to 1. `null` if unknown.
     pub utilization: Option<f64>,
-    /// Degrees Celsius.
+    /// Temperature in degrees Celsius.
     pub temperature_c: Option<u32>,
-    /// Watts drawn.
+    /// Power draw in watts.
     pub power_w: Option<f64>,
-    /// Where it is on the bus; empty where there is none (simulated).
+    /// PCI bus ID. Empty for simulated devices.
     pub pci_bus: String,
-    /// The number in `/dev/nvidiaN`.
+    /// Minor number: the number in `/dev/nvidiaN`.
     pub minor: Option<u32>,
-    /// The NUMA node whose memory is nearest.
+    /// Nearest NUMA node.
     pub numa: Option<u32>,
     /// How near other devices of the node are, by UUID: `nvlink:12`, `switch`, `host_bridge`,
     /// `numa`, `system`.

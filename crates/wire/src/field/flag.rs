@@ -1,51 +1,51 @@
-//! How a field is written on a command line.
+//! Command-line flags of fields.
 
-/// The flag of a field. One without a value name is a switch.
+/// The flag of a field. A flag without a value name is a switch.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag {
     /// `gpus` of `--gpus`.
     pub long: &'static str,
     /// `g` of `-g`.
     pub short: Option<char>,
-    /// Another name that help shows.
+    /// Alias in the help text.
     pub alias: Option<&'static str>,
-    /// Another name that help does not show.
+    /// Hidden alias.
     pub hidden_alias: Option<&'static str>,
-    /// The name of its value in help.
+    /// Value name in the help text.
     pub value: Option<&'static str>,
-    /// The values that it takes.
+    /// Accepted values.
     pub values: Values,
-    /// One line of help.
+    /// Help text, one line.
     pub help: &'static str,
-    /// The heading of help under which it stands.
+    /// Heading of the flag's group in the help text.
     pub heading: &'static str,
-    /// Whether a value may begin with a hyphen, which some errors then explain better.
+    /// Whether a value may begin with a hyphen. Some error messages are better then.
     pub hyphen: bool,
-    /// Whether commas separate several values.
+    /// Whether commas separate values.
     pub commas: bool,
-    /// The value if the flag stands without one, which then follows `=` only.
+    /// Value of a flag without an argument. Arguments then need `=`.
     pub bare: Option<&'static str>,
-    /// The switch that says the opposite, with its help.
+    /// The opposite switch and its help text.
     pub opposite: Option<(&'static str, &'static str)>,
-    /// Flags that can't stand beside it.
+    /// Flags that conflict with this one.
     pub conflicts: &'static [&'static str],
 }
 
-/// The values that a flag takes.
+/// The values that a flag accepts.
 #[derive(Debug, Clone, Copy)]
 pub enum Values {
-    /// None: it is a switch.
+    /// No value: the flag is a switch.
     Switch,
-    /// Any that passes a check, which may write it in its usual form.
+    /// A value that passes a check. The check may normalize it.
     Checked(fn(&str) -> Result<String, String>),
-    /// As above, any number of times; the field is a list.
+    /// Same, repeatable; the field is a list.
     Many(fn(&str) -> Result<String, String>),
     /// One of these words.
     OneOf(&'static [&'static str]),
 }
 
 impl Flag {
-    /// A switch.
+    /// Returns a switch.
     #[must_use]
     pub const fn switch(long: &'static str, help: &'static str) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Flag {
         }
     }
 
-    /// A flag with a value.
+    /// Returns a flag with a value.
     #[must_use]
     pub const fn value(
         long: &'static str,
@@ -88,7 +88,7 @@ impl Flag {
         Self { heading, ..self }
     }
 
-    /// Whether its field is a list.
+    /// Whether the field is a list.
     #[must_use]
     pub const fn is_list(&self) -> bool {
         matches!(self.values, Values::Many(_))

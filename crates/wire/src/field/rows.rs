@@ -1,4 +1,4 @@
-//! The table: a row for each field of [`crate::JobCreate`].
+//! The table: one row for each field of [`crate::JobCreate`].
 
 use super::Field;
 
@@ -6,7 +6,7 @@ mod place;
 mod program;
 mod when;
 
-/// A field that no single flag says and that nothing follows from by itself.
+/// A row with defaults: a field without a flag and without checks.
 macro_rules! field {
     ($key:literal, $field:ident) => {
         $crate::field::Field {
@@ -27,7 +27,7 @@ macro_rules! field {
     };
 }
 
-/// Puts the list of a layer below first.
+/// Prepends the list of a lower layer.
 macro_rules! join {
     ($field:ident) => {
         Some(|to: &mut $crate::JobCreate, from: &$crate::JobCreate| {
@@ -39,7 +39,7 @@ macro_rules! join {
 use field;
 use join;
 
-/// Returns every field of a job request, in the order in which requests are checked.
+/// Returns every field of a job request, in the order of the checks.
 pub fn fields() -> impl Iterator<Item = &'static Field> + Clone {
     place::PLACE.iter().chain(when::WHEN).chain(program::PROGRAM)
 }

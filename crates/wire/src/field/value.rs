@@ -1,4 +1,4 @@
-//! Values of fields as they are written.
+//! Values of fields, unchecked.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::create::ScriptText;
 use crate::launch::{Activate, Setup, Window};
 use crate::time::Time;
 
-/// The place of a field's value in a [`crate::JobCreate`], by its type.
+/// A mutable reference to a field's value in a [`crate::JobCreate`], by type.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Slot<'a> {
@@ -22,25 +22,25 @@ pub enum Slot<'a> {
     Amount(&'a mut Option<Written>),
     /// A whole number.
     Count(&'a mut Option<u32>),
-    /// A whole number, which may be negative.
+    /// An integer.
     Number(&'a mut Option<i32>),
-    /// Yes, no, or nothing said.
+    /// True, false or unset.
     Choice(&'a mut Option<bool>),
-    /// Yes or no.
+    /// True or false.
     Switch(&'a mut bool),
-    /// A list of texts.
+    /// A list of strings.
     List(&'a mut Vec<String>),
-    /// A moment.
+    /// A timestamp.
     Moment(&'a mut Option<Time>),
     /// Retries.
     Retry(&'a mut Option<RetryAsked>),
     /// A script.
     Script(&'a mut Option<ScriptText>),
-    /// A value that no flag says by itself and that no edit changes.
+    /// A value without a flag that no edit changes.
     Fixed,
 }
 
-/// Whether a value says anything.
+/// Whether a value is set.
 pub(super) fn is_said<T: Default + PartialEq>(value: &T) -> bool {
     *value != T::default()
 }
@@ -89,7 +89,7 @@ fixed!(
 );
 
 impl Slot<'_> {
-    /// Reads the values of a flag, which were checked.
+    /// Stores the checked values of a flag.
     pub fn read(self, mut values: Vec<String>) {
         match self {
             Self::Text(to) => *to = values.pop(),
@@ -104,7 +104,7 @@ impl Slot<'_> {
     }
 }
 
-/// Reads the value from JSON, and returns whether it is something other than `null`.
+/// Reads the value from JSON, and returns whether it is not `null`.
 impl<'de> DeserializeSeed<'de> for Slot<'_> {
     type Value = bool;
 

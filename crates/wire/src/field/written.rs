@@ -1,4 +1,4 @@
-//! Values of flags, checked and kept as they were written.
+//! Checks of flag values. They keep the text as the user wrote it.
 
 use gpool_model::{Compat, GpuRequest, NodeRule, Refusal, Share, hostlist, parse};
 
@@ -7,25 +7,25 @@ use crate::{array, check, course, exits, gang, notify};
 
 type Kept = Result<String, String>;
 
-/// A request for GPUs.
+/// Checks a GPU request.
 pub(super) fn gpus(text: &str) -> Kept {
     kept(text, GpuRequest::parse(text))
 }
 
-/// A list of nodes.
+/// Checks a list of nodes.
 ///
 /// # Errors
-/// It is no list of names.
+/// Returns an error if the text is no list of names.
 pub fn node_list(text: &str) -> Kept {
     kept(text, hostlist::nodes(text))
 }
 
-/// A rule for labels of nodes.
+/// Checks a rule for node labels.
 pub(super) fn node_rule(text: &str) -> Kept {
     kept(text, NodeRule::parse(text))
 }
 
-/// A part of each GPU.
+/// Checks a fraction of each GPU.
 pub(super) fn gpu_share(text: &str) -> Kept {
     match Share::parse(text).map_err(|error| error.to_string())? {
         Share::Part(_) => Ok(text.to_owned()),
@@ -33,7 +33,7 @@ pub(super) fn gpu_share(text: &str) -> Kept {
     }
 }
 
-/// Memory of each GPU.
+/// Checks the memory of each GPU.
 pub(super) fn gpu_memory(text: &str) -> Kept {
     match Share::parse(text) {
         Ok(Share::Memory(_)) => Ok(text.to_owned()),
@@ -45,13 +45,13 @@ pub(super) fn gpu_memory(text: &str) -> Kept {
     }
 }
 
-/// A number of nodes.
+/// Checks a number of nodes.
 pub(super) fn nodes(text: &str) -> Kept {
     let none = "a job runs on at least one node: --nodes 1";
     range(text, gang::n_nodes(&text.into()), none)
 }
 
-/// A number of tasks.
+/// Checks a number of tasks.
 pub(super) fn tasks(text: &str) -> Kept {
     range(text, gang::n_tasks(&text.into()), "a job has at least one task: --tasks 1")
 }
@@ -64,7 +64,7 @@ fn range(text: &str, read: Result<(u32, u32), Refusal>, none: &str) -> Kept {
     }
 }
 
-/// A number of tasks of each node.
+/// Checks a number of tasks per node.
 pub(super) fn tasks_per_node(text: &str) -> Kept {
     match text.parse::<u32>() {
         Ok(1..) => Ok(text.to_owned()),
@@ -72,48 +72,48 @@ pub(super) fn tasks_per_node(text: &str) -> Kept {
     }
 }
 
-/// A number of CPU cores.
+/// Checks a number of CPU cores.
 pub(super) fn cpus(text: &str) -> Kept {
     let cpus = parse::cpus(text).map_err(|error| error.to_string())?;
     not_zero(text, cpus.is_zero(), "leave --cpus out to book none")
 }
 
-/// An amount of memory.
+/// Checks an amount of memory.
 pub(super) fn memory(text: &str) -> Kept {
     let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
     not_zero(text, bytes.is_zero(), "leave --mem out to book none")
 }
 
-/// A time limit.
+/// Checks a time limit.
 pub(super) fn time_limit(text: &str) -> Kept {
     let span = parse::span(text).map_err(|error| error.to_string())?;
     not_zero(text, span.is_zero(), "leave --time out for no limit")
 }
 
-/// A length of time.
+/// Checks a time span.
 ///
 /// # Errors
-/// It is no length of time.
+/// Returns an error if the text is no time span.
 pub fn span_written(text: &str) -> Kept {
     kept(text, parse::span(text))
 }
 
-/// A signal and how long before the end it is sent.
+/// Checks a warning signal and its time before the end.
 pub(super) fn warning(text: &str) -> Kept {
     course::warning(text).map(|_| text.to_owned()).map_err(why)
 }
 
-/// The name of an exit (`pause`, `requeue`), in its usual form.
+/// Checks the name of an exit (`pause`, `requeue`) and normalizes it.
 pub(super) fn exit(text: &str) -> Kept {
     exits::exit(text).map(|exit| exit.to_string()).map_err(why)
 }
 
-/// The signal that makes a job save its state.
+/// Checks the signal that makes a job save its state.
 pub(super) fn checkpoint(text: &str) -> Kept {
     exits::checkpoint(text).map(|_| text.to_owned()).map_err(why)
 }
 
-/// A priority.
+/// Checks a priority.
 pub(super) fn priority(text: &str) -> Kept {
     let number = text.parse::<i32>().ok();
     match number.filter(|number| check::checked_priority(*number).is_ok()) {
@@ -124,12 +124,12 @@ pub(super) fn priority(text: &str) -> Kept {
     }
 }
 
-/// The indexes of an array.
+/// Checks the indexes of an array.
 pub(super) fn array(text: &str) -> Kept {
     kept(text, array::read_array(text))
 }
 
-/// How many elements of an array may run at once.
+/// Checks the maximum number of array elements that run at once.
 pub(super) fn max_parallel(text: &str) -> Kept {
     match text.parse::<u32>() {
         Ok(1..) => Ok(text.to_owned()),
@@ -137,12 +137,12 @@ pub(super) fn max_parallel(text: &str) -> Kept {
     }
 }
 
-/// A whole number.
+/// Checks a whole number.
 pub(super) fn count(text: &str) -> Kept {
     kept(text, text.parse::<u32>())
 }
 
-/// The name of a scheduler that gpool sets variables of, in its usual form.
+/// Checks the name of a scheduler whose variables a job gets, and normalizes it.
 pub(super) fn compat(text: &str) -> Kept {
     match Compat::named(text) {
         Some(compat) => Ok(compat.as_str().to_owned()),
@@ -150,37 +150,37 @@ pub(super) fn compat(text: &str) -> Kept {
     }
 }
 
-/// The name of a job.
+/// Checks the name of a job.
 pub(super) fn name(text: &str) -> Kept {
     check::checked_name(text).map_err(why)
 }
 
-/// A note, which may be empty.
+/// Checks a note, which may be empty.
 ///
 /// # Errors
-/// It is too long, or can't be shown as it is.
+/// Returns an error if the note is too long or not printable.
 pub fn note(text: &str) -> Kept {
     check::checked_note(text).map(Option::unwrap_or_default).map_err(why)
 }
 
-/// Events of a job and the address that gets them.
+/// Checks a notification rule.
 ///
 /// # Errors
-/// It is no event and address.
+/// Returns an error if the text is no rule.
 pub fn notify(text: &str) -> Kept {
     notify::rules(&[text.to_owned()]).map_err(why)?;
     Ok(text.to_owned())
 }
 
-/// Text that is not empty.
+/// Checks that text is not empty.
 ///
 /// # Errors
-/// It is empty.
+/// Returns an error if the text is empty.
 pub fn filled(text: &str) -> Kept {
     if text.trim().is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
-/// The reason without the name of the field: the flag is named instead.
+/// Returns the error without the name of the field: clap names the flag.
 fn why(refusal: Refusal) -> String {
     match refusal {
         Refusal::Invalid { why, .. } => why,
