@@ -50,115 +50,115 @@ pub struct Gpu {
     pub minor: Option<u32>,
     /// Nearest NUMA node.
     pub numa: Option<u32>,
-    /// How near other devices of the node are, by UUID: `nvlink:12`, `switch`, `host_bridge`,
-    /// `numa`, `system`.
+    /// Topological distance to other devices of the node, by UUID: `nvlink:12`, `switch`,
+    /// `host_bridge`, `numa`, `system`.
     #[serde(default)]
     pub links: BTreeMap<String, String>,
-    /// MIG mode and instances; `null` where the device has none.
+    /// MIG mode and instances. `null` if the device does not support MIG.
     pub mig: Option<GpuMig>,
-    /// What it is cut from; `null` if it is no MIG instance.
+    /// Parent device of a MIG instance. `null` for other devices.
     #[serde(default)]
     pub part_of: Option<GpuPartOf>,
-    /// What is wrong with it; `null` if nothing is.
+    /// Why the device is unhealthy. `null` if it is healthy.
     pub health_why: Option<String>,
-    /// Whether new allocations may use it.
+    /// Whether new allocations may use the device.
     pub allowed: bool,
-    /// Set while an admin empties it or its node.
+    /// The drain of the device or its node, if any.
     #[serde(default)]
     pub drain: Option<Drain>,
-    /// Reservations and maintenance windows that keep it, now or later.
+    /// Current and future reservations and maintenance windows of the device.
     #[serde(default)]
     pub reservations: Vec<ReservedHere>,
-    /// The job that has it, or the first of those that share it.
+    /// ID of the job that uses the device; the first one if several jobs share it.
     pub job: Option<String>,
-    /// The user of that job.
+    /// User of that job.
     pub user: Option<String>,
-    /// The project of that job.
+    /// Project of that job.
     pub project: Option<String>,
-    /// Compute processes on it that gpool did not start.
+    /// Compute processes on the device that gpool did not start.
     pub unmanaged: Vec<GpuProcess>,
-    /// Compute processes on it that belong to jobs which were not given it.
+    /// Compute processes on the device from jobs to which it is not allocated.
     #[serde(default)]
     pub strays: Vec<GpuProcess>,
-    /// Who shares it; empty for a device that is free, or that a job has alone.
+    /// Jobs that share the device. Empty if the device is free, or one job uses all of it.
     #[serde(default)]
     pub shares: Vec<GpuShare>,
-    /// Bytes of its memory that another share could have.
+    /// Device memory that another job could share, in bytes.
     #[serde(default)]
     pub memory_for_shares: u64,
 }
 
-/// A part of a device that a job has beside others.
+/// A job's fraction of a shared device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GpuShare {
-    /// Which job.
+    /// ID of the job.
     pub job: String,
-    /// Its user.
+    /// User of the job.
     pub user: String,
-    /// Its project.
+    /// Project of the job.
     pub project: String,
-    /// What part of the device it is charged: 0.25.
+    /// Fraction of the device that the job is charged for: 0.25.
     pub part: f64,
-    /// Bytes of memory that it was given.
+    /// Memory of the fraction in bytes.
     pub memory: u64,
-    /// Bytes that it uses, if that is more than it was given; `null` if it keeps to its share, or
-    /// if the driver does not tell.
+    /// Used memory in bytes if the job exceeds its fraction. `null` if it does not, or if the
+    /// driver does not report memory.
     pub memory_over: Option<u64>,
-    /// How firmly the share is held: `booked` (nobody else gets it), `monitored` (and whoever uses
-    /// more is seen).
+    /// Enforcement of the fraction: `booked` (not allocated to other jobs) or `monitored` (gpool
+    /// also reports jobs that use more).
     pub enforcement: String,
 }
 
-/// MIG mode of a device that has it.
+/// MIG mode of a device that supports MIG.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuMig {
-    /// Whether the mode is on.
+    /// Whether MIG mode is enabled.
     pub enabled: bool,
-    /// Its instances, in the driver's order.
+    /// MIG instances, in the order of the driver.
     pub instances: Vec<GpuMigInstance>,
 }
 
-/// What a MIG instance is cut from, and what it counts as.
+/// The parent device of a MIG instance, and the size of the instance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GpuPartOf {
-    /// The index of the device.
+    /// Index of the parent device.
     pub index: u32,
-    /// Compute slices of the instance, of the device's seven.
+    /// Compute slices of the instance, of seven per device.
     pub compute_slices: u32,
-    /// What it counts as in quotas and charges, in GPUs: 0.142.
+    /// Charge for the instance in quotas and usage, in GPUs: 0.142.
     pub gpus: f64,
 }
 
-/// One MIG instance.
+/// A MIG instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuMigInstance {
-    /// What the driver calls it.
+    /// UUID that the driver assigns.
     pub uuid: String,
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub memory: u64,
-    /// Compute slices, of the device's seven.
+    /// Compute slices, of seven per device.
     pub compute_slices: u32,
 }
 
 /// A compute process on a device that gpool did not start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuProcess {
-    /// Its process id on the node.
+    /// Process ID on the node.
     pub pid: u32,
-    /// Who owns it, if known.
+    /// Owner of the process, if known.
     pub user: Option<String>,
-    /// What program it is, if known.
+    /// Program of the process, if known.
     pub name: Option<String>,
-    /// Bytes of device memory in use, if known.
+    /// Device memory in use in bytes, if known.
     pub memory: Option<u64>,
-    /// When it was first seen.
+    /// Time at which gpool first saw the process.
     pub seen_since: Time,
 }
 
-/// What keeps a device from work, or for somebody.
+/// Settings and reservations that keep a device from new jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Whether an admin lets new work have it.
+    /// Whether an admin allows new allocations on the device.
     pub allowed: bool,
     /// See [`Gpu::drain`].
     pub drain: Option<Drain>,
@@ -166,30 +166,30 @@ pub struct Kept {
     pub reservations: Vec<ReservedHere>,
 }
 
-/// Who has a device.
+/// A task that uses a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldBy {
-    /// Which task.
+    /// ID of the task.
     pub task: TaskId,
-    /// Its user.
+    /// User of the job.
     pub user: String,
-    /// Its project.
+    /// Project of the job.
     pub project: String,
-    /// What part of it.
+    /// The task's part of the device.
     pub part: SlotPart,
 }
 
-/// What is known of who has a device.
+/// The tasks that use a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Held {
-    /// All of them, by task.
+    /// All tasks, by ID.
     pub by: Vec<HeldBy>,
-    /// How much of its memory another share could have.
+    /// Device memory that another job could share.
     pub free_memory: Bytes,
 }
 
 impl Gpu {
-    /// What is shown of a device.
+    /// Returns a device for the API.
     #[must_use]
     pub fn new(
         node: &Node,
@@ -248,7 +248,7 @@ impl Gpu {
 }
 
 impl GpuShare {
-    /// What is shown of a task's part of a device; `None` if it has all of it.
+    /// Returns a task's fraction of a device; `None` if it has all of it.
     fn of(held: &HeldBy, device: &Device) -> Option<Self> {
         let SlotPart::Share { charge, memory } = held.part else { return None };
         let over = device.overshoots.iter().find(|overshoot| overshoot.task == held.task);
@@ -265,8 +265,8 @@ impl GpuShare {
     }
 }
 
-/// The state of a device in one word: a fault comes first, then who holds it, then a stranger's
-/// process, then whether it may be given out.
+/// Returns the state of a device. Faults come first, then allocations, then unmanaged processes,
+/// then whether new jobs may use it.
 #[must_use]
 pub fn state_of(device: &Device, allowed: bool, held: bool) -> DeviceState {
     match &device.health {
@@ -282,7 +282,7 @@ pub fn state_of(device: &Device, allowed: bool, held: bool) -> DeviceState {
 }
 
 fn watts(milliwatts: u64) -> f64 {
-    // Above 4 MW a device would have other problems than rounding.
+    // The limit of 4 MW is far above any device.
     f64::from(u32::try_from(milliwatts).unwrap_or(u32::MAX)) / 1000.0
 }
 
@@ -297,7 +297,7 @@ fn link_word(link: Link) -> String {
 }
 
 impl GpuMig {
-    /// What is shown of a device of a node, if it has MIG mode.
+    /// Returns the MIG mode and instances of a device that supports MIG.
     fn of(node: &Node, device: &Device) -> Option<Self> {
         let Mig { enabled } = device.mig?;
         let instances = node.devices.iter().filter_map(|it| {

@@ -1,20 +1,20 @@
-//! Words for jobs that an admin stopped.
+//! Texts for jobs that an admin holds.
 
 use gpool_model::{AdminHold, JobId};
 
 use crate::problem::Problem;
 
-/// Why such a job does not start or go on.
+/// Returns why such a job does not start or continue.
 pub(crate) fn reason(hold: Option<&AdminHold>) -> String {
     format!("held by {}; only {} can release it", admin(hold), starters(hold))
 }
 
-/// Why such a job does not go on that is paused.
+/// Returns why such a paused job does not continue.
 pub(crate) fn paused(why: &str, since: &str, hold: Option<&AdminHold>) -> String {
     format!("{why}, since {since}, held by {}; only {} can resume it", admin(hold), starters(hold))
 }
 
-/// Adds to a refusal to start such a job why, and what to do.
+/// Adds the reason and the way out to a refusal to start such a job.
 pub(crate) fn because(problem: Problem, id: JobId, hold: Option<&AdminHold>) -> Problem {
     let ask = hold.map_or_else(|| "an admin".to_owned(), |hold| hold.by.to_string());
     problem

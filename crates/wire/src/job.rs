@@ -1,4 +1,4 @@
-//! A job as the API shows it.
+//! Jobs in the API.
 
 use gpool_model::job::{JobEnd, JobState};
 use serde::{Deserialize, Serialize};
@@ -15,207 +15,207 @@ use crate::reason::Reason;
 use crate::schema;
 use crate::time::{Time, seconds};
 
-/// What stands in place of what the caller may not see.
+/// Replaces fields that the caller may not see.
 pub const PRIVATE: &str = "(private)";
 
-/// A job. Of other users' jobs only admins see name, command, directory, note and paths.
+/// A job. Only the owner and admins see name, command, directory, note and paths.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
-    /// Its id: `1842`, or `1842.3` for an element of an array.
+    /// ID of the job: `1842`, or `1842.3` for an array element.
     pub id: String,
-    /// What people call it.
+    /// Name of the job.
     pub name: String,
-    /// Whose it is.
+    /// User that owns the job.
     pub user: String,
-    /// Who is charged.
+    /// Project that is charged.
     pub project: String,
-    /// In one word.
+    /// State of the job.
     #[schema(schema_with = schema::job_state)]
     pub state: JobState,
-    /// Which run it is in, or will be in when it starts; from 1.
+    /// Number of the current or next attempt, from 1.
     pub attempt: u32,
-    /// The request for GPUs as it was written.
+    /// GPU request as the user wrote it.
     pub gpus: String,
-    /// Where it runs or ran; empty before.
+    /// Nodes and devices of the job's tasks. Empty before the start.
     pub placement: Vec<PlacedOn>,
-    /// When it was submitted.
+    /// Time of submission.
     pub submitted_at: Time,
-    /// When it started.
+    /// Time at which the job started.
     pub started_at: Option<Time>,
-    /// When it ended.
+    /// Time at which the job ended.
     pub ended_at: Option<Time>,
-    /// Since when it is paused.
+    /// Time at which the job was paused, if it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_since: Option<Time>,
-    /// Its exit code, or 128 + the signal that ended it.
+    /// Exit code, or 128 + the number of the signal that ended the job.
     pub exit_code: Option<i32>,
-    /// Why it waits; empty if it does not. At most 8; `why` of the job has more.
+    /// Why the job waits, at most 8 reasons. Empty if it does not wait. `why` returns more.
     pub reasons: Vec<Reason>,
-    /// How many reasons there are beyond these: other jobs that it waits for.
+    /// Number of further reasons: dependencies that are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub n_more_reasons: u64,
-    /// When it will likely start, by the last forecast; `null` if that is not known.
+    /// Forecast start from the last forecast. `null` if unknown.
     pub eta: Option<Eta>,
-    /// Whether the caller may not see name, command, directory, note and paths.
+    /// Whether name, command, directory, note and paths are hidden from the caller.
     #[serde(default)]
     pub private: bool,
-    /// Program and arguments; with a script, what follows the script's name.
+    /// Program and arguments. With a script, the arguments of the script.
     pub command: Vec<String>,
-    /// Whether it runs a script that was handed in.
+    /// Whether the job runs a submitted script.
     pub script: bool,
-    /// Where it runs.
+    /// Working directory.
     pub directory: Option<String>,
-    /// Higher goes first.
+    /// Priority. Higher goes first.
     pub priority: i32,
-    /// CPU cores it books.
+    /// Reserved CPU cores.
     pub cpus: Option<f64>,
-    /// Bytes of host memory it books.
+    /// Reserved host memory in bytes.
     pub mem: Option<u64>,
-    /// Seconds after which it is ended.
+    /// Time limit in seconds.
     pub time_limit: Option<f64>,
-    /// Seconds between TERM and KILL.
+    /// Time between SIGTERM and SIGKILL in seconds.
     pub grace: f64,
-    /// What somebody wrote beside it.
+    /// Note that a user wrote.
     pub note: Option<String>,
-    /// Who is told of its states, without the paths of addresses; hidden from others.
+    /// Notification rules, without the paths of addresses. Hidden from other users.
     #[serde(default)]
     pub notify: Vec<String>,
-    /// What stands behind how it ended, in a word: `oom`, `time_limit`, `deadline`, `cancelled`,
-    /// `launch_failed`, `dependency_failed`, `rebooted`, `shepherd_lost`, `vanished`.
+    /// Cause of the end: `oom`, `time_limit`, `deadline`, `cancelled`, `launch_failed`,
+    /// `dependency_failed`, `rebooted`, `shepherd_lost`, `vanished`.
     pub cause: Option<String>,
-    /// The same for people.
+    /// Cause of the end as a sentence.
     pub cause_text: Option<String>,
-    /// The signal that ended it.
+    /// Signal that ended the job.
     pub signal: Option<i32>,
-    /// What it used; `null` before it has ended.
+    /// Resource usage. `null` before the job has ended.
     pub usage: Option<Usage>,
-    /// Allocated GPUs times hours of its run, of an array of all runs of its elements.
+    /// Allocated GPUs times hours; for an array, the sum over all runs of its elements.
     #[serde(default)]
     pub gpu_hours: f64,
-    /// Grows with each change that a user makes; what `If-Match` compares.
+    /// Version of the job: grows with each change by a user. `If-Match` compares it.
     pub version: u64,
-    /// Jobs that must have ended before: `ok:17`, `fail:17`, `end:17`.
+    /// Dependencies that must all be met: `ok:17`, `fail:17`, `end:17`.
     pub after: Vec<String>,
-    /// Jobs of which one must have ended so before.
+    /// Dependencies of which one must be met.
     #[serde(default)]
     pub after_one: Vec<String>,
-    /// What becomes of it if what it waits for can never be: `cancel` or `keep`.
+    /// What happens if the dependencies can never be met: `cancel` or `keep`.
     #[serde(default = "cancel_word")]
     pub on_unmet: String,
-    /// It does not start before then.
+    /// Earliest start time.
     #[serde(default)]
     pub begin: Option<Time>,
-    /// It must end by then.
+    /// Time by which the job must end.
     #[serde(default)]
     pub deadline: Option<Time>,
-    /// The signal before its time is over: `USR1@90s`.
+    /// Signal before the time limit: `USR1@90s`.
     #[serde(default)]
     pub signal_before: Option<String>,
-    /// When it is run again by itself.
+    /// When the server retries the job.
     #[serde(default)]
     pub retry: Option<RetryAsked>,
-    /// How many of its retries are used.
+    /// Number of retries so far.
     #[serde(default)]
     pub n_retries: u32,
-    /// Whether it may be put back and run again.
+    /// Whether the job can be requeued.
     #[serde(default)]
     pub requeue: Option<bool>,
-    /// Whether what it holds may be taken back for others.
+    /// Whether the scheduler can preempt the job.
     #[serde(default)]
     pub preemptible: bool,
-    /// In which ways, the best first: `pause`, `checkpoint`, `requeue`, `kill`.
+    /// Allowed ways to preempt the job, best first: `pause`, `checkpoint`, `requeue`, `kill`.
     #[serde(default)]
     pub exits: Vec<String>,
-    /// The signal by which it is told to save, and how long it has for it: `USR1@120s`.
+    /// Signal that makes the job save its state, and the time to save: `USR1@120s`.
     #[serde(default)]
     pub checkpoint: Option<String>,
-    /// How its earlier attempts ended, the last 32 of them.
+    /// Earlier attempts, the last 32.
     #[serde(default)]
     pub attempts: Vec<Attempted>,
-    /// When it is released, if it is held until then.
+    /// Time at which the server releases the held job.
     #[serde(default)]
     pub release_at: Option<Time>,
-    /// Its own file to read.
+    /// File that the job reads as standard input.
     pub stdin: Option<String>,
-    /// Its own file for output; `null`: gpool's.
+    /// File for standard output. `null` if gpool stores it.
     pub stdout: Option<String>,
-    /// Until when gpool keeps its output; absent in lists, and if output is kept forever.
+    /// Time until which gpool keeps the output. Absent in lists, and if output is kept forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_kept_until: Option<Time>,
-    /// Whether a job that has ended can be run again: whether its environment and script are
-    /// there. Absent in lists.
+    /// Whether the ended job can run again: its environment and script are still stored. Absent in
+    /// lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub can_retry: Option<bool>,
-    /// Until when they are kept at least; absent in lists.
+    /// Time until which they are stored at least. Absent in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_until: Option<Time>,
-    /// Its own file for errors; `null`: gpool's.
+    /// File for standard error. `null` if gpool stores it.
     pub stderr: Option<String>,
-    /// The files that hold its output; only in the answer for a single job.
+    /// Files with the job's output. Only in the answer for a single job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<LogFiles>,
-    /// Whether it runs on a terminal of its own, to which one can attach.
+    /// Whether the job runs in its own terminal. Users can attach to it.
     #[serde(default)]
     pub pty: bool,
-    /// Software that is made active before its program starts.
+    /// Software to activate before the program starts.
     #[serde(default)]
     pub activate: Vec<Activate>,
-    /// The job that prepares it.
+    /// ID of the setup job.
     pub setup: Option<String>,
-    /// Who keeps it from starting, or from going on: `user`, `admin` or `scheduler`. Only an admin
-    /// can start the job that an admin stopped.
+    /// Holder of the job: `user`, `admin` or `scheduler`. Only an admin can start a job that an
+    /// admin holds.
     pub held_by: Option<String>,
-    /// The name of that admin.
+    /// Name of the admin that holds the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by_admin: Option<String>,
-    /// What it gets other than it asked for, in words.
+    /// Differences between the request and the allocation, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Seconds it waited to start, or has waited so far.
+    /// Waiting time so far, or until the start, in seconds.
     pub waited_s: f64,
-    /// Of an array: its elements.
+    /// The elements of an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayShown>,
-    /// Of an element of an array: what it was given.
+    /// The values of an array element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<ElementShown>,
-    /// The tasks of a job that has several.
+    /// The tasks of a job with several tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gang: Option<GangShown>,
-    /// The job that it joins: one more node of it, for as long as that runs and has room.
+    /// ID of the elastic job that this job extends by one node while both run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joins: Option<String>,
-    /// The ended job that it runs anew, or elements of it.
+    /// ID of the ended job that this job retries, completely or in part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
-    /// The pool in which it must run; absent if any does.
+    /// Pool that the job must run in. Absent if it may use any pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// The only nodes that it may use; absent if it may use any.
+    /// Nodes that the job may use. Absent if it may use any node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node: Vec<String>,
-    /// Nodes that it may not use.
+    /// Nodes that the job may not use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_node: Vec<String>,
-    /// Rules for the labels of its nodes, all of which hold.
+    /// Rules for node labels; all must match.
     #[serde(default, rename = "where", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
-    /// Whether it runs only on nodes without other jobs.
+    /// Whether the job runs only on nodes without other jobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
-    /// Whose variables it finds beside gpool's: `slurm`, `gflow`, `valohai`.
+    /// Schedulers whose environment variables the job also gets: `slurm`, `gflow`, `valohai`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<String>,
 }
 
-/// What a job used, as the kernel counted it.
+/// Resource usage of a job, as measured by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
-    /// Seconds of CPU time in user mode.
+    /// CPU time in user mode, in seconds.
     pub cpu_user_s: f64,
-    /// Seconds of CPU time in the kernel.
+    /// CPU time in the kernel, in seconds.
     pub cpu_system_s: f64,
-    /// Most bytes of memory of one process at once.
+    /// Peak memory of the largest process, in bytes.
     pub memory_peak: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Reading JSON from outside, with refusals that a person can act on.
+//! Reads JSON from clients and returns errors that users can act on.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::misfit;
 use crate::problem::Problem;
 use crate::strict::{self, Place};
 
-/// Reads one JSON document, by its shape (see [`strict`]).
+/// Reads one JSON document; [`strict`] checks its shape.
 ///
 /// # Errors
-/// A [`Problem`] that names the position or the field, or the nearest name for an unknown one.
+/// A [`Problem`] with the position or the field, or the nearest name for an unknown field.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = strict::read(&mut reader).map_err(|(error, place)| refuse(&error, &place))?;
@@ -22,11 +22,11 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(value)
 }
 
-/// Takes a field out of an object. Types whose other fields are free are read so: what serde
-/// derives for them would keep each value in a form of its own.
+/// Takes a field out of an object, for types that allow unknown fields. Code that serde derives for
+/// these types would buffer each value in its own representation.
 ///
 /// # Errors
-/// The value does not fit; one that is absent is `null`.
+/// Returns an error if the value has the wrong type. An absent value is `null`.
 pub(crate) fn take<T: DeserializeOwned, E: de::Error>(
     fields: &mut BTreeMap<String, Value>,
     name: &str,
@@ -48,8 +48,8 @@ fn refuse(error: &serde_json::Error, place: &Place) -> Problem {
     }
 }
 
-/// A refusal of data that does not fit, from serde's words and its place. `whole` is the name of
-/// the document itself, `at` the position in it.
+/// Returns a problem for data of the wrong type, from serde's message and its place. `whole` is the
+/// name of the document itself, `at` the position in it.
 #[must_use]
 pub fn misfit(place: &Place, said: &str, whole: &str, at: &str) -> Problem {
     match unknown_name(said) {
@@ -72,13 +72,13 @@ pub fn misfit(place: &Place, said: &str, whole: &str, at: &str) -> Problem {
     }
 }
 
-/// Most bytes of a word for which a known one is looked for.
+/// Maximum length of an unknown word for which [`nearest`] searches, in bytes.
 const FOUND_MAX: usize = 100;
 
-/// The known word that is nearest to one that is not known, if one is near enough to be meant.
+/// Returns the known word that is nearest to an unknown one, if it is near enough.
 #[must_use]
 pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nobody means a word by so much text, and comparing costs time and memory by its length.
+    // A longer text is no typo, and the comparison costs time and memory by length.
     if found.len() > FOUND_MAX {
         return None;
     }

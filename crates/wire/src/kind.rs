@@ -1,16 +1,16 @@
-//! Kinds of resources, in words and in the API's units.
+//! Names and API units of resource kinds.
 
 use gpool_model::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
 use serde_json::{Value, json};
 
-/// An amount of something in words: `4 CPU cores`, `20 GiB of memory`.
+/// Returns an amount as text: `4 CPU cores`, `20 GiB of memory`.
 #[must_use]
 pub fn amount_words(kind: &ResourceKind, amount: u64) -> String {
     match kind {
         ResourceKind::Cpu => format!("{} {kind}", MilliCpu::new(amount)),
         ResourceKind::Gpu if amount == 1000 => "1 GPU".to_owned(),
-        // Thousandths of one thing are written as those of another.
+        // `MilliCpu` formats any amount of thousandths.
         ResourceKind::GpuModel(model) if amount == 1000 => {
             format!("1 {} GPU", model.to_uppercase())
         }
@@ -46,7 +46,7 @@ pub(crate) fn kind_word(kind: &ResourceKind) -> String {
     }
 }
 
-/// Cores and devices as numbers with decimals, bytes and counts as whole ones.
+/// Returns cores and devices as decimal numbers, bytes and counts as whole numbers.
 pub(crate) fn in_api_unit(kind: &ResourceKind, amount: u64) -> Value {
     match kind {
         ResourceKind::Cpu

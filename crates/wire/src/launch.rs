@@ -1,5 +1,4 @@
-//! How a job's program is started beside its command, as the API writes it: a terminal, software
-//! that is made active, a command that prepares the job.
+//! How a job's program starts, in the API: terminal, activated software, setup command.
 
 use std::sync::Arc;
 
@@ -10,51 +9,52 @@ use gpool_model::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Bytes of a path, as the kernel counts them.
+/// Maximum length of a path in bytes, as in the kernel.
 const PATH_MAX: usize = 4095;
-/// Modules that one job may load.
+/// Maximum number of modules of one job.
 const MODULES_MAX: usize = 64;
 
-/// The size of a terminal's window, in characters.
+/// Size of a terminal window, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// Lines.
+    /// Number of lines.
     pub rows: u16,
-    /// Characters in a line.
+    /// Number of characters per line.
     pub columns: u16,
 }
 
-/// Software that is made active before a job's program starts: one of `conda`, `venv` and
-/// `modules`. Paths are absolute, and must be there where the job starts.
+/// Software to activate before a job's program starts: `conda`, `venv` or `modules`. Paths are
+/// absolute and must exist on the node of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Activate {
-    /// The folder of a conda environment.
+    /// Directory of a conda environment.
     Conda(String),
-    /// The folder of a Python virtual environment.
+    /// Directory of a Python virtual environment.
     Venv(String),
     /// Environment modules.
     Modules(Modules),
 }
 
-/// Environment modules that are loaded.
+/// Environment modules to load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Modules {
-    /// The script that makes `module` known to `sh`.
+    /// Script that defines `module` in `sh`.
     pub init: String,
-    /// What is loaded, in order: `cuda/12.4`.
+    /// Names of the modules in the order of loading: `cuda/12.4`.
     pub names: Vec<String>,
 }
 
-/// What runs before a job, without GPUs, as a job of its own: the job waits for it to succeed.
+/// A command that prepares the job. It runs as a separate job without GPUs, and the job waits for
+/// its success.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
-    /// A line for `/bin/sh`.
+    /// Command line for `/bin/sh`.
     pub run: String,
-    /// Software that is active for it; what it makes itself can't be among it.
+    /// Software to activate for the command. It cannot include software that the command creates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activate: Vec<Activate>,
 }
@@ -81,11 +81,11 @@ impl From<&Activation> for Activate {
     }
 }
 
-/// Checks what is made active.
+/// Checks the software to activate.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] for a path that is not absolute, a module without a name, and for more
-/// than one Python.
+/// [`Refusal::Invalid`] for a path that is not absolute, a module without a name, or more than one
+/// Python environment.
 pub(crate) fn checked(activate: &[Activate]) -> Result<Vec<Activation>, Refusal> {
     let is_python = |it: &&Activate| matches!(it, Activate::Conda(_) | Activate::Venv(_));
     if activate.iter().filter(is_python).count() > 1 {
@@ -121,11 +121,11 @@ fn checked_one(activate: &Activate) -> Result<Activation, Refusal> {
     })
 }
 
-/// The job that prepares another: the same user, folder and environment, no GPUs, and after the
-/// same jobs.
+/// Returns the setup job of a job, with the same user, directory, environment and dependencies, and
+/// without GPUs.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] if it says nothing to run.
+/// [`Refusal::Invalid`] if the command is empty.
 pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
     let refused = |why: &str| Refusal::Invalid { field: "setup".to_owned(), why: why.to_owned() };
     if setup.run.trim().is_empty() {
@@ -138,7 +138,7 @@ pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
     let beside = job.nodes.as_deref().cloned().unwrap_or_default();
     let priority = job.standing.priority;
     Ok(NewJob::from(JobRequest {
-        // It prepares the job beside others.
+        // Setup jobs run next to other jobs.
         nodes: NodeFilter { exclusive: false, ..beside }.kept(),
         name: Arc::from(format!("{name}:setup")),
         command: ["/bin/sh", "-c", &setup.run].map(str::to_owned).to_vec(),
@@ -154,16 +154,17 @@ pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
         time_limit: None,
         array: None,
         gang: gpool_model::Gang::SINGLE,
-        // Messages are about the job itself. A held one is prepared, and waits to be released.
+        // Only the job itself sends messages. A held job is prepared and then waits for its
+        // release.
         standing: Standing { priority, ..Standing::default() }.into(),
         ..job.request.clone()
     }))
 }
 
-/// Checks the window of a terminal.
+/// Checks the size of a terminal window.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] for one without room.
+/// [`Refusal::Invalid`] for a window without rows or columns.
 pub fn checked_window(window: Window) -> Result<WindowSize, Refusal> {
     if window.rows == 0 || window.columns == 0 {
         let why = "a window has rows and columns: {\"rows\": 24, \"columns\": 80}".to_owned();

@@ -1,6 +1,6 @@
-//! The API as types: what requests and answers look like in JSON, the words for every refusal and
-//! reason, and conversions from the model. It knows no sockets and no state; server and client
-//! both speak through it, so that they can't disagree.
+//! The types of the API: the JSON of requests and answers, the texts of all refusals and reasons,
+//! and conversions from the model. The crate has no I/O and no state. Server and client both use
+//! it, so that they always agree.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -116,24 +116,25 @@ pub use why::{
     Ahead, Alternative, Delayed, Forecast, Frees, Place, Why, WhyDevice, WhyNode, WhyReserved,
 };
 
-/// What every document says that it is.
+/// The version in every document.
 pub const API_VERSION: &str = "gpool/v1";
 
-/// What every path of the API begins with.
+/// The prefix of every path of the API.
 pub const API_PREFIX: &str = "/api/v1";
 
-/// Largest body of a request that is no bulk submission. An array is one request, and brings a
-/// value for each of its elements: 100,000 lines of a file are more than 1 MiB.
+/// Maximum size of a request body in bytes, except bulk submissions. The request for an array
+/// contains a value per element: 100,000 lines of a file are more than 1 MiB.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
 
-/// Largest body of a bulk submission.
+/// Maximum size of the body of a bulk submission in bytes.
 pub const BULK_BYTES_MAX: u64 = 64 << 20;
 
-/// Most jobs of one bulk submission.
+/// Maximum number of jobs in a bulk submission.
 pub const BULK_JOBS_MAX: u64 = 1_000_000;
 
-/// The header by which a create is known, so that a repeated one is answered and not done again.
+/// The header with the idempotency key of a create request. The server answers a repeated request
+/// without repeating the action.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// The header that says with which byte of a log an answer begins.
+/// The header with the position in the log of the answer's first byte.
 pub const LOG_OFFSET: &str = "gpool-log-offset";

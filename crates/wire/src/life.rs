@@ -1,4 +1,4 @@
-//! The life of one job, as its server wrote it down.
+//! The history of a job.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use utoipa::ToSchema;
 use crate::json::take;
 use crate::time::Time;
 
-/// One thing that happened to a job, or was decided about it.
+/// An event in the history of a job, or a decision about it.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(example = json!({
     "time": "2026-11-20T14:50:02.000Z", "seq": 90412, "type": "started", "job": "1844",
     "text": "given lab1:6,7, run 1", "by": null, "attempt": 1
 }))]
 pub struct JobEvent {
-    /// When.
+    /// Time of the event.
     pub time: Time,
-    /// The entry of the journal that says so; `null` for what the job's own record says.
+    /// Number of the journal entry. `null` for events from the job's own record.
     pub seq: Option<u64>,
-    /// What kind of thing, as a stable word; new ones may be added.
+    /// Type of the event, a stable code. New ones may be added.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whose it is.
+    /// ID of the job.
     pub job: String,
-    /// The same in words; may change.
+    /// Text of the event. May change.
     pub text: String,
-    /// Who asked for it.
+    /// User that caused the event.
     pub by: Option<String>,
-    /// Numbers and names, by the kind.
+    /// Numbers and names, depending on `type`.
     #[serde(flatten)]
     pub facts: BTreeMap<String, Value>,
 }

@@ -1,23 +1,22 @@
-//! The liveness check of a server: a second socket on which a thread of its own answers, whatever
-//! the rest of the server does. It tells a process that is stopped or hangs, which answers nothing,
-//! from a server that is slow.
+//! The liveness check of a server: a thread answers on a second socket, independent of the rest of
+//! the server. It distinguishes a slow server from a stopped or hanging process, which does not
+//! answer.
 
 use serde::{Deserialize, Serialize};
 
-/// What the path of the liveness socket has behind that of the API.
+/// Suffix of the liveness socket's path, after the path of the API socket.
 pub const SUFFIX: &str = ".live";
-/// Most bytes of an answer.
+/// Maximum size of an answer in bytes.
 pub const ANSWER_MAX: u64 = 4096;
 
-/// What a server answers to each connection, as a line of JSON. It reads nothing.
+/// The server's answer to each connection, as a line of JSON. The server reads no request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Liveness {
-    /// The process of the server.
+    /// Process ID of the server.
     pub pid: u32,
-    /// How long the core has worked on its current step, in milliseconds; 0 between two steps.
+    /// Duration of the core's current step in milliseconds; 0 between two steps.
     pub core_ms: u64,
-    /// How long the disk has not made durable what it was given, in milliseconds; 0 where nothing
-    /// waits for it.
+    /// Duration of the pending commit to disk in milliseconds; 0 if there is none.
     pub store_ms: u64,
 }

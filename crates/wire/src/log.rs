@@ -1,13 +1,14 @@
-//! Where the output of a job is.
+//! Files with the output of a job.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The files of gpool's own that the newest run of a job writes, on the server's machine.
+/// Output files that gpool stores for the last run of a job, on the server's machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct LogFiles {
-    /// Its output; `null` if it writes that to a file of the user's, or has written nothing.
+    /// Path of the standard output. `null` if the job writes it to the user's file, or has written
+    /// nothing.
     pub stdout: Option<String>,
-    /// Its errors, likewise.
+    /// Path of the standard error. `null` as for `stdout`.
     pub stderr: Option<String>,
 }

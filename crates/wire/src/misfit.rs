@@ -1,4 +1,4 @@
-//! Words for data of the wrong type: the field, the value that was found, the shape expected.
+//! Messages for data of the wrong type: the field, the value, the expected shape.
 
 use gpool_model::said::repeated;
 
@@ -6,7 +6,7 @@ use crate::catalogue;
 use crate::problem::Problem;
 use crate::strict::{Place, Shape};
 
-/// Examples of fields, by name; with words where the type alone says too little.
+/// Examples of fields by name, with a description if the type alone is not enough.
 const FIELDS: &[(&str, &str, &str)] = &[
     ("command", "an array of strings", r#"["python", "train.py"]"#),
     ("script", "", r##"{"name": "train.sh", "text": "#!/bin/sh\n…"}"##),
@@ -27,11 +27,11 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("signal", "a name, or a number", r#""USR1""#),
 ];
 
-/// A refusal of a value that does not fit where it stands. `said` are serde's words; `whole` is
-/// the name of the document itself.
+/// Returns the problem for a value of the wrong type. `said` is serde's message; `whole` is the
+/// name of the document itself.
 pub(crate) fn problem(place: &Place, said: &str, whole: &str) -> Problem {
     let path = place.path();
-    // Names of variables are part of a path.
+    // The path contains names of environment variables.
     let path = &*repeated(&path);
     let name = if path.is_empty() { whole } else { path };
     let refused = |what: &str| Problem::new(catalogue::INVALID, format!("{name}: {what}"));
@@ -65,7 +65,7 @@ pub(crate) fn problem(place: &Place, said: &str, whole: &str) -> Problem {
     }
 }
 
-/// The words for a shape, or those of a type that accepts several.
+/// Describes a shape; `expected` describes a type that accepts several.
 fn shaped(shape: Option<Shape>, expected: &str) -> String {
     match shape {
         Some(Shape::Whole(0, most)) if expected.starts_with("a nonzero ") => {
@@ -76,8 +76,7 @@ fn shaped(shape: Option<Shape>, expected: &str) -> String {
     }
 }
 
-/// Whether an example of a field is one of a value of that shape: fields of different requests
-/// have one name.
+/// Whether a field's example has this shape: fields of different requests can have the same name.
 fn fits(shape: Option<Shape>, example: &str) -> bool {
     let Some(shape) = shape else { return true };
     match example.as_bytes().first() {
@@ -102,8 +101,8 @@ fn in_ticks<'s>(said: &'s str, before: &str) -> Option<&'s str> {
     said.strip_prefix(before)?.strip_prefix('`')?.strip_suffix('`')
 }
 
-/// The value that was found, from serde's words for it: `string "5"` is `the string "5"`.
-/// Source: `Display` of `serde::de::Unexpected`.
+/// Describes the value, from serde's description: `string "5"` becomes `the string "5"`. Source:
+/// `Display` of `serde::de::Unexpected`.
 fn found_words(found: &str) -> String {
     let after = |kind: &str| found.strip_prefix(kind).map(|it| it.trim().trim_matches('`'));
     if let Some(text) = after("string ") {

@@ -1,4 +1,4 @@
-//! A node as the API shows it.
+//! Nodes in the API.
 
 use gpool_model::resource::ResourceKind;
 
@@ -7,67 +7,67 @@ use utoipa::ToSchema;
 
 use crate::reservation::{Drain, ReservedHere};
 
-/// One machine.
+/// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Node {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// The pool it is in.
+    /// Pool of the node.
     pub pool: String,
-    /// Its labels, as they are written: `rack=3`, `ssd`.
+    /// Labels of the node: `rack=3`, `ssd`.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// Whether its agent answers.
+    /// Whether the node's agent is connected.
     pub connected: bool,
-    /// Version of its agent.
+    /// Version of the agent.
     pub version: String,
-    /// Its operating system.
+    /// Operating system.
     pub system: String,
-    /// Where its devices come from, or why there are none.
+    /// Source of the devices, or the reason why there are none.
     pub devices_from: String,
-    /// Set while it gets no new work.
+    /// The drain of the node, if any. A drained node gets no new jobs.
     #[serde(default)]
     pub drain: Option<Drain>,
-    /// How many of its devices get no new work, by themselves.
+    /// Number of individually drained devices.
     #[serde(default)]
     pub n_gpus_drained: u32,
-    /// Reservations and maintenance windows that keep it or devices of it, now or later.
+    /// Current and future reservations and maintenance windows of the node and its devices.
     #[serde(default)]
     pub reservations: Vec<ReservedHere>,
-    /// How many devices it has.
+    /// Number of devices.
     pub n_gpus: u32,
-    /// How many of them are free.
+    /// Number of free devices.
     pub n_gpus_free: u32,
-    /// CPU cores that can be booked.
+    /// CPU cores that jobs can reserve.
     pub cpus: f64,
-    /// CPU cores that are booked.
+    /// Reserved CPU cores.
     pub cpus_used: f64,
-    /// Bytes of host memory that can be booked.
+    /// Host memory that jobs can reserve, in bytes.
     pub memory: u64,
-    /// Bytes of host memory that are booked.
+    /// Reserved host memory in bytes.
     pub memory_used: u64,
-    /// Tasks that may run at once.
+    /// Maximum number of running tasks.
     pub tasks: u64,
-    /// Tasks that run.
+    /// Number of running tasks.
     pub tasks_used: u64,
 }
 
-/// What of a node's devices and capacity is in use.
+/// Used devices and capacity of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InUse {
-    /// Devices that are free.
+    /// Number of free devices.
     pub n_gpus_free: u32,
-    /// What running tasks have booked together.
+    /// Total host resources of the running tasks.
     pub booked: gpool_model::Resources,
     /// See [`Node::reservations`].
     pub reservations: Vec<ReservedHere>,
 }
 
 impl Node {
-    /// What is shown of a node.
+    /// Returns a node for the API.
     #[must_use]
     pub fn new(node: &gpool_model::Node, in_use: &InUse) -> Self {
-        // What is divided is given out as its instances.
+        // Jobs get the instances of a divided device, and never the device.
         let given = node.devices.iter().filter(|device| !device.is_divided());
         Self {
             name: node.name.to_string(),
@@ -92,9 +92,9 @@ impl Node {
     }
 }
 
-/// Thousandths of cores as cores, or of devices as devices.
+/// Converts thousandths of cores or devices to cores or devices.
 #[must_use]
 pub fn cores(millis: u64) -> f64 {
-    // Four million cores on one machine are not in sight.
+    // The limit of four million cores is far above any machine.
     f64::from(u32::try_from(millis).unwrap_or(u32::MAX)) / 1000.0
 }

@@ -1,6 +1,5 @@
-//! Messages to people's own programs about their jobs: how they are asked for, what they say, and
-//! how those that are still to be sent are shown. How they are signed is said in
-//! docs/using/notifications.md; sending is the server's.
+//! Notifications about jobs to users' own programs: rules, messages, and the outbox in the API.
+//! docs/using/notifications.md describes the signatures. The server sends the messages.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,27 +16,27 @@ use crate::schema;
 use crate::time::Time;
 use crate::time::seconds;
 
-/// Characters of an address.
+/// Maximum number of characters in an address.
 const URL_MAX: usize = 2048;
-/// Addresses that one job is told of to.
+/// Maximum number of addresses of one job.
 const RULES_MAX: usize = 8;
-/// What a mail address begins with.
+/// Prefix of a mail address.
 pub const MAILTO: &str = "mailto:";
-/// In place of a rule: nobody is told, whatever is usual.
+/// Replaces all rules: no notifications, not even the default ones.
 pub const NOBODY: &str = "none";
 
-/// The header with the id of a message, the same however often it is sent.
+/// The header with the ID of a message. All attempts to send it use the same ID.
 pub const ID_HEADER: &str = "webhook-id";
-/// The header with the moment at which it was sent, in seconds since 1970.
+/// The header with the time of sending, in seconds since 1970.
 pub const TIMESTAMP_HEADER: &str = "webhook-timestamp";
-/// The header with its signatures.
+/// The header with the signatures of the message.
 pub const SIGNATURE_HEADER: &str = "webhook-signature";
 
-/// Reads rules as they are written: `done,fail@https://host/path`. Rules for the same address
-/// become one; `none` alone is no rule.
+/// Reads rules: `done,fail@https://host/path`. Merges rules for the same address; `none` returns no
+/// rules.
 ///
 /// # Errors
-/// [`Refusal::Invalid`] with what is wrong, and an example of what is right.
+/// [`Refusal::Invalid`] with the error and a valid example.
 pub fn rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
     if written.iter().any(|rule| rule == NOBODY) {
         return match written.len() {
@@ -74,7 +73,7 @@ fn rule(text: &str) -> Result<NotifyRule, Refusal> {
     Ok(NotifyRule { on, url: Arc::from(url), by_admin: false })
 }
 
-/// What a word asks to be told.
+/// Returns the events that a word stands for.
 fn events_of(word: &str) -> Result<Vec<NotifyOn>, Refusal> {
     let all = NotifyOn::ALL;
     match word {
@@ -94,9 +93,9 @@ fn events_of(word: &str) -> Result<Vec<NotifyOn>, Refusal> {
     )))
 }
 
-/// Whether mail can be sent to an address: letters, digits and `._+-=~` before the `@`, the name of
-/// a host after it, and neither begins with a `-`. Fewer than there may be, and none that a program
-/// or a header could read otherwise.
+/// Whether the server can send mail to an address: letters, digits and `._+-=~` before the `@`, a
+/// host name after it, and neither part begins with a `-`. This is stricter than the standard, so
+/// that no program or header can misread an address.
 #[must_use]
 pub fn is_mail_address(address: &str) -> bool {
     const LOCAL_MAX: usize = 64;
@@ -116,7 +115,7 @@ pub fn is_mail_address(address: &str) -> bool {
         && host.split('.').all(is_label)
 }
 
-/// An address that a message can be sent to.
+/// Checks an address for messages.
 fn check_url(url: &str) -> Result<(), Refusal> {
     if let Some(address) = url.strip_prefix(MAILTO) {
         let why =
@@ -124,7 +123,7 @@ fn check_url(url: &str) -> Result<(), Refusal> {
         return if is_mail_address(address) { Ok(()) } else { Err(invalid(&why)) };
     }
     let bad = |why: &str| {
-        // The path may be a secret.
+        // The message omits the path, which may be secret.
         Err(invalid(&format!("{:?} {why}", repeated(origin_of(url)))))
     };
     let Some((scheme, rest)) = url.split_once("://") else {
@@ -166,7 +165,7 @@ fn invalid(why: &str) -> Refusal {
     Refusal::Invalid { field: "notify".to_owned(), why: why.to_owned() }
 }
 
-/// A rule as it is shown: without the path, which may be a secret.
+/// Formats a rule without its path, which may be secret.
 #[must_use]
 pub fn shown(rule: &NotifyRule) -> String {
     let words: Vec<&str> = rule.on.iter().map(|on| on.as_str()).collect();
@@ -175,54 +174,54 @@ pub fn shown(rule: &NotifyRule) -> String {
     format!("{}@{origin}{rest}", words.join(","))
 }
 
-/// What is sent: the body of the request.
+/// The body of a notification request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Message {
     /// Always `gpool/v1`.
     #[serde(rename = "apiVersion")]
     pub api_version: String,
-    /// The same however often it is sent; as in the header `webhook-id`.
+    /// ID of the message, as in the header `webhook-id`. All attempts to send it use the same ID.
     pub id: String,
-    /// What happened: `job.` and the state that the job came into.
+    /// Type of the message: `job.` and the new state of the job.
     #[serde(rename = "type")]
     pub kind: String,
-    /// When it happened.
+    /// Time of the event.
     pub timestamp: Time,
-    /// The how manieth attempt to send it this is, from 1.
+    /// Number of the attempt to send the message, from 1.
     pub attempt: u32,
-    /// What became of the job.
+    /// The job.
     pub data: MessageJob,
 }
 
-/// A job as a message tells of it: no command, no environment, no paths.
+/// A job in a message. It contains no command, environment or paths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MessageJob {
-    /// Its id.
+    /// ID of the job.
     pub id: String,
-    /// What people call it.
+    /// Name of the job.
     pub name: String,
-    /// Whose it is.
+    /// User that owns the job.
     pub user: String,
-    /// Who is charged.
+    /// Project that is charged.
     pub project: String,
-    /// The state that it came into.
+    /// New state of the job.
     #[schema(schema_with = schema::job_state)]
     pub state: JobState,
-    /// Which run it is, from 1.
+    /// Number of the job's attempt, from 1.
     pub attempt: u32,
-    /// The GPUs that it asked for.
+    /// Requested GPUs.
     pub gpus: String,
-    /// Where it runs or ran.
+    /// Nodes of the job's tasks.
     pub nodes: Vec<String>,
-    /// When it was submitted.
+    /// Time of submission.
     pub submitted_at: Time,
-    /// When it started.
+    /// Time at which the job started.
     pub started_at: Option<Time>,
-    /// When it ended.
+    /// Time at which the job ended.
     pub ended_at: Option<Time>,
-    /// Seconds that it ran.
+    /// Run time in seconds.
     pub ran_s: Option<f64>,
-    /// Its exit code, or 128 + the signal that ended it.
+    /// Exit code, or 128 + the number of the signal that ended the job.
     pub exit_code: Option<i32>,
 }
 
@@ -265,29 +264,29 @@ impl From<&JobNews> for MessageJob {
     }
 }
 
-/// A message of the outbox as the API shows it: still to be sent, or given up not long ago.
+/// A message in the outbox: waiting to be sent, or recently given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Notification {
-    /// Its id.
+    /// ID of the message.
     pub id: String,
-    /// The job that it is about.
+    /// ID of the job.
     pub job: String,
-    /// Whose job.
+    /// User that owns the job.
     pub user: String,
-    /// What it tells: `job.` and the state that the job came into.
+    /// Type of the message: `job.` and the new state of the job.
     #[serde(rename = "type")]
     pub kind: String,
-    /// When that was.
+    /// Time of the event.
     pub at: Time,
-    /// Where to, without the path.
+    /// Address without its path.
     pub to: String,
-    /// How often it was sent in vain.
+    /// Number of failed attempts.
     pub n_attempts: u32,
-    /// Why the last time was in vain.
+    /// Why the last attempt failed.
     pub why: Option<String>,
-    /// When it is sent next; `null` once given up.
+    /// Time of the next attempt. `null` after the server gave up.
     pub next_at: Option<Time>,
-    /// When it was given up.
+    /// Time at which the server gave up.
     pub given_up_at: Option<Time>,
 }
 
@@ -310,22 +309,22 @@ impl From<&Delivery> for Notification {
     }
 }
 
-/// The key by which the receiver of a user's messages knows that they are the server's.
+/// The key for the signatures of a user's messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotifySecret {
     /// `whsec_` and 32 bytes in base64.
     pub secret: String,
 }
 
-/// What is known of all messages.
+/// Counts of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NotifyCounts {
-    /// Still to be sent.
+    /// Number of messages to send.
     pub waiting: u64,
-    /// Taken by whom they were for.
+    /// Number of delivered messages.
     pub taken: u64,
-    /// Given up after many attempts, or refused.
+    /// Number of messages given up after many attempts, or refused by the receiver.
     pub given_up: u64,
-    /// Never tried, because too many were waiting.
+    /// Number of messages that were never sent, because too many were waiting.
     pub dropped: u64,
 }

@@ -20,18 +20,19 @@ use crate::checked::{Script, read_script};
 use crate::create::JobCreate;
 use crate::field::{self, Field, fields};
 
-/// Changes to a job: the names of the fields that change, and a request with their new values. A
-/// field that changes and has no value is taken away.
+/// Changes to a job: the names of the changed fields, and a request with their new values. A
+/// changed field without a value is cleared.
 ///
-/// Which fields can change, and until when, is in [`gpool_model::request::edit::EDITS`].
+/// [`gpool_model::request::edit::EDITS`] lists the editable fields and the states in which they can
+/// change.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobPatch {
-    // Invariant: names of fields that an edit can change.
+    // Invariant: the names of editable fields.
     changes: BTreeSet<&'static str>,
     to: JobCreate,
 }
 
-/// A patch that sets every field that a request says.
+/// Returns a patch with every editable field that the request sets.
 impl From<JobCreate> for JobPatch {
     fn from(to: JobCreate) -> Self {
         let said = fields().filter(|field| field.is_editable() && (field.is_said)(&to));
@@ -43,23 +44,23 @@ impl JobPatch {
     /// Changes one more field.
     ///
     /// # Panics
-    /// No edit can change it.
+    /// If the field is not editable.
     pub fn set(&mut self, key: &'static str, change: impl FnOnce(&mut JobCreate)) {
         assert!(field::field(key).is_some_and(Field::is_editable), "{key} can't be edited");
         self.changes.insert(key);
         change(&mut self.to);
     }
 
-    /// Whether it changes nothing.
+    /// Whether the patch has no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Checks each field by itself.
+    /// Checks each field separately.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] with the field, what is wrong, and an example of what is right.
+    /// [`Refusal::Invalid`] with the field, the error, and a valid example.
     pub fn check(&self) -> Result<CheckedPatch, Refusal> {
         if self.is_empty() {
             let why = "it changes nothing; say, for example, {\"priority\": -5}";
@@ -78,16 +79,16 @@ impl JobPatch {
     }
 }
 
-/// A patch whose every field is valid by itself, and the script to store.
+/// A patch with valid fields, and the script to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedPatch {
     patch: gpool_model::JobPatch,
-    /// A script to store.
+    /// Script to store.
     pub script: Option<Script>,
 }
 
 impl CheckedPatch {
-    /// Returns the patch, with the name under which its script was stored.
+    /// Returns the patch with the ID of its stored script.
     #[must_use]
     pub fn into_patch(mut self, script: Option<BlobId>) -> gpool_model::JobPatch {
         self.patch.script = script;
@@ -133,7 +134,7 @@ impl<'de> Visitor<'de> for PatchReader {
     }
 }
 
-/// The name of a field that an edit can change.
+/// The name of an editable field.
 struct Key(&'static Field);
 
 impl<'de> Deserialize<'de> for Key {
@@ -160,7 +161,7 @@ impl Visitor<'_> for KeyReader {
 }
 
 impl PartialSchema for JobPatch {
-    /// Returns the schema of a request, with only the fields that can change; each may be `null`.
+    /// Returns the schema of a request with only the editable fields; each may be `null`.
     fn schema() -> RefOr<Schema> {
         let RefOr::T(Schema::Object(mut object)) = JobCreate::schema() else {
             unreachable!("a struct has an object's schema")

@@ -1,4 +1,4 @@
-//! Where the tasks of a job are.
+//! Placements of tasks.
 
 use gpool_model::allocation::{Slot, SlotPart};
 use gpool_model::id::NodeName;
@@ -7,22 +7,22 @@ use utoipa::ToSchema;
 
 use crate::node::cores;
 
-/// One task's place.
+/// The placement of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PlacedOn {
-    /// Which node.
+    /// Name of the node.
     pub node: String,
-    /// Indexes of its devices.
+    /// Indexes of the devices.
     pub devices: Vec<u32>,
-    /// UUIDs of the same devices, in the same order.
+    /// UUIDs of the devices, in the same order.
     pub uuids: Vec<String>,
-    /// What they count as, in GPUs, where they are shares or MIG instances.
+    /// Charge in GPUs, if the devices are fractions or MIG instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<f64>,
 }
 
 impl PlacedOn {
-    /// The place of one task.
+    /// Returns the placement of one task.
     #[must_use]
     pub fn new(node: &NodeName, slots: &[Slot]) -> Self {
         let charge: u64 = slots.iter().map(|slot| slot.part.charge().get()).sum();

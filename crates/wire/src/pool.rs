@@ -1,4 +1,4 @@
-//! Pools as the API shows them: which nodes are together.
+//! Pools in the API.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use utoipa::ToSchema;
 
 use crate::node::Node;
 
-/// A pool, with what its nodes have together.
+/// A pool, with totals over its nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// Its nodes, by name.
+    /// Names of the nodes, sorted.
     pub nodes: Vec<String>,
-    /// How many of them have an agent that answers.
+    /// Number of nodes with a connected agent.
     pub n_connected: u32,
-    /// How many devices they have.
+    /// Number of devices.
     pub n_gpus: u32,
-    /// How many of those are free.
+    /// Number of free devices.
     pub n_gpus_free: u32,
 }
 
 impl Pool {
-    /// The pools that nodes are in, by name.
+    /// Returns the pools of the nodes, by name.
     #[must_use]
     pub fn of(nodes: &[Node]) -> Vec<Self> {
         let mut pools: BTreeMap<&str, Self> = BTreeMap::new();
@@ -39,12 +39,12 @@ impl Pool {
     }
 }
 
-/// Puts nodes into a pool; what runs there stays.
+/// A request to move nodes to a pool. Running jobs stay.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MoveNodes {
-    /// Which nodes, by name.
+    /// Names of the nodes.
     pub nodes: Vec<String>,
-    /// Where to; one that no node was in is begun by it.
+    /// Name of the pool. A pool that does not exist yet is created.
     pub pool: String,
 }

@@ -1,4 +1,4 @@
-//! Projects as they are asked for: amounts as users write them, made valid here.
+//! Requests to create and change projects: reads and checks amounts as users write them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,129 +18,129 @@ use crate::check::{self, invalid};
 use crate::project_amount::{is_word, quota};
 use crate::project_parts::{self, Parts};
 
-/// Most users, groups or admins that one project names.
+/// Maximum number of users, groups or admins of one project.
 const NAMES_MAX: usize = 10_000;
 
-/// What is to be agreed with a project: to make one, or to change one, of which what is absent
-/// stays. An amount is a number, or text: `4`, `"0.5"`, `"20G"`, `"unlimited"`, `"none"`.
+/// Settings of a project, to create or change it. Omitted fields keep their values. An amount is a
+/// number, or text: `4`, `"0.5"`, `"20G"`, `"unlimited"`, `"none"`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({"name": "vision", "gpus": 4, "limit": 8, "members": ["ana", "@lab"]}))]
 pub struct ProjectSettings {
-    /// What it is called; needed to make one.
+    /// Name of the project. Required to create one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The project above it; `"none"` for none.
+    /// Parent project; `"none"` for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// GPUs that it is guaranteed: a number, `"unlimited"`, or `"none"` for nothing said.
+    /// Guaranteed GPUs: a number, `"unlimited"`, or `"none"` to unset the guarantee.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<Written>,
-    /// GPUs that it never exceeds: a number, or `"none"`.
+    /// Maximum GPUs: a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Written>,
-    /// GPUs of one model that it is guaranteed, by model: `{"h100": 4}`; `"none"` takes one away.
+    /// Guaranteed GPUs by model: `{"h100": 4}`; `"none"` removes an entry.
     #[serde(skip_serializing_if = "Parts::is_empty")]
     #[schema(value_type = BTreeMap<String, Written>)]
     pub gpus_of: Parts,
-    /// GPUs of one model that it never exceeds, by model.
+    /// Maximum GPUs by model.
     #[serde(skip_serializing_if = "Parts::is_empty")]
     #[schema(value_type = BTreeMap<String, Written>)]
     pub limit_of: Parts,
-    /// GPUs in one pool that it is guaranteed, by pool.
+    /// Guaranteed GPUs by pool.
     #[serde(skip_serializing_if = "Parts::is_empty")]
     #[schema(value_type = BTreeMap<String, Written>)]
     pub gpus_in: Parts,
-    /// GPUs in one pool that it never exceeds, by pool.
+    /// Maximum GPUs by pool.
     #[serde(skip_serializing_if = "Parts::is_empty")]
     #[schema(value_type = BTreeMap<String, Written>)]
     pub limit_in: Parts,
-    /// Its part of the GPUs that nobody claims by right, in proportion to others; 0 for none.
+    /// Weight: share of the GPUs without a guarantee, relative to other projects; 0 for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<Written>,
-    /// CPU cores that it is guaranteed; without it, as many as there are.
+    /// Guaranteed CPU cores. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Written>,
-    /// CPU cores that it never exceeds.
+    /// Maximum CPU cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus_limit: Option<Written>,
-    /// Memory that it is guaranteed; without it, as much as there is.
+    /// Guaranteed memory. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mem: Option<Written>,
-    /// Memory that it never exceeds.
+    /// Maximum memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_limit: Option<Written>,
-    /// How many of its jobs run at once, each task of one counted: a number, or `"none"`.
+    /// Maximum number of running jobs, counting each task: a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs_limit: Option<Written>,
-    /// Higher goes first among its siblings.
+    /// Priority among sibling projects. Higher goes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// For how long what was started is not taken back for other projects: seconds, or text
-    /// (`"30m"`, `"none"`).
+    /// Minimum run time before other projects can reclaim a job: seconds, or text (`"30m"`,
+    /// `"none"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_runtime: Option<Written>,
-    /// For how long what was started is not taken back for jobs of its own that have a higher
-    /// priority.
+    /// Minimum run time before a job of the same project with a higher priority can preempt a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_runtime_own: Option<Written>,
-    /// How long its jobs have at most to save and to end when they are taken back.
+    /// Maximum time that a victim gets to save its state and end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub save_time_max: Option<Written>,
-    /// Who may submit to it: users, and groups as `@group`; `["all"]` for whoever may to the
-    /// project above, and everybody at the top.
+    /// Users, and groups as `@group`, that may submit jobs to the project. `["all"]` allows all
+    /// members of the parent project, or all users if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<String>>,
-    /// Users that may act on its jobs and change what is below it.
+    /// Users that may manage its jobs and the projects below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admins: Option<Vec<String>>,
-    /// The time limit of jobs that ask for none.
+    /// Time limit of jobs that request none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_default: Option<Written>,
-    /// The longest time limit of its jobs.
+    /// Maximum time limit of jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_max: Option<Written>,
-    /// Whether jobs that do not say may be taken back, and so may borrow.
+    /// Whether jobs are preemptible by default, and so can use more than the guarantee.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
-    /// How many jobs of one user may wait in it: a number, or `"none"`.
+    /// Maximum number of waiting jobs per user: a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_pending: Option<Written>,
-    /// How many jobs of one user may hold something at once, in it and all below it: a number, or
-    /// `"none"`.
+    /// Maximum number of jobs with allocations per user, in the project and all projects below it:
+    /// a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_running: Option<Written>,
-    /// How many GPUs one user may hold at once, in it and all below it: a number, or `"none"`.
+    /// Maximum GPUs per user, in the project and all projects below it: a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_gpus: Option<Written>,
-    /// Answer what would change, and change nothing.
+    /// If true, returns the changes without applying them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
-/// Projects as they are to be, all together or not at all.
+/// The wanted settings of projects. The server applies all changes or none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({"projects": {"vision": {"gpus": 4}, "nlp": {"gpus": 4, "limit": 6}}}))]
 pub struct ProjectSet {
-    /// Each by its name; what is not said of one is not agreed.
+    /// Settings by project name. Omitted settings get their defaults.
     pub projects: BTreeMap<String, ProjectSettings>,
-    /// Delete projects that are not named, but `default`.
+    /// If true, deletes projects that are not listed, except `default`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub prune: bool,
-    /// Answer what would change, and change nothing.
+    /// If true, returns the changes without applying them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Projects and versions as a dry run said them in `seen`; refused if one is another now.
+    /// Versions of the projects from `seen` of a dry run. The server refuses the request if one has
+    /// changed since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<BTreeMap<String, u64>>,
 }
 
 impl ProjectSettings {
-    /// A change that makes a project.
+    /// Returns the change that creates the project.
     ///
     /// # Errors
-    /// The first field that is not valid.
+    /// The first invalid field.
     pub fn create(&self) -> Result<ProjectChange, Refusal> {
         let name = self.name.as_deref();
         let name = name.ok_or_else(|| invalid("name", "say what it is to be called: vision"))?;
@@ -148,10 +148,10 @@ impl ProjectSettings {
         Ok(ProjectChange { name: named("name", name)?, how })
     }
 
-    /// A change to a project that is there.
+    /// Returns the change to an existing project.
     ///
     /// # Errors
-    /// The first field that is not valid.
+    /// The first invalid field.
     pub fn edit(&self, name: &str, version: Option<u64>) -> Result<ProjectChange, Refusal> {
         if self.name.as_deref().is_some_and(|new| new != name) {
             return Err(invalid("name", "a project keeps its name; jobs are charged by it"));
@@ -160,10 +160,10 @@ impl ProjectSettings {
         Ok(ProjectChange { name: ProjectName::new(name), how })
     }
 
-    /// What is said of it, each field valid by itself.
+    /// Returns the settings, each checked separately.
     ///
     /// # Errors
-    /// The first field that is not.
+    /// The first invalid field.
     pub fn patch(&self) -> Result<ProjectPatch, Refusal> {
         let length = |field: &str, written: &Option<Written>| -> Result<_, Refusal> {
             let Some(written) = written else { return Ok(None) };
@@ -222,13 +222,13 @@ impl ProjectSettings {
 }
 
 impl ProjectSet {
-    /// The changes that make it so.
+    /// Returns the changes to all projects.
     ///
     /// # Errors
-    /// The first field that is not valid, with the project that it is of.
+    /// The first invalid field, with its project.
     pub fn ask(&self) -> Result<ProjectsAsk, Refusal> {
         let change = |(key, settings): (&String, &ProjectSettings)| {
-            // Before anything is said of it, so that what is said can be shown.
+            // Check the name first, so that the error can include it.
             let name = named("projects", key)?;
             let of = |refusal: Refusal| match refusal {
                 Refusal::Invalid { field, why } => {

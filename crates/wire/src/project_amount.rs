@@ -6,7 +6,7 @@ use gpool_model::{ParseError, QuotaPatch, Refusal};
 use crate::amount::Written;
 use crate::check::invalid;
 
-/// Returns an amount of thousandths as it is written: a number, or `unlimited`.
+/// Formats an amount of thousandths: a number, or `unlimited`.
 #[must_use]
 pub fn in_thousandths(amount: Amount) -> Written {
     match amount.finite() {
@@ -16,18 +16,18 @@ pub fn in_thousandths(amount: Amount) -> Written {
     }
 }
 
-/// Whether the word stands for an amount.
+/// Whether the amount is this word.
 pub(crate) fn is_word(written: &Written, word: &str) -> bool {
     matches!(written, Written::Text(text) if text.trim().eq_ignore_ascii_case(word))
 }
 
-/// Reads one amount in the kind's own unit.
+/// Reads one amount in the unit of its kind.
 type Read<'a> = &'a dyn Fn(&str) -> Result<u64, ParseError>;
 
-/// Reads what a project is guaranteed and its limit, by the names of their fields.
+/// Reads a guarantee and a limit, with the names of their fields.
 ///
 /// # Errors
-/// The amount that is none.
+/// The invalid amount.
 pub(crate) fn quota(
     (field, guaranteed): (&str, &Option<Written>),
     (limit_field, limit): (&str, &Option<Written>),
@@ -50,7 +50,7 @@ pub(crate) fn quota(
 }
 
 fn amount(field: &str, written: &Written, read: Read<'_>) -> Result<Amount, Refusal> {
-    // Memory as a bare number is bytes, as everywhere in the API; nothing is nothing in any unit.
+    // A bare number of memory is bytes, as everywhere in the API. Zero is zero in any unit.
     let text = match (field.starts_with("mem"), written) {
         (true, Written::Whole(bytes)) => format!("{bytes}B"),
         (true, _) if is_word(written, "0") => "0B".to_owned(),

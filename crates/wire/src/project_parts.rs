@@ -1,4 +1,4 @@
-//! Quotas of parts of the GPUs, by model and by pool, as they are written and shown.
+//! Quotas by model and by pool: requests and answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use crate::project_amount::{in_thousandths, quota};
 /// Amounts by model, or by pool.
 pub type Parts = BTreeMap<String, Written>;
 
-/// Reads quotas of parts of the GPUs, each by the name of its field and whether it is a limit.
+/// Reads quotas by model and pool, each with its field name and whether it is a limit.
 ///
 /// # Errors
-/// The first that is not valid by itself.
+/// The first invalid quota.
 pub(crate) fn patches(
     fields: [(&str, &Parts, bool); 4],
 ) -> Result<Vec<(ResourceKind, QuotaPatch)>, Refusal> {
@@ -48,13 +48,13 @@ pub(crate) fn patches(
     Ok(patches.into_iter().collect())
 }
 
-/// A model as quotas name it: what `--gpus` would call it.
+/// Reads a model name, as in `--gpus`.
 fn model(field: &str, name: &str) -> Result<String, Refusal> {
     let request = GpuRequest::parse(name).ok().filter(|_| !name.contains([':', '@', '|']));
     let pattern =
         request.and_then(|it| it.models.first().map(ModelPattern::as_str).map(str::to_owned));
     let why = || format!("{:?} is no model of GPUs; write h100, or a100-80g", repeated(name));
-    // One way to write what is one word to devices.
+    // Equivalent spellings of a model share one name.
     let short = pattern.map(|it| gpool_model::pattern::short_model(&it.replace("gb", "GB")));
     short.map(|it| it.to_ascii_lowercase()).ok_or_else(|| invalid(field, &why()))
 }
@@ -66,7 +66,7 @@ fn pool(field: &str, name: &str) -> Result<gpool_model::PoolName, Refusal> {
     })
 }
 
-/// What is agreed with a project of parts of the GPUs.
+/// Quotas of a project by model and pool.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Agreed {
     pub gpus_of: Parts,
@@ -99,7 +99,7 @@ impl Agreed {
         agreed
     }
 
-    /// Each setting as a user would write it.
+    /// Formats each setting as a user would write it.
     pub fn settings(&self) -> [(&'static str, String); 4] {
         [
             ("gpus_of", words(&self.gpus_of)),

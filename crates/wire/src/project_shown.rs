@@ -1,4 +1,4 @@
-//! Projects as they are shown, and what becomes of changes to them.
+//! Projects, and results of changes to them.
 
 use std::collections::BTreeMap;
 
@@ -14,100 +14,103 @@ use crate::project_amount::in_thousandths;
 use crate::project_parts::{Agreed, Parts};
 use crate::time::Time;
 
-/// A project as it is shown.
+/// A project.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Project {
-    /// What it is called.
+    /// Name of the project.
     pub name: String,
-    /// The project above it.
+    /// Parent project.
     pub parent: Option<String>,
-    /// Those below it; it takes jobs only if there are none.
+    /// Projects below it. Only projects without children take jobs.
     pub children: Vec<String>,
-    /// GPUs that it is guaranteed: a number, `"unlimited"`, or `null` where nothing is said, which
-    /// is 0 for one that takes jobs, and for a department what is below it.
+    /// Guaranteed GPUs: a number, `"unlimited"`, or `null` if not set. Not set means 0 for a
+    /// project that takes jobs, and the sum of its children for a department.
     pub gpus: Option<Written>,
-    /// GPUs that it never exceeds; `null` for no limit.
+    /// Maximum GPUs. `null` for no limit.
     pub limit: Option<Written>,
-    /// GPUs of one model that it is guaranteed, by model: `{"h100": 4}`.
+    /// Guaranteed GPUs by model: `{"h100": 4}`.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
     #[schema(value_type = BTreeMap<String, Written>)]
     pub gpus_of: Parts,
-    /// GPUs of one model that it never exceeds, by model.
+    /// Maximum GPUs by model.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
     #[schema(value_type = BTreeMap<String, Written>)]
     pub limit_of: Parts,
-    /// GPUs in one pool that it is guaranteed, by pool.
+    /// Guaranteed GPUs by pool.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
     #[schema(value_type = BTreeMap<String, Written>)]
     pub gpus_in: Parts,
-    /// GPUs in one pool that it never exceeds, by pool.
+    /// Maximum GPUs by pool.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
     #[schema(value_type = BTreeMap<String, Written>)]
     pub limit_in: Parts,
-    /// Its part of the GPUs that nobody claims by right.
+    /// Weight: share of the GPUs without a guarantee, relative to other projects.
     pub weight: f64,
-    /// CPU cores that it is guaranteed; `null` for as many as there are.
+    /// Guaranteed CPU cores. `null` for all.
     pub cpus: Option<Written>,
-    /// CPU cores that it never exceeds.
+    /// Maximum CPU cores.
     pub cpus_limit: Option<Written>,
-    /// Bytes of memory that it is guaranteed; `null` for as much as there is.
+    /// Guaranteed memory in bytes. `null` for all.
     pub mem: Option<Written>,
-    /// Bytes of memory that it never exceeds.
+    /// Maximum memory in bytes.
     pub mem_limit: Option<Written>,
-    /// How many of its jobs run at once, each task of one counted; `null` for no limit.
+    /// Maximum number of running jobs, counting each task. `null` for no limit.
     pub jobs_limit: Option<u64>,
-    /// Higher goes first among its siblings.
+    /// Priority among sibling projects. Higher goes first.
     pub priority: i32,
-    /// Seconds for which what was started is not taken back; `null` asks the project above.
+    /// Minimum run time before other projects can reclaim a job, in seconds. `null` inherits it
+    /// from the parent project.
     pub min_runtime_s: Option<f64>,
-    /// The same for jobs of its own that have a higher priority.
+    /// Minimum run time before a job of the same project with a higher priority can preempt a job,
+    /// in seconds.
     pub min_runtime_own_s: Option<f64>,
-    /// Seconds that its jobs have at most to save and to end when they are taken back; `null` where
-    /// only the projects above and the policy limit that.
+    /// Maximum time that a victim gets to save its state and end, in seconds. `null` if only the
+    /// projects above and the policy limit it.
     pub save_time_max_s: Option<f64>,
-    /// Who may submit to it; `null` for whoever may to the project above, or everybody.
+    /// Users and groups that may submit jobs to the project. `null` allows all members of the
+    /// parent project, or all users if there is none.
     pub members: Option<Vec<String>>,
-    /// Users that may act on its jobs and change what is below it.
+    /// Users that may manage its jobs and the projects below it.
     pub admins: Vec<String>,
-    /// Seconds: the time limit of jobs that ask for none.
+    /// Time limit of jobs that request none, in seconds.
     pub time_default_s: Option<f64>,
-    /// Seconds: the longest time limit.
+    /// Maximum time limit of jobs, in seconds.
     pub time_max_s: Option<f64>,
-    /// Whether jobs that do not say may be taken back.
+    /// Whether jobs are preemptible by default.
     pub preemptible: bool,
-    /// How many jobs of one user may wait in it.
+    /// Maximum number of waiting jobs per user.
     pub user_pending: Option<u64>,
-    /// How many jobs of one user may hold something at once, in it and all below it.
+    /// Maximum number of jobs with allocations per user, in the project and all projects below it.
     pub user_running: Option<u64>,
-    /// How many GPUs one user may hold at once, in it and all below it.
+    /// Maximum GPUs per user, in the project and all projects below it.
     pub user_gpus: Option<f64>,
-    /// Jobs that have not ended, an array as one.
+    /// Number of jobs that have not ended. An array counts as one job.
     pub n_jobs: u64,
-    /// GPUs that it and all below it hold.
+    /// GPUs allocated to the project and all projects below it.
     pub gpus_held: f64,
-    /// When it was made; `null` for one that was always there.
+    /// Time of creation. `null` for the built-in project.
     pub created_at: Option<Time>,
-    /// Grows with each change; the ETag.
+    /// Version of the project: grows with each change. Same as the ETag.
     pub version: u64,
-    /// What should be known of it.
+    /// Warnings about the project.
     pub warnings: Vec<String>,
 }
 
-/// What is shown of a project beside itself.
+/// Facts about a project that are not in its record.
 #[derive(Debug, Clone, Default)]
 pub struct ProjectFacts {
-    /// Those below it.
+    /// Projects below it.
     pub children: Vec<ProjectName>,
-    /// Jobs that have not ended.
+    /// Number of jobs that have not ended.
     pub n_jobs: u64,
-    /// Thousandths of GPUs that are held.
+    /// Allocated thousandths of GPUs.
     pub held: u64,
-    /// What should be known.
+    /// Warnings about the project.
     pub warnings: Vec<gpool_model::ProjectWarning>,
 }
 
 impl Project {
-    /// What is shown of a project.
+    /// Returns a project for the API.
     #[must_use]
     pub fn new(it: &gpool_model::Project, facts: &ProjectFacts) -> Self {
         let quota = |kind| it.quotas.get(&kind).unwrap_or_default();
@@ -164,40 +167,40 @@ pub(crate) fn member_words(members: &Members) -> Vec<String> {
     users.chain(members.groups.iter().map(|group| format!("@{group}"))).collect()
 }
 
-/// What became of changes to projects, or would become of them.
+/// The result of changes to projects, or of a dry run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ProjectsAnswer {
-    /// Projects that are otherwise, by name.
+    /// Changed projects, by name.
     pub changes: Vec<ProjectChanged>,
-    /// What is allowed and should be known, of all projects.
+    /// Warnings about all projects.
     pub warnings: Vec<String>,
-    /// All projects and their versions as they were before.
+    /// Versions of all projects before the change.
     pub seen: BTreeMap<String, u64>,
-    /// Whether it was done.
+    /// Whether the changes were applied.
     pub done: bool,
 }
 
-/// One project that is otherwise.
+/// A changed project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProjectChanged {
-    /// Which.
+    /// Name of the project.
     pub project: String,
     /// `created`, `changed` or `deleted`.
     pub what: String,
-    /// The version that it has then; `null` for a deleted one.
+    /// Version after the change. `null` for a deleted project.
     pub version: Option<u64>,
-    /// Settings that are otherwise, as users write them.
+    /// Changed settings, as users write them.
     pub settings: Vec<SettingChanged>,
 }
 
-/// One setting that is otherwise.
+/// A changed setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SettingChanged {
-    /// Which, as in a request.
+    /// Name of the setting, as in a request.
     pub setting: String,
-    /// What it was; `null` where there was no project.
+    /// Value before the change. `null` if the project did not exist.
     pub before: Option<String>,
-    /// What it is; `null` where there is none any more.
+    /// Value after the change. `null` if the project no longer exists.
     pub after: Option<String>,
 }
 
@@ -236,7 +239,7 @@ fn changed(it: &gpool_model::ProjectDifference) -> ProjectChanged {
     }
 }
 
-/// Every setting as a user would write it.
+/// Formats every setting as a user would write it.
 fn settings(it: &gpool_model::Project) -> Vec<(&'static str, String)> {
     let quota = |kind| it.quotas.get(&kind).unwrap_or_default();
     let [gpu, cpu, mem]: [Quota; 3] =

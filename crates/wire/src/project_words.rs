@@ -1,10 +1,10 @@
-//! Words for warnings about projects.
+//! Texts of warnings about projects.
 
 use gpool_model::{ProjectWarning, ResourceKind};
 
 use crate::kind::amount_words;
 
-/// Returns a warning in one line.
+/// Returns the text of a warning, one line.
 #[must_use]
 pub fn warning(it: &ProjectWarning) -> String {
     match it {

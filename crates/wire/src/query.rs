@@ -1,5 +1,4 @@
-//! Reads what stands after the `?` of a request: names with text, which a type may want to be
-//! numbers or flags.
+//! Reads the query string of a request: names and text, which a type may read as numbers or flags.
 
 use serde::de::value::{Error, MapDeserializer, StrDeserializer};
 use serde::de::{
@@ -11,10 +10,10 @@ use crate::json;
 use crate::problem::Problem;
 use crate::strict;
 
-/// Reads parameters, each with its text.
+/// Reads query parameters.
 ///
 /// # Errors
-/// A [`Problem`] that names the parameter, or the nearest name for an unknown one.
+/// A [`Problem`] with the name of the parameter, or the nearest name for an unknown one.
 pub fn read<T: DeserializeOwned>(
     pairs: impl IntoIterator<Item = (String, String)>,
 ) -> Result<T, Problem> {

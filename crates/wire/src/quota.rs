@@ -1,4 +1,4 @@
-//! What projects may have and have, and who lends to whom.
+//! Quota, usage and loans of each project.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,119 +6,119 @@ use utoipa::ToSchema;
 use crate::amount::Written;
 use crate::time::Time;
 
-/// What one project may have and has; amounts are GPUs.
+/// Quota, usage and loans of one project, in GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QuotaRow {
-    /// Which.
+    /// Name of the project.
     pub project: String,
-    /// The project above it.
+    /// Parent project.
     pub parent: Option<String>,
-    /// How many are above it.
+    /// Number of projects above it.
     pub depth: u32,
-    /// Whether others are below it, so that it takes no jobs.
+    /// Whether it is a department: it has children and takes no jobs.
     pub department: bool,
-    /// What it is guaranteed: a number, or `"unlimited"`.
+    /// Guaranteed GPUs: a number, or `"unlimited"`.
     pub guaranteed: Written,
-    /// What it never exceeds; `null` for no limit.
+    /// Maximum GPUs. `null` for no limit.
     pub limit: Option<Written>,
-    /// What it may have in this cycle, by what it asks for; `null` where nothing is shared.
+    /// Fair share in this cycle, for the current demand. `null` if projects share no capacity.
     pub share: Option<f64>,
-    /// What it holds.
+    /// Allocated GPUs.
     pub held: f64,
-    /// What of that is within its guarantee.
+    /// Allocated GPUs within the guarantee.
     pub in_quota: f64,
-    /// What of that is on loan: it is given back when its owner asks.
+    /// Allocated GPUs over quota. The lending projects can reclaim them.
     pub on_loan: f64,
-    /// What of that can't be taken back whatever happens.
+    /// Allocated GPUs that the scheduler can never reclaim.
     pub for_good: f64,
-    /// GPU-hours that its jobs used lately: of each half counts after the half-life of the policy.
+    /// Decayed usage in GPU-hours: half of it counts after each half-life of the policy.
     pub used: f64,
-    /// From whom the loan is.
+    /// Loans from other projects.
     pub borrows: Vec<QuotaLoan>,
-    /// Who uses what it is guaranteed.
+    /// Loans to other projects.
     pub lends: Vec<QuotaLoan>,
-    /// What it may have and has of parts of the GPUs: those of which anything is agreed with it,
-    /// or that others are guaranteed and it holds.
+    /// Quotas by model and by pool: those set for this project, and those guaranteed to other
+    /// projects whose GPUs it uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<QuotaPart>,
-    /// Jobs that wait for room.
+    /// Number of jobs that wait for capacity.
     pub n_pending: u64,
-    /// What they ask for.
+    /// GPUs that these jobs request.
     pub pending: f64,
 }
 
-/// What a project may have and has of the GPUs of one model, or in one pool.
+/// Quota and usage of a project for the GPUs of one model, or in one pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QuotaPart {
-    /// Of which model, as quotas name it; `null` for a pool.
+    /// GPU model, as in quotas. `null` for a pool.
     pub model: Option<String>,
-    /// In which pool; `null` for a model.
+    /// Pool. `null` for a model.
     pub pool: Option<String>,
-    /// What it is guaranteed: a number, or `"unlimited"`; `null` where nobody is guaranteed any.
+    /// Guaranteed GPUs: a number, or `"unlimited"`. `null` if no project has a guarantee.
     pub guaranteed: Option<Written>,
-    /// What it never exceeds; `null` for no limit.
+    /// Maximum GPUs. `null` for no limit.
     pub limit: Option<Written>,
-    /// What it may have in this cycle; `null` where nobody is guaranteed any, and where nothing is
-    /// shared.
+    /// Fair share in this cycle. `null` if no project has a guarantee, or projects share no
+    /// capacity.
     pub share: Option<f64>,
-    /// What it holds.
+    /// Allocated GPUs.
     pub held: f64,
 }
 
-/// So much of somebody's.
+/// A loan between two projects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QuotaLoan {
-    /// The other project; `null` for what nobody is guaranteed.
+    /// The other project. `null` for GPUs without a guarantee.
     pub project: Option<String>,
-    /// How many GPUs.
+    /// Number of GPUs.
     pub gpus: f64,
-    /// Whether all of it is given back when its owner asks for it.
+    /// Whether the lending project can reclaim all of these GPUs.
     pub when_asked: bool,
-    /// When it is given back by itself, as those who hold it end; `null` if that is not known.
+    /// Time at which the borrowing jobs end by themselves. `null` if unknown.
     pub until: Option<Time>,
-    /// How `until` is known: `limit` if by time limits alone, else `predicted`.
+    /// Source of `until`: `limit` if time limits alone, otherwise `predicted`.
     pub basis: Option<String>,
 }
 
-/// GPUs that a job is giving back to another job.
+/// GPUs that a victim releases for another job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QuotaReturn {
-    /// The job that leaves.
+    /// ID of the victim.
     pub job: String,
-    /// Its user.
+    /// User of the victim.
     pub user: String,
-    /// Its project.
+    /// Project of the victim.
     pub project: String,
-    /// What it gives back.
+    /// GPUs that the victim releases.
     pub gpus: Vec<ReturnedGpu>,
-    /// The job that gets them.
+    /// ID of the job that gets the GPUs.
     pub beneficiary: String,
-    /// The project of that job; `null` if that job is gone.
+    /// Project of that job. `null` if the job no longer exists.
     pub beneficiary_project: Option<String>,
-    /// When they are free at the latest: the job is killed then.
+    /// Latest time at which the GPUs are free: the server then kills the victim.
     pub until: Time,
 }
 
-/// A GPU that is given back.
+/// A GPU that a victim releases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReturnedGpu {
-    /// The node it is on.
+    /// Name of the node.
     pub node: String,
-    /// Its index there.
+    /// Index of the GPU on its node.
     pub gpu: u32,
 }
 
-/// What the projects may have and have at a moment.
+/// Quota, usage and loans of all projects at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QuotaOverview {
-    /// Departments before what is below them.
+    /// All projects, each department before its children.
     pub projects: Vec<QuotaRow>,
-    /// GPUs that there are to be held.
+    /// Number of GPUs that jobs can use.
     pub gpus: f64,
-    /// Whether anything is shared between projects.
+    /// Whether projects share capacity.
     pub shared: bool,
-    /// Jobs that are told to leave, by id, and the GPUs that they give back.
+    /// GPUs that victims release, by job ID.
     pub returns: Vec<QuotaReturn>,
-    /// What should be known.
+    /// Warnings about the quotas.
     pub warnings: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! What the last start of a server found: how the one before ended, and what became of the jobs
-//! that it had started.
+//! The report of the last server start: how the previous server ended, and what happened to its
+//! jobs.
 
 use gpool_model::job::JobState;
 use serde::{Deserialize, Serialize};
@@ -8,85 +8,84 @@ use utoipa::ToSchema;
 use crate::schema;
 use crate::time::Time;
 
-/// What the last start of the server found and did.
+/// The report of the last server start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Recovery {
-    /// When this server started.
+    /// Time at which this server started.
     pub started_at: Time,
-    /// How the server before it ended.
+    /// How the previous server ended.
     pub before: Before,
-    /// When the server before it last wrote something down.
+    /// Time of the previous server's last commit.
     pub last_seen_at: Option<Time>,
-    /// When the machine was started, if that was after the server before.
+    /// Boot time of the machine, if it started after the previous server.
     pub rebooted_at: Option<Time>,
-    /// Jobs that had been taken off the queue and had not ended, by id.
+    /// Jobs that the previous server had started and that had not ended, by ID.
     pub jobs: Vec<RecoveredJob>,
-    /// Jobs that waited, and do again.
+    /// Number of jobs that wait again.
     pub n_waiting: u64,
-    /// Job numbers that are never given out, because the store was restored from a backup.
+    /// Number of skipped job numbers, after a restore from a backup. They are never used.
     pub n_skipped_jobs: u64,
-    /// Runs of which the server knew nothing, or that were over for it, and that were ended.
+    /// Attempts that were unknown to the server, or already over, and that it ended.
     pub unexpected: Vec<String>,
 }
 
-/// How the server before ended.
+/// How the previous server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Before {
-    /// There was none: the store is new.
+    /// There was no previous server: the store is new.
     Nothing,
-    /// It was told to stop, and did.
+    /// The server stopped on request.
     Stopped,
-    /// It ended without stopping: it was killed, or failed.
+    /// The server was killed or crashed.
     Killed,
-    /// It ended with its machine: a power cut, a crash, a restart.
+    /// The machine stopped: power failure, crash, or restart.
     MachineDown,
-    /// The store was restored from a backup since.
+    /// The store was restored from a backup.
     Restored,
 }
 
-/// A job that was not on the queue when the server before ended.
+/// A job that was not in the queue when the previous server ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecoveredJob {
-    /// Its id.
+    /// ID of the job.
     pub id: String,
-    /// Whose it is.
+    /// User that owns the job.
     pub user: String,
-    /// What became of it.
+    /// Result of the recovery.
     pub became: Became,
-    /// The state that it was found in.
+    /// State of the job when the server found it.
     #[schema(schema_with = schema::job_state)]
     pub state: JobState,
-    /// Its exit code as a shell gives it, once ended.
+    /// Exit code as a shell reports it. `null` before the job has ended.
     pub exit_code: Option<i32>,
-    /// What stands behind its end, as a word.
+    /// Cause of the end: a stable code.
     pub cause: Option<String>,
-    /// The same in a sentence; hidden from others.
+    /// Cause of the end as a sentence. Hidden from other users.
     pub cause_text: Option<String>,
 }
 
-/// What became of a job while no server was there.
+/// What happened to a job while no server was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Became {
-    /// It went on, and was taken over.
+    /// The job continued, and the server took it over.
     WentOn,
-    /// It had been ordered and not started; it was ordered again, or is back on the queue.
+    /// The job had not started. The server ordered it again, or it is pending again.
     Again,
-    /// It ended by itself, and how is known.
+    /// The job ended, and the outcome is known.
     Ended,
-    /// It ended, and nobody knows how.
+    /// The job ended, and the outcome is unknown.
     Lost,
 }
 
 impl Recovery {
-    /// Jobs that became that.
+    /// Returns the jobs with this result.
     pub fn that(&self, became: Became) -> impl Iterator<Item = &RecoveredJob> {
         self.jobs.iter().filter(move |job| job.became == became)
     }
 
-    /// Whether somebody would want to be told: something ended that was not told to, or is other
-    /// than it was.
+    /// Whether users should see the report: the server or a job ended unexpectedly.
     #[must_use]
     pub fn is_notable(&self) -> bool {
         let calm = matches!(self.before, Before::Nothing | Before::Stopped);

@@ -1,5 +1,5 @@
-//! What a job used of what it asked for, and sums over jobs that have ended. Speaks only of what
-//! was measured.
+//! The resource usage of a job compared with its request, and totals over ended jobs. Reports
+//! measured values only.
 
 use gpool_model::Bytes;
 use serde::{Deserialize, Serialize};
@@ -8,79 +8,80 @@ use utoipa::ToSchema;
 use crate::job::Job;
 use crate::time::Time;
 
-/// Below this share of what was asked, less would have done.
+/// Below this fraction of the request, a hint suggests a smaller request.
 const USED_LITTLE: f64 = 0.5;
-/// Nothing is said of runs that were shorter.
+/// Minimum run time for hints, in seconds.
 const RAN_LONG_ENOUGH_S: f64 = 60.0;
-/// From this share on, the next run may not fit.
+/// From this fraction on, a hint warns that the next run may not fit.
 const NEARLY_ALL: f64 = 0.9;
 
-/// What became of a job: how long it waited and ran, and what it used of what it asked for.
+/// The report of a job: waiting time, run time, and usage compared with the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Report {
     /// The job.
     pub job: Job,
-    /// Seconds from the submission to the start, or until now.
+    /// Time from submission to start, or until now, in seconds.
     pub waited_s: f64,
-    /// Seconds for which it ran, or has run; `null` before it has started.
+    /// Run time so far in seconds. `null` before the start.
     pub ran_s: Option<f64>,
-    /// GPUs allocated to it; of an array the sum over its elements, once for each run.
+    /// Allocated GPUs; for an array, the sum over all runs of its elements.
     pub n_gpus: u32,
-    /// Allocated GPUs times hours; of an array the sum over its elements.
+    /// Allocated GPUs times hours; for an array, the sum over its elements.
     pub gpu_hours: f64,
-    /// Seconds of CPU time; `null` before it has ended.
+    /// CPU time in seconds. `null` before the end.
     pub cpu_s: Option<f64>,
-    /// CPU cores that it, or an element of it, kept busy on average.
+    /// Average number of busy CPU cores of the job, or of one element of an array.
     pub cores_used: Option<f64>,
-    /// Of the cores that it asked for, the share that it used.
+    /// Used fraction of the requested cores.
     pub cpu_share: Option<f64>,
-    /// Most bytes of memory of one process at once.
+    /// Peak memory of the largest process, in bytes.
     pub memory_peak: Option<u64>,
-    /// Of the memory that it asked for, the share that one process had at the most.
+    /// Peak memory of the largest process as a fraction of the requested memory.
     pub memory_share: Option<f64>,
-    /// Of its time limit, the share that it ran.
+    /// Run time as a fraction of the time limit.
     pub time_share: Option<f64>,
-    /// What could be asked for instead.
+    /// Suggestions for the next request.
     pub hints: Vec<Hint>,
 }
 
-/// Something that could be asked for otherwise, with its numbers.
+/// A suggestion for the next request, with its numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hint {
-    /// A stable word; new ones may be added.
+    /// Stable code. New ones may be added.
     pub code: String,
-    /// For people.
+    /// Text of the suggestion.
     pub text: String,
-    /// What to write instead.
+    /// Flags to use instead.
     pub flags: Option<String>,
 }
 
-/// Sums over jobs that have ended.
+/// Totals over ended jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Totals {
-    /// Jobs that were summed up.
+    /// Number of jobs in the totals.
     pub n_jobs: u64,
-    /// Of those, the ones that succeeded.
+    /// Number of successful jobs.
     pub n_succeeded: u64,
     /// GPUs times hours.
     pub gpu_hours: f64,
-    /// Hours of CPU time.
+    /// CPU time in hours.
     pub cpu_hours: f64,
-    /// Hours from submission to start, of those that started.
+    /// Total waiting time of the started jobs, from submission to start, in hours.
     pub waited_hours: f64,
-    /// Of those, the ones that started.
+    /// Number of started jobs.
     pub n_started: u64,
-    /// Whether there are more than were summed up.
+    /// Whether more jobs match than the totals include.
     pub is_partial: bool,
 }
 
 impl Report {
-    /// The report of a job as it is shown at that moment.
+    /// Returns the report of a job at one time.
     #[must_use]
     pub fn new(job: Job, now: Time) -> Self {
         let until = job.ended_at.unwrap_or(now);
         let ran_s = job.started_at.map(|started| crate::time::seconds(until.0.since(started.0)));
-        // Elements of an array run side by side: their times are added up, as their usage is.
+        // Elements of an array run in parallel, so this adds up their run times, as for their
+        // usage.
         let (n_gpus, ran) = match &job.array {
             Some(array) => (array.n_gpus, Some(array.ran_s)),
             None => (job.placement.iter().map(|it| it.devices.len() as u64).sum(), ran_s),
@@ -99,7 +100,7 @@ impl Report {
             cpu_share: share(cores_used, job.cpus),
             memory_peak,
             memory_share: share(memory_peak.map(as_float), job.mem.map(as_float)),
-            // The limit is that of each element.
+            // The limit applies to each element.
             time_share: share(ran_s.filter(|_| job.array.is_none()), job.time_limit),
             hints: Vec::new(),
             job,
@@ -131,7 +132,7 @@ impl Report {
         {
             let amounts = format!("{} of {}", Bytes::new(peak), Bytes::new(asked));
             if part < USED_LITTLE {
-                // A quarter more than was seen, in whole GiB: the next run may differ a little.
+                // 25 % above the peak, rounded up to whole GiB: the next run may use a little more.
                 let gib = (peak + peak / 4).div_ceil(1 << 30).max(1);
                 let text = format!("at most {amounts} of memory were used by one process");
                 if gib << 30 < asked {
@@ -175,7 +176,7 @@ fn as_float(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// Seconds as a length of time that a flag takes, in whole minutes.
+/// Formats seconds as a flag's value, in whole minutes.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
 fn words(seconds: f64) -> String {
     let minutes = (seconds / 60.0).ceil().clamp(1.0, 1e9) as u64;

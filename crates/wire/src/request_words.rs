@@ -1,4 +1,4 @@
-//! Words for what a job asks of GPUs.
+//! Texts for GPU requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ pub(crate) fn gpus(count: u32) -> &'static str {
     if count == 1 { "GPU" } else { "GPUs" }
 }
 
-/// Whole devices, or MIG instances, in words.
+/// Returns the noun for devices: GPUs or MIG instances.
 pub(crate) fn devices(count: u32, of_instances: bool) -> &'static str {
     match (of_instances, count) {
         (false, _) => gpus(count),
@@ -19,7 +19,7 @@ pub(crate) fn devices(count: u32, of_instances: bool) -> &'static str {
     }
 }
 
-/// A request in words: `16 × H100`, `2 GPUs of at least 40 GiB`.
+/// Describes a request: `16 × H100`, `2 GPUs of at least 40 GiB`.
 #[must_use]
 pub fn request_words(asked: &GpuRequest) -> String {
     let count = asked.n_devices();
@@ -39,7 +39,7 @@ pub fn request_words(asked: &GpuRequest) -> String {
     format!("{count} × {}", models_words(asked))
 }
 
-/// A share in words: `0.5 of a GPU`, `20 GiB of a GPU`.
+/// Describes a fraction: `0.5 of a GPU`, `20 GiB of a GPU`.
 pub(crate) fn share_words(share: Share) -> String {
     format!("{} of a GPU", share_part(share))
 }
@@ -51,9 +51,9 @@ fn share_part(share: Share) -> String {
     }
 }
 
-/// The models of a request in words: `A100 or H100`.
+/// Describes the models of a request: `A100 or H100`.
 pub(crate) fn models_words(asked: &GpuRequest) -> String {
-    // A profile is written in small letters.
+    // MIG profiles are lowercase.
     let models = asked.models.iter().map(|model| match model.names_instance() {
         true => model.as_str().to_owned(),
         false => model.as_str().to_ascii_uppercase(),
@@ -61,8 +61,8 @@ pub(crate) fn models_words(asked: &GpuRequest) -> String {
     models.collect::<Vec<_>>().join(" or ")
 }
 
-/// Names the jobs that leave, their user and project, and the GPUs that they give back: `job 5 of
-/// bo (project red) gives back GPU 0,1 of lab1`.
+/// Describes the victims, their user and project, and the GPUs that they release: `job 5 of bo
+/// (project red) gives back GPU 0,1 of lab1`.
 pub(crate) fn leaves(
     (job, n_jobs): (JobId, u64),
     of: Option<&(Arc<str>, ProjectName)>,

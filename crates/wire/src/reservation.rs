@@ -1,4 +1,4 @@
-//! Reservations, maintenance windows and drains as the API shows them, and whose work they touch.
+//! Reservations, maintenance windows and drains in the API, and the jobs that they affect.
 
 use gpool_model::{Millis, NodeName, Timestamp, Whom};
 use serde::{Deserialize, Serialize};
@@ -6,77 +6,76 @@ use utoipa::ToSchema;
 
 use crate::time::Time;
 
-/// Devices or nodes that are kept for somebody, or for nobody, for a time.
+/// A reservation: devices or nodes set aside for a time. For nobody, it is a maintenance window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reservation {
-    /// Its name.
+    /// Name of the reservation.
     pub name: String,
-    /// `reservation`, or `maintenance` where it is for nobody.
+    /// `reservation`, or `maintenance` if it is for nobody.
     pub kind: String,
-    /// `active`, or `planned` while it does not hold.
+    /// `active`, or `planned` before it begins.
     pub state: String,
-    /// For whom: `user`, `project`, `job` or `nobody`.
+    /// Kind of beneficiary: `user`, `project`, `job` or `nobody`.
     #[serde(rename = "for")]
     pub whom: String,
-    /// Which user, project or job.
+    /// Name of the user or project, or ID of the job.
     pub beneficiary: Option<String>,
-    /// When it began or begins; of a recurring one, this time or the next.
+    /// Start time; for a recurring reservation, of the current or next occurrence.
     pub from: Time,
-    /// When it ends, this time or the next; `null` until it is released.
+    /// End time of the current or next occurrence. `null` if it lasts until released.
     pub until: Option<Time>,
-    /// Seconds after which it recurs; `null`: once.
+    /// Interval of a recurring reservation in seconds. `null` if it does not recur.
     pub every: Option<f64>,
-    /// The request by which its devices were chosen; `null` where they were named.
+    /// Request that selected the devices. `null` if the devices were named.
     pub gpus_asked: Option<String>,
-    /// Single devices that are kept.
+    /// Reserved single devices.
     pub gpus: Vec<ReservedGpu>,
-    /// Whole nodes that are kept.
+    /// Reserved whole nodes.
     pub nodes: Vec<String>,
-    /// What becomes of work of others that runs there when it begins: `let_finish`, `requeue`,
-    /// `cancel`.
+    /// What happens to other running jobs at the start: `let_finish`, `requeue` or `cancel`.
     pub at_begin: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// The admin who made it.
+    /// Admin that created the reservation.
     pub made_by: String,
-    /// When it was made.
+    /// Time of creation.
     pub made_at: Time,
-    /// What is not as it was asked for, a line each: devices that are lost or can't be used.
+    /// Differences from the request, one per line: lost and unusable devices.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// A device that is kept.
+/// A reserved device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReservedGpu {
-    /// Of which node.
+    /// Name of the node.
     pub node: String,
-    /// The driver's index; `null` if the node no longer has it.
+    /// Index that the driver assigns. `null` if the node no longer has the device.
     pub index: Option<u32>,
-    /// What the driver calls it.
+    /// UUID that the driver assigns.
     pub uuid: String,
 }
 
-/// A reservation as it is shown with a node or a device that it keeps.
+/// A reservation, as part of a node or device that it reserves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReservedHere {
-    /// Its name.
+    /// Name of the reservation.
     pub name: String,
-    /// For whom: `user`, `project`, `job` or `nobody`.
+    /// Kind of beneficiary: `user`, `project`, `job` or `nobody`.
     #[serde(rename = "for")]
     pub whom: String,
-    /// Which user, project or job.
+    /// Name of the user or project, or ID of the job.
     pub beneficiary: Option<String>,
-    /// Whether it holds now.
+    /// Whether the reservation is active.
     pub active: bool,
-    /// When it began or begins.
+    /// Start time.
     pub from: Time,
-    /// When it ends, if that is known.
+    /// End time, if known.
     pub until: Option<Time>,
 }
 
 impl ReservedHere {
-    /// What is shown of a reservation at a moment.
+    /// Returns a reservation at one time, as part of a node or device.
     #[must_use]
     pub fn new(it: &gpool_model::Reservation, now: Timestamp) -> Self {
         let window = it.occurrence(now).unwrap_or(it.window);
@@ -92,87 +91,87 @@ impl ReservedHere {
     }
 }
 
-/// Whose work something touches.
+/// The jobs that a reservation or drain affects.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Affected {
-    /// The moment by which what runs should be gone; `null` sets no time.
+    /// Time by which the running jobs should have ended. `null` for no such time.
     pub by: Option<Time>,
-    /// What runs there and ends in time.
+    /// Running jobs that end in time.
     pub in_time: Vec<RunningThere>,
-    /// What runs there and does not end in time, or nobody knows when.
+    /// Running jobs that do not end in time, or have no known end.
     pub too_long: Vec<RunningThere>,
-    /// What waits and may no longer start there; the first of them.
+    /// Waiting jobs that can no longer start there; the first of them.
     pub waiting: Vec<KeptWaiting>,
-    /// How many wait in all that may no longer start there.
+    /// Total number of such waiting jobs.
     pub n_waiting: u64,
 }
 
-/// A job that runs where it should be gone.
+/// A running job that a reservation or drain affects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunningThere {
-    /// Which.
+    /// ID of the job.
     pub id: String,
-    /// What it is called.
+    /// Name of the job.
     pub name: String,
-    /// Whose it is.
+    /// User that owns the job.
     pub user: String,
-    /// On which node.
+    /// Name of the node.
     pub node: String,
-    /// When it ends at the latest, or is likely to; `null` if nobody knows.
+    /// Latest or predicted end time. `null` if unknown.
     pub ends: Option<Time>,
-    /// `limit` or `predicted`.
+    /// Source of `ends`: `limit` or `predicted`.
     pub basis: Option<String>,
 }
 
-/// A job that waits and may no longer start somewhere.
+/// A waiting job that can no longer start on some nodes or devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct KeptWaiting {
-    /// Which.
+    /// ID of the job.
     pub id: String,
-    /// What it is called.
+    /// Name of the job.
     pub name: String,
-    /// Whose it is.
+    /// User that owns the job.
     pub user: String,
-    /// Seconds by which it is likely to start later; `null` if that can't be told.
+    /// Predicted delay of the start in seconds. `null` if unknown.
     pub later_s: Option<u64>,
 }
 
 impl Eq for KeptWaiting {}
 
-/// What came of asking for a reservation.
+/// The result of a request for a reservation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReserveAnswer {
-    /// As it is, or would be.
+    /// The reservation, or the reservation that a dry run would create.
     pub reservation: Reservation,
-    /// Whose work it touches.
+    /// Affected jobs.
     pub affected: Affected,
-    /// Whether it was done.
+    /// Whether the request was applied.
     pub done: bool,
 }
 
-/// What came of asking for a drain.
+/// The result of a request for a drain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DrainAnswer {
-    /// What is, or would be, drained: `lab2`, `lab1:0`.
+    /// Drained nodes and devices: `lab2`, `lab1:0`.
     pub targets: Vec<String>,
-    /// Whose work it touches.
+    /// Affected jobs.
     pub affected: Affected,
-    /// Whether it was done.
+    /// Whether the request was applied.
     pub done: bool,
 }
 
-/// A drain as it is shown with its node or device.
+/// The drain of a node or device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Drain {
-    /// When it is to be empty.
+    /// Deadline: time by which it should be empty.
     pub by: Option<Time>,
-    /// What becomes of work that still runs then.
+    /// What happens to jobs that still run at the deadline.
     pub at_deadline: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// The admin who asked for it.
+    /// Admin that requested the drain.
     pub who: String,
-    /// Since when.
+    /// Time of the request.
     pub since: Time,
 }
 
@@ -218,13 +217,12 @@ impl From<&gpool_model::Affected> for Affected {
     }
 }
 
-/// Which index a device of a node has, and what is wrong with it.
+/// Returns the index of a device on its node, and its fault.
 type FindDevice<'a> =
     dyn Fn(&NodeName, &gpool_model::DeviceUuid) -> (Option<u32>, Option<String>) + 'a;
 
 impl Reservation {
-    /// What is shown of a reservation at a moment; `find` says which index a device has and what
-    /// is wrong with it.
+    /// Returns a reservation at one time; `find` returns the index and fault of a device.
     #[must_use]
     pub fn new(it: &gpool_model::Reservation, now: Timestamp, find: &FindDevice<'_>) -> Self {
         let window = it.occurrence(now).unwrap_or(it.window);
@@ -265,11 +263,11 @@ impl Reservation {
 }
 
 fn seconds(length: Millis) -> f64 {
-    // No span that is written down is longer than ten years.
+    // No stored span is longer than ten years.
     f64::from(u32::try_from(length.get() / 1000).unwrap_or(u32::MAX))
 }
 
-/// For whom, in a word, and who that is.
+/// Returns the kind and name of a beneficiary.
 pub(crate) fn whom_words(whom: &Whom) -> (&'static str, Option<String>) {
     match whom {
         Whom::Nobody => ("nobody", None),

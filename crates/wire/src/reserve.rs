@@ -1,5 +1,4 @@
-//! Reservations, maintenance windows and drains as they are asked for, each field made valid by
-//! itself.
+//! Requests for reservations, maintenance windows and drains; checks each field separately.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,93 +17,93 @@ use crate::amount::Written;
 use crate::check::span;
 use crate::time::Time;
 
-/// A reservation to make, or changes to one; what is absent of changes stays.
+/// A reservation to create, or changes to one. Omitted fields keep their values in a change.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[serde(default)]
 pub struct ReserveRequest {
-    /// What it is called; the next free one if absent.
+    /// Name of the reservation. Default: a generated name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// For the jobs of that user: a name or a user id.
+    /// User that can use it: a name or a user ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// For the jobs of that project.
+    /// Project that can use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// For that job.
+    /// ID of the job that can use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// For nobody: a maintenance window.
+    /// If true, creates a maintenance window: no job can use it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub nobody: bool,
-    /// So many devices, as jobs ask for them: `h100:4`.
+    /// Devices to reserve, in the syntax of job requests: `h100:4`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<String>,
-    /// The devices that `gpus` asks for may be on several nodes.
+    /// If true, the devices for `gpus` may be on several nodes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub spread: bool,
-    /// These devices: `lab1:0,1`, `lab1:2-5`.
+    /// Named devices to reserve: `lab1:0,1`, `lab1:2-5`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
-    /// These nodes, whole.
+    /// Whole nodes to reserve.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// Every node that there is now.
+    /// If true, reserves all current nodes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all_nodes: bool,
-    /// From when on; now if absent.
+    /// Start time. Default: now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Time>,
-    /// Until when; until it is released if absent.
+    /// End time. Default: until released.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// For how long, instead of `until`: seconds, or text (`4h`).
+    /// Duration instead of `until`: seconds, or text (`4h`).
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub length: Option<Written>,
-    /// After how long it recurs: seconds, or text (`1d`); 0 for no more.
+    /// Interval of a recurring reservation: seconds, or text (`1d`). 0 ends the recurrence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<Written>,
-    /// Why, for people.
+    /// Reason, as text for users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What becomes of work of others that still runs when it begins: `let_finish`, `requeue` or
-    /// `cancel`. Without it nothing is done if the work of others is touched.
+    /// What happens to other jobs that still run at the start: `let_finish`, `requeue` or `cancel`.
+    /// Without it, the server refuses a request that affects other jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_begin: Option<String>,
-    /// Answer what would happen, and do nothing.
+    /// If true, returns the effects without applying the request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
-/// What is to be emptied.
+/// Nodes and devices to drain.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[serde(default)]
 pub struct DrainRequest {
-    /// Nodes and devices: `lab2`, `lab1:0,3`; where the path names a node, devices of it
-    /// (`0`, `2-5`), or none for all of it.
+    /// Nodes and devices: `lab2`, `lab1:0,3`. If the path names a node: devices of the node (`0`,
+    /// `2-5`), or empty for the whole node.
     pub targets: Vec<String>,
-    /// When they are to be empty; absent: whenever what runs has ended.
+    /// Deadline: time by which they should be empty. Default: none; running jobs finish.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Time>,
-    /// Why, for people.
+    /// Reason, as text for users.
     pub reason: String,
-    /// What becomes of work that still runs then: `let_finish`, `requeue` or `cancel`. Without it
-    /// nothing is done if the work of others is touched.
+    /// What happens to jobs that still run at the deadline: `let_finish`, `requeue` or `cancel`.
+    /// Without it, the server refuses a request that affects other jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_deadline: Option<String>,
-    /// Answer what would happen, and do nothing.
+    /// If true, returns the effects without applying the request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
-/// What is to get work again.
+/// Nodes and devices to undrain.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[serde(default)]
 pub struct UndrainRequest {
-    /// As of a drain.
+    /// Nodes and devices, as for a drain.
     pub targets: Vec<String>,
 }
 
@@ -112,10 +111,10 @@ fn invalid(field: &str, why: impl Into<String>) -> Refusal {
     Refusal::Invalid { field: field.to_owned(), why: why.into() }
 }
 
-/// The choice of what becomes of work in the way.
+/// Reads what happens to affected jobs.
 ///
 /// # Errors
-/// It is none.
+/// Returns an error for an unknown word.
 pub fn displace(field: &str, word: &str) -> Result<Displace, Refusal> {
     let known = Displace::ALL.into_iter().find(|(name, _)| *name == word);
     known.map(|(_, choice)| choice).ok_or_else(|| {
@@ -124,17 +123,17 @@ pub fn displace(field: &str, word: &str) -> Result<Displace, Refusal> {
     })
 }
 
-/// Finds a user by name or number: the id and what the user is called.
+/// Finds a user by name or number; returns the user ID and name.
 pub type FindUser<'a> = &'a dyn Fn(&str) -> Option<(u32, String)>;
 
-/// Reads the devices and nodes that somebody named: `lab1:0,1` or `lab2`.
+/// Finds named devices and nodes: `lab1:0,1` or `lab2`.
 pub type FindTargets<'a> = &'a dyn Fn(&str) -> Result<Vec<DrainTarget>, Refusal>;
 
 impl ReserveRequest {
-    /// A reservation whose every field is valid by itself.
+    /// Checks each field and returns the reservation.
     ///
     /// # Errors
-    /// The first field that is not, or two that contradict each other.
+    /// The first invalid field, or two contradicting fields.
     pub fn create(
         &self,
         user: FindUser<'_>,
@@ -159,10 +158,10 @@ impl ReserveRequest {
         })
     }
 
-    /// Changes to a reservation.
+    /// Checks each field and returns the changes to a reservation.
     ///
     /// # Errors
-    /// The first field that is not valid, or two that contradict each other.
+    /// The first invalid field, or two contradicting fields.
     pub fn patch(
         &self,
         user: FindUser<'_>,
@@ -181,10 +180,10 @@ impl ReserveRequest {
         })
     }
 
-    /// Whether others may be affected.
+    /// Returns whether the request may affect other jobs.
     ///
     /// # Errors
-    /// The choice is none.
+    /// Returns an error for an unknown word.
     pub fn consent(&self) -> Result<Consent, Refusal> {
         consent("at_begin", self.dry_run, self.at_begin.as_deref())
     }
@@ -265,10 +264,10 @@ impl ReserveRequest {
 }
 
 impl DrainRequest {
-    /// Whether others may be affected.
+    /// Returns whether the request may affect other jobs.
     ///
     /// # Errors
-    /// The choice is none.
+    /// Returns an error for an unknown word.
     pub fn consent(&self) -> Result<Consent, Refusal> {
         consent("at_deadline", self.dry_run, self.at_deadline.as_deref())
     }

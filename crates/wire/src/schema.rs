@@ -1,5 +1,5 @@
-//! Schemas of closed sets of words that the model defines, read from the model itself so that
-//! document and code can't drift apart.
+//! Schemas of enumerations that the model defines, generated from the model so that the API
+//! document always matches the code.
 
 use gpool_model::device::DeviceState;
 use gpool_model::job::JobState;
@@ -8,7 +8,7 @@ use utoipa::PartialSchema;
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{Array, Object, ObjectBuilder, RefOr, Schema};
 
-/// The fields of a type's JSON, in alphabetical order.
+/// Returns the fields of a type's JSON in alphabetical order.
 #[must_use]
 pub fn fields<T: PartialSchema>() -> Vec<String> {
     let RefOr::T(Schema::Object(object)) = T::schema() else { return Vec::new() };
@@ -21,38 +21,38 @@ fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Object {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
 }
 
-/// The id of a job, or of an element of an array.
+/// Returns the schema of an ID of a job or array element.
 #[must_use]
 pub fn job_id() -> Object {
     let id = ObjectBuilder::new().schema_type(Type::String);
     id.pattern(Some("^[0-9]{1,19}([._][0-9]{1,9})?$")).examples(["1", "7.3"]).build()
 }
 
-/// Ids of jobs.
+/// Returns the schema of a list of job IDs.
 #[must_use]
 pub fn job_ids() -> Array {
     Array::new(job_id())
 }
 
-/// The states of a job.
+/// Returns the schema of job states.
 #[must_use]
 pub fn job_state() -> Object {
     words(JobState::ALL.map(JobState::as_str))
 }
 
-/// The states of a device.
+/// Returns the schema of device states.
 #[must_use]
 pub fn device_state() -> Object {
     words(DEVICE_STATES.map(device_state_word))
 }
 
-/// The ways to choose whole devices.
+/// Returns the schema of device strategies.
 #[must_use]
 pub fn device_strategy() -> Object {
     words(DeviceStrategy::ALL.map(|(word, _)| word))
 }
 
-/// Every state of a device, in the order in which they are counted.
+/// Every state of a device, in the order of the API's counts.
 pub const DEVICE_STATES: [DeviceState; 9] = [
     DeviceState::Free,
     DeviceState::Busy,
@@ -65,7 +65,7 @@ pub const DEVICE_STATES: [DeviceState; 9] = [
     DeviceState::Unknown,
 ];
 
-/// The word for the state of a device, the same as in JSON.
+/// Returns the word for a device state, as in JSON.
 #[must_use]
 pub fn device_state_word(state: DeviceState) -> &'static str {
     match state {
@@ -81,7 +81,7 @@ pub fn device_state_word(state: DeviceState) -> &'static str {
     }
 }
 
-/// The word for a way to choose devices, the same as in JSON.
+/// Returns the word for a device strategy, as in JSON.
 #[must_use]
 pub fn device_strategy_word(strategy: DeviceStrategy) -> &'static str {
     DeviceStrategy::ALL

@@ -1,4 +1,4 @@
-//! From the records of a job to the job as the API shows it.
+//! Conversion of a job's records to the job in the API.
 
 use gpool_model::job::{EndCause, ExitStatus, JobEnd, JobSpec, JobState, Phase, StopCause};
 use gpool_model::{Allocation, RunTotals, Timestamp};
@@ -17,23 +17,22 @@ use crate::time::{Time, gpu_hours, seconds};
 /// Facts about a job that are not in its records.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Shown {
-    /// Why it waits, the strongest first.
+    /// Why the job waits, most important reasons first.
     pub reasons: Vec<gpool_model::Reason>,
-    /// How many reasons there are beyond these.
+    /// Number of further reasons.
     pub n_more_reasons: u64,
-    /// Whether the caller may not see what belongs to its owner.
+    /// Whether the caller may not see the owner's private fields.
     pub private: bool,
-    /// When it will likely start, and when that was worked out.
+    /// Forecast start, and the time at which the server computed it.
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
-    /// Of a living array: its elements together.
+    /// Totals over the elements of an array that has not ended.
     pub elements: Option<Elements>,
-    /// How long it has at most to save and to end when it is taken back.
+    /// Maximum time that the job gets to save its state and end if it becomes a victim.
     pub save_time_max: Option<gpool_model::Millis>,
 }
 
 impl Job {
-    /// Returns what is shown of a job at a moment: what its user asked for, by the table of fields,
-    /// and what became of it.
+    /// Returns a job at one time: the requested values, from the table of fields, and its state.
     #[must_use]
     pub fn new(spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &Shown) -> Self {
         let mut this = Self {
@@ -78,7 +77,7 @@ impl Job {
         this
     }
 
-    /// Shows where and when it ran, and how it ended.
+    /// Sets where and when the job ran, and how it ended.
     fn show_run(&mut self, spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &Shown) {
         let (started_at, allocations) = run_of(job);
         let ended = end_of(job);
@@ -109,7 +108,7 @@ fn end_of(job: &gpool_model::Job) -> Option<&JobEnd> {
     }
 }
 
-/// Returns when the run of a job started, and what it holds or held.
+/// Returns the start of a job's current or last attempt, and its allocations.
 fn run_of(job: &gpool_model::Job) -> (Option<Timestamp>, &[Allocation]) {
     match &job.phase {
         Phase::Running { started_at, allocations }
@@ -124,7 +123,7 @@ fn run_of(job: &gpool_model::Job) -> (Option<Timestamp>, &[Allocation]) {
     }
 }
 
-/// Returns why a job ended or stops: in a word, and for people.
+/// Returns why a job ended or is stopping: as a code and as text.
 fn cause(spec: &JobSpec, job: &gpool_model::Job) -> (Option<String>, Option<String>) {
     let words = |cause: &EndCause| (Some(cause_word(cause).to_owned()), Some(cause_words(cause)));
     match (end_of(job).and_then(|end| end.cause.as_ref()), &job.phase) {

@@ -1,4 +1,4 @@
-//! Names and numbers of signals, as Linux numbers them on x86 and Arm.
+//! Names and numbers of signals on Linux for x86 and Arm.
 
 use gpool_model::Refusal;
 
@@ -39,7 +39,7 @@ const NAMES: [(&str, i32); 30] = [
 ];
 const NUMBER_MAX: i32 = 64;
 
-/// The number of a signal that is given by name (`USR1`, `SIGUSR1`, any case) or number.
+/// Returns the number of a signal by name (`USR1`, `SIGUSR1`, any case) or number.
 ///
 /// # Errors
 /// [`Refusal::Invalid`] with the nearest name.
@@ -61,7 +61,7 @@ pub fn number(written: &Written) -> Result<i32, Refusal> {
     Err(invalid(format!("{shown:?} is no signal; write, for example, {meant}")))
 }
 
-/// The name of a signal that has one: `TERM`.
+/// Returns the name of a signal, if it has one: `TERM`.
 #[must_use]
 pub fn name(number: i32) -> Option<&'static str> {
     NAMES.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)

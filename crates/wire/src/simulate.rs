@@ -1,4 +1,4 @@
-//! What would come of changes that nobody has made.
+//! Simulation of possible changes to the cluster.
 
 use gpool_model::{Millis, Refusal};
 use serde::{Deserialize, Serialize};
@@ -8,25 +8,24 @@ use crate::amount::Written;
 use crate::check;
 use crate::time::Time;
 
-/// What is supposed.
+/// A request for a simulation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(example = json!({"if": ["project red guaranteed=8", "drain n3"], "for": "2h"}))]
 pub struct SimulateAsk {
-    /// What is otherwise, in words, one after the other; nothing says what comes of things as
-    /// they are.
+    /// Supposed changes as text, applied in order. Empty to simulate the current state.
     #[serde(rename = "if", skip_serializing_if = "Vec::is_empty")]
     pub supposed: Vec<String>,
-    /// How far things are followed; without, as they would settle now.
+    /// Simulated time span. Without it, the simulation covers the current cycle only.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub horizon: Option<Written>,
 }
 
 impl SimulateAsk {
-    /// How far things are followed, if that is said.
+    /// Returns the simulated time span, if set.
     ///
     /// # Errors
-    /// If it is no time, or more than two days.
+    /// If the text is no time span, or longer than two days.
     pub fn horizon(&self) -> Result<Option<Millis>, Refusal> {
         let Some(written) = &self.horizon else { return Ok(None) };
         let horizon = check::span("for", written)?;
@@ -42,79 +41,79 @@ impl SimulateAsk {
     const HORIZON_MAX: Millis = Millis::from_hours(48);
 }
 
-/// What would come of it.
+/// The result of a simulation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Simulation {
-    /// The moment that it begins with.
+    /// Start time of the simulation.
     pub as_of: Time,
-    /// As far as things are followed; `null` if only what would come of them now.
+    /// End time of the simulation. `null` if it covers the current cycle only.
     pub until: Option<Time>,
-    /// What was supposed, as it was written.
+    /// Supposed changes, as in the request.
     #[serde(rename = "if")]
     pub supposed: Vec<String>,
-    /// Jobs that are touched: without anything supposed those that start, are taken back or wait,
-    /// else those of which more becomes otherwise.
+    /// Affected jobs. Without supposed changes: jobs that start, wait, or lose their devices.
+    /// Otherwise: jobs whose outcome changes.
     pub jobs: Vec<SimulatedJob>,
-    /// How many jobs are touched; those that are named may be fewer.
+    /// Total number of affected jobs. `jobs` may contain fewer.
     pub n_touched: u64,
-    /// Every project, departments before what is below them.
+    /// All projects, each department before its children.
     pub projects: Vec<SimulatedProject>,
-    /// Jobs that wait behind those that are looked at.
+    /// Number of waiting jobs after those that the simulation considers.
     pub n_beyond: u64,
 }
 
-/// A job that is touched.
+/// A job that the simulation affects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SimulatedJob {
-    /// Which; one that is not there yet has the number that it would get.
+    /// ID of the job. A job that does not exist yet has its future ID.
     pub id: String,
-    /// What it is called.
+    /// Name of the job.
     pub name: String,
-    /// Whose it is.
+    /// User that owns the job.
     pub user: String,
-    /// Who is charged.
+    /// Project that is charged.
     pub project: String,
-    /// GPUs as they were asked for.
+    /// GPU request as the user wrote it.
     pub gpus: String,
-    /// What becomes of it: `starts`, `sooner`, `later`, `waits`, `taken_back`, `stopped`, `kept`,
-    /// `ends`, `held`.
+    /// Outcome: `starts`, `sooner`, `later`, `waits`, `taken_back`, `stopped`, `kept`, `ends`,
+    /// `held`.
     pub what: String,
-    /// As things are; `null` of a job that is not there yet.
+    /// Outcome without the supposed changes. `null` for a job that does not exist yet.
     pub before: Option<SimulatedFate>,
-    /// With what is supposed.
+    /// Outcome with the supposed changes.
     pub after: SimulatedFate,
-    /// Why it waits then, in words.
+    /// Why the job then waits, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What becomes of a job.
+/// The outcome of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SimulatedFate {
     /// `runs`, `starts`, `taken_back`, `stopped`, `waits`, `ends` or `held`.
     pub is: String,
-    /// When.
+    /// Time of the outcome.
     pub at: Option<Time>,
 }
 
-/// A project before and after; amounts in GPUs.
+/// A project before and after the supposed changes; amounts in GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SimulatedProject {
-    /// Which.
+    /// Name of the project.
     pub project: String,
-    /// As things are.
+    /// Without the supposed changes.
     pub before: SimulatedShare,
-    /// With what is supposed.
+    /// With the supposed changes.
     pub after: SimulatedShare,
 }
 
-/// What a project may have and has, in GPUs.
+/// Quota and usage of a project in GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SimulatedShare {
-    /// What it is guaranteed, as far as it can be kept; `null` is everything.
+    /// Guaranteed GPUs, limited by the capacity. `null` for all.
     pub guaranteed: Option<f64>,
-    /// What it may have; `null` where nothing is shared between projects.
+    /// Fair share. `null` if projects share no capacity.
     pub share: Option<f64>,
-    /// What it holds.
+    /// Allocated GPUs.
     pub held: f64,
 }

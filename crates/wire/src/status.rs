@@ -1,4 +1,4 @@
-//! The server and its cluster in one page.
+//! Overview of the server and its cluster.
 
 use std::collections::BTreeMap;
 
@@ -11,100 +11,99 @@ use crate::reservation::Reservation;
 use crate::schema;
 use crate::time::Time;
 
-/// What answers, and of which version.
+/// Name and version of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Version {
     /// `gpool`.
     pub name: String,
-    /// Of the server.
+    /// Version of the server.
     pub version: String,
-    /// Process id of the server.
+    /// Process ID of the server.
     pub pid: u32,
 }
 
-/// The server and its cluster in one page.
+/// Overview of the server and its cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
-    /// Of the server.
+    /// Version of the server.
     pub version: String,
-    /// Process id of the server.
+    /// Process ID of the server.
     pub pid: u32,
-    /// The user whose server it is.
+    /// User that runs the server.
     pub user: String,
-    /// The socket it answers on.
+    /// Path of the server's socket.
     pub socket: String,
-    /// Where it keeps what it must not forget.
+    /// State directory of the server.
     pub state_dir: String,
-    /// Grows with each start.
+    /// Term of the server: grows with each start.
     pub term: u64,
-    /// Of the last durable commit.
+    /// Revision of the last durable commit.
     pub revision: u64,
-    /// When this server started.
+    /// Time at which this server started.
     pub started_at: Time,
-    /// Seconds since then.
+    /// Time since the start in seconds.
     pub uptime_s: u64,
-    /// Jobs that have not ended, by state; a state without jobs is absent.
+    /// Number of jobs that have not ended, by state. States without jobs are absent.
     pub jobs: BTreeMap<String, u64>,
-    /// Jobs that have ended and are kept.
+    /// Number of ended jobs in the archive.
     pub jobs_ended: u64,
-    /// Devices by state; a state without devices is absent.
+    /// Number of devices by state. States without devices are absent.
     pub gpus: BTreeMap<String, u64>,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u64,
-    /// Nodes whose agent answers.
+    /// Number of nodes with a connected agent.
     pub nodes_connected: u64,
-    /// How it decides.
+    /// Policy of the scheduler.
     pub policy: PolicyInfo,
-    /// Why nothing can be stored just now, such as a full disk: then nothing new is taken, what
-    /// runs goes on, and the server tries again every second.
+    /// Why the store fails, such as a full disk. Meanwhile the server refuses changes, running jobs
+    /// continue, and the server retries every second.
     pub store_fault: Option<String>,
-    /// The jobs that can't run because their environment or script is gone.
+    /// Jobs that cannot run because their environment or script is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking: Option<String>,
-    /// Messages about jobs.
+    /// Counts of messages about jobs.
     #[serde(default)]
     pub notifications: NotifyCounts,
-    /// Whether mail can be sent: the server's machine has a sendmail.
+    /// Whether the server can send mail: its machine has a sendmail program.
     #[serde(default)]
     pub mail: bool,
-    /// Reservations and maintenance windows that are not over, by when they hold next.
+    /// Current and future reservations and maintenance windows, by start time.
     #[serde(default)]
     pub reservations: Vec<Reservation>,
 }
 
-/// How the scheduler decides.
+/// The policy of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyInfo {
-    /// The preset it started from.
+    /// Preset that the policy started from.
     pub preset: String,
-    /// Order of jobs, compared left to right.
+    /// Sort keys of the queue order, in order.
     pub order: Vec<String>,
-    /// After how many seconds of waiting a job goes first.
+    /// Waiting time after which a job is escalated, in seconds.
     pub escalate_after_s: u64,
-    /// Which whole devices are given out first.
+    /// Order in which the scheduler allocates whole devices.
     #[schema(schema_with = schema::device_strategy)]
     pub device_strategy: DeviceStrategy,
-    /// Highest priority that users may ask for.
+    /// Maximum priority that users can set.
     pub user_priority_max: i32,
-    /// Every setting by key, as a change takes it.
+    /// All settings by key, in the format of changes.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// Of a change that was only tried: jobs that would start otherwise, those that start later
-    /// first.
+    /// Result of a dry run: jobs whose start would change, delayed jobs first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StartChange>,
 }
 
-/// A job that would start at another time.
+/// A job whose start would change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StartChange {
-    /// Which.
+    /// ID of the job.
     pub job: String,
-    /// Whose it is.
+    /// User that owns the job.
     pub user: String,
-    /// As likely earlier as later, as it is; `null` if not within what is looked at.
+    /// Current median of the forecast start. `null` if it is after the horizon.
     pub before: Option<Time>,
-    /// The same with the change.
+    /// Median with the change.
     pub after: Option<Time>,
 }
 

@@ -1,10 +1,9 @@
-//! Reads data by its shape: an object is read from an object alone, and each name in it may be
-//! there once.
+//! Strict reading of data: objects only from objects, and each name at most once.
 //!
-//! The readers that serde derives also take an array for a struct, as its fields in order, and an
-//! object with two entries of one name for a map. A layer around the reader of a format refuses
-//! both for every type and at every depth. It also notes where the first value stands that does
-//! not fit and which shape was expected there, so that a message needs no name of a Rust type.
+//! The readers that serde derives also accept an array for a struct, with its fields in order, and
+//! duplicate names in a map. A layer around the format's reader refuses both for every type and at
+//! every depth. It also records the place and expected shape of the first invalid value, so that an
+//! error message needs no Rust type name.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -17,14 +16,14 @@ use serde::de::{
     Unexpected, VariantAccess, Visitor,
 };
 
-/// What a value should be, in JSON's words.
+/// The expected shape of a value, in terms of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// `"text"`
     Text,
     /// `true`
     Flag,
-    /// `5`, within bounds.
+    /// `5`, within limits.
     Whole(i128, i128),
     /// `0.5`
     Number,
@@ -32,11 +31,11 @@ pub enum Shape {
     Null,
     /// `[…]`
     Array,
-    /// `{…}` with names that the request chooses.
+    /// `{…}` with names from the request.
     Map,
-    /// `{…}` with names that the type has.
+    /// `{…}` with the field names of a type.
     Object,
-    /// A string out of several, or an object with one of several names.
+    /// One of several strings, or an object with one of several names.
     OneOf(&'static [&'static str]),
 }
 
@@ -68,10 +67,10 @@ impl fmt::Display for Shape {
     }
 }
 
-/// The place of the first value that does not fit, and the shape that was expected there.
+/// The place of the first invalid value, and the expected shape.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
-    /// The innermost first.
+    /// Innermost step first.
     steps: Vec<Step>,
     expected: Option<Shape>,
     is_noted: bool,
@@ -84,7 +83,7 @@ enum Step {
 }
 
 impl Place {
-    /// Its path: `table.rows[2]`; empty for the document itself.
+    /// Returns the path: `table.rows[2]`. Empty for the document itself.
     #[must_use]
     pub fn path(&self) -> String {
         let mut path = String::new();
@@ -98,7 +97,7 @@ impl Place {
         path
     }
 
-    /// The shape that was expected; `None` where the type accepts several.
+    /// Returns the expected shape; `None` if the type accepts several.
     #[must_use]
     pub fn expected(&self) -> Option<Shape> {
         self.expected
@@ -116,10 +115,10 @@ impl Place {
     }
 }
 
-/// Reads a value out of a format.
+/// Reads a value from a format.
 ///
 /// # Errors
-/// The format's own error, and where it happened.
+/// The format's own error, and its place.
 pub fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     format: D,
 ) -> Result<T, (D::Error, Place)> {
@@ -128,7 +127,7 @@ pub fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     read.map_err(|error| (error, place.into_inner()))
 }
 
-/// A layer around a reader.
+/// The layer around a reader.
 struct Strict<'p, D> {
     inner: D,
     place: &'p RefCell<Place>,
@@ -195,7 +194,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         self.inner.deserialize_newtype_struct(name, Watched { visitor, place, shape: None })
     }
 
-    /// A name alone is a string: serde would also take `{"name": null}`.
+    /// A variant without content is a string: serde would also accept `{"name": null}`.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -212,7 +211,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
     }
 }
 
-/// A type's own reading of a value, behind the layer.
+/// A type's visitor, inside the layer.
 struct Watched<'p, V> {
     visitor: V,
     place: &'p RefCell<Place>,
@@ -270,7 +269,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Watched<'_, V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
-        // The fields of a type are counted by what serde derives.
+        // Derived readers detect duplicate fields themselves.
         let seen = (self.shape != Some(Shape::Object)).then(HashSet::new);
         self.visitor.visit_map(Entries { inner, place: self.place, key: Cow::Borrowed(""), seen })
     }
@@ -292,7 +291,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Items<'_, A> {
     ) -> Result<Option<S::Value>, A::Error> {
         let (place, index) = (self.place, self.index);
         self.index += 1;
-        // The format's own errors come before the element is begun; their place is not shown.
+        // The format's own errors occur before the element begins; their place is not shown.
         let read = self.inner.next_element_seed(Seed { seed, place });
         read.inspect_err(|_| place.borrow_mut().step(Step::Index(index)))
     }
@@ -306,9 +305,9 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Items<'_, A> {
 struct Entries<'p, 'de, A> {
     inner: A,
     place: &'p RefCell<Place>,
-    /// The name of the value that comes next.
+    /// Name of the next value.
     key: Cow<'de, str>,
-    /// The names so far, where the type does not count them.
+    /// Names so far, if the type does not detect duplicates.
     seen: Option<HashSet<Cow<'de, str>>>,
 }
 
@@ -334,7 +333,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Entries<'_, 'de, A> {
     }
 }
 
-/// Reads a name inside the format's own reader, so that an error has the position of the name.
+/// Reads a name inside the format's own reader, so that an error has the name's position.
 struct KeySeed<'k, 'de, S> {
     seed: S,
     key: &'k mut Cow<'de, str>,
@@ -370,7 +369,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Seed<'_, S> {
     }
 }
 
-/// A name in an object, borrowed from the document where nothing in it is escaped.
+/// A name in an object, borrowed from the document unless it contains escapes.
 struct Name<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
@@ -397,7 +396,7 @@ impl<'de> Deserialize<'de> for Name<'de> {
     }
 }
 
-/// One of several names: a string where that is all, an object where a value belongs to it.
+/// One of several variants: a string without content, an object with content.
 struct Named<'p, V> {
     visitor: V,
     place: &'p RefCell<Place>,
@@ -425,7 +424,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Named<'_, V> {
     }
 }
 
-/// The only entry of an object.
+/// The single entry of an object.
 struct Only<A>(A);
 
 impl<'de, A: MapAccess<'de>> EnumAccess<'de> for Only<A> {
@@ -474,7 +473,7 @@ impl<'de, A: MapAccess<'de>> VariantAccess<'de> for Only<A> {
     }
 }
 
-/// The fields of a variant that has several.
+/// The fields of a variant with several fields.
 struct Fields<V> {
     visitor: V,
     of: Of,

@@ -1,4 +1,4 @@
-//! Moments as the API writes them: RFC 3339, UTC, milliseconds. It reads no clock.
+//! Times in the API: RFC 3339, UTC, milliseconds. This module reads no clock.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use utoipa::openapi::schema::Type;
 use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A moment: `2026-11-20T15:30:00.000Z`.
+/// A time: `2026-11-20T15:30:00.000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub Timestamp);
 
@@ -22,8 +22,7 @@ impl From<Timestamp> for Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A moment past the year 9999 comes from a broken clock; the last one that can be
-        // written stands for it.
+        // A broken clock can return times after the year 9999; use the last valid time instead.
         let millis = i64::try_from(self.0.get()).unwrap_or(i64::MAX);
         let moment = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
         write!(f, "{moment:.3}")
@@ -31,7 +30,7 @@ impl fmt::Display for Time {
 }
 
 impl Time {
-    /// For people, where no zone of theirs is known: `Fri 20 Nov 15:30 UTC`.
+    /// Formats the time for users whose time zone is unknown: `Fri 20 Nov 15:30 UTC`.
     #[must_use]
     pub fn short(self) -> String {
         let millis = i64::try_from(self.0.get()).unwrap_or(i64::MAX);
@@ -40,7 +39,7 @@ impl Time {
     }
 }
 
-/// Why a moment could not be read.
+/// Why a time is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a moment since 1970; write, for example, 2026-11-20T15:30:00Z")]
 pub struct TimeError(String);

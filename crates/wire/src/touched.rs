@@ -1,4 +1,4 @@
-//! Words for what is refused of reservations and drains, and for whose work they touch.
+//! Texts for conflicts of reservations and drains, and for the jobs that they affect.
 
 use gpool_model::reserve::RunningThere;
 use gpool_model::{Affected, NodeName, Timestamp, Whom};
@@ -8,10 +8,10 @@ use crate::reason::span_words;
 use crate::reservation::whom_words;
 use crate::time::Time;
 
-/// More jobs are not named one by one.
+/// Maximum number of jobs named in a message.
 const NAMED_MAX: usize = 8;
 
-/// With the facts of whose work is touched, and what can be chosen.
+/// Adds the affected jobs, and the choices, to a problem.
 pub(crate) fn affects(mut problem: Problem, affected: &Affected) -> Problem {
     if !affected.in_time.is_empty() {
         let ids: Vec<String> =
@@ -59,7 +59,7 @@ fn more(mut ids: Vec<String>, n: usize) -> String {
     ids.join(", ")
 }
 
-/// What keeps two reservations apart, in a line.
+/// Describes the conflict between two reservations in one line.
 pub(crate) fn clash(
     whom: &Whom,
     node: &NodeName,

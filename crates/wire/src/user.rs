@@ -1,4 +1,4 @@
-//! How much one user may have, and has.
+//! Usage and caps of users.
 
 use gpool_model::policy::{Caps, Held};
 use gpool_model::unit::MilliGpu;
@@ -10,29 +10,29 @@ use crate::amount::Written;
 use crate::check::invalid;
 use crate::node::cores;
 
-/// What one user has and may have; a cap that is `null` is none.
+/// Usage and caps of one user. A cap is `null` if not set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UserLimits {
-    /// The user's name; `all` for users that have no caps of their own.
+    /// Name of the user; `all` for users without their own caps.
     pub user: String,
-    /// Whether the caps are this user's own.
+    /// Whether the caps are set for this user.
     pub own: bool,
-    /// Most jobs that hold something at once.
+    /// Maximum number of jobs with allocations.
     pub running_jobs: Option<u64>,
-    /// Most jobs that wait at once.
+    /// Maximum number of waiting jobs.
     pub pending_jobs: Option<u64>,
-    /// Most GPUs at once.
+    /// Maximum number of GPUs.
     pub gpus: Option<f64>,
-    /// How many jobs hold something.
+    /// Number of jobs with allocations.
     pub n_running: u64,
-    /// How many jobs wait.
+    /// Number of waiting jobs.
     pub n_pending: u64,
-    /// How many GPUs are held.
+    /// Number of allocated GPUs.
     pub n_gpus: f64,
 }
 
 impl UserLimits {
-    /// What is shown of a user.
+    /// Returns a user for the API.
     #[must_use]
     pub fn new(user: &str, own: bool, caps: Caps, held: Held, n_pending: u64) -> Self {
         Self {
@@ -48,34 +48,34 @@ impl UserLimits {
     }
 }
 
-/// Changes to what a user may have; what is absent stays, `null` takes a cap away.
+/// Changes to a user's caps. Omitted caps keep their values, `null` removes a cap.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserCapsPatch {
-    /// Most jobs that hold something at once.
+    /// Maximum number of jobs with allocations.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "twice")]
     #[schema(value_type = Option<u64>)]
     pub running_jobs: Option<Option<u64>>,
-    /// Most jobs that wait at once.
+    /// Maximum number of waiting jobs.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "twice")]
     #[schema(value_type = Option<u64>)]
     pub pending_jobs: Option<Option<u64>>,
-    /// Most GPUs at once, with decimals.
+    /// Maximum number of GPUs, with decimals.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "twice")]
     #[schema(value_type = Option<Written>)]
     pub gpus: Option<Option<Written>>,
 }
 
 impl UserCapsPatch {
-    /// The caps as they are to be.
+    /// Returns the caps after the changes.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] if nothing is changed, or GPUs are no number.
+    /// [`Refusal::Invalid`] if nothing changes, or the number of GPUs is invalid.
     pub fn applied_to(&self, caps: Caps) -> Result<Caps, Refusal> {
         if *self == Self::default() {
             return Err(invalid("caps", "it changes nothing; say, for example, {\"gpus\": 2}"));
         }
-        // Thousandths of one thing are read as those of another.
+        // Both types count thousandths.
         let read = |written: &Written| match parse::cpus(&written.to_string()) {
             Ok(milli) => Ok(MilliGpu::new(milli.get())),
             Err(_) => Err(invalid("gpus", &format!("{written} is no number of GPUs; write 2"))),
@@ -92,7 +92,7 @@ impl UserCapsPatch {
     }
 }
 
-/// Tells `null` from absent.
+/// Distinguishes `null` from an absent value.
 fn twice<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {

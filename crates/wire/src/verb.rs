@@ -1,6 +1,5 @@
-//! Verbs on jobs as the API writes them: one table, and the bodies of requests. From the table come
-//! the routes with their documentation, the requests of the client, and the words for a request in
-//! the life of a job and in dumps.
+//! Verbs on jobs in the API: a table, and request bodies. The table defines the routes with their
+//! documentation, the client's requests, and the texts in the history of a job and in dumps.
 
 use gpool_model::Refusal;
 use gpool_model::job::JobState;
@@ -21,23 +20,23 @@ use crate::{json as text, query, schema, signal};
 /// A verb on jobs in the API.
 #[derive(Debug)]
 pub struct VerbRow {
-    /// The verb with its simplest parameters.
+    /// The verb, with its simplest parameters.
     pub verb: JobVerb,
-    /// The kind of event that a request leaves in the life of a job. `None`: only the state of the
-    /// job shows it.
+    /// Type of the event that the request adds to a job's history. `None` if only the job's state
+    /// changes.
     pub event: Option<&'static str>,
-    /// Its summary in the document of the API.
+    /// Summary in the API document.
     pub summary: &'static str,
-    /// Its parameters, if it has any.
+    /// Parameters, if any.
     pub params: Option<Params>,
 }
 
-/// How requests carry the parameters of a verb.
+/// The parameters of a verb in requests.
 #[derive(Debug)]
 pub struct Params {
-    /// An example, in a body.
+    /// Example of a body.
     pub example: &'static str,
-    /// Adds the schema of the body that names many jobs, first, and those that it refers to.
+    /// Adds the schema of the body for several jobs first, and then the schemas that it refers to.
     pub schemas: fn(&mut Schemas),
     /// Reads that body: the jobs and the verb.
     pub read: fn(&[u8]) -> Result<Asked, Problem>,
@@ -54,17 +53,17 @@ pub type Query = Vec<(String, String)>;
 /// Schemas with their names.
 pub type Schemas = Vec<(String, RefOr<Schema>)>;
 
-/// Where a request for one job has the parameters of the verb.
+/// Location of the parameters in a request for one job.
 #[derive(Debug)]
 pub enum One {
-    /// In the query.
+    /// In the query string.
     Query {
         /// Reads them.
         read: fn(Query) -> Result<JobVerb, Problem>,
         /// Their documentation.
         params: fn() -> Vec<Parameter>,
     },
-    /// In the body, which has no `jobs`.
+    /// In the body, without `jobs`.
     Body,
 }
 
@@ -159,17 +158,17 @@ pub const VERBS: &[VerbRow] = &[
 ];
 
 impl VerbRow {
-    /// The row of a verb.
+    /// Returns the row of a verb.
     ///
     /// # Panics
-    /// If the table has none, which a test excludes.
+    /// If the table has no row for it. A test checks that it has.
     #[must_use]
     pub fn of(verb: JobVerb) -> &'static Self {
         let row = VERBS.iter().find(|row| row.verb.name() == verb.name());
         row.expect("every verb has a row")
     }
 
-    /// Adds the schema of the body that names many jobs, first, and those that it refers to.
+    /// Adds the schema of the body for several jobs first, and then the schemas that it refers to.
     pub fn schemas(&self, all: &mut Schemas) {
         match &self.params {
             None => schemas::<Selection>(all),
@@ -177,7 +176,7 @@ impl VerbRow {
         }
     }
 
-    /// Reads a body that names many jobs.
+    /// Reads a body for several jobs.
     ///
     /// # Errors
     /// A [`Problem`] that names the position or the field.
@@ -194,7 +193,7 @@ fn schemas<T: ToSchema>(all: &mut Schemas) {
     T::schemas(all);
 }
 
-/// The body of a request that names many jobs.
+/// Returns the body of a request for several jobs.
 #[must_use]
 pub fn body(verb: JobVerb, jobs: Vec<String>) -> Value {
     match verb {
@@ -208,7 +207,7 @@ pub fn body(verb: JobVerb, jobs: Vec<String>) -> Value {
     }
 }
 
-/// The result of a request, in words: `time limit: 30m longer`.
+/// Describes the result of a request: `time limit: 30m longer`.
 #[must_use]
 pub fn done(verb: JobVerb) -> String {
     match verb {
@@ -227,43 +226,43 @@ pub fn done(verb: JobVerb) -> String {
     }
 }
 
-/// When.
+/// Query parameter with a time.
 #[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct At {
-    /// When; absent: now.
+    /// Start time. Default: now.
     #[serde(default)]
     #[param(value_type = Option<String>, format = DateTime)]
     at: Option<Time>,
 }
 
-/// Whether to hold.
+/// Query parameter with a hold.
 #[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Hold {
-    /// Keep it held then.
+    /// If true, holds the job afterwards.
     #[serde(default)]
     hold: bool,
 }
 
-/// Jobs to do something to, all or none of them.
+/// Jobs to act on. The request applies to all of them or to none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
-    /// Their ids.
+    /// IDs of the jobs.
     #[schema(schema_with = schema::job_ids)]
     pub jobs: Vec<String>,
 }
 
-/// A signal for the processes of running jobs.
+/// A signal to the processes of running jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalJobs {
-    /// Its name or number: `"USR1"`, `"SIGUSR1"`, `10`.
+    /// Name or number of the signal: `"USR1"`, `"SIGUSR1"`, `10`.
     pub signal: Written,
-    /// The jobs; empty where the path names one.
+    /// IDs of the jobs. Empty if the path contains the job ID.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = schema::job_ids)]
     pub jobs: Vec<String>,
@@ -279,28 +278,29 @@ pub struct JobChanged {
     pub state: JobState,
 }
 
-/// A change of time limits; one of `by` and `to` is needed.
+/// A change to time limits. Set either `by` or `to`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"jobs": ["17"], "by": "30m"}))]
 pub struct ExtendJobs {
-    /// Longer by that much, or shorter with a minus: `"30m"`, `"-10m"`; a number counts seconds.
+    /// Extension of the limit; negative values shorten it: `"30m"`, `"-10m"`. A number is in
+    /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Written>,
-    /// That long, counted from the start: `"4h"`; `"none"` for no limit.
+    /// New limit, counted from the start: `"4h"`; `"none"` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Written>,
-    /// The jobs; empty where the path names one.
+    /// IDs of the jobs. Empty if the path contains the job ID.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = schema::job_ids)]
     pub jobs: Vec<String>,
 }
 
 impl ExtendJobs {
-    /// The change.
+    /// Checks the request and returns the change.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] if it has neither field, both, or no length of time.
+    /// [`Refusal::Invalid`] if the request has neither field or both, or the text is no time span.
     pub fn check(&self) -> Result<LimitChange, Refusal> {
         match (&self.by, &self.to) {
             (None, Some(Written::Text(word))) if word == "none" => {
@@ -329,7 +329,7 @@ impl ExtendJobs {
 }
 
 impl From<LimitChange> for ExtendJobs {
-    /// The change, for no jobs yet.
+    /// Returns a request with this change and without jobs.
     fn from(change: LimitChange) -> Self {
         let (by, to) = match change {
             LimitChange::Longer { by } => (Some(written(by)), None),
@@ -340,15 +340,15 @@ impl From<LimitChange> for ExtendJobs {
     }
 }
 
-/// Jobs to put back and run again.
+/// Jobs to requeue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequeueJobs {
-    /// Their ids; empty where the path names one.
+    /// IDs of the jobs. Empty if the path contains the job ID.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = schema::job_ids)]
     pub jobs: Vec<String>,
-    /// Keep them held then.
+    /// If true, holds the jobs afterwards.
     #[serde(default)]
     pub hold: bool,
 }
@@ -357,10 +357,10 @@ pub struct RequeueJobs {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseJobs {
-    /// Their ids.
+    /// IDs of the jobs.
     #[schema(schema_with = schema::job_ids)]
     pub jobs: Vec<String>,
-    /// When; absent: now.
+    /// Earliest start time. Default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
 }

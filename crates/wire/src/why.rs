@@ -1,4 +1,4 @@
-//! Why a job waits, as one document; and what would become of one that is not submitted yet.
+//! Explanations of why a job waits, and forecasts for jobs before submission.
 
 use gpool_model::device::DeviceState;
 use serde::{Deserialize, Serialize};
@@ -11,40 +11,40 @@ use crate::reason::Reason;
 use crate::schema;
 use crate::time::Time;
 
-/// Why a job waits.
+/// The explanation of why a job waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
     /// The job.
     pub job: Job,
-    /// When this was worked out.
+    /// Time at which the server computed the explanation.
     pub as_of: Time,
-    /// What keeps it, the strongest first; empty for a job that does not wait. At most 100 of
-    /// those that keep it for themselves.
+    /// Reasons why the job waits, most important first; at most 100 that block it on their own.
+    /// Empty for a job that does not wait.
     pub reasons: Vec<Reason>,
-    /// How many jobs it waits for beyond those that are among the reasons.
+    /// Number of further dependencies that the reasons do not contain.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub n_more_reasons: u64,
-    /// What each node has that it could use.
+    /// Usable capacity on each node.
     pub nodes: Vec<WhyNode>,
-    /// When it will likely start; `null` where nothing that is known lets it start.
+    /// Forecast start. `null` if no known event lets the job start.
     pub eta: Option<Eta>,
-    /// Why there is no such estimate, where there could be one.
+    /// Why there is no forecast, if there could be one.
     pub eta_missing: Option<String>,
-    /// Whose ends its start waits for, by that estimate.
+    /// Jobs whose end the forecast start depends on.
     #[serde(default)]
     pub frees: Vec<Frees>,
-    /// Where it stands among the jobs that wait for room; `null` for one that does not.
+    /// Position of the job in the queue. `null` if it does not wait for capacity.
     pub place: Option<Place>,
-    /// What would let it start sooner, the most useful first, then what would not.
+    /// Changes that would let the job start sooner, best first; then changes that would not.
     #[serde(default)]
     pub alternatives: Vec<Alternative>,
-    /// What has happened to it and was decided about it so far.
+    /// History of the job so far.
     #[serde(default)]
     pub life: Vec<JobEvent>,
 }
 
 impl Why {
-    /// Of a job about which nothing more is to be said.
+    /// Returns the explanation of a job without reasons.
     #[must_use]
     pub fn of(job: Job, as_of: Time) -> Self {
         Self {
@@ -63,148 +63,149 @@ impl Why {
     }
 }
 
-/// A job whose end lets another one start.
+/// A job whose end lets another job start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Frees {
-    /// Which.
+    /// ID of the job.
     pub job: String,
-    /// Whose it is.
+    /// User that owns the job.
     pub user: String,
-    /// Devices that it leaves to the other one.
+    /// Number of devices that it releases for the other job.
     pub n_gpus: u32,
-    /// When it hardly ends earlier.
+    /// 10th percentile of its end time.
     pub p10: Option<Time>,
-    /// When it hardly ends later.
+    /// 90th percentile of its end time.
     pub p90: Option<Time>,
-    /// What that is taken from.
+    /// Source of the end time.
     pub because: String,
 }
 
-/// Where a job stands in the order.
+/// The position of a job in the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Place {
-    /// Jobs that go before it.
+    /// Number of jobs before it.
     pub n_ahead: u64,
-    /// Jobs that wait for the same room, this one among them: jobs that can only use other devices
-    /// do not count.
+    /// Number of jobs that wait for the same capacity, including this job. Jobs that can only use
+    /// other devices do not count.
     pub n_pending: u64,
-    /// The last few that go before it, the nearest last.
+    /// The last few jobs before it, the nearest last.
     pub ahead: Vec<Ahead>,
 }
 
-/// A job that is considered before another one.
+/// A job before another job in the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Ahead {
-    /// Which.
+    /// ID of the job.
     pub job: String,
-    /// Whose it is.
+    /// User that owns the job.
     pub user: String,
-    /// The GPUs that it asks for, as written.
+    /// GPU request as the user wrote it.
     pub gpus: String,
-    /// Higher goes first.
+    /// Priority. Higher goes first.
     pub priority: i32,
 }
 
-/// One thing that could be otherwise, and what would come of it: the planner was run with it.
+/// A possible change, and its simulated effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Alternative {
-    /// What, as a stable word: `gpus`, `time_limit`, `cpus`, `memory`, `release`, `resume`,
-    /// `priority`, `without_dependency`, `without_begin`, `without_deadline`, `without_cap`,
-    /// `without_reservation`, `ended`, `device_usable`, `node_back`.
+    /// Type of the change, a stable code: `gpus`, `time_limit`, `cpus`, `memory`, `release`,
+    /// `resume`, `priority`, `without_dependency`, `without_begin`, `without_deadline`,
+    /// `without_cap`, `without_reservation`, `ended`, `device_usable`, `node_back`.
     pub change: String,
-    /// How to ask for it, or what to do.
+    /// Flags to request the change, or the action to take.
     pub flags: String,
-    /// For people.
+    /// Text of the change.
     pub text: String,
-    /// When the job would likely start then.
+    /// Forecast start with the change.
     pub eta: Option<Eta>,
-    /// Seconds by which its middle comes sooner; `null` where it had none without the change.
+    /// Reduction of the median waiting time in seconds. `null` if there was no forecast without the
+    /// change.
     pub gain_s: Option<f64>,
-    /// Whether it helps at all.
+    /// Whether the change helps.
     pub helps: bool,
 }
 
-/// A job that another one would delay.
+/// A job that another job would delay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Delayed {
-    /// Which.
+    /// ID of the job.
     pub job: String,
-    /// Whose it is.
+    /// User that owns the job.
     pub user: String,
-    /// Seconds by which its middle comes later.
+    /// Delay of the median start in seconds.
     pub by_s: f64,
 }
 
-/// What one node has for a job.
+/// The capacity of one node for a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WhyNode {
-    /// Which node.
+    /// Name of the node.
     pub name: String,
-    /// Whether its agent answers.
+    /// Whether the node's agent is connected.
     pub connected: bool,
-    /// Devices that answer to the request, in whatever state.
+    /// Number of devices that match the request, in any state.
     pub n_matching: u32,
-    /// Of those, how many are free, and not reserved for others.
+    /// Number of these devices that are free, and not reserved for others.
     pub n_free: u32,
-    /// All its devices, in index order.
+    /// All devices of the node, by index.
     pub devices: Vec<WhyDevice>,
 }
 
-/// One device as a waiting job sees it.
+/// A device, for a waiting job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WhyDevice {
-    /// The driver's index.
+    /// Index that the driver assigns.
     pub index: u32,
     /// Short name of the model.
     pub model: String,
-    /// In one word.
+    /// State of the device.
     #[schema(schema_with = schema::device_state)]
     pub state: DeviceState,
-    /// Whether it answers to the request.
+    /// Whether the device matches the request.
     pub matches: bool,
-    /// The job that has it.
+    /// ID of the job that uses the device.
     pub job: Option<String>,
-    /// The user of that job, or of the process that gpool did not start.
+    /// User of that job, or of the process that gpool did not start.
     pub user: Option<String>,
-    /// When that job will likely have ended.
+    /// Predicted end time of that job.
     pub until: Option<Time>,
-    /// What that is taken from: `limit`, `predicted`, `elapsed` or `stopping`.
+    /// Source of the end time: `limit`, `predicted`, `elapsed` or `stopping`.
     pub until_by: Option<String>,
-    /// What keeps the device from the job although no other job needs to have it.
+    /// Why the job cannot use the device, other than another job's allocation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<WhyReserved>,
 }
 
-/// Why a job may not have a device: it is reserved for others, under maintenance, or not reserved
-/// for the job where only reserved devices are given out.
+/// Why a job cannot use a device: it is reserved for others, under maintenance, or not reserved for
+/// the job on a node that allocates only reserved devices.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct WhyReserved {
-    /// The reservation or maintenance window; `null` where only reserved devices are given out and
-    /// this one is not reserved for the job.
+    /// Name of the reservation or maintenance window. `null` if only reserved devices are allocated
+    /// and this one is not reserved for the job.
     pub by: Option<String>,
     /// Whether it is a maintenance window.
     pub maintenance: bool,
-    /// When it begins.
+    /// Start time.
     pub from: Option<Time>,
-    /// When it ends; `null` if it lasts until it is cancelled.
+    /// End time. `null` if it lasts until cancelled.
     pub until: Option<Time>,
 }
 
-/// What would become of a job if it were submitted now. Nothing was changed.
+/// The forecast for a job, without submitting it. Nothing changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Forecast {
-    /// Whether it would start at once.
+    /// Whether the job would start at once.
     pub starts: bool,
-    /// Where; empty if it would wait.
+    /// Placement of the job. Empty if it would wait.
     pub placement: Vec<PlacedOn>,
-    /// Why it would wait; empty if it would start.
+    /// Why the job would wait. Empty if it would start.
     pub reasons: Vec<Reason>,
-    /// How many jobs it would wait for beyond those that are among the reasons.
+    /// Number of further dependencies that the reasons do not contain.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub n_more_reasons: u64,
-    /// When it would likely start.
+    /// Forecast start.
     pub eta: Option<Eta>,
-    /// Jobs that would likely start more than a minute later because of it, the worst first.
+    /// Jobs that would start more than a minute later because of this job, longest delay first.
     #[serde(default)]
     pub delays: Vec<Delayed>,
 }

@@ -1,4 +1,4 @@
-//! A hold keeps a job from starting.
+//! The reason of a held job.
 
 use gpool_model::Reason as R;
 use serde_json::json;
@@ -26,7 +26,7 @@ pub(super) const ABOUT: &[About] = &[
     ),
 ];
 
-/// Why the scheduler holds a job.
+/// The text for a job that the scheduler holds.
 pub(crate) const SET_ASIDE: &str = concat!(
     "held by the scheduler: its plan for this job broke a rule, ",
     "and an admin finds the case in alerts/",

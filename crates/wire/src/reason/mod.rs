@@ -1,6 +1,6 @@
-//! Reasons as the API shows them: a stable code, its numbers, and words for people.
+//! Reasons in the API: a stable code, numbers, and a text.
 //!
-//! Each file has one kind of reason: what each code means, its numbers and its words.
+//! Each file contains one kind of reason: the meaning, numbers and text of each code.
 
 mod held;
 mod node;
@@ -24,20 +24,20 @@ pub use crate::request_words::request_words;
 pub(crate) use crate::request_words::{devices, gpus, models_words, share_words};
 use crate::time::Time;
 
-/// One thing that keeps a job from starting.
+/// A reason why a job does not start.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(example = json!({
     "code": "gpus_not_free_together", "need": 4, "free": 2, "node": "lab1", "blocking": true,
     "text": "4 GPUs needed together; lab1 has 2 free"
 }))]
 pub struct Reason {
-    /// A stable word; new ones may be added.
+    /// Stable code. New ones may be added.
     pub code: String,
-    /// Whether it alone keeps the job from starting.
+    /// Whether this reason alone keeps the job from starting.
     pub blocking: bool,
-    /// The same in words; may change.
+    /// Text of the reason. May change.
     pub text: String,
-    /// Numbers and names, by the code: `need`, `free`, `node`, `job` ….
+    /// Numbers and names, depending on the code: `need`, `free`, `node`, `job` ….
     #[serde(flatten)]
     pub facts: BTreeMap<String, Value>,
 }
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Reason {
 }
 
 impl Reason {
-    /// A reason of the model with its words.
+    /// Converts a reason of the model and adds its text.
     #[must_use]
     pub fn new(reason: &gpool_model::Reason, blocking: bool) -> Self {
         let (text, facts) = told(reason);
@@ -63,7 +63,7 @@ impl Reason {
         Self { code: reason.code().to_owned(), blocking, text, facts }
     }
 
-    /// The same without paths, for readers that may not see the files of the job's owner.
+    /// Removes paths, for callers that may not see the files of the job's owner.
     #[must_use]
     pub fn for_stranger(mut self) -> Self {
         if self.facts.remove("path").is_some() {
@@ -73,32 +73,32 @@ impl Reason {
     }
 }
 
-/// What a code means, for help.
+/// Help for a reason's code.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
-    /// The code, as the API writes it.
+    /// The code in the API.
     pub code: &'static str,
-    /// Its meaning.
+    /// The meaning of the code.
     pub what: &'static str,
-    /// The way out.
+    /// Advice for users.
     pub tip: &'static str,
 }
 
-/// Every reason there is.
+/// Returns every reason.
 pub fn all() -> impl Iterator<Item = &'static About> {
     [room::ABOUT, node::ABOUT, order::ABOUT, quota::ABOUT, held::ABOUT].into_iter().flatten()
 }
 
-/// A reason in words: one line, numbers first.
+/// Returns a reason as one line of text, numbers first.
 #[must_use]
 pub fn reason_text(reason: &gpool_model::Reason) -> String {
     told(reason).0
 }
 
-/// The words of a reason, and its numbers and names.
+/// Text of a reason, and its numbers and names.
 type Told = (String, Vec<(&'static str, Value)>);
 
-/// Each file tells its own; a code that none of them knows stands for itself.
+/// Asks each file in turn; the text of an unknown code is the code itself.
 fn told(reason: &gpool_model::Reason) -> Told {
     let told = room::told(reason)
         .or_else(|| node::told(reason))
@@ -112,14 +112,14 @@ const fn about(code: &'static str, what: &'static str, tip: &'static str) -> Abo
     About { code, what, tip }
 }
 
-/// `Fri 20 Nov 18:00 UTC to Fri 20 Nov 22:00 UTC`.
+/// Formats a time span: `Fri 20 Nov 18:00 UTC to Fri 20 Nov 22:00 UTC`.
 pub(crate) fn span_words(from: Timestamp, until: Option<Timestamp>) -> String {
     let until =
         until.map_or_else(|| "until released".to_owned(), |it| format!("to {}", Time(it).short()));
     format!("{} {until}", Time(from).short())
 }
 
-/// An amount of a user's cap, in words.
+/// Formats an amount of a user's cap.
 pub(crate) fn cap_words(what: UserCap, amount: u64) -> String {
     match (what, amount) {
         (UserCap::RunningJobs, 1) => "1 job running".to_owned(),
@@ -134,7 +134,8 @@ mod tests {
 
     use super::*;
 
-    /// The codes as the model writes them: a reason carries its facts, so there is no list.
+    /// The model's source, from which the test reads all codes: a reason has fields, so there is no
+    /// list of values.
     const MODEL: &str = include_str!("../../../model/src/reason.rs");
 
     #[test]

@@ -1,4 +1,4 @@
-//! Nodes or devices that a job could use take no new work, or only some.
+//! Reasons for nodes and devices that take no new jobs, or only some.
 
 use gpool_model::Reason as R;
 use gpool_model::{DeviceUuid, NodeName};
@@ -112,7 +112,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
     })
 }
 
-/// Nodes that the job itself, or a reservation, leaves out.
+/// Reasons for nodes that the job's filter or a reservation excludes.
 fn told_of_choice(reason: &R) -> Option<Told> {
     Some(match reason {
         R::ReservedForOther { reservation, node, n_devices, from, until } => {

@@ -1,4 +1,4 @@
-//! Other jobs go first, or a moment has not come.
+//! Reasons for the queue order, and for times in the future.
 
 use gpool_model::unit::GpuTime;
 use gpool_model::{DependencyKind, Reason as R};
@@ -102,7 +102,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
     })
 }
 
-/// Victims that are ending, and GPU-time of other jobs.
+/// Reasons for ending victims, and for GPU time of other jobs.
 fn told_of_taking_back(reason: &R) -> Option<Told> {
     Some(match reason {
         R::PreemptionGrace { of, devices, job, n_jobs, until } => {
@@ -148,7 +148,7 @@ fn ending(kind: DependencyKind) -> &'static str {
     }
 }
 
-/// GPU-time as the API writes it: hours of one device, to the thousandth.
+/// Formats GPU time as hours of one GPU, to three decimals.
 fn gpu_hours(time: GpuTime) -> Value {
     json!(crate::node::cores(time.get() / (GpuTime::HOUR.get() / 1000)))
 }

@@ -1,4 +1,4 @@
-//! A user or a project has all that it may have.
+//! Reasons for limits and quotas of users and projects.
 
 use gpool_model::Reason as R;
 use gpool_model::policy::UserCap;

@@ -1,4 +1,4 @@
-//! Too little is free of what a job asks for.
+//! Reasons for missing free capacity.
 
 use gpool_model::Reason as R;
 use serde_json::json;
@@ -91,7 +91,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
     })
 }
 
-/// Parts of a GPU, and host resources.
+/// Reasons for fractions of a GPU, and host resources.
 fn told_of_parts(reason: &R) -> Option<Told> {
     Some(match reason {
         R::GpuShareNotFree { need, share, free, node, largest } => {

@@ -1,4 +1,4 @@
-//! No node could ever run the job, or the nodes that it names are not there.
+//! Refusals of jobs that no node could ever run, or that name unknown nodes.
 
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ fn too_few_nodes(
     }
 }
 
-/// What a job asks of several nodes.
+/// Describes the request of a job with several tasks.
 fn gang_words(asked: &GpuRequest, gang: Gang) -> String {
     let each = match asked.is_none() {
         true => String::new(),
@@ -163,7 +163,7 @@ fn node_words(names: &[NodeName]) -> String {
     }
 }
 
-/// Devices that are there and that nobody may have.
+/// Adds a fact about devices that exist but take no new jobs.
 fn kept_back(problem: Problem, n_devices: u32) -> Problem {
     if n_devices == 0 {
         return problem;
@@ -202,7 +202,7 @@ fn impossible_gpus(
     problem.try_this("--allow-unsatisfiable queues it until there is such a node")
 }
 
-/// A request as a shell takes it: quoted where it must be.
+/// Formats a GPU request for a shell, quoted where needed.
 fn quoted(request: &GpuRequest) -> String {
     let written = request.to_string();
     let is_plain =
@@ -250,7 +250,7 @@ fn impossible_resource(
     problem.try_this("--allow-unsatisfiable queues it until there is such a node")
 }
 
-/// Bytes as `--mem` takes them, rounded down.
+/// Formats bytes for `--mem`, rounded down.
 fn written(bytes: u64) -> String {
     match Bytes::new(bytes).div_floor(1 << 30).get() {
         0 => format!("{}M", Bytes::new(bytes).div_floor(1 << 20).get()),

@@ -1,4 +1,4 @@
-//! A job is not there, not the caller's, or in a state that does not allow the action.
+//! Refusals of actions on a job: no such job, no permission, or a wrong state.
 
 use gpool_model::Refusal;
 
@@ -52,7 +52,7 @@ pub(super) fn told(refusal: &Refusal) -> Option<Problem> {
                 .because(format!("you saw version {expected}; it is at version {found} now"))
                 .try_this(format!("gpool show {id}, then repeat the change if it is still wanted"))
         }
-        // The caller knows how the jobs were written, and names the one.
+        // The caller knows how the user wrote the job IDs, and names the job.
         Refusal::OfJob { refusal, .. } => Problem::from(&**refusal),
         _ => return None,
     })

@@ -1,4 +1,4 @@
-//! A value is not valid, or more than a user may ask for.
+//! Refusals of invalid values, and of values above a user's limits.
 
 use gpool_model::Refusal;
 use gpool_model::policy::UserCap;

@@ -1,6 +1,6 @@
-//! Words for refusals: what failed, why, and what to try.
+//! Texts of refusals: what failed, why, and what to do.
 //!
-//! Each file has one kind of refusal.
+//! Each file contains one kind of refusal.
 
 mod fit;
 mod job;

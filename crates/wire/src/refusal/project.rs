@@ -1,4 +1,4 @@
-//! Projects: the jobs that they do not take, and the changes that they do not allow.
+//! Refusals of projects: of jobs, and of changes to a project.
 
 use gpool_model::reason::Bound;
 use gpool_model::{ProjectName, Refusal, ResourceKind};
@@ -7,7 +7,7 @@ use crate::json::nearest;
 use crate::kind::amount_words;
 use crate::problem::Problem;
 
-/// More names than this nobody reads.
+/// Maximum number of names in a message.
 const NAMED_MAX: usize = 20;
 
 pub(super) fn told(refusal: &Refusal) -> Option<Problem> {
@@ -164,7 +164,7 @@ fn list(names: &[ProjectName]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// `1 GPU is`, `2 GPUs are`.
+/// Returns an amount and its verb: `1 GPU is`, `2 GPUs are`.
 fn are(kind: &ResourceKind, amount: u64) -> String {
     let words = amount_words(kind, amount);
     let are = if words.starts_with("1 ") { "is" } else { "are" };

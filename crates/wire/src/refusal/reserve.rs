@@ -1,4 +1,4 @@
-//! Reservations and drains.
+//! Refusals of reservations and drains.
 
 use gpool_model::Refusal;
 

@@ -1,4 +1,4 @@
-//! The server can't do it now, whatever is asked.
+//! Refusals because of the server's own state.
 
 use gpool_model::Refusal;
 

@@ -1,4 +1,4 @@
-//! Objects from objects alone, names once, and everything else as serde reads it.
+//! Objects only from objects, names at most once, and everything else as serde reads it.
 
 use std::collections::BTreeMap;
 
