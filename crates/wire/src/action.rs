@@ -33,7 +33,7 @@ pub struct PolicyPatch {
     /// If true, returns the resulting policy without applying it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Order in which the scheduler allocates whole devices.
+    /// Allocation order of whole devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::device_strategy)]
     pub device_strategy: Option<DeviceStrategy>,

@@ -99,7 +99,7 @@ impl JobCreate {
         Ok(Some((values, n_rows)))
     }
 
-    /// Refuses a placeholder whose name is close to a parameter's name: it is probably a typo.
+    /// Refuses a placeholder with nearly the name of a parameter: it is probably a typo.
     fn check_placeholders(&self, values: Option<&ArrayValues>) -> Result<(), Refusal> {
         let names = values.map(ArrayValues::names).unwrap_or_default();
         for (at, word) in self.command.iter().enumerate() {

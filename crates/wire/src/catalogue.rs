@@ -4,18 +4,18 @@
 
 use gpool_model::Code;
 
-/// The stable code of the error.
+/// One kind of error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Exit code of a command that fails with this error.
+    /// The stable code of the error.
     pub code: Code,
-    /// HTTP status.
+    /// Exit code of a command that fails with this error.
     pub exit: u8,
-    /// Title in a few words.
+    /// HTTP status.
     pub status: u16,
-    /// What the error means and how to resolve it.
+    /// Title in a few words.
     pub title: &'static str,
-    /// What it means and what to do.
+    /// What the error means and how to resolve it.
     pub help: &'static str,
 }
 

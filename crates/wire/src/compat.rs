@@ -1,4 +1,4 @@
-//! Names of schedulers whose environment variables a job can request.
+//! The `compat` field: schedulers that gpool imitates with environment variables.
 
 use gpool_model::{Compat, Refusal};
 

@@ -124,7 +124,7 @@ pub struct JobCreate {
     /// `"end:17"` (ended), `"start:17"` (started).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// Dependencies of which one must be met, in the same form as `after`.
+    /// Alternative dependencies: one must be met. In the same form as `after`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after_one: Vec<String>,
     /// What to do if the dependencies can never be met: `cancel` (default) or `keep`.
@@ -199,7 +199,7 @@ pub struct JobCreate {
     /// mask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub umask: Option<u32>,
-    /// Schedulers whose environment variables the job also gets: `slurm`, `gflow`, `valohai`.
+    /// Sets the environment variables of these schedulers too: `slurm`, `gflow`, `valohai`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<String>,
 }

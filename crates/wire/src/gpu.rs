@@ -38,7 +38,7 @@ pub struct Gpu {
     pub memory_used: Option<u64>,
     /// Free memory in bytes. `null` if unknown.
     pub memory_free: Option<u64>,
-    /// Fraction of the last sample period in which a kernel ran, 0 to 1. `null` if unknown.
+    /// Fraction of the last sample period during which a kernel ran, 0 to 1. `null` if unknown.
     pub utilization: Option<f64>,
     /// Temperature in degrees Celsius.
     pub temperature_c: Option<u32>,
@@ -77,7 +77,7 @@ pub struct Gpu {
     pub project: Option<String>,
     /// Compute processes on the device that gpool did not start.
     pub unmanaged: Vec<GpuProcess>,
-    /// Compute processes on the device from jobs to which it is not allocated.
+    /// Compute processes on the device from jobs without an allocation there.
     #[serde(default)]
     pub strays: Vec<GpuProcess>,
     /// Jobs that share the device. Empty if the device is free, or one job uses all of it.

@@ -96,7 +96,7 @@ pub struct Job {
     pub version: u64,
     /// Dependencies that must all be met: `ok:17`, `fail:17`, `end:17`.
     pub after: Vec<String>,
-    /// Dependencies of which one must be met.
+    /// Alternative dependencies: one must be met.
     #[serde(default)]
     pub after_one: Vec<String>,
     /// What happens if the dependencies can never be met: `cancel` or `keep`.
@@ -105,7 +105,7 @@ pub struct Job {
     /// Earliest start time.
     #[serde(default)]
     pub begin: Option<Time>,
-    /// Time by which the job must end.
+    /// Deadline: the job ends no later.
     #[serde(default)]
     pub deadline: Option<Time>,
     /// Signal before the time limit: `USR1@90s`.
@@ -203,7 +203,7 @@ pub struct Job {
     /// Whether the job runs only on nodes without other jobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
-    /// Schedulers whose environment variables the job also gets: `slurm`, `gflow`, `valohai`.
+    /// Sets the environment variables of these schedulers too: `slurm`, `gflow`, `valohai`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<String>,
 }

@@ -72,7 +72,7 @@ pub fn misfit(place: &Place, said: &str, whole: &str, at: &str) -> Problem {
     }
 }
 
-/// Maximum length of an unknown word for which [`nearest`] searches, in bytes.
+/// Maximum length in bytes of an unknown word: [`nearest`] ignores longer words.
 const FOUND_MAX: usize = 100;
 
 /// Returns the known word that is nearest to an unknown one, if it is near enough.

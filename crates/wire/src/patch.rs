@@ -23,8 +23,8 @@ use crate::field::{self, Field, fields};
 /// Changes to a job: the names of the changed fields, and a request with their new values. A
 /// changed field without a value is cleared.
 ///
-/// [`gpool_model::request::edit::EDITS`] lists the editable fields and the states in which they can
-/// change.
+/// [`gpool_model::request::edit::EDITS`] lists the editable fields and when they
+/// can change.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobPatch {
     // Invariant: the names of editable fields.

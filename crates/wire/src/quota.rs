@@ -38,7 +38,7 @@ pub struct QuotaRow {
     /// Loans to other projects.
     pub lends: Vec<QuotaLoan>,
     /// Quotas by model and by pool: those set for this project, and those guaranteed to other
-    /// projects whose GPUs it uses.
+    /// projects if this project uses such GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<QuotaPart>,
     /// Number of jobs that wait for capacity.

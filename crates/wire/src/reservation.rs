@@ -6,16 +6,16 @@ use utoipa::ToSchema;
 
 use crate::time::Time;
 
-/// A reservation: devices or nodes set aside for a time. For nobody, it is a maintenance window.
+/// A reservation: devices or nodes set aside for a time. Without a beneficiary, it is a maintenance window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reservation {
     /// Name of the reservation.
     pub name: String,
-    /// `reservation`, or `maintenance` if it is for nobody.
+    /// `reservation`, or `maintenance` without a beneficiary.
     pub kind: String,
     /// `active`, or `planned` before it begins.
     pub state: String,
-    /// Kind of beneficiary: `user`, `project`, `job` or `nobody`.
+    /// Kind of beneficiary: `user`, `project`, `job` or `nobody` (none).
     #[serde(rename = "for")]
     pub whom: String,
     /// Name of the user or project, or ID of the job.
@@ -61,7 +61,7 @@ pub struct ReservedGpu {
 pub struct ReservedHere {
     /// Name of the reservation.
     pub name: String,
-    /// Kind of beneficiary: `user`, `project`, `job` or `nobody`.
+    /// Kind of beneficiary: `user`, `project`, `job` or `nobody` (none).
     #[serde(rename = "for")]
     pub whom: String,
     /// Name of the user or project, or ID of the job.
@@ -94,7 +94,7 @@ impl ReservedHere {
 /// The jobs that a reservation or drain affects.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Affected {
-    /// Time by which the running jobs should have ended. `null` for no such time.
+    /// Deadline for the running jobs to end. `null` if there is none.
     pub by: Option<Time>,
     /// Running jobs that end in time.
     pub in_time: Vec<RunningThere>,
@@ -163,7 +163,7 @@ pub struct DrainAnswer {
 /// The drain of a node or device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Drain {
-    /// Deadline: time by which it should be empty.
+    /// Deadline for the running jobs to end.
     pub by: Option<Time>,
     /// What happens to jobs that still run at the deadline.
     pub at_deadline: String,

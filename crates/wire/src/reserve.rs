@@ -84,7 +84,7 @@ pub struct DrainRequest {
     /// Nodes and devices: `lab2`, `lab1:0,3`. If the path names a node: devices of the node (`0`,
     /// `2-5`), or empty for the whole node.
     pub targets: Vec<String>,
-    /// Deadline: time by which they should be empty. Default: none; running jobs finish.
+    /// Deadline for the running jobs to end. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Time>,
     /// Reason, as text for users.

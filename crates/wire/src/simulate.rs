@@ -52,7 +52,7 @@ pub struct Simulation {
     #[serde(rename = "if")]
     pub supposed: Vec<String>,
     /// Affected jobs. Without supposed changes: jobs that start, wait, or lose their devices.
-    /// Otherwise: jobs whose outcome changes.
+    /// Otherwise: jobs with a changed outcome.
     pub jobs: Vec<SimulatedJob>,
     /// Total number of affected jobs. `jobs` may contain fewer.
     pub n_touched: u64,

@@ -81,7 +81,7 @@ pub struct PolicyInfo {
     pub order: Vec<String>,
     /// Waiting time after which a job is escalated, in seconds.
     pub escalate_after_s: u64,
-    /// Order in which the scheduler allocates whole devices.
+    /// Allocation order of whole devices.
     #[schema(schema_with = schema::device_strategy)]
     pub device_strategy: DeviceStrategy,
     /// Maximum priority that users can set.
@@ -89,12 +89,12 @@ pub struct PolicyInfo {
     /// All settings by key, in the format of changes.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// Result of a dry run: jobs whose start would change, delayed jobs first.
+    /// Result of a dry run: jobs that would start earlier or later, delayed jobs first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StartChange>,
 }
 
-/// A job whose start would change.
+/// A job that would start earlier or later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StartChange {
     /// ID of the job.

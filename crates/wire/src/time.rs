@@ -30,7 +30,7 @@ impl fmt::Display for Time {
 }
 
 impl Time {
-    /// Formats the time for users whose time zone is unknown: `Fri 20 Nov 15:30 UTC`.
+    /// Formats the time for users in an unknown time zone: `Fri 20 Nov 15:30 UTC`.
     #[must_use]
     pub fn short(self) -> String {
         let millis = i64::try_from(self.0.get()).unwrap_or(i64::MAX);

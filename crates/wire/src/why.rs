@@ -30,7 +30,7 @@ pub struct Why {
     pub eta: Option<Eta>,
     /// Why there is no forecast, if there could be one.
     pub eta_missing: Option<String>,
-    /// Jobs whose end the forecast start depends on.
+    /// Running jobs that must end before the forecast start.
     #[serde(default)]
     pub frees: Vec<Frees>,
     /// Position of the job in the queue. `null` if it does not wait for capacity.
@@ -63,7 +63,7 @@ impl Why {
     }
 }
 
-/// A job whose end lets another job start.
+/// A running job that must end before another job can start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Frees {
     /// ID of the job.

@@ -142,7 +142,7 @@ pub(super) fn count(text: &str) -> Kept {
     kept(text, text.parse::<u32>())
 }
 
-/// Checks the name of a scheduler whose variables a job gets, and normalizes it.
+/// Checks the name of a scheduler for `--compat`, and normalizes it.
 pub(super) fn compat(text: &str) -> Kept {
     match Compat::named(text) {
         Some(compat) => Ok(compat.as_str().to_owned()),

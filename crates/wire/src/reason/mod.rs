@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// The model's source, from which the test reads all codes: a reason has fields, so there is no
+    /// The model's source. The test reads all codes from it: a reason has fields, so there is no
     /// list of values.
     const MODEL: &str = include_str!("../../../model/src/reason.rs");
 

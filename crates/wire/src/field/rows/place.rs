@@ -1,4 +1,4 @@
-//! What each task asks of a node, and which nodes the job may use.
+//! Fields for the resources of each task, and for the nodes that the job may use.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::{field, join};
 use crate::node::cores;
 use crate::{check, gang};
 
-/// What each task asks of a node, and which nodes the job may use.
+/// The resources of each task, and the nodes that the job may use.
 pub(super) static PLACE: &[Field] = &[
     Field {
         flag: Some(
@@ -18,7 +18,7 @@ pub(super) static PLACE: &[Field] = &[
                 "gpus",
                 "GPUS",
                 Checked(written::gpus),
-                "GPUs: 2, a100:2, 'a100|h100:2', 40G..:2, 0.5",
+                "GPUs of each task, e.g. 2, a100:2, 'a100|h100:2', 40G..:2 or 0.5",
             )
             .short('g')
             .hyphen(),
@@ -36,7 +36,7 @@ pub(super) static PLACE: &[Field] = &[
                 "gpu-share",
                 "PART",
                 Checked(written::gpu_share),
-                "Of each GPU only that part, beside others: 0.5",
+                "Fraction of each GPU, shared with other jobs, e.g. 0.5",
             )
             .hyphen(),
         ),
@@ -50,7 +50,7 @@ pub(super) static PLACE: &[Field] = &[
                 "gpu-memory",
                 "SIZE",
                 Checked(written::gpu_memory),
-                "Of each GPU only so much memory, beside others: 20G",
+                "Memory of each GPU, shared with other jobs, e.g. 20G",
             )
             .hyphen()
         }),
@@ -62,8 +62,8 @@ pub(super) static PLACE: &[Field] = &[
                 "nodes",
                 "N[-MOST]",
                 Checked(written::nodes),
-                "Different nodes on which its tasks run, all at once (2), or so many and more \
-                 while there is room (2-4); GPUs, cores, memory are of each task",
+                "Number of nodes (default: 1), e.g. 2, or 2-4 to grow while nodes are free; GPUs, \
+                 cores and memory apply to each task",
             )
             .short('N')
             .hyphen(),
@@ -80,7 +80,7 @@ pub(super) static PLACE: &[Field] = &[
             "tasks-per-node",
             "N",
             Checked(written::tasks_per_node),
-            "Tasks on each node",
+            "Number of tasks on each node (default: 1)",
         )),
         group: Group::Tasks,
         ..field!("tasks_per_node", tasks_per_node)
@@ -92,9 +92,8 @@ pub(super) static PLACE: &[Field] = &[
                 "tasks",
                 "N[-MOST]",
                 Checked(written::tasks),
-                "Tasks that run all at once, wherever there is room, on as few nodes as that \
-                 allows (8), or so many and more while there is room (4-8); GPUs, cores, memory \
-                 are of each task",
+                "Number of tasks, on as few nodes as possible, e.g. 8, or 4-8 to grow while GPUs \
+                 are free; GPUs, cores and memory apply to each task",
             )
             .hyphen()
         }),
@@ -104,7 +103,7 @@ pub(super) static PLACE: &[Field] = &[
     Field {
         flag: Some(Flag::switch(
             "torchrun",
-            "Give its tasks the variables that torchrun reads in place of its options",
+            "Set the environment variables that torchrun reads instead of its options",
         )),
         apply: |job, request| {
             request.torchrun = job.torchrun;
@@ -117,13 +116,13 @@ pub(super) static PLACE: &[Field] = &[
             "launcher",
             "N",
             Checked(written::tasks_per_node),
-            "Run the command in the first task alone; srun in it starts N processes in all of them",
+            "Number of processes that srun starts by default; only the first task runs the command",
         )),
         ..field!("launcher", launcher)
     },
     Field {
         flag: Some(
-            Flag::value("cpus", "CORES", Checked(written::cpus), "CPU cores: 4, 0.5")
+            Flag::value("cpus", "CORES", Checked(written::cpus), "CPU cores, e.g. 4 or 0.5")
                 .short('c')
                 .hyphen(),
         ),
@@ -138,7 +137,7 @@ pub(super) static PLACE: &[Field] = &[
     },
     Field {
         flag: Some(
-            Flag::value("mem", "SIZE", Checked(written::memory), "Memory: 20G (GiB), 512M")
+            Flag::value("mem", "SIZE", Checked(written::memory), "Memory, e.g. 20G (GiB) or 512M")
                 .short('m')
                 .hyphen(),
         ),
@@ -156,7 +155,7 @@ pub(super) static PLACE: &[Field] = &[
             "pool",
             "POOL",
             Checked(written::filled),
-            "Only on nodes of that pool",
+            "Pool of nodes to run in (default: any)",
         )),
         apply: |job, request| {
             request.pool = job.pool.as_deref().map(check::pool).transpose()?;
@@ -170,7 +169,7 @@ pub(super) static PLACE: &[Field] = &[
             "node",
             "NODES",
             Many(written::node_list),
-            "Only on these nodes: lab1,lab2 or node[1-4,7]",
+            "Nodes to use (default: all), e.g. lab1,lab2 or node[1-4,7]",
         )),
         apply: |job, request| {
             request.nodes = job.node_filter()?;
@@ -184,7 +183,7 @@ pub(super) static PLACE: &[Field] = &[
             "not-node",
             "NODES",
             Many(written::node_list),
-            "Not on these nodes",
+            "Nodes to avoid, e.g. lab1,lab2 or node[1-4,7]",
         )),
         join: join!(not_node),
         show: |spec, _, shown| shown.not_node = node_words(spec, |nodes| &nodes.exclude),
@@ -195,8 +194,7 @@ pub(super) static PLACE: &[Field] = &[
             "where",
             "RULE",
             Many(written::node_rule),
-            "Only on nodes with a label: rack=3, rack!=3, ssd, 'rack=3|rack=4'; a GPU model is a \
-             label",
+            "Rule for node labels or GPU models, e.g. rack=3, rack!=3, ssd or 'rack=3|rack=4'",
         )),
         join: join!(rules),
         show: |spec, _, shown| shown.rules = node_words(spec, |nodes| &nodes.rules),
@@ -205,14 +203,14 @@ pub(super) static PLACE: &[Field] = &[
     Field {
         flag: Some(Flag::switch(
             "exclusive",
-            "Only on nodes without other jobs, and none starts there while it runs",
+            "Run only on nodes without other jobs, and start no other job there",
         )),
         show: |spec, _, shown| shown.exclusive = spec.is_exclusive(),
         ..field!("exclusive", exclusive)
     },
 ];
 
-/// The words of one part of the rules for nodes.
+/// Formats one part of the node filter.
 fn node_words<T: ToString + 'static>(
     spec: &JobSpec,
     part: fn(&NodeFilter) -> &BTreeSet<T>,

@@ -1,14 +1,14 @@
-//! What the job runs and what it is called; elements of an array.
+//! Fields for the program and name of the job, and for array elements.
 
 use super::super::Values::{Checked, Many};
 use super::super::{Field, Flag, Group, written};
 use super::{field, join};
 use crate::{check, compat, launch, notify};
 
-/// The heading of flags of arrays.
+/// Heading of the array flags in the help text.
 const ARRAY: &str = "Array";
 
-/// What the job runs and what it is called; elements of an array.
+/// The program and name of the job, and array elements.
 pub(super) static PROGRAM: &[Field] = &[
     Field {
         group: Group::Program,
@@ -27,8 +27,13 @@ pub(super) static PROGRAM: &[Field] = &[
     },
     Field {
         flag: Some(
-            Flag::value("name", "NAME", Checked(written::name), "What the job is called")
-                .short('J'),
+            Flag::value(
+                "name",
+                "NAME",
+                Checked(written::name),
+                "Name of the job (default: name of the program)",
+            )
+            .short('J'),
         ),
         apply: |job, request| {
             if let Some(name) = &job.name {
@@ -42,7 +47,7 @@ pub(super) static PROGRAM: &[Field] = &[
     },
     Field {
         flag: Some(
-            Flag::value("project", "PROJECT", Checked(written::filled), "Who is charged")
+            Flag::value("project", "PROJECT", Checked(written::filled), "Project to charge")
                 .short('p'),
         ),
         apply: |job, request| {
@@ -86,7 +91,7 @@ pub(super) static PROGRAM: &[Field] = &[
             "stdout",
             "FILE",
             Checked(written::filled),
-            "File for standard output",
+            "File for standard output (default: stored by gpool)",
         )),
         apply: |job, request| {
             request.stdout = check::path("stdout", job.stdout.as_deref())?;
@@ -102,7 +107,7 @@ pub(super) static PROGRAM: &[Field] = &[
             "stderr",
             "FILE",
             Checked(written::filled),
-            "File for standard error",
+            "File for standard error (default: stored by gpool)",
         )),
         apply: |job, request| {
             request.stderr = check::path("stderr", job.stderr.as_deref())?;
@@ -139,7 +144,7 @@ pub(super) static PROGRAM: &[Field] = &[
                 "array",
                 "INDEXES",
                 Checked(written::array),
-                "Elements by index, and how many run at once: 0-99, 0-99:2%8, 1,3,7-9",
+                "Indexes of the elements, e.g. 0-99, 1,3,7-9 or 0-99:2%8 (8 at once)",
             )
             .hyphen()
             .under(ARRAY),
@@ -154,7 +159,7 @@ pub(super) static PROGRAM: &[Field] = &[
                 "max-parallel",
                 "N",
                 Checked(written::max_parallel),
-                "Most elements that run at once",
+                "Maximum number of elements that run at once (default: all), e.g. 8",
             )
             .hyphen()
             .under(ARRAY)
@@ -173,7 +178,7 @@ pub(super) static PROGRAM: &[Field] = &[
                 "max-fails",
                 "N",
                 Checked(written::count),
-                "Cancel the rest after more failures than this",
+                "Maximum number of failed elements before the rest is cancelled, e.g. 3",
             )
             .under(ARRAY),
         ),
@@ -193,7 +198,7 @@ pub(super) static PROGRAM: &[Field] = &[
             "notify",
             "EVENTS@URL",
             Many(written::notify),
-            "Tell a web or mail address: done,fail@https://host/path, \
+            "Events to send to a web or mail address, e.g. done,fail@https://host/path or \
              fail@mailto:ana@example.org",
         )),
         apply: |job, request| {
@@ -208,7 +213,12 @@ pub(super) static PROGRAM: &[Field] = &[
         ..field!("notify", notify)
     },
     Field {
-        flag: Some(Flag::value("note", "TEXT", Checked(written::note), "Text to show beside it")),
+        flag: Some(Flag::value(
+            "note",
+            "TEXT",
+            Checked(written::note),
+            "Note to show with the job",
+        )),
         apply: |job, request| {
             if let Some(note) = job.note.as_deref().map(check::checked_note).transpose()?.flatten()
             {
@@ -228,7 +238,7 @@ pub(super) static PROGRAM: &[Field] = &[
                 "compat",
                 "WHICH",
                 Many(written::compat),
-                "Give it the variables of slurm, gflow or valohai too",
+                "Scheduler whose environment variables to set too: slurm, gflow or valohai",
             )
         }),
         join: join!(compat),

@@ -1,4 +1,4 @@
-//! When the job starts, how long it may go on, and what follows its end.
+//! Fields for the start, time limit, end and preemption of the job.
 
 use super::super::Values::{Checked, Many, OneOf};
 use super::super::{Field, Flag, written};
@@ -7,10 +7,10 @@ use crate::exits::{self, Exits};
 use crate::time::{Time, seconds};
 use crate::{check, course};
 
-/// The heading of their flags.
+/// Heading of these flags in the help text.
 const HEADING: &str = "When, and what follows";
 
-/// When the job starts, how long it may go on, and what follows its end.
+/// The start, time limit, end and preemption of the job.
 pub(super) static WHEN: &[Field] = &[
     Field {
         flag: Some(
@@ -18,7 +18,7 @@ pub(super) static WHEN: &[Field] = &[
                 "time",
                 "TIME",
                 Checked(written::time_limit),
-                "Time limit: 1h30m, 45s, HH:MM:SS; a bare number is minutes",
+                "Time limit (default: none), e.g. 1h30m, 01:30:00 or 90 (minutes)",
             )
             .short('t')
             .hyphen(),
@@ -37,7 +37,7 @@ pub(super) static WHEN: &[Field] = &[
                 "grace",
                 "TIME",
                 Checked(written::span_written),
-                "Between TERM and KILL when it is ended",
+                "Time between SIGTERM and SIGKILL (default: 30s), e.g. 2m",
             )
             .hyphen(),
         ),
@@ -74,7 +74,7 @@ pub(super) static WHEN: &[Field] = &[
                 "on-unmet",
                 "WHAT",
                 OneOf(&["cancel", "keep"]),
-                "If what it waits for can never be: cancel or keep it",
+                "Action if the dependencies can never be met (default: cancel)",
             )
             .under(HEADING),
         ),
@@ -113,8 +113,8 @@ pub(super) static WHEN: &[Field] = &[
                 "signal-before",
                 "[B:|S:][SIGNAL@]TIME",
                 Checked(written::warning),
-                "Signal that long before its time is over: 90s (USR1), TERM@5m; B:TERM@5m to its \
-                 command alone, S:TERM@5m to all but that",
+                "Signal before the time limit, e.g. 90s (USR1), TERM@5m, B:TERM@5m (only the \
+                 command) or S:TERM@5m (all other processes)",
             )
             .under(HEADING),
         ),
@@ -143,8 +143,8 @@ pub(super) static WHEN: &[Field] = &[
     },
     Field {
         flag: Some(Flag {
-            opposite: Some(("no-requeue", "Never run it again, even if somebody asks for it")),
-            ..Flag::switch("requeue", "Run it again after its node has failed").under(HEADING)
+            opposite: Some(("no-requeue", "Never requeue the job, not even on request")),
+            ..Flag::switch("requeue", "Requeue the job after a node failure").under(HEADING)
         }),
         apply: |job, request| {
             request.life.requeue = job.requeue;
@@ -156,11 +156,11 @@ pub(super) static WHEN: &[Field] = &[
     },
     Field {
         flag: Some(Flag {
-            opposite: Some(("no-preemptible", "Never take it back, whatever its project says")),
+            opposite: Some(("no-preemptible", "Never preempt the job, regardless of its project")),
             ..Flag::switch(
                 "preemptible",
-                "Let it be taken back for others and run again: so it may use GPUs that its \
-                 project borrows",
+                "Allow the scheduler to preempt and requeue the job, so that it can run over \
+                 quota",
             )
             .under(HEADING)
         }),
@@ -174,8 +174,8 @@ pub(super) static WHEN: &[Field] = &[
                 "exits",
                 "EXITS",
                 Many(written::exit),
-                "How it may be taken back, the best that is possible: pause, checkpoint, requeue, \
-                 kill",
+                "Allowed ways to preempt the job; the least disruptive one is used: pause, \
+                 checkpoint, requeue, kill",
             )
             .under(HEADING)
         }),
@@ -198,7 +198,7 @@ pub(super) static WHEN: &[Field] = &[
                 "checkpointable",
                 "SIGNAL[@TIME]",
                 Checked(written::checkpoint),
-                "Before it is taken back, signal it to save what it has: TERM, USR1, USR1@2m",
+                "Signal to save the state before preemption (default: TERM), e.g. USR1 or USR1@2m",
             )
             .under(HEADING)
         }),
@@ -209,7 +209,7 @@ pub(super) static WHEN: &[Field] = &[
         ..field!("checkpoint", checkpoint)
     },
     Field {
-        flag: Some(Flag::switch("hold", "Keep it from starting until released")),
+        flag: Some(Flag::switch("hold", "Hold the job until it is released")),
         apply: |job, request| {
             if job.hold {
                 request.standing.hold = true;
@@ -225,7 +225,7 @@ pub(super) static WHEN: &[Field] = &[
                 "priority",
                 "N",
                 Checked(written::priority),
-                "Higher goes first, -1000 to 1000",
+                "Priority, -1000 to 1000; higher goes first (default: 0)",
             )
             .hyphen()
         }),
@@ -241,7 +241,7 @@ pub(super) static WHEN: &[Field] = &[
     Field {
         flag: Some(Flag::switch(
             "allow-unsatisfiable",
-            "Queue it although no node could ever run it",
+            "Queue the job even if no node could ever run it",
         )),
         apply: |job, request| {
             request.allow_unsatisfiable = job.allow_unsatisfiable;
