@@ -1,19 +1,19 @@
-//! Records, journal and archive as the store keeps them: JSON, which people can read and later
-//! versions can add to.
+//! Encoding of records, journal and archive in the store: JSON, which people can read and later
+//! versions can extend.
 //!
-//! Every gpool reads what any earlier one wrote, so what is stored is never rewritten. For the
-//! types of `model` that are stored this means:
+//! Every version of gpool reads the data of all earlier versions, so stored data is never
+//! rewritten. For the stored types of `model` this means:
 //!
-//! - A new field has a default (`#[serde(default)]`), which means what was so before there was the
-//!   field. A new variant of an enum needs nothing.
-//! - A field or a variant is never renamed, and never means something else later. What it says now
-//!   goes into a new one; the old one is still read.
-//! - A gpool passes over fields that it does not know, except in the policy, and drops them when it
-//!   writes the record anew. It refuses a record of a kind or a variant that it does not know.
-//!   Where either would be wrong after going back to an older gpool, the change comes with a step
-//!   of the store's layout (`schema.rs` in `store`), which keeps older ones from opening it at all.
+//! - A new field has a default (`#[serde(default)]`) that means the same as its absence before. A
+//!   new variant of an enum needs no default.
+//! - Fields and variants are never renamed, and never change their meaning. A new meaning gets a
+//!   new field or variant; the old one can still be read.
+//! - A server ignores unknown fields, except in the policy, and drops them when it writes the record
+//!   again. It refuses records of unknown kinds and variants. If either would be wrong after a
+//!   downgrade, the change also raises the version of the store's layout (`schema.rs` in `store`), so
+//!   that older versions refuse to open it.
 //!
-//! `tests/kept.rs` holds this against what the first layout wrote.
+//! `tests/kept.rs` checks this against data of the first layout.
 
 use gpool_model::event::Journaled;
 use gpool_model::record::{EndedJob, Record, RecordKind};
@@ -22,7 +22,7 @@ use gpool_store as store;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Why a stored body could not be read.
+/// A decoding error of a stored body.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind} {key:?} of the store can't be read: {source}")]
 pub struct DecodeError {
@@ -31,26 +31,26 @@ pub struct DecodeError {
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// What the journal says beside each entry, so that a replay can begin and go on.
+/// Data stored with each journal entry, so that a replay can start and continue.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Beside {
-    /// The commit that the entry belongs to; entries of one commit were decided on together.
-    /// `None` in a journal from before this was kept.
+    /// The commit of the entry; the entries of one commit were decided together. `None` in a
+    /// journal from before this field existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// The gpool that started, where the entry tells of a start.
+    /// Version of the server, for an entry of a server start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The policy that the cluster began with, in its first entry.
+    /// Initial policy of the cluster, in the first entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
 }
 
 impl Beside {
-    /// An entry and this as one object.
+    /// Returns an entry and this data as one object.
     fn with(&self, entry: &Journaled) -> Vec<u8> {
         let (mut body, entry) = (json(self), json(entry));
-        // Both are objects, and this one always has a member.
+        // Both are objects, and this one always has a field.
         body.pop();
         body.push(b',');
         body.extend_from_slice(&entry[1..]);
@@ -58,7 +58,7 @@ impl Beside {
     }
 }
 
-/// A commit of the state machine as rows of the store.
+/// Converts a commit of the state machine to rows of the store.
 pub fn encode(commit: Commit) -> store::Commit {
     let policy = commit.records.iter().filter(|_| commit.revision == Revision(1));
     let policy: Option<Policy> = policy.into_iter().find_map(|change| match &change.value {
@@ -97,7 +97,7 @@ pub fn encode(commit: Commit) -> store::Commit {
             attempt: ended.job.attempt.0,
             ended_at: ended_at(&ended.job),
             state: ended.job.phase.state().as_str().to_owned(),
-            // The request is stored once, with the array.
+            // The array's record contains the request.
             body: json(&ended.job),
         })
     });
@@ -122,10 +122,10 @@ fn json(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("the model has string keys and no failing serializers")
 }
 
-/// A record of the store as the state machine knows it.
+/// Converts a record of the store to a record of the state machine.
 ///
 /// # Errors
-/// If it is of a kind, or has a content, that this version does not know.
+/// If this version does not know the kind or the content.
 pub fn decode(row: &store::Record) -> Result<Record, DecodeError> {
     let kind: RecordKind = row.kind.parse().map_err(|source| error(row, source))?;
     Ok(match kind {
@@ -143,10 +143,10 @@ pub fn decode(row: &store::Record) -> Result<Record, DecodeError> {
     })
 }
 
-/// An ended job of the archive.
+/// Decodes an ended job of the archive.
 ///
 /// # Errors
-/// If its content is not known to this version.
+/// If this version does not know the content.
 pub fn decode_ended(row: &store::ArchiveEntry) -> Result<EndedJob, DecodeError> {
     serde_json::from_slice(&row.body).map_err(|source| DecodeError {
         kind: "archived job".to_owned(),
@@ -155,10 +155,10 @@ pub fn decode_ended(row: &store::ArchiveEntry) -> Result<EndedJob, DecodeError> 
     })
 }
 
-/// An ended element of an array.
+/// Decodes an ended array element.
 ///
 /// # Errors
-/// If its content is not known to this version.
+/// If this version does not know the content.
 pub fn decode_element(row: &store::ElementEntry) -> Result<Job, DecodeError> {
     serde_json::from_slice(&row.body).map_err(|source| DecodeError {
         kind: "archived element".to_owned(),

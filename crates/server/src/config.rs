@@ -1,4 +1,4 @@
-//! What a server is started with.
+//! Configuration of a server.
 
 use std::path::PathBuf;
 
@@ -10,40 +10,39 @@ use crate::limits::Limits;
 use crate::older::FindLaunched;
 use crate::post::NotifySettings;
 
-/// What a server is started with.
+/// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// Where the state is kept; made if it is not there.
+    /// State directory. Created if missing.
     pub state_dir: PathBuf,
-    /// Where the API listens.
+    /// Path of the API socket.
     pub socket: PathBuf,
-    /// The nodes that have their agents in this process, at least one, each once.
+    /// The nodes with an agent in this process: at least one, without duplicates.
     pub nodes: Vec<NodeName>,
-    /// The pools in which some of them are from now on; the others stay where they are.
+    /// New pools of some nodes; the other nodes stay in their pools.
     pub pools: Vec<(NodeName, PoolName)>,
-    /// Labels that some of them have from now on, beside those that they have.
+    /// Labels to add to some nodes.
     pub labels: Vec<(NodeName, Labels)>,
-    /// Devices of each node that new allocations may use from now on, by index or UUID; `None`
-    /// leaves it as it was.
+    /// Devices of each node that new allocations may use, by index or UUID; `None` changes nothing.
     pub allowed: Option<Vec<String>>,
-    /// How whole devices are chosen from now on; `None` leaves it as it was.
+    /// Order in which whole devices are allocated; `None` changes nothing.
     pub strategy: Option<DeviceStrategy>,
-    /// What one user may take of the server.
+    /// Limits of one user.
     pub limits: Limits,
-    /// Entries of the journal that are kept at least; `None` keeps the usual number.
+    /// Minimum number of stored journal entries; `None` uses the default.
     pub journal_entries: Option<u64>,
-    /// How long the output of a job is kept after its end; `None` is forever.
+    /// Retention time of a job's output after its end; `None` means forever.
     pub keep_output: Option<Millis>,
-    /// How long what an ended job needs to be run again is kept: its environment, its script.
+    /// Retention time of the data for a retry of an ended job: environment and script.
     pub keep_environment: Millis,
-    /// How messages about jobs are sent.
+    /// Notification settings.
     pub notify: NotifySettings,
-    /// Looks users up.
+    /// Finds user accounts.
     pub find_account: http::FindAccount,
     /// Finds users by name or number.
     pub find_user: FindUser,
-    /// Finds the tasks that were launched from the state folder.
+    /// Finds the tasks that were started from the state directory.
     pub find_launched: FindLaunched,
-    /// Gives free memory back to the system; called after much was freed at once.
+    /// Returns free memory to the system; called after large structures are freed.
     pub give_back_memory: fn(),
 }

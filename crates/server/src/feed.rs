@@ -1,5 +1,5 @@
-//! The last events, kept so that a watcher whose connection was lost can go on where it was. One
-//! ring for all watchers: a slow one loses its place, never the server's memory.
+//! The last events, so that a watcher can resume after a lost connection. All watchers share one
+//! ring: a slow watcher misses events, and the server's memory stays limited.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use gpool_wire::Time;
 use gpool_wire::event::{Event, EventKind};
 use tokio::sync::watch;
 
-/// Events that are kept.
+/// Maximum number of stored events.
 const KEPT: usize = 32_768;
 
 /// The last events of this server.
 pub(crate) struct Feed {
-    /// Tells ids of this server process from those of another.
+    /// Distinguishes IDs of this server process from those of others.
     epoch: u64,
     ring: Mutex<Ring>,
     last: watch::Sender<u64>,
@@ -24,9 +24,9 @@ pub(crate) struct Feed {
 
 #[derive(Default)]
 struct Ring {
-    /// The number of the last event; from 1.
+    /// Number of the last event, from 1.
     last: u64,
-    // Invariant: consecutive numbers, ending in `last`.
+    // Invariant: consecutive numbers that end with `last`.
     notices: VecDeque<Notice>,
     n_started: u64,
     n_ended: [u64; JobState::ALL.len()],
@@ -34,9 +34,9 @@ struct Ring {
 
 /// The events after a position.
 pub(crate) enum After {
-    /// These, in order; perhaps none yet.
+    /// The events in order; empty if there are none yet.
     Events(Vec<Event>),
-    /// More than is kept, or the place is of another server: go on from this event.
+    /// Events are missing, or the ID is from another server: continue with this event.
     Gap(Event),
 }
 
@@ -48,11 +48,11 @@ impl Feed {
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        // Each change of the ring is whole, whatever a panic elsewhere.
+        // Each change of the ring is complete, even after a panic elsewhere.
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what the core publishes, at once and in its order.
+    /// Stores a notice of the core, immediately and in order.
     pub fn keep(&self, notice: Notice) {
         let mut ring = self.ring();
         if let Change::JobState { state, .. } = &notice.change {
@@ -69,17 +69,17 @@ impl Feed {
         self.last.send_replace(ring.last);
     }
 
-    /// Changes with each event.
+    /// Returns a receiver that changes with each event.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
     }
 
-    /// The place of the last event.
+    /// Returns the number of the last event.
     pub fn place(&self) -> u64 {
         self.ring().last
     }
 
-    /// The place that an id stands for, if it is one of this server.
+    /// Returns the event number for an ID; `None` for an ID of another server.
     pub fn place_of(&self, id: &str) -> Option<u64> {
         place_of(self.epoch, id)
     }
@@ -88,7 +88,7 @@ impl Feed {
         format!("{}-{number}", self.epoch)
     }
 
-    /// At most `most` events after a place; `None` stands for one of another server.
+    /// Returns at most `most` events after a number; `None` means an ID of another server.
     pub fn after(&self, place: Option<u64>, most: usize) -> After {
         let ring = self.ring();
         let n_kept = ring.notices.len() as u64;
@@ -107,7 +107,7 @@ impl Feed {
         After::Events(events.map(|(number, notice)| Event::new(self.id(number), notice)).collect())
     }
 
-    /// Jobs that started, and that ended by how they did, since the server started.
+    /// Returns the numbers of started and ended jobs since the server started, the latter by state.
     pub fn counts(&self) -> (u64, Vec<(JobState, u64)>) {
         let ring = self.ring();
         let ends = JobState::ALL.into_iter().filter(|state| state.is_end());

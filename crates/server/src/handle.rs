@@ -1,4 +1,4 @@
-//! The HTTP side's handle of the core: commands, queries, and the data beside the state machine
+//! The HTTP side's handle of the core: commands, queries, and data outside the state machine
 //! (archive, blobs, samples). Cheap to clone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,28 +31,28 @@ use crate::room;
 use crate::still::Still;
 use crate::view::{Deliver, View};
 
-/// What a server says of itself.
+/// Facts about the server.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
     /// Version of this program.
     pub version: &'static str,
-    /// The nodes that have their agents in this process.
+    /// The nodes with an agent in this process.
     pub nodes: Vec<NodeName>,
-    /// Where the state is kept.
+    /// State directory.
     pub state_dir: PathBuf,
-    /// Where the API listens.
+    /// Path of the API socket.
     pub socket: PathBuf,
     /// The user that the server runs as.
     pub uid: u32,
-    /// When it started.
+    /// Start time.
     pub started_at: Timestamp,
-    /// Finds a user by name or number: the id, and what the user is called.
+    /// Finds a user by name or number; returns ID and name.
     pub find_user: FindUser,
-    /// How mail is sent.
+    /// Mail settings.
     pub mail: MailSettings,
 }
 
-/// Finds a user by name or number. May take as long as the system's name service does.
+/// Finds a user by name or number. May block on the system's name service.
 pub type FindUser = fn(&str) -> Option<(u32, String)>;
 
 /// How the server was asked to stop.
@@ -60,9 +60,9 @@ pub type FindUser = fn(&str) -> Option<(u32, String)>;
 pub enum StopRequest {
     /// No shutdown was requested.
     None,
-    /// Leave what runs alone.
+    /// Running jobs continue.
     LeaveJobs,
-    /// End what runs first.
+    /// Running jobs are ended first.
     EndJobs,
 }
 
@@ -74,39 +74,39 @@ pub(crate) struct Shared {
     /// The last events, for watchers over the API.
     pub feed: Arc<Feed>,
     pub blobs: Blobs,
-    /// Whether the store's files are still those that are open.
+    /// Whether the open files are still the store's files.
     pub presence: Presence,
-    /// Those of this process, by their nodes.
+    /// Agents of this process, by node.
     pub agents: OnceLock<BTreeMap<NodeName, AskAgent>>,
     /// The account of this start until the agents have reported.
     pub early: OnceLock<Account>,
     /// The account of this start; set once all agents have reported their inventory.
     pub account: OnceLock<Account>,
-    /// The keys that sign messages.
+    /// Keys for the signatures of messages.
     pub keys: Arc<Keys>,
     /// Notification rules of jobs that name none.
     pub usual_notify: Vec<NotifyRule>,
     /// Unexpected tasks that their agents were ordered to end.
     pub unexpected: Mutex<BTreeSet<TaskId>>,
-    /// How long the output of a job is kept after its end; `None` is forever.
+    /// Retention time of a job's output after its end; `None` means forever.
     pub keep_output: Option<Millis>,
-    /// How long what an ended job needs to be run again is kept.
+    /// Retention time of the data for a retry of an ended job.
     pub keep_environment: Millis,
-    /// Jobs that wait and lack a file that they need, and which.
+    /// Waiting jobs with a missing file, and the file.
     pub lacking: Mutex<BTreeMap<JobId, BlobId>>,
     pub stop: watch::Sender<StopRequest>,
-    /// When jobs will likely start.
+    /// Forecasts of start times.
     pub forecaster: Arc<Forecaster>,
-    /// What the core is busy with.
+    /// Current step of the core, for the liveness check.
     pub pulse: Arc<Pulse>,
-    /// Where reads are done that take time.
+    /// Threads for slow reads.
     pub reads: Reads,
-    /// The copy of the state that was looked at last.
+    /// The last copy of the state.
     pub still: Mutex<Weak<Still>>,
 }
 
 impl Shared {
-    /// A copy of the state as it is or will be; waits for it.
+    /// Returns a copy of the current or a later state; waits for it.
     fn still(&self) -> Result<Arc<Still>, Refusal> {
         let (reply, answer) = oneshot::channel();
         self.inputs.send(Input::Still(reply)).map_err(|_| Refusal::ShuttingDown)?;
@@ -120,37 +120,37 @@ impl Shared {
     }
 }
 
-/// How new a copy of the state has to be.
+/// Maximum age of a copy of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
-    /// Not older than the question.
+    /// Not older than the request.
     New,
     /// The last copy, if it still exists: to finish a request that began with a new one.
     Last,
 }
 
-/// The core, as the HTTP side holds it.
+/// Handle of the core for the HTTP side.
 #[derive(Clone)]
 pub struct CoreHandle {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl CoreHandle {
-    /// What the server says of itself.
+    /// Returns facts about the server.
     #[must_use]
     pub fn info(&self) -> &ServerInfo {
         &self.shared.info
     }
 
-    /// What one user may take of the server.
+    /// Returns the limits of one user.
     pub(crate) fn limits(&self) -> Limits {
         self.shared.limits
     }
 
-    /// Asks for a change; answers when it is durable.
+    /// Runs a command; returns when its result is durable.
     ///
     /// # Errors
-    /// If it was refused; then nothing was changed.
+    /// If the command was refused. Then nothing changed.
     pub async fn command(&self, caller: Caller, mut command: Command) -> Result<Reply, Refusal> {
         let uid = caller.owner.uid;
         if let Command::Submit { jobs, ends, array_ends, .. } = &mut command {
@@ -164,7 +164,7 @@ impl CoreHandle {
             *ends = self.ends_of(waited_for(asked)).await?.0;
         }
         if let Command::Submit { dry_run: true, .. } = &command {
-            // Each job is looked at by itself, however many come.
+            // Each job is checked separately, independent of their number.
             let limits = self.shared.limits;
             let would = move |view: &View<'_>| {
                 room::check(view.world, &limits, &caller, &command, &mut BTreeMap::new())?;
@@ -189,10 +189,10 @@ impl CoreHandle {
         }
     }
 
-    /// Asks the state; answers when all that the answer rests on is durable.
+    /// Runs a query on the state; returns when all data of the answer is durable.
     ///
     /// # Errors
-    /// If the server is stopping, or what the answer rested on could not be made durable.
+    /// If the server is stopping, or a commit with data of the answer failed.
     pub async fn query<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&View<'_>) -> T + Send + 'static,
@@ -200,7 +200,7 @@ impl CoreHandle {
         let (reply, answer) = oneshot::channel();
         let work = move |view: &View<'_>| -> Deliver {
             let found = ask(view);
-            // The one who asked may be gone.
+            // The caller may have disconnected.
             Box::new(move |stands| drop(reply.send(stands.map(|()| found))))
         };
         let input = Input::Query(Box::new(work));
@@ -208,10 +208,10 @@ impl CoreHandle {
         answer.await.map_err(|_| Refusal::ShuttingDown)?
     }
 
-    /// An ended job, or element of an array; the array may still live.
+    /// Returns an ended job or array element. The array may still be live.
     ///
     /// # Errors
-    /// If the archive can't be read.
+    /// If the archive cannot be read.
     pub async fn archived(&self, id: JobId) -> Result<Option<EndedJob>, Refusal> {
         let living = move |view: &View<'_>| {
             let (row, position) = view.world.position_of(id)?;
@@ -224,10 +224,10 @@ impl CoreHandle {
         self.read(move |reader| crate::elements::archived(reader, id, living)).await
     }
 
-    /// Does something that takes time beside the core, in the user's turn.
+    /// Runs slow work outside the core, in the user's queue of reads.
     ///
     /// # Errors
-    /// If the server is stopping, or it failed.
+    /// If the server is stopping, or the work failed.
     pub(crate) async fn beside<T: Send + 'static>(
         &self,
         uid: u32,
@@ -235,7 +235,7 @@ impl CoreHandle {
     ) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
         let work = move || {
-            // The one who asked may be gone.
+            // The caller may have disconnected.
             if !reply.is_closed() {
                 drop(reply.send(work()));
             }
@@ -244,11 +244,11 @@ impl CoreHandle {
         answer.await.map_err(|_| Refusal::ShuttingDown)?
     }
 
-    /// Looks at a copy of the state, which takes the core no time, in the user's turn. All that the
-    /// answer rests on is durable.
+    /// Reads a copy of the state in the user's queue of reads, which takes no time of the core. All
+    /// data of the answer is durable.
     ///
     /// # Errors
-    /// If the server is stopping, or what the answer rested on could not be made durable.
+    /// If the server is stopping, or a commit with data of the answer failed.
     pub(crate) async fn look<T: Send + 'static>(
         &self,
         uid: u32,
@@ -267,10 +267,10 @@ impl CoreHandle {
         self.beside(uid, work).await
     }
 
-    /// Reads the store on a thread where that may take time.
+    /// Reads the store on a thread for slow work.
     ///
     /// # Errors
-    /// What `read` gives, or that the store can't be opened.
+    /// The error of `read`, or if the store cannot be opened.
     pub async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
@@ -280,15 +280,15 @@ impl CoreHandle {
         tokio::task::spawn_blocking(task).await.map_err(internal)?
     }
 
-    /// Opens the store for reading; on a thread where that may take time.
+    /// Opens the store for reading. Call it on a thread for slow work.
     ///
     /// # Errors
-    /// If it can't be opened.
+    /// If the store cannot be opened.
     pub(crate) fn open_reader(&self) -> Result<Reader, Refusal> {
         Reader::open(&self.shared.info.state_dir).map_err(internal)
     }
 
-    /// Everything that is published from now on.
+    /// Returns a receiver of all future notices.
     #[must_use]
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
         self.shared.notices.subscribe()
@@ -300,14 +300,14 @@ impl CoreHandle {
         &self.shared.blobs
     }
 
-    /// The last sample of each device.
+    /// Returns the last sample of each device.
     #[must_use]
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
         let agents = self.shared.agents.get().into_iter().flat_map(BTreeMap::values);
         agents.flat_map(|agent| (agent.samples)()).collect()
     }
 
-    /// Returns the account of this start, limited to the users whose jobs the caller may see.
+    /// Returns the report of the last start, limited to the jobs that the caller may see.
     ///
     /// # Errors
     /// If the agent has not yet reported its inventory.
@@ -319,12 +319,12 @@ impl CoreHandle {
         Ok(account.shown(unexpected.iter().map(run).collect(), may_see))
     }
 
-    /// Notification rules of jobs that name none.
+    /// Returns the notification rules of jobs without their own.
     pub(crate) fn usual_notify(&self) -> &[NotifyRule] {
         &self.shared.usual_notify
     }
 
-    /// The key that signs a user's messages.
+    /// Returns the key for the signatures of a user's messages.
     pub(crate) fn notify_secret(&self, uid: u32) -> String {
         self.shared.keys.secret(uid)
     }
@@ -334,7 +334,7 @@ impl CoreHandle {
         self.shared.stop.send_replace(request);
     }
 
-    /// Changes when the server is asked to stop.
+    /// Returns a receiver that changes when the server is asked to stop.
     #[must_use]
     pub fn stopping(&self) -> watch::Receiver<StopRequest> {
         self.shared.stop.subscribe()
@@ -379,7 +379,7 @@ impl CoreHandle {
         Ok((ends, array_ends))
     }
 
-    /// Why a job is not among the live ones.
+    /// Returns why a job is not among the live jobs.
     async fn absent(&self, id: JobId) -> Result<Refusal, Refusal> {
         Ok(match self.archived(id).await?.map(|ended| ended.job.phase) {
             Some(Phase::Ended(end)) => Refusal::AlreadyEnded { id, state: end.outcome.state() },
@@ -388,7 +388,7 @@ impl CoreHandle {
     }
 }
 
-/// The jobs that are waited for, and whether by elements for their like.
+/// Returns the dependencies, and whether each element depends on the element with the same index.
 fn waited_for<'a>(after: impl Iterator<Item = &'a Dependency>) -> BTreeMap<JobId, bool> {
     let mut jobs = BTreeMap::new();
     for after in after {
@@ -397,7 +397,7 @@ fn waited_for<'a>(after: impl Iterator<Item = &'a Dependency>) -> BTreeMap<JobId
     jobs
 }
 
-/// The server's own doings are an admin's.
+/// The server acts as an admin for its own requests.
 pub(crate) fn server_itself(handle: &CoreHandle) -> Caller {
     let user = Arc::from("gpool");
     let uid = handle.info().uid;

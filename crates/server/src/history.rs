@@ -1,5 +1,5 @@
-//! What a store tells of its cluster and of the jobs that ran there, so that they can be played
-//! again otherwise. Reads a store that a server may have open, and changes nothing.
+//! The history of a cluster from its store, for simulations with changes. Reads a store that a
+//! server may have open, and changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,38 +18,38 @@ use gpool_store::{ArchiveFilter, Reader};
 use crate::codec;
 use crate::otherwise::{self, Supposed};
 
-/// Ended jobs that are read at once.
+/// Number of ended jobs read at once.
 const PAGE: u32 = 1000;
 
 /// A job that ran and has ended.
 #[derive(Debug, Clone)]
 pub struct PastJob {
-    /// Which; elements of arrays each by themselves.
+    /// ID of the job, or of a single array element.
     pub id: JobId,
     /// The user that submitted it.
     pub owner: Owner,
     /// When it could start: after its submission, its begin time and the end of its dependencies.
     pub came_at: Timestamp,
-    /// How long it ran.
+    /// Run time.
     pub ran: Millis,
     /// The request.
     pub job: NewJob,
 }
 
-/// What a store tells.
+/// The jobs, nodes and policy of a store.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// The last policy, projects and nodes; the nodes healthy and idle.
+    /// The last policy, projects and nodes. Nodes are healthy and idle.
     pub records: Vec<Record>,
-    /// Jobs that ran, in the order of coming.
+    /// Jobs that ran, by arrival time.
     pub jobs: Vec<PastJob>,
-    /// How many ended that had never run.
+    /// Number of ended jobs that never ran.
     pub n_never_ran: u64,
-    /// How many have not ended.
+    /// Number of jobs that have not ended.
     pub n_not_ended: u64,
 }
 
-/// Facts about jobs, read before the ends of all of them are known.
+/// Facts about jobs, collected before the ends of all dependencies are known.
 #[derive(Default)]
 struct Read {
     ran: Vec<(Arc<JobSpec>, Job, Millis, Timestamp)>,
@@ -59,10 +59,10 @@ struct Read {
 }
 
 impl History {
-    /// Reads all of it.
+    /// Reads the whole store.
     ///
     /// # Errors
-    /// The store can't be read, or says what this gpool does not know.
+    /// If the store cannot be read, or contains data of a newer version.
     pub fn read(reader: &Reader) -> Result<Self, String> {
         let said = |error: &dyn std::fmt::Display| error.to_string();
         // Live jobs first: a job that ends meanwhile is then found in the archive.
@@ -108,7 +108,7 @@ impl History {
         for job in live {
             let number = job.id.number;
             let spec = specs.get(&job.id).filter(|_| !archived.contains(&number));
-            // Elements are counted with their array.
+            // Elements count with their array.
             let Some(spec) = spec.filter(|spec| spec.joins.is_none()) else { continue };
             read.n_not_ended += match &spec.array {
                 None => 1,
@@ -125,14 +125,14 @@ impl History {
     /// and with the cores and memory of the largest node.
     ///
     /// # Errors
-    /// There is no device to copy the model from.
+    /// If no device exists to copy the model from.
     pub fn replace_nodes(&mut self, n_nodes: u32, n_devices: u32) -> Result<(), Refusal> {
         let nodes = self.nodes();
         let mut models = BTreeMap::<String, usize>::new();
         for device in nodes.iter().flat_map(|node| &node.devices) {
             *models.entry(short_model(&device.model)).or_default() += 1;
         }
-        // Of equals the first by name.
+        // On a tie, the first by name.
         let most = models.into_iter().rev().max_by_key(|(_, n)| *n);
         let model = most.map(|(model, _)| model).unwrap_or_default();
         let supposed = vec![Supposed::Nodes { n_nodes, n_devices, model }];
@@ -150,7 +150,7 @@ impl History {
     /// Applies changes written as text: adds nodes, and returns the commands for the others.
     ///
     /// # Errors
-    /// The first change that is not understood, or that does not apply to jobs of the past.
+    /// The first change with a syntax error, or that does not apply to past jobs.
     pub fn suppose(&mut self, texts: &[String]) -> Result<Vec<Command>, Refusal> {
         let mut commands = Vec::new();
         for otherwise in resolve(otherwise::read(texts)?, &self.nodes())? {
@@ -183,13 +183,13 @@ impl History {
 }
 
 fn resolve(supposed: Vec<Supposed>, nodes: &[Node]) -> Result<Vec<Otherwise>, Refusal> {
-    // No job is made of it: it is only seen that one was asked for.
+    // No job is created; the caller only needs to know that the text requests one.
     let resolved = otherwise::resolve(supposed, nodes, |_| Ok(Vec::new()))?;
     Ok(resolved.into_iter().map(|(_, otherwise)| otherwise).collect())
 }
 
-/// Returns the node without the work, faults and drains of the moment at which the store was read.
-/// Its jobs can be paused when they are preempted.
+/// Returns the node without its current tasks, faults and drains. Its jobs can be paused when they
+/// are preempted.
 fn whole(mut node: Node) -> Node {
     node.drain = None;
     node.device_drains = BTreeMap::new();
@@ -205,7 +205,7 @@ fn whole(mut node: Node) -> Node {
 }
 
 impl Read {
-    /// Takes note of one that has ended.
+    /// Records an ended job.
     fn ended(&mut self, spec: Arc<JobSpec>, job: Job) {
         let Phase::Ended(end) = &job.phase else { return };
         self.ended_at.insert(job.id, end.ended_at);
@@ -218,7 +218,7 @@ impl Read {
         }
     }
 
-    /// Takes note of the elements of an array that have ended, and says how many those are.
+    /// Records the ended elements of an array, and returns their number.
     fn elements(&mut self, reader: &Reader, spec: &Arc<JobSpec>) -> Result<u64, String> {
         let mut next = Some(0);
         let mut n = 0;
@@ -240,7 +240,7 @@ impl Read {
         let jobs = ran.into_iter().map(|(spec, job, span, first)| PastJob {
             id: job.id,
             owner: spec.owner.clone(),
-            // A job that started had come by then, whatever its other times are.
+            // A job that started had arrived by then, regardless of its other times.
             came_at: came_at(&spec, job.id, &ended_at).min(first),
             ran: span,
             job: asked(&spec, &job, span),
@@ -251,13 +251,13 @@ impl Read {
     }
 }
 
-/// How long a job ran in its last run, and when that one began: together with those before it from
-/// which it went on where it had saved.
+/// Returns how long a job ran in its last attempt and its start, including the earlier attempts
+/// that saved their state.
 fn ran(job: &Job, limit: Option<Millis>) -> Option<(Millis, Timestamp)> {
     let Phase::Ended(end) = &job.phase else { return None };
     let span = |from: Timestamp, until: Timestamp, paused: Millis| {
         let span = until.since(from).saturating_sub(paused);
-        // Time beyond the limit is the time that the job took to end.
+        // Time after the limit belongs to the job's termination.
         limit.map_or(span, |limit| span.min(limit))
     };
     let mut all = end.started_at.map(|at| (span(at, end.ended_at, job.course.paused), at));
@@ -266,7 +266,7 @@ fn ran(job: &Job, limit: Option<Millis>) -> Option<(Millis, Timestamp)> {
         let goes_on = matches!(past.again, Again::TakenBack { exit: Exit::Checkpoint, .. });
         let (sum, _) = match all {
             Some(_) if !goes_on => break,
-            // It was ended while it waited to go on.
+            // The job ended while it waited to continue.
             sum => sum.unwrap_or((Millis::ZERO, at)),
         };
         all = Some((sum.saturating_add(span(at, past.ended_at, Millis::ZERO)), at));
@@ -277,7 +277,7 @@ fn ran(job: &Job, limit: Option<Millis>) -> Option<(Millis, Timestamp)> {
     all
 }
 
-/// When a job could start, as far as that was not a matter of room.
+/// Returns when a job could start, apart from missing capacity.
 fn came_at(spec: &JobSpec, id: JobId, ended_at: &BTreeMap<JobId, Timestamp>) -> Timestamp {
     let end_of = |job: JobId, kind: DependencyKind| {
         let alike = JobId { number: job.number, element: id.element };
@@ -299,7 +299,7 @@ fn asked(spec: &JobSpec, job: &Job, ran: Millis) -> NewJob {
     new.standing.notify = Vec::new();
     new.allow_unsatisfiable = false;
     new.gang = Gang { nodes_most: new.gang.nodes, ..new.gang };
-    // A limit is for each run; here they are one.
+    // The limit applies to each attempt; this combines several into one.
     new.time_limit = new.time_limit.map(|limit| limit.max(ran));
     new.life.retry = None;
     if new.life.exits.contains(&Exit::Pause) {
@@ -353,7 +353,8 @@ mod tests {
         }
     }
 
-    /// Seconds that a job ran after such attempts, and when the first of those began that count.
+    /// Returns the seconds that a job ran after these attempts, and the start of the first one that
+    /// counts.
     fn ran_after(
         past: Vec<PastAttempt>,
         last: Option<u64>,
@@ -376,10 +377,10 @@ mod tests {
         assert_eq!(ran_after(vec![saved(), failed()], Some(90), None), Some([10, 90]));
         let lost = past(40, 60, Some(Exit::Requeue));
         assert_eq!(ran_after(vec![saved(), lost], Some(90), None), Some([10, 90]));
-        // Ended while it waited to run again.
+        // The job ended while it waited to run again.
         assert_eq!(ran_after(vec![saved(), saved()], None, None), Some([20, 20]));
         assert_eq!(ran_after(vec![saved(), failed()], None, None), Some([8, 1]));
-        // How long it took to end after its time was over is none of it.
+        // The time after the limit does not count.
         assert_eq!(ran_after(vec![], Some(90), Some(7)), Some([7, 90]));
         let mut paused = ended(Some(90), 100);
         paused.course.paused = Millis::from_secs(4);

@@ -1,4 +1,4 @@
-//! What the core is sent.
+//! Messages to the core.
 
 use gpool_model::agent::Report;
 use gpool_model::notify::{DeliveryId, Sent};
@@ -9,29 +9,29 @@ use tokio::sync::oneshot;
 use crate::still;
 use crate::view::Ask;
 
-/// What the core is sent.
+/// A message to the core.
 pub(crate) enum Input {
-    /// A user asks for a change.
+    /// A user requests a change.
     Command {
-        /// The user that asks.
+        /// The user.
         caller: Caller,
-        /// What.
+        /// The requested change.
         command: Command,
-        /// Where the answer goes.
+        /// Receiver of the answer.
         reply: oneshot::Sender<Result<Reply, Refusal>>,
     },
     /// A user reads the state.
     Query(Ask),
-    /// A copy of the state is asked for, to be looked at beside this thread.
+    /// A request for a copy of the state, to read it outside the core's thread.
     Still(still::Reply),
     /// The agent of a node reported.
     Report(NodeName, Report),
-    /// What became of a message of the outbox that was sent.
+    /// The result of sending a message of the outbox.
     Delivered(DeliveryId, Sent),
     /// A commit is durable, or failed.
     Committed(Result<Revision, CommitError>),
-    /// Start nothing more.
+    /// Start no more jobs.
     Stopping,
-    /// Stop, once all commits are answered.
+    /// Stop after all commits are answered.
     Stop,
 }

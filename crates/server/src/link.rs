@@ -1,4 +1,4 @@
-//! What a server and an agent of its process are to each other.
+//! The interface between a server and an agent in its process.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -9,48 +9,48 @@ use gpool_model::device::DeviceSample;
 use gpool_model::job::BlobId;
 use gpool_model::{DeviceUuid, TaskId};
 
-/// A line to a task, for a caller's bytes.
+/// A stream to a task.
 #[derive(Debug)]
 pub struct TaskLine {
-    /// The line.
+    /// The socket of the stream.
     pub socket: OwnedFd,
-    /// Bytes that have arrived already.
+    /// Bytes that have already arrived.
     pub early: Vec<u8>,
 }
 
 /// Called with the result of opening a stream.
 pub type LineAnswer = Box<dyn FnOnce(Result<TaskLine, NotOpened>) + Send>;
 
-/// What an agent of this process is given to speak to its server.
+/// The agent's functions for calling its server.
 pub struct AgentPorts {
-    /// Takes a report.
+    /// Receives a report.
     pub report: Box<dyn Fn(Report) + Send + Sync>,
-    /// Gives the bytes of a blob.
+    /// Returns the content of a blob.
     pub blob: ReadBlob,
 }
 
-/// Reads a blob whole.
+/// Reads a whole blob.
 pub type ReadBlob = Box<dyn Fn(&BlobId) -> std::io::Result<Vec<u8>> + Send + Sync>;
 
-/// What the server holds of an agent of its process.
+/// The server's functions for calling an agent of its process.
 pub struct AgentLink {
-    /// Tells it an order.
+    /// Sends an order to the agent.
     pub order: Box<dyn Fn(Order) + Send>,
-    /// Opens something towards a task; the answer may come later, or not at all.
+    /// Opens a stream to a task. The answer may come later, or never.
     pub open: OpenLine,
-    /// What each device did when it was last looked at.
+    /// Returns the last sample of each device.
     pub samples: Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>,
-    /// Stops it; what runs goes on.
+    /// Stops the agent. Running jobs continue.
     pub stop: Box<dyn FnOnce() + Send>,
 }
 
-/// Opens something towards a task.
+/// Opens a stream to a task.
 pub type OpenLine = Box<dyn Fn(TaskId, Opening, LineAnswer) + Send + Sync>;
 
-/// Asks an agent what each device did when it was last looked at.
+/// Returns the last sample of each device from an agent.
 pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>;
 
-/// Requests to an agent beside the state machine.
+/// Functions of an agent that bypass the state machine.
 pub(crate) struct AskAgent {
     pub open: OpenLine,
     pub samples: Samples,

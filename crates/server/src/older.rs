@@ -1,6 +1,6 @@
-//! Refuses a store that is older than the jobs launched from its folder: an older copy that was put
-//! back. Its server would give numbers of jobs a second time, and take the exit codes of jobs that
-//! it does not know for those of its own.
+//! Refuses a store that is older than the jobs started from its directory: an old copy of the
+//! store. A server on it would reuse job numbers, and mistake exit codes of unknown jobs for those
+//! of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +8,21 @@ use gpool_model::job::JobState;
 use gpool_model::{Generation, Job, JobId, JobNumber, TaskId};
 use gpool_world::World;
 
-/// Jobs and tasks that were launched from a state folder, as its files show.
+/// Jobs and tasks that were started from a state directory, according to its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Launched {
-    /// The job with the highest number, and what shows it.
+    /// The job with the highest number, and the file that proves it.
     pub newest: Option<(JobNumber, PathBuf)>,
-    /// Tasks of jobs that were asked for, each with its last order and the file that shows it.
+    /// Tasks of the requested jobs, each with its last order and the file that proves it.
     pub tasks: Vec<(TaskId, Generation, PathBuf)>,
 }
 
-/// Finds the tasks launched from a state folder, of the jobs that the function selects. Unreadable
-/// files are left out.
+/// Finds the tasks started from a state directory, for the jobs that the function selects. Skips
+/// unreadable files.
 pub type FindLaunched = fn(&Path, &dyn Fn(JobId) -> bool) -> Launched;
 
-/// Whether a task was launched by an order that the store does not know. What a restore leaves in
-/// place was ordered by generations below those that it gave to the jobs.
+/// Whether a task was started by an order that the store does not contain. Tasks from before a
+/// restore have lower generations than the restore gave to the jobs.
 fn is_newer(job: &Job, task: TaskId, generation: Generation) -> bool {
     let waits = job.phase.state() <= JobState::Pending;
     let attempt = match waits {
@@ -32,8 +32,8 @@ fn is_newer(job: &Job, task: TaskId, generation: Generation) -> bool {
     generation > job.generation || (generation == job.generation && attempt)
 }
 
-/// Refuses if more was launched than the state as it was loaded can have ordered: orders leave only
-/// when they are durable.
+/// Refuses to start if more tasks were started than the loaded state can have ordered: the server
+/// sends orders only when they are durable.
 pub(crate) fn refuse_older(
     world: &World,
     state_dir: &Path,

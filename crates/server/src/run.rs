@@ -1,5 +1,5 @@
-//! A server from its start to its end: opens the store, takes over a term, starts the agents of its
-//! process, listens, and stops without ending what runs.
+//! A server from start to end: opens the store, begins a term, starts its agents, listens, and
+//! stops without ending running jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -30,18 +30,18 @@ use crate::reads::Reads;
 use crate::recovery::Found;
 use crate::{forecast, http, settle};
 
-/// How long a job that is ended may take beyond its grace period before it is left.
+/// Extra time for a job after its grace period, before the stopping server leaves it running.
 const END_MARGIN: Millis = Millis::from_secs(10);
-/// How long an agent, and the core, may take to stop. One that is stuck ends with the process.
+/// Time for an agent or the core to stop. A hanging thread ends with the process.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 /// Number of notices that a watcher may fall behind before it has to read the state again.
 const NOTICES_MAX: usize = 4096;
 
-/// Runs a server until it is asked to stop. `start_agent` is called for each node in turn, `ready`
-/// once it answers.
+/// Runs a server until a request to stop it. Calls `start_agent` for each node in turn, and `ready`
+/// once the server answers.
 ///
 /// # Errors
-/// If it can't start: the store, the socket, the agent; each says what to do.
+/// If the store, the socket or an agent fails; the error contains what to do.
 pub fn run(
     config: &ServerConfig,
     start_agent: impl FnMut(&NodeName, AgentPorts) -> anyhow::Result<AgentLink>,
@@ -79,7 +79,7 @@ pub fn run(
     shared.forecaster.save();
     within(STOP_PATIENCE, "the agents", || stops.into_iter().for_each(|stop| stop()));
     fail::fail_point!("server-stop-agent");
-    // The last that is written down: by it the next server knows that this one was not killed.
+    // The last journal entry: it shows the next server that this one was not killed.
     drop(inputs.send(Input::Stopping));
     drop(inputs.send(Input::Stop));
     if let Some(Err(_)) = within(STOP_PATIENCE, "the core", || core.join()) {
@@ -89,7 +89,7 @@ pub fn run(
     served
 }
 
-/// What the core and the API have in common.
+/// Returns the data that core and API share.
 fn share(
     config: &ServerConfig,
     store: &Store,
@@ -133,7 +133,7 @@ fn share(
 /// Begins a term with the loaded state, if this server may; returns the findings of the start.
 fn take_over(config: &ServerConfig, core: &mut Core) -> anyhow::Result<Found> {
     check_names(core.world(), &config.nodes)?;
-    // A restored store is older, and leaves out the numbers that may have been given out since.
+    // A restored store is older, and skips job numbers that may have been used since.
     if !core.is_restored() {
         refuse_older(core.world(), &config.state_dir, config.find_launched)?;
     }
@@ -145,7 +145,7 @@ fn take_over(config: &ServerConfig, core: &mut Core) -> anyhow::Result<Found> {
     Ok(found)
 }
 
-/// Starts the agents of this process, one for each node; returns how each is stopped.
+/// Starts the agents of this process, one per node; returns the functions that stop them.
 fn start_agents(
     config: &ServerConfig,
     shared: &Arc<Shared>,
@@ -160,7 +160,7 @@ fn start_agents(
         asks.insert(node.clone(), AskAgent { open, samples });
         stops.push(stop);
     }
-    // A node that is gone has no agent to send orders to.
+    // An agent of a removed node gets no orders.
     core.set_agents(Box::new(move |node, order| {
         if let Some(send) = orders.get(node) {
             send(order);
@@ -170,8 +170,8 @@ fn start_agents(
     Ok(stops)
 }
 
-/// Does work that may be stuck; `None` if it is not done in time. It goes on in a thread of its own
-/// then, until the process ends.
+/// Runs work that may hang; `None` after a timeout. The work then continues in its own thread until
+/// the process ends.
 fn within<T: Send + 'static>(
     patience: Duration,
     what: &str,
@@ -187,8 +187,8 @@ fn within<T: Send + 'static>(
     answer
 }
 
-/// Refuses to start without the nodes on which jobs of this state folder run: those jobs would
-/// have no agent and be ended, because this process has the only agents.
+/// Refuses to start without the nodes of this state directory's running jobs: without agents, the
+/// server would end those jobs.
 fn check_names(world: &World, nodes: &[NodeName]) -> anyhow::Result<()> {
     let allocations = world.holding().flat_map(|row| row.job.phase.allocations());
     let elsewhere = allocations.map(|allocation| &allocation.node);
@@ -219,13 +219,14 @@ fn ports(shared: &Arc<Shared>, node: &NodeName) -> AgentPorts {
     AgentPorts {
         report: Box::new(move |report| {
             let reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
-            // A core that has stopped hears of it from the next server's agent.
+            // If the core has stopped, the next server's agent sends the report again.
             drop(reports.send(Input::Report(node.clone(), report)));
         }),
         blob: Box::new(move |id| {
             let id = id.0.parse().map_err(std::io::Error::other)?;
             blobs.blobs.get(&id).map_err(|error| match error {
-                // Either way the job is held, and can be released when the file is back.
+                // In both cases the job is held, and users can release it when the file exists
+                // again.
                 BlobError::Missing(_) | BlobError::Damaged(_) => {
                     let path = blobs.blobs.path(&id).display().to_string();
                     std::io::Error::new(std::io::ErrorKind::NotFound, path)
@@ -250,7 +251,7 @@ async fn serve(
     let live = Live::beside(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;
     let (end_serving, serving_ended) = tokio::sync::oneshot::channel::<()>();
     let server = http::serve(listener, handle.clone(), config.find_account, async {
-        // The sender is dropped when it is time.
+        // The sender is dropped when the server stops.
         drop(serving_ended.await);
     });
     let server = tokio::spawn(server);
@@ -280,8 +281,7 @@ async fn serve(
     Ok(())
 }
 
-/// Makes the socket. One with a listener is left alone; one that a killed server left behind is
-/// replaced.
+/// Creates the socket. Fails if a server listens on it; replaces the socket of a killed server.
 fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         bail!(
@@ -297,7 +297,7 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
         Ok(about) if about.file_type().is_socket() => std::fs::remove_file(path)
             .with_context(|| format!("can't replace {}", path.display()))?,
         Ok(_) => bail!("{} is there and is no socket: give --socket another path", path.display()),
-        // There is none; whatever else it is, listening there will say.
+        // The file does not exist, or `bind` reports the error.
         Err(_) => {}
     }
     let listener =
@@ -309,7 +309,7 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Waits for a request to stop, or for a signal, which leaves what runs alone.
+/// Waits for a request to stop, or for a signal, which leaves jobs running.
 async fn stop_asked(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).context("can't wait for SIGTERM")?;
@@ -322,10 +322,10 @@ async fn stop_asked(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
     }
 }
 
-/// Ends all jobs that run, within the longest grace period and a margin. Jobs that are left then go
-/// on, and jobs that wait stay queued: the next server takes over both.
+/// Ends all running jobs within the longest grace period and a margin. Jobs still running then
+/// continue, and waiting jobs stay queued: the next server takes over both.
 async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
-    // In this order no job starts on the freed devices.
+    // With this order, no job starts on the released devices.
     drop(handle.shared.inputs.send(Input::Stopping));
     let longest = |view: &crate::View<'_>| view.world.holding().map(|row| row.spec.grace).max();
     let asked = tokio::time::timeout(STOP_PATIENCE, handle.query(longest)).await;
@@ -343,7 +343,7 @@ async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
     }
 }
 
-/// Cancels what runs and waits until it has ended.
+/// Cancels all running jobs and waits for their ends.
 async fn cancel_all(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
     let mut notices = handle.notices();
     let holding = |view: &crate::View<'_>| -> Vec<JobId> {
@@ -355,11 +355,11 @@ async fn cancel_all(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
             return Ok(());
         }
         match handle.command(admin.clone(), Command::on(jobs, JobVerb::Cancel)).await {
-            // One that ended in between; the rest is asked for again.
+            // The job ended in between; the loop requests the remaining jobs again.
             Ok(_) | Err(Refusal::NoSuchJob { .. } | Refusal::AlreadyEnded { .. }) => {}
             Err(refusal) => return Err(refused(&refusal)),
         }
-        // Either way it is time to look again.
+        // A notice or a timeout: check again.
         drop(notices.recv().await);
     }
 }

@@ -1,5 +1,5 @@
-//! Verbs on jobs: a route for one job by its path and a route for many by a list, all or none. Both
-//! are made from the rows of [`VERBS`].
+//! Routes for verbs on jobs: one route per verb for a job in the path, and one for a list of jobs,
+//! which changes all of them or none. Both come from the rows of [`VERBS`].
 
 use axum::Json;
 use axum::extract::{FromRequest as _, Request, State};
@@ -22,17 +22,17 @@ use super::submit::unexpected;
 
 type Changed = Result<Json<List<JobChanged>>, ApiError>;
 
-/// The name of the answer's schema.
+/// Name of the answer's schema.
 const CHANGED: &str = "List_JobChanged";
 
-/// Brings the answer's schema, and those that it refers to.
+/// Adds the answer's schema, and the schemas that it refers to.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it is a schema")]
 struct Answer {
     changed: List<JobChanged>,
 }
 
-/// The routes of every verb, with their documentation.
+/// Returns the routes of every verb, with their documentation.
 pub(crate) fn routes() -> OpenApiRouter<Api> {
     let mut router = OpenApiRouter::new();
     for row in VERBS {
@@ -129,7 +129,7 @@ fn document_many(row: &VerbRow, body: &str) -> OperationBuilder {
     with_body(document(row, "_many"), body).description(Some("Many at once, all or none."))
 }
 
-/// Documents the answers; what all routes answer, `contract` adds.
+/// Documents the answers of one route; `contract` adds the answers of all routes.
 fn document(row: &VerbRow, end: &str) -> OperationBuilder {
     let states = row.verb.rules().states.unwrap_or_default();
     let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();

@@ -12,21 +12,21 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use gpool_model::{Caller, Owner};
 
-/// A user as the system knows them.
+/// A user account of the system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// The login name.
     pub name: String,
-    /// The home folder.
+    /// Home directory.
     pub home: String,
-    /// The names of the groups that the user is in.
+    /// Names of the user's groups.
     pub groups: Vec<String>,
 }
 
-/// Looks a user id up. May take as long as the system's name service does.
+/// Finds an account by user ID. May block on the system's name service.
 pub type FindAccount = fn(u32) -> Option<Account>;
 
-/// The other end of a connection, as the kernel names it.
+/// The peer of a connection, as identified by the kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub uid: u32,
@@ -40,12 +40,12 @@ pub(crate) type Identify = Arc<dyn Fn(Peer) -> Asker + Send + Sync>;
 /// A resource limit: kind by the kernel's number, soft, hard; `None` is unlimited.
 pub(crate) type Limit = (u32, Option<u64>, Option<u64>);
 
-/// The user that asks on one connection.
+/// The user of one connection.
 #[derive(Debug)]
 pub(crate) struct Asker {
     pub caller: Caller,
     pub home: String,
-    /// The process that connected, if it can still be told.
+    /// The process that connected, if known.
     pub pid: Option<u32>,
     limits: OnceLock<Vec<Limit>>,
 }
@@ -55,13 +55,13 @@ impl Asker {
         Self { caller, home, pid, limits: OnceLock::new() }
     }
 
-    /// Whether what belongs to that user may be shown.
+    /// Whether the caller may see private data of this user.
     pub fn may_see(&self, uid: u32) -> bool {
         self.caller.admin || self.caller.owner.uid == uid
     }
 
-    /// The resource limits of the process that asks; none where they can't be read. A job without
-    /// them gets the node's.
+    /// Returns the resource limits of the calling process; empty if they cannot be read. The job
+    /// then gets the node's limits.
     pub fn limits(&self) -> &[Limit] {
         self.limits.get_or_init(|| {
             let uid = self.caller.owner.uid;
@@ -70,7 +70,7 @@ impl Asker {
     }
 }
 
-/// The asker of a request, as its connection was found to be.
+/// The asker of a request, from its connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Asks(pub Arc<Asker>);
 
@@ -83,7 +83,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Asks {
     }
 }
 
-/// Accounts by user id, asked again after a while.
+/// Accounts by user ID, refreshed after some time.
 pub(crate) struct Accounts {
     find: FindAccount,
     known: Mutex<HashMap<u32, (Instant, Option<Account>)>>,
@@ -148,8 +148,8 @@ const LIMITS: [(&str, u32); 16] = [
 fn limits_of(pid: u32, uid: u32) -> Option<Vec<Limit>> {
     let folder = format!("/proc/{pid}");
     let limits = fs::read_to_string(format!("{folder}/limits")).ok()?;
-    // Asked after reading: a process of another user that has taken the number since is not
-    // taken for the one that connected.
+    // Check the owner after reading: another user's process may have got the same number in
+    // between.
     if fs::metadata(&folder).ok()?.uid() != uid {
         return None;
     }

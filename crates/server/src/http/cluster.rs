@@ -1,4 +1,4 @@
-//! Devices, nodes, policy, and the server itself.
+//! Routes of devices, nodes, policy, and the server itself.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use super::{Api, reservations};
 use crate::handle::{Age, StopRequest};
 use crate::view::View;
 
-/// More devices than this no node has.
+/// Maximum number of devices of a node.
 const DEVICES_MAX: u32 = 4096;
 
 /// Lists all devices, with their states and jobs.
@@ -71,7 +71,7 @@ fn kept(view: &View<'_>, row: &NodeRow, device: &gpool_model::Device) -> Kept {
     }
 }
 
-/// The reservations that keep something, those that hold now or soonest first.
+/// Returns the matching reservations, current and earliest first.
 fn reserved_here(
     view: &View<'_>,
     keeps: impl Fn(&&gpool_model::Reservation) -> bool,
@@ -95,7 +95,7 @@ fn held(world: &World, row: &NodeRow, device_ix: usize) -> Held {
     Held { by: by.collect(), free_memory: row.free_memory(device_ix) }
 }
 
-/// Says which devices of a node new allocations may use; what runs stays.
+/// Sets the devices of a node that new allocations may use. Running jobs keep their devices.
 #[utoipa::path(
     post, path = "/gpus/allow", operation_id = "gpus_allow", request_body = AllowDevices,
     responses(
@@ -135,7 +135,7 @@ async fn only_node(api: &Api) -> Result<NodeName, Refusal> {
     }
 }
 
-/// The devices of a list, ranges written out; `None` for all.
+/// Returns the devices of a list, with ranges expanded; `None` for all.
 pub(crate) fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refusal> {
     let invalid = |why| Refusal::Invalid { field: "devices".to_owned(), why };
     let mut devices = Vec::new();
@@ -155,7 +155,7 @@ pub(crate) fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refu
                 devices.extend((from..=to).map(|index| index.to_string()));
             }
         }
-        // Within the loop: a small request may name ranges that fill the memory.
+        // Checked inside the loop: a small request can contain ranges that would fill the memory.
         if devices.len() > DEVICES_MAX as usize {
             return Err(invalid(format!("it names more than {DEVICES_MAX}; write each once")));
         }
@@ -163,7 +163,7 @@ pub(crate) fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refu
     Ok(Some(devices))
 }
 
-/// Every node.
+/// Lists all nodes.
 #[utoipa::path(
     get, path = "/nodes", operation_id = "nodes_list",
     responses((status = 200, description = "By name", body = List<Node>))
@@ -182,7 +182,7 @@ pub(crate) async fn all_nodes(api: &Api, uid: u32) -> Result<Vec<Node>, Refusal>
     api.handle.look(uid, Age::New, ask).await
 }
 
-/// One node.
+/// Returns one node.
 #[utoipa::path(
     get, path = "/nodes/{name}", operation_id = "nodes_get",
     params(("name" = String, Path, description = "Its name")),
@@ -234,7 +234,7 @@ pub(crate) async fn version(State(api): State<Api>) -> Json<Document<Version>> {
     Json(Document::new(Version { name, version, pid: std::process::id() }))
 }
 
-/// The server and its cluster in one page.
+/// Returns an overview of the server and its cluster.
 #[utoipa::path(
     get, path = "/status", operation_id = "status",
     responses((status = 200, description = "The status", body = Document<Status>))
@@ -275,7 +275,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
     Ok(Json(Document::new(status)))
 }
 
-/// What became of messages about jobs.
+/// Returns the counts of messages about jobs.
 pub(crate) fn notify_counts(world: &World) -> NotifyCounts {
     let counts = world.cluster().deliveries;
     NotifyCounts {
@@ -302,7 +302,7 @@ fn n_gpus(world: &World) -> BTreeMap<String, u64> {
     n_by_state
 }
 
-/// Stops the server. Jobs that run go on, unless `now`, which ends all jobs first.
+/// Stops the server. Running jobs continue, unless `now` is true, which ends all jobs first.
 #[utoipa::path(
     post, path = "/shutdown", operation_id = "shutdown", request_body = Shutdown,
     responses(

@@ -1,5 +1,4 @@
-//! What a job inherits from its caller, stored where no record, journal, answer or log can show
-//! it.
+//! Storage of a job's launch context, outside all records, journal entries, answers and logs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,11 +13,11 @@ use super::asker::Limit;
 use crate::fault::{internal, refusal_of};
 use crate::handle::CoreHandle;
 
-/// Files that a request is about to name in a command. None of them is removed before the answer;
-/// after a refusal, those that no job names are.
+/// Files that a request is about to name in a command. The server keeps them until the answer;
+/// after a refusal, it removes those that no job uses.
 pub(crate) struct Files {
     handle: CoreHandle,
-    /// The user that stores them.
+    /// The user that stores the files.
     uid: u32,
     pinned: HashSet<gpool_store::BlobId>,
     is_sent: bool,
@@ -29,7 +28,7 @@ impl Files {
         Self { handle, uid, pinned: HashSet::new(), is_sent: false }
     }
 
-    /// Pins files that are stored already; `None` if one of them is not.
+    /// Pins files that are already stored; `None` if one is missing.
     pub fn of(handle: CoreHandle, uid: u32, blobs: &[BlobId]) -> Option<Self> {
         let ids = blobs.iter().map(|blob| blob.0.parse().ok());
         let pinned = ids.collect::<Option<HashSet<_>>>()?;
@@ -41,7 +40,7 @@ impl Files {
         &self.handle
     }
 
-    /// Stores bytes. Waits for the disk, unless the same are stored already.
+    /// Stores bytes. Waits for the disk, unless the same bytes are already stored.
     pub fn put(&mut self, bytes: &[u8]) -> Result<BlobId, Refusal> {
         let (blobs, most) = (self.handle.blobs(), self.handle.limits().stored);
         let id = blobs.name(self.uid, bytes);
@@ -65,15 +64,15 @@ impl Files {
         }
     }
 
-    /// Hands over the command that names them.
+    /// Sends the command that names the files.
     pub async fn command(mut self, caller: Caller, command: Command) -> Result<Reply, Refusal> {
-        // From here on a commit may name them, also if the caller does not wait for the answer.
+        // From here on a commit may name the files, even if the caller disconnects.
         self.is_sent = true;
         let reply = self.handle.command(caller, command).await;
         let end = match &reply {
             Ok(Reply::Submitted { repeated: true, .. }) => PinEnd::Refused,
             Ok(_) => PinEnd::Used,
-            // The commit may stand all the same.
+            // The commit may still succeed.
             Err(
                 Refusal::StorageFull { .. }
                 | Refusal::StateGone { .. }
@@ -98,8 +97,7 @@ impl Drop for Files {
     }
 }
 
-/// Stores the context and script of a job; gives it after the job that prepares it. Waits for the
-/// disk.
+/// Stores the context and script of a job; returns it after its setup job. Waits for the disk.
 pub(crate) fn store(
     files: &mut Files,
     mut checked: CheckedJob,
@@ -114,7 +112,7 @@ pub(crate) fn store(
     Ok(checked.into_new_jobs(context, script))
 }
 
-/// Stores what the elements of an array are given.
+/// Stores the parameter values of array elements.
 pub(crate) fn store_values(files: &mut Files, checked: &mut CheckedJob) -> Result<(), Refusal> {
     if let Some(values) = &checked.values {
         let blob = files.put(&serde_json::to_vec(values).map_err(internal)?)?;
@@ -123,7 +121,7 @@ pub(crate) fn store_values(files: &mut Files, checked: &mut CheckedJob) -> Resul
     Ok(())
 }
 
-/// Stores what a job inherits. Waits for the disk, unless the same was stored before.
+/// Stores the launch context. Waits for the disk, unless the same context is already stored.
 pub(crate) fn store_context(
     files: &mut Files,
     environment: &BTreeMap<Vec<u8>, Vec<u8>>,
@@ -135,15 +133,14 @@ pub(crate) fn store_context(
     files.put(&context.bytes())
 }
 
-/// A job that is only asked about, so that nothing needs to be stored; after the job that prepares
-/// it.
+/// Returns a job for a dry run, without stored files, after its setup job.
 pub(crate) fn not_stored(mut checked: CheckedJob) -> Vec<NewJob> {
     checked.name_values(nowhere());
     let script = checked.script.as_ref().map(|_| nowhere());
     checked.into_new_jobs(nowhere(), script)
 }
 
-/// One job of many that is only asked about.
+/// Returns one of many jobs for a dry run.
 pub(crate) fn one_not_stored(mut checked: CheckedJob) -> NewJob {
     checked.name_values(nowhere());
     let script = checked.script.as_ref().map(|_| nowhere());

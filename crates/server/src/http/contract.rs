@@ -1,6 +1,6 @@
-//! The answers that many routes share: those of the checks and limits for every request, for
-//! requests with a body, and for requests that change something. One table of them completes the
-//! document of the API. A debug build panics at an answer that the document lacks.
+//! Answers that many routes share: for the checks and limits of all requests, of requests with a
+//! body, and of requests with changes. A table adds them to the API document. A debug build panics
+//! for an answer that the document does not contain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -20,10 +20,10 @@ use utoipa::{PartialSchema, ToSchema};
 use super::documented;
 use super::routes::{ROUTES, Role, Route};
 
-/// An answer that several routes give.
+/// An answer of several routes.
 struct Common {
     status: u16,
-    /// Among the components of the document.
+    /// Name among the document's components.
     name: &'static str,
     what: &'static str,
     is_of: fn(Asked) -> bool,
@@ -37,12 +37,12 @@ struct Asked {
 }
 
 impl Asked {
-    /// Whether it does something, or asks what doing it would come to.
+    /// Whether the request acts, or simulates an action.
     fn acts(self) -> bool {
         self.route.method != "GET" && self.route.path != "/api/v1/shutdown"
     }
 
-    /// Whether something is stored by it.
+    /// Whether the request stores something.
     fn changes(self) -> bool {
         let last = self.route.path.rsplit('/').next();
         self.acts() && !matches!(last, Some("simulate" | "attach" | "exec" | "forward"))
@@ -52,7 +52,7 @@ impl Asked {
         self.route.path.contains("{id}") || self.route.role == Role::Owner
     }
 
-    /// Whether a job is admitted by it: a new one, or one that is changed or run again.
+    /// Whether the request admits a job: a new, changed, or retried one.
     fn admits(self) -> bool {
         matches!(
             (self.route.method, self.route.path),
@@ -147,7 +147,7 @@ const COMMON: &[Common] = &[
     },
 ];
 
-/// A body that each route takes, by method and path; `VERBS` has those of verbs on jobs.
+/// Example bodies by method and path. `VERBS` contains those of verbs on jobs.
 const EXAMPLES: &[(&str, &str, &str)] = &[
     ("POST", "/jobs", r#"{"command": ["python", "train.py"], "name": "train", "time": "8h"}"#),
     ("PATCH", "/jobs/{id}", r#"{"priority": -10, "note": "after the deadline"}"#),
@@ -196,7 +196,7 @@ fn example(route: &Route) -> Option<Value> {
     })
 }
 
-/// Adds to a document what holds for several routes.
+/// Adds the shared answers to a document.
 pub(crate) fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_with(Components::new);
     for common in COMMON {
@@ -267,7 +267,7 @@ impl Common {
     }
 }
 
-/// Writes the bounds of whole numbers out: a format alone says nothing to most readers.
+/// Adds the bounds of whole numbers: the format alone means nothing to most readers.
 fn bound(schema: &mut RefOr<Schema>) {
     let RefOr::T(schema) = schema else { return };
     match schema {
@@ -295,7 +295,7 @@ fn bound(schema: &mut RefOr<Schema>) {
     }
 }
 
-/// The largest number of a format that has no negative ones.
+/// Returns the maximum of a format without negative numbers.
 fn most(format: &SchemaFormat) -> Option<Number> {
     let SchemaFormat::KnownFormat(format) = format else { return None };
     Some(match format {
@@ -307,7 +307,7 @@ fn most(format: &SchemaFormat) -> Option<Number> {
     })
 }
 
-/// Whether the document says that a route may answer this.
+/// Whether the document contains this answer for a route.
 pub(crate) fn documents(route: &Route, status: StatusCode) -> bool {
     static STATUSES: LazyLock<BTreeMap<(String, &'static str), BTreeSet<String>>> =
         LazyLock::new(|| {

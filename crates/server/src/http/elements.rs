@@ -1,4 +1,4 @@
-//! Elements of one array as a list, and their next attempts.
+//! Lists the elements of an array, and retries them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,31 +32,31 @@ use crate::fault::internal;
 use crate::handle::Age;
 use crate::view::View;
 
-/// Elements that are looked at for one piece of a page.
+/// Number of elements in one piece of a page.
 const AT_ONCE: usize = 256;
 
-/// Which elements to list.
+/// Query parameters of an element list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ElementParams {
-    /// States separated by commas; `all` (the default); `active`; `ended`.
+    /// States separated by commas; `all` (default); `active`; `ended`.
     pub state: Option<String>,
-    /// Only elements of that index or a larger one.
+    /// Only elements with this index or a larger one.
     pub from: Option<u32>,
-    /// At most this many; 200 unless given.
+    /// Maximum number of elements on the page. Default: 200.
     #[param(minimum = 1, maximum = 10_000)]
     pub limit: Option<u32>,
 }
 
-/// A selected element, with the facts that need no archive.
+/// A selected element, with its facts outside the archive.
 struct Chosen {
     id: JobId,
     living: Option<Found>,
     never_started: Option<Job>,
 }
 
-/// Lists the elements of an array by index. `next_cursor` is the index that the next page is from.
+/// Lists the elements of an array by index. `next_cursor` is the `from` of the next page.
 #[utoipa::path(
     get, path = "/jobs/{id}/elements", operation_id = "jobs_elements",
     params(("id" = String, Path, description = "The array"), ElementParams),
@@ -98,7 +98,7 @@ async fn piece(
     let limit = piece.n_left().min(AT_ONCE);
     let wanted = states.clone();
     let living = move |view: &View<'_>| {
-        // Other jobs have no elements.
+        // Only arrays have elements.
         let row = view.world.job(JobId { element: None, ..id })?;
         Some((row.spec.clone(), choose(view, row, &wanted, from, limit)))
     };
@@ -181,7 +181,8 @@ fn choose_ended(row: &JobRow, states: &BTreeSet<JobState>, from: u32, limit: usi
 
 type Known = (Option<(JobRow, (Vec<Reason>, u64))>, JobState);
 
-/// Elements in those states, each as `look` knows it, and the index of the first of the next page.
+/// Returns elements in these states, read with `look`, and the index of the first element on the
+/// next page.
 fn page(
     row: &JobRow,
     states: &BTreeSet<JobState>,
@@ -212,7 +213,7 @@ fn page(
     (chosen, None)
 }
 
-/// The last ended attempts of the chosen elements that have ended.
+/// Returns the last attempts of the selected ended elements.
 async fn archived(
     api: &Api,
     uid: u32,
@@ -226,7 +227,7 @@ async fn archived(
     api.handle.beside(uid, read).await
 }
 
-/// Adds what elements were given.
+/// Adds the parameter values to elements.
 pub(crate) async fn add_values(
     api: &Api,
     values: Option<&ValuesRef>,
@@ -242,7 +243,8 @@ pub(crate) async fn add_values(
     Ok(())
 }
 
-/// What elements were given, if it is still there: without it the rest is still true.
+/// Returns the parameter values of elements, if they are still stored. The rest of the answer is
+/// valid without them.
 async fn values_of(api: &Api, values: &ValuesRef) -> Result<Option<ArrayValues>, Refusal> {
     let (handle, blob) = (api.handle.clone(), values.blob.clone());
     let read = move || {
@@ -253,7 +255,7 @@ async fn values_of(api: &Api, values: &ValuesRef) -> Result<Option<ArrayValues>,
     tokio::task::spawn_blocking(read).await.map_err(internal)
 }
 
-/// Adds its values to an element, and fills them into its name.
+/// Adds the parameter values to an element, and inserts them into its name.
 fn give(element: &mut ElementShown, name: &mut String, values: &ArrayValues) {
     let (item, params) = (values.item(element.index), values.params(element.index));
     *name = placeholder::fill(name, item, &params);
@@ -262,18 +264,18 @@ fn give(element: &mut ElementShown, name: &mut String, values: &ArrayValues) {
     element.params = params.into_iter().map(owned).collect();
 }
 
-/// How a job runs again.
+/// Parameters of a retry.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RetryParams {
-    /// Keep it from starting until it is released, to change it before. An array that has elements
-    /// left can't be held so.
+    /// If true, holds the job, so that it can be changed before it starts. Not allowed for an array
+    /// with live elements.
     hold: bool,
 }
 
-/// Lets a job that ended run again: elements of an array that still lives begin their next attempt;
-/// of anything else, what did not succeed is submitted anew, once for each `Idempotency-Key`.
+/// Retries an ended job. Elements of a live array begin their next attempt. Otherwise the
+/// unsuccessful part is submitted as a new job, once per `Idempotency-Key`.
 #[utoipa::path(
     post, path = "/jobs/{id}/retry", operation_id = "jobs_retry",
     params(
@@ -362,7 +364,7 @@ fn check_owner(asker: &Asker, id: JobId, owner: &Owner) -> Result<(), Refusal> {
     Err(Refusal::NotPermitted { what })
 }
 
-/// Keeps what an ended job needs from being removed while it is submitted anew.
+/// Pins the files of an ended job while it is submitted again.
 async fn keep_blobs(api: &Api, ended: &EndedJob) -> Result<Files, Refusal> {
     let (handle, uid) = (api.handle.clone(), ended.spec.owner.uid);
     let blobs: Vec<BlobId> = ended.spec.blobs().cloned().collect();
@@ -371,8 +373,8 @@ async fn keep_blobs(api: &Api, ended: &EndedJob) -> Result<Files, Refusal> {
     kept.ok_or(Refusal::NotKept { id: ended.job.id })
 }
 
-/// The same job once more; of an array, the elements that did not succeed, or the one that was
-/// named. Blobs are those of the ended job.
+/// Returns the request of a retry: the same job, the unsuccessful elements of an array, or one
+/// named element. It uses the blobs of the ended job.
 fn anew(ended: &EndedJob) -> Option<NewJob> {
     let (spec, job) = (&ended.spec, &ended.job);
     let array = match &spec.array {

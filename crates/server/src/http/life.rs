@@ -1,5 +1,5 @@
-//! The life of one job: what its record says of it, what the journal says, and who had what it
-//! waited for.
+//! The history of a job: events from its record and the journal, and the jobs that used the devices
+//! it waited for.
 
 use std::collections::BTreeMap;
 
@@ -25,21 +25,21 @@ use super::jobs::{self, Found};
 use crate::codec;
 use crate::fault::internal;
 
-/// So many entries of the journal are told of one job.
+/// Maximum number of journal entries read for one job.
 const ENTRIES_MAX: u32 = 2_000;
-/// And so many bytes of them: one entry has a whole bulk submission.
+/// Maximum size of these entries in bytes: one entry can contain a whole bulk submission.
 const ENTRIES_BYTES: usize = 16 << 20;
-/// So many jobs that ended since are looked at for who had what it waited for.
+/// Maximum number of ended jobs searched for earlier users of the job's devices.
 const OTHERS_MAX: u32 = 2_000;
-/// And so many bytes of their records.
+/// Maximum size of these jobs' records in bytes.
 const OTHERS_BYTES: usize = 4 << 20;
-/// A wait that is shorter needs no explanation.
+/// A shorter wait needs no explanation.
 const SHORT: Millis = Millis::from_secs(10);
-/// So many other jobs are named.
+/// Maximum number of other jobs named.
 const NAMED: usize = 5;
 
-/// Tells what has happened to a job, in order: what its users asked, what was decided about it,
-/// what its node reported, and who had what it waited for.
+/// Lists the events of a job in order: user requests, decisions of the scheduler, reports of the
+/// node, and the jobs that used the devices it waited for.
 #[utoipa::path(
     get, path = "/jobs/{id}/events", operation_id = "jobs_events",
     params(("id" = String, Path, description = "The job")),
@@ -59,7 +59,7 @@ pub(crate) async fn get(
     Ok(Json(List::new(of(&api, &found, is_seen).await?)))
 }
 
-/// What has happened to a job; a stranger is told when and what, in no words of its owner's.
+/// Returns the events of a job. Other users see type and time, without text from the owner.
 pub(crate) async fn of(api: &Api, found: &Found, is_seen: bool) -> Result<Vec<JobEvent>, Refusal> {
     let told = all_of(api, found).await?;
     Ok(if is_seen { told } else { told.into_iter().map(for_stranger).collect() })
@@ -67,11 +67,11 @@ pub(crate) async fn of(api: &Api, found: &Found, is_seen: bool) -> Result<Vec<Jo
 
 fn for_stranger(mut told: JobEvent) -> JobEvent {
     match told.kind.as_str() {
-        // Where, when, how long and in which order is for everybody to see, as in the queue.
+        // All users can see place, times and queue order, as in the queue.
         "submitted" | "planned" | "started" | "running" | "run_ended" | "refused" | "displaced"
         | "waited" | "grows" | "joins" | "left" => {}
         kind if VERBS.iter().any(|row| row.event == Some(kind)) => {}
-        // Why may name a file.
+        // The cause can contain a file name.
         "ended" => {
             let of_fact = |name: &str| told.facts.get(name).filter(|value| !value.is_null());
             let state = of_fact("state").and_then(Value::as_str).unwrap_or("ended");
@@ -90,7 +90,7 @@ async fn all_of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
     let id = found.job.id;
     let since = found.spec.submitted_at;
     let until = match &found.job.phase {
-        // The entry that says so is of when that was heard.
+        // The journal entry has the time at which the server received the report.
         Phase::Ended(end) => end.ended_at.after(Millis::from_hours(1)),
         _ => crate::clock::now(),
     };
@@ -107,7 +107,7 @@ async fn all_of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
         let Ok(body) = serde_json::from_slice::<Journaled>(&entry.body) else { continue };
         let entry = JournalEntry { seq: entry.seq, time: entry.time, entry: body };
         for event in of_entry(id, &entry) {
-            // Agents repeat themselves.
+            // Agents can send a report again.
             let words = format!("{} {}", event.kind, event.text);
             if std::mem::replace(&mut last, words.clone()) != words {
                 told.push(event);
@@ -128,7 +128,7 @@ fn event(id: JobId, time: Timestamp, kind: &str, text: String) -> JobEvent {
 }
 
 fn submitted(spec: &JobSpec) -> JobEvent {
-    // Nobody asked for what joins a job.
+    // The scheduler creates jobs that extend an elastic job; no user submits them.
     let by = Some(spec.owner.user.to_string()).filter(|_| spec.joins.is_none());
     let made = if spec.joins.is_some() { "made" } else { "submitted" };
     let text = match spec.gpus.is_none() {
@@ -248,14 +248,14 @@ fn started(id: JobId, entry: &JournalEntry, decision: &Decision) -> Option<JobEv
     }
 }
 
-/// A request for the job: the kind of its event and its words.
+/// Returns the type and text of the event for a request.
 fn asked(id: JobId, command: &Command) -> Option<(&'static str, String)> {
     match command {
         Command::OnJobs { jobs, verb } if jobs.contains(&id) => {
             Some((VerbRow::of(*verb).event?, verb::done(*verb)))
         }
         Command::Edit { job, patch, .. } if *job == id => {
-            // Not the values: a note is private.
+            // Omits the values: a note is private.
             let fields: Vec<&str> = patch.edits().map(|edit| edit.key).collect();
             Some(("edited", format!("changed: {}", fields.join(", "))))
         }
@@ -308,7 +308,7 @@ fn places(placements: &[Placement]) -> String {
     placements.iter().map(place).collect::<Vec<_>>().join(" ")
 }
 
-/// Who had what the job was given in the end, and who started while it waited.
+/// Returns which jobs used the job's devices before it, and which jobs started while it waited.
 async fn waited(api: &Api, found: &Found) -> Result<Option<JobEvent>, Refusal> {
     let (from, Some((to, held))) = (found.spec.submitted_at, first_start(found)) else {
         return Ok(None);
@@ -388,7 +388,7 @@ fn started_at(other: &EndedJob) -> Option<Timestamp> {
     }
 }
 
-/// When the job got what it holds or held, and what.
+/// Returns when the job got its current or last devices, and the allocations.
 fn first_start(found: &Found) -> Option<(Timestamp, &[Allocation])> {
     match &found.job.phase {
         Phase::Starting { allocations, since } => Some((*since, allocations)),

@@ -1,5 +1,4 @@
-//! Pages of jobs: first those that have not ended, from memory, then those that have, from the
-//! archive.
+//! Pages of jobs: first live jobs, from memory, then ended jobs, from the archive.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
@@ -26,57 +25,57 @@ use crate::{codec, elements};
 
 const LIMIT_DEFAULT: u32 = 200;
 const LIMIT_MAX: u32 = 10_000;
-/// Ended jobs that are read at once, and bytes of their records.
+/// Number of ended jobs read at once, and maximum size of their records in bytes.
 const READ_AT_ONCE: usize = 256;
 const READ_BYTES: usize = 1 << 20;
 
-/// Which jobs to list.
+/// Query parameters of a job list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListParams {
-    /// States separated by commas; `all`; `active` (the default: not ended); `ended`.
+    /// States separated by commas; `all`; `active` (default: not ended); `ended`.
     pub state: Option<String>,
-    /// Only this user's.
+    /// Only jobs of this user.
     pub user: Option<String>,
-    /// Only this project's, and of all below it.
+    /// Only jobs of this project and all projects below it.
     pub project: Option<String>,
-    /// Only with exactly this name. Names of other users' jobs are seen by admins only.
+    /// Only jobs with exactly this name. Only admins see the names of other users' jobs.
     pub name: Option<String>,
-    /// Only jobs that ended then or later.
+    /// Only jobs that ended at or after this time.
     pub ended_since: Option<Time>,
-    /// Only jobs that ended before.
+    /// Only jobs that ended before this time.
     pub ended_until: Option<Time>,
-    /// Elements of arrays that are in the middle of something too, each for itself.
+    /// If true, also lists active array elements one by one.
     pub elements: Option<bool>,
-    /// At most this many; 200 unless given.
+    /// Maximum number of jobs on the page. Default: 200.
     #[param(minimum = 1, maximum = 10_000)]
     pub limit: Option<u32>,
-    /// Where the page begins: `next_cursor` of the one before.
+    /// Start of the page: `next_cursor` of the previous page.
     pub cursor: Option<String>,
 }
 
-/// Where a page begins.
+/// The start of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cursor {
-    /// With the first living job after this one.
+    /// The first live job after this one.
     Living(Option<JobId>),
-    /// With the last ended job before this number.
+    /// The last ended job before this number.
     Ended(Option<JobNumber>),
 }
 
-/// What narrows a list.
+/// The filter of a list.
 #[derive(Debug, Clone)]
 struct Filter {
     states: BTreeSet<JobState>,
     user: Option<String>,
-    /// One of these; empty means any.
+    /// One of these projects; empty means any.
     projects: BTreeSet<String>,
     name: Option<String>,
     since: Option<Time>,
     until: Option<Time>,
     elements: bool,
-    /// The one who asks may see the names of this user's jobs only; `None`: everybody's.
+    /// The caller may see only the names of this user's jobs; `None`: of all jobs.
     sees_only: Option<u32>,
 }
 
@@ -106,7 +105,7 @@ impl Filter {
         })
     }
 
-    /// What of the archive is let through; `None` if nothing is.
+    /// Returns the filter for the archive; `None` if no archived job can match.
     fn of_archive(&self, asker: &Asker) -> Option<ArchiveFilter> {
         let mut user = self.user.clone();
         if self.name.is_some() && self.sees_only.is_some() {
@@ -129,7 +128,7 @@ impl Filter {
         Some(archive).filter(|archive| !archive.states.is_empty())
     }
 
-    /// An array is in every state that one of its elements is in.
+    /// An array has the states of all its elements.
     fn lets_through(&self, world: &World, row: &JobRow) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
@@ -158,10 +157,10 @@ impl Filter {
     }
 }
 
-/// A project and all below it, by name.
+/// Returns a project and all projects below it, by name.
 fn with_below(world: &World, name: String) -> BTreeSet<String> {
     let mut found = BTreeSet::from([name]);
-    // Each round finds those one level further down.
+    // Each round adds one level of projects.
     loop {
         let n_before = found.len();
         for project in world.projects().values() {
@@ -175,7 +174,7 @@ fn with_below(world: &World, name: String) -> BTreeSet<String> {
     }
 }
 
-/// One page of a list.
+/// Returns one page of a list.
 pub(crate) async fn page(
     api: &Api,
     asker: &Arc<Asker>,
@@ -226,7 +225,7 @@ pub(crate) async fn page(
     page::answer(cursor, limit, in_text, Box::new(make)).await
 }
 
-/// The jobs that one answer has listed as not ended. The archive is read later: a job that ends in
+/// The live jobs that one answer has listed. It reads the archive later, so a job that ends in
 /// between is in both.
 #[derive(Clone, Default)]
 struct Listed(Arc<Mutex<HashSet<JobId>>>);
@@ -241,7 +240,7 @@ impl Listed {
     }
 }
 
-/// What the pieces of one answer share.
+/// Shared data of the pieces of one answer.
 struct Pass<'a> {
     handle: &'a CoreHandle,
     filter: &'a Filter,
@@ -276,7 +275,7 @@ fn living(view: &View<'_>, pass: &Pass<'_>, after: Option<JobId>, room: Room) ->
     piece
 }
 
-/// How many jobs there are on all pages, where counting them costs next to nothing.
+/// Returns the number of jobs on all pages, if the count is cheap.
 fn total(view: &View<'_>, filter: &Filter) -> Option<u64> {
     if !filter.is_by_state_only() {
         return None;
@@ -300,7 +299,7 @@ fn total(view: &View<'_>, filter: &Filter) -> Option<u64> {
     }
 }
 
-/// Jobs that have ended: a job that was taken either lives or has ended.
+/// Returns the number of ended jobs: all submitted jobs that are not live.
 pub(crate) fn n_ended(view: &View<'_>) -> u64 {
     view.world.cluster().n_jobs().saturating_sub(view.world.n_live_jobs() as u64)
 }
@@ -326,20 +325,20 @@ fn ended(pass: &Pass<'_>, before: Option<JobNumber>, room: Room) -> Result<Piece
         }
         last = Some(row.job);
     }
-    // Fewer may have come because they are large.
+    // The read also stops at a size limit.
     let n_bytes: usize = rows.iter().map(|row| row.body.len()).sum();
     let is_cut = rows.len() as u64 == u64::from(limit) || n_bytes >= READ_BYTES;
     piece.next = is_cut.then_some(Cursor::Ended(last));
     Ok(piece)
 }
 
-/// Which ended jobs are asked for; `None` if none can be.
+/// Returns the filter for ended jobs; `None` if no job can match.
 pub(crate) async fn archive_filter(
     api: &Api,
     asker: &Asker,
     params: &ListParams,
 ) -> Result<Option<ArchiveFilter>, Refusal> {
-    // It sums up all that there are; a limit that no list takes is a slip here too.
+    // Totals cover all jobs, but an invalid limit is still an error.
     limit(params.limit)?;
     Ok(Filter::of(api, asker, params, "ended").await?.of_archive(asker))
 }

@@ -1,5 +1,5 @@
-//! The HTTP side of the server: identity, limits, and a route for each thing that can be asked.
-//! It holds no state of the cluster and decides nothing; that is the core's.
+//! The HTTP side of the server: identity, limits, and routes. It has no state of the cluster and
+//! makes no decisions; the core does.
 
 mod accept;
 mod actions;
@@ -64,17 +64,17 @@ pub use asker::{Account, FindAccount};
 use guard::Rates;
 use metrics::Meters;
 
-/// What every route needs.
+/// Shared data of all routes.
 #[derive(Clone)]
 pub(crate) struct Api {
     handle: CoreHandle,
     feed: Arc<Feed>,
     meters: Meters,
-    /// The user whose server it is.
+    /// The user that runs the server.
     user: Arc<str>,
     patience: Patience,
     rates: Rates,
-    /// Becomes true when streams have to end, because the server does.
+    /// Becomes true when streams must end, because the server stops.
     end: watch::Receiver<bool>,
 }
 
@@ -103,7 +103,7 @@ impl Api {
 )]
 struct Document;
 
-/// Every route with its documentation; what is not here is not served.
+/// Returns every route with its documentation. There are no other routes.
 fn documented() -> OpenApiRouter<Api> {
     let api = OpenApiRouter::new()
         .routes(routes!(jobs::list, submit::create))
@@ -157,7 +157,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(metrics::get))
 }
 
-/// The API as an OpenAPI document, in the form in which it is kept in the repository.
+/// Returns the API as an OpenAPI document, formatted as in the repository.
 #[must_use]
 pub fn openapi_json() -> String {
     let (_, mut document) = documented().split_for_parts();

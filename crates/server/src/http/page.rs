@@ -1,6 +1,6 @@
-//! Pages of lists. A page is made piece by piece, each when the one before is on its way: what one
-//! request has in memory is a piece, however much it lists. A page that has become large ends
-//! early, with the place where the next one begins.
+//! Pages of lists. The server creates a page in pieces, each after the previous one is sent, so
+//! that a request needs memory for one piece only. A large page ends early, with a cursor for the
+//! next page.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,14 +17,14 @@ use serde_json::json;
 
 use super::extract::ApiError;
 
-/// Bytes of a page, unless one thing alone is larger.
+/// Maximum size of a page in bytes, unless a single item is larger.
 const PAGE_BYTES: usize = 8 << 20;
-/// Bytes that are made at once, or one thing.
+/// Size of a piece in bytes, unless a single item is larger.
 const PIECE_BYTES: usize = 64 << 10;
-/// Left for what stands around the things.
+/// Bytes reserved for the text around the items.
 const AROUND: usize = 1 << 10;
 
-/// How much may come yet.
+/// Remaining size of a page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     n_items: usize,
@@ -36,29 +36,29 @@ pub(crate) struct Piece<P> {
     text: String,
     n_items: usize,
     room: Room,
-    /// Where the list goes on; `None` at its end.
+    /// Start of the next piece; `None` at the end of the list.
     pub next: Option<P>,
-    /// How many there are on all pages.
+    /// Number of items on all pages.
     pub total: Option<u64>,
 }
 
 impl<P> Piece<P> {
-    /// An empty page with the given limit.
+    /// Returns an empty piece with the given limit.
     pub fn new(room: Room) -> Self {
         Self { text: String::new(), n_items: 0, room, next: None, total: None }
     }
 
-    /// How many things have room yet.
+    /// Returns the number of items that still fit.
     pub fn n_left(&self) -> usize {
         self.room.n_items - self.n_items
     }
 
-    /// Whether this piece is large enough.
+    /// Whether the piece is full.
     pub fn is_full(&self) -> bool {
         self.n_left() == 0 || self.text.len() >= PIECE_BYTES
     }
 
-    /// Adds a thing, unless there is no room for it.
+    /// Adds an item, unless it does not fit.
     pub fn add(&mut self, item: &impl Serialize) -> bool {
         let text = serde_json::to_string(item).expect("things are plain data");
         let is_first = self.n_items == 0 && self.room.n_bytes == PAGE_BYTES;
@@ -75,16 +75,16 @@ impl<P> Piece<P> {
     }
 }
 
-/// Makes the piece that begins at a place.
+/// Creates the piece that begins at a position.
 pub(crate) type Make<P> = Box<dyn FnMut(P, Room) -> Making<P> + Send>;
-/// A piece that is being made.
+/// A piece in progress.
 pub(crate) type Making<P> = Pin<Box<dyn Future<Output = Result<Piece<P>, Refusal>> + Send>>;
 
 struct Rest<P> {
     make: Make<P>,
     in_text: fn(P) -> String,
     room: Room,
-    /// Where it goes on; `None` once the end is written.
+    /// Start of the next piece; `None` after the end of the list.
     place: Option<P>,
     total: Option<u64>,
     is_begun: bool,
@@ -158,7 +158,7 @@ pub(crate) async fn answer<P: Copy + Send + 'static>(
             if rest.is_over {
                 return Ok(None);
             }
-            // The answer has begun, so that it can only break off.
+            // The answer has begun, so an error can only close the connection.
             match rest.piece().await {
                 Ok(text) => Ok(Some((Bytes::from(text), (None, rest)))),
                 Err(refusal) => Err(std::io::Error::other(format!("{refusal:?}"))),

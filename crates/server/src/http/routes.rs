@@ -1,31 +1,31 @@
-//! Who may use which route. The table is compared with the router by a test, so a new route has
-//! to say here who it is for.
+//! The permissions for each route. A test compares the table with the router, so every new route
+//! needs a row.
 
 use std::sync::LazyLock;
 
 use gpool_wire::{API_PREFIX, VERBS, VerbRow};
 
-/// Who may use a route.
+/// The users that may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Everybody who can reach the socket; what belongs to others is left out of the answer.
+    /// All users that can connect to the socket. The answer omits private data of other users.
     Everybody,
-    /// The owner of the job that it names, and admins.
+    /// The owner of the job, and admins.
     Owner,
-    /// Whoever is named as admin of a project above the one that it names, and admins.
+    /// Admins of a project above the one in the request, and server admins.
     ProjectAdmin,
-    /// Admins: root, and the user whose server it is.
+    /// Admins: root, and the user that runs the server.
     Admin,
 }
 
 /// One route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// In capital letters.
+    /// The HTTP method in capitals.
     pub method: &'static str,
-    /// As the router knows it.
+    /// The path, in the form of the router.
     pub path: &'static str,
-    /// Who may use it.
+    /// Users with permission.
     pub role: Role,
 }
 
@@ -35,7 +35,7 @@ const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
 
 /// Every route: the fixed ones, and those of the verbs on jobs.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    // The paths are made once and live as long as the process.
+    // Leaked once and used until the process ends.
     let of_verb = |before: &str, verb: &VerbRow| {
         let path = format!("{API_PREFIX}/jobs/{before}{}", verb.verb.name());
         route("POST", path.leak(), Role::Owner)

@@ -28,7 +28,7 @@ use crate::otherwise;
 /// Number of changed jobs that an answer names.
 const NAMED_MAX: usize = 1000;
 
-/// Says what would come of changes, and makes none of them.
+/// Simulates changes without making them.
 #[utoipa::path(
     post, path = "/simulate", operation_id = "simulate", request_body = SimulateAsk,
     responses(
@@ -88,7 +88,7 @@ fn of(
     }
 }
 
-/// What becomes of a job, in one word, and when.
+/// The simulated outcome of a job, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Becomes {
     Runs,
@@ -215,16 +215,16 @@ fn compare(
     }
 }
 
-/// The order in which outcomes are listed.
+/// Order of the outcomes in an answer.
 const ORDER: [&str; 9] =
     ["taken_back", "stopped", "kept", "starts", "sooner", "later", "waits", "held", "ends"];
 
-/// An element of an array is listed if it holds devices; otherwise its array is.
+/// Lists an array element if it holds devices; otherwise its array.
 fn is_told(part: &Part, id: JobId) -> bool {
     id.element.is_none() || part.excerpt.jobs.contains_key(&id)
 }
 
-/// What a job does at present.
+/// Returns the current outcome of a job.
 fn now(part: &Part, id: JobId) -> SimulatedFate {
     let state = part.excerpt.jobs.get(&id).map(|row| row.job.phase.state());
     let is = match state {
@@ -235,8 +235,8 @@ fn now(part: &Part, id: JobId) -> SimulatedFate {
     SimulatedFate { is: is.to_owned(), at: None }
 }
 
-/// What every project may have and has: without anything supposed at present and in the end, else
-/// in both ends.
+/// Returns quota and usage of every project: with supposed changes at the end of both simulations,
+/// without them now and at the end.
 fn projects(part: &Part, before: &Outlook, after: Option<&Outlook>) -> Vec<SimulatedProject> {
     let (was, is) = match after {
         Some(after) => (shares(&before.world, before.reach), shares(&after.world, after.reach)),
@@ -271,7 +271,7 @@ fn shares(world: &World, now: Timestamp) -> BTreeMap<ProjectName, SimulatedShare
         };
         return shares.into_iter().map(row).collect();
     }
-    // Nothing is shared: what each holds is counted.
+    // Projects share no capacity: count the allocations of each.
     let mut held: BTreeMap<ProjectName, MilliGpu> = BTreeMap::new();
     for row in world.holding() {
         let Some(project) = world.projects().get(&row.spec.project) else { continue };

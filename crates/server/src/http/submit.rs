@@ -1,4 +1,4 @@
-//! Takes one job.
+//! The route that submits one job.
 
 use axum::Json;
 use axum::extract::State;
@@ -23,32 +23,32 @@ use crate::handle::{Age, CoreHandle};
 
 /// Number of pending jobs that are checked for a delay by a new one.
 const IMAGINED_MAX: usize = 500;
-/// Bytes of an idempotency key.
+/// Maximum length of an idempotency key in bytes.
 const KEY_MAX: usize = 255;
 
-/// Whether to do it.
+/// Query parameter for a dry run.
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DryRun {
-    /// Say what would happen, and do nothing.
+    /// If true, returns the forecast without submitting the job.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What 200 brings.
+/// Body of an answer with status 200.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it is a schema")]
 enum ForecastOrJob {
-    /// With `dry_run`.
+    /// Answer to a dry run.
     Forecast(Box<Document<Forecast>>),
-    /// For a repeated request.
+    /// Answer to a repeated request.
     Job(Box<Document<gpool_wire::Job>>),
 }
 
-/// Submits a job. It is durable when the answer comes. With `Idempotency-Key` a repeated request is
-/// answered (with 200) and not done again, for a day.
+/// Submits a job. The job is durable when the answer arrives. With `Idempotency-Key`, the server
+/// answers a repeated request with 200 and does not repeat it, for a day.
 #[utoipa::path(
     post, path = "/jobs", operation_id = "jobs_create", request_body = JobCreate,
     params(
@@ -99,7 +99,7 @@ pub(crate) async fn create(
         Command::Submit { jobs, key, ends: Vec::new(), array_ends: Vec::new(), dry_run: false };
     match files.command(asker.caller.clone(), command).await.map_err(of_one)? {
         Reply::Submitted { first, n_jobs, repeated } => {
-            // What prepares it comes first.
+            // The setup job comes first.
             let id = JobId::single(first.0 + n_jobs - 1);
             let mut answer = jobs::answer(&api, &asker, id).await?;
             *answer.status_mut() = if repeated { StatusCode::OK } else { StatusCode::CREATED };
@@ -131,7 +131,7 @@ async fn forecast(api: &Api, asker: &Asker, checked: CheckedJob) -> Result<Respo
     }
 }
 
-/// Runs the planner forward with the jobs and without them.
+/// Simulates the queue with and without the jobs.
 async fn imagine(
     api: &Api,
     asker: &Asker,
@@ -151,9 +151,9 @@ async fn imagine(
         let mut awaited = asked.iter().flat_map(|job| &job.after).map(|after| after.job);
         awaited.all(|id| is_known(&id)).then_some((part, lengths))
     });
-    // Its dependencies are not part of the excerpt.
+    // The excerpt does not contain the dependencies.
     let Some((part, lengths)) = taken.await? else { return Ok(()) };
-    // Dependencies that ended were checked already.
+    // Ended dependencies were already checked.
     for job in &mut jobs {
         job.after.retain(|after| part.is_live(after.job));
     }
@@ -176,7 +176,7 @@ async fn imagine(
     Ok(())
 }
 
-/// A refusal, where it does not matter whether it is of the job or of what prepares it.
+/// Returns the refusal itself; it does not matter if it is for the job or its setup job.
 fn of_one(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::OfJob { refusal, .. } => *refusal,
@@ -197,7 +197,7 @@ pub(crate) fn checked(
     })
 }
 
-/// The caller's name for a request, if it gave one.
+/// Returns the idempotency key of a request, if it has one.
 pub(crate) fn key_name(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     if !headers.contains_key(IDEMPOTENCY_KEY) {
         return Ok(None);
@@ -209,7 +209,7 @@ pub(crate) fn key_name(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     key.map(Some).ok_or_else(refusal)
 }
 
-/// A key with the digest of the request that it names.
+/// Returns a key with the digest of its request.
 pub(crate) fn key(name: &str, digest: blake3::Hash) -> RequestKey {
     RequestKey { name: name.to_owned(), digest: digest.to_hex().to_string() }
 }

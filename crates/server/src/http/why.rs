@@ -20,20 +20,20 @@ use crate::elements;
 use crate::handle::Age;
 use crate::view::View;
 
-/// Alternatives are simulated if at most this number of jobs goes first; with a longer queue that
-/// would take too long.
+/// Maximum number of earlier jobs in the queue for simulating alternatives; a longer queue would
+/// take too long.
 const AHEAD_MAX: usize = 200;
 /// Number of starts that one estimate simulates.
 const STARTS_MAX: usize = 2 * AHEAD_MAX;
-/// How many of the jobs that go before it are named.
+/// Number of earlier jobs in the queue that the answer names.
 const AHEAD_NAMED: usize = 3;
 
-/// How much is asked for.
+/// Query parameters of an explanation.
 #[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct WhyParams {
-    /// Run the planner again with each thing that could be otherwise; `true` unless said.
+    /// If true (default), simulates each alternative.
     #[serde(default = "yes")]
     pub alternatives: bool,
 }
@@ -66,7 +66,7 @@ pub(crate) async fn get(
     let whose = Whose { uid: asker.caller.owner.uid, admin: asker.caller.admin };
     let uid = asker.caller.owner.uid;
     let learnt = api.handle.learnt();
-    // All of it beside the core: a job far back in the queue has very many before it.
+    // Runs outside the core: a job can have very many jobs before it.
     let look = move |view: &View<'_>| {
         let mut explained = explained(view, id)?;
         let part = explained.part.take();
@@ -99,7 +99,7 @@ pub(crate) async fn get(
     if let Some(eta) = &mut why.eta {
         eta.planned_at = found.planned_at.map(Time);
     }
-    // The same moments in both places.
+    // The same forecast in both places.
     why.job.eta.clone_from(&why.eta);
     Ok(Json(Document::new(why)))
 }
@@ -122,13 +122,13 @@ struct Explained {
     reasons: Vec<gpool_wire::Reason>,
     nodes: Vec<gpool_wire::WhyNode>,
     place: Option<Place>,
-    /// The excerpt of the state to simulate, for a job that waits.
+    /// Excerpt of the state to simulate, for a waiting job.
     part: Option<Part>,
 }
 
 fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let row = view.world.row_for(id)?;
-    // An element that was never started is kept in the row of its array.
+    // An element that never started is part of its array's row.
     let array = row;
     let own = (array.job.id != id).then(|| elements::alone(array, id));
     let row = own.as_ref().unwrap_or(array);
@@ -136,7 +136,7 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let (decisive, n_more_reasons) = explainer.decisive(row, Reason::SHOWN_MAX);
     let all = explainer.fully(row);
     let blocking = |reason: &Reason| match reason {
-        // Nothing else keeps it: those before it take what there is.
+        // No other reason applies: earlier jobs use the capacity.
         Reason::AheadInOrder { .. } => decisive.is_empty(),
         other => decisive.contains(other),
     };
@@ -154,7 +154,7 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     Some(Explained { found, reasons, nodes, place, part })
 }
 
-/// Where a job stands among those that wait for the same room.
+/// Returns the position of a job among those that wait for the same capacity.
 fn place(view: &View<'_>, explainer: &Explainer<'_>, row: &JobRow) -> Option<Place> {
     let rivals = explainer.rivals(row, AHEAD_NAMED)?;
     let ahead = rivals.last.iter().filter_map(|id| Some((id, view.world.row_for(*id)?)));
@@ -174,7 +174,7 @@ struct TriedAll {
     alternatives: Vec<Tried>,
 }
 
-/// Runs the planner forward.
+/// Runs the simulations.
 fn try_all(part: Part, id: JobId, whose: Whose, alternatives: bool, learnt: &Learnt) -> TriedAll {
     let estimate = forecast::estimate(&part, id, STARTS_MAX, learnt);
     let alternatives = match alternatives {
@@ -211,7 +211,7 @@ fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {
     why.alternatives = alternatives.iter().map(of_job).collect();
 }
 
-/// Why a job has no expected start.
+/// Returns why a job has no forecast start.
 fn missing(found: &Found, without_deadline: Option<gpool_model::Eta>) -> String {
     let id = found.job.id;
     match (&found.job.phase, found.spec.life.deadline, without_deadline) {
