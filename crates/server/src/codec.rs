@@ -8,10 +8,10 @@
 //!   new variant of an enum needs no default.
 //! - Fields and variants are never renamed, and never change their meaning. A new meaning gets a
 //!   new field or variant; the old one can still be read.
-//! - A server ignores unknown fields, except in the policy, and drops them when it writes the record
-//!   again. It refuses records of unknown kinds and variants. If either would be wrong after a
-//!   downgrade, the change also raises the version of the store's layout (`schema.rs` in `store`), so
-//!   that older versions refuse to open it.
+//! - A server ignores unknown fields, except in the policy, and drops them when it writes the
+//!   record again. It refuses records of unknown kinds and variants. If either would be wrong after
+//!   a downgrade, the change also raises the format version of the store (`schema.rs` in `store`),
+//!   so that older versions refuse to open it.
 //!
 //! `tests/kept.rs` checks this against data of the first layout.
 

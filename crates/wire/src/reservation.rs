@@ -6,7 +6,8 @@ use utoipa::ToSchema;
 
 use crate::time::Time;
 
-/// A reservation: devices or nodes set aside for a time. Without a beneficiary, it is a maintenance window.
+/// A reservation: devices or nodes set aside for a time. Without a beneficiary, it is a maintenance
+/// window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reservation {
     /// Name of the reservation.
