@@ -249,7 +249,10 @@ fn help_lists_every_command_in_groups() {
     let groups =
         ["\nStart\n  demo", "\nSubmit\n  run", "\nShow\n  queue", "\nControl\n  cancel", "Topics:"];
     assert!(groups.windows(2).all(|pair| place(pair[0]) < place(pair[1])), "{help}");
-    assert!(help.contains("  extend         Change the time limits of jobs"), "{help}");
+    assert!(
+        help.contains("  extend         Change the time limits of waiting or running jobs"),
+        "{help}"
+    );
 }
 
 #[test]
