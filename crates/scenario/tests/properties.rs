@@ -38,7 +38,7 @@ fn play(
 proptest! {
     #![proptest_config(config(150))]
 
-    /// SCHEDULING §E 1, 6: no device is given twice, nothing is overbooked, the order is kept, no
+    /// scheduling.md E1, E6: no device is given twice, nothing is overbooked, the order is kept, no
     /// job waits that fits, every wait is counted, and its reason is true.
     #[test]
     fn plans_break_no_invariant_and_leave_no_job_that_fits(case in cases(80)) {
@@ -50,8 +50,8 @@ proptest! {
         })?;
     }
 
-    /// SCHEDULING §E 5: without a change, at the same time, a second cycle does nothing and reports
-    /// the same waits.
+    /// scheduling.md E5: without a change, at the same time, a second cycle does nothing and
+    /// reports the same waits.
     #[test]
     fn a_second_cycle_does_nothing(case in cases(60)) {
         let mut cluster = Cluster::of(&case.start);
@@ -67,8 +67,8 @@ proptest! {
         }
     }
 
-    /// SCHEDULING §E 1, 5, 6, 7 with preemption by attained GPU-time: no invariant breaks, a second
-    /// cycle does nothing, and at the same time the cluster comes to rest.
+    /// scheduling.md E1, E5, E6, E7 with preemption by attained GPU-time: no invariant breaks, a
+    /// second cycle does nothing, and at the same time the cluster comes to rest.
     #[test]
     fn by_gpu_time_jobs_change_places_once(case in cases_of_las(60)) {
         let mut cluster = Cluster::of(&case.start);
@@ -92,7 +92,7 @@ proptest! {
         prop_assert_eq!(cluster.snapshot().world.claimants().count(), 0);
     }
 
-    /// SCHEDULING §E 2: every submitted job is in memory or has ended, exactly one of them, and
+    /// scheduling.md E2: every submitted job is in memory or has ended, exactly one of them, and
     /// every waiting job has a reason.
     #[test]
     fn no_job_is_lost_and_every_wait_has_a_reason(case in cases(80)) {
@@ -144,7 +144,7 @@ proptest! {
         }
     }
 
-    /// SCHEDULING §E 8: the plan depends only on the state, not on the order of events or on the
+    /// scheduling.md E8: the plan depends only on the state, not on the order of events or on the
     /// scheduler's caches: cold and warm, sorted and shuffled give the same bytes.
     #[test]
     fn the_same_state_gives_the_same_bytes(case in cases(50), seed in any::<u64>()) {
@@ -190,7 +190,7 @@ proptest! {
 proptest! {
     #![proptest_config(config(10_000))]
 
-    /// SCHEDULING §E 9: no job that starts beside a planned start delays it: after a plan is
+    /// scheduling.md E9: no job that starts beside a planned start delays it: after a plan is
     /// applied, the planned start is at the same time. Two cases are exempt. Between projects, the
     /// order and the job with the planned start depend on what projects hold. After an eviction,
     /// the job with the first planned start may get the freed devices instead, and later jobs the
@@ -219,7 +219,7 @@ proptest! {
         }
     }
 
-    /// SCHEDULING §E 4: while only the evicted jobs leave, no project reclaims from another the
+    /// scheduling.md E4: while only the evicted jobs leave, no project reclaims from another the
     /// capacity that the other has just reclaimed from it.
     #[test]
     fn reclaimed_capacity_is_not_reclaimed_back(case in cases(60)) {
@@ -253,7 +253,7 @@ proptest! {
         }
     }
 
-    /// SCHEDULING §E 5, 7: while only the evicted jobs leave, a cluster comes to rest, and every
+    /// scheduling.md E5, E7: while only the evicted jobs leave, a cluster comes to rest, and every
     /// beneficiary has started.
     #[test]
     fn a_cluster_comes_to_rest(case in cases(60)) {

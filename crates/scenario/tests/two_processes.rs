@@ -1,4 +1,4 @@
-//! SCHEDULING §E 8: two processes make the same plans from the same input, byte for byte. The
+//! scheduling.md E8: two processes make the same plans from the same input, byte for byte. The
 //! second process is this test binary, started again to run the same test as a child.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]

@@ -1,5 +1,5 @@
 //! The quota, share and usage of each project while a plan is made. Shares are divided when a cycle
-//! begins (SCHEDULING A2, preset `fair` as A′ has it), and the starts of the plan count at once.
+//! begins (scheduling.md A2, preset `fair` as A′ has it), and the starts of the plan count at once.
 
 mod build;
 pub(crate) mod resource_flavors;
@@ -101,7 +101,7 @@ impl Projects {
 
     /// Returns why a quota refuses a job whatever is free: it would exceed a limit of its project,
     /// or of one above it; or it would exceed the guarantee, and can't be evicted or may not borrow
-    /// (SCHEDULING A7).
+    /// (scheduling.md A7).
     pub fn refuses(&self, leaf: Row, amounts: &[u64], preemptible: bool) -> Option<Reason> {
         self.refuses_after(leaf, amounts, preemptible, &[])
     }

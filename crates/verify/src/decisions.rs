@@ -135,7 +135,7 @@ struct Eviction {
 }
 
 /// A plan evicts only jobs that hold something and may be evicted, each once, and for a job that
-/// starts with the freed capacity (SCHEDULING E 7).
+/// starts with the freed capacity (scheduling.md E7).
 fn check_eviction(
     snapshot: &Snapshot<'_>,
     plan: &Plan,

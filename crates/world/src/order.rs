@@ -5,7 +5,7 @@ use gpool_model::attained::Level;
 use gpool_model::{JobId, Millis, OrderKey, Policy, Shape, Timestamp};
 
 /// A job's place in the queue order; smaller goes first. Among jobs of one priority, jobs that make
-/// another job larger come last (SCHEDULING A4).
+/// another job larger come last (scheduling.md A4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     /// Whether the job makes another job larger. Always false where priority is the first key.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Why a job fares otherwise by `fair` than by `kai`: lines of SCHEDULING §A′, §B and §E.
+/// Why a job fares otherwise by `fair` than by `kai`: lines of scheduling.md A′, B and E.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Explanation {
     /// It has the same, elsewhere: places are chosen by other rules.

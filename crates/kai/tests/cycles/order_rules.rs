@@ -1,4 +1,4 @@
-//! The order of jobs and projects (SCHEDULING A4 to A6): a test for each rule that the public
+//! The order of jobs and projects (scheduling.md A4 to A6): a test for each rule that the public
 //! scenarios hardly cover.
 
 use gpool_kai::{Group, Quota, Stage, TaskSet, TaskState, Why};

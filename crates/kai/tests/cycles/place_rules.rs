@@ -1,4 +1,4 @@
-//! The placement and the charge of tasks (SCHEDULING A1, A7, A8): a test for each rule
+//! The placement and the charge of tasks (scheduling.md A1, A7, A8): a test for each rule
 //! that the public scenarios hardly cover.
 
 use gpool_kai::{

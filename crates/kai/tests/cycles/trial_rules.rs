@@ -1,5 +1,5 @@
-//! The choice of victims (SCHEDULING A3, A9, A10): a test for each rule that the public scenarios
-//! hardly cover.
+//! The choice of victims (scheduling.md A3, A9, A10): a test for each rule that the public
+//! scenarios hardly cover.
 
 use gpool_kai::{Change, GpuAsk, Site, Stage, TaskSet, TaskState, Why};
 

@@ -1,5 +1,5 @@
-//! The division of shares, case by case: what the public cases do not cover (SCHEDULING A11), and
-//! the differences between the presets `fair` and `kai`.
+//! The division of shares, case by case: what the public cases do not cover (scheduling.md A11),
+//! and the differences between the presets `fair` and `kai`.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The rule of reclaim: cases that the public ones do not cover (SCHEDULING A11), and the
+//! The rule of reclaim: cases that the public ones do not cover (scheduling.md A11), and the
 //! differences between the presets `fair` and `kai`.
 
 use gpool_kai::shares::{Multiplier, Reclaim};

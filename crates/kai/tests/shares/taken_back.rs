@@ -1,4 +1,4 @@
-//! A reclaim can't be reversed, and guarantees are kept: the invariants of SCHEDULING §E 3 and 4
+//! A reclaim can't be reversed, and guarantees are kept: the invariants of scheduling.md E3 and E4
 //! over random trees.
 
 use std::cell::Cell;

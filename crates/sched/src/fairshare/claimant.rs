@@ -46,7 +46,7 @@ impl Claimant {
     }
 }
 
-/// The influence of past usage on the division of the rest, in thousandths (k of SCHEDULING A2).
+/// The influence of past usage on the division of the rest, in thousandths (k of scheduling.md A2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feedback(u32);
 
@@ -66,9 +66,9 @@ impl Feedback {
     /// Returns the number that a claimant's part of the rest is proportional to. `total` is the
     /// weight of all open claimants.
     ///
-    /// SCHEDULING A2: n + k (n - usage), n = weight / total, not below zero. Multiplied by `total`
-    /// and by the units of k and usage it is a whole number, so nothing is rounded. Without any
-    /// usage all count n (1 + k), in proportion n.
+    /// scheduling.md A2: n + k (n - usage), n = weight / total, not below zero. Multiplied by
+    /// `total` and by the units of k and usage it is a whole number, so nothing is rounded. Without
+    /// any usage all count n (1 + k), in proportion n.
     #[must_use]
     pub fn part(self, claimant: &Claimant, total: u64) -> u64 {
         let weight = i128::from(claimant.weight.thousandths());

@@ -1,6 +1,7 @@
-//! Stage preempt: jobs of the same project leave for a job that has a higher priority (SCHEDULING
-//! A10), or has had less GPU-time where the policy's order asks for that. Jobs that make another
-//! job larger leave first. Without shares between projects all jobs count as one project.
+//! Stage preempt: jobs of the same project leave for a job that has a higher priority
+//! (scheduling.md A10), or has had less GPU-time where the policy's order asks for that. Jobs that
+//! make another job larger leave first. Without shares between projects all jobs count as one
+//! project.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

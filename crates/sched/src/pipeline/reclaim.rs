@@ -1,6 +1,6 @@
-//! Stage reclaim: jobs over quota leave for a job that its project is entitled to (SCHEDULING A10
-//! as A′ 2 has it). Of all jobs that may leave, the fewest that make room on the nodes of the job
-//! do, from the projects furthest over their shares. The freed devices are claimed at once.
+//! Stage reclaim: jobs over quota leave for a job that its project is entitled to (scheduling.md
+//! A10 as A′2 has it). Of all jobs that may leave, the fewest that make room on the nodes of the
+//! job do, from the projects furthest over their shares. The freed devices are claimed at once.
 //!
 //! A job may also be within its project's share while a limit above the project keeps it waiting:
 //! a department has reached its limit, and a sibling project has borrowed what the job is entitled
