@@ -9,7 +9,6 @@ import datetime
 import json
 import re
 import sys
-import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -56,12 +55,13 @@ def digits(value):
 
 
 def goal_of(figure):
+    """The target, with a mark if it was missed."""
     goal = figure.get("goal")
     if not goal:
-        return "", ""
+        return ""
     (word, bound), = goal.items()
     reached = figure["value"] < bound if word == "below" else figure["value"] > bound
-    return f"{word} {bound:,g}", "reached" if reached else "**missed**"
+    return f"{word} {bound:,g}" + ("" if reached else ", **missed**")
 
 
 def shown(report, name):
@@ -69,15 +69,28 @@ def shown(report, name):
     return f"{digits(figure['value'])} {figure['unit']}" if figure else "–"
 
 
+def columns(table, heads):
+    """The first column of a Markdown table and those with these heads."""
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    kept = [0, *(rows[0].index(head) for head in heads)]
+    return "\n".join("| " + " | ".join(row[ix] for ix in kept) + " |" for row in rows)
+
+
+HEADLINES = (
+    "start_p50_ms", "start_p99_ms", "submit_many_per_s", "bulk_per_s", "drain_jobs_per_s",
+    "drain_cpu_ms_per_job", "idle_memory_mb", "pending_memory_mb", "queue_ms", "why_ms",
+    "restart_s",
+)
+
+
 def figures_table():
-    """Every figure of the full run, beside the same in memory where that was measured."""
+    """The headline figures of the full run, beside the same in memory where that was measured."""
     disk, memory = load("disk"), load("memory")
-    lines = ["| what | on disk | in memory | target | |", "| --- | --- | --- | --- | --- |"]
-    for name, figure in disk["figures"].items():
-        goal, reached = goal_of(figure)
+    lines = ["| | on disk | in memory | target |", "| --- | --- | --- | --- |"]
+    for name in HEADLINES:
+        figure = disk["figures"][name]
         lines.append(
-            f"| {figure['what']} | {shown(disk, name)} | {shown(memory, name)} | {goal} "
-            f"| {reached} |"
+            f"| {figure['what']} | {shown(disk, name)} | {shown(memory, name)} | {goal_of(figure)} |"
         )
     lines.append("")
     n_runs = max(len(figure["values"]) for figure in disk["figures"].values())
@@ -85,72 +98,46 @@ def figures_table():
     return "\n".join(lines)
 
 
-def pending_table():
-    """What grows with the number of pending jobs."""
-    sizes = {n: load(name) for n, name in SIZES.items()}
-    names = ["bulk_per_s", "pending_memory_mb", "restarted_memory_mb", "queue_ms", "why_ms",
-             "restart_s"]
-    words = ["bulk submission", "memory", "memory after a restart", "`queue`",
-             "`why` of the last job", "kill -9 to first decision"]
-    lines = ["| pending jobs | " + " | ".join(words) + " |", "| --- " * 7 + "|"]
-    for n, report in sizes.items():
-        if report:
-            lines.append(f"| {n:,} | " + " | ".join(shown(report, name) for name in names) + " |")
-    return "\n".join(lines)
-
-
-SHARED_BY = (100, 1_000, 10_000)
-SIZES = {1_000: "pending-1000", 10_000: "pending-10000", 100_000: "disk"}
-
-
 def peers_table():
     report = load("peers")
-    notes = [
-        textwrap.fill(f"- {name}: {tool['note']}.", 98, subsequent_indent="  ")
-        for name, tool in report["tools"].items()
-        if tool["note"]
-    ]
+    heads = ["submit → first instruction, p50", "drain on 8 slots", "CPU per job"]
     when = f"{report['date']}, {report['machine']}."
-    return "\n".join([peers.figures_table(report["tools"]), "", *notes, "", when])
+    return "\n".join([columns(peers.figures_table(report["tools"]), heads), "", when])
+
+
+SHARED_BY = (1_000, 10_000)
 
 
 def shares_table():
-    """What a cycle of a shared cluster costs, by its size."""
-    names = ["shares_full_ms", "shares_end_ms", "shares_submit_ms", "shares_reclaim_ms",
-             "shares_memory_mb"]
-    words = ["nodes", "GPUs", "projects", "pending jobs", "shapes", "full cycle",
-             "after one end", "after one submission", "reclaim", "candidates", "memory"]
+    """What a cycle of a shared cluster with a long queue costs, by the size of the cluster."""
+    names = ["shares_full_ms", "shares_end_ms", "shares_reclaim_ms", "shares_memory_mb"]
+    words = ["nodes", "GPUs", "projects", "pending jobs", "full cycle", "after one end",
+             "reclaim", "memory"]
     lines = ["| " + " | ".join(words) + " |", "| --- " * len(words) + "|"]
     report = None
     for nodes in SHARED_BY:
-        for n in SIZES:
-            report = load(f"shares-{nodes}-{n}") or report
-            figures = (load(f"shares-{nodes}-{n}") or {}).get("figures")
-            if figures:
-                said = [int(it) for it in re.findall(r"\d+", figures["shares_full_ms"]["what"])]
-                n_nodes, n_gpus, n_projects, _, n_pending, n_shapes = said
-                among = int(re.search(r"\d+", figures["shares_reclaim_ms"]["what"])[0])
-                cells = [f"{it:,}" for it in (n_nodes, n_gpus, n_projects, n_pending, n_shapes)]
-                cells += [shown({"figures": figures}, name) for name in names]
-                cells.insert(-1, f"{among:,}")
-                lines.append("| " + " | ".join(cells) + " |")
+        report = load(f"shares-{nodes}-100000")
+        figures = report["figures"]
+        said = [int(it) for it in re.findall(r"\d+", figures["shares_full_ms"]["what"])]
+        n_nodes, n_gpus, n_projects, _, n_pending, _ = said
+        cells = [f"{it:,}" for it in (n_nodes, n_gpus, n_projects, n_pending)]
+        cells += [shown(report, name) for name in names]
+        lines.append("| " + " | ".join(cells) + " |")
     goals = [goal_of(report["figures"][name]) for name in names]
-    goals = [f"{goal}, {reached}" for goal, reached in goals]
-    goals.insert(-1, "10,000")
-    lines.append("| target for the last row | | | | | " + " | ".join(goals) + " |")
+    lines.append("| target | | | | " + " | ".join(goals) + " |")
     lines += ["", f"{report['date']}, {report['machine']}; in memory."]
     return "\n".join(lines)
 
 
 def kill_table():
     report = load("peers")
+    heads = ["pending jobs lost", "running jobs recognised", "IDs reused", "exit codes known"]
     when = f"{report['date']}, {report['machine']}."
-    return "\n".join([peers.kill_table(report["tools"]), "", when])
+    return "\n".join([columns(peers.kill_table(report["tools"]), heads), "", when])
 
 
 TABLES = {
-    "figures": figures_table, "pending": pending_table, "shares": shares_table,
-    "peers": peers_table, "kill": kill_table,
+    "figures": figures_table, "shares": shares_table, "peers": peers_table, "kill": kill_table,
 }
 
 

@@ -1,19 +1,21 @@
 //! `cargo xtask fuzz`: runs a coverage-guided fuzzer on every parser of user input, for a while
 //! each. It needs only a C++ compiler: the Rust compiler's own passes count the reached code, and
 //! `libfuzzer-sys` brings the fuzzer. A nightly compiler would add the address sanitizer, which
-//! finds little in code without `unsafe`.
+//! finds little in code without `unsafe`. Only this workspace is instrumented: the fuzzer looks for
+//! faults in its parsers, and the tests share the build of the dependencies.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 
+use crate::test::FEATURES;
 use crate::{need, step};
 
 const PACKAGE: &str = "gpool-fuzz";
@@ -30,9 +32,11 @@ const MEMORY: u32 = 2048;
 /// Bytes of the longest input: enough for two of every element.
 const INPUT_MAX: u32 = 4096;
 
+/// If this variable is set, cargo has started this program in place of the compiler.
+pub const AS_COMPILER: &str = "XTASK_AS_COMPILER";
+
 /// The flags of `cargo fuzz`, as far as a stable compiler supports them.
 const FLAGS: &[&str] = &[
-    "--cfg=fuzzing",
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
@@ -121,28 +125,36 @@ fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<Asked> {
     Ok(Asked { seconds, until_quiet, seed, targets })
 }
 
-/// Builds all targets; `None` if that fails. With an explicit platform, the flags don't apply to
-/// build scripts.
+/// Builds all targets; `None` if that fails. The packages and features are those of the tests, so
+/// that both use the same dependencies.
 fn build() -> anyhow::Result<Option<BTreeMap<String, PathBuf>>> {
-    let platform = host()?;
-    let folder = folder();
-    let mut command = step::cargo(&["build", "--locked", "--profile", "fuzz", "--bins"]);
-    command.args(["--package", PACKAGE, "--target", &platform]);
-    command.arg("--target-dir").arg(&folder).env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
+    let targets = targets()?;
+    let mut command = step::cargo(&["build", "--locked", "--workspace"]);
+    command.args(FEATURES).args(["--features", "gpool-fuzz/fuzzer"]);
+    command.args(targets.iter().flat_map(|target| ["--bin", target]));
+    let this = std::env::current_exe().context("finding this program")?;
+    command.env("RUSTC_WORKSPACE_WRAPPER", this).env(AS_COMPILER, "1");
     if !step::succeeds("build of the fuzz targets", command)? {
         return Ok(None);
     }
-    let programs = folder.join(platform).join("fuzz");
-    Ok(Some(targets()?.into_iter().map(|name| (name.clone(), programs.join(name))).collect()))
+    let programs = step::metadata()?.target_directory.into_std_path_buf().join("debug");
+    Ok(Some(targets.into_iter().map(|name| (name.clone(), programs.join(name))).collect()))
 }
 
-/// The compiler's host platform, in its own notation.
-fn host() -> anyhow::Result<String> {
-    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
-    let output = step::command(compiler, &["-vV"]).output().context("starting rustc")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not say what it runs on")?.to_owned())
+/// Runs the compiler, the first of the words, with the rest. If it compiles a crate, the fuzzer's
+/// flags are added. Cargo has no setting that adds flags to the crates of a workspace only.
+///
+/// # Errors
+/// If the compiler cannot be started.
+pub fn compile(words: &[OsString]) -> anyhow::Result<ExitCode> {
+    let (compiler, rest) = words.split_first().context("no compiler was given")?;
+    let mut command = Command::new(compiler);
+    command.args(rest);
+    if rest.iter().any(|word| word == "--crate-name") {
+        command.args(FLAGS);
+    }
+    let status = command.status().with_context(|| format!("starting {}", compiler.display()))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The folder for all files of this command: programs, inputs, logs.

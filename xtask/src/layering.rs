@@ -1,6 +1,5 @@
-//! The allowed imports between crates. Every import between crates must be in this table; it also
-//! has crates that do not exist yet, to fix their place in advance. It also checks the purity of
-//! the pure crates, as far as that is visible from outside.
+//! The allowed imports between crates. Every import between crates must be in this table. It also
+//! checks the purity of the pure crates, as far as that is visible from outside.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +23,8 @@ const TABLE: &[(&str, Allowed)] = &[
     ("model", Allowed::Only(&[])),
     ("world", Allowed::Only(&["model"])),
     ("node", Allowed::Only(&["model"])),
-    ("sched", Allowed::Only(&["model", "world", "node"])),
+    ("fragmentation", Allowed::Only(&[])),
+    ("sched", Allowed::Only(&["model", "world", "node", "fragmentation"])),
     ("verify", Allowed::Only(&["model", "world"])),
     ("control", Allowed::Only(&["model", "world", "node", "sched", "verify"])),
     ("scenario", Allowed::Only(PURE)),
@@ -35,26 +35,22 @@ const TABLE: &[(&str, Allowed)] = &[
         ]),
     ),
     ("kai", Allowed::Only(&["model", "world", "sched", "verify", "scenario"])),
-    ("trace", Allowed::Only(&["model", "world", "node", "sched", "verify", "control"])),
+    ("trace", Allowed::Only(&["model", "world", "node", "fragmentation", "verify", "control"])),
     ("wire", Allowed::Only(&["model"])),
     ("client", Allowed::Only(&["wire"])),
     ("store", Allowed::Only(&["model"])),
-    ("history", Allowed::Only(&["model"])),
     ("device", Allowed::Only(&["model", "sys"])),
     ("sys", Allowed::Only(&[])),
     ("ledger", Allowed::Only(&[])),
-    (
-        "agent",
-        Allowed::Only(&["model", "node", "wire", "client", "device", "history", "sys", "ledger"]),
-    ),
+    ("shim", Allowed::Only(&["ledger"])),
+    ("agent", Allowed::Only(&["model", "node", "wire", "client", "device", "sys"])),
     (
         "server",
         Allowed::Only(&[
             "model", "world", "node", "sched", "verify", "control", "scenario", "sim", "wire",
-            "store", "history",
+            "store",
         ]),
     ),
-    ("bridge", Allowed::Only(&["wire", "client"])),
     ("cli", Allowed::Only(&["model", "wire", "client", "sys"])),
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
     (
@@ -71,11 +67,10 @@ const TABLE: &[(&str, Allowed)] = &[
         ]),
     ),
     ("fuzz", Allowed::All),
-    ("shim", Allowed::Only(&["ledger"])),
 ];
 
 /// The crates without clock, I/O, threads, floats, hash order and randomness.
-const PURE: &[&str] = &["model", "world", "node", "sched", "verify", "control"];
+const PURE: &[&str] = &["model", "world", "node", "fragmentation", "sched", "verify", "control"];
 
 /// The external crates that a pure crate may import: neither can reach the outside world.
 const PURE_EXTERNAL: &[&str] = &["serde", "thiserror"];
@@ -182,10 +177,12 @@ fn read_crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
 }
 
 /// The row of a crate. Stub drivers and this package are not in the table: they import no crate of
-/// it, and no crate of it imports them.
+/// it, and no crate of it imports them. The stubs share their state.
 fn row(folder: &str) -> Option<Allowed> {
-    if folder == "xtask" || folder.starts_with("stub-") {
-        return Some(Allowed::Only(&[]));
+    match folder {
+        "xtask" => return Some(Allowed::Only(&[])),
+        _ if folder.starts_with("stub-") => return Some(Allowed::Only(&["stub-state"])),
+        _ => {}
     }
     TABLE.iter().find(|(name, _)| *name == folder).map(|(_, allowed)| *allowed)
 }

@@ -6,6 +6,7 @@ mod document;
 mod fuzz;
 mod kill;
 mod layering;
+mod markers;
 mod need;
 mod prose;
 mod shape;
@@ -20,19 +21,26 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test    install what the tests need and run all of them; `test NAME [FILTER]…` those of one
-          crate alone, with what is installed
-  check   format, lints, documentation, layering, shape, prose, tidiness, dependencies
-  ci      check, fuzz, then test: what must pass before a change is merged
-  sim     simulate with faults; `cargo xtask sim --help` lists its options
-  kill    kill -9 the real binary under load, [--rounds N] [--seed N] [--release]
-  fuzz    fuzz every parser of what users send,
+  test    Install the tools that the tests need, and run all tests;
+          `test NAME [FILTER]…` runs those of one crate with the installed tools
+  check   Check format, lints, documentation, layering, shape, prose, tidiness
+          and dependencies
+  ci      Run check, fuzz and test: required before a change is merged
+  sim     Simulate with faults; `cargo xtask sim --help` lists its options
+  kill    Kill the real binary with kill -9 under load
+          [--rounds N] [--seed N] [--release]
+  fuzz    Fuzz every parser of user input
           [--seconds N] [--until-quiet] [--seed N] [TARGET]…
+  help    Print this help
 ";
 
 fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    if std::env::var_os(fuzz::AS_COMPILER).is_some() {
+        return fuzz::compile(&arguments).unwrap_or_else(|error| failure(&error));
+    }
     let arguments: Vec<_> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+        arguments.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["test"] => summed_up(test::run()),
@@ -53,11 +61,13 @@ fn main() -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failure(&error),
     }
+}
+
+fn failure(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
 }
 
 /// Prints the summary of the tests; returns whether all passed.

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use gpool_model::Activation;
 
 /// A job's variables by name.
-type Variables = BTreeMap<Vec<u8>, Vec<u8>>;
+pub type Variables = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Adds the variables of the activated environments to a job's variables.
-pub(crate) fn apply(activate: &[Activation], mut variables: Variables) -> Variables {
+pub fn apply(activate: &[Activation], mut variables: Variables) -> Variables {
     for activation in activate {
         let (path, own) = match activation {
             Activation::Conda(path) => {
@@ -52,7 +52,7 @@ const CONDA_SCRIPTS: &str = r#"for gpool_it in "$CONDA_PREFIX"/etc/conda/activat
 
 /// Wraps a command in a shell if an activated environment has scripts to run. Returns whether it
 /// did.
-pub(crate) fn wrap(activate: &[Activation], command: &mut Vec<String>) -> bool {
+pub fn wrap(activate: &[Activation], command: &mut Vec<String>) -> bool {
     let mut shell = "/bin/sh";
     let (mut lines, mut pythons) = (Vec::new(), Vec::new());
     for activation in activate {
@@ -90,50 +90,4 @@ pub(crate) fn wrap(activate: &[Activation], command: &mut Vec<String>) -> bool {
 /// Quotes a word so that a shell takes it literally.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn variables(of: &[(&str, &str)]) -> Variables {
-        of.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
-    }
-
-    #[test]
-    fn a_venv_comes_first_in_the_path() {
-        let before = variables(&[("PATH", "/bin"), ("PYTHONHOME", "/x"), ("A", "b")]);
-        let made = apply(&[Activation::Venv("/p/.venv".to_owned())], before);
-        let expected =
-            variables(&[("PATH", "/p/.venv/bin:/bin"), ("VIRTUAL_ENV", "/p/.venv"), ("A", "b")]);
-        assert_eq!(made, expected);
-        let mut command = vec!["python".to_owned()];
-        assert!(!wrap(&[Activation::Venv("/p/.venv".to_owned())], &mut command));
-        assert_eq!(command, ["python"]);
-    }
-
-    #[test]
-    fn conda_sets_its_variables_and_removes_the_callers_venv() {
-        let before = variables(&[("VIRTUAL_ENV", "/p/.venv")]);
-        let made = apply(&[Activation::Conda("/c/envs/torch".to_owned())], before);
-        let expected = variables(&[
-            ("CONDA_DEFAULT_ENV", "torch"),
-            ("CONDA_PREFIX", "/c/envs/torch"),
-            ("CONDA_SHLVL", "1"),
-            ("PATH", "/c/envs/torch/bin"),
-        ]);
-        assert_eq!(made, expected);
-    }
-
-    #[test]
-    fn modules_are_loaded_by_the_shell_of_their_init_script() {
-        let mut command = vec!["a".to_owned(), "b c".to_owned()];
-        let names = vec!["cuda/12.4".to_owned(), "it's".to_owned()];
-        let modules = Activation::Modules { init: "/m/init/bash".to_owned(), names };
-        assert!(wrap(&[Activation::Venv("/v".to_owned()), modules], &mut command));
-        let script = ". '/m/init/bash'\nmodule load 'cuda/12.4' || exit 1\n\
-                      module load 'it'\\''s' || exit 1\nexport PATH='/v'/bin:\"$PATH\"\n\
-                      exec \"$@\"";
-        assert_eq!(command, ["/bin/bash", "-c", script, "gpool", "a", "b c"]);
-    }
 }

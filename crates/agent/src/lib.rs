@@ -10,7 +10,7 @@
 
 mod activation;
 mod agent;
-mod compat;
+pub mod compat;
 mod context;
 mod environment;
 #[cfg(feature = "fuzzing")]
@@ -19,9 +19,13 @@ pub mod layout;
 mod message;
 pub mod nursery;
 mod record;
-mod rendezvous;
+pub mod rendezvous;
 mod shepherd;
 pub mod survey;
+#[cfg(feature = "fuzzing")]
+pub mod testing;
 
-pub use agent::{Agent, AgentConfig, AgentHandle, Answer, Blobs, OpenedLine, StartError, ToServer};
+pub use agent::{
+    Agent, AgentConfig, AgentHandle, Answer, Blobs, OpenedStream, StartError, ToServer,
+};
 pub use context::own_context;

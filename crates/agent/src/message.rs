@@ -26,8 +26,8 @@ pub(crate) struct Launch {
     pub output_limit: Bytes,
     /// The socket of the API, for the job's environment.
     pub api: Option<String>,
-    /// Memory of the smallest of the task's devices.
-    pub gpu_memory: Option<Bytes>,
+    /// The task's memory on its smallest device.
+    pub gpu_memory: Option<GpuMemory>,
     /// The item and parameters of an array element.
     #[serde(default)]
     pub element: Option<Element>,
@@ -37,9 +37,18 @@ pub(crate) struct Launch {
     pub script_bytes: Option<usize>,
 }
 
+/// Device memory of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuMemory {
+    /// The guaranteed memory.
+    pub request: Bytes,
+    /// The most memory that it may use while the device has room.
+    pub limit: Bytes,
+}
+
 /// The values of an array element beside its index.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Element {
+pub struct Element {
     /// Its line or item.
     pub item: Option<String>,
     /// Its parameters with their values, in order.
@@ -87,7 +96,7 @@ impl Element {
 /// A message from an agent to a shepherd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "to_shepherd", rename_all = "snake_case")]
-pub(crate) enum ToShepherd {
+pub enum ToShepherd {
     /// End the task.
     Stop {
         /// Time between SIGTERM and SIGKILL.
@@ -185,14 +194,14 @@ pub(crate) enum FromShepherd {
 }
 
 /// Encodes a message for the socket.
-pub(crate) fn line(message: &impl Serialize) -> Vec<u8> {
+pub fn line(message: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(message).expect("messages have string keys only");
     line.push(b'\n');
     line
 }
 
 /// Takes the complete lines from the front of the input; skips invalid lines.
-pub(crate) fn take_lines<T: for<'de> Deserialize<'de>>(input: &mut Vec<u8>) -> Vec<T> {
+pub fn take_lines<T: for<'de> Deserialize<'de>>(input: &mut Vec<u8>) -> Vec<T> {
     let Some(end) = input.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
     let rest = input.split_off(end + 1);
     let complete = std::mem::replace(input, rest);
@@ -200,21 +209,4 @@ pub(crate) fn take_lines<T: for<'de> Deserialize<'de>>(input: &mut Vec<u8>) -> V
         .split_inclusive(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice(line).ok())
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn complete_lines_are_read_and_invalid_ones_are_skipped() {
-        let mut input = line(&ToShepherd::Acknowledge);
-        input.extend(b"nonsense\n");
-        input.extend(line(&ToShepherd::Signal { signal: 10 }));
-        input.extend(b"{\"to_sh");
-        let messages: Vec<ToShepherd> = take_lines(&mut input);
-        assert_eq!(messages, [ToShepherd::Acknowledge, ToShepherd::Signal { signal: 10 }]);
-        assert_eq!(input, b"{\"to_sh");
-        assert!(take_lines::<ToShepherd>(&mut input).is_empty());
-    }
 }

@@ -20,7 +20,7 @@ use crate::layout::Layout;
 
 /// The first line: the claimant and the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Claimant {
+pub struct Claimant {
     /// The task.
     pub task: TaskId,
     /// The generation of the order.
@@ -72,13 +72,13 @@ pub(crate) enum Line {
 
 /// A claim that this process holds.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub struct Claim {
     file: File,
 }
 
 /// The contents of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
+pub struct Record {
     /// The claimant.
     pub claimant: Claimant,
     /// The program's process ID and start time.
@@ -163,7 +163,7 @@ impl Claimant {
     pub fn has(&mut self, slots: &[Slot]) {
         let share = |slot: &Slot| match slot.part {
             SlotPart::Whole | SlotPart::Instance { .. } => None,
-            SlotPart::Share { memory, .. } => Some(memory),
+            SlotPart::Share { limit, .. } => Some(limit),
         };
         self.devices = slots.iter().map(|slot| slot.device.clone()).collect();
         self.shares = slots.iter().filter_map(share).collect();
@@ -287,7 +287,7 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
 
 /// A claim of any process, opened for reading.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub struct Found {
     file: File,
 }
 
@@ -346,110 +346,4 @@ pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use gpool_model::job::{ExitStatus, Usage};
-
-    use super::*;
-
-    fn folder() -> (tempfile::TempDir, Layout, TaskId) {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path());
-        std::fs::create_dir(layout.tasks()).unwrap();
-        (dir, layout, "7#1/0".parse().unwrap())
-    }
-
-    fn claimant(task: TaskId) -> Claimant {
-        Claimant::this_process(task, Generation(3), 0, "boot")
-    }
-
-    fn end() -> TaskEnd {
-        TaskEnd {
-            started_at: None,
-            ended_at: Timestamp::new(5),
-            exit: Some(ExitStatus::Code(3)),
-            cause: None,
-            stopped: false,
-            usage: Usage::default(),
-        }
-    }
-
-    #[test]
-    fn a_task_can_be_claimed_only_once() {
-        let (_dir, layout, task) = folder();
-        let claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();
-        assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
-        let found = Found::open(&layout, task).unwrap().unwrap();
-        assert!(found.is_held().unwrap());
-        drop(claim);
-        assert!(!found.is_held().unwrap());
-        assert!(Claim::take(&layout, claimant(task)).unwrap().is_none(), "even when free");
-        assert_eq!(std::fs::read_dir(layout.tasks()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_task_that_is_over_is_not_claimed_again() {
-        let (dir, layout, task) = folder();
-        let claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();
-        drop(claim);
-        std::fs::create_dir_all(dir.path().join("jobs/7")).unwrap();
-        std::fs::rename(layout.claim(task), layout.record(task)).unwrap();
-        assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
-        assert_eq!(std::fs::read_dir(layout.tasks()).unwrap().count(), 0, "nothing is left");
-        assert!(Found::open(&layout, task).unwrap().is_some(), "the moved claim is found");
-    }
-
-    #[test]
-    fn a_task_that_must_not_be_launched_is_claimed_with_its_end() {
-        let (_dir, layout, task) = folder();
-        assert!(Claim::take_ended(&layout, claimant(task), &end()).unwrap());
-        assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
-        let found = Found::open(&layout, task).unwrap().unwrap();
-        assert!(!found.is_held().unwrap());
-        assert_eq!(found.read().unwrap().and_then(|record| record.ended), Some(end()));
-        assert!(!Claim::take_ended(&layout, claimant(task), &end()).unwrap());
-    }
-
-    #[test]
-    fn a_claim_notes_that_all_processes_of_a_killed_claimant_ended() {
-        let (_dir, layout, task) = folder();
-        let find = || Found::open(&layout, task).unwrap().unwrap();
-        let is_swept = || find().read().unwrap().unwrap().is_swept;
-        drop(Claim::take(&layout, claimant(task)).unwrap());
-        assert!(!is_swept());
-        find().swept().unwrap();
-        find().ended(&end()).unwrap();
-        assert!(is_swept());
-        assert_eq!(find().read().unwrap().unwrap().ended, Some(end()));
-    }
-
-    #[test]
-    fn a_claim_is_read_up_to_the_first_broken_line() {
-        let (_dir, layout, task) = folder();
-        let mut claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();
-        claim.started(9, Timestamp::new(4)).unwrap();
-        claim.ended(&end()).unwrap();
-        let read = || Found::open(&layout, task).unwrap().unwrap().read().unwrap();
-        let record = read().unwrap();
-        let claimed =
-            Claimant { shepherd_started: record.claimant.shepherd_started, ..claimant(task) };
-        assert_eq!(record.claimant, claimed);
-        assert_eq!(record.started, Some((9, Timestamp::new(4))));
-        assert_eq!(record.ended, Some(end()));
-
-        let whole = std::fs::read(layout.claim(task)).unwrap();
-        for cut in 0..whole.len() {
-            std::fs::write(layout.claim(task), &whole[..cut]).unwrap();
-            assert_eq!(read().and_then(|record| record.ended), None, "cut at {cut}");
-        }
-        for place in 0..whole.len() {
-            let mut broken = whole.clone();
-            broken[place] ^= 1;
-            std::fs::write(layout.claim(task), &broken).unwrap();
-            assert_ne!(read(), Some(record.clone()), "flipped at {place}");
-        }
-    }
 }

@@ -173,7 +173,8 @@ pub fn own_processes() -> Vec<Left> {
     oldest.into_values().map(|(_, left)| left).collect()
 }
 
-fn left_of(pid: u32, started: u64, uid: u32) -> Option<Left> {
+/// A process of a job, from its environment; `None` if it is of no job.
+pub fn left_of(pid: u32, started: u64, uid: u32) -> Option<Left> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let folder = PathBuf::from(variable(&environment, "GPOOL_DIR=")?);
     let attempt: u32 = variable(&environment, "GPOOL_ATTEMPT=")?.parse().ok()?;
@@ -204,7 +205,8 @@ fn api_of(pid: u32) -> Option<PathBuf> {
     variable(&environment, "GPOOL_API=").map(PathBuf::from)
 }
 
-fn variable(environment: &[u8], prefix: &str) -> Option<String> {
+/// Returns the rest of the first entry with this prefix.
+pub fn variable(environment: &[u8], prefix: &str) -> Option<String> {
     let mut entries = environment.split(|byte| *byte == 0);
     let value = entries.find_map(|entry| entry.strip_prefix(prefix.as_bytes()))?;
     String::from_utf8(value.to_vec()).ok()
@@ -227,83 +229,6 @@ pub fn open_output(state_dir: &Path, task: TaskId, stream: &str) -> io::Result<F
     let (found, own) = (file.metadata()?, state_dir.join(&attempt).symlink_metadata()?);
     match found.is_file() && found.uid() == own.uid() {
         true => Ok(file),
-        false => Err(io::Error::other("it is no plain file of the job's user")),
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-
-    use gpool_model::id::Generation;
-    use gpool_model::job::{ExitStatus, Usage};
-
-    use super::*;
-    use crate::record::{Claim, Claimant};
-
-    fn folder() -> (tempfile::TempDir, Layout, TaskId) {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path());
-        std::fs::create_dir(layout.tasks()).unwrap();
-        (dir, layout, "7#1/0".parse().unwrap())
-    }
-
-    #[test]
-    fn the_state_of_a_claim_follows_from_lock_end_and_boot() {
-        let (dir, layout, task) = folder();
-        let is = || claimed(dir.path()).unwrap().pop().unwrap().is;
-        let claimant = Claimant::this_process(task, Generation(1), 4711, &proc::boot_id());
-        let mut claim = Claim::take(&layout, claimant).unwrap().unwrap();
-        claim.started(1, Timestamp::new(9)).unwrap();
-        let left = claimed(dir.path()).unwrap().pop().unwrap();
-        assert_eq!((left.is, left.pid, left.uid), (LeftIs::Runs, Some(1), 4711));
-        let bytes = std::fs::read(layout.claim(task)).unwrap();
-        let end = TaskEnd {
-            started_at: None,
-            ended_at: Timestamp::new(5),
-            exit: Some(ExitStatus::Code(3)),
-            cause: None,
-            stopped: false,
-            usage: Usage::default(),
-        };
-        claim.ended(&end).unwrap();
-        drop(claim);
-        assert_eq!(is(), LeftIs::Ended(end));
-        std::fs::write(layout.claim(task), bytes).unwrap();
-        assert_eq!(is(), LeftIs::Lost { rebooted: false });
-        std::fs::remove_file(layout.claim(task)).unwrap();
-        let claimant = Claimant::this_process(task, Generation(1), 0, "another boot");
-        drop(Claim::take(&layout, claimant).unwrap());
-        assert_eq!(is(), LeftIs::Lost { rebooted: true });
-        std::fs::write(layout.claim(task), "rubbish").unwrap();
-        assert_eq!(claimed(dir.path()).unwrap(), []);
-        assert!(claimed(&dir.path().join("nowhere")).is_err());
-    }
-
-    #[test]
-    fn output_is_opened_only_if_it_is_a_regular_file() {
-        let (dir, layout, task) = folder();
-        let path = layout.stdout(task);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        assert!(open_output(dir.path(), task, "stdout").is_err());
-        std::fs::write(dir.path().join("secret"), "s").unwrap();
-        std::os::unix::fs::symlink(dir.path().join("secret"), &path).unwrap();
-        assert!(open_output(dir.path(), task, "stdout").is_err(), "a link");
-        std::fs::remove_file(&path).unwrap();
-        let mode = Mode::from_raw_mode(0o600);
-        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        assert!(open_output(dir.path(), task, "stdout").is_err(), "a pipe");
-        std::fs::remove_file(&path).unwrap();
-        std::fs::write(&path, "a\nb\nc\n").unwrap();
-        let file = open_output(dir.path(), task, "stdout").unwrap();
-        assert_eq!(io::read_to_string(file).unwrap(), "a\nb\nc\n");
-    }
-
-    #[test]
-    fn only_a_complete_environment_names_a_run() {
-        let of = |text: &str| variable(text.replace('|', "\0").as_bytes(), "GPOOL_DIR=");
-        assert_eq!(of("A=1|GPOOL_DIR=/s/jobs/7/1|B=2"), Some("/s/jobs/7/1".to_owned()));
-        assert_eq!(of("A=1|XGPOOL_DIR=/s"), None);
-        assert_eq!(left_of(std::process::id(), 0, 0), None, "no job of gpool");
+        false => Err(io::Error::other("it is not a regular file of the job's user")),
     }
 }

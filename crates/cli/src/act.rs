@@ -60,7 +60,7 @@ pub fn on_jobs_saying(
         }
         // With `all`, having no jobs is a success: a cleanup script must not fail on an empty
         // queue.
-        session.screen.note(&format!("there is no job to {name}"));
+        session.screen.note(&format!("no job to {name}"));
         return Ok(Exit::OK);
     }
     if found.n_of_others > 1 && !yes {
@@ -82,7 +82,7 @@ pub fn on_jobs_saying(
     }
     let states = in_states(found.passed_over.values());
     let states = Some(states).filter(|it| !it.is_empty());
-    let moved = (n_moved > 0).then(|| format!("{n_moved} changed meanwhile"));
+    let moved = (n_moved > 0).then(|| format!("{n_moved} changed in the meantime"));
     let parts: Vec<String> = states.into_iter().chain(moved).collect();
     if !parts.is_empty() {
         let n = u64::try_from(found.passed_over.len()).unwrap_or(u64::MAX).saturating_add(n_moved);
@@ -188,8 +188,8 @@ fn has_moved(failure: &Failure) -> bool {
 
 /// The failure if none of the found jobs can be changed.
 fn none_to(verb: &str, jobs: &BTreeMap<String, JobState>) -> Failure {
-    Failure::new(catalogue::WRONG_STATE, format!("there is no job to {verb}"))
-        .why(format!("of those meant, {}", in_states(jobs.values())))
+    Failure::new(catalogue::WRONG_STATE, format!("no job to {verb}"))
+        .why(format!("of the given jobs, {}", in_states(jobs.values())))
         .tip("gpool queue")
 }
 
@@ -221,7 +221,7 @@ fn say_changed(
 fn confirm(verb: &str, n_jobs: usize) -> Result<()> {
     let jobs = count(u64::try_from(n_jobs).unwrap_or(u64::MAX), "job");
     let refused = || {
-        Failure::new(errors::USAGE, format!("{jobs} of other users would be touched"))
+        Failure::new(errors::USAGE, format!("this affects {jobs} of other users"))
             .tip(format!("gpool {verb} … --yes"))
     };
     if !std::io::stdin().is_terminal() {

@@ -61,7 +61,7 @@ fn read(flag: &str, path: &str) -> Result<String> {
         refused(format!("{path}, line {line}: it is not UTF-8"))
     })?;
     if text.trim().is_empty() {
-        return Err(refused(format!("{path} is empty, so there would be no element")));
+        return Err(refused(format!("{path} is empty, so the array would have no elements")));
     }
     Ok(text)
 }
@@ -71,7 +71,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Parses a JSON array, or one JSON value per line.
-fn items(text: &str) -> std::result::Result<Vec<Value>, String> {
+pub fn items(text: &str) -> std::result::Result<Vec<Value>, String> {
     if text.trim_start().starts_with('[') && text.trim_end().ends_with(']') {
         if let Ok(items) = serde_json::from_str::<Vec<Value>>(text) {
             return Ok(items);
@@ -79,19 +79,22 @@ fn items(text: &str) -> std::result::Result<Vec<Value>, String> {
         // Several lines may each be an array; a single line must be valid JSON.
         if text.trim_end().lines().count() == 1 {
             let error = serde_json::from_str::<Vec<Value>>(text).err();
-            return Err(error.map_or_else(String::new, |error| format!("it is no JSON: {error}")));
+            return Err(error.map_or_else(String::new, |error| format!("it is not JSON: {error}")));
         }
     }
     let line = |(at, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|error| {
-            format!("line {}: it is no JSON ({error}); write [\"a\", \"b\"], or one a line", at + 1)
+            format!(
+                "line {}: it is not JSON ({error}); write [\"a\", \"b\"], or one item per line",
+                at + 1
+            )
         })
     };
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(line).collect()
 }
 
 /// Parses CSV with a header; fields may be quoted, with `""` for a quote.
-fn table(text: &str) -> std::result::Result<ParamTable, String> {
+pub fn table(text: &str) -> std::result::Result<ParamTable, String> {
     let mut rows = rows(text)?.into_iter();
     let (_, names) = rows.next().ok_or("it is empty")?;
     let names: Vec<String> = names.iter().map(|name| name.trim().to_owned()).collect();
@@ -108,9 +111,8 @@ fn table(text: &str) -> std::result::Result<ParamTable, String> {
         table.rows.push(row);
     }
     if table.rows.is_empty() {
-        return Err(
-            "it has names and no rows; write lr,seed in one line and 0.1,1 in the next".to_owned()
-        );
+        return Err("it has a header and no rows; write lr,seed in one line and 0.1,1 in the next"
+            .to_owned());
     }
     Ok(table)
 }
@@ -129,7 +131,9 @@ fn rows(text: &str) -> std::result::Result<Rows, String> {
             if chars.next_if_eq(&'"').is_some() {
                 loop {
                     match chars.next() {
-                        None => return Err(format!("line {first}: a quote is never closed")),
+                        None => {
+                            return Err(format!("line {first}: a quotation mark is not closed"));
+                        }
                         Some('"') if chars.next_if_eq(&'"').is_some() => field.push('"'),
                         Some('"') => break,
                         Some(c) => {
@@ -157,34 +161,4 @@ fn rows(text: &str) -> std::result::Result<Rows, String> {
         }
     }
     Ok(rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_are_read_with_quotes_and_ragged_rows_refused() {
-        let read = table("lr, seed\r\n0.1,1\r\n\"a,\"\"b\",2\n\n").expect("a table");
-        assert_eq!(read.names, ["lr", "seed"]);
-        assert_eq!(read.rows, [["0.1", "1"], ["a,\"b", "2"]]);
-        for (text, why) in [
-            ("a,b\n1\n", "line 2: it has 1 values"),
-            ("a\n\"x\n1,2\n", "line 2: a quote is never closed"),
-            ("a\n\"x\ny\"\n1,2\n", "line 4: it has 2"),
-            ("a,b\n", "no rows"),
-        ] {
-            let error = table(text).expect_err(text);
-            assert!(error.contains(why), "{text:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn items_are_an_array_or_lines() {
-        assert_eq!(items("[1, \"a\"]").expect("an array").len(), 2);
-        assert_eq!(items("{\"a\": 1}\n\n\"b\"\n").expect("lines").len(), 2);
-        assert_eq!(items("[1]\n[2]\n").expect("lines of arrays").len(), 2);
-        assert!(items("[1, 2").expect_err("open").contains("line 1"));
-        assert!(items("1\nx\n").expect_err("no JSON").contains("line 2"));
-    }
 }

@@ -58,19 +58,20 @@ pub fn environment(clean: bool, variables: &[Variable]) -> Result<Environment> {
             "the environment is too large to send with a job",
         )
         .why(format!(
-            "it has {} KB; a job may have {} KB",
+            "it has {} KB; the maximum is {} KB",
             size / 1000,
             ENVIRONMENT_MAX / 1000
         ));
         let failure = match largest {
             Some((name, value)) => {
                 let name = String::from_utf8_lossy(name);
-                failure.why(format!("most of it is {name}, with {} KB", value.len() / 1000))
+                failure
+                    .why(format!("the largest variable is {name}, with {} KB", value.len() / 1000))
             }
             None => failure,
         };
         return Err(
-            failure.tip("--clean-env passes HOME, PATH, USER and LANG only; add others by -e")
+            failure.tip("--clean-env   (passes only HOME, PATH, USER and LANG; -e adds others)")
         );
     }
     Ok(Environment::new(environment))
@@ -86,7 +87,9 @@ pub struct Environment {
 }
 
 impl Environment {
-    fn new(entries: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
+    /// Splits variables into texts and bytes.
+    #[must_use]
+    pub fn new(entries: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
         let mut text = BTreeMap::new();
         let mut bytes = Vec::new();
         for (name, value) in entries {
@@ -109,7 +112,9 @@ impl Environment {
     }
 }
 
-fn passed(
+/// Chooses the variables that a job gets: the inherited ones, unless `clean`, and the requested
+/// ones.
+pub fn passed(
     inherited: impl Iterator<Item = (OsString, OsString)>,
     clean: bool,
     variables: &[Variable],
@@ -153,10 +158,10 @@ pub fn directory(named: Option<&str>) -> Result<String> {
         (None, Err(error)) => {
             return Err(Failure::new(
                 errors::BAD_DIRECTORY,
-                format!("can't tell the current folder: {error}"),
+                format!("can't find the current folder: {error}"),
             )
             .why("it may have been removed")
-            .tip("cd into one that exists, or name one by --cwd"));
+            .tip("change to another folder, or give one with --cwd"));
         }
     };
     if named.is_some() && !path.is_dir() {
@@ -164,62 +169,11 @@ pub fn directory(named: Option<&str>) -> Result<String> {
             errors::BAD_DIRECTORY,
             format!("{} is not a folder", path.display()),
         )
-        .tip("name one that exists by --cwd"));
+        .tip("give an existing folder with --cwd"));
     }
     path.into_os_string().into_string().map_err(|path| {
         Failure::new(errors::BAD_DIRECTORY, format!("the folder {} is not UTF-8", path.display()))
-            .why("the API speaks UTF-8 only")
-            .tip("name another by --cwd, and cd into this one inside a script")
+            .why("paths in the API must be UTF-8")
+            .tip("give another folder with --cwd, and change to this one in a script")
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(clean: bool, variables: &[&str]) -> Vec<String> {
-        let inherited = [("PATH", "/bin"), ("HOME", "/root"), ("SECRET", "x"), ("LD_PRELOAD", "y")];
-        let inherited = inherited.into_iter().map(|(n, v)| (n.into(), v.into()));
-        let variables: Vec<Variable> =
-            variables.iter().map(|v| v.parse().expect("valid")).collect();
-        passed(inherited, clean, &variables)
-            .into_iter()
-            .map(|(n, v)| {
-                format!("{}={}", String::from_utf8_lossy(&n), String::from_utf8_lossy(&v))
-            })
-            .collect()
-    }
-
-    #[test]
-    fn a_clean_environment_has_what_was_asked_for() {
-        assert_eq!(names(true, &["A=1"]), ["PATH=/bin", "HOME=/root", "A=1"]);
-        assert_eq!(names(true, &["SECRET"]), ["PATH=/bin", "HOME=/root", "SECRET=x"]);
-        assert_eq!(names(true, &["NOT_SET"]), ["PATH=/bin", "HOME=/root"]);
-        assert_eq!(
-            names(false, &["PATH=/x=y", "PATH=/z"]),
-            ["HOME=/root", "SECRET=x", "LD_PRELOAD=y", "PATH=/z"]
-        );
-    }
-
-    #[test]
-    fn names_of_variables_are_checked() {
-        for text in ["", "=1", "1A=1", "A B=1", "A\n=1", "é=1"] {
-            assert!(text.parse::<Variable>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_text_travels_as_bytes() {
-        let environment = Environment::new(vec![
-            (b"A".to_vec(), b"1".to_vec()),
-            (b"B".to_vec(), b"\xff".to_vec()),
-        ]);
-        assert_eq!(environment.text, BTreeMap::from([("A".to_owned(), "1".to_owned())]));
-        assert_eq!(environment.bytes, Some(BASE64_STANDARD.encode(b"B=\xff\0")));
-    }
-
-    #[test]
-    fn the_mask_is_read() {
-        assert!(umask().is_some_and(|mask| mask <= 0o777));
-    }
 }

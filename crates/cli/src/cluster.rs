@@ -47,7 +47,7 @@ impl Cluster {
     /// It does not start; the failure repeats its output.
     pub fn start(setup: Setup) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("gpool-demo-").tempdir();
-        let folder = folder.map_err(|error| io("make a temporary folder", &error))?;
+        let folder = folder.map_err(|error| io("create a temporary folder", &error))?;
         let socket = folder.path().join("api.sock");
         let mut cluster =
             Self { client: Client::at(&socket), server: None, folder: Some(folder), socket, setup };

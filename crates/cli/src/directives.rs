@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Bytes at the start of a script that may contain directives.
 ///
 /// Source: HyperQueue has the same limit. A script with data at its end is never read through.
-const LOOKED_AT: usize = 32 * 1024;
+pub const LOOKED_AT: usize = 32 * 1024;
 
 /// The scheduler that a directive is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -154,59 +154,4 @@ fn split(line: &str) -> Option<Vec<String>> {
     }
     words.extend(word);
     Some(words)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(script: &str) -> Vec<(usize, Vec<String>)> {
-        let found = find(script.as_bytes()).expect("quotes are closed");
-        found.directives.into_iter().map(|directive| (directive.line, directive.words)).collect()
-    }
-
-    #[test]
-    fn directives_stand_in_the_leading_comments_only() {
-        let script = "#!/bin/bash\n# GPOOL --gpus 2 --time 1h\n\n  #GPOOL -J train # why not\n\
-                      # GPOOLS are fish\n#SBATCH --gres=gpu:1\n# SBATCH -t 1\necho\n\
-                      # GPOOL --gpus 8\n";
-        let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        assert_eq!(
-            words(script),
-            [
-                (2, own(&["--gpus", "2", "--time", "1h"])),
-                (4, own(&["-J", "train"])),
-                (6, own(&["--gres=gpu:1"]))
-            ]
-        );
-        let found = find(script.as_bytes()).expect("quotes are closed");
-        assert_eq!(found.too_late, [(9, Kind::Gpool)]);
-        assert_eq!(found.with_blank, [7]);
-    }
-
-    #[test]
-    fn a_blank_makes_a_comment_of_slurms_lines_only() {
-        let kinds = |script: &[u8]| -> Vec<Kind> {
-            let found = find(script).expect("fine");
-            found.directives.into_iter().map(|directive| directive.kind).collect()
-        };
-        assert_eq!(kinds(b"#!/bin/sh\n#GFLOW --gpus 1\n# GFLOW --gpus 1\n"), [Kind::Gflow; 2]);
-        assert_eq!(kinds(b"#!/bin/sh\n##SBATCH -t 10\n# SBATCH -t 10\n#SBATCHES\n"), []);
-    }
-
-    #[test]
-    fn words_are_quoted_as_in_a_shell() {
-        assert_eq!(
-            words("# GPOOL --note 'it''s late' -e \"A=b \\\"c\\\"\" x\\ y ''\n")[0].1,
-            ["--note", "its late", "-e", "A=b \"c\"", "x y", ""]
-        );
-        assert_eq!(find(b"#!/bin/sh\n# GPOOL --note 'x\n"), Err(UnclosedQuote { line: 2 }));
-    }
-
-    #[test]
-    fn only_the_start_of_a_script_is_looked_at() {
-        let script = format!("{}\n# GPOOL --gpus 1\n", "#".repeat(LOOKED_AT));
-        assert_eq!(words(&script), []);
-        assert_eq!(words("# GPOOL --gpus 1\r\n")[0].1, ["--gpus", "1"]);
-    }
 }

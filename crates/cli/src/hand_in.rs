@@ -9,7 +9,8 @@ use crate::failure::{Failure, Result};
 use crate::render::clock::span;
 use crate::render::eta::likely;
 use crate::render::safe::safe;
-use crate::render::{json, words};
+use crate::render::view::View;
+use crate::render::{json, reason, words};
 use crate::request::{self, Request};
 use crate::session::Session;
 
@@ -62,17 +63,21 @@ pub fn unsure(error: Error) -> Failure {
 
 /// Prints why a job does not start at once, or when it will.
 pub fn note_wait(client: &Client, job: &Job, session: &Session) {
-    let Some(note) = waits(job) else { return };
+    let view = session.view();
+    let Some(note) = waits(job, &view) else { return };
     // A failure here does not matter: the job is submitted.
     let why = client.why_briefly(&job.id).ok();
     let (eta, missing) = why.map(|why| (why.eta, why.eta_missing)).unwrap_or_default();
     let id = &job.id;
     let note = match (eta, missing.filter(|_| job.deadline.is_some())) {
         (Some(eta), _) => {
-            let likely = likely(&eta, &session.view());
+            let likely = likely(&eta, &view);
             format!("job {id} waits. {likely}. gpool why {id}")
         }
-        (None, Some(missing)) => format!("job {id} waits. {missing}. gpool why {id}"),
+        (None, Some(missing)) => {
+            let missing = view.clock.localized(&missing, view.now);
+            format!("job {id} waits: {missing}. gpool why {id}")
+        }
         (None, None) => note,
     };
     session.screen.note(&format!("note: {note}"));
@@ -91,9 +96,11 @@ pub fn dry_run(client: &Client, job: &JobCreate, session: &Session) -> Result {
     let text = match forecast.starts {
         true => format!("would start at once on {}\n", words::places(&forecast.placement)),
         false => {
-            let reasons = forecast.reasons.iter().map(|reason| format!("  {}\n", reason.text));
+            let (me, view) = (session.me(), session.view());
+            let reasons = forecast.reasons.iter();
+            let reasons = reasons.map(|it| format!("  {}\n", reason::sentence(it, me, &view)));
             let more = words::more_reasons(forecast.n_more_reasons);
-            let more = more.map(|more| format!("  {more}\n")).unwrap_or_default();
+            let more = more.map(|more| format!("  It waits for {more}\n")).unwrap_or_default();
             format!("would wait\n{}{more}", reasons.collect::<String>())
         }
     };
@@ -127,17 +134,15 @@ fn delays(forecast: &Forecast, session: &Session) -> String {
 }
 
 /// Why a job does not start at once, and what to do next:
-/// `job 1844 waits: 4 GPUs needed together; lab1 has 2 free. gpool why 1844`.
+/// `job 1844 waits. It needs 4 GPUs, and 2 are free. gpool why 1844`.
 #[must_use]
-pub fn waits(job: &Job) -> Option<String> {
+pub fn waits(job: &Job, view: &View<'_>) -> Option<String> {
     let id = &job.id;
     let text = match job.state {
         JobState::Held => format!("job {id} is held. gpool release {id}"),
         JobState::Waiting | JobState::Pending => {
-            let why = &job.reasons.first()?.text;
-            // Some reasons already begin with this word.
-            let word = if why.starts_with("waits ") { "" } else { "waits: " };
-            format!("job {id} {word}{why}. gpool why {id}")
+            let why = reason::of_job(id, job.reasons.first()?, &job.user, view);
+            format!("{why}. gpool why {id}")
         }
         _ => return None,
     };

@@ -14,7 +14,7 @@ use crate::render::safe::Plain;
 /// Most tasks, elements or jobs with output side by side.
 const TASKS_MAX: u32 = 64;
 /// Longer lines are split.
-const LINE_MAX: usize = 64 * 1024;
+pub const LINE_MAX: usize = 64 * 1024;
 
 /// The number of tasks with output: all, or only the launcher.
 #[must_use]
@@ -186,32 +186,5 @@ impl Source {
             query.tail = None;
         }
         follow::copy(client, &self.job, &query, out)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_line_comes_whole_with_its_rank() {
-        let mut shown = Vec::new();
-        let mut it = Labelled::new("3: ".to_owned(), &mut shown);
-        for part in ["on", "e\ntwo\n\nth", "ree"] {
-            it.write_all(part.as_bytes()).expect("memory");
-        }
-        it.finish().expect("memory");
-        assert_eq!(String::from_utf8_lossy(&shown), "3: one\n3: two\n3: \n3: three\n");
-    }
-
-    #[test]
-    fn a_line_without_end_is_cut() {
-        let mut shown = Vec::new();
-        let mut it = Labelled::new("0: ".to_owned(), &mut shown);
-        for _ in 0..3 {
-            it.write_all(&[b'x'; LINE_MAX]).expect("memory");
-        }
-        it.finish().expect("memory");
-        assert_eq!(shown.iter().filter(|byte| **byte == b'\n').count(), 2);
     }
 }

@@ -7,16 +7,17 @@
 #![forbid(unsafe_code)]
 #![allow(
     clippy::result_large_err,
-    reason = "a failure carries all that is said about it, and failing is no hot path"
+    reason = "a failure carries its whole message, and failing is no hot path"
 )]
 
 pub mod act;
 pub mod args;
-mod array_files;
+pub mod array_files;
 pub mod caller;
 pub mod cluster;
-mod directives;
+pub mod directives;
 pub mod errors;
+pub mod examples;
 pub mod exit;
 pub mod failure;
 pub mod flags;
@@ -25,7 +26,7 @@ pub mod foreign;
 pub mod hand_in;
 pub mod labelled;
 pub mod listing;
-mod moment;
+pub mod moment;
 pub mod program;
 pub mod reference;
 pub mod render;
@@ -34,7 +35,7 @@ pub mod resolve;
 pub mod screen;
 pub mod script;
 pub mod session;
-mod software;
+pub mod software;
 pub mod store_file;
 pub mod terminal;
 pub mod usage;

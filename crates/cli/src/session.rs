@@ -20,10 +20,10 @@ use crate::terminal::raw;
 pub const LISTEN_RETRIES: Duration = Duration::from_secs(24 * 3600);
 
 /// The note when a server goes away and the verb waits for it.
-pub const AWAY: &str = "note: the server is away, and jobs that run go on. Waiting until it is \
-                        back: gpool up starts it, Ctrl-C leaves";
+pub const AWAY: &str = "note: no server answers; running jobs continue. Waiting for it: gpool up \
+                        starts it, Ctrl-C quits";
 /// The note when it is back.
-pub const BACK: &str = "note: the server is back";
+pub const BACK: &str = "note: the server answers again";
 
 /// The note for a server that is away, silent, slow or back.
 fn told(presence: &Presence) -> Option<String> {
@@ -31,18 +31,18 @@ fn told(presence: &Presence) -> Option<String> {
         Presence::Away => AWAY.to_owned(),
         Presence::Back => BACK.to_owned(),
         Presence::Silent(silence) => format!(
-            "note: {silence}, and jobs that run go on. Waiting until it answers: {}, Ctrl-C leaves",
+            "note: {silence}; running jobs continue. Waiting for an answer: {}, Ctrl-C quits",
             way_out(silence)
         ),
         Presence::Slow(silent_for, alive) => {
             let seconds = silent_for.as_secs();
             let why = match (alive.store_ms / 1000, alive.core_ms / 1000) {
                 (0, 0) => String::new(),
-                (0, core) => format!(" (its core has worked on one step for {core} s)"),
-                (disk, _) => format!(" (its disk has not taken a write for {disk} s)"),
+                (0, core) => format!(" (its main thread has been busy for {core} s)"),
+                (disk, _) => format!(" (its disk has not finished a write for {disk} s)"),
             };
             format!(
-                "note: no answer for {seconds} s; the server is alive{why}. Waiting, Ctrl-C leaves"
+                "note: no answer for {seconds} s; the server is alive{why}. Waiting; Ctrl-C quits"
             )
         }
     })
@@ -59,7 +59,7 @@ fn note_beside(screen: &Screen, text: &str) {
 #[must_use]
 pub fn way_out(silence: &Silence) -> String {
     match (silence.cause, silence.pid) {
-        (Cause::Stopped, Some(pid)) => format!("kill -CONT {pid} lets it go on"),
+        (Cause::Stopped, Some(pid)) => format!("kill -CONT {pid} continues it"),
         _ => "gpool down stops it".to_owned(),
     }
 }
@@ -127,7 +127,7 @@ impl Session {
         let uid = rustix::process::geteuid().as_raw();
         if let Some(stranger) = stranger_on(client.socket(), uid) {
             self.screen.warn(&format!(
-                "user {} made {}, and reads what is sent to the server there",
+                "user {} created {}, and can read requests to that server",
                 stranger.uid,
                 stranger.path.display()
             ));
@@ -219,9 +219,9 @@ pub fn state_dir(named: Option<&str>) -> Result<PathBuf> {
             Some(home) => Ok(PathBuf::from(home).join(".local/state/gpool")),
             None => Err(Failure::new(
                 crate::errors::BAD_DIRECTORY,
-                "there is no home to keep the state in",
+                "there is no home folder for the state",
             )
-            .why("neither GPOOL_STATE_DIR nor XDG_STATE_HOME nor HOME is set")
+            .why("GPOOL_STATE_DIR, XDG_STATE_HOME and HOME are not set")
             .tip("gpool up --state-dir FOLDER")),
         },
     }
@@ -229,7 +229,7 @@ pub fn state_dir(named: Option<&str>) -> Result<PathBuf> {
 
 fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|error| {
-        let what = format!("{} can't be a state folder: {error}", path.display());
+        let what = format!("can't use {} as state folder: {error}", path.display());
         Failure::new(crate::errors::BAD_DIRECTORY, what)
     })
 }

@@ -18,7 +18,7 @@ pub fn failure(error: &clap::Error, verb: Option<&str>) -> Failure {
             if word.starts_with('-') {
                 Failure::new(errors::NO_SUCH_FLAG, format!("there is no flag {word}"))
             } else {
-                Failure::new(errors::USAGE, format!("{word:?} is one word too many"))
+                Failure::new(errors::USAGE, format!("unexpected argument {word:?}"))
             }
         }
         ErrorKind::InvalidSubcommand => {
@@ -31,21 +31,18 @@ pub fn failure(error: &clap::Error, verb: Option<&str>) -> Failure {
             let value = value.unwrap_or_default();
             let failure = Failure::new(
                 catalogue::INVALID,
-                format!("{value:?} is no value of {}", bare(&flag)),
+                format!("{value:?} is not a value of {}", bare(&flag)),
             );
             match list(error, ContextKind::ValidValue) {
                 values if values.is_empty() => failure,
-                values => failure.why(format!("it takes {}", values.join(", "))),
+                values => failure.why(format!("the values are {}", values.join(", "))),
             }
         }
         ErrorKind::InvalidValue | ErrorKind::NoEquals => {
             let flag = argument.unwrap_or_default();
             Failure::new(catalogue::INVALID, format!("{} needs a value: {flag}", bare(&flag)))
         }
-        ErrorKind::MissingRequiredArgument => {
-            let missing = list(error, ContextKind::InvalidArg).join(", ");
-            Failure::new(errors::USAGE, format!("what is missing: {missing}"))
-        }
+        ErrorKind::MissingRequiredArgument => missing(&list(error, ContextKind::InvalidArg), error),
         ErrorKind::ArgumentConflict => {
             let other = list(error, ContextKind::PriorArg).join(", ");
             let flag = argument.unwrap_or_default();
@@ -54,6 +51,23 @@ pub fn failure(error: &clap::Error, verb: Option<&str>) -> Failure {
         _ => Failure::new(errors::USAGE, first_line(error)),
     };
     with_way_out(failure, error, verb)
+}
+
+fn missing(arguments: &[String], error: &clap::Error) -> Failure {
+    let verb = verb_of(error);
+    match (arguments, &verb) {
+        ([only], Some(verb)) if only.starts_with("<JOB") => {
+            Failure::new(errors::USAGE, "which job?").tip(format!("{verb} 17"))
+        }
+        ([only], _) => {
+            let name = only.trim_end_matches('.');
+            Failure::new(errors::USAGE, format!("{name} is missing"))
+        }
+        (several, _) => {
+            let names: Vec<&str> = several.iter().map(|it| it.trim_end_matches('.')).collect();
+            Failure::new(errors::USAGE, format!("{} are missing", names.join(" and ")))
+        }
+    }
 }
 
 fn invalid_value(error: &clap::Error, argument: Option<String>, value: Option<String>) -> Failure {
@@ -84,7 +98,7 @@ fn with_way_out(mut failure: Failure, error: &clap::Error, verb: Option<&str>) -
     // Short aliases are not useful suggestions.
     near.retain(|word| word.len() > 2);
     if !near.is_empty() {
-        failure = failure.why(format!("the nearest there is: {}", near.join(", ")));
+        failure = failure.why(format!("did you mean {}?", near.join(", ")));
     }
     match (verb_of(error), verb) {
         (Some(verb), _) => failure.tip(format!("{verb} --help")),

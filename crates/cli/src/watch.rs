@@ -173,7 +173,7 @@ impl Head {
         let leave = if has_keys { "q leaves" } else { "Ctrl-C leaves" };
         let head = format!("{read_at} · every {} · {leave}", self.every);
         if self.is_away {
-            let away = "no server answers, jobs that run go on";
+            let away = "no server answers; running jobs continue";
             return format!("{head} · {}", Style::Warn.paint(away, screen.colors));
         }
         head
@@ -182,19 +182,8 @@ impl Head {
 
 /// The text over the last one: each line is cleared to its end, and so is the rest of the screen.
 /// Lines that do not fit are left out, so nothing scrolls.
-fn redrawn(text: &str, height: Option<usize>) -> String {
+pub fn redrawn(text: &str, height: Option<usize>) -> String {
     let n_lines = height.map_or(usize::MAX, |height| height.saturating_sub(1));
     let lines = text.lines().take(n_lines).map(|line| format!("{line}\u{1b}[K\n"));
     format!("\u{1b}[H{}\u{1b}[J", lines.collect::<String>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_screen_is_redrawn_without_scrolling() {
-        assert_eq!(redrawn("a\nb\nc\n", Some(3)), "\u{1b}[Ha\u{1b}[K\nb\u{1b}[K\n\u{1b}[J");
-        assert_eq!(redrawn("a\n", None), "\u{1b}[Ha\u{1b}[K\n\u{1b}[J");
-    }
 }

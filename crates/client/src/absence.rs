@@ -11,7 +11,7 @@ use gpool_wire::live::Liveness;
 use crate::silence::Silence;
 
 /// A shorter absence is not reported: a restart takes less time.
-const UNTOLD: Duration = Duration::from_secs(1);
+pub const UNTOLD: Duration = Duration::from_secs(1);
 
 /// A report about the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Presence {
 
 /// The receiver of the reports, shared by all clones of a client.
 #[derive(Clone, Default)]
-pub(crate) struct Absence {
+pub struct Absence {
     tell: Option<Arc<dyn Fn(Presence) + Send + Sync>>,
     /// Whether the client waits for a server that is away or silent.
     is_patient: bool,
@@ -53,10 +53,8 @@ impl fmt::Debug for Absence {
 }
 
 impl Absence {
-    pub(crate) fn telling(
-        tell: impl Fn(Presence) + Send + Sync + 'static,
-        is_patient: bool,
-    ) -> Self {
+    /// Reports changes to `tell`; a patient client waits for a server that is away.
+    pub fn telling(tell: impl Fn(Presence) + Send + Sync + 'static, is_patient: bool) -> Self {
         Self { tell: Some(Arc::new(tell)), is_patient, ..Self::default() }
     }
 
@@ -91,7 +89,8 @@ impl Absence {
         self.away_at(Instant::now());
     }
 
-    fn away_at(&self, now: Instant) {
+    /// The server does not answer at this time.
+    pub fn away_at(&self, now: Instant) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match *state {
             State::There => *state = State::Missed(now),
@@ -104,7 +103,7 @@ impl Absence {
     }
 
     /// Notes that a request was answered.
-    pub(crate) fn back(&self) {
+    pub fn back(&self) {
         self.was_there.store(true, Ordering::Relaxed);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Told = std::mem::take(&mut *state) {
@@ -116,33 +115,5 @@ impl Absence {
         if let Some(tell) = &self.tell {
             tell(presence);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_absence_is_reported_once_and_only_if_it_lasts() {
-        let told: Arc<Mutex<Vec<Presence>>> = Arc::default();
-        let to = Arc::clone(&told);
-        let tell = move |presence| to.lock().expect("no thread panicked").push(presence);
-        let absence = Absence::telling(tell, true);
-        let heard = || std::mem::take(&mut *told.lock().expect("no thread panicked"));
-        let now = Instant::now();
-        absence.away_at(now);
-        absence.back();
-        assert_eq!(heard(), [], "it was short");
-        let other = absence.clone();
-        absence.away_at(now);
-        other.away_at(now + UNTOLD / 2);
-        assert_eq!(heard(), []);
-        other.away_at(now + UNTOLD);
-        absence.away_at(now + UNTOLD * 2);
-        assert_eq!(heard(), [Presence::Away]);
-        absence.back();
-        other.back();
-        assert_eq!(heard(), [Presence::Back]);
     }
 }

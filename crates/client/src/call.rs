@@ -335,7 +335,7 @@ impl Client {
                 return Err(match error {
                     // An earlier try may have been carried out.
                     Error::Unreachable { .. } if was_sent => {
-                        Error::Lost { why: "and no server answers since".to_owned() }
+                        Error::Lost { why: "and no server has answered since".to_owned() }
                     }
                     error if changes => error.maybe_done(),
                     error => error,
@@ -371,7 +371,7 @@ fn request_of<B>(call: &Call, body: B) -> Result<Request<B>, Error> {
 /// The HTTP library may refuse the request before it reaches the server's code, so the client makes
 /// the problem; also for URIs that the client refuses.
 fn headers_too_large() -> Problem {
-    let what = "the request's address and headers are more than the server takes";
+    let what = "the request's address and headers are larger than the server accepts";
     Problem::new(catalogue::HEADERS_TOO_LARGE, what)
 }
 

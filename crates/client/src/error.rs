@@ -54,7 +54,7 @@ pub enum Error {
         why: String,
     },
     /// The folder of the user's own socket belongs to another user.
-    #[error("{} can't be trusted: {why}", .folder.display())]
+    #[error("{} is not safe to use: {why}", .folder.display())]
     SocketNotOurs {
         /// The folder.
         folder: PathBuf,
@@ -62,7 +62,7 @@ pub enum Error {
         why: String,
     },
     /// The input of the request could not be read.
-    #[error("could not read what was to be sent: {0}")]
+    #[error("can't read the data to send: {0}")]
     Input(String),
 }
 
@@ -78,29 +78,31 @@ impl Error {
                 let mut problem = of(catalogue::UNREACHABLE);
                 problem.why = tried.iter().map(said).collect();
                 problem
-                    .try_this("gpool up      (starts a server of your own)")
-                    .try_this("gpool doctor  (looks for the cause)")
+                    .try_this("gpool up       (starts a server of your own)")
+                    .try_this("gpool doctor   (finds the cause)")
             }
             Self::MayNotConnect { .. } => of(catalogue::SOCKET_REFUSES)
-                .because("its permissions, or those of its folder, do not let you in")
-                .try_this("gpool up      (starts a server of your own)")
-                .try_this("GPOOL_SOCKET  (names another server's socket)"),
+                .because("its permissions, or those of its folder, do not let you connect")
+                .try_this("gpool up       (starts a server of your own)")
+                .try_this("GPOOL_SOCKET=PATH   (uses the server at another socket)"),
             Self::Lost { .. } => of(catalogue::UNREACHABLE)
-                .because("it may have been done: look before you ask again"),
+                .because("the request may have been carried out: check before you repeat it"),
             Self::Silent { silence, maybe_done } => {
                 let mut problem = of(catalogue::SILENT);
                 if *maybe_done {
                     problem = problem.because(
-                        "the request may still be carried out: check before you repeat it",
+                        "the server may still carry out the request: check before you repeat it",
                     );
                 }
                 if let (Cause::Stopped, Some(pid)) = (silence.cause, silence.pid) {
-                    problem = problem.try_this(format!("kill -CONT {pid}   (lets it go on)"));
+                    problem = problem.try_this(format!("kill -CONT {pid}   (continues it)"));
                 }
-                problem.try_this("gpool down    (stops it; jobs go on, and gpool up starts it)")
+                problem.try_this(
+                    "gpool down   (ends it; jobs keep running, and gpool up starts it again)",
+                )
             }
             Self::TimedOut => of(catalogue::TIMED_OUT)
-                .because("it may have been done: look before you ask again")
+                .because("the request may have been carried out: check before you repeat it")
                 .try_this("a longer --timeout"),
             Self::BadAnswer { .. } => of(catalogue::BAD_ANSWER).try_this("gpool version"),
             Self::SocketPath { .. } => {

@@ -12,12 +12,12 @@ mod error;
 mod events;
 mod jobs;
 pub mod life;
-mod line;
 mod logs;
 mod projects;
 mod reservations;
 mod silence;
 pub mod socket;
+mod stream;
 mod transport;
 mod vigil;
 
@@ -27,8 +27,15 @@ pub use error::Error;
 pub use events::Events;
 pub use jobs::{JobsQuery, new_key};
 pub use life::Life;
-pub use line::Line;
 pub use logs::{LogQuery, LogStream, Logs};
 pub use silence::{Cause, Silence};
 pub use socket::Place;
+pub use stream::JobStream;
 pub use vigil::Vigil;
+
+/// Internals for the tests of this crate, in `tests/it`.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::absence::{Absence, UNTOLD};
+    pub use crate::stream::Head;
+}

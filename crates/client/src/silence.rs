@@ -30,9 +30,11 @@ impl fmt::Display for Silence {
         match self.cause {
             Cause::Stopped => write!(f, "the server{of} does not answer: its process is stopped"),
             Cause::Hangs => write!(f, "the server{of} does not answer: its process hangs"),
-            Cause::Core(s) => write!(f, "the core of the server{of} has not answered for {s} s"),
+            Cause::Core(s) => {
+                write!(f, "the main thread of the server{of} has not answered for {s} s")
+            }
             Cause::Disk(s) => {
-                write!(f, "the disk of the server{of} has not taken a write for {s} s")
+                write!(f, "the disk of the server{of} has not finished a write for {s} s")
             }
         }
     }

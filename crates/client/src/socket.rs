@@ -129,7 +129,8 @@ impl Surroundings {
 }
 
 fn not_a_socket(server: &std::ffi::OsStr) -> Error {
-    let why = format!("{server:?} is no local socket; this version takes unix:/path/api.sock");
+    let why =
+        format!("{server:?} is not a local socket; this version supports unix:/path/api.sock");
     Error::SocketPath { why }
 }
 
@@ -153,7 +154,7 @@ pub fn check_length(path: &Path) -> Result<(), Error> {
         return Ok(());
     }
     let why = format!(
-        "{} has {n_bytes} bytes, and the kernel takes {PATH_MAX}; set GPOOL_SOCKET to a shorter \
+        "{} has {n_bytes} bytes, and the kernel allows {PATH_MAX}; set GPOOL_SOCKET to a shorter \
          path",
         path.display()
     );
@@ -177,9 +178,9 @@ pub fn check_folder(folder: &Path, uid: u32) -> Result<(), Error> {
     let why = if found.uid() != uid {
         format!("user {} owns it, and you are {uid}", found.uid())
     } else if !found.is_dir() {
-        "it is no folder".to_owned()
+        "it is not a folder".to_owned()
     } else if found.mode() & 0o777 != 0o700 {
-        format!("its mode is {:03o} and should be 700", found.mode() & 0o777)
+        format!("its mode is {:03o}, and must be 700", found.mode() & 0o777)
     } else {
         return Ok(());
     };
@@ -272,7 +273,7 @@ impl Stranger {
     /// The reason for skipping the path, for users.
     #[must_use]
     pub fn in_words(&self) -> String {
-        format!("skipped: user {} made {}", self.uid, self.path.display())
+        format!("skipped: user {} created {}", self.uid, self.path.display())
     }
 }
 
@@ -286,9 +287,11 @@ fn is_trusted(stream: &UnixStream, uid: u32) -> bool {
 pub(crate) fn in_words(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "there is no such socket".to_owned(),
-        ErrorKind::ConnectionRefused => "nobody listens (its server has ended)".to_owned(),
+        ErrorKind::ConnectionRefused => {
+            "no process listens there (its server has ended)".to_owned()
+        }
         ErrorKind::PermissionDenied => "you may not connect to it".to_owned(),
-        ErrorKind::WouldBlock => "its server takes no connections".to_owned(),
+        ErrorKind::WouldBlock => "its server accepts no connections".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 #![allow(
     clippy::result_large_err,
-    reason = "a failure carries all that is said about it, and failing is no hot path"
+    reason = "a failure carries its whole message, and failing is no hot path"
 )]
 
 use std::ffi::OsStr;
@@ -50,4 +50,18 @@ pub fn find(name: &str) -> Option<&'static Shim> {
 #[must_use]
 pub fn called_as(first_word: &OsStr) -> Option<&'static Shim> {
     find(Path::new(first_word).file_name()?.to_str()?)
+}
+
+/// Internals for the tests of this crate, in `tests/it`.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::gflow::gbatch::with_task_id;
+    pub use crate::slurm::arrays::{in_row, ranges};
+    pub use crate::slurm::cells::Cell;
+    pub use crate::slurm::scontrol_show::expanded;
+    pub use crate::slurm::scontrol_update::limit;
+    pub use crate::slurm::select::ids;
+    pub use crate::slurm::squeue::{LONG, Part, START, USUAL, by_letters, by_names};
+    pub use crate::slurm::step::plan::{Asked, Host, Plan, Process, plan};
+    pub use crate::slurm::step::turns::Turn;
 }

@@ -88,11 +88,11 @@ pub fn below<'w>(
         let is_word = |word: &&&str| word.len() > 1 && !word.starts_with('-');
         let known: Vec<&str> = known.iter().filter(is_word).copied().collect();
         Failure::new(errors::NO_SUCH_VERB, what)
-            .why(format!("there are {}", known.join(", ")))
-            .why("docs/using/compat.md lists what is understood")
+            .why(format!("the choices are {}", known.join(", ")))
+            .why("docs/using/compat.md lists the supported commands and flags")
     };
     let Some((word, rest)) = words.split_first() else {
-        return Err(failure(format!("{name}: what to do is missing")));
+        return Err(failure(format!("{name}: the command is missing")));
     };
     if known.contains(&word.as_str()) {
         return Ok((word, rest));
@@ -140,9 +140,10 @@ pub fn print_every(
 pub fn interval(given: &str, flag: &str) -> Result<Millis> {
     match given.trim().parse::<u32>() {
         Ok(seconds @ 1..) => Ok(Millis::from_secs(seconds)),
-        _ => {
-            Err(Failure::new(errors::INVALID, format!("{flag}: {given:?} is no number of seconds"))
-                .tip(format!("{flag}=5")))
-        }
+        _ => Err(Failure::new(
+            errors::INVALID,
+            format!("{flag}: {given:?} is not a number of seconds"),
+        )
+        .tip(format!("{flag}=5"))),
     }
 }

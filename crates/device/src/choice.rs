@@ -190,7 +190,7 @@ fn alike(text: &str, count: &str, words: &str) -> Result<DevicesArg, ChoiceError
     let devices = sim::from_words(text, words)?;
     let checked = match count.parse() {
         Ok(n_nodes) => sim::check_n_nodes(n_nodes).map(|()| n_nodes),
-        Err(_) => Err("before the parenthesis comes a count of nodes and an x".to_owned()),
+        Err(_) => Err("before the parenthesis, write a number of nodes and an x".to_owned()),
     };
     let n_nodes = checked.map_err(|why| ChoiceError::Words {
         value: text.chars().take(80).collect(),
@@ -208,7 +208,7 @@ impl NodeDevices {
     #[must_use]
     pub fn open(&self, node: &NodeName, control: &Path) -> Opened {
         match self {
-            Self::None => Opened::Nothing { why: "its agent was given none".to_owned() },
+            Self::None => Opened::Nothing { why: "no devices are configured".to_owned() },
             Self::Nvml => {
                 let library = NvmlSource::library();
                 match NvmlSource::open(&library, Self::OPEN_TIMEOUT) {

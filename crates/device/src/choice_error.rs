@@ -7,8 +7,8 @@ use thiserror::Error;
 pub enum ChoiceError {
     /// The text is none of the keywords, and no path.
     #[error(
-        "{value:?} names no devices; write nvml, none, sim:8xH100-80G, 2x(sim:8xH100-80G) or the \
-         path of a .toml file"
+        "{value:?} is not a choice of devices; write nvml, none, sim:8xH100-80G, \
+         2x(sim:8xH100-80G) or the path of a .toml file"
     )]
     Unknown {
         /// The text as written.

@@ -8,6 +8,7 @@
 pub mod cadence;
 pub mod choice;
 mod choice_error;
+mod meter;
 pub mod monitor;
 mod nvml;
 mod process;
@@ -21,9 +22,20 @@ mod worker;
 pub use cadence::{Cadence, Schedule, Wanted};
 pub use choice::{DevicesArg, NodeArg, NodeDevices, NodesArg, Opened};
 pub use choice_error::ChoiceError;
+pub use meter::{Meter, Use};
 pub use monitor::{Monitor, Observation};
 pub use nvml::{NoDriver, NvmlSource};
 pub use share::overshoots;
 pub use sim::{Breakage, ControlError, Query, SimControl, SimDevice, SimProcess, SimSource};
 pub use source::{DeviceSource, Inventory, Outline, RawProcess, Silent, SourceError};
 pub use unmanaged::{Belongs, Ignore, Sorted, UnmanagedGrace, sort_processes};
+
+/// Internals for the tests of this crate, in `tests/it`.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::nvml::card::{host_memory, numa_of};
+    pub use crate::nvml::health::{XIDS_OF_PROGRAMS, judge};
+    pub use crate::nvml::links::bus_key;
+    pub use crate::process::{Identity, Lookup};
+    pub use crate::worker::{Answer, Worker};
+}

@@ -116,7 +116,7 @@ impl Monitor {
             return Ok(outline.clone());
         }
         let source = Arc::clone(&self.source);
-        let answer = self.front.ask("all its devices", move || source.outline());
+        let answer = self.front.ask("list of devices", move || source.outline());
         let outline = answer.wait(Instant::now() + timeout)??;
         Ok(self.outline.insert(outline).clone())
     }
@@ -128,7 +128,7 @@ impl Monitor {
             .map(|index| {
                 let card = self.cards.entry(index).or_insert_with(|| Card::new(index));
                 let source = Arc::clone(&self.source);
-                (index, card.worker.ask("what it is", move || source.describe(index)))
+                (index, card.worker.ask("properties of the device", move || source.describe(index)))
             })
             .collect();
         let mut answered = Vec::new();
@@ -269,7 +269,7 @@ impl Card {
         let processes = wanted.processes || again(Question::Processes);
         let health = wanted.health || again(Question::Health) || self.hung.is_some();
         let asked = match (processes, usage || thermal) {
-            (true, true) => "its use and its processes",
+            (true, true) => "usage and processes of the device",
             (true, false) => "its processes",
             (false, true) => "its use",
             (false, false) => "its health",

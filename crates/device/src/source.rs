@@ -124,10 +124,10 @@ pub struct RawProcess {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SourceError {
     /// The device fell off the bus.
-    #[error("the driver says that the device is gone from the bus")]
+    #[error("the driver reports that the device has fallen off the bus")]
     Lost,
     /// The driver refuses all work on the device until it is reset.
-    #[error("the driver says that the device must be reset before it can be used again")]
+    #[error("the driver reports that the device needs a reset")]
     NeedsReset,
     /// No device with this UUID was described.
     #[error("there is no device {0}")]
@@ -144,13 +144,13 @@ pub enum SourceError {
     #[error("{0}")]
     Control(String),
     /// There was no answer in time.
-    #[error("the driver did not answer a question about {asked}")]
+    #[error("the driver did not answer in time: {asked}")]
     Hung {
         /// The question.
         asked: &'static str,
     },
     /// The polling thread could not be started.
-    #[error("can't start a thread to ask the driver: {0}")]
+    #[error("can't start a thread for driver calls: {0}")]
     Thread(String),
 }
 

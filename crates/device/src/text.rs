@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpool_model::said::{REPEATED_MAX, repeated, unknown_name};
+use gpool_model::escape::{REPEATED_MAX, repeated, unknown_name};
 
 /// `devices.toml:3:1: unknown key "modle"; did you mean "model"?`
 pub(crate) fn toml_problem(file: &Path, text: &str, error: &toml::de::Error) -> String {
@@ -28,7 +28,7 @@ fn what(message: &str) -> String {
             let start: String = unknown.chars().take(REPEATED_MAX).collect();
             match nearest(&start, &known) {
                 Some(near) => format!("unknown word {start:?}; did you mean {near:?}?"),
-                None => format!("unknown word {start:?}; known are {}", known.join(", ")),
+                None => format!("unknown word {start:?}; write one of {}", known.join(", ")),
             }
         }
         None => repeated(&message.lines().collect::<Vec<_>>().join(", ")),

@@ -11,7 +11,7 @@ use crate::source::SourceError;
 type Call = Box<dyn FnOnce() + Send>;
 
 /// A thread that makes one call at a time.
-pub(crate) struct Worker {
+pub struct Worker {
     name: String,
     calls: Option<Sender<Call>>,
     /// True while a call is under way, whether or not its result is still awaited.
@@ -21,7 +21,7 @@ pub(crate) struct Worker {
 }
 
 /// A pending answer.
-pub(crate) struct Answer<T> {
+pub struct Answer<T> {
     asked: &'static str,
     outcome: Result<Receiver<T>, SourceError>,
 }
@@ -37,12 +37,12 @@ impl Drop for Idle {
 
 impl Worker {
     /// A worker; its thread starts with the first call.
-    pub(crate) fn new(name: String) -> Self {
+    pub fn new(name: String) -> Self {
         Self { name, calls: None, busy: Arc::default(), asked: "" }
     }
 
     /// Starts a call. If the last one still hangs, the answer says so at once.
-    pub(crate) fn ask<T: Send + 'static>(
+    pub fn ask<T: Send + 'static>(
         &mut self,
         asked: &'static str,
         call: impl FnOnce() -> T + Send + 'static,
@@ -86,48 +86,8 @@ impl Worker {
 
 impl<T> Answer<T> {
     /// The answer, if it comes before the deadline.
-    pub(crate) fn wait(self, deadline: Instant) -> Result<T, SourceError> {
+    pub fn wait(self, deadline: Instant) -> Result<T, SourceError> {
         let left = deadline.saturating_duration_since(Instant::now());
         self.outcome?.recv_timeout(left).map_err(|_| SourceError::Hung { asked: self.asked })
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_secs(30)
-    }
-
-    #[test]
-    fn a_hung_call_is_awaited_only_once_and_recovers() {
-        let mut worker = Worker::new("test".into());
-        let (release, gate) = channel::<()>();
-        let hung = worker.ask("a", move || gate.recv());
-        assert_eq!(hung.wait(Instant::now()), Err(SourceError::Hung { asked: "a" }));
-        let refused = worker.ask("b", || 1).wait(soon());
-        assert_eq!(refused, Err(SourceError::Hung { asked: "a" }), "it says which one hangs");
-        release.send(()).unwrap();
-        let give_up = soon();
-        while worker.ask("c", || 2).wait(soon()) != Ok(2) {
-            assert!(Instant::now() < give_up, "the worker did not recover");
-            std::thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn a_panic_loses_one_answer_and_not_the_worker() {
-        let mut worker = Worker::new("test".into());
-        let lost = worker.ask("a", || -> u32 { panic!("expected in this test") }).wait(soon());
-        assert_eq!(lost, Err(SourceError::Hung { asked: "a" }));
-        let give_up = soon();
-        while worker.ask("b", || 3).wait(soon()) != Ok(3) {
-            assert!(Instant::now() < give_up, "the worker did not recover");
-            std::thread::yield_now();
-        }
     }
 }

@@ -328,7 +328,7 @@ fn a_device_that_never_answered_is_silent_and_hides_no_other() {
     assert_eq!(inventory.devices.len(), 1);
     assert_eq!(inventory.devices[0].index, 1);
     assert_eq!(inventory.silent[0].index, 0);
-    assert!(inventory.silent[0].why.contains("gone from the bus"), "{:?}", inventory.silent);
+    assert!(inventory.silent[0].why.contains("fallen off the bus"), "{:?}", inventory.silent);
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn a_hung_device_is_unknown_in_time_while_others_answer_and_recovers() {
     let all: BTreeMap<_, _> = uuids.iter().map(|uuid| (uuid.clone(), Wanted::ALL)).collect();
     let seen = machine.monitor.look(&all, Timestamp::ZERO, SHORT);
     let DeviceHealth::Unknown { why } = &seen[&uuids[1]].health else { panic!("{seen:?}") };
-    assert!(why.contains("its processes"), "{why}");
+    assert!(why.contains("usage and processes"), "{why}");
     assert_eq!(seen[&uuids[1]].sample, DeviceSample::default());
     for ix in [0, 2] {
         assert_eq!(seen[&uuids[ix]].health, DeviceHealth::Healthy, "{ix}");

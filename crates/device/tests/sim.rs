@@ -123,8 +123,9 @@ fn bad_text_is_refused_with_a_correct_example() {
     let expected = "\"sim:2xH100-80\": \"80\" is not an amount of memory; write, for example, \
                     20G or 512M, at \"2xH100-80\"; write, for example, sim:4xA100-40G,4xH100-80G";
     assert_eq!(refusal("sim:2xH100-80"), expected);
-    let expected = "\"sim:2xA100-40G,0xH100-80G\": the count is \"0\" and must be from 1 to 64, at \
-                    \"0xH100-80G\"; write, for example, sim:4xA100-40G,4xH100-80G";
+    let expected = "\"sim:2xA100-40G,0xH100-80G\": the number of devices is \"0\"; write a \
+                    number from 1 to 64, at \"0xH100-80G\"; write, for example, \
+                    sim:4xA100-40G,4xH100-80G";
     assert_eq!(refusal("sim:2xA100-40G,0xH100-80G"), expected);
 }
 
@@ -180,7 +181,7 @@ fn a_bad_file_is_refused_with_its_place_and_the_nearest_word() {
 #[test]
 fn none_opens_no_source_and_says_why() {
     let opened = NodeDevices::None.open(&NodeName::new("n"), Path::new("c"));
-    assert!(matches!(opened, Opened::Nothing { why } if why.contains("none")));
+    assert!(matches!(opened, Opened::Nothing { why } if why.contains("no devices")));
 }
 
 fn nodes(asked: &str) -> NodesArg {
@@ -197,15 +198,15 @@ fn several_equal_nodes_are_numbered_and_a_single_one_is_not() {
     }
     assert_eq!(nodes("1x(sim:2xH100-80G)"), nodes("sim:2xH100-80G"));
     for (text, why) in [
-        ("0x(sim:1xT4-16G)", "from 1 to 64"),
-        ("65x(sim:1xT4-16G)", "from 1 to 64"),
-        ("99999999999999999999x(sim:1xT4-16G)", "count of nodes"),
-        ("-1x(sim:1xT4-16G)", "count of nodes"),
+        ("0x(sim:1xT4-16G)", "1 to 64"),
+        ("65x(sim:1xT4-16G)", "1 to 64"),
+        ("99999999999999999999x(sim:1xT4-16G)", "number of nodes"),
+        ("-1x(sim:1xT4-16G)", "number of nodes"),
         ("2x(sim:1xT4)", "dash"),
         ("2x(nvml)", "2x(sim:8xH100-80G)"),
         ("2x(none)", "2x(sim:8xH100-80G)"),
-        ("x(sim:1xT4-16G)", "names no devices"),
-        ("2x(sim:1xT4-16G", "names no devices"),
+        ("x(sim:1xT4-16G)", "not a choice of devices"),
+        ("2x(sim:1xT4-16G", "not a choice of devices"),
     ] {
         assert!(refusal(text).contains(why), "{text}: {}", refusal(text));
     }
@@ -238,14 +239,14 @@ fn a_bad_file_of_nodes_is_refused_with_its_place() {
         |n: usize| (0..n).map(|n| format!("[[node]]\nname = \"n{n}\"\n")).collect::<String>();
     let device = "[[node.device]]\nmodel = \"T4\"\nmemory = \"16G\"\n";
     for (text, place, hint) in [
-        ("[[node]]\nname = \"a\"\n\n[[node]]\nname = \"a\"\n".to_owned(), ":5:8:", "already"),
+        ("[[node]]\nname = \"a\"\n\n[[node]]\nname = \"a\"\n".to_owned(), ":5:8:", "given twice"),
         ("[[node]]\nname = \"../a\"\n".into(), ":2:8:", "for example n1"),
         ("[[node]]\nname = \"\"\n".into(), ":2:8:", "for example n1"),
         ("[[node]]\nname = \"7\"\n".into(), ":2:8:", "for example n1"),
         ("[[node]]\nname = 7\n".into(), ":2:8:", "string"),
         ("[[node]]\ncpus = 1\n".into(), ":1:1:", "name"),
-        ("[[node]]\nname = \"a\"\ncpus = 0\n".into(), ":3:8:", "from 1 to 4096"),
-        ("[[node]]\nname = \"a\"\nmemory = \"0G\"\n".into(), ":3:10:", "no use"),
+        ("[[node]]\nname = \"a\"\ncpus = 0\n".into(), ":3:8:", "1 to 4096"),
+        ("[[node]]\nname = \"a\"\nmemory = \"0G\"\n".into(), ":3:10:", "needs memory"),
         ("[[node]]\nname = \"a\"\nmemori = \"1G\"\n".into(), ":3:1:", "\"memory\"?"),
         (format!("[[node]]\nname = \"a\"\n{device}count = 65\n"), ":6:9:", "from 1 to 64"),
         (format!("[[node]]\nname = \"a\"\n{device}count = 64\n{device}"), ":1:1:", "node a"),
@@ -254,7 +255,7 @@ fn a_bad_file_of_nodes_is_refused_with_its_place() {
             ":1:1:",
             "[[node.device]]",
         ),
-        (many(65), ":129:1:", "from 1 to 64"),
+        (many(65), ":129:1:", "1 to 64"),
     ] {
         std::fs::write(&file, &text).unwrap();
         let asked = DevicesArg::parse(file.to_str().unwrap()).unwrap();
@@ -333,7 +334,7 @@ fn a_malformed_control_file_makes_devices_unknown_and_says_where() {
     for (text, part) in [
         ("[device.0]\nhealth = \"lots\"\n", ":2:10: unknown word \"lots\"; did you mean \"lost\"?"),
         ("[device.0]\nhangs = [\"all\"]\n", "did you mean \"hang\"?"),
-        ("[device.2]\nutilization_percent = 3\n", "there is no device \"2\": there are 2"),
+        ("[device.2]\nutilization_percent = 3\n", "device \"2\": the node has devices 0 to 1"),
         ("[device.00]\nutilization_percent = 3\n", "there is no device \"00\""),
         ("[[device.0.process]]\npid = -1\n", ":2:7:"),
         ("[device.0\n", ":1:"),

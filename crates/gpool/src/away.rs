@@ -141,12 +141,12 @@ pub fn told(failure: Failure, session: &Session) -> Failure {
     let found = look(None, session);
     match u64::try_from(found.runs().count()).unwrap_or(u64::MAX) {
         0 => failure,
-        n => failure.why(format!("{} on without it: gpool queue lists them", go(n))),
+        n => failure.why(format!("{} without it: gpool queue lists them", go(n))),
     }
 }
 
 fn go(n: u64) -> String {
-    format!("{} {}", count(n, "job"), if n == 1 { "goes" } else { "go" })
+    format!("{} {}", count(n, "job"), if n == 1 { "runs" } else { "run" })
 }
 
 /// Lists the jobs that go on and returns the failure with that information. The list goes to
@@ -160,15 +160,14 @@ pub fn queue(failure: Failure, named: Option<&str>, session: &Session) -> Failur
     let n_runs = u64::try_from(found.runs().count()).unwrap_or(u64::MAX);
     let failure = match n_runs {
         0 if found.left.is_empty() && found.unreadable.is_empty() => {
-            failure.why("no job goes on without it, as far as can be seen from here")
+            failure.why("no job that this user can see runs without it")
         }
         0 => failure,
-        n => failure.why(format!("{} on without it; the next server takes over", go(n))),
+        n => failure.why(format!("{} without it; the next server takes over", go(n))),
     };
-    let failure = found
-        .unreadable
-        .iter()
-        .fold(failure, |failure, what| failure.why(format!("jobs of others are not seen: {what}")));
+    let failure = found.unreadable.iter().fold(failure, |failure, what| {
+        failure.why(format!("can't see jobs of other users: {what}"))
+    });
     failure.with("without_server", found.in_json())
 }
 
@@ -213,8 +212,8 @@ fn state(is: &LeftIs) -> String {
             Some(exit) => format!("ended, exit {}", exit.shell_code()),
             None => "ended".to_owned(),
         },
-        LeftIs::Lost { rebooted: true } => "lost to a restart of the machine".to_owned(),
-        LeftIs::Lost { rebooted: false } => "lost with its shepherd".to_owned(),
+        LeftIs::Lost { rebooted: true } => "lost: the machine was restarted".to_owned(),
+        LeftIs::Lost { rebooted: false } => "lost: its shepherd ended".to_owned(),
     }
 }
 
@@ -228,9 +227,7 @@ fn output(left: &Left) -> String {
     let path = Layout::new(&left.state_dir).stdout(left.task);
     match survey::open_output(&left.state_dir, left.task, "stdout") {
         Ok(_) => path.display().to_string(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            "none kept here, or none yet".to_owned()
-        }
-        Err(_) => format!("{} (not yours to read)", path.display()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "none stored".to_owned(),
+        Err(_) => format!("{} (not readable for you)", path.display()),
     }
 }

@@ -1,17 +1,28 @@
 //! The parser of the command line, built from the table of verbs. A normal start builds the flags
 //! of one verb only: those of all verbs take 1 MB and most of the run time of a short command.
 
+use std::fmt::Write as _;
+
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches as _, Parser};
 use gpool_cli::args::Global;
+use gpool_cli::examples::with_examples;
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
+
+use crate::examples;
+
+/// The end of the list of commands.
+const WAYS_ON: &str = "
+gpool COMMAND --help   flags and examples of a command
+gpool help TOPIC       e.g. gpu-requests, states, scheduling; gpool help topics
+gpool help GP0412      the meaning of an error code
+";
 
 /// Schedule jobs on GPUs
 #[derive(Debug, Clone, Parser)]
 #[command(name = "gpool", version, disable_help_subcommand = true, disable_version_flag = true)]
 #[command(subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "gpool help GP0412 explains an error; gpool help lists topics.")]
 struct Top {
     #[command(flatten)]
     global: Global,
@@ -23,14 +34,16 @@ struct Top {
 /// A section of `gpool help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// Start and stop gpool.
+    /// The commands that every user needs.
+    Common,
+    /// Set up gpool and check it.
     Start,
     /// Submit jobs.
     Submit,
     /// Show jobs, nodes and GPUs.
-    See,
+    Show,
     /// Change jobs.
-    Steer,
+    Control,
     /// Manage a cluster.
     Administer,
     /// Help.
@@ -41,17 +54,25 @@ pub enum Group {
 
 impl Group {
     /// The groups in help, in order.
-    pub const SHOWN: [Self; 6] =
-        [Self::Start, Self::Submit, Self::See, Self::Steer, Self::Administer, Self::Help];
+    pub const SHOWN: [Self; 7] = [
+        Self::Common,
+        Self::Start,
+        Self::Submit,
+        Self::Show,
+        Self::Control,
+        Self::Administer,
+        Self::Help,
+    ];
 
     /// The heading of the group in help.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
+            Self::Common => "Common commands",
             Self::Start => "Start",
             Self::Submit => "Submit",
-            Self::See => "Show",
-            Self::Steer => "Control",
+            Self::Show => "Show",
+            Self::Control => "Control",
             Self::Administer => "Administer",
             Self::Help => "Help",
             Self::Internal => "Internal",
@@ -84,7 +105,7 @@ impl Verb {
 
     fn command(&self) -> Command {
         let command = (self.flags)(Command::new(self.name));
-        command
+        with_examples(command, self.name, examples::TABLES)
             .about(self.about)
             .long_about(None)
             .visible_aliases(self.aliases)
@@ -114,7 +135,8 @@ impl Line<'_> {
 pub struct Parsed {
     /// The flags that every verb has.
     pub global: Global,
-    verb: &'static Verb,
+    /// The verb.
+    pub verb: &'static Verb,
     found: ArgMatches,
 }
 
@@ -131,7 +153,22 @@ impl Parsed {
 /// The parser of all verbs.
 #[must_use]
 pub fn command(verbs: &[Verb]) -> Command {
-    Top::command().subcommands(verbs.iter().map(Verb::command))
+    let top = Top::command().override_help(sections(verbs));
+    top.subcommands(verbs.iter().map(Verb::command))
+}
+
+/// The text of `gpool`, `gpool help` and `gpool --help`: every command by group.
+#[must_use]
+pub fn sections(verbs: &[Verb]) -> String {
+    let mut text = String::from("gpool schedules jobs on GPUs.\n");
+    for group in Group::SHOWN {
+        let _ = writeln!(text, "\n{}:", group.title());
+        for verb in verbs.iter().filter(|verb| verb.group == group) {
+            let _ = writeln!(text, "  {:<14} {}", verb.name, verb.about);
+        }
+    }
+    text.push_str(WAYS_ON);
+    text
 }
 
 /// Reads a command line; its first word is the name of the program.
@@ -159,36 +196,4 @@ pub fn parse(verbs: &'static [Verb], words: &[String]) -> std::result::Result<Pa
 #[must_use]
 pub fn find<'v>(verbs: &'v [Verb], word: &str) -> Option<&'v Verb> {
     verbs.iter().find(|verb| verb.has_name(word))
-}
-
-#[cfg(test)]
-mod tests {
-    use gpool_cli::screen::{ColorWhen, Screen};
-
-    use super::*;
-    use crate::verbs::VERBS;
-
-    #[test]
-    fn the_value_of_a_flag_is_no_verb() {
-        for line in ["gpool --server queue show 1", "gpool --tz=UTC show queue", "gpool show q"] {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            let parsed = parse(VERBS, &words).expect("it is a command line");
-            assert_eq!(parsed.verb.name, "show", "{line}");
-        }
-    }
-
-    #[test]
-    fn two_dashes_are_told_from_words() {
-        let screen = Screen::detect(ColorWhen::Never, false, false, false, None);
-        let session = Session::new(screen, Global::default());
-        let is = |line: &str, n_last: usize| {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            let last = words[words.len() - n_last..].to_vec();
-            Line { words: &words, session: &session }.has_dashes_before(&last)
-        };
-        assert!(is("gpool submit -- a b", 2));
-        assert!(is("gpool submit -- -- b", 2));
-        assert!(!is("gpool submit a -- b", 3));
-        assert!(!is("gpool submit", 0));
-    }
 }

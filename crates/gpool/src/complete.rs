@@ -188,7 +188,8 @@ fn states(start: &OsStr) -> Vec<CompletionCandidate> {
 
 fn help_on(verbs: &[Verb], start: &OsStr) -> Vec<CompletionCandidate> {
     let Some(start) = start.to_str() else { return Vec::new() };
-    let pages = topics::all().map(|(name, about)| word_of(name, about));
+    let lists = [("topics", "all topics"), ("codes", "all error codes")];
+    let pages = topics::all().chain(lists).map(|(name, about)| word_of(name, about));
     let codes = errors::all().map(|entry| word_of(&entry.code.to_string(), entry.title));
     let verbs = verbs.iter().map(|verb| word_of(verb.name, verb.about));
     let all: Vec<CompletionCandidate> = pages.chain(codes).chain(verbs).collect();

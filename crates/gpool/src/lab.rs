@@ -33,7 +33,7 @@ pub struct LabArgs {
 pub fn run() -> Result {
     let Some(program) = program::find(PROGRAM) else {
         return Err(Failure::new(errors::NO_LAB, format!("there is no program {PROGRAM}"))
-            .why("it lies neither beside gpool nor in a folder of PATH")
+            .why("it is not in the folder of gpool, and not in PATH")
             .tip("cargo install --locked --path crates/lab   (from a checkout of gpool)")
             .tip("cargo build --package gpool-lab   (beside a gpool that was built there)"));
     };

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 #![allow(
     clippy::result_large_err,
-    reason = "a failure carries all that is said about it, and failing is no hot path"
+    reason = "a failure carries its whole message, and failing is no hot path"
 )]
 
 pub mod away;
@@ -15,12 +15,12 @@ pub mod config;
 pub mod console;
 pub mod demo;
 pub mod entry;
+pub mod examples;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;
 pub mod keys;
 pub mod lab;
 pub mod outcome;
-pub mod overview;
 pub mod reasons;
 pub mod render;
 pub mod serve;

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use gpool_agent::{Agent, AgentConfig, AgentHandle, survey};
 use gpool_device::{Ignore, NodeArg, Opened};
 use gpool_model::{Bytes, JobId, NodeName};
-use gpool_server::http::{Account, LineAnswer, TaskLine};
+use gpool_server::http::{Account, StreamAnswer, TaskStream};
 use gpool_server::{AgentLink, AgentPorts, Launched, ServerConfig, ServerInfo};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -100,7 +100,7 @@ fn make_node_folder(state_dir: &Path, folder: &Path) -> anyhow::Result<()> {
             0 => format!("job {first} was started when there was one node here"),
             n => format!("job {first} and {n} more were started when there was one node here"),
         };
-        let why = "start that one as before, let them end, and then start several";
+        let why = "start the server with that node, let the jobs end, then start it with several";
         return Err(anyhow::Error::msg(why).context(what));
     }
     // Jobs of other users can open their own files in it but not list it.
@@ -108,7 +108,7 @@ fn make_node_folder(state_dir: &Path, folder: &Path) -> anyhow::Result<()> {
         .recursive(true)
         .mode(0o711)
         .create(folder)
-        .with_context(|| format!("can't make the folder {}", folder.display()))
+        .with_context(|| format!("can't create the folder {}", folder.display()))
 }
 
 /// Raises the limit of open files from the usual low value. Jobs get the limits of their submitter.
@@ -126,14 +126,14 @@ fn start_agent(
     let agent = Agent::start(config, devices, ports.report, ports.blob)?;
     // Shared by all callbacks; `None` after the agent was stopped.
     let agent = Arc::new(Mutex::new(Some(agent)));
-    let (told, opens, asked) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
+    let (ordered, opens, asked) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
     Ok(AgentLink {
         order: Box::new(move |order| {
-            with(&told, |agent| agent.order(order));
+            with(&ordered, |agent| agent.order(order));
         }),
-        open: Box::new(move |task, opening, answer: LineAnswer| {
-            let answer: gpool_agent::Answer = Box::new(move |line| {
-                answer(line.map(|line| TaskLine { socket: line.socket, early: line.early }));
+        open: Box::new(move |task, opening, answer: StreamAnswer| {
+            let answer: gpool_agent::Answer = Box::new(move |opened| {
+                answer(opened.map(|it| TaskStream { socket: it.socket, early: it.early }));
             });
             with(&opens, |agent| agent.open(task, opening, answer));
         }),

@@ -1,6 +1,6 @@
 //! Reads TOML files of users with the checks for JSON. An error names its line.
 
-use gpool_model::said::repeated;
+use gpool_model::escape::repeated;
 use gpool_wire::{Problem, json, strict};
 use serde::de::DeserializeOwned;
 

@@ -1,9 +1,9 @@
 //! Whether a project may have more: limits, and guarantees for non-preemptible jobs.
 
-use crate::board::Board;
 use crate::entitled::Entitlements;
+use crate::input::{Amounts, Kind};
 use crate::settings::Settings;
-use crate::situation::{Amounts, Kind};
+use crate::state::State;
 
 /// A line that a request would pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,19 +22,19 @@ pub(crate) struct Passed {
 /// # Errors
 /// The first line that it would pass.
 pub(crate) fn admit(
-    board: &Board<'_>,
+    state: &State<'_>,
     entitled: &Entitlements,
     settings: &Settings,
     job: usize,
     request: Amounts,
 ) -> Result<(), Passed> {
-    let job = &board.cluster.jobs[job];
+    let job = &state.index.jobs[job];
     let Some(leaf) = job.project else { return Ok(()) };
     if !settings.quotas {
         return Ok(());
     }
-    for project in board.cluster.upward(leaf) {
-        let held = board.allocated[project];
+    for project in state.index.upward(leaf) {
+        let held = state.allocated[project];
         for (kind, limit) in Kind::ALL.into_iter().zip(entitled.projects[project].limit) {
             if let Some(bound) = limit
                 && request[kind] > 0
@@ -45,7 +45,7 @@ pub(crate) fn admit(
             }
         }
     }
-    if job.preemptible { Ok(()) } else { guaranteed(board, entitled, leaf, request) }
+    if job.preemptible { Ok(()) } else { guaranteed(state, entitled, leaf, request) }
 }
 
 /// Checks that non-preemptible allocations stay within the guarantee with that much more.
@@ -53,13 +53,13 @@ pub(crate) fn admit(
 /// # Errors
 /// The first guarantee that would be exceeded.
 pub(crate) fn guaranteed(
-    board: &Board<'_>,
+    state: &State<'_>,
     entitled: &Entitlements,
     leaf: usize,
     request: Amounts,
 ) -> Result<(), Passed> {
-    for project in board.cluster.upward(leaf) {
-        let held = board.fixed[project];
+    for project in state.index.upward(leaf) {
+        let held = state.fixed[project];
         for (kind, bound) in Kind::ALL.into_iter().zip(entitled.projects[project].guaranteed) {
             if let Some(bound) = bound
                 && held[kind].saturating_add(request[kind]) > bound

@@ -1,8 +1,8 @@
-//! The counters of a cycle; the board updates them.
+//! The counters of a cycle; the state updates them.
 
 /// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum TaskStatus {
     Pending,
     Gated,
     Bound,
@@ -15,7 +15,7 @@ pub(crate) enum State {
     Failed,
 }
 
-impl State {
+impl TaskStatus {
     /// It waits for a place.
     pub(crate) fn waits(self) -> bool {
         matches!(self, Self::Pending | Self::Evicted)
@@ -32,7 +32,7 @@ impl State {
     }
 }
 
-/// A place, and the shared devices there, as rows of `Board::lots`.
+/// A place, and the shared devices there, as rows of `State::lots`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct At {
     pub place: usize,
@@ -42,7 +42,7 @@ pub(crate) struct At {
 /// What a task counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskNow {
-    pub state: State,
+    pub state: TaskStatus,
     /// Where it is or will be.
     pub at: Option<At>,
     /// The place that it leaves.
@@ -50,7 +50,7 @@ pub(crate) struct TaskNow {
     /// Whether its project is charged for it.
     pub charged: bool,
     /// Its state before a trial evicted it.
-    pub was: State,
+    pub was: TaskStatus,
 }
 
 /// The free amount of a resource, and the further amount after all leaving tasks and claims, which
@@ -99,9 +99,9 @@ pub(crate) struct NodeFree {
 pub(crate) struct PlaceFree {
     pub whole: Free,
     pub instances: Vec<Free>,
-    /// Tasks there that the books do not know.
+    /// Tasks there that no counter knows.
     pub unbooked: i64,
-    /// The devices that were ever shared in this cycle, as rows of the board.
+    /// The devices that were ever shared in this cycle, as rows of the state.
     pub shared: Vec<usize>,
 }
 
@@ -157,14 +157,14 @@ impl SetNow {
         self.holding + self.claiming
     }
 
-    pub(crate) fn counter(&mut self, state: State) -> Option<&mut i64> {
+    pub(crate) fn counter(&mut self, state: TaskStatus) -> Option<&mut i64> {
         match state {
-            State::Pending | State::Evicted => Some(&mut self.waiting),
-            State::Bound | State::Running => Some(&mut self.holding),
-            State::Pipelined => Some(&mut self.claiming),
-            State::Releasing => Some(&mut self.leaving),
-            State::Succeeded => Some(&mut self.succeeded),
-            State::Gated | State::Failed => None,
+            TaskStatus::Pending | TaskStatus::Evicted => Some(&mut self.waiting),
+            TaskStatus::Bound | TaskStatus::Running => Some(&mut self.holding),
+            TaskStatus::Pipelined => Some(&mut self.claiming),
+            TaskStatus::Releasing => Some(&mut self.leaving),
+            TaskStatus::Succeeded => Some(&mut self.succeeded),
+            TaskStatus::Gated | TaskStatus::Failed => None,
         }
     }
 }

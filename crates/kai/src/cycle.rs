@@ -13,18 +13,18 @@ mod turns;
 pub(crate) mod victims;
 
 use crate::admit::Passed;
-use crate::board::Board;
-use crate::books::{Barred, Books};
-use crate::cluster::Cluster;
 use crate::cycle::place::Lacks;
 use crate::cycle::turns::Turns;
 use crate::entitled::Entitlements;
+use crate::index::Index;
+use crate::quotas::{Barred, Quotas};
 use crate::settings::{Settings, Stage};
+use crate::state::State;
 
 /// The input of a cycle, which does not change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
-    pub cluster: &'a Cluster,
+    pub index: &'a Index,
     pub entitled: &'a Entitlements,
     pub settings: &'a Settings,
 }
@@ -53,8 +53,8 @@ pub(crate) enum Obstacle {
 /// The state of a cycle.
 pub(crate) struct Cycle<'a> {
     pub rules: Rules<'a>,
-    pub board: Board<'a>,
-    pub books: Books,
+    pub state: State<'a>,
+    pub quotas: Quotas,
     /// Whether a running job claims more capacity, which becomes free if the job is evicted.
     pub promised_more: bool,
     /// For each job and stage without a result, the obstacle, in order.
@@ -79,26 +79,26 @@ impl Cycle<'_> {
 
     /// The jobs that wait, in order.
     pub(crate) fn turns(&self, pass: impl Fn(usize) -> bool) -> Turns {
-        Turns::of(self.rules, &self.board, pass)
+        Turns::of(self.rules, &self.state, pass)
     }
 
     /// Keeps the changes since the mark, for this job. Returns the projects with changes.
     pub(crate) fn commit(&mut self, mark: usize, stage: Stage, job: usize) -> Vec<usize> {
-        let changed = self.board.changed(mark);
-        self.board.commit(mark);
-        self.books.changed();
+        let changed = self.state.changed(mark);
+        self.state.commit(mark);
+        self.quotas.changed();
         let mut projects = Vec::new();
         for task in changed {
-            let owner = self.rules.cluster.tasks[task].job;
-            let now = self.board.tasks[task];
+            let owner = self.rules.index.tasks[task].job;
+            let now = self.state.tasks[task];
             if owner != job && now.from.is_some() {
                 self.ended_for[task] = Some((stage, job));
             }
             if owner != job && now.state.waits() {
                 self.inherit(owner, job);
             }
-            self.promised_more |= self.board.promised_more(owner);
-            projects.extend(self.rules.cluster.jobs[owner].project);
+            self.promised_more |= self.state.promised_more(owner);
+            projects.extend(self.rules.index.jobs[owner].project);
         }
         projects.sort_unstable();
         projects.dedup();
@@ -107,8 +107,8 @@ impl Cycle<'_> {
 
     /// Passes the victims of a job that lost its claims to the job that replaced it.
     fn inherit(&mut self, from: usize, to: usize) {
-        let row = &self.rules.cluster.jobs[from];
-        if row.sets.clone().all(|set| self.board.sets[set].claiming == 0) {
+        let row = &self.rules.index.jobs[from];
+        if row.sets.clone().all(|set| self.state.sets[set].claiming == 0) {
             for (_, job) in self.ended_for.iter_mut().flatten().filter(|(_, job)| *job == from) {
                 *job = to;
             }

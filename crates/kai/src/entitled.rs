@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use crate::board::Board;
-use crate::cluster::Cluster;
+use crate::index::Index;
+use crate::input::{Amounts, Kind};
 use crate::settings::Settings;
-use crate::situation::{Amounts, Kind};
+use crate::state::State;
 
 /// A number for each quantity, or no bound.
 pub(crate) type Bounds = [Option<i64>; 3];
@@ -57,25 +57,25 @@ impl Entitlements {
     /// Which of two siblings comes first.
     pub(crate) fn compare(
         &self,
-        board: &Board<'_>,
+        state: &State<'_>,
         settings: &Settings,
         (a, for_a): (usize, &Claim),
         (b, for_b): (usize, &Claim),
     ) -> Ordering {
-        let (row_a, row_b) = (&board.cluster.projects[a], &board.cluster.projects[b]);
+        let (row_a, row_b) = (&state.index.projects[a], &state.index.projects[b]);
         let older = row_a.created.cmp(&row_b.created).then(a.cmp(&b));
         if !settings.quotas {
             return older;
         }
-        let (has_a, has_b) = (board.allocated[a], board.allocated[b]);
+        let (has_a, has_b) = (state.allocated[a], state.allocated[b]);
         let (mine, theirs) = (&self.projects[a], &self.projects[b]);
         mine.overused(has_a)
             .cmp(&theirs.overused(has_b))
             .then_with(|| {
                 let starved_a =
-                    crate::cluster::charge::within(has_a + for_a.request, mine.guaranteed);
+                    crate::index::charge::within(has_a + for_a.request, mine.guaranteed);
                 let starved_b =
-                    crate::cluster::charge::within(has_b + for_b.request, theirs.guaranteed);
+                    crate::index::charge::within(has_b + for_b.request, theirs.guaranteed);
                 starved_b.cmp(&starved_a)
             })
             .then_with(|| row_b.priority.cmp(&row_a.priority))
@@ -110,8 +110,8 @@ impl Entitlements {
     }
 
     /// For each project, by row.
-    pub(crate) fn of(cluster: &Cluster, projects: Vec<Entitled>) -> Self {
-        Self { projects, total: cluster.total }
+    pub(crate) fn of(index: &Index, projects: Vec<Entitled>) -> Self {
+        Self { projects, total: index.total }
     }
 }
 

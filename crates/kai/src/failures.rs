@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use crate::cluster::Cluster;
-use crate::situation::{GpuAsk, Request};
+use crate::index::Index;
+use crate::input::{GpuAsk, Request};
 
 /// The jobs without victims, by project and possible places.
 #[derive(Debug, Default)]
@@ -19,57 +19,57 @@ impl Failures {
     /// Returns a job without victims that is no harder to place than this one.
     pub(crate) fn harder(
         &self,
-        cluster: &Cluster,
+        index: &Index,
         project: Option<usize>,
         tasks: &[usize],
     ) -> Option<usize> {
-        let asks = sorted(cluster, tasks);
-        let known = self.known.get(&(project, sites(cluster, &asks)))?;
-        known.iter().find(|(_, others)| !easier(cluster, &asks, others)).map(|(job, _)| *job)
+        let asks = sorted(index, tasks);
+        let known = self.known.get(&(project, sites(index, &asks)))?;
+        known.iter().find(|(_, others)| !easier(index, &asks, others)).map(|(job, _)| *job)
     }
 
     /// Records a job without victims.
     pub(crate) fn remember(
         &mut self,
-        cluster: &Cluster,
+        index: &Index,
         project: Option<usize>,
         job: usize,
         tasks: &[usize],
     ) {
-        let asks = sorted(cluster, tasks);
-        let key = (project, sites(cluster, &asks));
+        let asks = sorted(index, tasks);
+        let key = (project, sites(index, &asks));
         self.known.entry(key).or_default().push((job, asks));
     }
 }
 
 /// What tasks ask for, the largest first.
-fn sorted(cluster: &Cluster, tasks: &[usize]) -> Vec<usize> {
-    let mut asks: Vec<usize> = tasks.iter().map(|&task| cluster.tasks[task].ask).collect();
+fn sorted(index: &Index, tasks: &[usize]) -> Vec<usize> {
+    let mut asks: Vec<usize> = tasks.iter().map(|&task| index.tasks[task].ask).collect();
     asks.sort_by(|&a, &b| {
         let size = |ask: usize| {
-            let ask = &cluster.asks[ask];
+            let ask = &index.asks[ask];
             (ask.charge.gpu, ask.request.cpu, ask.request.memory)
         };
         size(b).cmp(&size(a)).then_with(|| {
-            let (a, b) = (&cluster.asks[a], &cluster.asks[b]);
+            let (a, b) = (&index.asks[a], &index.asks[b]);
             a.request.cmp(&b.request).then(a.site.cmp(&b.site))
         })
     });
     asks
 }
 
-fn sites(cluster: &Cluster, asks: &[usize]) -> Vec<Option<usize>> {
-    let mut sites: Vec<Option<usize>> = asks.iter().map(|&ask| cluster.asks[ask].site).collect();
+fn sites(index: &Index, asks: &[usize]) -> Vec<Option<usize>> {
+    let mut sites: Vec<Option<usize>> = asks.iter().map(|&ask| index.asks[ask].site).collect();
     sites.sort_unstable();
     sites.dedup();
     sites
 }
 
 /// Whether there are fewer tasks, or one of them asks for less of anything.
-fn easier(cluster: &Cluster, asks: &[usize], others: &[usize]) -> bool {
+fn easier(index: &Index, asks: &[usize], others: &[usize]) -> bool {
     asks.len() < others.len()
         || asks.iter().zip(others).any(|(&ask, &other)| {
-            ask != other && less(&cluster.asks[ask].request, &cluster.asks[other].request)
+            ask != other && less(&index.asks[ask].request, &index.asks[other].request)
         })
 }
 

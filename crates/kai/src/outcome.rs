@@ -1,13 +1,13 @@
-//! What a cycle decided, in the words of its situation: rows are rows of the situation's lists.
+//! What a cycle decided, in the words of its input: rows are rows of the input's lists.
 
 use std::collections::BTreeMap;
 
-use crate::books::Barred;
-use crate::counters::{At, State};
+use crate::counters::{At, TaskStatus};
 use crate::cycle::place::Lacks;
 use crate::cycle::{Cycle, Obstacle};
+use crate::input::{Amounts, Input, Kind, TaskState};
+use crate::quotas::Barred;
 use crate::settings::Stage;
-use crate::situation::{Amounts, Kind, Situation, TaskState};
 
 /// What a cycle decided.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -190,18 +190,18 @@ pub struct NodeAfter {
 }
 
 impl Outcome {
-    pub(crate) fn of(cycle: &Cycle<'_>, situation: &Situation, names: &[Option<String>]) -> Self {
-        let cluster = cycle.rules.cluster;
-        let reader = Reader { cycle, situation, names: named(cycle, names) };
+    pub(crate) fn of(cycle: &Cycle<'_>, input: &Input, names: &[Option<String>]) -> Self {
+        let index = cycle.rules.index;
+        let reader = Reader { cycle, input, names: named(cycle, names) };
         let mut outcome = Self {
-            tasks: situation.jobs.iter().map(|job| untouched(&job.tasks)).collect(),
+            tasks: input.jobs.iter().map(|job| untouched(&job.tasks)).collect(),
             ..Self::default()
         };
-        for job in &cluster.jobs {
+        for job in &index.jobs {
             for row in job.tasks.clone() {
-                let task = cluster.tasks[row].given;
+                let task = index.tasks[row].given;
                 outcome.tasks[job.given][task] = reader.after(row);
-                let before = situation.jobs[job.given].tasks[task].state;
+                let before = input.jobs[job.given].tasks[task].state;
                 if let Some(what) = reader.change(row, before) {
                     outcome.decisions.push(Decision { job: job.given, task, what });
                 }
@@ -211,7 +211,7 @@ impl Outcome {
             .obstacles
             .iter()
             .map(|(job, stage, obstacle)| Wait {
-                job: cluster.jobs[*job].given,
+                job: index.jobs[*job].given,
                 stage: *stage,
                 why: reader.why(*job, obstacle),
             })
@@ -221,26 +221,26 @@ impl Outcome {
             allocated: Amounts::default(),
             fixed: Amounts::default(),
         };
-        outcome.projects.resize_with(situation.projects.len(), nothing);
-        for (row, project) in cluster.projects.iter().enumerate() {
+        outcome.projects.resize_with(input.projects.len(), nothing);
+        for (row, project) in index.projects.iter().enumerate() {
             outcome.projects[project.given] = ProjectAfter {
                 fair: cycle.rules.entitled.projects[row].fair,
-                allocated: cycle.board.allocated[row],
-                fixed: cycle.board.fixed[row],
+                allocated: cycle.state.allocated[row],
+                fixed: cycle.state.fixed[row],
             };
         }
-        outcome.nodes.resize(situation.nodes.len(), NodeAfter::default());
-        for (row, place) in cluster.places.iter().enumerate() {
-            let node = &mut outcome.nodes[cluster.nodes[place.node].given];
-            node.idle += cycle.board.places[row].whole.idle;
-            node.releasing += cycle.board.places[row].whole.leaving;
+        outcome.nodes.resize(input.nodes.len(), NodeAfter::default());
+        for (row, place) in index.places.iter().enumerate() {
+            let node = &mut outcome.nodes[index.nodes[place.node].given];
+            node.idle += cycle.state.places[row].whole.idle;
+            node.releasing += cycle.state.places[row].whole.leaving;
         }
         outcome
     }
 }
 
-/// Tasks as they are in the situation.
-fn untouched(tasks: &[super::situation::Task]) -> Vec<TaskAfter> {
+/// Tasks as they are in the input.
+fn untouched(tasks: &[super::input::Task]) -> Vec<TaskAfter> {
     let after =
         |state| TaskAfter { state, placement: None, leaves: None, charged: Amounts::default() };
     tasks.iter().map(|task| after(task.state)).collect()
@@ -250,9 +250,9 @@ fn untouched(tasks: &[super::situation::Task]) -> Vec<TaskAfter> {
 fn named(cycle: &Cycle<'_>, names: &[Option<String>]) -> BTreeMap<usize, SharedAfter> {
     let mut named = BTreeMap::new();
     let mut fresh = 0;
-    for now in &cycle.board.tasks {
+    for now in &cycle.state.tasks {
         for at in [now.at, now.from].into_iter().flatten() {
-            for &row in &cycle.board.lots[at.lot.0..at.lot.1] {
+            for &row in &cycle.state.lots[at.lot.0..at.lot.1] {
                 named.entry(row).or_insert_with(|| match names.get(row).and_then(Option::as_ref) {
                     Some(name) => SharedAfter::Named(name.clone()),
                     None => {
@@ -268,64 +268,64 @@ fn named(cycle: &Cycle<'_>, names: &[Option<String>]) -> BTreeMap<usize, SharedA
 
 struct Reader<'r, 'a> {
     cycle: &'r Cycle<'a>,
-    situation: &'r Situation,
+    input: &'r Input,
     names: BTreeMap<usize, SharedAfter>,
 }
 
 impl Reader<'_, '_> {
     fn placement(&self, at: At) -> PlacementAfter {
-        let cluster = self.cycle.rules.cluster;
-        let place = &cluster.places[at.place];
-        let lot = &self.cycle.board.lots[at.lot.0..at.lot.1];
+        let index = self.cycle.rules.index;
+        let place = &index.places[at.place];
+        let lot = &self.cycle.state.lots[at.lot.0..at.lot.1];
         let shared = lot.iter().filter_map(|row| self.names.get(row).cloned());
         PlacementAfter {
-            node: self.situation.nodes[cluster.nodes[place.node].given].name.clone(),
+            node: self.input.nodes[index.nodes[place.node].given].name.clone(),
             devices: place.devices,
             shared: shared.collect(),
         }
     }
 
     fn after(&self, task: usize) -> TaskAfter {
-        let now = self.cycle.board.tasks[task];
+        let now = self.cycle.state.tasks[task];
         let state = match now.state {
-            State::Pending => TaskState::Pending,
-            State::Gated => TaskState::Gated,
-            State::Bound => TaskState::Bound,
-            State::Running => TaskState::Running,
-            State::Pipelined => TaskState::Pipelined,
-            State::Releasing | State::Evicted => TaskState::Releasing,
-            State::Succeeded => TaskState::Succeeded,
-            State::Failed => TaskState::Failed,
+            TaskStatus::Pending => TaskState::Pending,
+            TaskStatus::Gated => TaskState::Gated,
+            TaskStatus::Bound => TaskState::Bound,
+            TaskStatus::Running => TaskState::Running,
+            TaskStatus::Pipelined => TaskState::Pipelined,
+            TaskStatus::Releasing | TaskStatus::Evicted => TaskState::Releasing,
+            TaskStatus::Succeeded => TaskState::Succeeded,
+            TaskStatus::Failed => TaskState::Failed,
         };
         TaskAfter {
             state,
             placement: now.at.map(|at| self.placement(at)),
             leaves: now.from.map(|at| self.placement(at)),
-            charged: if now.charged { self.cycle.board.charge(task) } else { Amounts::default() },
+            charged: if now.charged { self.cycle.state.charge(task) } else { Amounts::default() },
         }
     }
 
     fn change(&self, task: usize, before: TaskState) -> Option<Change> {
-        let now = self.cycle.board.tasks[task];
+        let now = self.cycle.state.tasks[task];
         let ran = matches!(before, TaskState::Bound | TaskState::Running);
         let (stage, job) = self.cycle.ended_for[task].unwrap_or((Stage::StaleGangs, 0));
-        let for_job = self.cycle.rules.cluster.jobs.get(job).map_or(0, |job| job.given);
+        let for_job = self.cycle.rules.index.jobs.get(job).map_or(0, |job| job.given);
         match (ran, now.state, now.at) {
-            (false, State::Bound, Some(at)) => Some(Change::Bind(self.placement(at))),
-            (false, State::Pipelined, Some(at)) if before != TaskState::Pipelined => {
+            (false, TaskStatus::Bound, Some(at)) => Some(Change::Bind(self.placement(at))),
+            (false, TaskStatus::Pipelined, Some(at)) if before != TaskState::Pipelined => {
                 Some(Change::Claim(self.placement(at)))
             }
-            (true, State::Pipelined, Some(at)) => {
+            (true, TaskStatus::Pipelined, Some(at)) => {
                 Some(Change::Move { to: self.placement(at), stage, for_job })
             }
-            (true, State::Releasing, _) => Some(Change::Evict { stage, for_job }),
+            (true, TaskStatus::Releasing, _) => Some(Change::Evict { stage, for_job }),
             _ => None,
         }
     }
 
     fn why(&self, job: usize, obstacle: &Obstacle) -> Why {
-        let cluster = self.cycle.rules.cluster;
-        let given = |project: usize| cluster.projects[project].given;
+        let index = self.cycle.rules.index;
+        let given = |project: usize| index.projects[project].given;
         match *obstacle {
             Obstacle::NoProject => Why::NoProject,
             Obstacle::TooFew => Why::TooFewTasks,
@@ -335,33 +335,33 @@ impl Reader<'_, '_> {
                 if it.guarantee { Why::OverGuarantee(line) } else { Why::OverLimit(line) }
             }
             Obstacle::NoRoom { task, lacks } => {
-                Why::NoRoom { task: cluster.tasks[task].given, lacks }
+                Why::NoRoom { task: index.tasks[task].given, lacks }
             }
             Obstacle::NotEnough { asked, free } => Why::NotEnoughFree { asked, free },
-            Obstacle::AsAnother { job } => Why::AsAnother { job: cluster.jobs[job].given },
+            Obstacle::AsAnother { job } => Why::AsAnother { job: index.jobs[job].given },
             Obstacle::NobodyGivesWay => Why::NobodyGivesWay,
             Obstacle::Barred(barred) => self.barred(job, barred),
         }
     }
 
     fn barred(&self, job: usize, barred: Barred) -> Why {
-        let cluster = self.cycle.rules.cluster;
-        let given = |project: usize| cluster.projects[project].given;
+        let index = self.cycle.rules.index;
+        let given = |project: usize| index.projects[project].given;
         let entitled = &self.cycle.rules.entitled.projects;
-        let unit = super::unit::unit(&self.cycle.board, job).unwrap_or_default();
-        let asked = super::unit::charge(&self.cycle.board, &unit);
+        let unit = super::unit::unit(&self.cycle.state, job).unwrap_or_default();
+        let asked = super::unit::charge(&self.cycle.state, &unit);
         match barred {
             Barred::Share { project, kind } => Why::OverShare(Line {
                 project: given(project),
                 kind,
-                held: self.cycle.board.allocated[project][kind],
+                held: self.cycle.state.allocated[project][kind],
                 asked: asked[kind],
                 bound: entitled[project].fair[kind],
             }),
             Barred::Guarantee { project, kind } => Why::OverGuarantee(Line {
                 project: given(project),
                 kind,
-                held: self.cycle.board.fixed[project][kind],
+                held: self.cycle.state.fixed[project][kind],
                 asked: asked[kind],
                 bound: entitled[project].guaranteed(kind).unwrap_or(i64::MAX),
             }),

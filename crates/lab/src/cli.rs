@@ -30,7 +30,7 @@ pub struct Cli {
 pub enum Verb {
     /// Measure the overhead of job starts on a temporary cluster
     Bench(bench::BenchArgs),
-    /// Repeat decisions from a dump or a journal, and compare
+    /// Repeat recorded decisions and compare
     Replay(replay::ReplayArgs),
     /// Simulate scenarios, traces and the packing of a cluster
     Simulate(simulate::SimulateArgs),

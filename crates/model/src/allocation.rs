@@ -45,6 +45,12 @@ impl Allocation {
         if self.is_paused() { 0 } else { self.resources.of_node() }
     }
 
+    /// Whether its task is about to end or to be paused.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        matches!(self.state, AllocationState::Releasing { .. } | AllocationState::Pausing)
+    }
+
     /// Whether its task is paused.
     #[must_use]
     pub fn is_paused(&self) -> bool {
@@ -81,6 +87,8 @@ pub enum SlotPart {
         charge: MilliGpu,
         /// The device memory that is booked; only this decides whether a fraction fits.
         memory: Bytes,
+        /// The most device memory that the task may use while the device has room.
+        limit: Bytes,
     },
 }
 
@@ -118,6 +126,15 @@ impl SlotPart {
         match self {
             Self::Whole | Self::Instance { .. } => device,
             Self::Share { memory, .. } => memory,
+        }
+    }
+
+    /// The most memory that the task may use on a device of the given size.
+    #[must_use]
+    pub fn limit_of(self, device: Bytes) -> Bytes {
+        match self {
+            Self::Whole | Self::Instance { .. } => device,
+            Self::Share { limit, .. } => limit,
         }
     }
 }

@@ -202,10 +202,7 @@ impl ArrayState {
         if code(&end.exit) > code(&self.exit) {
             self.exit = end.exit;
         }
-        let (sum, more) = (&mut self.usage, &end.usage);
-        sum.cpu_user = sum.cpu_user.saturating_add(more.cpu_user);
-        sum.cpu_system = sum.cpu_system.saturating_add(more.cpu_system);
-        sum.memory_peak = sum.memory_peak.max(more.memory_peak);
+        self.usage = self.usage.plus(end.usage);
         self.totals.add(end.into());
     }
 

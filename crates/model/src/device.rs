@@ -41,7 +41,7 @@ pub struct Device {
     /// that uses more devices than it was given.
     #[serde(default)]
     pub strays: Vec<DeviceProcess>,
-    /// Tasks that use more of its memory than their fraction, by task.
+    /// Tasks that use more of its memory than their limit, by task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overshoots: Vec<Overshoot>,
     /// Whether the driver reports the memory of each process, so that the agent would notice an
@@ -50,13 +50,13 @@ pub struct Device {
     pub tells_memory: Option<bool>,
 }
 
-/// A task that uses more memory of a device than its fraction.
+/// A task that uses more memory of a device than its limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overshoot {
     /// The task.
     pub task: TaskId,
-    /// The memory of its fraction.
-    pub booked: Bytes,
+    /// The most memory that it may use.
+    pub limit: Bytes,
     /// The memory that its processes used together, in the last sample.
     pub used: Bytes,
 }

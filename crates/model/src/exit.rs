@@ -71,7 +71,7 @@ impl FromStr for Exit {
 
 /// The text names no exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is none of pause, checkpoint, requeue and kill")]
+#[error("it is not one of pause, checkpoint, requeue and kill")]
 pub struct UnknownExit;
 
 /// How a job is asked to save its state.

@@ -1,4 +1,4 @@
-//! Requests for GPUs: `2`, `a100:2`, `a100|h100:2`, `40G..:2`, `0.5`, `2@20G`, `1g.10gb:2`.
+//! Requests for GPUs: `2`, `a100:2`, `a100|h100:2`, `40G..:2`, `0.25:0.8`, `2@20G`, `1g.10gb:2`.
 
 use std::fmt;
 
@@ -83,8 +83,8 @@ pub enum GpuRequestError {
     Share(#[from] ShareError),
     /// Some alternatives are MIG instances and others whole devices.
     #[error(
-        "{value:?} would take a whole GPU or a MIG instance; ask for one of them, for example \
-         h100:1 or '1g.10gb|2g.20gb:1'"
+        "{value:?} mixes GPUs and MIG instances; request one of them, for example h100:1 or \
+         '1g.10gb|2g.20gb:1'"
     )]
     DevicesOrInstances {
         /// The text of the request.
@@ -92,7 +92,8 @@ pub enum GpuRequestError {
     },
     /// The grammar allows it, but this version cannot schedule it.
     #[error(
-        "{value:?} asks for {what}, which this version does not schedule; ask for whole GPUs, for example 1 or a100:2"
+        "{value:?} requests {what}, which this version does not support; request whole GPUs, for \
+         example 1 or a100:2"
     )]
     Unsupported {
         /// The text of the request.
@@ -268,8 +269,8 @@ impl GpuRequest {
     pub fn size(&self) -> MilliGpu {
         let each = match self.amount {
             GpuAmount::Whole(_) => MilliGpu::DEVICE,
-            GpuAmount::Shared { share: Share::Part(milli), .. } => milli,
-            GpuAmount::Shared { share: Share::Memory(_), .. } => MilliGpu::DEVICE,
+            GpuAmount::Shared { share: Share::Part { request, .. }, .. } => request,
+            GpuAmount::Shared { share: Share::Memory { .. }, .. } => MilliGpu::DEVICE,
             GpuAmount::Instances { each, .. } => each,
         };
         each.checked_mul(u64::from(self.n_devices())).unwrap_or(MilliGpu::MAX)
@@ -279,8 +280,8 @@ impl GpuRequest {
     #[must_use]
     pub fn memory_needed(&self) -> Option<Bytes> {
         let of_share = match self.share() {
-            Some(Share::Memory(memory)) => Some(memory),
-            Some(Share::Part(_)) | None => None,
+            Some(Share::Memory { request, .. }) => Some(request),
+            Some(Share::Part { .. }) | None => None,
         };
         self.least_memory.max(of_share)
     }
@@ -314,9 +315,7 @@ impl fmt::Display for GpuRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let amount = match self.amount {
             GpuAmount::Whole(count) | GpuAmount::Instances { count, .. } => count.to_string(),
-            GpuAmount::Shared { count: 1, share: Share::Part(milli) } => {
-                Share::Part(milli).to_string()
-            }
+            GpuAmount::Shared { count: 1, share: share @ Share::Part { .. } } => share.to_string(),
             GpuAmount::Shared { count, share } => format!("{count}@{share}"),
         };
         if let Some(least) = self.least_memory {

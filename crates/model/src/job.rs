@@ -1,4 +1,4 @@
-//! A job: its spec, which only an edit changes, and its state, which changes as it runs.
+//! A job: its spec, which verbs such as `edit` change, and its state, which changes as it runs.
 
 pub mod course;
 pub mod dependency;
@@ -21,7 +21,7 @@ use crate::rare::Rare;
 use crate::unit::{Millis, Timestamp};
 pub use course::{Again, Course, PastAttempt, TaskCourse, Unmet};
 pub use dependency::{Dependency, DependencyKind};
-pub use end::{EndCause, ExitStatus, JobEnd, Outcome, RunTotals, Usage};
+pub use end::{EndCause, ExitStatus, GpuUsage, JobEnd, Outcome, RunTotals, Usage};
 pub use hold::{AdminHold, Holder};
 pub use owner::Owner;
 pub use phase::Phase;

@@ -50,7 +50,7 @@ pub struct LabelChange {
 }
 
 impl LabelChange {
-    const EXAMPLE: &str = "rack=3, ssd, or ssd- to take it away";
+    const EXAMPLE: &str = "rack=3, ssd, or ssd- to remove it";
 
     /// Reads `rack=3` and `ssd`, which add a label, and `ssd-`, which removes it.
     ///

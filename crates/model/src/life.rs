@@ -92,16 +92,19 @@ impl Life {
     #[must_use]
     pub fn wrong_exits(&self) -> Option<&'static str> {
         if self.preemptible == Some(false) && !self.exits.is_empty() {
-            return Some("they say how it is taken back, and --no-preemptible that it never is");
+            return Some(
+                "--no-preemptible never lets it be preempted, so it needs none; leave one of them \
+                 out",
+            );
         }
         let allowed = self.allowed_exits();
         if self.requeue == Some(false) && allowed.iter().any(|exit| exit.runs_again()) {
             return Some(
-                "it is never run again (--no-requeue); allow pause,kill, or leave that out",
+                "it can't be requeued (--no-requeue); allow pause,kill, or leave --no-requeue out",
             );
         }
         if allowed.len() == 1 && allowed.contains(&Exit::Pause) {
-            return Some("not every node can pause it at any time; say what else: pause,requeue");
+            return Some("pause is not always possible; add another way: pause,requeue");
         }
         None
     }

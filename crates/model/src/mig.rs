@@ -24,20 +24,20 @@ pub struct Profile {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LayoutError {
     /// A profile is malformed.
-    #[error("{value:?} is no MIG profile; write compute slices and memory, for example 1g.10gb")]
+    #[error("{value:?} is not a MIG profile; write compute slices and memory, for example 1g.10gb")]
     Malformed {
         /// The text.
         value: String,
     },
     /// The driver makes no instance of this number of compute slices.
-    #[error("no MIG instance has {slices} compute slices; one has 1, 2, 3, 4 or 7")]
+    #[error("a MIG instance can't have {slices} compute slices; it has 1, 2, 3, 4 or 7")]
     NoSuchSize {
         /// The number of compute slices.
         slices: u32,
     },
     /// The instances have more compute slices than a device.
     #[error(
-        "these instances have {slices} compute slices together and a GPU has 7; leave some out or \
+        "these instances have {slices} compute slices in total, and a GPU has 7; leave some out or \
          make them smaller"
     )]
     TooManySlices {
@@ -46,7 +46,7 @@ pub enum LayoutError {
     },
     /// The instances have more memory than the device.
     #[error(
-        "these instances have {asked} of memory together and the GPU has {memory}; leave some out \
+        "these instances have {asked} of memory in total, and the GPU has {memory}; leave some out \
          or make them smaller"
     )]
     TooMuchMemory {

@@ -24,9 +24,9 @@ impl Policy {
         ["fair", "users", "fixed", "priority", "static", "fifo", "valohai", "las"];
 
     /// Why preset `kai` is refused.
-    const NO_KAI: &str = "gpool has no preset kai; fair guarantees quotas, lends idle GPUs and \
-        reclaims them, and docs/using/from-runai-and-kai.md names what it does otherwise than \
-        Run:ai and KAI";
+    const NO_KAI: &str = "gpool has no preset kai; preset fair guarantees quotas, lends idle GPUs \
+                          and reclaims them, and docs/using/from-runai-and-kai.md lists its \
+                          differences from Run:ai and KAI";
 
     /// The preset with this name, with changed settings after a colon:
     /// `valohai:escalate_after=24h,planned_starts=all`.
@@ -50,13 +50,16 @@ impl Policy {
             }
             _ => {
                 let shown: String = name.chars().take(40).collect();
-                let why = format!("there is no {shown:?}; there are {}", Self::PRESETS.join(", "));
+                let why = format!(
+                    "there is no preset {shown:?}; the presets are {}",
+                    Self::PRESETS.join(", ")
+                );
                 return Err(PolicyError { key: "preset".to_owned(), why });
             }
         };
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
             let Some((key, value)) = setting.split_once('=') else {
-                let why = format!("{setting:?} sets nothing; write {name}:escalate_after=24h");
+                let why = format!("{setting:?} has no value; write {name}:escalate_after=24h");
                 return Err(PolicyError { key: "preset".to_owned(), why });
             };
             // The keys of the order are separated by `+` here, because commas separate the
@@ -90,7 +93,7 @@ impl Policy {
             _ => (of_pool, None),
         };
         if !is_plain_name(name) {
-            let why = "the name of a pool stands behind it: pool.batch, pool.batch.order";
+            let why = "pool. needs the name of a pool: pool.batch, pool.batch.order";
             return Err(wrong(why.to_owned()));
         }
         let pool = PoolName::new(name);
@@ -106,7 +109,10 @@ impl Policy {
             Some(setting) => {
                 let of_pools = Setting::ALL.iter().filter(|it| it.of_pool).map(|it| it.key);
                 let all = of_pools.collect::<Vec<_>>().join(", ");
-                let why = format!("{} is said of the whole cluster; a pool has {all}", setting.key);
+                let why = format!(
+                    "{} can only be set for the whole cluster; settings of pools are {all}",
+                    setting.key
+                );
                 return Err(wrong(why));
             }
         };
@@ -124,7 +130,7 @@ impl Policy {
         };
         let Some(setting) = Setting::find(key) else {
             let all = Setting::keys().collect::<Vec<_>>().join(", ");
-            return Err(wrong(format!("there is no such setting; there are {all}")));
+            return Err(wrong(format!("there is no such setting; the settings are {all}")));
         };
         (setting.read)(self, value).map_err(wrong)
     }

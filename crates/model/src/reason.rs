@@ -331,6 +331,9 @@ pub enum Reason {
     ReservedForOther {
         /// The reservation.
         reservation: ReservationName,
+        /// Its beneficiary: `bob`, `project red`, `job 7`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        whom: Option<Arc<str>>,
         /// The node.
         node: NodeName,
         /// The number of matching devices that it reserves there; 0 if it keeps a job without GPUs

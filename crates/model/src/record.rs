@@ -99,7 +99,7 @@ impl FromStr for RecordKind {
 
 /// The text names no kind of record that this version knows; a newer gpool may know it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no kind of record that this version knows")]
+#[error("this version does not know the record kind {0:?}")]
 pub struct UnknownKind(pub String);
 
 /// The key of a record in the store.

@@ -20,6 +20,19 @@ use crate::resource::ResourceKind;
 use crate::unit::{Bytes, Millis, Timestamp};
 pub use code::Code;
 
+/// The users that may do what another user may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permitted {
+    /// The owner of the job, and admins of its project or of the server.
+    #[default]
+    Owner,
+    /// Admins of the server, or of a project above the one in the request.
+    ProjectAdmin,
+    /// Admins of the server.
+    Admin,
+}
+
 /// Why a request was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -85,6 +98,9 @@ pub enum Refusal {
     NotPermitted {
         /// The action, in words: `cancel job 12 of user ana`.
         what: String,
+        /// The users that may do it.
+        #[serde(default)]
+        by: Permitted,
     },
     /// An admin holds or paused the job, and the caller does not have the same rights.
     HeldByAdmin {

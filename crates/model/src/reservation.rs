@@ -122,6 +122,17 @@ impl Whom {
         }
     }
 
+    /// The beneficiary as text: `bob`, `project red`, `job 7`. `None` for a maintenance window.
+    #[must_use]
+    pub fn text(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Nobody => None,
+            Self::User { name, .. } => Some(Arc::clone(name)),
+            Self::Project { name } => Some(format!("project {name}").into()),
+            Self::Job { id } => Some(format!("job {id}").into()),
+        }
+    }
+
     /// Whether it is the same beneficiary, ignoring names that are only for people.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -133,6 +144,12 @@ impl Whom {
 }
 
 impl Window {
+    /// Returns the window of that length; without a length it has no end.
+    #[must_use]
+    pub fn lasting(from: Timestamp, length: Option<Millis>) -> Self {
+        Self { from, until: length.map(|length| from.after(length)) }
+    }
+
     /// Whether it contains a moment.
     #[must_use]
     pub fn holds(self, at: Timestamp) -> bool {

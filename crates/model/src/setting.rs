@@ -134,7 +134,7 @@ fn yes_or_no_text(answer: &bool) -> String {
 fn chosen<T: Copy>(text: &str, known: &[(&'static str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(word, _)| *word == text);
     let all = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-    found.map(|(_, it)| *it).ok_or_else(|| format!("{text:?} is none of {}", all()))
+    found.map(|(_, it)| *it).ok_or_else(|| format!("{text:?} is not one of {}", all()))
 }
 
 fn strategy_text(strategy: &DeviceStrategy) -> String {
@@ -158,7 +158,7 @@ fn order(text: &str) -> Result<Vec<OrderKey>, String> {
     for word in text.split(',').map(str::trim) {
         let key = chosen(word, &OrderKey::ALL)?;
         if keys.contains(&key) {
-            return Err(format!("{word} stands there twice"));
+            return Err(format!("{word} is given twice"));
         }
         keys.push(key);
     }
@@ -174,13 +174,15 @@ fn levels(text: &str) -> Result<Vec<GpuTime>, String> {
     let hours = |word: &str| {
         let hours = parse::gpus(word.trim()).map_err(|error| error.to_string())?;
         let bound = MILLI_HOUR.checked_mul(hours.get());
-        bound.ok_or_else(|| format!("{word:?} are too many GPU-hours"))
+        bound.ok_or_else(|| format!("{word:?} is too many GPU-hours"))
     };
     let levels = text.split(',').map(hours).collect::<Result<Vec<_>, _>>()?;
     let grow = levels.is_sorted_by(|one, next| one < next);
     if !grow || levels[0].is_zero() || levels.len() > Policy::LEVELS_MOST {
         let most = Policy::LEVELS_MOST;
-        return Err(format!("{text:?} are not up to {most} numbers of GPU-hours that grow"));
+        return Err(format!(
+            "{text:?} is not a list of at most {most} increasing numbers of GPU-hours"
+        ));
     }
     Ok(levels)
 }
@@ -196,7 +198,7 @@ fn planned_starts(text: &str) -> Result<PlannedStarts, String> {
         return Ok(PlannedStarts::All);
     }
     let most = text.parse().ok().filter(|most| *most <= PlannedStarts::MOST);
-    let wrong = || format!("{text:?} is neither all nor from 0 to {}", PlannedStarts::MOST);
+    let wrong = || format!("{text:?} is not all, or a number from 0 to {}", PlannedStarts::MOST);
     most.map(PlannedStarts::AtMost).ok_or_else(wrong)
 }
 

@@ -69,3 +69,9 @@ pub use reserve_step::ReserveSeed;
 pub use situation::Situation;
 pub use stream::{Cluster, DeviceChange, JobSeed, Step};
 pub use words::ScenarioError;
+
+/// Internals for the tests of this crate, in `tests/it`.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::words::Words;
+}

@@ -107,8 +107,9 @@ impl Options {
 }
 
 impl Reader {
-    fn is_full(&self) -> bool {
-        self.situation.jobs.len() >= Situation::JOBS_MAX
+    fn has_room_for(&self, n_jobs: u32) -> bool {
+        let n_left = Situation::JOBS_MAX.saturating_sub(self.situation.jobs.len());
+        usize::try_from(n_jobs).is_ok_and(|n_jobs| n_jobs <= n_left)
     }
 
     fn job(&mut self, words: &mut Words<'_>) -> Result<(), ScenarioError> {
@@ -120,6 +121,10 @@ impl Reader {
             false => None,
         };
         let state = words.need("the state of the job")?;
+        let too_many = |words: &Words<'_>| words.error("there are too many jobs".to_owned());
+        if !self.has_room_for(n_jobs.unwrap_or(1)) {
+            return Err(too_many(words));
+        }
         let (phase, age) = self.phase(state, gang.n_tasks(), words)?;
         let mut spec = bare_spec(JobId::single(0), "", &gpus, self.situation.now);
         spec.gang = gang;
@@ -129,8 +134,7 @@ impl Reader {
                 Some(_) => format!("{name}{number}"),
                 None => name.to_owned(),
             };
-            let next = self.last_id.checked_add(1).filter(|_| !self.is_full());
-            self.last_id = next.ok_or_else(|| words.error("there are too many jobs".to_owned()))?;
+            self.last_id = self.last_id.checked_add(1).ok_or_else(|| too_many(words))?;
             let id = JobId::single(self.last_id);
             if self.ids.insert(name.clone(), id).is_some() {
                 return Err(words.error(format!("job {name} stands here twice")));

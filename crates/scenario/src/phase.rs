@@ -206,9 +206,7 @@ pub(crate) fn fill_claims(jobs: &mut [(Arc<JobSpec>, Job)]) {
     let mut leaving = BTreeMap::<DeviceUuid, Vec<TaskId>>::new();
     for (_, job) in jobs.iter() {
         for it in job.phase.allocations() {
-            let leaves =
-                matches!(it.state, AllocationState::Releasing { .. } | AllocationState::Pausing);
-            for slot in it.slots.iter().filter(|_| leaves) {
+            for slot in it.slots.iter().filter(|_| it.is_leaving()) {
                 leaving.entry(slot.device.clone()).or_default().push(it.task);
             }
         }

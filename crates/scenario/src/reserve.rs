@@ -55,7 +55,7 @@ impl Reader {
             name,
             whom,
             what,
-            window: Window { from, until: length.map(|length| from.after(length)) },
+            window: Window::lasting(from, length),
             every,
             at_begin,
             reason: Arc::from(""),

@@ -54,7 +54,7 @@ impl ReserveSeed {
                 }
             },
             what,
-            window: Window { from, until: long.map(|long| from.after(long)) },
+            window: Window::lasting(from, long),
             every,
             at_begin: Displace::LetFinish,
             reason: Arc::from(""),

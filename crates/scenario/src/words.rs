@@ -22,7 +22,7 @@ fn marker(column: usize) -> String {
 
 /// The unread words of one line.
 #[derive(Debug)]
-pub(crate) struct Words<'a> {
+pub struct Words<'a> {
     line: usize,
     text: &'a str,
     /// In reverse order, so that the next one is popped: byte position and word.
@@ -47,6 +47,7 @@ impl<'a> Words<'a> {
     }
 
     /// Reads the next word.
+    #[allow(clippy::should_implement_trait, reason = "words are taken one by one, never in a loop")]
     pub fn next(&mut self) -> Option<&'a str> {
         let (at, word) = self.rest.pop()?;
         self.last = at;
@@ -103,23 +104,5 @@ impl<'a> Words<'a> {
     /// An error for the last read word: it is none of the known ones.
     pub fn unknown(&self, word: &str, known: &str) -> ScenarioError {
         self.error(format!("unknown word {word:?}, expected {known}"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_point_at_the_word() {
-        let mut words = Words::new(3, "job  b  b 2");
-        words.next();
-        words.next();
-        words.next();
-        let shown = words.unknown("b", "a number").to_string();
-        assert_eq!(
-            shown,
-            "line 3, column 9: unknown word \"b\", expected a number\n  job  b  b 2\n          ^"
-        );
     }
 }

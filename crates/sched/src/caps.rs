@@ -40,23 +40,38 @@ impl Users {
     /// Returns why a job of that shape may not start, if its user has reached a limit. Usage only
     /// grows in a plan, so the answer holds to its end.
     pub fn quota(&mut self, world: &World, policy: &Policy, shape: &Shape) -> Option<Reason> {
-        let (uid, more) = (shape.uid?, shape.fit.gpus_together());
-        if let Some(limits) = self.slots_most(world) {
-            let used = *self.slots_of(world, uid);
-            if let Some(reason) = quota_of_slots(limits, used, new_slots(&shape.fit)) {
-                return Some(reason);
+        let uid = shape.uid?;
+        let name = || world.user(uid).map_or_else(|| Arc::from(""), |it| Arc::clone(&it.name));
+        self.quota_of(world, policy, (uid, &name), &shape.project, &shape.fit)
+    }
+
+    /// The same for a job of a user: of the cluster, or of a project or one above it.
+    fn quota_of(
+        &mut self,
+        world: &World,
+        policy: &Policy,
+        (uid, name): (u32, &dyn Fn() -> Arc<str>),
+        project: &ProjectName,
+        fit: &Fit,
+    ) -> Option<Reason> {
+        let more = fit.gpus_together();
+        if let Some((most, slots)) = self.slots_most(world) {
+            let (used, more) = (*self.slots_of(world, uid), new_slots(fit));
+            if more > 0 && used.saturating_add(more) > most {
+                return Some(Reason::UserSlots { used, most, slots });
             }
         }
         if !policy.user_caps.is_none() {
             let (caps, held) = *self.get(world, uid);
-            if let Some(reason) = quota(caps, held, more) {
-                return Some(reason);
+            if let Some((what, used, most)) = caps.exceeded(held, more) {
+                return Some(Reason::QuotaUser { what, used, most });
             }
         }
-        world.capping(&shape.project).find_map(|project| {
+        world.capping(project).find_map(|project| {
             let held = *self.in_project(world, project, uid);
-            let name = || world.user(uid).map_or_else(|| Arc::from(""), |it| Arc::clone(&it.name));
-            quota_in(project, held, more, name)
+            let (what, used, most) = project.user_caps.exceeded(held, more)?;
+            let (user, project) = (name(), project.name.clone());
+            Some(Reason::QuotaUserInProject { user, project, what, used, most })
         })
     }
 
@@ -86,19 +101,10 @@ pub fn user_quota(
     fit: &Fit,
 ) -> Option<Reason> {
     let caps = world.policy().user_caps.of(&owner.user);
-    let more = fit.gpus_together();
-    let slots = world
-        .user_slots()
-        .and_then(|limits| quota_of_slots(limits, world.slots_of(owner.uid), new_slots(fit)));
-    if slots.is_some() {
-        return slots;
-    }
-    quota(caps, world.held_by(owner.uid), more).or_else(|| {
-        world.capping(project).find_map(|project| {
-            let held = world.held_in(owner.uid, &project.name);
-            quota_in(project, held, more, || Arc::clone(&owner.user))
-        })
-    })
+    let by_uid = BTreeMap::from([(owner.uid, (caps, world.held_by(owner.uid)))]);
+    let name = || Arc::clone(&owner.user);
+    let mut users = Users { by_uid, ..Users::default() };
+    users.quota_of(world, world.policy(), (owner.uid, &name), project, fit)
 }
 
 /// Task slots that a job takes and does not have yet.
@@ -106,31 +112,7 @@ fn new_slots(fit: &Fit) -> u64 {
     if fit.at.is_empty() { u64::from(fit.gang.n_tasks()) } else { 0 }
 }
 
-/// Why a user may not have `more` task slots.
-fn quota_of_slots((most, slots): (u64, u64), used: u64, more: u64) -> Option<Reason> {
-    let is_above = more > 0 && used.saturating_add(more) > most;
-    is_above.then_some(Reason::UserSlots { used, most, slots })
-}
-
 fn add(held: &mut Held, more: MilliGpu) {
     held.jobs += 1;
     held.gpus = held.gpus.saturating_add(more);
-}
-
-/// Why a user with that usage may not have `more` GPUs.
-fn quota(caps: Caps, held: Held, more: MilliGpu) -> Option<Reason> {
-    let (what, used, most) = caps.exceeded(held, more)?;
-    Some(Reason::QuotaUser { what, used, most })
-}
-
-/// The same in a project.
-fn quota_in(
-    project: &Project,
-    held: Held,
-    more: MilliGpu,
-    user: impl FnOnce() -> Arc<str>,
-) -> Option<Reason> {
-    let (what, used, most) = project.user_caps.exceeded(held, more)?;
-    let (user, project) = (user(), project.name.clone());
-    Some(Reason::QuotaUserInProject { user, project, what, used, most })
 }

@@ -64,11 +64,8 @@ fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     if let Some(away) = nodes.iter().find(|node| !node.row.node.connected) {
         return Reason::AgentUnreachable { node: away.name().clone() };
     }
-    for node in &nodes {
-        if let Some(Drain { by, reason, .. }) = &node.row.node.drain {
-            let (name, reason) = (node.name().clone(), reason.clone());
-            return Reason::NodeDrained { node: name, index: None, by: *by, reason };
-        }
+    if let Some(reason) = nodes.iter().find_map(|node| drained_as_a_whole(node)) {
+        return reason;
     }
     let own = nodes.iter().map(|node| {
         let row = &node.row.node;
@@ -118,12 +115,12 @@ fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     };
     let able = most(&|node, rank| {
         let undrained = |device: &Device| node.row.node.drain_of(&device.uuid).is_none();
-        let times = with_devices(node, counts_that(node, &fit.gpus, undrained)[rank]);
+        let times = with_devices(node, counts_that(&node.row.node, &fit.gpus, undrained)[rank]);
         HostResources::needed(fit).times_in(HostResources::of_capacity(node.row), times)
     });
     let need_times = fit.gang.nodes;
     if able < need_times
-        && let Some(reason) = kept_from_gang(capacity, fit, with_devices)
+        && let Some(reason) = kept_from(capacity, fit, with_devices)
     {
         return reason;
     }
@@ -139,20 +136,22 @@ fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     }
 }
 
-/// A node with the devices for a part of a gang that is drained, or that does not answer.
-fn kept_from_gang(
+/// A node with the devices for a part of a job that is drained, or that does not answer. `times` is
+/// the number of units for that many devices.
+fn kept_from(
     capacity: &Capacity<'_>,
     fit: &Fit,
     times: impl Fn(&NodeCapacity<'_>, u32) -> u32,
 ) -> Option<Reason> {
     let need = fit.n_devices_on_node();
-    let has_kind = |node: &&NodeCapacity<'_>| most_of_a_kind(node, &fit.gpus) >= need;
+    let has_kind = |node: &&NodeCapacity<'_>| most_of_a_kind(&node.row.node, &fit.gpus) >= need;
     let in_pool = capacity.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
     let (here, away): (Vec<_>, Vec<_>) = in_pool.partition(|node| node.row.node.connected);
     let is_drained = |node: &&NodeCapacity<'_>| {
         let has = |n_devices| times(node, n_devices);
         !node.row.node.takes_work()
-            || has(most_undrained(node, &fit.gpus)) < has(most_of_a_kind(node, &fit.gpus))
+            || has(most_undrained(&node.row.node, &fit.gpus))
+                < has(most_of_a_kind(&node.row.node, &fit.gpus))
     };
     let drained_node = here.iter().copied().filter(has_kind).find(is_drained);
     if let Some(reason) = drained_node.and_then(|node| drained(node, &fit.gpus)) {
@@ -190,7 +189,7 @@ fn nowhere(capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
     let need = fit.n_devices_on_node();
     let all = || capacity.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
     let open = |node: &&NodeCapacity<'_>| node.row.node.takes_work();
-    if all().filter(open).any(|node| most_undrained(node, &fit.gpus) >= need) {
+    if all().filter(open).any(|node| most_undrained(&node.row.node, &fit.gpus) >= need) {
         return None;
     }
     if all().next().is_none()
@@ -198,18 +197,14 @@ fn nowhere(capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
     {
         return Some(reason);
     }
-    let has_kind = |node: &&NodeCapacity<'_>| most_of_a_kind(node, &fit.gpus) >= need;
-    let (here, away): (Vec<_>, Vec<_>) = all().partition(|node| node.row.node.connected);
-    if let Some(node) = here.iter().find(|node| has_kind(node)) {
-        return drained(node, &fit.gpus);
-    }
     // If no agent answers, the devices are unknown.
-    let away = away.iter().find(|node| here.is_empty() || has_kind(node));
-    match away {
-        Some(node) => Some(Reason::AgentUnreachable { node: node.name().clone() }),
-        None if here.is_empty() => Some(Reason::AgentUnreachable { node: NodeName::new("any") }),
-        None => Some(kind_missing(&here, fit)),
-    }
+    let here: Vec<_> = all().filter(|node| node.row.node.connected).collect();
+    Some(kept_from(capacity, fit, |_, n_devices| n_devices).unwrap_or_else(
+        || match here.is_empty() {
+            true => Reason::AgentUnreachable { node: NodeName::new("any") },
+            false => kind_missing(&here, fit),
+        },
+    ))
 }
 
 /// Returns the nodes that the pool, or the choice of nodes, of a fit excludes.
@@ -234,23 +229,27 @@ pub(crate) fn left_out<'n>(nodes: impl Iterator<Item = &'n Node>, fit: &Fit) -> 
 
 /// The drain of a node that would have enough devices.
 fn drained(node: &NodeCapacity<'_>, gpus: &GpuRequest) -> Option<Reason> {
-    let name = || node.name().clone();
-    let row = &node.row.node;
-    if let Some(Drain { by, reason, .. }) = &row.drain {
-        let reason = reason.clone();
-        return Some(Reason::NodeDrained { node: name(), index: None, by: *by, reason });
+    if let Some(reason) = drained_as_a_whole(node) {
+        return Some(reason);
     }
+    let row = &node.row.node;
     let mut devices = row.devices.iter().filter(|device| gpus.rank_of(device).is_some());
     devices.find_map(|device| {
         let Drain { by, reason, .. } = row.drain_of(&device.uuid)?;
         let (index, reason) = (Some(device.index), reason.clone());
-        Some(Reason::NodeDrained { node: name(), index, by: *by, reason })
+        Some(Reason::NodeDrained { node: row.name.clone(), index, by: *by, reason })
     })
+}
+
+fn drained_as_a_whole(node: &NodeCapacity<'_>) -> Option<Reason> {
+    let Drain { by, reason, .. } = node.row.node.drain.as_ref()?;
+    let (node, reason) = (node.name().clone(), reason.clone());
+    Some(Reason::NodeDrained { node, index: None, by: *by, reason })
 }
 
 /// The reason where no connected node has enough devices of one kind.
 fn kind_missing(here: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
-    let counts = here.iter().map(|node| most_of_a_kind(node, &fit.gpus));
+    let counts = here.iter().map(|node| most_of_a_kind(&node.row.node, &fit.gpus));
     let most = counts.max().unwrap_or(0);
     if let (0, Some(need)) = (most, fit.gpus.memory_needed()) {
         let devices = here.iter().flat_map(|node| &node.row.node.devices);
@@ -262,27 +261,23 @@ fn kind_missing(here: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
 
 /// Returns the number of devices of a node, allocated or not, for the requested model that it has
 /// most of: the devices of a task are all of one model of its request.
-pub(crate) fn most_of_a_kind(node: &NodeCapacity<'_>, gpus: &GpuRequest) -> u32 {
+pub(crate) fn most_of_a_kind(node: &Node, gpus: &GpuRequest) -> u32 {
     most_that(node, gpus, |_| true)
 }
 
 /// The same without drained devices.
-fn most_undrained(node: &NodeCapacity<'_>, gpus: &GpuRequest) -> u32 {
-    most_that(node, gpus, |device| node.row.node.drain_of(&device.uuid).is_none())
+fn most_undrained(node: &Node, gpus: &GpuRequest) -> u32 {
+    most_that(node, gpus, |device| node.drain_of(&device.uuid).is_none())
 }
 
-fn most_that(node: &NodeCapacity<'_>, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
+fn most_that(node: &Node, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
     counts_that(node, gpus, test).into_iter().max().unwrap_or(0)
 }
 
 /// The number of devices of a node that pass a test, by model of the request.
-fn counts_that(
-    node: &NodeCapacity<'_>,
-    gpus: &GpuRequest,
-    test: impl Fn(&Device) -> bool,
-) -> Vec<u32> {
+fn counts_that(node: &Node, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> Vec<u32> {
     let mut counts = vec![0; gpus.models.len().max(1)];
-    let devices = node.row.node.devices.iter().filter(|device| test(device));
+    let devices = node.devices.iter().filter(|device| test(device));
     for rank in devices.filter_map(|device| gpus.rank_of(device)) {
         counts[rank] += 1;
     }

@@ -4,23 +4,15 @@
 //! Nodes with the same free part share one [`Left`] and one score, however many nodes there are.
 //! The scores follow from the world alone; keeping them from cycle to cycle only saves time.
 
-mod left;
-mod mix;
-mod reserve;
-mod rollout;
-
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use gpool_fragmentation::{Ask, Left, Mix, Reserve, Rollout, RolloutRule, WHOLE};
 use gpool_model::plan::Fit;
-use gpool_model::{Bytes, GpuRequest, Millis, Shape, Share, StartBasis, Timestamp};
+use gpool_model::{Bytes, GpuRequest, Millis, ResourceKind, Shape, Share, StartBasis, Timestamp};
 use gpool_world::{GpuClass, NodeIx, Snapshot, World};
 
 use crate::capacity::{Capacity, NodeCapacity, n_devices_on_node};
-pub use left::{Ask, Left, WHOLE};
-pub use mix::{Mix, Weighed};
-pub use reserve::Reserve;
-pub use rollout::{Rollout, RolloutRule, splitmix};
 
 /// The most different free parts that are compared for one job: more are hardly better.
 const NODES_MAX: usize = 512;
@@ -40,8 +32,8 @@ pub(crate) struct Fragmentation {
     n_changes_of_asks: Option<u64>,
     rollout: Rollout,
     reserve: Reserve,
-    /// By [`NodeIx`].
-    on_nodes: Vec<OnNode>,
+    /// By [`NodeIx`]: the revision of the node, and the number of its free part then.
+    on_nodes: Vec<Option<(u64, Option<usize>)>>,
     /// Free parts of nodes, by number.
     lefts: Vec<Left>,
     numbers: BTreeMap<Left, usize>,
@@ -61,19 +53,6 @@ struct Class {
     n_gpus: u64,
     /// Memory of each GPU.
     memory: Bytes,
-}
-
-/// The free part of a node.
-#[derive(Debug, Clone, Copy)]
-struct OnNode {
-    /// The revision of the node that it was computed for.
-    n_changes: u64,
-    /// `None` if its GPUs are not all of one class.
-    number: Option<u32>,
-}
-
-impl OnNode {
-    const UNKNOWN: Self = Self { n_changes: u64::MAX, number: None };
 }
 
 /// The score of a free part for a demand.
@@ -208,19 +187,19 @@ impl Fragmentation {
     /// The number of a node's free part; `None` if its GPUs are not all of one class.
     fn number_of(&mut self, node: &NodeCapacity<'_>) -> Option<usize> {
         let NodeIx(ix) = node.ix;
-        if node.is_booked() {
+        if node.is_booked {
             return self.left(node).map(|left| self.number(left));
         }
         if self.on_nodes.len() <= ix {
-            self.on_nodes.resize(ix + 1, OnNode::UNKNOWN);
+            self.on_nodes.resize(ix + 1, None);
         }
         let n_changes = node.row.n_changes;
-        if self.on_nodes[ix].n_changes != n_changes {
-            let number = self.left(node).map(|left| self.number(left));
-            let number = number.and_then(|number| u32::try_from(number).ok());
-            self.on_nodes[ix] = OnNode { n_changes, number };
+        if let Some((_, number)) = self.on_nodes[ix].filter(|(known, _)| *known == n_changes) {
+            return number;
         }
-        self.on_nodes[ix].number.map(|number| number as usize)
+        let number = self.left(node).map(|left| self.number(left));
+        self.on_nodes[ix] = Some((n_changes, number));
+        number
     }
 
     fn left(&self, node: &NodeCapacity<'_>) -> Option<Left> {
@@ -236,7 +215,7 @@ impl Fragmentation {
         let mut free: Vec<u32> = (0..devices.len()).map(|ix| node.thousandths(ix)).collect();
         free.sort_unstable();
         let model = u32::try_from(model).unwrap_or(u32::MAX);
-        Some(Left { model, cpus: node.free.cpus(), memory: 0, free }.rounded())
+        Some(Left { model, cpus: node.free.get(&ResourceKind::Cpu), memory: 0, free }.rounded())
     }
 
     fn number(&mut self, left: Left) -> usize {
@@ -306,19 +285,14 @@ impl Look<'_> {
         worth.map(|worth| self.balance(worth))
     }
 
-    /// Whether the expected ends of the jobs on a node count.
-    pub fn has_end(&self) -> bool {
-        self.ends_at.is_some()
-    }
-
     /// Returns by how much the job delays the last end on a node, by the time limits of the jobs
-    /// there.
+    /// there; not at all without a time limit of its own.
     ///
     /// Source: placing long jobs next to long jobs, so that whole machines become free, is Barbalho
     /// et al., "Virtual Machine Allocation with Lifetime Predictions", MLSys 2023.
     pub fn lengthens(&mut self, node: &NodeCapacity<'_>) -> Millis {
-        self.fragmentation.n_looks += 1;
         let Some(ends_at) = self.ends_at else { return Millis::ZERO };
+        self.fragmentation.n_looks += 1;
         let Snapshot { world, now } = self.snapshot;
         let mut last = now;
         for row in node.row.here.iter().filter_map(|task| world.job(task.job)) {
@@ -380,9 +354,9 @@ fn classes(world: &World) -> Vec<Class> {
 fn part(gpus: &GpuRequest, memory: Bytes) -> u32 {
     let part = match gpus.share() {
         None => u64::from(WHOLE),
-        Some(Share::Part(milli)) => milli.get(),
-        Some(Share::Memory(asked)) => {
-            let thousandths = u128::from(asked.get()) * u128::from(WHOLE);
+        Some(Share::Part { request, .. }) => request.get(),
+        Some(Share::Memory { request, .. }) => {
+            let thousandths = u128::from(request.get()) * u128::from(WHOLE);
             let part = thousandths.div_ceil(u128::from(memory.get().max(1)));
             u64::try_from(part).unwrap_or(u64::MAX)
         }

@@ -3,30 +3,32 @@
 //!
 //! Read `pipeline` first: the stages of a cycle in order. Then `capacity` (does a demand fit, and
 //! on which devices), `victims` (which jobs leave for it), `quota_state` and [`fairshare`] (the
-//! quota and share of each project), [`fragmentation`] (which node to take), `fit_reason` (why a
+//! quota and share of each project), `fragmentation` (which node to take), `fit_reason` (why a
 //! job waits).
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
-mod array_cursor;
 mod capacity;
 mod caps;
-mod dominant_share;
 pub mod fairshare;
 mod fit_reason;
-pub mod fragmentation;
+mod fragmentation;
 mod order;
 mod pending_report;
 mod pipeline;
 mod quota_state;
 mod share_report;
-mod share_tree;
 mod victims;
 
-pub use capacity::{Unusable, unusable};
 pub use caps::user_quota;
 pub use pipeline::{
     Explainer, KeptBy, ReasonsByShape, Rivals, Workspace, decide, in_order, plan, would_place,
 };
 pub use share_report::{Loan, LoanEnd, ProjectShare, project_shares};
+
+/// Internals for the tests of this crate, in `tests/it`.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::capacity::task_spread::{most_times, share_out};
+}

@@ -10,13 +10,10 @@ use std::sync::Arc;
 
 use gpool_model::plan::Fit;
 use gpool_model::reason::Bound;
-use gpool_model::{
-    Allocation, Amount, GpuTime, Policy, Project, ProjectName, Reason, ResourceKind, Resources,
-};
-use gpool_world::{LineKey, ProjectIx, ShapeQueue, World};
+use gpool_model::{Amount, GpuTime, Policy, Project, ProjectName, Reason, ResourceKind, Resources};
+use gpool_world::{JobRow, LineKey, ProjectIx, World};
 
-use crate::dominant_share::DominantShare;
-use crate::fairshare::{Account, Division, Ledger, Row, Tree};
+use crate::fairshare::{Account, Division, Ledger, Ratio, Row, Tree};
 use resource_flavors::Classes;
 
 /// The projects of a cluster with shares between projects, or with limits.
@@ -29,19 +26,19 @@ pub(crate) struct Projects {
     /// Whether they may borrow beyond their guarantees.
     lends: bool,
     /// The counted kinds, in the order of the ledger; GPUs are the first.
-    kinds: Vec<ResourceKind>,
+    pub kinds: Vec<ResourceKind>,
     /// Classes of GPUs, if quotas name models or pools.
     pub classes: Classes,
     /// The capacity by kind.
-    totals: Vec<u64>,
+    pub totals: Vec<u64>,
     /// By [`ProjectIx`].
-    rows: Vec<Row>,
+    pub rows: Vec<Row>,
     /// By row, of a user the name of the project.
-    names: Vec<ProjectName>,
+    pub names: Vec<ProjectName>,
     /// The rows of users, with shares between users.
     users: BTreeMap<(ProjectIx, u32), Row>,
     /// By row: whether it is a user.
-    is_user: Vec<bool>,
+    pub is_user: Vec<bool>,
     /// By row: decayed GPU-time, where that counts.
     used: Vec<GpuTime>,
     /// By row, of a user: task slots of jobs without GPUs.
@@ -59,24 +56,17 @@ pub(crate) struct Projects {
     bounds: Vec<Vec<Amount>>,
 }
 
+/// The position of GPUs among the counted kinds.
+pub(crate) const GPUS: usize = 0;
+
 /// Amounts by counted kind.
 pub(crate) type Amounts = Vec<u64>;
 
 impl Projects {
-    /// The project or user that is charged for the jobs of a shape.
-    pub fn leaf(&self, queue: &ShapeQueue) -> Row {
-        self.leaf_in_line(queue.line())
-    }
-
     /// The project or user that is charged for the jobs of a line.
-    pub fn leaf_in_line(&self, LineKey { project_ix, uid }: LineKey) -> Row {
+    pub fn leaf(&self, LineKey { project_ix, uid }: LineKey) -> Row {
         let user = uid.and_then(|uid| self.users.get(&(project_ix, uid)));
         user.copied().unwrap_or(self.rows[project_ix.0])
-    }
-
-    /// The project or user that is charged for a job, by its owner.
-    pub fn leaf_of(&self, project_ix: ProjectIx, uid: u32) -> Row {
-        self.users.get(&(project_ix, uid)).copied().unwrap_or(self.rows[project_ix.0])
     }
 
     /// The project of a row, which may be its user.
@@ -94,20 +84,10 @@ impl Projects {
         })
     }
 
-    /// Whether a row is a user.
-    pub fn is_user(&self, row: Row) -> bool {
-        self.is_user[row.ix()]
-    }
-
-    /// Returns why a quota refuses a job whatever is free: it would exceed a limit of its project,
-    /// or of one above it; or it would exceed the guarantee, and can't be evicted or may not borrow
-    /// (scheduling.md A7).
-    pub fn refuses(&self, leaf: Row, amounts: &[u64], preemptible: bool) -> Option<Reason> {
-        self.refuses_after(leaf, amounts, preemptible, &[])
-    }
-
-    /// The same once evictable jobs of these projects have given up these amounts.
-    pub fn refuses_after(
+    /// Returns why a quota refuses a job whatever is free, once evictable jobs of these projects
+    /// have given up these amounts: it would exceed a limit of its project, or of one above it; or
+    /// it would exceed the guarantee, and can't be evicted or may not borrow (scheduling.md A7).
+    pub fn refuses(
         &self,
         leaf: Row,
         amounts: &[u64],
@@ -165,98 +145,58 @@ impl Projects {
         self.are_shared && bound.is_some_and(is_above) && self.is_entitled(leaf, amounts)
     }
 
-    /// The name of a project.
-    pub fn name(&self, row: Row) -> &ProjectName {
-        &self.names[row.ix()]
-    }
-
-    /// The capacity of a kind, by its position.
-    pub fn total(&self, kind: usize) -> u64 {
-        self.totals[kind]
-    }
-
-    /// The rows, by [`ProjectIx`].
-    pub fn rows(&self) -> &[Row] {
-        &self.rows
-    }
-
-    /// The counted kinds.
-    pub fn kinds(&self) -> &[ResourceKind] {
-        &self.kinds
-    }
-
-    /// Number of counted kinds.
-    pub fn n_kinds(&self) -> usize {
-        self.kinds.len()
-    }
-
-    /// The position of a kind among the counted kinds; GPUs always are.
-    pub fn position(&self, kind: &ResourceKind) -> usize {
-        self.kinds.iter().position(|it| it == kind).unwrap_or(0)
-    }
-
     /// The amounts of resources, by kind.
     pub fn amounts(&self, resources: &Resources) -> Amounts {
         self.kinds.iter().map(|kind| resources.counted_as(kind)).collect()
     }
 
-    /// The charge of an allocation, by kind.
-    pub fn amounts_held(&self, world: &World, allocation: &Allocation) -> Amounts {
-        match self.classes.are_counted() {
-            true => self.amounts(&world.booked(allocation)),
-            false => self.amounts(&allocation.resources),
+    /// The charge of a job that has allocations, by kind.
+    pub fn amounts_of(&self, world: &World, row: &JobRow) -> Amounts {
+        let mut sum = vec![0; self.kinds.len()];
+        for allocation in row.job.phase.allocations() {
+            let amounts = match self.classes.are_counted() {
+                true => self.amounts(&world.booked(allocation)),
+                false => self.amounts(&allocation.resources),
+            };
+            sum.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
         }
-    }
-
-    /// The covered guarantees of a project, by kind.
-    pub fn guaranteed(&self, row: Row) -> Vec<Amount> {
-        self.ledger.accounts(row).iter().map(|account| account.guaranteed).collect()
+        sum
     }
 
     /// How far a project is over its own quota, if it is.
-    pub fn over_own(&self, row: Row) -> Option<DominantShare> {
+    pub fn over_own(&self, row: Row) -> Option<Ratio> {
         let accounts = self.ledger.accounts(row);
         let is_over = accounts.iter().any(|account| !account.own().allows(account.held));
-        is_over.then(|| self.saturation(row))
+        is_over.then(|| self.saturation(row, 1))
     }
 
-    fn saturation(&self, row: Row) -> DominantShare {
-        let of = |(account, total): (&Account, &u64)| DominantShare {
-            held: account.held,
-            own: account.own().finite().unwrap_or(*total),
+    /// The dominant share of a project: its usage in proportion to its own quota, multiplied, of
+    /// the kind where that is largest.
+    fn saturation(&self, row: Row, times: u64) -> Ratio {
+        let of = |(account, total): (&Account, &u64)| {
+            let own = account.own().finite().unwrap_or(*total).saturating_mul(times);
+            let held = u128::from(account.held);
+            // Without quota it is above all ratios of 64-bit numbers.
+            Ratio::new(held, u128::from(own)).unwrap_or(Ratio::whole(held << 64))
         };
         let all = self.ledger.accounts(row).iter().zip(&self.totals).map(of);
-        all.max().unwrap_or(DominantShare { held: 0, own: 1 })
-    }
-
-    /// Counts an eviction.
-    pub fn remove(&mut self, leaf: Row, amounts: &[u64]) {
-        self.ledger.remove(&self.tree, leaf, amounts, true);
+        all.max().unwrap_or(Ratio::whole(0))
     }
 
     /// Whether a job would stay within the share of its project. Users of a project have no bound
     /// of their own, only an order. Otherwise small jobs within the shares of some users would
     /// start before a larger job of another user gets its turn, and keep that job waiting.
     pub fn is_entitled(&self, leaf: Row, amounts: &[u64]) -> bool {
-        let leaf = self.project(leaf);
-        amounts.iter().enumerate().all(|(at, asked)| {
-            let account = self.ledger.account(leaf, at);
-            *asked == 0 || account.own().allows(account.held + asked)
-        })
+        self.borrows_no_more(leaf, amounts, &[])
     }
 
     /// Whether a project borrows no more than before once jobs of it have given up these amounts.
     pub fn borrows_no_more(&self, leaf: Row, amounts: &[u64], given: &[(Row, &[u64])]) -> bool {
-        amounts.iter().enumerate().all(|(at, asked)| {
+        let accounts = self.ledger.accounts(self.project(leaf));
+        amounts.iter().zip(accounts).enumerate().all(|(at, (asked, account))| {
             let freed = given.iter().map(|(_, amounts)| amounts[at]).sum::<u64>();
-            let account = self.ledger.account(self.project(leaf), at);
             *asked <= freed || account.own().allows((account.held + asked).saturating_sub(freed))
         })
-    }
-
-    /// Counts a start, or a planned start.
-    pub fn add(&mut self, leaf: Row, amounts: &[u64], preemptible: bool) {
-        self.ledger.add(&self.tree, leaf, amounts, preemptible);
     }
 
     /// Counts the task slots of a job that was started.
@@ -278,13 +218,11 @@ impl Projects {
         };
         let accounts = self.ledger.accounts(row).iter().zip(&self.kinds).filter(counts);
         let beyond_guarantee = accounts.map(|(it, _)| it).any(is_used_up);
-        let mut saturation = self.saturation(row);
-        if is_escalated && self.is_user(row) {
-            saturation.own = saturation.own.saturating_mul(ESCALATED_TIMES);
-        }
+        let is_escalated_user = is_escalated && self.is_user[row.ix()];
+        let saturation = self.saturation(row, if is_escalated_user { ESCALATED_TIMES } else { 1 });
         let priority = Reverse(self.tree.priority(row));
         let used = self.used[row.ix()];
-        let plain = if self.is_user(row) { self.plain[row.ix()] } else { 0 };
+        let plain = if self.is_user[row.ix()] { self.plain[row.ix()] } else { 0 };
         Standing { beyond_guarantee, priority, saturation, used, plain, row }
     }
 }
@@ -307,7 +245,7 @@ pub(crate) fn in_devices(kind: &ResourceKind) -> bool {
 pub(crate) struct Standing {
     beyond_guarantee: bool,
     priority: Reverse<i32>,
-    saturation: DominantShare,
+    saturation: Ratio,
     used: GpuTime,
     /// Task slots of jobs without GPUs: these decide between users that are equal otherwise.
     plain: u64,

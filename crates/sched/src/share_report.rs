@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::{
-    AllocationState, Amount, Policy, ProjectName, ResourceKind, StartBasis, Timestamp,
-};
+use gpool_model::{Amount, Policy, ProjectName, ResourceKind, StartBasis, Timestamp};
 use gpool_world::{JobRow, Snapshot};
 
 use crate::fairshare::{Account, Row};
-use crate::quota_state::{Projects, in_devices};
+use crate::quota_state::{GPUS, Projects, in_devices};
 
 /// One project; amounts are thousandths of GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,16 +53,15 @@ pub struct LoanEnd {
 pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectShare> {
     let projects = Projects::of(snapshot, policy, None).filter(|projects| projects.are_shared);
     let Some(projects) = projects else { return Vec::new() };
-    let gpu = projects.position(&ResourceKind::Gpu);
-    let account = |row: Row| *projects.ledger.account(row, gpu);
+    let account = |row: Row| *projects.ledger.account(row, GPUS);
     let accounts_of = |row: Row, is_of: fn(&ResourceKind) -> bool| {
-        let all = projects.kinds().iter().zip(projects.ledger.accounts(row));
+        let all = projects.kinds.iter().zip(projects.ledger.accounts(row));
         let accounts = all.filter(|(kind, _)| is_of(kind));
         accounts.map(|(kind, account)| (kind.clone(), *account)).collect()
     };
     let is_other = |kind: &ResourceKind| !in_devices(kind);
     let share = |row: Row| ProjectShare {
-        project: projects.name(row).clone(),
+        project: projects.names[row.ix()].clone(),
         account: account(row),
         parts: accounts_of(row, ResourceKind::is_part_of_gpus),
         others: accounts_of(row, is_other),
@@ -76,13 +73,13 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
     let safe = |row: &Row| account(*row).guaranteed;
     // Capacity that no project is guaranteed is lent first.
     let guaranteed = leaves.iter().map(safe).fold(Amount::NOTHING, Amount::plus);
-    let total = projects.total(gpu);
+    let total = projects.totals[GPUS];
     let mut free = guaranteed.finite().map_or(0, |guaranteed| total.saturating_sub(guaranteed));
     let unused = |row: &Row| {
         safe(row).finite().map_or(0, |guaranteed| guaranteed.saturating_sub(account(*row).held))
     };
     let mut lenders: Vec<(Row, u64)> = leaves.iter().map(|row| (*row, unused(row))).collect();
-    let ends = Ends::of(snapshot);
+    let ends = ends(snapshot);
     for borrower in &leaves {
         let over = safe(borrower).finite().map(|most| account(*borrower).held.saturating_sub(most));
         let mut left = over.unwrap_or(0);
@@ -106,57 +103,49 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
         let mut back = 0;
         for (lender, amount) in loans.into_iter().rev() {
             back += amount;
-            let name = projects.name(*borrower);
+            let name = &projects.names[borrower.ix()];
             let when_asked = back <= held.saturating_sub(own);
-            let terms =
-                |project| Loan { project, amount, when_asked, ends: ends.after(name, back) };
-            let from = lender.map(|lender| projects.name(lender).clone());
+            let ends = end_of(ends.get(name).map_or(&[], Vec::as_slice), back);
+            let terms = |project| Loan { project, amount, when_asked, ends };
+            let from = lender.map(|lender| projects.names[lender.ix()].clone());
             shares[borrower.ix()].borrows.insert(0, terms(from));
             if let Some(lender) = lender {
                 shares[lender.ix()].lends.push(terms(Some(name.clone())));
             }
         }
     }
-    let of_projects = projects.tree.rows().zip(shares).filter(|(row, _)| !projects.is_user(*row));
+    let of_projects =
+        projects.tree.rows().zip(shares).filter(|(row, _)| !projects.is_user[row.ix()]);
     of_projects.map(|(_, share)| share).collect()
 }
 
 /// The expected ends of the jobs of each project, the earliest first, with their usage.
-struct Ends<'a> {
-    by_project: BTreeMap<&'a ProjectName, Vec<(LoanEnd, u64)>>,
+fn ends<'a>(snapshot: &Snapshot<'a>) -> BTreeMap<&'a ProjectName, Vec<(LoanEnd, u64)>> {
+    let mut by_project = BTreeMap::<_, Vec<_>>::new();
+    for row in snapshot.world.holding() {
+        let Some(end) = snapshot.world.expected_end(row, snapshot.now) else { continue };
+        let end = LoanEnd { at: end.at, basis: end.basis };
+        by_project.entry(&row.spec.project).or_default().push((end, held(row)));
+    }
+    by_project.values_mut().for_each(|ends| ends.sort_by_key(|(end, _)| end.at));
+    by_project
 }
 
-impl<'a> Ends<'a> {
-    fn of(snapshot: &Snapshot<'a>) -> Self {
-        let mut by_project = BTreeMap::<_, Vec<_>>::new();
-        for row in snapshot.world.holding() {
-            let Some(end) = snapshot.world.expected_end(row, snapshot.now) else { continue };
-            let end = LoanEnd { at: end.at, basis: end.basis };
-            by_project.entry(&row.spec.project).or_default().push((end, held(row)));
+/// When jobs with that usage have ended.
+fn end_of(ends: &[(LoanEnd, u64)], amount: u64) -> Option<LoanEnd> {
+    let (mut left, mut basis) = (amount, StartBasis::Limit);
+    for (end, held) in ends {
+        left = left.saturating_sub(*held);
+        basis = if end.basis == StartBasis::Limit { basis } else { end.basis };
+        if left == 0 {
+            return Some(LoanEnd { at: end.at, basis });
         }
-        by_project.values_mut().for_each(|ends| ends.sort_by_key(|(end, _)| end.at));
-        Self { by_project }
     }
-
-    /// When jobs of a project with that usage have ended.
-    fn after(&self, project: &ProjectName, amount: u64) -> Option<LoanEnd> {
-        let (mut left, mut basis) = (amount, StartBasis::Limit);
-        for (end, held) in self.by_project.get(project).into_iter().flatten() {
-            left = left.saturating_sub(*held);
-            basis = if end.basis == StartBasis::Limit { basis } else { end.basis };
-            if left == 0 {
-                return Some(LoanEnd { at: end.at, basis });
-            }
-        }
-        None
-    }
+    None
 }
 
 /// The usage of a job, without allocations that it is leaving.
 fn held(row: &JobRow) -> u64 {
-    let leaves = |state: &AllocationState| {
-        matches!(state, AllocationState::Releasing { .. } | AllocationState::Pausing)
-    };
-    let kept = row.job.phase.allocations().iter().filter(|it| !leaves(&it.state));
+    let kept = row.job.phase.allocations().iter().filter(|it| !it.is_leaving());
     kept.map(|it| it.resources.get(&ResourceKind::Gpu)).fold(0, u64::saturating_add)
 }

@@ -7,11 +7,11 @@ use std::path::Path;
 use crate::case::Case;
 
 /// No more are kept: a fault that lasts makes the same one again and again.
-const KEPT_MOST: usize = 20;
+pub const KEPT_MOST: usize = 20;
 
 /// Writes the case of a bad plan, one file for each revision, unless there are many already. Only
 /// the server's user can read it: it shows jobs of all users.
-pub(crate) fn dump(folder: &Path, case: &Case) -> std::io::Result<()> {
+pub fn dump(folder: &Path, case: &Case) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     if std::fs::read_dir(folder)?.count() >= KEPT_MOST {
         return Ok(());
@@ -20,39 +20,4 @@ pub(crate) fn dump(folder: &Path, case: &Case) -> std::io::Result<()> {
     let mut options = std::fs::File::options();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(&case.file())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::MetadataExt;
-
-    use gpool_model::{Policy, Revision, Timestamp};
-    use gpool_world::World;
-
-    use super::*;
-
-    #[test]
-    fn the_state_of_a_bad_plan_is_kept_where_only_its_owner_reads_it() {
-        let dir = tempfile::tempdir().expect("there is room");
-        let folder = dir.path().join("alerts");
-        let world = World::new(Policy::fair());
-        let case = Case::refused(gpool_model::Alert {
-            now: Timestamp::ZERO,
-            basis: world.revision(),
-            records: world.records(),
-            plan: None,
-            violations: vec!["bad".to_owned()],
-            set_aside: None,
-        });
-        dump(&folder, &case).expect("there is room");
-        let mode = |path: &Path| path.metadata().expect("it was made").mode() & 0o777;
-        let file = folder.join(format!("{}.json", Revision(0)));
-        assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
-        for n in 0..2 * KEPT_MOST {
-            std::fs::write(folder.join(format!("other-{n}")), "").expect("there is room");
-        }
-        std::fs::remove_file(&file).expect("it is there");
-        dump(&folder, &case).expect("there is nothing to do");
-        assert!(!file.exists(), "there are many already");
-    }
 }

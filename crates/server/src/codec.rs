@@ -13,7 +13,7 @@
 //!   a downgrade, the change also raises the format version of the store (`schema.rs` in `store`),
 //!   so that older versions refuse to open it.
 //!
-//! `tests/kept.rs` checks this against data of the first layout.
+//! `tests/it/kept.rs` checks this against data of the first layout.
 
 use gpool_model::event::Journaled;
 use gpool_model::record::{EndedJob, Record, RecordKind};

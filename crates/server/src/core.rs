@@ -348,7 +348,7 @@ impl Core {
     /// Handles a failed commit: requests that depend on it get an error, and memory goes back to
     /// the durable state.
     fn fail(&mut self, error: &CommitError) {
-        tracing::error!(%error, "a commit failed; going back to what is durable");
+        tracing::error!(%error, "commit failed; reloading the last durable state");
         for (_, reply) in std::mem::take(&mut self.replies) {
             drop(reply.send(Err(refusal_of(error))));
         }
@@ -367,7 +367,7 @@ impl Core {
         let reloaded = self.committer.reset().map_err(anyhow::Error::from);
         match reloaded.and_then(|loaded| world_of(&loaded).map_err(anyhow::Error::msg)) {
             Ok(world) => self.control = Control::new(world),
-            Err(error) => tracing::error!(%error, "the store can't be loaded; trying again"),
+            Err(error) => tracing::error!(%error, "can't load the store; trying again"),
         }
     }
 
@@ -382,10 +382,11 @@ impl Core {
     fn alert(&mut self, alert: Alert) {
         self.n_alerts += 1;
         let (violations, held) = (&alert.violations, alert.set_aside.map(|job| job.to_string()));
-        tracing::error!(?violations, held, "a plan broke an invariant and was not applied");
+        tracing::error!(?violations, held, "plan violates an invariant and was not applied");
         let folder = self.shared.info.state_dir.join("alerts");
         if let Err(error) = dump(&folder, &Case::refused(alert)) {
-            tracing::error!(%error, folder = %folder.display(), "the case could not be kept");
+            tracing::error!(%error, folder = %folder.display(), "can't write the dump of the \
+                                                                 rejected plan");
         }
     }
 }

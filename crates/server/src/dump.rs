@@ -45,7 +45,7 @@ pub fn scenario(reader: &Reader) -> Result<String, String> {
     let mut world = world_of(&loaded)?;
     let n_jobs = world.jobs().len();
     if n_jobs > JOBS_MAX {
-        return Err(format!("{n_jobs} jobs are more than are written ({JOBS_MAX})"));
+        return Err(format!("{n_jobs} jobs are more than the maximum of {JOBS_MAX}"));
     }
     let now = now();
     world.advance(now);
@@ -75,7 +75,7 @@ fn line(entry: &JournalEntry) -> String {
             let kept: Vec<String> = kept.iter().map(of_kept).collect();
             format!("kept up: {}", some(&kept))
         }
-        Err(error) => format!("not understood: {error}"),
+        Err(error) => format!("unreadable: {error}"),
     };
     format!("{} {} {what}", entry.seq, Time(entry.time))
 }
@@ -90,7 +90,7 @@ fn of_event(event: &Event) -> String {
         Event::Requested { caller, command, .. } => {
             format!("user {} asked: {}", caller.owner.uid, of_command(command))
         }
-        Event::Reported { node, report } => format!("node {node} said: {}", of_report(report)),
+        Event::Reported { node, report } => format!("report of node {node}: {}", of_report(report)),
         Event::Delivered { id, sent } => format!("message {id}: {sent:?}"),
         Event::TimerFired => "timer".to_owned(),
         Event::Committed { revision } => format!("committed {revision}"),
@@ -184,13 +184,16 @@ fn targets_of(targets: &[DrainTarget]) -> Vec<String> {
 fn of_kept(kept: &Kept) -> String {
     match kept {
         Kept::Ended { reservation } => format!("reservation {reservation} is over"),
-        Kept::Replaced { reservation } => format!("other devices for reservation {reservation}"),
+        Kept::Replaced { reservation } => format!("new devices for reservation {reservation}"),
         Kept::Joining { job, joins } => format!("job {job} waits to join job {joins}"),
-        Kept::Left { job } => format!("the run is over that job {job} joined"),
+        Kept::Left { job } => format!("the job that job {job} joined has ended"),
         Kept::SetAside { job, violations } => {
-            format!("job {job} is held, its plan is wrong: {}", violations.join("; "))
+            format!(
+                "job {job} is held, because its plan violates an invariant: {}",
+                violations.join("; ")
+            )
         }
-        Kept::Displaced { job, how, by } => format!("job {job} has to go for {by}: {how}"),
+        Kept::Displaced { job, how, by } => format!("job {job} is a victim of {by}: {how}"),
     }
 }
 
@@ -236,16 +239,16 @@ fn of_decision(decision: &Decision) -> String {
                 .collect();
             format!("start {job}#{attempt} on {}", places.join(", "))
         }
-        Decision::Resume { job, attempt, .. } => format!("let {job}#{attempt} go on"),
+        Decision::Resume { job, attempt, .. } => format!("resume {job}#{attempt}"),
         Decision::Evict { job, attempt, why, beneficiary, exit } => {
-            format!("take back {job}#{attempt} for {beneficiary} ({}, {exit})", why.as_str())
+            format!("evict {job}#{attempt} for {beneficiary} ({}, {exit})", why.as_str())
         }
     }
 }
 
 fn of_planned(planned: &PlannedStart) -> String {
     let nodes: Vec<&str> = planned.placements.iter().map(|place| place.node.as_str()).collect();
-    format!("{} is to start on {} at {}", planned.job, nodes.join(", "), Time(planned.at))
+    format!("{} is planned to start on {} at {}", planned.job, nodes.join(", "), Time(planned.at))
 }
 
 /// The first names of a list, and the number of the others.

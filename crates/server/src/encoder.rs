@@ -62,7 +62,7 @@ impl Encoder {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the encoder panicked");
+            tracing::error!("the encoder thread panicked");
         }
     }
 }

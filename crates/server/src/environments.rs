@@ -49,8 +49,12 @@ pub(crate) async fn look_after(handle: CoreHandle) {
         let keep = Duration::from_millis(handle.shared.keep_environment.get());
         match look(&handle, keep + SLACK).await {
             Ok(0) => {}
-            Ok(n_removed) => tracing::info!(n_removed, "removed files that no job uses"),
-            Err(refusal) => tracing::warn!(?refusal, "can't look after the files of jobs"),
+            Ok(n_removed) => {
+                tracing::info!(n_removed, "removed environments and scripts that no job uses")
+            }
+            Err(refusal) => {
+                tracing::warn!(?refusal, "can't remove unused environments and scripts")
+            }
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -113,7 +117,11 @@ async fn miss(handle: &CoreHandle, missing: HashSet<BlobId>) -> Result<(), Refus
     }
     if !lacking.is_empty() {
         let jobs = names(lacking.keys());
-        tracing::error!(n_jobs = lacking.len(), jobs, "files that jobs need are gone");
+        tracing::error!(
+            n_jobs = lacking.len(),
+            jobs,
+            "environments or scripts of jobs are missing"
+        );
     }
     let admin = server_itself(handle);
     for (blob, jobs) in by_file {
@@ -161,8 +169,8 @@ pub(crate) async fn lacking(handle: &CoreHandle) -> Result<Option<String>, Refus
     let (n, path) = (lacking.len(), handle.blobs().path(first));
     let jobs = if n == 1 { "1 job lacks its" } else { &format!("{n} jobs lack their") };
     Ok(Some(format!(
-        "{jobs} environment or script and can't run: {}; {} is gone: stop the server, put {} back \
-         from a backup, start it and release them; or cancel them",
+        "{jobs} environment or script and can't run: {}; {} is missing: stop the server, restore \
+         {} from a backup, start the server and release the jobs; or cancel them",
         names(lacking.keys()),
         path.display(),
         folder.display(),

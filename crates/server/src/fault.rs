@@ -19,7 +19,7 @@ impl Watch {
         match self.presence.check() {
             Ok(()) => drop(fault.take_if(|fault| matches!(fault, CommitError::Replaced(_)))),
             Err(error) if fault.is_none() => {
-                tracing::error!(%error, "nothing can be stored");
+                tracing::error!(%error, "the store refuses writes");
                 *fault = Some(error);
             }
             Err(_) => {}

@@ -39,7 +39,7 @@ pub fn contradictions(reader: &Reader) -> Vec<String> {
             found.extend(violations.iter().map(ToString::to_string));
             let live = world.jobs().keys().map(|id| id.number);
             let both = live.filter(|number| ended.contains(number));
-            found.extend(both.map(|number| format!("job {number} both lives and has ended")));
+            found.extend(both.map(|number| format!("job {number} is both current and archived")));
             if let Err(why) = check_elements(reader, &world, &with_elements, &mut found) {
                 found.push(why);
             }
@@ -88,7 +88,9 @@ fn check_elements(
             }
             // Told above.
             (None, None) if row.is_some() => {}
-            (None, _) => found.push(format!("elements of job {number} have ended, and no array")),
+            (None, _) => {
+                found.push(format!("elements of job {number} are archived, and it is not an array"))
+            }
         }
     }
     let arrays = world.job_rows().filter(|row| row.job.array.is_some());
@@ -133,7 +135,10 @@ fn check_array(
     }
     let strangers = rows.keys().filter(|index| asked.indexes.position(**index).is_none());
     for index in strangers {
-        found.push(format!("element {}.{index} has ended, which its array does not have", job.id));
+        found.push(format!(
+            "element {}.{index} is archived, and its array does not have it",
+            job.id
+        ));
     }
     Ok(())
 }

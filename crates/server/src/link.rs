@@ -11,7 +11,7 @@ use gpool_model::{DeviceUuid, TaskId};
 
 /// A stream to a task.
 #[derive(Debug)]
-pub struct TaskLine {
+pub struct TaskStream {
     /// The socket of the stream.
     pub socket: OwnedFd,
     /// Bytes that have already arrived.
@@ -19,7 +19,7 @@ pub struct TaskLine {
 }
 
 /// Called with the result of opening a stream.
-pub type LineAnswer = Box<dyn FnOnce(Result<TaskLine, NotOpened>) + Send>;
+pub type StreamAnswer = Box<dyn FnOnce(Result<TaskStream, NotOpened>) + Send>;
 
 /// The agent's functions for calling its server.
 pub struct AgentPorts {
@@ -45,7 +45,7 @@ pub struct AgentLink {
 }
 
 /// Opens a stream to a task.
-pub type OpenLine = Box<dyn Fn(TaskId, Opening, LineAnswer) + Send + Sync>;
+pub type OpenLine = Box<dyn Fn(TaskId, Opening, StreamAnswer) + Send + Sync>;
 
 /// Returns the last sample of each device from an agent.
 pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>;

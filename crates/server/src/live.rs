@@ -21,7 +21,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the core is busy with, written by its thread alone.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse {
+pub struct Pulse {
     /// When this process first looked at the clock. Times are milliseconds since then, plus one: 0
     /// is no time.
     began: OnceLock<Instant>,
@@ -71,7 +71,7 @@ impl Pulse {
 }
 
 /// The thread that answers; it ends when this is dropped.
-pub(crate) struct Live {
+pub struct Live {
     listener: Arc<UnixListener>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -91,7 +91,7 @@ impl Live {
         match path.symlink_metadata() {
             Ok(about) if about.file_type().is_socket() => std::fs::remove_file(&path)
                 .with_context(|| format!("can't replace {}", path.display()))?,
-            Ok(_) => bail!("{} is there and is no socket: move it away", path.display()),
+            Ok(_) => bail!("{} exists and is not a socket: move it away", path.display()),
             // There is none.
             Err(_) => {}
         }
@@ -137,52 +137,6 @@ impl Drop for Live {
 }
 
 /// What `pulse` tells at each moment.
-pub(crate) fn of(pulse: Arc<Pulse>) -> impl Fn() -> Liveness + Send + 'static {
+pub fn of(pulse: Arc<Pulse>) -> impl Fn() -> Liveness + Send + 'static {
     move || pulse.liveness()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read as _;
-
-    fn asked(api: &Path) -> std::io::Result<Liveness> {
-        let mut path = api.as_os_str().to_owned();
-        path.push(SUFFIX);
-        let mut text = String::new();
-        UnixStream::connect(path)?.read_to_string(&mut text)?;
-        serde_json::from_str(&text).map_err(std::io::Error::other)
-    }
-
-    #[test]
-    fn it_answers_while_the_core_is_stuck_and_ends_with_the_server() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let api = folder.path().join("api.sock");
-        let pulse = Arc::new(Pulse::default());
-        let live = Live::beside(&api, of(Arc::clone(&pulse))).expect("it listens");
-        let idle = asked(&api).expect("it answers");
-        assert_eq!(idle, Liveness { pid: std::process::id(), core_ms: 0, store_ms: 0 });
-        let at_least = |what: &dyn Fn(&Liveness) -> u64| {
-            while what(&asked(&api).expect("it answers")) < 2 {
-                std::thread::yield_now();
-            }
-        };
-        pulse.step(|| at_least(&|it| it.core_ms));
-        pulse.commits(Revision(3), Revision(2));
-        at_least(&|it| it.store_ms);
-        pulse.commits(Revision(3), Revision(3));
-        assert_eq!(asked(&api).expect("it answers"), idle);
-        drop(live);
-        assert!(asked(&api).is_err());
-        // One that was killed leaves its socket, which the next one replaces.
-        drop(UnixListener::bind(folder.path().join("api.sock.live")).expect("a socket"));
-        let live = Live::beside(&api, of(Arc::clone(&pulse))).expect("it listens");
-        assert_eq!(asked(&api).expect("it answers"), idle);
-        drop(live);
-        // A file of the user's is left alone.
-        let file = folder.path().join("api.sock.live");
-        std::fs::write(&file, "mine").expect("a file");
-        assert!(Live::beside(&api, of(pulse)).is_err());
-        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "mine");
-    }
 }

@@ -58,8 +58,8 @@ pub(crate) fn refuse_older(
     let store = state_dir.join("store.db");
     let what = format!("the store {} is older than its jobs: {why}", store.display());
     Err(anyhow::Error::msg(format!(
-        "an older copy was put back; nothing was changed: put the newest one back, or make a \
-         store of this one: gpool restore --put-aside {}",
+        "it is an older copy; nothing was changed: put the newest copy back, or make a new store \
+         from this one: gpool restore --put-aside {}",
         store.display()
     ))
     .context(what))

@@ -65,7 +65,7 @@ pub enum Supposed {
 /// The first text that is not understood, with the kinds of change.
 pub fn read(texts: &[String]) -> Result<Vec<Supposed>, Refusal> {
     if texts.len() > MOST {
-        return Err(invalid(format!("{} are too many; {MOST} are the most", texts.len())));
+        return Err(invalid(format!("there are {} changes; the maximum is {MOST}", texts.len())));
     }
     texts.iter().map(|text| one(text)).collect()
 }
@@ -73,7 +73,7 @@ pub fn read(texts: &[String]) -> Result<Vec<Supposed>, Refusal> {
 fn one(text: &str) -> Result<Supposed, Refusal> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let Some((verb, rest)) = words.split_first() else {
-        return Err(invalid(format!("nothing is said; {}", forms())));
+        return Err(invalid(format!("the change is empty; {}", forms())));
     };
     match *verb {
         "project" => project(text, rest),
@@ -96,13 +96,13 @@ fn one(text: &str) -> Result<Supposed, Refusal> {
             let known = FORMS.map(|(verb, _)| verb);
             let near = json::nearest(other, known).map(example);
             let near = near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-            Err(invalid(format!("{other:?} can't be supposed: {}{near}", forms())))
+            Err(invalid(format!("there is no change {other:?}: {}{near}", forms())))
         }
     }
 }
 
 fn forms() -> String {
-    format!("there are {}", FORMS.map(|(verb, _)| verb).join(", "))
+    format!("the choices are {}", FORMS.map(|(verb, _)| verb).join(", "))
 }
 
 fn example(verb: &str) -> &'static str {
@@ -116,7 +116,7 @@ fn invalid(why: String) -> Refusal {
 /// It begins as it should, and goes on otherwise.
 fn malformed(text: &str, verb: &str) -> Refusal {
     let shown: String = text.chars().take(80).collect();
-    invalid(format!("{shown:?} is not understood; write it as in \"{}\"", example(verb)))
+    invalid(format!("{shown:?} is not valid; write, for example, \"{}\"", example(verb)))
 }
 
 /// `KEY=VALUE` words; numbers and yes or no as JSON has them.
@@ -158,7 +158,7 @@ fn project(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
             let parts: Option<Map<String, Value>> = parts.split(',').map(part).collect();
             let parts = parts.ok_or_else(|| {
                 let shown = key.replace('_', "-");
-                invalid(format!("{shown} is not understood; write it as in {shown}=NAME=4"))
+                invalid(format!("{shown} is not valid; write {shown}=NAME=4"))
             })?;
             settings.insert(key.to_owned(), Value::Object(parts));
         }
@@ -224,7 +224,7 @@ fn nodes(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
     };
     let count = |word: &str, most: u32| match word.parse::<u32>() {
         Ok(count) if (1..=most).contains(&count) => Ok(count),
-        _ => Err(invalid(format!("{word:?} is no count from 1 to {most}"))),
+        _ => Err(invalid(format!("{word:?} is not a number from 1 to {most}"))),
     };
     let n_nodes = count(n_nodes, NODES_MAX)?;
     let n_devices = count(n_devices, DEVICES_MAX)?;
@@ -238,7 +238,7 @@ fn submit(words: &[&str]) -> Result<Supposed, Refusal> {
         None => 1,
         Some(n) => match n.as_u64() {
             Some(n @ 1..=JOBS_MAX) => n,
-            _ => return Err(invalid(format!("n={n} is no count from 1 to {JOBS_MAX}"))),
+            _ => return Err(invalid(format!("n={n} is not a number from 1 to {JOBS_MAX}"))),
         },
     };
     // As it is asked for by words, what JSON has as text.
@@ -288,7 +288,7 @@ pub fn resolve(
 }
 
 /// A node with devices like those that there are, and the cores and memory of the largest node.
-fn added(nodes: &[Node], nth: u32, n_devices: u32, model: &str) -> Result<Node, Refusal> {
+pub fn added(nodes: &[Node], nth: u32, n_devices: u32, model: &str) -> Result<Node, Refusal> {
     let devices = || nodes.iter().flat_map(|node| &node.devices);
     let request = gpool_model::GpuRequest::parse(&format!("{model}:1")).ok();
     let is_asked = |device: &&Device| {
@@ -351,53 +351,11 @@ fn unknown(model: &str, nodes: &[Node]) -> Refusal {
     known.sort();
     known.dedup();
     let known = match known.is_empty() {
-        true => "no GPU is there".to_owned(),
-        false => format!("there are {}", known.join(", ")),
+        true => "the cluster has no GPU".to_owned(),
+        false => format!("the choices are {}", known.join(", ")),
     };
     let shown: String = model.chars().take(40).collect();
-    invalid(format!("no GPU here is {shown:?}: {known}; of another say its memory: {shown}-80G"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn why(text: &str) -> String {
-        match read(&[text.to_owned()]) {
-            Err(Refusal::Invalid { why, .. }) => why,
-            other => panic!("{text}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn every_example_is_understood() {
-        for (verb, example) in FORMS {
-            let read = read(&[example.to_owned()]);
-            assert!(read.is_ok(), "{verb}: {read:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_none_is_refused_with_what_there_is_and_the_nearest() {
-        let said = why("projct red gpus=1");
-        assert!(said.contains("there are project, drain"), "{said}");
-        assert!(said.contains("did you mean \"project red guaranteed=8\"?"), "{said}");
-        for text in ["", "  ", "explode", "drain", "cancel x", "priority 7", "add 2 nodes"] {
-            assert!(!why(text).is_empty(), "{text}");
-        }
-        assert!(why("add 0 nodes x 8 h100").contains("no count from 1 to"));
-        assert!(why("submit n=0").contains("no count"));
-        let read = read(&["project red guaranted=8".to_owned()]);
-        assert!(format!("{read:?}").contains("guarant") || read.is_err(), "{read:?}");
-    }
-
-    #[test]
-    fn added_nodes_have_devices_like_those_there_are_or_say_their_memory() {
-        let like = added(&[], 1, 2, "h100-80G").unwrap();
-        assert_eq!((like.devices.len(), like.devices[0].memory), (2, Bytes::from_gib(80)));
-        assert!(added(&[], 1, 2, "h100").is_err());
-        let more = added(std::slice::from_ref(&like), 1, 1, "h100").unwrap();
-        assert_eq!(more.devices[0].memory, Bytes::from_gib(80));
-        assert_ne!(more.name, like.name);
-    }
+    invalid(format!(
+        "no GPU here is {shown:?}: {known}; give the memory of another model: {shown}-80G"
+    ))
 }

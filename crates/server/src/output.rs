@@ -31,8 +31,8 @@ pub(crate) async fn remove_old(handle: CoreHandle) {
     loop {
         match remove_due(&handle, keep).await {
             Ok(0) => {}
-            Ok(n_jobs) => tracing::info!(n_jobs, %keep, "removed the output of jobs that ended"),
-            Err(refusal) => tracing::warn!(?refusal, "output that is due is still there"),
+            Ok(n_jobs) => tracing::info!(n_jobs, %keep, "removed output of ended jobs"),
+            Err(refusal) => tracing::warn!(?refusal, "can't remove old output"),
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -72,7 +72,7 @@ async fn is_due(handle: &CoreHandle, id: JobId, keep: Millis) -> Result<bool, Re
 }
 
 /// The folders of jobs that did not change for that time. The end of a job changes its folder.
-fn untouched(state_dir: &Path, age: Duration) -> Vec<(JobId, PathBuf)> {
+pub fn untouched(state_dir: &Path, age: Duration) -> Vec<(JobId, PathBuf)> {
     let Some(before) = SystemTime::now().checked_sub(age) else { return Vec::new() };
     let nodes = std::fs::read_dir(state_dir.join("nodes")).into_iter().flatten().flatten();
     let folders = nodes.map(|node| node.path()).chain([state_dir.to_owned()]);
@@ -88,53 +88,13 @@ fn untouched(state_dir: &Path, age: Duration) -> Vec<(JobId, PathBuf)> {
 }
 
 /// Removes a folder whose content users may have chosen: links in it are removed, not followed.
-fn remove(folder: &Path) -> bool {
+pub fn remove(folder: &Path) -> bool {
     match std::fs::remove_dir_all(folder) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
         Err(error) => {
-            tracing::warn!(folder = %folder.display(), %error, "output can't be removed");
+            tracing::warn!(folder = %folder.display(), %error, "can't remove output");
             false
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn folders_of_jobs_are_found_by_their_age() {
-        let dir = tempfile::tempdir().expect("there is room");
-        let jobs = [dir.path().join("jobs"), dir.path().join("nodes/n1/jobs")];
-        for (folder, names) in jobs.iter().zip([&["7", "8.3", "other"][..], &["9"]]) {
-            for name in names {
-                std::fs::create_dir_all(folder.join(name)).expect("there is room");
-            }
-        }
-        assert!(untouched(dir.path(), Duration::from_secs(3600)).is_empty(), "they are new");
-        std::fs::File::open(jobs[0].join("8.3"))
-            .and_then(|folder| folder.set_modified(SystemTime::UNIX_EPOCH))
-            .expect("it is ours");
-        let ids = |age| -> Vec<String> {
-            untouched(dir.path(), age).iter().map(|(id, _)| id.to_string()).collect()
-        };
-        assert_eq!(ids(Duration::from_secs(3600)), ["8.3"]);
-        std::fs::File::open(jobs[1].join("9"))
-            .and_then(|folder| folder.set_modified(SystemTime::UNIX_EPOCH))
-            .expect("it is ours");
-        assert_eq!(ids(Duration::from_secs(3600)), ["8.3", "9"]);
-    }
-
-    #[test]
-    fn what_a_link_leads_to_is_not_removed() {
-        let dir = tempfile::tempdir().expect("there is room");
-        let (job, other) = (dir.path().join("7"), dir.path().join("other"));
-        std::fs::create_dir_all(job.join("1")).expect("there is room");
-        std::fs::write(&other, "precious").expect("there is room");
-        std::os::unix::fs::symlink(&other, job.join("1/link")).expect("there is room");
-        assert!(remove(&job));
-        assert!(!job.exists() && other.exists());
-        assert!(!remove(&job), "it has gone");
     }
 }

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// One read.
-pub(crate) type Work = Box<dyn FnOnce() + Send>;
+pub type Work = Box<dyn FnOnce() + Send>;
 
 /// The threads that read, and what waits for them.
-pub(crate) struct Reads {
+pub struct Reads {
     queue: Arc<Queue>,
 }
 
@@ -21,12 +21,13 @@ struct Queue {
     most_of_one: usize,
 }
 
+/// The waiting and running reads.
 #[derive(Default)]
-struct State {
+pub struct State {
     /// By user, the first come first; none is empty.
     waiting: BTreeMap<u32, VecDeque<Work>>,
     /// The number of running reads of each user that has any.
-    running: BTreeMap<u32, usize>,
+    pub running: BTreeMap<u32, usize>,
     /// The user of the last read that was started.
     last: u32,
     is_over: bool,
@@ -58,7 +59,7 @@ impl Reads {
                 let _ = rustix::process::setpriority_process(Some(own), Self::NICE);
                 while let Some((uid, work)) = queue.next() {
                     if catch_unwind(AssertUnwindSafe(work)).is_err() {
-                        tracing::error!("a read panicked; its request was not answered");
+                        tracing::error!("a reader thread panicked; its request got no answer");
                     }
                     queue.done(uid);
                 }
@@ -124,8 +125,15 @@ impl Queue {
 }
 
 impl State {
+    /// Only these reads, which wait.
+    #[cfg(feature = "fuzzing")]
+    #[must_use]
+    pub fn with(waiting: BTreeMap<u32, VecDeque<Work>>) -> Self {
+        Self { waiting, ..Self::default() }
+    }
+
     /// Takes the first read of the next user that has fewer than `most_of_one` running.
-    fn take(&mut self, most_of_one: usize) -> Option<(u32, Work)> {
+    pub fn take(&mut self, most_of_one: usize) -> Option<(u32, Work)> {
         let may = |uid: &&u32| self.running.get(*uid).is_none_or(|n| *n < most_of_one);
         let after = (Bound::Excluded(self.last), Bound::Unbounded);
         let mut users = self.waiting.range(after).chain(self.waiting.range(..=self.last));
@@ -138,48 +146,5 @@ impl State {
         *self.running.entry(uid).or_default() += 1;
         self.last = uid;
         Some((uid, work))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn state(waiting: &[(u32, usize)]) -> State {
-        let works = |n: usize| (0..n).map(|_| Box::new(|| ()) as Work).collect();
-        let waiting = waiting.iter().map(|(uid, n)| (*uid, works(*n))).collect();
-        State { waiting, ..State::default() }
-    }
-
-    #[test]
-    fn users_take_turns_however_much_one_asks() {
-        let mut state = state(&[(1, 100), (2, 2), (7, 1)]);
-        let mut order = Vec::new();
-        while let Some((uid, _)) = state.take(1000) {
-            order.push(uid);
-        }
-        assert_eq!(order[..7], [1, 2, 7, 1, 2, 1, 1]);
-        assert_eq!(order.len(), 103);
-    }
-
-    #[test]
-    fn one_user_never_has_every_thread() {
-        let mut state = state(&[(1, 3), (2, 1)]);
-        assert_eq!(state.take(1).unwrap().0, 1);
-        assert_eq!(state.take(1).unwrap().0, 2);
-        assert!(state.take(1).is_none(), "what is left is of a user who has enough");
-        state.running.remove(&1);
-        assert_eq!(state.take(1).unwrap().0, 1);
-    }
-
-    #[test]
-    fn a_read_that_panics_keeps_no_other_from_being_done() {
-        let reads = Reads::start().unwrap();
-        for _ in 0..20 {
-            reads.push(1, Box::new(|| panic!("as a read may")));
-        }
-        let (done, wait) = std::sync::mpsc::channel();
-        reads.push(1, Box::new(move || done.send(()).unwrap()));
-        wait.recv().unwrap();
     }
 }

@@ -33,19 +33,19 @@ pub enum ReplayError {
     #[error("{0}")]
     Unread(String),
     /// The oldest entries are gone, and with them what the cluster began with.
-    #[error("the journal begins with entry {first}: what came before is not kept any more")]
+    #[error("the journal begins with entry {first}: earlier entries were removed")]
     Cut {
         /// The first that is kept.
         first: Seq,
     },
     /// It was written before entries said which belong together.
-    #[error("entry {seq} is from an earlier gpool, which did not keep what a replay needs")]
+    #[error("entry {seq} is from an earlier gpool, which did not store the data for a replay")]
     TooOld {
         /// The first such entry.
         seq: Seq,
     },
     /// Another gpool decided, and may have decided otherwise.
-    #[error("from entry {seq} on gpool {version} decided, and this is {VERSION}")]
+    #[error("gpool {version} made the decisions from entry {seq} on, and this is gpool {VERSION}")]
     OtherVersion {
         /// Its start.
         seq: Seq,
@@ -53,13 +53,13 @@ pub enum ReplayError {
         version: String,
     },
     /// The place to begin with is none of this journal.
-    #[error("the two are not of one cluster, or the journal does not reach so far back")]
+    #[error("the two are not from the same cluster, or the journal does not go back far enough")]
     OtherStore,
     /// The replayed plan differs from the journaled one.
-    #[error("entry {}: what is made now is not what was made then", seq_of(.0))]
+    #[error("entry {}: the result differs from the recorded one", seq_of(.0))]
     Differs(Box<Differs>),
     /// All plans are the same, and a record is not.
-    #[error("record {key}: what is left is not what was left then")]
+    #[error("record {key}: the result differs from the recorded one")]
     Records {
         /// Which.
         key: String,

@@ -33,7 +33,7 @@ use crate::{forecast, http, settle};
 /// Extra time for a job after its grace period, before the stopping server leaves it running.
 const END_MARGIN: Millis = Millis::from_secs(10);
 /// Time for an agent or the core to stop. A hanging thread ends with the process.
-const STOP_PATIENCE: Duration = Duration::from_secs(15);
+pub const STOP_PATIENCE: Duration = Duration::from_secs(15);
 /// Number of notices that a watcher may fall behind before it has to read the state again.
 const NOTICES_MAX: usize = 4096;
 
@@ -83,7 +83,7 @@ pub fn run(
     drop(inputs.send(Input::Stopping));
     drop(inputs.send(Input::Stop));
     if let Some(Err(_)) = within(STOP_PATIENCE, "the core", || core.join()) {
-        bail!("the core panicked; what was answered is safe");
+        bail!("the core thread panicked; everything that it acknowledged is stored");
     }
     fail::fail_point!("server-stop-done");
     served
@@ -141,7 +141,7 @@ fn take_over(config: &ServerConfig, core: &mut Core) -> anyhow::Result<Found> {
     found.is_restored = core.is_restored();
     let term = core.begin();
     fail::fail_point!("server-start-begun");
-    tracing::info!(%term, state = %config.state_dir.display(), "took over");
+    tracing::info!(%term, state = %config.state_dir.display(), "server started");
     Ok(found)
 }
 
@@ -172,7 +172,7 @@ fn start_agents(
 
 /// Runs work that may hang; `None` after a timeout. The work then continues in its own thread until
 /// the process ends.
-fn within<T: Send + 'static>(
+pub fn within<T: Send + 'static>(
     patience: Duration,
     what: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -182,7 +182,7 @@ fn within<T: Send + 'static>(
     let spawned = std::thread::Builder::new().name("stop".to_owned()).spawn(work);
     let answer = spawned.ok().and_then(|_| is_done.recv_timeout(patience).ok());
     if answer.is_none() {
-        tracing::error!(?patience, "{what} did not stop in time and is left");
+        tracing::error!(?patience, "{what} did not stop in time");
     }
     answer
 }
@@ -198,15 +198,15 @@ fn check_names(world: &World, nodes: &[NodeName]) -> anyhow::Result<()> {
     let run = if n_there == 1 { "1 job runs" } else { &format!("{n_there} jobs run") };
     let (what, why) = match nodes {
         [node] => (
-            format!("{run} on node {name}, and this would be node {node}"),
-            format!("this folder is that of {name}: gpool up --name {name} takes them over"),
+            format!("{run} on node {name}, and this server would have node {node}"),
+            format!("this folder belongs to {name}: gpool up --name {name} takes the jobs over"),
         ),
         nodes => {
             let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
             let names = names.join(", ");
             (
-                format!("{run} on node {name}, and these would be nodes {names}"),
-                format!("name {name} among them too, at least until nothing runs there"),
+                format!("{run} on node {name}, and this server would have nodes {names}"),
+                format!("include {name}, at least until no job runs there"),
             )
         }
     };
@@ -285,7 +285,8 @@ async fn serve(
 fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         bail!(
-            "another server answers on {}: stop it by `gpool down`, or give --socket another path",
+            "another server answers on {}: stop it with `gpool down`, or choose another path with \
+             --socket",
             path.display()
         );
     }
@@ -296,7 +297,10 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     match path.symlink_metadata() {
         Ok(about) if about.file_type().is_socket() => std::fs::remove_file(path)
             .with_context(|| format!("can't replace {}", path.display()))?,
-        Ok(_) => bail!("{} is there and is no socket: give --socket another path", path.display()),
+        Ok(_) => bail!(
+            "{} exists and is not a socket: choose another path with --socket",
+            path.display()
+        ),
         // The file does not exist, or `bind` reports the error.
         Err(_) => {}
     }
@@ -337,7 +341,7 @@ async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
     match tokio::time::timeout(patience, cancel_all(handle, admin)).await {
         Ok(ended) => ended,
         Err(_) => {
-            tracing::error!(?patience, "jobs did not end in time and are left");
+            tracing::error!(?patience, "jobs did not end in time and keep running");
             Ok(())
         }
     }
@@ -361,17 +365,5 @@ async fn cancel_all(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
         }
         // A notice or a timeout: check again.
         drop(notices.recv().await);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_stuck_is_not_waited_for() {
-        let (_never, waits) = mpsc::channel::<()>();
-        assert_eq!(within(Duration::ZERO, "it", move || waits.recv().is_ok()), None);
-        assert_eq!(within(STOP_PATIENCE, "it", || 7), Some(7));
     }
 }

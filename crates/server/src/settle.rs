@@ -26,18 +26,18 @@ pub(crate) async fn begin(
     admin: &Caller,
 ) -> anyhow::Result<Option<JoinHandle<()>>> {
     let connected = tokio::time::timeout(AGENT_PATIENCE, nodes_connected(handle)).await;
-    match connected.context("an agent did not say in time what runs on its node")? {
+    match connected.context("an agent did not report the jobs of its node in time")? {
         Ok(()) => settle_in(config, handle, found, admin).await.map(|()| None),
         Err(error) if matches!(error.downcast_ref(), Some(CommitError::StorageFull)) => {
-            tracing::error!(%error, "started without room: nothing is taken or started");
+            tracing::error!(%error, "started with a full disk: no job is accepted or started");
             let (config, handle, admin) = (config.clone(), handle.clone(), admin.clone());
             Ok(Some(tokio::spawn(async move {
                 while nodes_connected(&handle).await.is_err() {
                     tokio::time::sleep(LOOK).await;
                 }
                 match settle_in(&config, &handle, found, &admin).await {
-                    Ok(()) => tracing::info!("there is room, and the start is over"),
-                    Err(error) => tracing::error!(?error, "the settings were not all set"),
+                    Ok(()) => tracing::info!("the disk has space again; the start is complete"),
+                    Err(error) => tracing::error!(?error, "not all settings were applied"),
                 }
             })))
         }

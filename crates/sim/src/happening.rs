@@ -290,25 +290,3 @@ impl FromStr for Happening {
         Ok(happening)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_is_read_again() {
-        for kind in Kind::ALL {
-            let n = i64::try_from(kind.arguments().len()).expect("few");
-            let happening = Happening::new(*kind, &(0..n).map(|n| n - 2).collect::<Vec<_>>());
-            assert_eq!(happening.to_string().parse(), Ok(happening));
-        }
-    }
-
-    #[test]
-    fn a_line_that_means_nothing_is_refused_with_what_would() {
-        let refused = |line: &str| line.parse::<Happening>().expect_err("it means nothing");
-        assert_eq!(refused("explode"), "nothing is called \"explode\"");
-        assert_eq!(refused("order x 1"), "order has no number \"x\"; it has: node pick");
-        assert_eq!(refused("order node"), "after \"node\" of order there must be a number");
-    }
-}

@@ -48,3 +48,9 @@ pub use scenario::Scenario;
 pub use shrink::shrink;
 pub use sim::{Sim, Totals};
 pub use swarm::{Cluster, NodeShape, Swarm};
+
+/// Internals for the tests of this crate, in `tests/it`.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::sim::keeping::outsiders;
+}

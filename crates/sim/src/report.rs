@@ -69,7 +69,7 @@ pub fn bugs(arguments: &Arguments) -> bool {
     });
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_key(|(bug, _)| *bug);
-    println!("{:<22} {:>6}  {:<12} what is wrong", "bug", "seeds", "found by");
+    println!("{:<22} {:>6}  {:<12} fault", "bug", "seeds", "found by");
     for (bug, one) in &found {
         let (seeds, by) = match one {
             Some((seeds, broken)) => (seeds.to_string(), broken.invariant.code()),

@@ -104,32 +104,3 @@ fn numbers<const N: usize>(text: &str, names: [&str; N]) -> Result<[u64; N], Str
     }
     Ok(read)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::swarm::Swarm;
-
-    #[test]
-    fn what_is_written_is_read_again() {
-        let swarm = Swarm::of(4, Some(80));
-        let happenings = crate::run(&swarm, None, false).happenings;
-        let scenario = Scenario { cluster: swarm.cluster, happenings };
-        assert_eq!(scenario.to_string().parse(), Ok(scenario));
-    }
-
-    #[test]
-    fn a_mistake_is_refused_with_its_line() {
-        let refused = |text: &str| text.parse::<Scenario>().expect_err("it is wrong");
-        assert_eq!(refused("node"), "line 1: a scenario begins with \"gpool-sim 1\"");
-        assert_eq!(
-            refused("gpool-sim 1\n\nnode gpus 3 # three\n"),
-            "line 3: \"gpus\" is none of: devices model mixed cpus tasks"
-        );
-        assert_eq!(
-            refused("gpool-sim 1\nnode devices -1\n"),
-            "line 2: after \"devices\" there must be a number to 10000"
-        );
-        assert!(refused("gpool-sim 1\n").starts_with("there is no node"));
-    }
-}

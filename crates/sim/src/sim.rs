@@ -3,7 +3,7 @@
 mod agent;
 mod check;
 mod client;
-mod keeping;
+pub(crate) mod keeping;
 mod planned;
 mod post;
 mod process;

@@ -54,7 +54,7 @@ impl Walk {
         // Continues with the found chain, so that one fault is reported once.
         *self = Self { seq: entry.seq, chain };
         if entry.seq != expected {
-            return Err(format!("journal {expected}: missing, the next one is {}", entry.seq));
+            return Err(format!("journal {expected}: missing; the next entry is {}", entry.seq));
         }
         if computed != chain {
             return Err(format!("journal {}: the chain is broken here", entry.seq));

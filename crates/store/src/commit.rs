@@ -51,7 +51,7 @@ impl Store {
         self.presence.check()?;
         // The commit is durable; an older mark only detects less if the end of the log is lost.
         if let Err(error) = self.mark.set(&Mark::of(&self.head)) {
-            tracing::warn!(path = %self.paths.mark.display(), %error, "can't move the mark");
+            tracing::warn!(path = %self.paths.mark.display(), %error, "can't write the mark");
         }
         fail::fail_point!("store-commit-marked");
         Ok(self.head.revision)
@@ -62,7 +62,8 @@ impl Store {
     fn fold_log(&self) {
         let folded = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         if let Err(error) = folded {
-            tracing::warn!(path = %self.paths.database.display(), %error, "the log is not folded");
+            tracing::warn!(path = %self.paths.database.display(), %error, "can't copy the log into \
+                                                                           the database");
         }
     }
 
@@ -214,5 +215,5 @@ fn archive(connection: &Connection, head: &mut Head, entry: &ArchiveEntry) -> ru
 fn duplicate(error: &rusqlite::Error, job: JobNumber) -> Option<CommitError> {
     // An ended job never changes.
     (error.sqlite_error_code() == Some(ffi::ErrorCode::ConstraintViolation))
-        .then(|| CommitError::OutOfOrder(format!("job {job} is in the archive already")))
+        .then(|| CommitError::OutOfOrder(format!("job {job} is already in the archive")))
 }

@@ -87,7 +87,7 @@ impl Drop for Committer {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the committer had panicked");
+            tracing::error!("the committer thread panicked");
         }
     }
 }

@@ -20,22 +20,22 @@ pub fn check_file(path: &Path) -> Result<(), OpenError> {
     let damaged = |what: &str| OpenError::Damaged { path: path.to_owned(), what: what.to_owned() };
     let metadata = fs::symlink_metadata(path).map_err(io_error)?;
     if !metadata.is_file() {
-        return Err(not_a_store("it is no plain file"));
+        return Err(not_a_store("it is not a regular file"));
     }
     let mut start = [0; 100];
     let mut file = File::open(path).map_err(io_error)?;
     match file.read_exact(&mut start) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            let what = format!("it has {} bytes, less than any database", metadata.len());
+            let what = format!("it has {} bytes, too few for a database", metadata.len());
             return Err(damaged(&what));
         }
         other => other.map_err(io_error)?,
     }
     if !start.starts_with(b"SQLite format 3\0") {
-        return Err(not_a_store("it is no SQLite database, or its beginning was overwritten"));
+        return Err(not_a_store("it is not a SQLite database, or its beginning was overwritten"));
     }
     if start[68..72] != APPLICATION_ID.to_be_bytes() {
-        return Err(not_a_store("it is a SQLite database of another program"));
+        return Err(not_a_store("it is the SQLite database of another program"));
     }
     Ok(())
 }

@@ -13,26 +13,27 @@ use crate::file;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The path is not a folder.
-    #[error("{path} is not a folder: name another state folder, or move what is there away")]
+    #[error("{path} is not a folder: choose another state folder, or move the file away")]
     NotADirectory {
         /// The state folder.
         path: PathBuf,
     },
     /// Reading or writing is not allowed.
-    #[error("no permission to use {path}: run as its owner, or name another state folder")]
+    #[error("no permission to use {path}: run as its owner, or choose another state folder")]
     Permission {
         /// The file or folder.
         path: PathBuf,
     },
     /// The file system or the file is read-only.
-    #[error("{path} is read-only: remount it writable, or name another state folder")]
+    #[error("{path} is read-only: remount it writable, or choose another state folder")]
     ReadOnly {
         /// The file or folder.
         path: PathBuf,
     },
     /// Other users could replace files in the folder.
     #[error(
-        "others may write in {path} (mode {mode:03o}): `chmod go-w` it, or name a folder of your own"
+        "other users can write to {path} (mode {mode:03o}): run `chmod go-w`, or choose a folder \
+         of your own"
     )]
     Exposed {
         /// The state folder.
@@ -41,7 +42,7 @@ pub enum OpenError {
         mode: u32,
     },
     /// The folder belongs to another user, so that user could replace files in it.
-    #[error("{path} belongs to user {owner}: run as that user, or name a folder of your own")]
+    #[error("{path} belongs to user {owner}: run as that user, or choose a folder of your own")]
     NotOwned {
         /// The state folder.
         path: PathBuf,
@@ -66,8 +67,8 @@ pub enum OpenError {
     },
     /// There was a store, but its database is missing.
     #[error(
-        "{path} is missing, but {sign} shows that there was one: put it back, or \
-         `gpool restore` a backup; to begin anew, name an empty folder"
+        "{path} is missing, but {sign} shows that it existed: put it back, or `gpool restore` a \
+         backup; to start from scratch, choose an empty folder"
     )]
     Vanished {
         /// The database.
@@ -77,8 +78,8 @@ pub enum OpenError {
     },
     /// A gpool with another stored format wrote the file.
     #[error(
-        "{path} was written by {} gpool ({written_by}, schema {found}; this one knows {}): \
-         use that gpool, `gpool restore` a backup of schema {}, or name another state folder",
+        "{path} was written by {} gpool ({written_by}, schema {found}; this one supports {}): use \
+         that gpool, `gpool restore` a backup of schema {}, or choose another state folder",
         if *found > crate::SCHEMA { "a newer" } else { "an older" },
         crate::SCHEMA,
         crate::SCHEMA
@@ -92,7 +93,7 @@ pub enum OpenError {
         written_by: String,
     },
     /// The file is not a store.
-    #[error("{path} is not a gpool store ({what}): move it away, or name another state folder")]
+    #[error("{path} is not a gpool store ({what}): move it away, or choose another state folder")]
     NotAStore {
         /// The file.
         path: PathBuf,
@@ -101,7 +102,7 @@ pub enum OpenError {
     },
     /// The file is a damaged store.
     #[error(
-        "{path} is damaged: {what}; nothing was changed: see all damage with `gpool verify`, then \
+        "{path} is damaged: {what}; nothing was changed: list all damage with `gpool verify`, then \
          `gpool restore` a backup"
     )]
     Damaged {
@@ -125,8 +126,8 @@ pub enum OpenError {
     },
     /// The mark is missing, damaged or from another store, so lost commits could go unnoticed.
     #[error(
-        "{path} {what}, so it can't be told whether the last commits of the database are all \
-         there: put the right one back, or move the database away and `gpool restore` it from there"
+        "{path} {what}, so gpool can't check that the database has its last commits: put the right \
+         file back, or move the database away and `gpool restore` it from there"
     )]
     Mark {
         /// The mark file.
@@ -135,7 +136,7 @@ pub enum OpenError {
         what: String,
     },
     /// No space to make or open the store.
-    #[error("no space left for {path}: free some space, or name another state folder")]
+    #[error("no space left for {path}: free some space, or choose another state folder")]
     StorageFull {
         /// The file that could not be written.
         path: PathBuf,
@@ -193,7 +194,7 @@ fn denied(error: &rusqlite::Error) -> bool {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
     /// The stored data differs from the committed data.
-    #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
+    #[error("the store is damaged: {0}; list all damage with `gpool verify`")]
     Damaged(String),
     /// The database could not be read.
     #[error("can't read the store: {0}")]
@@ -216,25 +217,25 @@ impl From<rusqlite::Error> for LoadError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// No space left. Continues without a restart once there is space.
-    #[error("no space left in the state folder: free some space; what was accepted is safe")]
+    #[error("no space left in the state folder: free some space; accepted jobs are stored")]
     StorageFull,
     /// The file system or the file has become read-only.
-    #[error("the state folder is read-only: remount it writable; what was accepted is safe")]
+    #[error("the state folder is read-only: remount it writable; accepted jobs are stored")]
     ReadOnly,
     /// The system failed to write or read.
-    #[error("can't write the store: {0}: look at the disk; what was accepted is safe")]
+    #[error("can't write the store: {0}: check the disk; accepted jobs are stored")]
     Io(String),
     /// The database is damaged.
-    #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
+    #[error("the store is damaged: {0}; list all damage with `gpool verify`")]
     Corrupt(String),
     /// The files at the path are not the open ones.
     #[error(
-        "{0} was removed or replaced under the server, which can store nothing any more: put it \
-         back, or stop the server with `gpool down` and `gpool restore` a backup"
+        "{0} was removed or replaced while the server was running, and it can't store anything: \
+         put it back, or stop the server with `gpool down` and `gpool restore` a backup"
     )]
     Replaced(PathBuf),
     /// A newer server has taken over.
-    #[error("term {offered} is over: term {stored} has taken over")]
+    #[error("term {offered} has ended: a server with term {stored} has taken over")]
     Fenced {
         /// The newest term.
         stored: Term,
@@ -242,7 +243,7 @@ pub enum CommitError {
         offered: Term,
     },
     /// The commit does not follow the previous one: a bug of the caller.
-    #[error("the commit does not follow the one before it: {0}")]
+    #[error("the commit does not follow the previous one: {0}")]
     OutOfOrder(String),
     /// The committer has been closed.
     #[error("the store is closed")]
@@ -264,7 +265,7 @@ impl CommitError {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
     /// A row differs from the committed one.
-    #[error("the store is damaged: {0}; see all damage with `gpool verify`")]
+    #[error("the store is damaged: {0}; list all damage with `gpool verify`")]
     Damaged(String),
     /// The database could not be read.
     #[error("can't read the store: {0}")]
@@ -284,7 +285,7 @@ impl From<rusqlite::Error> for ReadError {
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The name is taken.
-    #[error("{path} exists and is left as it is: name another file")]
+    #[error("{path} exists and was not changed: choose another file")]
     Exists {
         /// The name of the backup.
         path: PathBuf,
@@ -293,7 +294,9 @@ pub enum BackupError {
     #[error(transparent)]
     Source(#[from] OpenError),
     /// The copied data differs from the committed data.
-    #[error("the store is damaged, so no backup was made: {0}; see all damage with `gpool verify`")]
+    #[error(
+        "the store is damaged, so no backup was made: {0}; list all damage with `gpool verify`"
+    )]
     Damaged(String),
     /// The backup could not be written.
     #[error("can't write {path}: {what}")]
@@ -313,8 +316,8 @@ pub enum BackupError {
 pub enum RestoreError {
     /// A store exists, and `put_aside` was not set.
     #[error(
-        "{path} holds a store already: name an empty folder, or say `--put-aside` to keep the old \
-         one under another name"
+        "{path} already has a store: choose an empty folder, or use `--put-aside` to keep the old \
+         store under another name"
     )]
     Exists {
         /// The state folder.
@@ -335,7 +338,7 @@ pub enum RestoreError {
     #[error(transparent)]
     Blob(#[from] BlobError),
     /// The state folder could not be written.
-    #[error("can't restore into {path}: {what}; what was there is still there")]
+    #[error("can't restore into {path}: {what}; the old files are unchanged")]
     Write {
         /// The state folder.
         path: PathBuf,
@@ -348,13 +351,15 @@ pub enum RestoreError {
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
     /// The blob does not exist.
-    #[error("no blob {0}: `gpool restore` a backup that has it")]
+    #[error("blob {0} is missing: `gpool restore` a backup that has it")]
     Missing(BlobId),
     /// The file differs from the stored bytes.
     #[error("blob {0} is damaged: `gpool restore` a backup that has it")]
     Damaged(BlobId),
     /// The key for names is missing or damaged, and blobs exist.
-    #[error("{path} is {what}, and blobs named with it are there: put it back from a backup")]
+    #[error(
+        "{path} is {what}, but the names of stored blobs depend on it: restore it from a backup"
+    )]
     Key {
         /// The key file.
         path: PathBuf,
@@ -362,7 +367,7 @@ pub enum BlobError {
         what: &'static str,
     },
     /// The user has reached the limit for stored bytes.
-    #[error("the user has {n_kept} bytes stored; with {n_more} more it would be over {most}")]
+    #[error("the user has {n_kept} bytes stored; {n_more} more would exceed the limit of {most}")]
     TooMuch {
         /// The bytes that the user has stored.
         n_kept: u64,

@@ -123,21 +123,3 @@ pub fn is_read_only(path: &Path) -> bool {
 pub fn is_no_space(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn publishing_overwrites_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let (new, taken) = (dir.path().join("new"), dir.path().join("taken"));
-        fs::write(&new, "new").unwrap();
-        fs::write(&taken, "old").unwrap();
-        let error = publish(&new, &taken).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(fs::read(&taken).unwrap(), b"old");
-        publish(&new, &dir.path().join("free")).unwrap();
-        assert!(!is_there(&new));
-    }
-}

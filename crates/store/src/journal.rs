@@ -62,7 +62,7 @@ pub fn about(
         n_bytes += entry.body.len();
         let before = chain_at(&transaction, Seq(entry.seq.0.saturating_sub(1)))?;
         if before.is_some_and(|before| hash::chain_after(&before, &entry) != chain) {
-            let what = format!("journal {}: it does not follow the one before", entry.seq);
+            let what = format!("journal {}: it does not follow the previous entry", entry.seq);
             return Err(ReadError::Damaged(what));
         }
         entries.push(entry);

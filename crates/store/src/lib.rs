@@ -49,3 +49,11 @@ pub use restore::{Existing, Restored, restore};
 pub use row::{ArchiveEntry, Commit, ElementEntry, JournalEntry, Record, RecordChange};
 pub use schema::SCHEMA;
 pub use verify::{Finding, FindingKind, Report, verify};
+
+/// Internals for the tests of this crate, in `tests/it`.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::file::{is_there, publish};
+    pub use crate::hash::{CHAIN_START, Digest, Fields, chain_after, record_checksum};
+    pub use crate::lock::Lock;
+}

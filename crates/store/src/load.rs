@@ -67,7 +67,7 @@ pub fn name_of(record: &Record) -> String {
 /// Returns a message about the difference between a table and its digest.
 pub fn digest_differs(table: &str, found: Digest, written: Digest) -> String {
     if found.n_rows == written.n_rows {
-        format!("{table}: rows are not those that were committed, though each is whole")
+        format!("{table}: the rows differ from the committed ones, although each is intact")
     } else {
         format!("{table}: {} rows, but {} were committed", found.n_rows, written.n_rows)
     }

@@ -29,7 +29,7 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // Closing is not enough: a child that is just being started has the file open too.
         if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "the lock of the state folder is let go of by closing it");
+            tracing::warn!(%error, "can't unlock the state folder; closing the file unlocks it");
         }
     }
 }
@@ -58,7 +58,7 @@ impl Lock {
         }
         // Only a hint for the next process; a full disk must not prevent a server from starting.
         if let Err(error) = write_pid(&mut file) {
-            tracing::warn!(path = %path.display(), %error, "can't write the process id");
+            tracing::warn!(path = %path.display(), %error, "can't write the process ID");
         }
         Ok(Self { file })
     }
@@ -69,7 +69,7 @@ fn check_dir(dir: &Path, create: bool) -> Result<(), OpenError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound && create => {
             return file::create_private_dir(dir)
                 .and_then(|()| file::sync_dir(file::parent(dir)))
-                .map_err(|error| OpenError::io("make the folder", dir, error));
+                .map_err(|error| OpenError::io("create the folder", dir, error));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(OpenError::NoStore { path: dir.to_owned() });
@@ -107,26 +107,4 @@ fn write_pid(file: &mut File) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "{}", std::process::id())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_holder_that_lives_is_named_and_an_heir_of_a_dead_one_is_waited_for() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path().join("state");
-        let first = Lock::take(&dir, true).unwrap();
-        let own = std::process::id();
-        let refused = Lock::take(&dir, true).err();
-        assert!(matches!(refused, Some(OpenError::Held { pid: Some(pid), .. }) if pid == own));
-        // As if the holder had been killed while it started another process.
-        let mut ended = std::process::Command::new("true").spawn().unwrap();
-        ended.wait().unwrap();
-        std::fs::write(dir.join("lock"), format!("{}\n", ended.id())).unwrap();
-        let heir = std::thread::spawn(move || drop(first));
-        assert!(Lock::take(&dir, true).is_ok());
-        heir.join().unwrap();
-    }
 }

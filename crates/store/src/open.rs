@@ -146,7 +146,7 @@ impl Drop for Store {
             .map_err(|error| io::Error::other(error.to_string()));
         // All commits are durable already; this only speeds up the next start.
         if let Err(error) = synced.and(folded) {
-            tracing::warn!(path = %self.paths.dir.display(), %error, "store closed untidily");
+            tracing::warn!(path = %self.paths.dir.display(), %error, "can't close the store");
         }
     }
 }
@@ -206,7 +206,7 @@ fn check_mark(connection: &Connection, paths: &Paths, head: &Head) -> Result<(),
         }),
         Some(Disagreement::Diverged) => Err(OpenError::Damaged {
             path: paths.database.clone(),
-            what: format!("journal {}: not the one that was committed", mark.seq),
+            what: format!("journal {}: it differs from the committed entry", mark.seq),
         }),
     }
 }

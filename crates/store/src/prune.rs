@@ -25,7 +25,8 @@ impl Store {
         }
         let to = Seq(self.keep.start.0 + n_surplus.min(AT_ONCE));
         if let Err(error) = self.drop_up_to(to) {
-            tracing::warn!(path = %self.paths.dir.display(), %error, "can't shorten the journal");
+            tracing::warn!(path = %self.paths.dir.display(), %error, "can't remove old journal \
+                                                                      entries");
             self.keep.rest_until = Seq(self.head.seq.0.saturating_add(AT_ONCE));
         }
     }

@@ -90,7 +90,7 @@ impl Report {
     /// Adds a finding for a table that can't be read to its end.
     fn stopped(&mut self, kind: FindingKind, table: &str, read: rusqlite::Result<()>) -> bool {
         let Err(error) = read else { return false };
-        self.add(kind, format!("{table}: can't be read further: {error}"));
+        self.add(kind, format!("{table}: can't read the rest: {error}"));
         true
     }
 }
@@ -242,9 +242,9 @@ fn check_mark(
                 mark.revision, head.revision
             ),
             Ok(Some(Disagreement::Diverged)) => {
-                format!("mark: journal {} is not the one that was committed", mark.seq)
+                format!("mark: journal {} differs from the committed entry", mark.seq)
             }
-            Err(error) => format!("mark: can't be compared: {error}"),
+            Err(error) => format!("mark: can't compare it: {error}"),
         },
     };
     report.add(FindingKind::Mark, what);

@@ -2,11 +2,10 @@
 //! and finds the device. Handles are numbers, never addresses.
 
 use std::ffi::c_char;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use crate::STATE_FILE;
-use crate::state::{Device, Instance, State};
+use gpool_stub_state::{Device, Instance, Live, Process, State, state_file};
 
 /// `nvmlReturn_t`.
 pub(crate) type Code = u32;
@@ -18,7 +17,8 @@ pub(crate) const INSUFFICIENT_SIZE: Code = 7;
 const DRIVER_NOT_LOADED: Code = 9;
 pub(crate) const TIMEOUT: Code = 10;
 pub(crate) const GPU_IS_LOST: Code = 15;
-const UNKNOWN: Code = 999;
+pub(crate) const OPERATING_SYSTEM: Code = 17;
+pub(crate) const UNKNOWN: Code = 999;
 
 /// `nvmlDevice_t` as a number: the device's index + 1, and the instance's index + 1 above bit 16.
 pub(crate) type Handle = usize;
@@ -69,6 +69,25 @@ pub(crate) fn device_call(
     }
 }
 
+/// The processes that use the CUDA stub, and hold memory of a device.
+pub(crate) fn cuda_processes(handle: Handle) -> Result<Vec<Process>, Code> {
+    let file = state_file().map_err(|_| UNKNOWN)?;
+    let ix = device_ix(handle).ok_or(INVALID_ARGUMENT)?;
+    let records = Live::beside(&file).records().map_err(|_| UNKNOWN)?;
+    let on_device = records.into_iter().filter_map(|record| {
+        let memory = record.used.get(ix).copied().filter(|used| *used > 0)?;
+        Some(Process { pid: record.pid, memory: Some(memory) })
+    });
+    Ok(on_device.collect())
+}
+
+/// The hard limit of this process's cgroup on a device, and the memory that counts against it.
+pub(crate) fn own_limit(handle: Handle) -> Result<Option<(u64, u64)>, Code> {
+    let file = state_file().map_err(|_| UNKNOWN)?;
+    let ix = device_ix(handle).ok_or(INVALID_ARGUMENT)?;
+    Live::beside(&file).own_limit(ix).map_err(|_| UNKNOWN)
+}
+
 /// The MIG instance of a handle; `None` for a whole device.
 pub(crate) fn instance(device: &Device, handle: Handle) -> Option<&Instance> {
     (handle >> 16).checked_sub(1).and_then(|ix| device.instances.get(ix))
@@ -109,7 +128,7 @@ pub(crate) fn fill(room: &mut [c_char], text: &str) {
 /// Reads the state; blocks while it makes the call hang.
 fn returning(hangs: impl Fn(&State) -> bool) -> Result<State, Code> {
     loop {
-        let state = state_file().and_then(|file| read(&file))?;
+        let state = state_file().map_err(|_| UNKNOWN).and_then(|file| read(&file))?;
         if !hangs(&state) {
             return Ok(state);
         }
@@ -122,22 +141,4 @@ fn read(file: &Path) -> Result<State, Code> {
         std::io::ErrorKind::NotFound => DRIVER_NOT_LOADED,
         _ => UNKNOWN,
     })
-}
-
-fn state_file() -> Result<PathBuf, Code> {
-    if let Some(file) = std::env::var_os("GPOOL_STUB_STATE") {
-        return Ok(PathBuf::from(file));
-    }
-    // The kernel's list of mappings shows the path of this library, without a C call.
-    let here = returning as fn(fn(&State) -> bool) -> Result<State, Code> as usize;
-    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| UNKNOWN)?;
-    let library = maps.lines().find_map(|line| {
-        let (start, rest) = line.split_once('-')?;
-        let (end, rest) = rest.split_once(' ')?;
-        let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
-        let path = rest.get(rest.find('/')?..)?;
-        range.contains(&here).then(|| PathBuf::from(path))
-    });
-    let folder = library.as_deref().and_then(Path::parent).ok_or(DRIVER_NOT_LOADED)?;
-    Ok(folder.join(STATE_FILE))
 }

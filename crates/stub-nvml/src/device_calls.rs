@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use gpool_stub_state::Process;
 use nvml_wrapper_sys::bindings::{
     field_id::NVML_FI_DEV_REMAPPED_PENDING, nvmlDeviceAttributes_t, nvmlFieldValue_t,
     nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlUtilization_t,
@@ -9,9 +10,8 @@ use nvml_wrapper_sys::bindings::{
 
 use crate::call::{
     Code, Handle, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, SUCCESS,
-    device_call, device_ix, fill, give, give_text, handle, instance,
+    cuda_processes, device_call, device_ix, fill, give, give_text, handle, instance, own_limit,
 };
-use crate::state::Process;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetUUID(device: Handle, buffer: *mut c_char, length: u32) -> Code {
@@ -65,9 +65,16 @@ extern "C" fn nvmlDeviceGetMemoryInfo_v2(
         let info = info.ok_or(INVALID_ARGUMENT)?;
         (info.total, info.used) = match instance(it, device) {
             Some(part) => (part.memory_mb << 20, part.used),
-            None => (it.memory.ok_or(NOT_SUPPORTED)?, it.used),
+            None => {
+                let processes = cuda_processes(device)?;
+                let live: u64 = processes.iter().filter_map(|process| process.memory).sum();
+                (it.memory.ok_or(NOT_SUPPORTED)?, it.used + live)
+            }
         };
         info.reserved = 0;
+        if let Some((hard, used)) = own_limit(device)? {
+            (info.total, info.used) = (info.total.min(hard), used);
+        }
         info.free = info.total.saturating_sub(info.used);
         Ok(())
     })
@@ -149,7 +156,11 @@ unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
             Some(part) => Some(part.processes.clone()),
             None => {
                 let all = it.processes.as_ref().map(|own| own.iter().chain(of_instances()));
-                all.map(|all| all.cloned().collect::<Vec<Process>>())
+                let mut all = all.map(|all| all.cloned().collect::<Vec<Process>>());
+                if let Some(all) = &mut all {
+                    all.extend(cuda_processes(device)?);
+                }
+                all
             }
         };
         // SAFETY: the caller guarantees the array and its length.

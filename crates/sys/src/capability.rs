@@ -92,8 +92,8 @@ impl Capabilities {
         let mut warnings = Vec::new();
         if self.kill != Held::CgroupV2 {
             warnings.push(
-                "no writable cgroup v2: a job's processes are ended one by one, and some may \
-                 outlive a shepherd that was killed",
+                "no writable cgroup v2: gpool ends the processes of a job one by one, and some may \
+                 survive if a shepherd is killed",
             );
         }
         if self.memory == Held::ProcessLimit {
@@ -102,47 +102,25 @@ impl Capabilities {
             );
         }
         if self.processes == Held::ProcessLimit {
-            warnings.push("no pids cgroup: a user's processes are limited, those of root are not");
+            warnings.push(
+                "no pids cgroup: the number of processes is limited per user, and not for root",
+            );
         }
         if self.cpu == Held::No {
-            warnings.push("no cpu controller: --cpus is booked and not enforced");
+            warnings.push("no cpu controller: --cpus is counted, but not enforced");
         }
         if !self.devices {
             warnings.push(
-                "no device isolation: jobs are told their GPUs by CUDA_VISIBLE_DEVICES, which is \
-                 advice; one that ignores it is seen and shown as a stray, and not prevented",
+                "no device isolation: CUDA_VISIBLE_DEVICES names a job's GPUs, but does not \
+                 enforce it; gpool reports a job that uses other GPUs",
             );
         }
         if !self.pidfd {
             warnings.push("no pidfd (Linux before 5.3): gpool can't run jobs on this machine");
         }
         if !self.boot_id {
-            warnings.push("no boot id: gpool can't tell a restart of the machine");
+            warnings.push("no boot ID: gpool can't detect a restart of the machine");
         }
         warnings
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_probe_leaves_no_group_behind_and_finds_pidfds() {
-        let found = Capabilities::probe();
-        assert!(found.pidfd && found.boot_id);
-        let name = format!("gpool-probe-{}", std::process::id());
-        let again = Site::open(&name);
-        again.close();
-        for folder in [again.unified, again.memory_v1, again.pids_v1].into_iter().flatten() {
-            assert!(!folder.exists(), "{}", folder.display());
-        }
-    }
-
-    #[test]
-    fn a_machine_without_groups_has_warnings() {
-        let found = Capabilities::with(&Site::default());
-        assert_eq!((found.kill, found.memory), (Held::ProcessTree, Held::ProcessLimit));
-        assert_eq!(found.warnings().len(), 5);
     }
 }

@@ -143,9 +143,11 @@ impl Site {
 /// One group: a tree of processes.
 #[derive(Debug, Default)]
 pub struct Group {
-    unified: Option<PathBuf>,
+    /// The folder in version 2.
+    pub unified: Option<PathBuf>,
     handle: Option<OwnedFd>,
-    memory_v1: Option<PathBuf>,
+    /// The folder for memory in version 1.
+    pub memory_v1: Option<PathBuf>,
     pids_v1: Option<PathBuf>,
     limited: Controllers,
 }
@@ -236,7 +238,8 @@ impl Group {
         }
     }
 
-    fn limit_unified(&mut self, folder: &Path, has: Controllers, limits: Limits) {
+    /// Writes the limits into a folder of version 2, where its controllers have files.
+    pub fn limit_unified(&mut self, folder: &Path, has: Controllers, limits: Limits) {
         if let Some(memory) = limits.memory.filter(|_| has.memory) {
             self.limited.memory = write(&folder.join("memory.max"), &memory.to_string()).is_ok();
             let _ = write(&folder.join("memory.swap.max"), "0");
@@ -280,7 +283,7 @@ fn says(mut events: File, what: &str, most: Duration) -> bool {
 const SUPERVISOR: &str = "gpool-supervisor";
 
 /// The folder of this process's group: of version 2, or of a controller of version 1.
-fn home(mounts: &str, own: &str, controller: Option<&str>) -> Option<PathBuf> {
+pub fn home(mounts: &str, own: &str, controller: Option<&str>) -> Option<PathBuf> {
     let mount = mounts.lines().find_map(|line| {
         let mut fields = line.split(' ');
         let (path, kind, options) = (fields.nth(1)?, fields.next()?, fields.next()?);
@@ -359,61 +362,4 @@ fn make(folder: &Path) -> io::Result<()> {
 /// Writes without creating: a missing file means that the limit does not exist here.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     File::options().write(true).open(path)?.write_all(text.as_bytes())
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use super::*;
-
-    const HYBRID: &str = "\
-tmpfs /sys/fs/cgroup tmpfs rw 0 0
-cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0
-cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpuacct,cpu 0 0
-cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
-";
-
-    #[test]
-    fn the_process_own_group_is_found_in_each_hierarchy() {
-        let own = "4:memory:/nowhere/at all\n3:cpu,cpuacct:/\n0::/\n";
-        assert_eq!(home(HYBRID, own, None), Some("/sys/fs/cgroup/unified/".into()));
-        // A folder that does not exist here: the path is that of another mount namespace.
-        assert_eq!(home(HYBRID, own, Some("memory")), Some("/sys/fs/cgroup/memory".into()));
-        assert_eq!(home(HYBRID, own, Some("cpu")), Some("/sys/fs/cgroup/cpu,cpuacct/".into()));
-        assert_eq!(home(HYBRID, own, Some("pids")), None);
-        assert_eq!(home("", own, None), None);
-        // The second agent of a process, after the first has moved it.
-        let moved = "0::/system.slice/gpool-supervisor\n";
-        let unmoved = "0::/system.slice\n";
-        assert_eq!(home(HYBRID, moved, None), home(HYBRID, unmoved, None));
-    }
-
-    #[test]
-    fn limits_are_written_where_their_files_exist() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("t");
-        fs::create_dir(&folder).unwrap();
-        for file in ["memory.max", "cpu.max"] {
-            fs::write(folder.join(file), "").unwrap();
-        }
-        let all = Controllers { memory: true, pids: true, cpu: true };
-        let limits = Limits { memory: Some(7), pids: Some(8), cpu_milli: Some(1500) };
-        let mut group = Group::default();
-        group.limit_unified(&folder, all, limits);
-        assert_eq!(group.limited(), Controllers { memory: true, pids: false, cpu: true });
-        assert_eq!(fs::read_to_string(folder.join("memory.max")).unwrap(), "7");
-        assert_eq!(fs::read_to_string(folder.join("cpu.max")).unwrap(), "150000 100000");
-    }
-
-    #[test]
-    fn oom_kills_are_counted_in_both_versions() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
-        let text = "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n";
-        fs::write(dir.path().join("memory.oom_control"), text).unwrap();
-        let mut group = Group { unified: Some(dir.path().into()), ..Group::default() };
-        assert_eq!(group.oom_kills(), 2);
-        group = Group { memory_v1: Some(dir.path().into()), ..Group::default() };
-        assert_eq!(group.oom_kills(), 5);
-    }
 }

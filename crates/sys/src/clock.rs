@@ -30,20 +30,3 @@ fn millis(time: Timespec) -> u64 {
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
     seconds.saturating_mul(1000).saturating_add(nanos / 1_000_000)
 }
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_starts_between_the_ticks_before_and_after() {
-        let before = boot_ticks();
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let started = crate::proc::stat(child.id()).unwrap().started;
-        let after = boot_ticks();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!((before..=after).contains(&started), "{before} {started} {after}");
-    }
-}

@@ -1,7 +1,7 @@
 //! Operating system calls behind safe functions: processes and their trees, pidfds, locks, cgroups,
 //! privileges, signals. It makes no decisions; the agent decides which processes to start and end.
 
-// Unsafe code is allowed only here and in the shim and stub drivers; each block says why.
+// Unsafe code is allowed only here, in the ledger, the shim and stub drivers; each block says why.
 #![allow(unsafe_code)]
 
 pub mod capability;

@@ -40,7 +40,7 @@ pub fn below(root: u32) -> Vec<Listening> {
 }
 
 /// Listening sockets, by inode, from a table such as `/proc/net/tcp`.
-fn parse(table: &str, is_v4: bool) -> Vec<(u64, Listening)> {
+pub fn parse(table: &str, is_v4: bool) -> Vec<(u64, Listening)> {
     /// The kernel's `TCP_LISTEN`.
     const LISTEN: &str = "0A";
     let row = |line: &str| {
@@ -61,7 +61,8 @@ fn is_near_v4(address: &str) -> Option<bool> {
     Some(address == [0, 0, 0, 0] || address == [127, 0, 0, 1])
 }
 
-fn is_near_v6(address: &str) -> Option<bool> {
+/// The same for an IPv6 address.
+pub fn is_near_v6(address: &str) -> Option<bool> {
     let mut bytes = Vec::with_capacity(16);
     for at in 0..4 {
         let word = u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok()?;
@@ -69,35 +70,4 @@ fn is_near_v6(address: &str) -> Option<bool> {
     }
     let address = Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?);
     Some(address.is_unspecified() || address.is_loopback())
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use std::net::TcpListener;
-
-    use super::*;
-
-    #[test]
-    fn rows_of_the_kernel_are_read() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
-                     uid  timeout inode\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 \
-                     00:00000000 00000000  1000        0 4711 1 0000 100 0 0 10 0\n   1: \
-                     0100007F:1F91 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000  \
-                     0 4712 1\n   2: 0A0A0A0A:0050 00000000:0000 0A 0:0 0:0 0 1000 0 4713 1\nx\n";
-        assert_eq!(parse(table, true), [(4711, Listening { port: 8080, is_v4: true })]);
-        assert_eq!(is_near_v6("00000000000000000000000001000000"), Some(true));
-        assert_eq!(is_near_v6("00000000000000000000000000000000"), Some(true));
-        assert_eq!(is_near_v6("B80D01200000000000000000A0000000"), Some(false));
-        assert_eq!(is_near_v6("0"), None);
-    }
-
-    #[test]
-    fn a_listener_of_this_process_is_not_one_of_its_descendants() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        assert!(below(std::process::id()).iter().all(|it| it.port != port));
-        let parent = proc::stat(std::process::id()).unwrap().parent;
-        assert!(below(parent).contains(&Listening { port, is_v4: true }));
-    }
 }

@@ -44,26 +44,3 @@ pub fn is_held(file: impl AsFd) -> io::Result<bool> {
     check(result)?;
     Ok(i32::from(lock.l_type) != libc::F_UNLCK)
 }
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use std::fs::File;
-
-    use super::*;
-
-    #[test]
-    fn one_of_two_openers_has_the_lock_and_its_end_frees_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("lock");
-        let first = File::create(&path).unwrap();
-        let second = File::options().read(true).write(true).open(&path).unwrap();
-        assert!(!is_held(&second).unwrap());
-        assert!(try_lock(&first).unwrap());
-        assert!(is_held(&second).unwrap());
-        assert!(!try_lock(&second).unwrap());
-        assert!(!is_held(&first).unwrap(), "its own lock does not count");
-        drop(first);
-        assert!(try_lock(&second).unwrap());
-    }
-}

@@ -67,17 +67,19 @@ impl Coming {
 }
 
 /// Turns jobs of a file into requests to equal nodes.
-pub(crate) struct Asking {
+pub struct Asking {
     nodes: Nodes,
     /// User IDs by owner.
     users: BTreeMap<Arc<str>, u32>,
 }
 
 impl Asking {
+    /// For jobs of traces on these nodes.
     pub fn of(nodes: Nodes) -> Self {
         Self { nodes, users: BTreeMap::new() }
     }
 
+    /// The request of a job of a trace.
     pub fn for_job(&mut self, job: TraceJob) -> Coming {
         let next = u32::try_from(self.users.len()).unwrap_or(u32::MAX).saturating_add(FIRST_UID);
         let uid = *self.users.entry(Arc::clone(&job.owner)).or_insert(next);

@@ -75,7 +75,7 @@ impl Jobs {
         let table = &self.table;
         let submit_s = table.value(self.submit, "seconds, a whole number")?;
         if submit_s < self.last_s {
-            let expected = format!("{} or later: jobs stand in the order of coming", self.last_s);
+            let expected = format!("{} or later: jobs must be sorted by submission", self.last_s);
             return Err(table.malformed(self.submit, &expected));
         }
         self.last_s = submit_s;

@@ -23,3 +23,10 @@ pub use cluster::{Cluster, Layout, Nodes, Place};
 pub use coming::Coming;
 pub use foresight::Foretold;
 pub use table::{Cause, TraceError};
+
+/// Internals for the tests of this crate, in `tests/it`.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::cluster::node;
+    pub use crate::coming::Asking;
+}

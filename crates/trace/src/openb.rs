@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gpool_sched::fragmentation::{Ask, Left, WHOLE};
+use gpool_fragmentation::{Ask, Left, WHOLE};
 
 use crate::table::{Table, TraceError};
 
@@ -36,7 +36,7 @@ impl Cluster {
         while table.advance()? {
             let n_gpus: usize = table.value(gpu, "a number of GPUs")?;
             if n_gpus > 1024 {
-                return Err(table.malformed(gpu, "a number of GPUs of one node, 1024 at most"));
+                return Err(table.malformed(gpu, "a number of GPUs of one node, at most 1024"));
             }
             let known = models.iter().position(|it| it == table.text(model));
             let number = known.unwrap_or(models.len());

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_fragmentation::{Ask, Left, Mix, WHOLE};
 use gpool_model::agent::TaskIs;
 use gpool_model::job::Owner;
 use gpool_model::pattern::ModelPattern;
@@ -9,7 +10,6 @@ use gpool_model::{
     Bytes, Command, Event, Exit, GpuAmount, GpuRequest, JobId, JobVerb, MilliCpu, MilliGpu, Millis,
     NewJob, Policy, Resources, Share, Timestamp,
 };
-use gpool_sched::fragmentation::{Ask, Left, Mix, WHOLE};
 
 use crate::cluster::{self, Cluster};
 use crate::coming::new_job;
@@ -214,7 +214,7 @@ impl<'a> Live<'a> {
         let amount = match ask.is_share() {
             true => GpuAmount::Shared {
                 count: ask.n_gpus,
-                share: Share::Part(MilliGpu::new(u64::from(ask.part))),
+                share: Share::part(MilliGpu::new(u64::from(ask.part))),
             },
             false => GpuAmount::Whole(ask.n_gpus),
         };

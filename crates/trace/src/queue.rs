@@ -28,10 +28,10 @@ pub enum PlayError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// A plan broke an invariant.
-    #[error("a plan broke an invariant: {}", .0.join("; "))]
+    #[error("a plan violates an invariant: {}", .0.join("; "))]
     Violation(Vec<String>),
     /// Jobs wait, and nothing will ever happen again.
-    #[error("{n} jobs wait and nothing goes on")]
+    #[error("{n} jobs wait, and no event can start them")]
     Stuck {
         /// The number of waiting jobs.
         n: usize,

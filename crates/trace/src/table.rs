@@ -35,7 +35,7 @@ pub enum Cause {
     #[error("{0}")]
     NoTable(String),
     /// A column is missing.
-    #[error("there is no column {wanted:?}; there are {}", .there.join(", "))]
+    #[error("there is no column {wanted:?}; the columns are {}", .there.join(", "))]
     NoColumn {
         /// The name of the missing column.
         wanted: String,

@@ -124,7 +124,7 @@ pub(crate) fn check_row(world: &World, row: &JobRow, found: &mut Vec<Violation>)
         let array = world.job(JobId { element: None, ..id }).filter(|row| row.job.array.is_some());
         let position = array.and_then(|row| row.spec.array.as_ref()?.indexes.position(element));
         if position.is_none() {
-            wrong("an element belongs to no array");
+            wrong("an element has no array");
         }
         if row.job.array.is_some() || matches!(row.job.phase, Phase::Underway { .. }) {
             wrong("an element is an array");
@@ -134,11 +134,11 @@ pub(crate) fn check_row(world: &World, row: &JobRow, found: &mut Vec<Violation>)
     match (&row.spec.array, &row.job.array) {
         (None, None) => {
             if matches!(row.job.phase, Phase::Underway { .. }) {
-                wrong("a job without elements is under way");
+                wrong("a job without elements is started");
             }
         }
         (Some(_), Some(array)) => check_array(world, row, array, &mut wrong),
-        _ => wrong("its two records do not agree whether it is one"),
+        _ => wrong("only one of its two records is that of an array"),
     }
 }
 
@@ -159,7 +159,7 @@ fn check_array(
     }
     let n_elements = row.spec.array.as_ref().map_or(0, |spec| spec.indexes.len());
     if n != u64::from(n_elements) || all != Positions::first_n(n_elements) {
-        wrong("an element is in no place or in two");
+        wrong("an element is in no set or in two sets");
     }
     let (can_start, waits) = (!array.unstarted.is_empty(), !array.waiting.is_empty());
     let fits = match &row.job.phase {
@@ -173,7 +173,7 @@ fn check_array(
         | Phase::Ended(_) => false,
     };
     if !fits {
-        wrong("its state is not that of its elements");
+        wrong("its state does not match its elements");
     }
 }
 

@@ -102,7 +102,10 @@ fn check_turn(
         None => Some(row.job.attempt),
         // Only elements start, never the array.
         Some(_) if job.element.is_none() => {
-            found.push(Violation::WrongArray { job, what: "it is started as a whole" });
+            found.push(Violation::WrongArray {
+                job,
+                what: "the whole array is started instead of its elements",
+            });
             None
         }
         Some(array) => Some(attempt_of(row, array, job)),
@@ -148,7 +151,7 @@ fn check_eviction(
     let mut wrong = |what| found.push(Violation::WrongEviction { job, what });
     let Some(row) = snapshot.world.job(job) else { return wrong("it does not exist") };
     if !matches!(row.job.phase, Phase::Starting { .. } | Phase::Running { .. }) {
-        wrong("it holds nothing that it is not giving up");
+        wrong("it has no devices that it could release");
     }
     let can_pause = |node: &NodeName| {
         let node = snapshot.world.node(node);
@@ -160,15 +163,15 @@ fn check_eviction(
             || row.spec.gang.nodes_most != row.spec.gang.nodes
             || !row.job.phase.allocations().iter().all(|it| can_pause(&it.node)))
     {
-        wrong("it can't be paused where it is");
+        wrong("it can't be paused");
     }
     if row.job.attempt != attempt {
         wrong("it is in another attempt");
     }
     if row.spec.life.preemptible != Some(true) {
-        wrong("it may not be taken back");
+        wrong("it is not preemptible");
     } else if !row.spec.life.allowed_exits().contains(&exit) {
-        wrong("it may not be taken back in that way");
+        wrong("it does not allow this exit");
     }
     let claims = |decision: &Decision| match decision {
         Decision::Start { job, after, .. } | Decision::Resume { job, after, .. } => {
@@ -177,11 +180,11 @@ fn check_eviction(
         Decision::Evict { .. } => false,
     };
     if !plan.decisions.iter().any(claims) {
-        wrong("nobody starts for whom it goes");
+        wrong("its beneficiary does not start");
     }
     let is_it = |other: &Decision| matches!(other, Decision::Evict { job: it, .. } if *it == job);
     if plan.decisions[..position].iter().any(is_it) {
-        wrong("it goes twice");
+        wrong("it is evicted twice");
     }
     for allocation in row.job.phase.allocations() {
         if let Some(node) = tally.nodes.get_mut(&allocation.node) {
@@ -327,15 +330,16 @@ fn part_of(gpus: &GpuRequest, device: &Device) -> SlotPart {
             SlotPart::Instance { charge: MilliGpu::new(milli_of(device)) }
         }
         None => SlotPart::Whole,
-        Some(Share::Part(charge)) => {
-            let memory = Bytes::new(amount(u128::from(charge.get()) * has / whole));
-            SlotPart::Share { charge, memory }
+        Some(Share::Part { request, limit }) => {
+            let of = |part: MilliGpu| Bytes::new(amount(u128::from(part.get()) * has / whole));
+            SlotPart::Share { charge: request, memory: of(request), limit: of(limit) }
         }
-        Some(Share::Memory(memory)) => {
+        Some(Share::Memory { request: memory, limit }) => {
             let asked = u128::from(memory.get()) * whole;
             let below = asked.checked_div(has).unwrap_or(0);
             let charge = below + u128::from(below * has < asked && has > 0);
-            SlotPart::Share { charge: MilliGpu::new(amount(charge)), memory }
+            let limit = Bytes::new(limit.get().min(device.memory.get()).max(memory.get()));
+            SlotPart::Share { charge: MilliGpu::new(amount(charge)), memory, limit }
         }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn check_ledger(row: &NodeRow, counted: &NodeTally<'_>, found: &mut V
         wrong("the node as a whole".to_owned());
     }
     if row.here != counted.tasks {
-        wrong("the tasks that are here".to_owned());
+        wrong("the tasks on the node".to_owned());
     }
     let is_whole = |device: &&Device| !counted.holders.contains_key(&device.uuid);
     if row.n_whole != row.node.devices.iter().filter(is_whole).count() {

@@ -309,7 +309,7 @@ fn check_counts(world: &World, found: &mut Vec<Violation>) {
     let indexed: Vec<JobId> = world.holding().map(|row| row.job.id).collect();
     if holding != indexed {
         let about = format!("{indexed:?}, counted {holding:?}");
-        found.push(Violation::WrongIndexEntry { index: "jobs that hold something", about });
+        found.push(Violation::WrongIndexEntry { index: "jobs with allocations", about });
     }
     if counts != *world.n_by_state() {
         let about = format!("{:?}, counted {counts:?}", world.n_by_state());
@@ -358,7 +358,7 @@ fn check_queue(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
         }
     }
     for shape in expected.keys() {
-        wrong(format!("{shape:?}, which it does not have"));
+        wrong(format!("a set of {shape:?}, which is another shape"));
     }
 }
 
@@ -377,7 +377,7 @@ fn check_dependents(world: &World, found: &mut Vec<Violation>) {
     for job in asked {
         let indexed: BTreeSet<JobId> = world.dependents(job).collect();
         if indexed != expected.remove(&job).unwrap_or_default() {
-            let about = format!("who waits for job {job}");
+            let about = format!("the jobs that wait for job {job}");
             found.push(Violation::WrongIndexEntry { index: "waiting jobs", about });
         }
     }
@@ -452,12 +452,12 @@ fn check_load(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
         lines.collect()
     };
     if lines(&loaded) != lines(world) {
-        differs("the lines in which jobs wait".to_owned());
+        differs("the lines of waiting jobs".to_owned());
     }
     if queues(&loaded) != queues(world) {
         differs("its pending jobs".to_owned());
     }
     if loaded.n_by_state() != world.n_by_state() {
-        differs("how many jobs are in each state".to_owned());
+        differs("the number of jobs in each state".to_owned());
     }
 }

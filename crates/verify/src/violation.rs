@@ -11,19 +11,19 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Unusable {
     /// It is faulty or lost, or does not answer.
-    #[error("not healthy")]
+    #[error("unhealthy")]
     Unhealthy,
     /// A process that gpool did not start uses it.
-    #[error("in unmanaged use")]
+    #[error("in use outside gpool")]
     Unmanaged,
     /// An admin has excluded it from new work.
-    #[error("not allowed")]
+    #[error("closed for new jobs")]
     NotAllowed,
     /// An admin drains it or its node.
-    #[error("being drained")]
+    #[error("drained")]
     Drained,
     /// It is divided into MIG instances.
-    #[error("in MIG mode")]
+    #[error("divided into MIG instances")]
     Divided,
 }
 
@@ -31,7 +31,7 @@ pub enum Unusable {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Violation {
     /// The plan was made from another state.
-    #[error("the plan was made from revision {plan}, the state is at {world}")]
+    #[error("the plan is based on revision {plan}, and the state is at {world}")]
     WrongBasis {
         /// The revision that the plan names.
         plan: Revision,
@@ -39,13 +39,13 @@ pub enum Violation {
         world: Revision,
     },
     /// A plan starts a job that does not exist.
-    #[error("job {job} is started and does not exist")]
+    #[error("job {job} is started, and does not exist")]
     NoSuchJob {
         /// The job.
         job: JobId,
     },
     /// A plan starts a job that is not pending.
-    #[error("job {job} is started while {state}")]
+    #[error("job {job} is started in state {state}")]
     NotPending {
         /// The job.
         job: JobId,
@@ -53,7 +53,7 @@ pub enum Violation {
         state: JobState,
     },
     /// A job that wants a node alone runs there beside another job.
-    #[error("job {job} is on {node} beside another, and one of them wants the node alone")]
+    #[error("job {job} shares {node} with another job, and one of them requests exclusive nodes")]
     NotAlone {
         /// The job.
         job: JobId,
@@ -61,7 +61,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// A task is placed on a node that its job may not use.
-    #[error("job {job} is started on {node}, which it may not use")]
+    #[error("job {job} is started on {node}, which its node filter excludes")]
     WrongNode {
         /// The job.
         job: JobId,
@@ -77,7 +77,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// A plan starts a job although its user has reached a cap.
-    #[error("job {job} is started, and user {uid} has all that he may have")]
+    #[error("job {job} is started, and user {uid} would exceed a cap")]
     OverQuota {
         /// The job.
         job: JobId,
@@ -85,7 +85,7 @@ pub enum Violation {
         uid: u32,
     },
     /// A plan starts a job although its project, or one above it, has reached its quota.
-    #[error("job {job} is started, and project {project} may not have as much {kind}")]
+    #[error("job {job} is started, and project {project} would exceed its quota of {kind}")]
     OverProjectQuota {
         /// The job.
         job: JobId,
@@ -95,13 +95,13 @@ pub enum Violation {
         kind: ResourceKind,
     },
     /// A plan reclaims capacity that the victim's project is guaranteed.
-    #[error("job {job} is taken back, and its project is guaranteed what it holds")]
+    #[error("job {job} is evicted, and its project is within its guarantee")]
     OwnTakenBack {
         /// The job.
         job: JobId,
     },
     /// A plan evicts a job that must not be evicted, or that frees nothing for a start.
-    #[error("job {job} is taken back: {what}")]
+    #[error("job {job} is evicted: {what}")]
     WrongEviction {
         /// The job.
         job: JobId,
@@ -109,19 +109,19 @@ pub enum Violation {
         what: &'static str,
     },
     /// The index of leaving jobs is wrong about a job.
-    #[error("job {job} leaves what it holds, and that is not noted, or the other way round")]
+    #[error("job {job} and its records differ on whether it releases its allocation")]
     WrongLeaving {
         /// The job.
         job: JobId,
     },
     /// The counts of a project differ from what its jobs hold.
-    #[error("project {project} is counted as holding other than its jobs do")]
+    #[error("the usage of project {project} differs from that of its jobs")]
     WrongHoldings {
         /// The project.
         project: ProjectName,
     },
     /// A job is pending although something keeps it from being considered.
-    #[error("job {job} is pending and should wait")]
+    #[error("job {job} is pending and should be waiting")]
     WaitsAndPending {
         /// The job.
         job: JobId,
@@ -133,13 +133,13 @@ pub enum Violation {
         job: JobId,
     },
     /// A plan resumes a paused job on other devices than its own.
-    #[error("job {job} is paused, and goes on elsewhere")]
+    #[error("job {job} is paused, and resumes on other devices")]
     GoesOnElsewhere {
         /// The job.
         job: JobId,
     },
     /// A plan starts a job as another attempt than its next one.
-    #[error("job {job} is started as attempt {plan}, its next is {next}")]
+    #[error("job {job} is started as attempt {plan}, and its next attempt is {next}")]
     WrongAttempt {
         /// The job.
         job: JobId,
@@ -150,19 +150,19 @@ pub enum Violation {
     },
     /// The tasks of a job are not spread over nodes as it asked: on that many nodes, that many
     /// each.
-    #[error("the tasks of job {job} are not spread over nodes as it asked")]
+    #[error("the tasks of job {job} are not distributed over nodes as requested")]
     WrongSpread {
         /// The job.
         job: JobId,
     },
     /// The recorded states of a job's tasks do not fit its phase.
-    #[error("job {job} has other courses of its tasks than its phase says")]
+    #[error("the tasks of job {job} do not match its phase")]
     WrongTaskCourses {
         /// The job.
         job: JobId,
     },
     /// A job has more or fewer placements than tasks.
-    #[error("job {job} has {places} places for {tasks} tasks")]
+    #[error("job {job} has {places} placements for {tasks} tasks")]
     WrongNumberOfTasks {
         /// The job.
         job: JobId,
@@ -172,7 +172,7 @@ pub enum Violation {
         tasks: usize,
     },
     /// A decision names itself or a later decision as one that it comes after.
-    #[error("decision {decision} comes after decision {after}, which is not before it")]
+    #[error("decision {decision} depends on decision {after}, which does not come before it")]
     AfterLater {
         /// The position of the decision.
         decision: usize,
@@ -180,7 +180,7 @@ pub enum Violation {
         after: u32,
     },
     /// A plan starts more elements of an array than may run at once.
-    #[error("{running} elements of job {job} run at once, {most} may")]
+    #[error("{running} elements of job {job} run at once, and the limit is {most}")]
     TooManyAtOnce {
         /// The job.
         job: JobId,
@@ -198,7 +198,7 @@ pub enum Violation {
         what: &'static str,
     },
     /// A plan places a task on a node that does not exist.
-    #[error("job {job} goes to node {node}, which does not exist")]
+    #[error("job {job} is placed on node {node}, which does not exist")]
     NoSuchNode {
         /// The job.
         job: JobId,
@@ -206,7 +206,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// A plan places a task on a node without a connected agent.
-    #[error("job {job} goes to node {node}, which is not connected")]
+    #[error("job {job} is placed on node {node}, which is not connected")]
     NotConnected {
         /// The job.
         job: JobId,
@@ -214,7 +214,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// A plan places a task on a node that is being drained.
-    #[error("job {job} goes to node {node}, which is being drained")]
+    #[error("job {job} is placed on node {node}, which is drained")]
     NodeDrained {
         /// The job.
         job: JobId,
@@ -232,7 +232,7 @@ pub enum Violation {
         device: DeviceUuid,
     },
     /// A slot names another index than that of its device.
-    #[error("job {job} gets device {device} as number {given}, it is number {index}")]
+    #[error("job {job} gets device {device} as number {given}, and its number is {index}")]
     WrongIndex {
         /// The job.
         job: JobId,
@@ -244,7 +244,7 @@ pub enum Violation {
         index: u32,
     },
     /// The slots of a task are not in the order of device indexes, or name a device twice.
-    #[error("the devices of job {job} on node {node} are not in order, each once")]
+    #[error("the devices of job {job} on node {node} are not sorted and unique")]
     SlotsOutOfOrder {
         /// The job.
         job: JobId,
@@ -252,7 +252,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// A task gets another part of a device than it asked for.
-    #[error("job {job} gets another part of device {device} than it asked for")]
+    #[error("job {job} gets another fraction of device {device} than requested")]
     WrongPart {
         /// The job.
         job: JobId,
@@ -260,7 +260,7 @@ pub enum Violation {
         device: DeviceUuid,
     },
     /// The shares of a device add up to more than its memory.
-    #[error("shares of {booked} on device {device} of node {node}, which has {memory}")]
+    #[error("the fractions on device {device} of node {node} use {booked}, and it has {memory}")]
     SharesTooLarge {
         /// The node.
         node: NodeName,
@@ -272,7 +272,7 @@ pub enum Violation {
         booked: Bytes,
     },
     /// A task has more or fewer devices than it asked for.
-    #[error("job {job} asked for {asked} devices and has {given}")]
+    #[error("job {job} requests {asked} devices and gets {given}")]
     WrongNumberOfDevices {
         /// The job.
         job: JobId,
@@ -282,7 +282,7 @@ pub enum Violation {
         given: usize,
     },
     /// A task has a device of another kind than it asked for.
-    #[error("job {job} has device {device}, whose model or memory it did not ask for")]
+    #[error("job {job} gets device {device}, and its model or memory does not match the request")]
     WrongKind {
         /// The job.
         job: JobId,
@@ -290,7 +290,7 @@ pub enum Violation {
         device: DeviceUuid,
     },
     /// A task has devices that match different models of its request.
-    #[error("job {job} has devices of several of the models that it asked for")]
+    #[error("job {job} gets devices of several models")]
     MixedKinds {
         /// The job.
         job: JobId,
@@ -306,7 +306,7 @@ pub enum Violation {
         why: Unusable,
     },
     /// Two tasks have the same device.
-    #[error("device {device} of node {node} is given to {second} and belongs to {first}")]
+    #[error("device {device} of node {node} is allocated to {second}, and {first} has it")]
     DeviceGivenTwice {
         /// The node.
         node: NodeName,
@@ -318,7 +318,7 @@ pub enum Violation {
         second: TaskId,
     },
     /// The bookings of a node exceed its capacity.
-    #[error("node {node} has {capacity} of {kind} and {booked} is booked")]
+    #[error("node {node} has {capacity} of {kind}, and {booked} is allocated")]
     Overbooked {
         /// The node.
         node: NodeName,
@@ -330,7 +330,10 @@ pub enum Violation {
         booked: u64,
     },
     /// A job starts before a job that comes first and asks for the same.
-    #[error("job {started} is started before job {passed}, which comes first and asks the same")]
+    #[error(
+        "job {started} is started before job {passed}, which is earlier in the queue and has the \
+         same request"
+    )]
     OutOfOrder {
         /// The job that starts.
         started: JobId,
@@ -338,13 +341,13 @@ pub enum Violation {
         passed: JobId,
     },
     /// A start is planned for a job that is not pending, or twice, or out of order.
-    #[error("a start is planned for job {job}, which has none to come")]
+    #[error("job {job} has a planned start, and is not pending")]
     PlannedForNobody {
         /// The job.
         job: JobId,
     },
     /// The placement of a planned start is not free at that time, or does not stay free.
-    #[error("job {job} is planned to start at {at:?} on node {node}, where it has no room then")]
+    #[error("job {job} is planned to start at {at:?} on node {node}, where it does not fit then")]
     PlannedNotFree {
         /// The job.
         job: JobId,
@@ -354,7 +357,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// The planned start of a job is missing, or not the earliest.
-    #[error("job {job} could start at {earliest:?} and is not planned then")]
+    #[error("job {job} could start at {earliest:?}, and its planned start is not then")]
     PlannedOtherwise {
         /// The job.
         job: JobId,
@@ -362,7 +365,10 @@ pub enum Violation {
         earliest: Timestamp,
     },
     /// A job starts on capacity that is reserved for others before the job would end.
-    #[error("job {job} is started on node {node} where reservation {reservation} keeps others out")]
+    #[error(
+        "job {job} is started on devices of node {node} that reservation {reservation} reserves \
+         for others"
+    )]
     Reserved {
         /// The job.
         job: JobId,
@@ -373,7 +379,7 @@ pub enum Violation {
     },
     /// A job starts on capacity that is not reserved for it, where the policy allows only reserved
     /// capacity.
-    #[error("job {job} is started on node {node}, of which not all it gets is reserved for it")]
+    #[error("job {job} is started on devices of node {node} that are not reserved for it")]
     NotReserved {
         /// The job.
         job: JobId,
@@ -381,7 +387,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// A job waits although it fits a node.
-    #[error("job {job} waits although it fits node {node}")]
+    #[error("job {job} waits, and fits node {node}")]
     FitsAndWaits {
         /// The job.
         job: JobId,
@@ -389,7 +395,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// A plan's waits count another number of jobs of a shape than it leaves waiting.
-    #[error("{planned} jobs of a shape are said to wait, {waiting} do: {shape:?}")]
+    #[error("the plan has {planned} waiting jobs of a shape, and the state {waiting}: {shape:?}")]
     WrongWait {
         /// The shape.
         shape: Box<Shape>,
@@ -399,13 +405,13 @@ pub enum Violation {
         waiting: u64,
     },
     /// A plan has several waits for one shape.
-    #[error("a shape has two waits: {shape:?}")]
+    #[error("a shape has two reasons: {shape:?}")]
     WaitTwice {
         /// The shape.
         shape: Box<Shape>,
     },
     /// The reason of a wait is not true.
-    #[error("this is not what keeps {shape:?}: {reason:?}")]
+    #[error("this reason does not apply to {shape:?}: {reason:?}")]
     ReasonUntrue {
         /// The shape.
         shape: Box<Shape>,
@@ -413,7 +419,7 @@ pub enum Violation {
         reason: Reason,
     },
     /// The two records of a job, or its key, name different jobs.
-    #[error("the records of job {job} name another job")]
+    #[error("the records of job {job} have the ID of another job")]
     MixedRecords {
         /// The job in the key.
         job: JobId,
@@ -425,7 +431,7 @@ pub enum Violation {
         job: JobId,
     },
     /// A job's number is above the last one that was assigned.
-    #[error("job {job} has a number above the last one that was given out")]
+    #[error("the number of job {job} is above the last one assigned")]
     NumberNotGiven {
         /// The job.
         job: JobId,
@@ -437,7 +443,7 @@ pub enum Violation {
         job: JobId,
     },
     /// An allocation names another task than its own.
-    #[error("job {job} has an allocation of task {task}")]
+    #[error("job {job} has the allocation of task {task}")]
     WrongTask {
         /// The job with the allocation.
         job: JobId,
@@ -445,13 +451,13 @@ pub enum Violation {
         task: TaskId,
     },
     /// An allocation books other resources than the job asked for.
-    #[error("job {job} books something else than it asked for")]
+    #[error("the allocation of job {job} differs from its request")]
     WrongResources {
         /// The job.
         job: JobId,
     },
     /// The state of an allocation does not fit the job's state.
-    #[error("an allocation of job {job} is held otherwise than its state {state} says")]
+    #[error("an allocation of job {job} does not match its state {state}")]
     WrongAllocationState {
         /// The job.
         job: JobId,
@@ -459,7 +465,7 @@ pub enum Violation {
         state: JobState,
     },
     /// A job waits for other jobs, but none of them exists any more.
-    #[error("job {job} waits for nothing that could still end")]
+    #[error("job {job} waits for no job that has not ended")]
     WaitsForNothing {
         /// The job.
         job: JobId,

@@ -40,8 +40,8 @@ pub fn flags(what: &WhatIf, job: JobId) -> String {
             format!("gpool maint cancel {reservation}")
         }
         WhatIf::Ended { job } => format!("gpool cancel {job}"),
-        WhatIf::DeviceUsable { node, index } => format!("GPU {index} of {node} usable"),
-        WhatIf::NodeBack { node } => format!("{node} back"),
+        WhatIf::DeviceUsable { node, index } => format!("GPU {index} of {node} is usable again"),
+        WhatIf::NodeBack { node } => format!("{node} is back"),
     }
 }
 
@@ -49,17 +49,17 @@ pub fn flags(what: &WhatIf, job: JobId) -> String {
 #[must_use]
 pub fn words(what: &WhatIf) -> String {
     match what {
-        WhatIf::Gpus { gpus } => format!("it asks for {}", request_words(gpus)),
+        WhatIf::Gpus { gpus } => format!("it requests {}", request_words(gpus)),
         WhatIf::TimeLimit { limit } => format!("its time limit is {limit}"),
-        WhatIf::Cpus { cpus } if cpus.is_zero() => "it books no CPU cores".to_owned(),
-        WhatIf::Cpus { cpus } => format!("it books {cpus} CPU cores"),
-        WhatIf::Memory { memory } if memory.is_zero() => "it books no memory".to_owned(),
-        WhatIf::Memory { memory } => format!("it books {memory} of memory"),
+        WhatIf::Cpus { cpus } if cpus.is_zero() => "it requests no CPU cores".to_owned(),
+        WhatIf::Cpus { cpus } => format!("it requests {cpus} CPU cores"),
+        WhatIf::Memory { memory } if memory.is_zero() => "it requests no memory".to_owned(),
+        WhatIf::Memory { memory } => format!("it requests {memory} of memory"),
         WhatIf::Release => "it is released".to_owned(),
         WhatIf::Resume => "it is resumed".to_owned(),
         WhatIf::Priority { priority } => format!("its priority is {priority}"),
         WhatIf::WithoutDependency { job } => format!("it does not wait for job {job}"),
-        WhatIf::WithoutBegin => "it may begin at once".to_owned(),
+        WhatIf::WithoutBegin => "it has no begin time".to_owned(),
         WhatIf::WithoutDeadline => "it has no deadline".to_owned(),
         WhatIf::WithoutCap { cap: UserCap::RunningJobs, project: Some(project), .. } => {
             format!("one user may run any number of jobs in project {project}")
@@ -74,16 +74,16 @@ pub fn words(what: &WhatIf) -> String {
             format!("{user} may have any number of GPUs")
         }
         WhatIf::WithoutReservation { reservation, maintenance: false } => {
-            format!("reservation {reservation} is not there")
+            format!("reservation {reservation} is cancelled")
         }
         WhatIf::WithoutReservation { reservation, maintenance: true } => {
-            format!("maintenance {reservation} is not there")
+            format!("maintenance {reservation} is cancelled")
         }
         WhatIf::Ended { job } => format!("job {job} ends now"),
         WhatIf::DeviceUsable { node, index } => {
-            format!("GPU {index} of {node} can be given out again")
+            format!("jobs can use GPU {index} of {node} again")
         }
-        WhatIf::NodeBack { node } => format!("{node} takes work again"),
+        WhatIf::NodeBack { node } => format!("jobs can start on {node} again"),
     }
 }
 

@@ -119,7 +119,7 @@ pub fn read_array(text: &str) -> Result<(Indexes, Option<u32>), ParseError> {
         return Ok((text.parse()?, None));
     };
     let bad = || ParseError {
-        expected: "an array of which at least 1 element runs at once",
+        expected: "at least 1 element of an array at once",
         value: text.chars().take(80).collect(),
         position: indexes.len() + 1,
         example: "0-99%8",

@@ -42,15 +42,16 @@ impl JobCreate {
             && indexes.last() >= *n_rows
         {
             let why = format!(
-                "index {} has no value: there are {n_rows}, counted from 0; without an array, each \
-                 value gets an element",
+                "index {} has no value: there are {n_rows} values, counted from 0; without an \
+                 array, each value gets an element",
                 indexes.last()
             );
             return Err(invalid("array", why));
         }
         let max_parallel = self.max_parallel.or(most);
         if max_parallel == Some(0) {
-            let why = "nothing would ever run; write 8, or leave it out for any number";
+            let why = "with 0, no element could ever run; write 8, or leave it out to run any \
+                       number at once";
             return Err(invalid("max_parallel", why.to_owned()));
         }
         self.check_placeholders(values.as_ref().map(|(values, _)| values))?;
@@ -66,7 +67,7 @@ impl JobCreate {
         ];
         match of_arrays.into_iter().find(|(_, is_said)| *is_said) {
             Some((field, _)) => {
-                Err(invalid(field, "it is for arrays; say which: array 0-99".to_owned()))
+                Err(invalid(field, "it is only for arrays; add the indexes: array 0-99".to_owned()))
             }
             None => Ok(ArrayAsked::default()),
         }
@@ -81,7 +82,7 @@ impl JobCreate {
         let mut given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
         let Some(field) = given.next() else { return Ok(None) };
         if let Some(other) = given.next() {
-            let why = format!("it can't be given together with {field}; one of them is enough");
+            let why = format!("it can't be given together with {field}; leave one of them out");
             return Err(invalid(other, why));
         }
         let values = match (&self.items, &self.table) {
@@ -93,7 +94,7 @@ impl JobCreate {
         if n_rows == 0 {
             return Err(invalid(
                 field,
-                "it has no values, so there would be no element".to_owned(),
+                "it has no values, so the array would have no elements".to_owned(),
             ));
         }
         Ok(Some((values, n_rows)))
@@ -109,8 +110,8 @@ impl JobCreate {
                 }
                 if let Some(near) = json::nearest(used, names.iter().copied()) {
                     let why = format!(
-                        "{{{used}}} in word {} is no parameter; did you mean {{{near}}}? To have \
-                         it as it is, write {{{{{used}}}}}",
+                        "{{{used}}} in word {} is not a parameter; did you mean {{{near}}}? For \
+                         the literal text, write {{{{{used}}}}}",
                         at + 1
                     );
                     return Err(invalid("command", why));
@@ -122,7 +123,8 @@ impl JobCreate {
 }
 
 fn too_many(field: &str) -> Refusal {
-    let why = format!("it makes more than {} elements; split it", Indexes::ELEMENTS_MAX);
+    let why =
+        format!("the array would have more than {} elements; split it", Indexes::ELEMENTS_MAX);
     invalid(field, why)
 }
 
@@ -187,14 +189,14 @@ fn check_names<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<
         let shown: String = name.chars().take(NAME_MAX).collect();
         if !placeholder::is_name(name) || name.len() > NAME_MAX {
             let why = format!(
-                "{shown:?} is no name of a parameter; it has up to {NAME_MAX} letters, digits and \
-                 '_', and begins with no digit: learning_rate"
+                "{shown:?} is not a parameter name; a name has up to {NAME_MAX} letters, digits \
+                 and '_', and does not begin with a digit: learning_rate"
             );
             return Err(invalid(field, why));
         }
         if !seen.insert(name.to_ascii_uppercase()) {
             let why = format!(
-                "parameter {shown} is given twice; GPOOL_PARAM_{} can hold one",
+                "parameter {shown} is given twice: GPOOL_PARAM_{} can have one value",
                 name.to_ascii_uppercase()
             );
             return Err(invalid(field, why));
@@ -210,7 +212,7 @@ fn check_size<'a>(field: &str, values: impl Iterator<Item = &'a String>) -> Resu
     let mut n_bytes = 0;
     for (at, value) in values.enumerate() {
         if value.contains('\0') {
-            return Err(invalid(field, format!("value {} holds a zero byte", at + 1)));
+            return Err(invalid(field, format!("value {} contains a zero byte", at + 1)));
         }
         n_bytes += value.len();
         if n_bytes > VALUES_MAX {

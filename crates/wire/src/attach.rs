@@ -97,11 +97,12 @@ impl ForwardToJob {
                 check::check_path("socket", path)?;
                 Ok(ForwardTo::Socket(path.clone()))
             }
-            (None, Some(_)) => {
-                invalid("socket", "it is an absolute path of at most 107 bytes: /tmp/app.sock")
-            }
+            (None, Some(_)) => invalid(
+                "socket",
+                "a socket is an absolute path of at most 107 bytes: /tmp/app.sock",
+            ),
             (None, None) | (Some(_), Some(_)) => {
-                invalid("port", "say one of port and socket: {\"port\": 8888}")
+                invalid("port", "give either a port or a socket: {\"port\": 8888}")
             }
         }
     }

@@ -51,295 +51,292 @@ macro_rules! catalogue {
 
 catalogue! {
     INVALID = 101, EXIT_USAGE, 400, "a value is not valid",
-        "A flag or a field of the request has a value that gpool does not understand. The message \
-         names the field, the position and a valid example. Memory needs a unit (20G, 512M), a \
-         bare time is minutes (90 = 1h30m), GPUs are whole (2, a100:2, 40G..:1).";
+        "A flag or a field of the request has an invalid value. The message names the field, the \
+         position and a valid example. Memory needs a unit (20G, 512M); a bare time is in minutes \
+         (90 = 1h30m); GPUs are a number, a fraction or a model (2, 0.5, a100:2, 40G..:1).";
     TOO_LARGE = 102, EXIT_USAGE, 413, "the request is too large",
-        "A request may have 1 MB, a bulk submission 64 MB and 1,000,000 jobs. Split it; hand \
-         large data to jobs in files rather than in their environment.";
-    UNKNOWN_FIELD = 103, EXIT_USAGE, 400, "a field is not known",
-        "A request or a line of --from-jsonl has a field that gpool does not know. Unknown fields \
-         are refused rather than ignored, so that a typing error does not start a job that \
-         differs from what was meant. The nearest known name is suggested.";
+        "A request may have 1 MB, a bulk submission 64 MB and 1,000,000 jobs. Split it, or pass \
+         large data to jobs in files instead of their environment.";
+    UNKNOWN_FIELD = 103, EXIT_USAGE, 400, "there is no such field",
+        "A request or a line of --from-jsonl has an unknown field. gpool refuses unknown fields, \
+         so that a typing error does not start a job with other settings. The message suggests the \
+         nearest name.";
     BAD_JSON = 104, EXIT_USAGE, 400, "this is not JSON",
-        "The body of a request, or a line of --from-jsonl, could not be read as JSON. The message \
-         says where reading stopped. In a bulk submission nothing was submitted: it is all lines \
-         or none.";
+        "The body of a request, or a line of --from-jsonl, is not valid JSON. The message gives \
+         the position of the error. A bulk submission with such a line submits no job.";
     NO_SUCH_ROUTE = 105, EXIT_OTHER, 404, "there is no such path",
-        "The server has nothing under that path. GET /openapi.json lists all there is. If the \
-         gpool command met this, the server is older than the command: compare `gpool version`.";
+        "The server has no such path. GET /openapi.json lists all of them. If a gpool command \
+         reports this, the server is older than the command: compare the lines of `gpool version`.";
     METHOD_NOT_ALLOWED = 106, EXIT_OTHER, 405, "the path has no such method",
-        "The path exists, with other methods, which the Allow header names. If the gpool command \
-         met this, the server is older than the command: compare `gpool version`.";
+        "The path exists, but not with this method; the Allow header names its methods. If a gpool \
+         command reports this, the server is older than the command: compare the lines of `gpool \
+         version`.";
     NOT_JSON_TYPE = 107, EXIT_USAGE, 415, "the body is not declared as JSON",
-        "Requests with a body need the header Content-Type: application/json (for bulk \
-         submissions also application/jsonl or application/x-ndjson).";
+        "A request with a body needs the header Content-Type: application/json (for a bulk \
+         submission also application/jsonl or application/x-ndjson).";
     TOO_MANY_CONNECTIONS = 109, EXIT_OTHER, 429, "too many connections",
-        "One user may have a limited number of connections open at once, so that a runaway script \
-         does not lock others out. Close watches and followed logs that are not needed, and use \
-         one call for many jobs.";
+        "The server limits the open connections of each user, so that a runaway script does not \
+         lock out other users. Close watches and followed logs that you do not need, and use one \
+         request for many jobs.";
     BODY_TIMEOUT = 110, EXIT_TIMED_OUT, 408, "the request came too slowly",
-        "The server waited for the rest of the request and did not get it. Nothing was done. Try \
-         again.";
+        "The rest of the request did not arrive in time. Nothing was done. Try again.";
     HEADERS_TOO_LARGE = 111, EXIT_USAGE, 431, "the request's headers are too large",
-        "The first line and the headers of a request may have 16 kB together. Put what is large \
-         into the body, or ask for less at once.";
+        "The first line and the headers of a request may have 16 kB together. Put large data into \
+         the body, or request fewer objects.";
     TOO_MANY_REQUESTS = 112, EXIT_OTHER, 429, "too many requests",
-        "One user may send a limited number of requests a second, so that a runaway script does \
-         not slow others down. Nothing was done; the header Retry-After says when to try again, \
-         and the gpool command waits and tries again by itself for a while. Use one call for many \
-         jobs: `gpool submit --from-jsonl`, `gpool wait 1 2 3`, `gpool events`.";
+        "The server limits the requests of each user per second, so that a runaway script does not \
+         slow down other users. Nothing was done. The header Retry-After gives the time until the \
+         next attempt; the gpool command waits and tries again for a while. Use one request for \
+         many jobs: `gpool submit --from-jsonl`, `gpool wait 1 2 3`, `gpool events`.";
     ENCODED_BODY = 113, EXIT_USAGE, 415, "the body is compressed",
-        "Requests are taken as they are: no Content-Encoding but identity. A few compressed bytes \
-         could become more than the server's memory.";
+        "The server accepts no Content-Encoding but identity, because a few compressed bytes could \
+         expand to more than its memory.";
     SCRIPT_MISSING = 201, EXIT_USAGE, 400, "the script can't be read",
-        "The script named on the command line does not exist, is a directory, or may not be read. \
-         To run a program rather than a script, put it after two dashes: gpool submit -- program \
-         arguments.";
-    SCRIPT_NOT_RUNNABLE = 202, EXIT_USAGE, 400, "the file is no script",
-        "A script is text and begins with a line that says what runs it, such as #!/bin/bash. To \
-         run a binary, put it after two dashes: gpool submit -- ./program.";
+        "The script on the command line does not exist, is a directory, or is not readable for \
+         you. To run a program instead of a script, put it after two dashes: gpool submit -- \
+         program arguments.";
+    SCRIPT_NOT_RUNNABLE = 202, EXIT_USAGE, 400, "the file is not a script",
+        "A script is text and begins with an interpreter line such as #!/bin/bash. To run a \
+         binary, put it after two dashes: gpool submit -- ./program.";
     NOT_UTF8 = 203, EXIT_USAGE, 400, "an argument is not UTF-8",
-        "Commands, names and paths travel as JSON, which is UTF-8. Put the command into a script, \
-         which may hold any bytes. The environment may hold any bytes, too.";
+        "Commands, names and paths are sent as JSON, which is UTF-8. Put the command into a \
+         script, which may contain any bytes. The environment may contain any bytes, too.";
     UNREACHABLE = 301, EXIT_UNREACHABLE, 503, "no server answers",
-        "No gpool server answers on any of the sockets that were tried: that of --server, \
-         GPOOL_SERVER or GPOOL_SOCKET if given; else your own ($XDG_RUNTIME_DIR/gpool/api.sock) \
-         and the machine's (/run/gpool/api.sock). `gpool up` starts one; `gpool doctor` looks for \
-         the cause. Jobs that run go on without a server: `gpool queue` lists them, and `gpool \
-         logs` shows what they have written.";
+        "No gpool server answers on a known socket: that of --server, GPOOL_SERVER or GPOOL_SOCKET \
+         if given; otherwise your own ($XDG_RUNTIME_DIR/gpool/api.sock) and the machine's \
+         (/run/gpool/api.sock). `gpool up` starts a server; `gpool doctor` finds the cause. \
+         Running jobs continue without a server: `gpool queue` lists them, and `gpool logs` shows \
+         their output.";
     SHUTTING_DOWN = 302, EXIT_UNREACHABLE, 503, "the server is stopping",
-        "The server was told to stop and takes no more requests. Jobs that run go on. `gpool up` \
+        "The server is stopping and accepts no more requests. Running jobs continue. `gpool up` \
          starts it again.";
-    TIMED_OUT = 303, EXIT_TIMED_OUT, 504, "it took too long",
-        "The answer did not come within the time given by --timeout. What was asked may have been \
-         done: look before you ask again. A repeated submission with the same idempotency key is \
-         not done twice.";
+    TIMED_OUT = 303, EXIT_TIMED_OUT, 504, "the answer took too long",
+        "The answer did not arrive within the time of --timeout. The request may have been carried \
+         out: check before you repeat it. A repeated submission with the same idempotency key is \
+         not carried out twice.";
     SOCKET_PATH = 304, EXIT_USAGE, 400, "the socket's path can't be used",
-        "The kernel takes 107 bytes in the path of a socket. `gpool up` needs 5 of them for the \
-         socket of its liveness check, which has .live behind that path. Set GPOOL_SOCKET to a \
-         shorter path, for both `gpool up` and the other commands.";
+        "The kernel allows 107 bytes for the path of a socket. `gpool up` needs 5 of them for the \
+         suffix .live of its second socket, the liveness check. Set GPOOL_SOCKET to a shorter \
+         path, for `gpool up` and for the other commands.";
     SOCKET_NOT_OURS = 305, EXIT_NOT_PERMITTED, 403, "the folder belongs to another user",
-        "Without XDG_RUNTIME_DIR your own server's socket is in /tmp/gpool-UID, a folder that \
-         only you can enter. `gpool up` uses no folder for its socket or its state that another \
-         user made where everybody may make files: that user could replace what lies in it. The \
-         other commands skip such a folder and use the machine's server. Name a folder of your \
-         own by --socket and --state-dir, or GPOOL_SOCKET and GPOOL_STATE_DIR. If the folder is \
-         yours and others may enter it: chmod 700.";
+        "Without XDG_RUNTIME_DIR your own server's socket is in /tmp/gpool-UID, a folder that only \
+         you can enter. `gpool up` does not use a folder for its socket or its state that another \
+         user created in a world-writable place: that user could replace its contents. The other \
+         commands skip such a folder and use the machine's server. Choose a folder of your own \
+         with --socket and --state-dir, or GPOOL_SOCKET and GPOOL_STATE_DIR. If the folder is \
+         yours and others may enter it, run chmod 700.";
     BAD_ANSWER = 306, EXIT_OTHER, 502, "the answer was not understood",
-        "What answers on the socket does not speak as a gpool server does, or is of another \
-         version. Compare both lines of `gpool version`.";
+        "The process at the socket is not a gpool server, or has another version. Compare the two \
+         lines of `gpool version`.";
     NOT_READY = 307, EXIT_UNREACHABLE, 503, "the server is not ready yet",
         "The server has started and is still reading its state. Try again in a moment.";
     SOCKET_REFUSES = 308, EXIT_NOT_PERMITTED, 403, "you may not connect to the socket",
-        "There is a socket, and its permissions, or those of a folder on the way, keep you from \
-         connecting. The socket of a user's own server is for that user alone; that of root's \
-         server is for all. `gpool up` starts a server of your own.";
-    SILENT = 309, EXIT_UNREACHABLE, 503, "the server is there and does not answer",
-        "The process of the server takes connections and answers nothing, also on its liveness \
-         socket: it is stopped (SIGSTOP, Ctrl-Z, a debugger), hangs, or its disk does. Jobs that \
-         run go on: `gpool queue` lists them, `gpool logs` shows what they have written. `kill \
-         -CONT PID` lets a stopped process go on. `gpool down` ends a server that hangs, and \
-         `gpool up` starts it again. A request that was sent may be carried out later: look \
-         before you repeat it.";
+        "The permissions of the socket, or of a folder above it, do not let you connect. Only its \
+         user can use the socket of a user's own server; all users can use that of root's server. \
+         `gpool up` starts a server of your own.";
+    SILENT = 309, EXIT_UNREACHABLE, 503, "the server does not answer",
+        "The server's process accepts connections and does not answer, not even on its liveness \
+         socket: it is stopped (SIGSTOP, Ctrl-Z, a debugger), or it or its disk hangs. Running \
+         jobs continue: `gpool queue` lists them, `gpool logs` shows their output. `kill -CONT \
+         PID` continues a stopped process. `gpool down` ends a server that hangs, and `gpool up` \
+         starts it again. The server may still carry out a request that you sent: check before you \
+         repeat it.";
     IMPOSSIBLE_GPUS = 412, EXIT_IMPOSSIBLE, 422, "no node could ever run this",
-        "The job asks for more GPUs on one node, or for another kind, than any node has, whatever \
-         is free. The message says the largest request that would fit and the nearest \
-         alternative. If the hardware is still to come, --allow-unsatisfiable queues the job \
-         until then. `gpool gpus` lists what there is.";
+        "The job requests more GPUs on one node than any node has, or GPUs of another kind. The \
+         message gives the largest request that fits and the nearest alternative. If the hardware \
+         is yet to come, --allow-unsatisfiable queues the job until then. `gpool gpus` lists all \
+         GPUs.";
     NO_GPUS = 413, EXIT_IMPOSSIBLE, 422, "there are no GPUs",
-        "The job asks for GPUs and the cluster has none. The message says where GPUs were looked \
-         for. `gpool doctor` looks for the cause: no driver, no permission, or no GPU. Jobs \
-         without GPUs run; `gpool up --devices sim:8xA100-80G` simulates some.";
+        "The job requests GPUs and the cluster has none. The message says where the server looked \
+         for GPUs. `gpool doctor` finds the cause: no driver, no permission, or no GPU. Jobs \
+         without GPUs can run; `gpool up --devices sim:8xA100-80G` simulates GPUs.";
     IMPOSSIBLE_RESOURCE = 414, EXIT_IMPOSSIBLE, 422, "no node is large enough",
-        "The job asks for more CPU cores or memory than any node with its GPUs has. The message \
-         says the largest there is. --allow-unsatisfiable queues it until a larger node comes.";
+        "The job requests more CPU cores or memory than any node with its GPUs has. The message \
+         gives the largest node. --allow-unsatisfiable queues the job until a larger node exists.";
     ABOVE_QUOTA = 415, EXIT_IMPOSSIBLE, 422, "the quota could never allow this",
-        "The job asks for more than its project, or one above it, could ever let it have: more \
-         than a limit, or more than is guaranteed for a job that can't be taken back. With \
-         --preemptible it may borrow what stands idle, and is put back when its owner asks for it. \
-         `gpool quota` shows what is guaranteed. --allow-unsatisfiable queues it until the quota \
-         is another.";
+        "The job requests more than the quota of its project, or of a project above it, could ever \
+         allow: more than a limit, or, for a non-preemptible job, more than the guarantee. With \
+         --preemptible it can borrow idle GPUs, and is requeued when their owner needs them. \
+         `gpool quota` shows the guarantees. --allow-unsatisfiable queues the job until the quota \
+         is raised.";
     TOO_FEW_NODES = 416, EXIT_IMPOSSIBLE, 422, "too few nodes could ever run this",
-        "The job asks for tasks on several different nodes at once, and fewer nodes than that are \
-         large enough for their part of it. The message says how many are, and the largest part \
-         that would fit as many as were asked for. All tasks get GPUs of one model of the \
-         request. --allow-unsatisfiable queues it until more nodes come.";
-    ABOVE_USER_CAP = 417, EXIT_IMPOSSIBLE, 422, "one user could never have this",
-        "The policy, or a project, says how many GPUs one user may hold and how many jobs one user \
-         may run at once, and this job alone is more. `gpool user limit USER` and `gpool project \
-         show PROJECT` show the caps, and let those change them who may. --allow-unsatisfiable \
-         queues it until the cap is another.";
-    NO_SUCH_NODES = 418, EXIT_IMPOSSIBLE, 422, "no node is one of those asked for",
-        "--node and --not-node name a node that does not exist, or no node passes --node, \
+        "The job requests tasks on several nodes at once, and fewer nodes than that are large \
+         enough for one part. The message gives their number and the largest part that fits the \
+         requested number of nodes. All tasks get GPUs of one model. --allow-unsatisfiable queues \
+         the job until there are more nodes.";
+    ABOVE_USER_CAP = 417, EXIT_IMPOSSIBLE, 422, "the limits of the user could never allow this",
+        "The policy or a project limits the GPUs and the running jobs of each user, and this job \
+         alone exceeds a limit. `gpool user limit USER` and `gpool project show PROJECT` show the \
+         limits; admins change them with the same commands. --allow-unsatisfiable queues the job \
+         until the limit is raised.";
+    NO_SUCH_NODES = 418, EXIT_IMPOSSIBLE, 422, "no node matches the request",
+        "--node or --not-node names a node that does not exist, or no node passes --node, \
          --not-node and --where together. The message lists the nodes and their labels. \
          --allow-unsatisfiable queues the job until such a node exists.";
     NOT_PERMITTED = 501, EXIT_NOT_PERMITTED, 403, "not permitted",
-        "You may see and change your own jobs. Other users' jobs, and settings of the cluster, \
-         are for admins: root, and the user whose server it is. You are known by the user that \
-         runs the command; USER and LOGNAME do not matter.";
-    PRIORITY_TOO_HIGH = 502, EXIT_NOT_PERMITTED, 403, "the priority is above that of users",
-        "Users may lower the priority of their jobs, and raise it up to the policy's limit, which \
-         is usually 0. An admin may raise it further.";
+        "You may see and change your own jobs. Other users' jobs, and settings of the cluster, are \
+         for admins: root, and the user that runs the server. gpool identifies you by the user \
+         that runs the command; USER and LOGNAME do not matter.";
+    PRIORITY_TOO_HIGH = 502, EXIT_NOT_PERMITTED, 403, "the priority is higher than users may set",
+        "Users may lower the priority of their jobs, and raise it up to the policy's limit, \
+         usually 0. An admin may raise it further.";
     CANNOT_RUN_AS = 504, EXIT_NOT_PERMITTED, 403, "the server can't run your jobs",
-        "A server that runs without root runs jobs as its own user, and nobody else's. A server \
-         of root runs everybody's jobs, each as whoever submitted it; `gpool up` starts one of \
-         your own.";
+        "A server without root can only run jobs of its own user. A server of root runs jobs of \
+         all users, each as its user; `gpool up` starts a server of your own.";
     TOO_MANY_JOBS = 505, EXIT_CONFLICT, 429, "you have too many jobs",
-        "One user may have a limited number of jobs that have not ended, so that the queue has \
-         room for others. Cancel what is not needed, or submit the rest when some have ended. \
-         Whose server it is sets the limit as user_jobs_max in gpool.toml.";
-    USER_CAP = 506, EXIT_NOT_PERMITTED, 403, "you have too many jobs that wait",
-        "The policy says how many jobs of one user may wait at once, so that one does not fill \
-         the queue for all. Cancel what is not needed, or submit the rest when some have started. \
-         `gpool user limit USER` shows the caps, and lets admins change them.";
-    EXTEND_TOO_LONG = 507, EXIT_NOT_PERMITTED, 403, "that is more time than users may add",
-        "What others were told of their starts rests on the time limits of jobs that run. So a \
-         job's owner may add only so much to its limit while it runs (user_extend_max of the \
-         policy); an admin may add any. Before it starts, `gpool edit JOB --time` takes any limit.";
-    NOT_MEMBER = 508, EXIT_NOT_PERMITTED, 403, "you are no member of the project",
-        "A project may name the users and groups that may submit to it; where it names none, the \
-         project above it is asked. You are known by the user that runs the command, and by that \
-         user's groups. The message lists the projects that take your jobs; an admin adds members \
-         with `gpool project edit PROJECT --members`.";
+        "The server limits the jobs of each user that have not ended, so that other users find \
+         room in the queue. Cancel jobs that you do not need, or submit the rest when some have \
+         ended. user_jobs_max in gpool.toml sets the limit.";
+    USER_CAP = 506, EXIT_NOT_PERMITTED, 403, "you have too many waiting jobs",
+        "The policy limits the waiting jobs of each user, so that one user does not fill the \
+         queue. Cancel jobs that you do not need, or submit the rest when some have started. \
+         `gpool user limit USER` shows the limits, and admins change them with it.";
+    EXTEND_TOO_LONG = 507, EXIT_NOT_PERMITTED, 403, "users may not add as much time",
+        "Expected starts of waiting jobs depend on the time limits of running jobs. So the owner \
+         of a running job may extend its limit only by up to user_extend_max of the policy; an \
+         admin may extend it by any time. Before the job starts, `gpool edit JOB --time` accepts \
+         any limit.";
+    NOT_MEMBER = 508, EXIT_NOT_PERMITTED, 403, "you are not a member of the project",
+        "A project can list the users and groups that may submit to it; without a list, that of \
+         the project above it applies. gpool identifies you by the user that runs the command, and \
+         by that user's groups. The message lists the projects that you may submit to; an admin \
+         adds members with `gpool project edit PROJECT --members`.";
     TIME_TOO_LONG = 509, EXIT_NOT_PERMITTED, 403, "the project allows less time",
-        "A project may bound the time limits of its jobs, for itself and all below it. Ask for \
-         less with --time, or submit to another project. `gpool project show PROJECT` says the \
-         longest.";
+        "A project can limit the time limits of its jobs, also for the projects below it. Request \
+         less with --time, or submit to another project. `gpool project show PROJECT` shows the \
+         maximum.";
     ABOVE_PARENT = 510, EXIT_NOT_PERMITTED, 403, "that is more than the project above has",
-        "The admin of a project may divide what it is guaranteed among the projects below it, and \
-         no more; the same of its limit. An admin of the cluster may give any.";
+        "The admin of a project can divide its guarantee among the projects below it, but not \
+         exceed it; the same applies to its limit. An admin of the server can set any quota.";
     HELD_BY_ADMIN = 511, EXIT_NOT_PERMITTED, 403, "an admin stopped the job",
         "An admin held, paused or requeued the job with --hold. Only an admin can release, resume, \
          requeue or move it: an admin of the server, or of the project if one of its admins \
          stopped it. Its owner can cancel it. `gpool why JOB` names the admin.";
     TOO_MUCH_STORED = 521, EXIT_CONFLICT, 429, "you have too much stored for jobs",
-        "The server stores the environment and the script of each job, and the values of arrays, \
-         and one user may have a limited amount of them, so that the disk has room for others. \
-         Jobs of one user with the same environment share it. It is kept for a while after the \
-         last job's end, for `gpool retry` (keep_environment in gpool.toml). Submit with \
-         --clean-env, hand large data to jobs in files, or submit the rest later. \
-         user_environment_max in gpool.toml sets the limit.";
+        "The server stores the environment and the script of each job, and the values of arrays. \
+         It limits this per user, so that the disk has room for others. Jobs of one user with the \
+         same environment share it. The server keeps it for a limited time after the last job has \
+         ended, for `gpool retry` (keep_environment in gpool.toml). Submit with --clean-env, pass \
+         large data to jobs in files, or submit the rest later. user_environment_max in gpool.toml \
+         sets the limit.";
     TOO_MANY_DEPENDENCIES = 522, EXIT_CONFLICT, 429, "too many dependencies",
-        "One job may wait for a limited number of other jobs, and so may all jobs of one user \
-         together, so that the server has memory and time left for others. Let a job wait for an \
-         array (`--after ARRAY`) instead of many jobs, or for one job in between that waits for \
-         some of them. job_dependencies_max and user_dependencies_max in gpool.toml set limits.";
+        "The server limits the jobs that one job may wait for, and the dependencies of all jobs of \
+         a user together, to save memory and time. Let a job wait for an array (`--after ARRAY`) \
+         instead of many jobs, or for intermediate jobs that each wait for some of them. \
+         job_dependencies_max and user_dependencies_max in gpool.toml set the limits.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
-        "No job has that id, neither living nor in the archive. `gpool queue --state all` lists \
-         all there are.";
+        "No job, running, waiting or ended, has that ID. `gpool queue --state all` lists all jobs.";
     NO_SUCH_PROJECT = 602, EXIT_NO_SUCH, 404, "there is no such project",
         "No project has that name. Without --project a job belongs to `default`. `gpool project \
-         list` shows all there are.";
+         list` lists all projects.";
     NO_SUCH_NODE = 603, EXIT_NO_SUCH, 404, "there is no such node",
-        "No node has that name. `gpool status` lists them.";
+        "No node has that name. `gpool nodes` lists all nodes.";
     NO_SUCH_DEVICE = 604, EXIT_NO_SUCH, 404, "there is no such GPU",
-        "The node has no GPU with that index or UUID. `gpool gpus` lists them; indexes count from \
-         0.";
+        "The node has no GPU with that index or UUID. `gpool gpus` lists all GPUs; indexes count \
+         from 0.";
     NO_SUCH_LOG = 605, EXIT_NO_SUCH, 404, "the job has no such log",
         "The job wrote to a file of its own (--stdout, --stderr), or its log was removed. `gpool \
          show ID` names the files.";
     NO_SUCH_POOL = 606, EXIT_NO_SUCH, 404, "there is no such pool",
         "No node is in a pool of that name. Without --pool a job may run on any node. `gpool pool` \
-         lists the pools, `gpool pool move NODE POOL` begins one.";
+         lists the pools; `gpool pool move NODE POOL` creates one.";
     NO_SUCH_RESERVATION = 621, EXIT_NO_SUCH, 404, "there is no such reservation",
-        "No reservation or maintenance window has that name; one that is over is gone. `gpool \
-         reserve list` shows all there are.";
-    ALREADY_ENDED = 701, EXIT_CONFLICT, 409, "the job has ended already",
+        "No reservation or maintenance window has that name; gpool removes one when it ends. \
+         `gpool reserve list` lists all of them.";
+    ALREADY_ENDED = 701, EXIT_CONFLICT, 409, "the job has already ended",
         "A job that has ended can't be cancelled, held, signalled or changed. `gpool show ID` \
-         says how it ended.";
+         shows how it ended.";
     WRONG_STATE = 702, EXIT_CONFLICT, 409, "the job's state does not allow that",
-        "Only a job that waits can be held, only a held one released, only a running one \
-         signalled. `gpool show ID` says the state that it is in.";
-    VERSION_CONFLICT = 703, EXIT_CONFLICT, 412, "somebody else was faster",
-        "The job was changed after you read it, and your change was not made so that it \
-         does not undo the other. Read it again, and repeat the change if it is still wanted.";
+        "Only a waiting job can be held, only a held one released, only a running one signalled. \
+         `gpool show ID` shows its state.";
+    VERSION_CONFLICT = 703, EXIT_CONFLICT, 412, "another request changed the job first",
+        "The job was changed after you read it. Your change was not made, so that it does not undo \
+         the other one. Read the job again, and repeat the change if you still want it.";
     KEY_REUSED = 704, EXIT_CONFLICT, 409, "the idempotency key was used for another request",
-        "An idempotency key names one request, so that repeating it after a lost connection does \
-         nothing twice. This key belongs to a request that differs. Use a new key for a new \
+        "An idempotency key identifies one request, so that a repetition after a lost connection \
+         has no second effect. This key belongs to a different request. Use a new key for each new \
          request.";
-    DEPENDENCY_NEVER_MET = 705, EXIT_CONFLICT, 409, "the job to wait for has ended otherwise",
-        "A job given by --after has ended in a way that the dependency does not accept, so the \
-         new job would never start. --after end:ID accepts any end, --after fail:ID a failure.";
+    DEPENDENCY_NEVER_MET = 705, EXIT_CONFLICT, 409, "the dependency can never be met",
+        "A job of --after has ended in a way that the dependency does not accept, so the new job \
+         could never start. --after end:ID accepts any end, --after fail:ID a failure.";
     DEPENDENCY_CYCLE = 706, EXIT_CONFLICT, 409, "a job would wait for itself",
-        "The jobs named each wait for the next, and the last for the first, so none of them would \
-         ever start. Nothing was changed. Take one of the dependencies out first.";
-    NOT_REQUEUEABLE = 707, EXIT_CONFLICT, 409, "the job is not to be run again",
-        "It was submitted with --no-requeue: running it twice would do harm. Whoever knows better \
-         may say so with `gpool edit JOB --requeue`, or cancel it.";
-    PROJECT_CONFLICT = 708, EXIT_CONFLICT, 412, "somebody else was faster",
-        "A project was changed, made or deleted after you read it, and nothing of yours was done \
-         so that it does not undo that. Look again (`gpool project show`), and repeat it if it is \
-         still wanted.";
-    NOT_KEPT = 711, EXIT_CONFLICT, 409, "the job's environment is no longer kept",
-        "A job is run again with the environment and the script that it had. They are removed some \
-         time after its end: `gpool show ID` says when, keep_environment in gpool.toml sets it (7d \
-         unless set). Submit the job again.";
+        "Each of the jobs in the message waits for the next, and the last for the first, so none \
+         of them could ever start. Nothing was changed. Remove one of the dependencies first.";
+    NOT_REQUEUEABLE = 707, EXIT_CONFLICT, 409, "the job must not run twice",
+        "The job was submitted with --no-requeue, because a second run would do harm. `gpool edit \
+         JOB --requeue` allows it; otherwise cancel the job.";
+    PROJECT_CONFLICT = 708, EXIT_CONFLICT, 412, "another request changed the project first",
+        "A project was changed, created or deleted after you read it. Your change was not made, so \
+         that it does not undo the other one. Read the project again (`gpool project show`), and \
+         repeat the change if you still want it.";
+    NOT_KEPT = 711, EXIT_CONFLICT, 409, "the job's environment was removed",
+        "A job runs again with the environment and the script of its submission. The server \
+         removes them some time after the job has ended: `gpool show ID` shows when, and \
+         keep_environment in gpool.toml sets it (default: 7d). Submit the job again.";
     NO_TERMINAL = 720, EXIT_CONFLICT, 409, "the job has no terminal",
-        "Only a job that was started by `gpool shell` or `gpool run --pty` has a terminal to \
-         attach to. `gpool logs -f ID` follows what any job writes; `gpool exec ID -- bash` runs a \
-         shell among its processes, with its environment and GPUs.";
-    NOTHING_LISTENS = 721, EXIT_CONFLICT, 409, "nothing of the job listens there",
+        "Only jobs of `gpool shell` and `gpool run --pty` have a terminal to attach to. `gpool \
+         logs -f ID` follows the output of any job; `gpool exec ID -- bash` runs a shell in the \
+         job, with its environment and GPUs.";
+    NOTHING_LISTENS = 721, EXIT_CONFLICT, 409, "no process of the job listens there",
         "`gpool forward` connects to ports on which a process of the job itself listens, at the \
          node's loopback address. The message lists them. A server may need a moment after the \
-         job's start; one that listens at another address only can't be reached.";
+         start of the job; a server that only listens at another address can't be reached.";
     JOB_NOT_REACHED = 722, EXIT_OTHER, 503, "the job could not be reached",
-        "The process that watches the job did not open a line to it. The message says why. The job \
-         goes on. A job that was started by an earlier version of gpool can't be attached to.";
-    AFFECTS_OTHERS = 731, EXIT_CONFLICT, 409, "the work of others is touched",
-        "Jobs run on what is to be drained or reserved and would not end in time, or jobs wait \
-         that may no longer start there. Nothing was changed. Say what becomes of what runs: \
-         --let-finish leaves it, --requeue stops it at that moment and puts it back into the \
-         queue, --cancel ends it. --dry-run shows whose work it is.";
-    RESERVATION_CLASH = 732, EXIT_CONFLICT, 409, "somebody else has it reserved",
-        "Another reservation or maintenance window keeps the same GPU or node for somebody else \
-         for a part of the same time; of recurring ones, at any of their times. Choose other GPUs \
-         or another time, or cancel the other one.";
-    NOT_ENOUGH_TO_RESERVE = 733, EXIT_IMPOSSIBLE, 409, "there is not as much to reserve",
-        "So many GPUs of that kind can't be reserved for that time: there are fewer, they are \
-         reserved for others, drained, not allowed or faulty. --spread takes them from several \
-         nodes.";
+        "The job's shepherd process did not open a connection. The message says why. The job \
+         continues. A job that an earlier version of gpool started can't be attached to.";
+    AFFECTS_OTHERS = 731, EXIT_CONFLICT, 409, "running or waiting jobs are affected",
+        "Jobs run on the nodes or GPUs to drain or reserve and would not end in time, or waiting \
+         jobs may no longer start there. Nothing was changed. Choose what happens to the running \
+         jobs: --let-finish lets them finish, --requeue stops and requeues them at that time, \
+         --cancel ends them. --dry-run lists the jobs.";
+    RESERVATION_CLASH = 732, EXIT_CONFLICT, 409, "another reservation overlaps",
+        "Another reservation or maintenance window has the same GPU or node for a part of the same \
+         time; for recurring ones, at any of their times. Choose other GPUs or another time, or \
+         cancel the other reservation.";
+    NOT_ENOUGH_TO_RESERVE = 733, EXIT_IMPOSSIBLE, 409, "there are too few GPUs to reserve",
+        "Too few GPUs of that kind are available for that time: the others are reserved, drained, \
+         not allowed or faulty, or do not exist. --spread takes them from several nodes.";
     RESERVATION_EXISTS = 734, EXIT_CONFLICT, 409, "the name is taken",
-        "A reservation or maintenance window of that name is there. Change that one (`gpool \
-         reserve edit`), cancel it, or choose another name.";
+        "A reservation or maintenance window of that name exists. Change it (`gpool reserve \
+         edit`), cancel it, or choose another name.";
     TOO_MANY_RESERVATIONS = 735, EXIT_CONFLICT, 409, "too many reservations",
-        "There is a limit on how many reservations and maintenance windows there may be at once. \
-         Cancel some that are not needed; one that recurs counts once.";
+        "The server limits the number of reservations and maintenance windows. Cancel some that \
+         are not needed; a recurring one counts once.";
     NOT_DRAINED = 736, EXIT_CONFLICT, 409, "it is not drained",
-        "The node or GPU that is to get work again is not drained. `gpool nodes` shows what is. A \
-         GPU of a drained node is freed with its node.";
-    DEPARTMENT = 741, EXIT_CONFLICT, 409, "a department takes no jobs",
-        "A project that has others below it is a department: jobs belong to the projects below it, \
+        "The node or GPU to undrain is not drained. `gpool nodes` shows the drained ones. Undrain \
+         the node to free the GPUs of a drained node.";
+    DEPARTMENT = 741, EXIT_CONFLICT, 409, "a department has no jobs",
+        "A project with projects below it is a department. Submit to one of the projects below it, \
          which the message lists. `gpool project list` shows the tree.";
     PROJECT_EXISTS = 742, EXIT_CONFLICT, 409, "the name is taken",
-        "A project of that name is there. Change that one (`gpool project edit`), or choose \
-         another name.";
+        "A project of that name exists. Change it (`gpool project edit`), or choose another name.";
     PROJECT_HAS_JOBS = 743, EXIT_CONFLICT, 409, "the project has jobs",
-        "Jobs of the project wait or run. While they do it can't be deleted, and nothing can be \
-         put below it, for departments have no jobs. Cancel them, or wait for their ends.";
-    PROJECT_HAS_CHILDREN = 744, EXIT_CONFLICT, 409, "the project has others below it",
-        "A project is deleted when nothing is below it. Delete those first, or give them another \
-         parent; `gpool project apply` does several things at once.";
+        "Jobs of the project wait or run. Until they have ended it can't be deleted, and no \
+         project can be put below it, because departments have no jobs. Cancel them, or wait until \
+         they end.";
+    PROJECT_HAS_CHILDREN = 744, EXIT_CONFLICT, 409, "the project has projects below it",
+        "Only a project without projects below it can be deleted. Delete those first, or give them \
+         another parent; `gpool project apply` makes several changes at once.";
     PROJECT_CYCLE = 745, EXIT_CONFLICT, 409, "a project would be below itself",
-        "Each of the projects named is above the next, and the last above the first. Nothing was \
-         changed. Give one of them another --parent, or none.";
+        "Each of the projects in the message is above the next, and the last above the first. \
+         Nothing was changed. Give one of them another --parent, or none.";
     PROJECT_NEEDED = 746, EXIT_CONFLICT, 409, "the project is needed",
-        "Jobs that name no project belong to `default`, so it is there and takes jobs. It may be \
-         edited: with --limit 0 nothing starts in it, with --gpus 0 all that it holds is on loan.";
+        "Jobs without --project belong to `default`, so it must exist and accept jobs. It can be \
+         changed: with --limit 0 no job starts in it, with --gpus 0 it can only borrow.";
     TOO_MANY_PROJECTS = 747, EXIT_CONFLICT, 409, "too many projects",
-        "There is a limit on how many projects there may be. Delete some that are not needed.";
+        "The server limits the number of projects. Delete some that are not needed.";
     INTERNAL = 900, EXIT_OTHER, 500, "the server failed",
-        "The server met an error of its own. What was asked may or may not have been done: look \
-         before you ask again. The server's log has more; please report it with what `gpool \
-         debug dump` writes.";
+        "The server had an internal error. The request may have been carried out: check before you \
+         repeat it. The server's log has more; please report the error with the file of `gpool \
+         debug dump`.";
     STORAGE_FULL = 907, EXIT_OTHER, 507, "the server can't store more",
-        "The disk of the server's state directory is full, or a limit of its file system is \
-         reached. Nothing was changed. Running jobs go on; free some space and try again.";
+        "The disk of the server's state folder is full, or a limit of its file system is reached. \
+         Nothing was changed. Running jobs continue; free some space and try again.";
     STATE_GONE = 908, EXIT_OTHER, 507, "the state folder was removed or replaced",
         "The files of the store are not those that the server has open: the state folder was \
-         removed, or other files were put there. The server can keep nothing any more, so it takes \
-         nothing. Running jobs go on. Put the folder back where it was, and the server goes on by \
-         itself. If it is lost, stop the server with `gpool down` and `gpool restore` a backup.";
+         removed or replaced. The server can store nothing, so it accepts no changes. Running jobs \
+         continue. Put the folder back, and the server continues by itself. If it is lost, stop \
+         the server with `gpool down` and run `gpool restore` with a backup.";
 }
 
 /// Returns the entry for a code.

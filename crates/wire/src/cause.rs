@@ -29,50 +29,54 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
 #[must_use]
 pub fn cause_words(cause: &EndCause) -> String {
     let dependency =
-        |job: &JobId| format!("job {job}, which it waited for, ended otherwise than asked");
+        |job: &JobId| format!("its dependency, job {job}, ended in another way than required");
     match cause {
-        EndCause::Oom => "the kernel ended it because it ran out of memory".to_owned(),
-        EndCause::TimeLimit => "it ran for its whole time limit".to_owned(),
+        EndCause::Oom => "it ran out of memory, and the kernel killed it".to_owned(),
+        EndCause::TimeLimit => "it reached its time limit".to_owned(),
         EndCause::Deadline => "it could not end before its deadline".to_owned(),
         EndCause::Cancelled { by } => format!("cancelled by {by}"),
         EndCause::LaunchFailed { why } => format!("it could not be started: {why}"),
-        EndCause::PathMissing { path } => format!("{path} was not there when it should start"),
+        EndCause::PathMissing { path } => {
+            format!("{path} did not exist when it was about to start")
+        }
         EndCause::DependencyFailed { job } => dependency(job),
         EndCause::TakenBack { why: TakenBack::Reclaim, beneficiary } => {
-            format!("reclaimed for job {beneficiary}: its project had it over quota")
+            format!("reclaimed for job {beneficiary}, because its project was over quota")
         }
         EndCause::TakenBack { why: TakenBack::Preempt, beneficiary } => {
             format!("preempted for job {beneficiary}, which has a higher priority")
         }
         EndCause::TakenBack { why: TakenBack::Shrink, beneficiary } => {
-            format!("preempted for job {beneficiary}: nodes that make a job larger give way")
+            format!("preempted for job {beneficiary}, because it only made another job larger")
         }
         EndCause::TakenBack { why: TakenBack::Consolidate, beneficiary } => {
             format!("moved so that job {beneficiary} fits")
         }
         EndCause::TakenBack { why: TakenBack::Rotate, beneficiary } => {
-            format!("preempted for job {beneficiary}, which has had less GPU time")
+            format!("preempted for job {beneficiary}, which has used less GPU time")
         }
         EndCause::TooManyFailed { most } => {
             format!("more than {most} elements of its array failed")
         }
         EndCause::TaskFailed { rank } => {
-            format!("its task {rank} failed first, and the others were ended with it")
+            format!("its task {rank} failed, which ended the others")
         }
         EndCause::TaskRefused { rank } => {
-            format!("others use GPUs of its task {rank}, so all of it starts again")
+            format!("other processes use GPUs of its task {rank}, so all tasks start again")
         }
-        EndCause::GangEnded { job } => format!("the run of job {job}, which it joined, is over"),
+        EndCause::GangEnded { job } => format!("job {job}, which it joined, has ended"),
         EndCause::Rebooted => "the machine was restarted while it ran".to_owned(),
         EndCause::ShepherdLost => {
-            "the process that watched it was killed, and what it had started was ended".to_owned()
+            "its shepherd process was killed, so gpool ended its processes".to_owned()
         }
-        EndCause::ProcessesMayBeLeft => "the process that watched it was killed, and processes of \
-            it may be left: without control groups gpool can't find all of them. A GPU that one \
-            uses is not given out, and `gpool gpus` shows its user"
-            .to_owned(),
+        EndCause::ProcessesMayBeLeft => {
+            "its shepherd process was killed, and some of its processes \
+            may still run: without control groups gpool can't find all of them. Jobs get no GPU \
+            that they use, and `gpool gpus` shows their user"
+                .to_owned()
+        }
         EndCause::Vanished => {
-            "its node has no trace of it: the store was restored, or files were removed".to_owned()
+            "its node does not know it: the store was restored, or files were removed".to_owned()
         }
     }
 }

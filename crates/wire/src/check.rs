@@ -1,9 +1,9 @@
 //! Checks of single values. Other crates check whether a node can run the job and whether its user
 //! may request it.
 
+use gpool_model::escape::{is_unprintable, repeated};
 use gpool_model::id::{PoolName, ProjectName, is_plain_name};
 use gpool_model::job::{Dependency, DependencyKind};
-use gpool_model::said::{is_unprintable, repeated};
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_model::{Refusal, parse};
 
@@ -32,7 +32,7 @@ pub fn checked_priority(priority: i32) -> Result<i32, Refusal> {
     if (-PRIORITY_MAX..=PRIORITY_MAX).contains(&priority) {
         return Ok(priority);
     }
-    Err(invalid("priority", &format!("{priority} is not between -1000 and 1000; 0 is the usual")))
+    Err(invalid("priority", &format!("{priority} is not between -1000 and 1000; the default is 0")))
 }
 
 /// Checks a new note; `None` if it is empty.
@@ -42,7 +42,7 @@ pub fn checked_priority(priority: i32) -> Result<i32, Refusal> {
 pub fn checked_note(note: &str) -> Result<Option<String>, Refusal> {
     limit("note", note.chars().count(), NOTE_MAX, "characters")?;
     if note.chars().any(|c| is_unprintable(c) && c != '\n') {
-        return Err(invalid("note", "it holds control characters; leave them out: after the demo"));
+        return Err(invalid("note", "it contains control characters; leave them out"));
     }
     Ok((!note.is_empty()).then(|| note.to_owned()))
 }
@@ -55,13 +55,16 @@ fn limit(field: &str, n_found: usize, most: usize, unit: &str) -> Result<(), Ref
     if n_found <= most {
         return Ok(());
     }
-    Err(invalid(field, &format!("it has {n_found} {unit}, and {most} are the most")))
+    Err(invalid(field, &format!("it has {n_found} {unit}; the maximum is {most}")))
 }
 
 pub(crate) fn plain_line(field: &str, text: &str, most: usize) -> Result<(), Refusal> {
     limit(field, text.chars().count(), most, "characters")?;
     if text.chars().any(is_unprintable) {
-        return Err(invalid(field, "it holds control characters or line breaks; leave them out"));
+        return Err(invalid(
+            field,
+            "it contains control characters or line breaks; leave them out",
+        ));
     }
     Ok(())
 }
@@ -91,7 +94,10 @@ pub(crate) fn check_command(command: &[String], has_script: bool) -> Result<(), 
     for argument in command {
         limit("command", argument.len() + 1, ARGUMENT_MAX, "bytes in one argument")?;
         if argument.contains('\0') {
-            return Err(invalid("command", "an argument holds a zero byte, which no program gets"));
+            return Err(invalid(
+                "command",
+                "an argument contains a zero byte, which can't be passed to a program",
+            ));
         }
     }
     Ok(())
@@ -116,7 +122,7 @@ pub(crate) fn check_path(field: &str, path: &str) -> Result<(), Refusal> {
         return Err(invalid(field, "the path is empty"));
     }
     if path.contains('\0') {
-        return Err(invalid(field, "the path holds a zero byte"));
+        return Err(invalid(field, "the path contains a zero byte"));
     }
     Ok(())
 }
@@ -124,17 +130,20 @@ pub(crate) fn check_path(field: &str, path: &str) -> Result<(), Refusal> {
 pub(crate) fn check_variable(name: &[u8], value: &[u8]) -> Result<(), Refusal> {
     let shown = || String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
     if name.is_empty() || name.contains(&b'=') || name.contains(&0) {
-        return Err(invalid("environment", &format!("{:?} is no name of a variable", shown())));
+        return Err(invalid(
+            "environment",
+            &format!("{:?} is not the name of a variable", shown()),
+        ));
     }
     if value.contains(&0) {
-        let why = format!("the value of {:?} holds a zero byte", shown());
+        let why = format!("the value of {:?} contains a zero byte", shown());
         return Err(invalid("environment", &why));
     }
     if name.len() + value.len() + 2 > ARGUMENT_MAX {
         let size = name.len() + value.len();
         let why = format!(
-            "{:?} has {size} bytes, and the kernel takes {} in one variable; unset it, or hand it \
-             over in a file",
+            "{:?} has {size} bytes, and the kernel accepts {} per variable; unset it, or pass the \
+             value in a file",
             shown(),
             ARGUMENT_MAX - 2
         );
@@ -147,7 +156,7 @@ pub(crate) fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
     let name = name.unwrap_or("default");
     let allowed = |c: char| c.is_alphanumeric() || "._-/".contains(c);
     if name.is_empty() || name.chars().count() > NAME_MAX || !name.chars().all(allowed) {
-        let why = "a project's name has letters, digits, '.', '_', '-' and '/': vision";
+        let why = "a project name has only letters, digits, '.', '_', '-' and '/': vision";
         return Err(invalid("project", why));
     }
     Ok(ProjectName::new(name))
@@ -159,7 +168,8 @@ pub(crate) fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
 /// [`Refusal::Invalid`] if the name is not valid.
 pub fn pool(name: &str) -> Result<PoolName, Refusal> {
     if !is_plain_name(name) {
-        let why = "a pool's name has letters, digits, '.', '_' and '-', a letter first: batch";
+        let why = "a pool name begins with a letter and has only letters, digits, '.', '_' and \
+                   '-': batch";
         return Err(invalid("pool", why));
     }
     Ok(PoolName::new(name))
@@ -173,7 +183,7 @@ pub(crate) fn memory(written: &Written) -> Result<Bytes, Refusal> {
     match written {
         Written::Whole(bytes) => Ok(Bytes::new(*bytes)),
         Written::Decimal(_) => {
-            Err(invalid("mem", "a number counts bytes and is whole; or write text: \"1.5G\""))
+            Err(invalid("mem", "a number of bytes must be whole; for a unit write text: \"1.5G\""))
         }
         Written::Text(text) => {
             parse::bytes(text).map_err(|error| invalid("mem", &error.to_string()))
@@ -182,7 +192,7 @@ pub(crate) fn memory(written: &Written) -> Result<Bytes, Refusal> {
 }
 
 pub(crate) fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
-    let large = || invalid(field, &format!("{written} seconds is more than can be written down"));
+    let large = || invalid(field, &format!("{written} seconds is out of range"));
     match written {
         Written::Whole(seconds) => seconds.checked_mul(1000).map(Millis::new).ok_or_else(large),
         Written::Decimal(seconds) => std::time::Duration::try_from_secs_f64(*seconds)
@@ -199,10 +209,13 @@ pub(crate) fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
 pub(crate) fn time_limit(written: &Written) -> Result<Millis, Refusal> {
     let limit = span("time", written)?;
     if limit.is_zero() {
-        return Err(invalid("time", "a job can't end before it starts; leave it out for no limit"));
+        return Err(invalid("time", "a time limit must be more than 0; leave it out for no limit"));
     }
     if limit > TIME_MAX {
-        return Err(invalid("time", "more than ten years; leave it out for no limit"));
+        return Err(invalid(
+            "time",
+            "a time limit is at most ten years; leave it out for no limit",
+        ));
     }
     Ok(limit)
 }
@@ -210,7 +223,10 @@ pub(crate) fn time_limit(written: &Written) -> Result<Millis, Refusal> {
 pub(crate) fn grace(written: &Written) -> Result<Millis, Refusal> {
     let grace = span("grace", written)?;
     if grace > GRACE_MAX {
-        return Err(invalid("grace", &format!("{grace} is more than an hour; 30s is the usual")));
+        return Err(invalid(
+            "grace",
+            &format!("{grace} is more than the maximum of 1h; the default is 30s"),
+        ));
     }
     Ok(grace)
 }
@@ -231,7 +247,7 @@ fn dependency(field: &str, text: &str) -> Result<Dependency, Refusal> {
         Some(_) => {
             let start = repeated(text);
             let known = "ok:, fail:, end:, each: and start:; write ok:17";
-            let why = format!("{start:?} begins with none of {known}");
+            let why = format!("{start:?} does not begin with one of {known}");
             return Err(invalid(field, &why));
         }
     };

@@ -20,16 +20,17 @@ impl JobCreate {
         let (field, share) = match (&self.gpu_share, &self.gpu_memory) {
             (None, None) => return Ok((gpus, Arc::from(written))),
             (Some(_), Some(_)) => {
-                let why = "the job says how much of a GPU by gpu_share too; say one of them";
+                let why = "gpu_share also sets a fraction of each GPU; leave one of them out";
                 return Err(invalid("gpu_memory", why));
             }
             (Some(share), None) => ("gpu_share", part(share)?),
-            (None, Some(memory)) => ("gpu_memory", Share::Memory(memory_of(memory)?)),
+            (None, Some(memory)) => ("gpu_memory", memory_of(memory)?),
         };
         if self.gpus.is_some() && gpus.is_none() {
-            return Err(invalid(field, "gpus is 0, and a part is one of at least one GPU"));
+            return Err(invalid(field, "gpus is 0; a fraction needs at least one GPU"));
         }
-        let why = format!("gpus is {written} and says how much of a GPU already");
+        let why =
+            format!("gpus is {written}, which already sets a fraction; leave one of them out");
         let gpus = gpus.shared(share).map_err(|error| match error {
             ShareError::OfInstance { .. } => invalid(field, &error.to_string()),
             _ => invalid(field, &why),
@@ -42,29 +43,30 @@ impl JobCreate {
 fn part(written: &str) -> Result<Share, Refusal> {
     let bad = |why: &str| invalid("gpu_share", why);
     match Share::parse(written) {
-        Ok(share @ Share::Part(_)) => Ok(share),
-        Ok(Share::Memory(_)) => Err(bad("it is memory; that is what gpu_memory is for")),
+        Ok(share @ Share::Part { .. }) => Ok(share),
+        Ok(Share::Memory { .. }) => Err(bad("this is an amount of memory; set gpu_memory instead")),
         Err(error) => Err(bad(&error.to_string())),
     }
 }
 
-fn memory_of(written: &Written) -> Result<Bytes, Refusal> {
+fn memory_of(written: &Written) -> Result<Share, Refusal> {
     let bad = |why: &str| invalid("gpu_memory", why);
-    let memory = match written {
-        Written::Whole(bytes) => Bytes::new(*bytes),
+    let share = match written {
+        Written::Whole(bytes) => Share::memory(Bytes::new(*bytes)),
         Written::Decimal(_) => {
-            return Err(bad("a number counts bytes and is whole; or write text: \"1.5G\""));
+            return Err(bad("a number of bytes must be whole; for a unit write text: \"1.5G\""));
         }
         Written::Text(text) => match Share::parse(text) {
-            Ok(Share::Memory(memory)) => memory,
+            Ok(share @ Share::Memory { .. }) => share,
             Err(error) if text.contains(':') => return Err(bad(&error.to_string())),
-            Ok(Share::Part(_)) | Err(_) => {
-                parse::bytes(text).map_err(|error| bad(&error.to_string()))?
+            // A number without a unit counts bytes.
+            Ok(Share::Part { .. }) | Err(_) => {
+                Share::memory(parse::bytes(text).map_err(|error| bad(&error.to_string()))?)
             }
         },
     };
-    if memory.is_zero() {
-        return Err(bad("0 is no part of a GPU; leave it out for whole GPUs"));
+    if share == Share::memory(Bytes::ZERO) {
+        return Err(bad("a fraction of a GPU must be more than 0; leave it out for whole GPUs"));
     }
-    Ok(memory)
+    Ok(share)
 }

@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gpool_model::array::{ArrayValues, ValuesRef};
 use gpool_model::command::NewJob;
+use gpool_model::escape::is_unprintable;
 use gpool_model::job::BlobId;
 use gpool_model::notify::NotifyRule;
-use gpool_model::said::is_unprintable;
 use gpool_model::{JobRequest, Refusal};
 
 use crate::array_asked::ArrayAsked;
@@ -95,14 +95,14 @@ impl Script {
         const HEAD: usize = 8192;
         plain_line("script name", name, 255)?;
         if name.is_empty() || name.contains('/') {
-            return Err(invalid("script name", "it is a file's name without folders: train.sh"));
+            return Err(invalid("script name", "it must be a file name without folders: train.sh"));
         }
         if bytes.iter().take(HEAD).any(|byte| *byte == 0) {
             let why = "it is binary; to run a program, give it as a command: -- ./program";
             return Err(invalid("script", why));
         }
         if !bytes.starts_with(b"#!") {
-            let why = "it does not say what runs it; begin it with a line such as #!/bin/bash";
+            let why = "it has no interpreter line; begin it with a line such as #!/bin/bash";
             return Err(invalid("script", why));
         }
         Ok(Self { name: name.to_owned(), bytes })
@@ -134,8 +134,8 @@ impl JobCreate {
         let has_file =
             [&request.stdin, &request.stdout, &request.stderr].iter().any(|it| it.is_some());
         if request.pty.is_some() && has_file {
-            let why = "a job on a terminal reads and writes there; leave stdin, stdout and stderr \
-                       out";
+            let why =
+                "a job with a terminal reads and writes there; leave stdin, stdout and stderr out";
             return Err(invalid("pty", why));
         }
         let job = NewJob { after_setup: self.setup.is_some(), ..NewJob::from(request) };
@@ -203,5 +203,5 @@ fn checked_umask(umask: u32) -> Result<u32, Refusal> {
     if umask <= 0o777 {
         return Ok(umask);
     }
-    Err(invalid("umask", &format!("{umask} is above 511, which is 777 in octal")))
+    Err(invalid("umask", &format!("{umask} is more than the maximum of 511 (octal 777)")))
 }

@@ -32,7 +32,7 @@ impl LabelNodes {
     pub fn check(&self) -> Result<(Vec<NodeName>, LabelChange), Refusal> {
         let nodes = names("nodes", &self.nodes)?;
         if nodes.is_empty() || self.labels.is_empty() {
-            return Err(invalid("labels", "name nodes and labels: lab1 rack=3"));
+            return Err(invalid("labels", "give nodes and labels: lab1 rack=3"));
         }
         let change = LabelChange::parse(self.labels.iter().map(String::as_str));
         let change = change.map_err(|error| invalid("labels", &error.to_string()))?;
@@ -51,7 +51,7 @@ pub(crate) fn names(field: &str, lists: &[String]) -> Result<BTreeSet<NodeName>,
 
 fn rules(texts: &[String]) -> Result<BTreeSet<NodeRule>, Refusal> {
     if texts.len() > RULES_MAX {
-        return Err(invalid("where", &format!("there are more than {RULES_MAX} rules")));
+        return Err(invalid("where", &format!("a job has at most {RULES_MAX} rules")));
     }
     let rule =
         |text: &String| NodeRule::parse(text).map_err(|error| invalid("where", &error.to_string()));
@@ -79,11 +79,11 @@ pub(crate) fn only_words(
     left_out: &[NodeName],
 ) -> String {
     if n_nodes == 0 {
-        return format!("no node passes {nodes}");
+        return format!("No node matches {nodes}");
     }
-    let noun = if n_nodes == 1 { "node" } else { "nodes" };
+    let matching = if n_nodes == 1 { "node matches" } else { "nodes match" };
     let names: Vec<&str> = left_out.iter().map(NodeName::as_str).collect();
     let n_more = usize::try_from(n_left_out).unwrap_or(usize::MAX).saturating_sub(names.len());
     let more = if n_more == 0 { String::new() } else { format!(" and {n_more} more") };
-    format!("only {n_nodes} {noun} by {nodes}; left out: {}{more}", names.join(", "))
+    format!("Only {n_nodes} {matching} {nodes}; excluded: {}{more}", names.join(", "))
 }

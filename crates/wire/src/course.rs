@@ -48,18 +48,24 @@ impl RetryAsked {
     /// [`Refusal::Invalid`] with the error and a valid example.
     pub fn check(&self) -> Result<Retry, Refusal> {
         if self.most > RETRIES_MAX {
-            let why = format!("{} is more than {RETRIES_MAX}; write, for example, 3", self.most);
+            let why = format!(
+                "{} is more than the maximum of {RETRIES_MAX}; write, for example, 3",
+                self.most
+            );
             return Err(invalid("retry", &why));
         }
         let on = self.on.iter().map(|word| retry_on(word)).collect::<Result<_, _>>()?;
         if let Some(code) = self.exits.iter().find(|code| !(1..=255).contains(*code)) {
-            let why = format!("{code} is no exit code that can be retried; they are 1 to 255");
+            let why = format!("{code} is not an exit code for retries; these are 1 to 255");
             return Err(invalid("retry_exit", &why));
         }
         let backoff = self.backoff.as_ref().map(|text| span("backoff", text)).transpose()?;
         let backoff = backoff.unwrap_or_default();
         if backoff > BACKOFF_MAX {
-            return Err(invalid("backoff", &format!("{backoff} is more than a day; write 30s")));
+            return Err(invalid(
+                "backoff",
+                &format!("{backoff} is more than the maximum of one day; write 30s"),
+            ));
         }
         Ok(Retry { most: self.most, on, exits: self.exits.iter().copied().collect(), backoff })
     }
@@ -84,7 +90,8 @@ fn retry_on(word: &str) -> Result<RetryOn, Refusal> {
         let known = RetryOn::ALL.map(|(word, _)| word);
         let near = nearest(word, known.iter().copied()).unwrap_or("fail");
         let shown: String = word.chars().take(32).collect();
-        let why = format!("{shown:?} is none of fail, timeout, oom and lost; did you mean {near}?");
+        let why =
+            format!("{shown:?} is not one of fail, timeout, oom and lost; did you mean {near}?");
         invalid("retry_on", &why)
     })
 }
@@ -105,10 +112,11 @@ pub(crate) fn check_warning(request: &JobRequest) -> Result<(), Refusal> {
     let Some(Warning { before, .. }) = *request.life.warning else { return Ok(()) };
     let why = match (request.time_limit, request.life.deadline) {
         (None, None) => {
-            "there is no end to be signalled before; say --time or --deadline too".to_owned()
+            "a signal before the end needs a time limit or deadline; add --time or --deadline"
+                .to_owned()
         }
         (Some(limit), _) if before >= limit => {
-            format!("{before} before the end of {limit} is before the start")
+            format!("{before} before the end is before the start: the time limit is {limit}")
         }
         _ => return Ok(()),
     };
@@ -161,7 +169,8 @@ pub fn warning(text: &str) -> Result<Warning, Refusal> {
         Some(("B", text)) => (Warned::Command, text),
         Some(("S", text)) => (Warned::Others, text),
         Some(_) => {
-            let why = "B: is its command alone, S: all but that; write, for example, B:USR1@90s";
+            let why = "B: signals only the command, S: all other processes; write, for example, \
+                       B:USR1@90s";
             return Err(invalid(field, why));
         }
     };

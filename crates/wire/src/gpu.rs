@@ -99,9 +99,11 @@ pub struct GpuShare {
     pub project: String,
     /// Fraction of the device that the job is charged for: 0.25.
     pub part: f64,
-    /// Memory of the fraction in bytes.
+    /// Guaranteed memory in bytes.
     pub memory: u64,
-    /// Used memory in bytes if the job exceeds its fraction. `null` if it does not, or if the
+    /// Most memory that the job may use while the device has room, in bytes.
+    pub memory_limit: u64,
+    /// Used memory in bytes if the job exceeds its limit. `null` if it does not, or if the
     /// driver does not report memory.
     pub memory_over: Option<u64>,
     /// Enforcement of the fraction: `booked` (not allocated to other jobs) or `monitored` (gpool
@@ -231,7 +233,7 @@ impl Gpu {
                 DeviceHealth::Unhealthy { why } | DeviceHealth::Unknown { why } => {
                     Some(why.clone())
                 }
-                DeviceHealth::Lost => Some("it is gone from the bus".to_owned()),
+                DeviceHealth::Lost => Some("the GPU has fallen off the bus".to_owned()),
             },
             allowed,
             drain,
@@ -250,7 +252,7 @@ impl Gpu {
 impl GpuShare {
     /// Returns a task's fraction of a device; `None` if it has all of it.
     fn of(held: &HeldBy, device: &Device) -> Option<Self> {
-        let SlotPart::Share { charge, memory } = held.part else { return None };
+        let SlotPart::Share { charge, memory, limit } = held.part else { return None };
         let over = device.overshoots.iter().find(|overshoot| overshoot.task == held.task);
         let is_seen = device.tells_memory == Some(true);
         Some(Self {
@@ -259,6 +261,7 @@ impl GpuShare {
             project: held.project.clone(),
             part: cores(charge.get()),
             memory: memory.get(),
+            memory_limit: limit.get(),
             memory_over: over.map(|overshoot| overshoot.used.get()),
             enforcement: if is_seen { "monitored" } else { "booked" }.to_owned(),
         })

@@ -6,12 +6,16 @@ use crate::problem::Problem;
 
 /// Returns why such a job does not start or continue.
 pub(crate) fn reason(hold: Option<&AdminHold>) -> String {
-    format!("held by {}; only {} can release it", admin(hold), starters(hold))
+    format!("It is held by {}; only {} can release it", admin(hold), starters(hold))
 }
 
 /// Returns why such a paused job does not continue.
 pub(crate) fn paused(why: &str, since: &str, hold: Option<&AdminHold>) -> String {
-    format!("{why}, since {since}, held by {}; only {} can resume it", admin(hold), starters(hold))
+    format!(
+        "It is {why}, since {since}, and held by {}; only {} can resume it",
+        admin(hold),
+        starters(hold)
+    )
 }
 
 /// Adds the reason and the way out to a refusal to start such a job.
@@ -20,7 +24,7 @@ pub(crate) fn because(problem: Problem, id: JobId, hold: Option<&AdminHold>) -> 
     problem
         .because(format!("it is held by {}; only {} can start it", admin(hold), starters(hold)))
         .try_this(format!("ask {ask} to run: gpool release {id}"))
-        .try_this(format!("gpool cancel {id}   (ends it, which its owner may do at any time)"))
+        .try_this(format!("gpool cancel {id}   (its owner can always end it)"))
 }
 
 fn admin(hold: Option<&AdminHold>) -> String {

@@ -1,6 +1,6 @@
 //! Jobs in the API.
 
-use gpool_model::job::{JobEnd, JobState};
+use gpool_model::job::{GpuUsage, JobEnd, JobState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -208,7 +208,7 @@ pub struct Job {
     pub compat: Vec<String>,
 }
 
-/// Resource usage of a job, as measured by the kernel.
+/// Resource usage of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
     /// CPU time in user mode, in seconds.
@@ -217,16 +217,36 @@ pub struct Usage {
     pub cpu_system_s: f64,
     /// Peak memory of the largest process, in bytes.
     pub memory_peak: u64,
+    /// Peak memory on one GPU, in bytes. Absent if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_peak: Option<u64>,
+    /// Memory that the job could have used on that GPU, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_limit: Option<u64>,
+    /// Average fraction of the time with running kernels, 0 to 1, over the whole GPUs of the job.
+    /// Absent for fractions, and if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_utilization: Option<f64>,
 }
 
 impl From<&JobEnd> for Usage {
     fn from(end: &JobEnd) -> Self {
+        let gpu = end.usage.gpu.filter(|gpu| !gpu.memory_peak.is_zero());
         Self {
             cpu_user_s: seconds(end.usage.cpu_user),
             cpu_system_s: seconds(end.usage.cpu_system),
             memory_peak: end.usage.memory_peak.get(),
+            gpu_memory_peak: gpu.map(|gpu| gpu.memory_peak.get()),
+            gpu_memory_limit: gpu.map(|gpu| gpu.memory_limit.get()),
+            gpu_utilization: end.usage.gpu.and_then(utilization),
         }
     }
+}
+
+/// The busy fraction of the measured time; `None` if nothing was measured.
+fn utilization(gpu: GpuUsage) -> Option<f64> {
+    let measured = seconds(gpu.measured);
+    (measured > 0.0).then(|| seconds(gpu.busy) / measured)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]

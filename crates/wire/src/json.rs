@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::said::{REPEATED_MAX, repeated, unknown_name};
+use gpool_model::escape::{REPEATED_MAX, repeated, unknown_name};
 use serde::de::{self, DeserializeOwned};
 use serde_json::Value;
 
@@ -62,9 +62,9 @@ pub fn misfit(place: &Place, said: &str, whole: &str, at: &str) -> Problem {
             let start: String = found.chars().take(REPEATED_MAX).collect();
             let what = format!("{within}there is no {kind} {start:?}{at}");
             let problem = Problem::new(catalogue::UNKNOWN_FIELD, what)
-                .because(format!("the {kind}s are {}", known.join(", ")));
+                .because(format!("valid {kind}s are {}", known.join(", ")));
             match nearest(found, known.iter().copied()) {
-                Some(name) => problem.try_this(format!("{name:?} is the nearest")),
+                Some(name) => problem.try_this(format!("did you mean {name:?}?")),
                 None => problem,
             }
         }
@@ -85,7 +85,10 @@ pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     let near = |word: &&'a str| {
         let distance = strsim::damerau_levenshtein(found, word);
         let begins = found.len() > 2 && (word.starts_with(found) || found.starts_with(*word));
-        (begins || distance <= 1 + word.len() / 4).then_some(distance)
+        // `escalte` stands for `escalate_after`.
+        let first = word.split('_').next().unwrap_or(word);
+        let is_first = first.len() > 4 && strsim::damerau_levenshtein(found, first) <= 2;
+        (begins || is_first || distance <= 1 + word.len() / 4).then_some(distance)
     };
     known
         .into_iter()

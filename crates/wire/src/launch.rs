@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpool_model::said::is_unprintable;
+use gpool_model::escape::is_unprintable;
 use gpool_model::{
     Activation, GpuRequest, JobRequest, NewJob, NodeFilter, Refusal, Standing, WindowSize,
 };
@@ -89,7 +89,7 @@ impl From<&Activation> for Activate {
 pub(crate) fn checked(activate: &[Activate]) -> Result<Vec<Activation>, Refusal> {
     let is_python = |it: &&Activate| matches!(it, Activate::Conda(_) | Activate::Venv(_));
     if activate.iter().filter(is_python).count() > 1 {
-        return Err(invalid("a job has one of conda, uv and venv; leave the others out"));
+        return Err(invalid("a job can have only one of conda, uv and venv; leave the others out"));
     }
     activate.iter().map(checked_one).collect()
 }
@@ -98,7 +98,9 @@ fn checked_one(activate: &Activate) -> Result<Activation, Refusal> {
     let path = |path: &str| {
         let is_whole = path.starts_with('/') && path.len() <= PATH_MAX;
         if !is_whole || path.chars().any(is_unprintable) || path.contains(':') {
-            return Err(invalid("a path is absolute, and holds no colon: /home/ana/envs/torch"));
+            return Err(invalid(
+                "the path must be absolute and contain no colon: /home/ana/envs/torch",
+            ));
         }
         Ok(path.to_owned())
     };
@@ -114,7 +116,7 @@ fn checked_one(activate: &Activate) -> Result<Activation, Refusal> {
                     && name.chars().all(allowed)
             };
             if names.is_empty() || names.len() > MODULES_MAX || !names.iter().all(is_name) {
-                return Err(invalid("it is 1 to 64 names of modules: [\"cuda/12.4\"]"));
+                return Err(invalid("it must be 1 to 64 module names: [\"cuda/12.4\"]"));
             }
             Activation::Modules { init: path(init)?, names: names.clone() }
         }
@@ -129,10 +131,10 @@ fn checked_one(activate: &Activate) -> Result<Activation, Refusal> {
 pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
     let refused = |why: &str| Refusal::Invalid { field: "setup".to_owned(), why: why.to_owned() };
     if setup.run.trim().is_empty() {
-        return Err(refused("it is empty; give a line for sh: {\"run\": \"uv sync\"}"));
+        return Err(refused("it is empty; give a command line for sh: {\"run\": \"uv sync\"}"));
     }
     if setup.run.contains('\0') || setup.run.len() >= crate::check::ARGUMENT_MAX {
-        return Err(refused("it holds a zero byte, or is longer than the kernel takes"));
+        return Err(refused("it contains a zero byte, or is longer than the kernel accepts"));
     }
     let name: String = job.name.chars().take(crate::check::NAME_MAX - ":setup".len()).collect();
     let beside = job.nodes.as_deref().cloned().unwrap_or_default();
@@ -167,7 +169,7 @@ pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
 /// [`Refusal::Invalid`] for a window without rows or columns.
 pub fn checked_window(window: Window) -> Result<WindowSize, Refusal> {
     if window.rows == 0 || window.columns == 0 {
-        let why = "a window has rows and columns: {\"rows\": 24, \"columns\": 80}".to_owned();
+        let why = "a window must have rows and columns: {\"rows\": 24, \"columns\": 80}".to_owned();
         return Err(Refusal::Invalid { field: "pty".to_owned(), why });
     }
     Ok(window.into())

@@ -72,7 +72,7 @@ pub mod user;
 pub mod verb;
 pub mod why;
 
-pub use gpool_model::said::repeated;
+pub use gpool_model::escape::repeated;
 pub use gpool_model::verb::JobVerb;
 
 pub use action::{AllowDevices, BulkAnswer, PolicyPatch, Shutdown};

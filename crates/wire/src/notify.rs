@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use gpool_model::escape::{is_unprintable, repeated};
 use gpool_model::job::JobState;
 use gpool_model::notify::{Delivery, JobNews, NotifyOn, NotifyRule, origin_of};
-use gpool_model::said::{is_unprintable, repeated};
 use gpool_model::{Refusal, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -41,7 +41,7 @@ pub fn rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
     if written.iter().any(|rule| rule == NOBODY) {
         return match written.len() {
             1 => Ok(Vec::new()),
-            _ => Err(invalid("none stands alone: it is nobody who is told")),
+            _ => Err(invalid("none can't be combined with addresses")),
         };
     }
     let mut rules: Vec<NotifyRule> = Vec::new();
@@ -53,7 +53,7 @@ pub fn rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
         }
     }
     if rules.len() > RULES_MAX {
-        let why = format!("it names {} addresses, and {RULES_MAX} are the most", rules.len());
+        let why = format!("it has {} addresses; the maximum is {RULES_MAX}", rules.len());
         return Err(invalid(&why));
     }
     Ok(rules)
@@ -61,8 +61,7 @@ pub fn rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
 
 fn rule(text: &str) -> Result<NotifyRule, Refusal> {
     let (events, url) = text.split_once('@').ok_or_else(|| {
-        let why =
-            format!("{:?} names no address; write done,fail@https://host/path", repeated(text));
+        let why = format!("{:?} has no address; write done,fail@https://host/path", repeated(text));
         invalid(&why)
     })?;
     let mut on = BTreeSet::new();
@@ -87,7 +86,7 @@ fn events_of(word: &str) -> Result<Vec<NotifyOn>, Refusal> {
     let words: Vec<&str> = all.iter().map(|(word, _)| *word).chain(["end", "all"]).collect();
     let near = nearest(word, words.iter().copied()).unwrap_or("done");
     Err(invalid(&format!(
-        "{:?} is nothing that is told; there are {}; write {near}@https://host/path",
+        "{:?} is not an event for notifications; these are {}; write {near}@https://host/path",
         repeated(word),
         words.join(", ")
     )))
@@ -119,7 +118,7 @@ pub fn is_mail_address(address: &str) -> bool {
 fn check_url(url: &str) -> Result<(), Refusal> {
     if let Some(address) = url.strip_prefix(MAILTO) {
         let why =
-            format!("{:?} is no mail address; write mailto:ana@example.org", repeated(address));
+            format!("{:?} is not a mail address; write mailto:ana@example.org", repeated(address));
         return if is_mail_address(address) { Ok(()) } else { Err(invalid(&why)) };
     }
     let bad = |why: &str| {
@@ -127,25 +126,27 @@ fn check_url(url: &str) -> Result<(), Refusal> {
         Err(invalid(&format!("{:?} {why}", repeated(origin_of(url)))))
     };
     let Some((scheme, rest)) = url.split_once("://") else {
-        return bad("is no address; write https://host/path or mailto:ana@example.org");
+        return bad("is not an address; write https://host/path or mailto:ana@example.org");
     };
     if !matches!(scheme, "http" | "https") {
         return bad(
-            "has another scheme than http and https; write https://host/path or mailto:ana@example.org",
+            "does not begin with http or https; write https://host/path or mailto:ana@example.org",
         );
     }
     if url.chars().count() > URL_MAX {
-        return bad(&format!("and what follows is longer than {URL_MAX} characters"));
+        return bad(&format!(
+            "begins an address of more than {URL_MAX} characters; use a shorter one"
+        ));
     }
     if url.chars().any(|c| is_unprintable(c) || c.is_whitespace() || !c.is_ascii()) {
-        return bad("or what follows holds blanks or characters that are not ASCII; encode them");
+        return bad("begins an address with blanks or characters outside ASCII; encode them");
     }
     if url.contains('#') {
-        return bad("is followed by a fragment (#…), which is never sent; leave it out");
+        return bad("has a fragment (#…), which is never sent; leave it out");
     }
     let host = &rest[..rest.find(['/', '?']).unwrap_or(rest.len())];
     if host.contains('@') {
-        return bad("holds a user or password; put what is secret into the path");
+        return bad("contains a user or password; put secrets into the path");
     }
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, "")) => (address, None),
@@ -153,10 +154,10 @@ fn check_url(url: &str) -> Result<(), Refusal> {
         None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
     };
     if name.is_empty() {
-        return bad("names no host; write https://host/path");
+        return bad("has no host; write https://host/path");
     }
     if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
-        return bad("has no port that there is; write https://host:8443/path");
+        return bad("has an invalid port; write https://host:8443/path");
     }
     Ok(())
 }

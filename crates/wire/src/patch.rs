@@ -63,7 +63,7 @@ impl JobPatch {
     /// [`Refusal::Invalid`] with the field, the error, and a valid example.
     pub fn check(&self) -> Result<CheckedPatch, Refusal> {
         if self.is_empty() {
-            let why = "it changes nothing; say, for example, {\"priority\": -5}";
+            let why = "it changes nothing; give a field, for example {\"priority\": -5}";
             return Err(invalid("patch", why));
         }
         let mut request = JobRequest::default();
@@ -167,7 +167,7 @@ impl PartialSchema for JobPatch {
             unreachable!("a struct has an object's schema")
         };
         object.description = Some(
-            "Changes to a job; what is absent stays, and `null` takes away what may be absent. \
+            "Changes to a job; absent fields stay, and `null` removes a value. \
              Once it has\nstarted, only name, note, retry and requeue can change; its time limit \
              through `extend`."
                 .to_owned(),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gpool_model::escape::repeated;
 use gpool_model::project::Members;
-use gpool_model::said::repeated;
 use gpool_model::unit::{Bytes, MilliCpu, MilliGpu};
 use gpool_model::{
     ProjectChange, ProjectChangeHow, ProjectName, ProjectPatch, ProjectsAsk, QuotaPatch, Refusal,
@@ -143,7 +143,7 @@ impl ProjectSettings {
     /// The first invalid field.
     pub fn create(&self) -> Result<ProjectChange, Refusal> {
         let name = self.name.as_deref();
-        let name = name.ok_or_else(|| invalid("name", "say what it is to be called: vision"))?;
+        let name = name.ok_or_else(|| invalid("name", "give the project a name: vision"))?;
         let how = ProjectChangeHow::Create { patch: Box::new(self.patch()?) };
         Ok(ProjectChange { name: named("name", name)?, how })
     }
@@ -154,7 +154,10 @@ impl ProjectSettings {
     /// The first invalid field.
     pub fn edit(&self, name: &str, version: Option<u64>) -> Result<ProjectChange, Refusal> {
         if self.name.as_deref().is_some_and(|new| new != name) {
-            return Err(invalid("name", "a project keeps its name; jobs are charged by it"));
+            return Err(invalid(
+                "name",
+                "the name of a project can't change, because jobs are charged to it",
+            ));
         }
         let how = ProjectChangeHow::Edit { version, patch: Box::new(self.patch()?) };
         Ok(ProjectChange { name: ProjectName::new(name), how })
@@ -200,7 +203,7 @@ impl ProjectSettings {
             Some(name) => Some(Some(named("parent", name)?)),
         };
         if self.priority.is_some_and(|priority| !(-1000..=1000).contains(&priority)) {
-            return Err(invalid("priority", "it is from -1000 to 1000"));
+            return Err(invalid("priority", "a priority is from -1000 to 1000"));
         }
         Ok(ProjectPatch {
             parent,
@@ -237,7 +240,8 @@ impl ProjectSet {
                 other => other,
             };
             if settings.dry_run || settings.name.as_ref().is_some_and(|it| it != key) {
-                let why = "its name is the key, and dry_run is said of all together";
+                let why = "it is not allowed here: the name is the key, and dry_run belongs to the \
+                           whole request";
                 return Err(of(invalid("name", why)));
             }
             let patch = Box::new(settings.patch().map_err(of)?);
@@ -273,7 +277,7 @@ fn count(field: &str, written: &Option<Written>) -> Result<Option<Option<u64>>, 
         return Ok(Some(None));
     }
     let read = written.to_string().trim().parse();
-    let why = || format!("{:?} is no number of jobs; write 100, or none", written.to_string());
+    let why = || format!("{:?} is not a number of jobs; write 100, or none", written.to_string());
     read.map(|n| Some(Some(n))).map_err(|_| invalid(field, &why()))
 }
 
@@ -303,166 +307,22 @@ fn members(words: &[String]) -> Result<Option<Members>, Refusal> {
 fn admins(words: &[String]) -> Result<BTreeSet<Arc<str>>, Refusal> {
     let users = names("admins", words)?;
     if let Some(group) = users.iter().find(|word| word.starts_with('@')) {
-        return Err(invalid("admins", &format!("{group} is a group; name users")));
+        return Err(invalid("admins", &format!("{group} is a group; only users are allowed here")));
     }
     Ok(users.into_iter().map(Arc::from).collect())
 }
 
 fn names<'a>(field: &str, words: &'a [String]) -> Result<Vec<&'a str>, Refusal> {
     if words.len() > NAMES_MAX {
-        return Err(invalid(field, &format!("more than {NAMES_MAX} names")));
+        return Err(invalid(field, &format!("it has more than the maximum of {NAMES_MAX} names")));
     }
     for word in words {
         let name = word.strip_prefix('@').unwrap_or(word);
         let is_odd = |c: char| c.is_whitespace() || c.is_control() || c == ',' || c == '@';
         if name.is_empty() || name.len() > 255 || name.contains(is_odd) {
-            let why = format!("{:?} is no name of a user; write ana, or @group", repeated(word));
+            let why = format!("{:?} is not a user name; write ana, or @group", repeated(word));
             return Err(invalid(field, &why));
         }
     }
     Ok(words.iter().map(String::as_str).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use gpool_model::quota::Amount;
-    use gpool_model::{Millis, Timestamp};
-    use serde_json::json;
-
-    use super::*;
-    use crate::project_parts::Agreed;
-    use crate::project_shown::member_words;
-    use crate::{Project, ProjectFacts};
-
-    fn why(settings: serde_json::Value) -> String {
-        let settings = serde_json::from_value::<ProjectSettings>(settings);
-        match settings.map(|settings| settings.patch()) {
-            Ok(Err(Refusal::Invalid { field, why })) => format!("{field}: {why}"),
-            Ok(other) => panic!("it is taken: {other:?}"),
-            Err(error) => error.to_string(),
-        }
-    }
-
-    #[test]
-    fn amounts_are_read_as_users_write_them_and_nothing_is_no_bound() {
-        let settings = serde_json::json!({
-            "gpus": "0.5", "limit": "none", "weight": 0, "mem": "20G", "mem_limit": 1024,
-            "cpus": "unlimited", "time_max": "2h", "min_runtime": 60, "parent": "none",
-            "members": ["ana", "@lab"], "user_pending": "5", "jobs_limit": 3,
-            "min_runtime_own": "5m",
-        });
-        let settings: ProjectSettings = serde_json::from_value(settings).unwrap();
-        let patch = settings.patch().unwrap();
-        let project = patch.of_blank(ProjectName::new("red"), gpool_model::Timestamp::ZERO);
-        let gpu = project.quota(&ResourceKind::Gpu);
-        assert_eq!(gpu.guaranteed, Amount::of(500));
-        assert!(gpu.limit.is_unlimited());
-        assert_eq!(gpu.weight, gpool_model::Weight::NONE);
-        let mem = project.quota(&ResourceKind::Memory);
-        assert_eq!((mem.guaranteed, mem.limit), (Amount::of(20 << 30), Amount::counted(1024)));
-        assert_eq!(project.min_runtime.reclaim, Some(Millis::from_secs(60)));
-        assert_eq!(project.min_runtime.preempt, Some(Millis::from_mins(5)));
-        assert_eq!(project.quota(&ResourceKind::Tasks).limit, Amount::counted(3));
-        assert_eq!(member_words(project.members.as_ref().unwrap()), ["ana", "@lab"]);
-        let shown = Project::new(&project, &ProjectFacts::default());
-        assert_eq!(shown.gpus, Some(Written::Decimal(0.5)));
-        assert_eq!((shown.limit, shown.created_at), (None, None));
-        assert_eq!((shown.jobs_limit, shown.min_runtime_own_s), (Some(3), Some(300.0)));
-        let zero: ProjectSettings = serde_json::from_str(r#"{"limit": 0}"#).unwrap();
-        let patch = zero.patch().unwrap();
-        assert_eq!(patch.quotas[0].1.limit, Some(Amount::NOTHING), "0 is nothing");
-        let none = serde_json::json!({ "cpus_limit": "0", "mem_limit": "0" });
-        let none: ProjectSettings = serde_json::from_value(none).unwrap();
-        let limits = none.patch().unwrap().quotas.into_iter().map(|(_, patch)| patch.limit);
-        assert!(limits.eq([Some(Amount::NOTHING); 2]), "0 of memory needs no unit");
-    }
-
-    #[test]
-    fn what_can_not_be_meant_is_refused_with_its_place_and_what_can() {
-        for (settings, words) in [
-            (serde_json::json!({"gpus": "NaN"}), "gpus: \"NaN\" is not a number of GPUs"),
-            (serde_json::json!({"gpus": "4x"}), "(position 2: 'x')"),
-            (serde_json::json!({"gpus": -1}), "a number of at least 0"),
-            (serde_json::json!({"limit": "-1"}), "limit: \"-1\" is not a number of GPUs"),
-            (serde_json::json!({"gpus": "0.1234"}), "or unlimited, or none"),
-            (serde_json::json!({"gpus": "1e3"}), "(position 2: 'e')"),
-            (serde_json::json!({"gpus": "99999999999999"}), "more than can be meant"),
-            (serde_json::json!({"weight": "-2"}), "weight: \"-2\" is not a weight"),
-            (serde_json::json!({"weight": 2_000_000}), "a weight of at most a million"),
-            (serde_json::json!({"weight": "inf"}), "weight: \"inf\""),
-            (serde_json::json!({"mem": "20"}), "mem: \"20\" is not an amount of memory"),
-            (serde_json::json!({"tpus": 4}), "unknown field `tpus`, expected one of"),
-            (serde_json::json!({"members": ["a b"]}), "members: "),
-            (serde_json::json!({"admins": ["@lab"]}), "admins: @lab is a group"),
-            (serde_json::json!({"parent": "a b"}), "parent: "),
-            (serde_json::json!({"priority": 1001}), "priority: "),
-            (serde_json::json!({"user_pending": "x"}), "user_pending: "),
-        ] {
-            let said = why(settings);
-            assert!(said.contains(words), "{said:?} says {words:?}");
-        }
-    }
-
-    fn settings(value: serde_json::Value) -> ProjectSettings {
-        serde_json::from_value(value).expect("the fields are there")
-    }
-
-    #[test]
-    fn parts_are_read_shown_and_taken_away() {
-        let patch = settings(json!({
-            "gpus_of": {"H100": 4, "a100-80g": "0.5"},
-            "limit_of": {"h100": 6},
-            "gpus_in": {"big": "unlimited"},
-            "limit_in": {"small": 0},
-        }));
-        let patch = patch.patch().expect("it is valid");
-        let project = patch.of_blank(ProjectName::new("red"), Timestamp::ZERO);
-        let h100 = project.quota(&ResourceKind::GpuModel("h100".to_owned()));
-        assert_eq!((h100.guaranteed, h100.limit), (Amount::of(4000), Amount::counted(6000)));
-        let shown = Agreed::with(&project).settings().map(|(_, words)| words);
-        assert_eq!(shown, ["a100-80g=0.5,h100=4", "h100=6", "big=unlimited", "small=0"]);
-        let less = settings(json!({"gpus_of": {"h100": "none", "a100-80g": "none"},
-            "limit_of": {"h100": "none"}, "gpus_in": {"big": "none"}}));
-        let less = less.patch().expect("it is valid").applied_to(&project);
-        let kinds: Vec<&ResourceKind> = less.quotas.iter().map(|(kind, _)| kind).collect();
-        let small = gpool_model::PoolName::new("small");
-        assert_eq!(kinds, [&ResourceKind::GpuPool(small)], "what is not said stays");
-    }
-
-    #[test]
-    fn what_is_guaranteed_by_model_is_guaranteed_in_all() {
-        let all = |value| {
-            let patch = settings(value).patch().expect("it is valid");
-            let project = patch.of_blank(ProjectName::new("red"), Timestamp::ZERO);
-            project.quota(&ResourceKind::Gpu).guaranteed
-        };
-        let by_model = json!({"h100": 4, "a100": 2});
-        assert_eq!(all(json!({"gpus_of": by_model})), Amount::of(6000));
-        assert_eq!(all(json!({"gpus_of": by_model, "gpus_in": {"big": 8}})), Amount::of(8000));
-        assert_eq!(all(json!({"gpus_of": by_model, "gpus": 3})), Amount::of(3000));
-        assert_eq!(all(json!({"limit_of": {"h100": 1}})), None);
-    }
-
-    #[test]
-    fn what_can_not_be_meant_is_refused_with_its_field() {
-        for (value, said) in [
-            (json!({"gpus_of": {"h100:2": 4}}), "gpus_of: \"h100:2\" is no model"),
-            (json!({"gpus_of": {"4": 4}}), "gpus_of: \"4\" is no model"),
-            (json!({"gpus_of": {"": 4}}), "gpus_of: \"\" is no model"),
-            (json!({"limit_of": {"h100": "x"}}), "limit_of: \"x\" is not a number of GPUs"),
-            (json!({"limit_of": {"h100": -1}}), "of at least 0"),
-            (json!({"gpus_in": {"a b": 1}}), "gpus_in: a pool's name"),
-            (json!({"gpus_of": {"h100": 1, "H100": 2}}), "gpus_of: \"h100\" is there already"),
-            (json!({"gpus_of": {"a100-80g": 1, "a100-80GB": 2}}), "is there already"),
-        ] {
-            let said_is = match serde_json::from_value::<ProjectSettings>(value) {
-                Err(error) => error.to_string(),
-                Ok(settings) => match settings.patch() {
-                    Err(Refusal::Invalid { field, why }) => format!("{field}: {why}"),
-                    other => panic!("it is taken: {other:?}"),
-                },
-            };
-            assert!(said_is.contains(said), "{said_is:?} says {said:?}");
-        }
-    }
 }

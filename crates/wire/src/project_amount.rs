@@ -56,7 +56,7 @@ fn amount(field: &str, written: &Written, read: Read<'_>) -> Result<Amount, Refu
         (true, _) if is_word(written, "0") => "0B".to_owned(),
         _ => written.to_string(),
     };
-    let large = || invalid(field, &format!("{written} is more than can be meant"));
+    let large = || invalid(field, &format!("{written} is out of range"));
     let amount = read(text.trim());
     let amount = amount.map_err(|error| {
         let other = if field.contains("limit") { "or none" } else { "or unlimited, or none" };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::said::repeated;
+use gpool_model::escape::repeated;
 use gpool_model::{
     Amount, GpuRequest, MilliGpu, ModelPattern, Project, QuotaPatch, Refusal, ResourceKind, parse,
 };
@@ -32,7 +32,7 @@ pub(crate) fn patches(
             let (written, read) =
                 (Some(written.clone()), |text: &str| parse::gpus(text).map(MilliGpu::get));
             if !seen.insert((kind.clone(), is_limit)) {
-                let why = format!("{:?} is there already, written otherwise", repeated(name));
+                let why = format!("{:?} is given twice, in different spellings", repeated(name));
                 return Err(invalid(field, &why));
             }
             let patch = patches.entry(kind).or_default();
@@ -53,7 +53,7 @@ fn model(field: &str, name: &str) -> Result<String, Refusal> {
     let request = GpuRequest::parse(name).ok().filter(|_| !name.contains([':', '@', '|']));
     let pattern =
         request.and_then(|it| it.models.first().map(ModelPattern::as_str).map(str::to_owned));
-    let why = || format!("{:?} is no model of GPUs; write h100, or a100-80g", repeated(name));
+    let why = || format!("{:?} is not a GPU model; write h100, or a100-80g", repeated(name));
     // Equivalent spellings of a model share one name.
     let short = pattern.map(|it| gpool_model::pattern::short_model(&it.replace("gb", "GB")));
     short.map(|it| it.to_ascii_lowercase()).ok_or_else(|| invalid(field, &why()))
@@ -68,14 +68,20 @@ fn pool(field: &str, name: &str) -> Result<gpool_model::PoolName, Refusal> {
 
 /// Quotas of a project by model and pool.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Agreed {
+pub struct Agreed {
+    /// Guaranteed GPUs by model.
     pub gpus_of: Parts,
+    /// Limits by model.
     pub limit_of: Parts,
+    /// Guaranteed GPUs by pool.
     pub gpus_in: Parts,
+    /// Limits by pool.
     pub limit_in: Parts,
 }
 
 impl Agreed {
+    /// The quotas of a project.
+    #[must_use]
     pub fn with(it: &Project) -> Self {
         let mut agreed = Self::default();
         for (kind, quota) in it.quotas.iter() {

@@ -162,7 +162,9 @@ impl Project {
     }
 }
 
-pub(crate) fn member_words(members: &Members) -> Vec<String> {
+/// The members as users write them.
+#[must_use]
+pub fn member_words(members: &Members) -> Vec<String> {
     let users = members.users.iter().map(ToString::to_string);
     users.chain(members.groups.iter().map(|group| format!("@{group}"))).collect()
 }
@@ -215,7 +217,9 @@ impl From<&gpool_model::ProjectsOutcome> for ProjectsAnswer {
     }
 }
 
-fn changed(it: &gpool_model::ProjectDifference) -> ProjectChanged {
+/// A changed project as the API shows it.
+#[must_use]
+pub fn changed(it: &gpool_model::ProjectDifference) -> ProjectChanged {
     let blank = gpool_model::Project::blank(it.name.clone());
     let before = settings(it.before.as_ref().unwrap_or(&blank));
     let after = settings(it.after.as_ref().unwrap_or(&blank));
@@ -287,29 +291,4 @@ fn settings(it: &gpool_model::Project) -> Vec<(&'static str, String)> {
     ];
     settings.splice(3..3, Agreed::with(it).settings());
     settings
-}
-
-#[cfg(test)]
-mod tests {
-    use gpool_model::{ProjectPatch, QuotaPatch};
-
-    use super::*;
-
-    #[test]
-    fn a_difference_names_settings_as_they_are_written() {
-        let before = gpool_model::Project::open(ProjectName::new("default"));
-        let gpus = QuotaPatch { guaranteed: Some(Amount::of(2000)), ..QuotaPatch::default() };
-        let quotas = vec![(ResourceKind::Gpu, gpus)];
-        let after = ProjectPatch { quotas, ..ProjectPatch::default() }.applied_to(&before);
-        let it = changed(&gpool_model::ProjectDifference {
-            name: before.name.clone(),
-            before: Some(before),
-            after: Some(after),
-        });
-        assert_eq!(it.what, "changed");
-        let [change] = &it.settings[..] else { panic!("one is otherwise: {it:?}") };
-        assert_eq!(change.setting, "gpus");
-        assert_eq!(change.before.as_deref(), Some("unlimited"));
-        assert_eq!(change.after.as_deref(), Some("2"));
-    }
 }

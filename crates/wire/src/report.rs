@@ -12,6 +12,8 @@ use crate::time::Time;
 const USED_LITTLE: f64 = 0.5;
 /// Minimum run time for hints, in seconds.
 const RAN_LONG_ENOUGH_S: f64 = 60.0;
+/// Below this utilization, a hint says that the GPUs were idle.
+const IDLE: f64 = 0.1;
 /// From this fraction on, a hint warns that the next run may not fit.
 const NEARLY_ALL: f64 = 0.9;
 
@@ -38,6 +40,13 @@ pub struct Report {
     pub memory_peak: Option<u64>,
     /// Peak memory of the largest process as a fraction of the requested memory.
     pub memory_share: Option<f64>,
+    /// Peak memory on one GPU, in bytes. `null` if not measured.
+    pub gpu_memory_peak: Option<u64>,
+    /// Peak memory on one GPU as a fraction of the memory that the job could have used there.
+    pub gpu_memory_share: Option<f64>,
+    /// Average fraction of the time with running kernels, 0 to 1, over the whole GPUs of the job.
+    /// `null` for fractions, and if not measured.
+    pub gpu_utilization: Option<f64>,
     /// Run time as a fraction of the time limit.
     pub time_share: Option<f64>,
     /// Suggestions for the next request.
@@ -90,6 +99,8 @@ impl Report {
         let cpu_s = job.usage.map(|usage| usage.cpu_user_s + usage.cpu_system_s);
         let cores_used = ran.zip(cpu_s).map(|(ran, cpu)| cpu / ran);
         let memory_peak = job.usage.map(|usage| usage.memory_peak).filter(|peak| *peak > 0);
+        let gpu_memory_peak = job.usage.and_then(|usage| usage.gpu_memory_peak);
+        let gpu_memory_limit = job.usage.and_then(|usage| usage.gpu_memory_limit);
         let mut this = Self {
             waited_s: job.waited_s,
             ran_s,
@@ -100,6 +111,9 @@ impl Report {
             cpu_share: share(cores_used, job.cpus),
             memory_peak,
             memory_share: share(memory_peak.map(as_float), job.mem.map(as_float)),
+            gpu_memory_peak,
+            gpu_memory_share: share(gpu_memory_peak.map(as_float), gpu_memory_limit.map(as_float)),
+            gpu_utilization: job.usage.and_then(|usage| usage.gpu_utilization),
             // The limit applies to each element.
             time_share: share(ran_s.filter(|_| job.array.is_none()), job.time_limit),
             hints: Vec::new(),
@@ -124,7 +138,7 @@ impl Report {
             && asked > 1.0
         {
             let enough = used.ceil().max(1.0);
-            let text = format!("{used:.1} of {asked} CPUs were busy on average");
+            let text = format!("on average, {used:.1} of {asked} CPUs were busy");
             hints.push(hint("cpus_idle", text, Some(format!("--cpus {enough}"))));
         }
         if let (Some(peak), Some(asked), Some(part)) =
@@ -132,38 +146,72 @@ impl Report {
         {
             let amounts = format!("{} of {}", Bytes::new(peak), Bytes::new(asked));
             if part < USED_LITTLE {
-                // 25 % above the peak, rounded up to whole GiB: the next run may use a little more.
-                let gib = (peak + peak / 4).div_ceil(1 << 30).max(1);
-                let text = format!("at most {amounts} of memory were used by one process");
+                let gib = with_reserve(peak);
+                let text = format!("one process used at most {amounts} of memory");
                 if gib << 30 < asked {
                     hints.push(hint("memory_unused", text, Some(format!("--mem {gib}G"))));
                 }
             } else if part > NEARLY_ALL {
-                let text = format!("{amounts} of memory were used: the next run may not fit");
+                let text = format!("it used {amounts} of memory: the next run may need more");
                 hints.push(hint("memory_short", text, None));
             }
         }
+        hints.extend(self.gpu_hint());
         hints.extend(self.time_hint());
         hints
+    }
+
+    fn gpu_hint(&self) -> Option<Hint> {
+        let hint = |code: &str, text: String, flags: Option<String>| {
+            Some(Hint { code: code.to_owned(), text, flags })
+        };
+        if let Some(busy) = self.gpu_utilization.filter(|busy| *busy < IDLE) {
+            let text = format!("its GPUs were busy {:.0} % of the time", busy * 100.0);
+            return hint("gpus_idle", text, None);
+        }
+        let (peak, part) = (self.gpu_memory_peak?, self.gpu_memory_share?);
+        let limit = self.job.usage.and_then(|usage| usage.gpu_memory_limit)?;
+        let amounts = format!("{} of {} of GPU memory", Bytes::new(peak), Bytes::new(limit));
+        // The job may need all the compute of its GPU.
+        let is_light = self.gpu_utilization.is_none_or(|busy| busy < USED_LITTLE);
+        if part < USED_LITTLE && is_light {
+            let gib = with_reserve(peak);
+            let text = format!("it used at most {amounts}");
+            return hint("gpu_memory_unused", text, Some(format!("--gpu-memory {gib}G")));
+        }
+        if part > NEARLY_ALL && self.gpu_utilization.is_none() {
+            let text = format!("it used {amounts}: the next run may need more");
+            return hint("gpu_memory_short", text, None);
+        }
+        None
     }
 
     fn time_hint(&self) -> Option<Hint> {
         let (ran, limit, part) = (self.ran_s?, self.job.time_limit?, self.time_share?);
         let (code, text, flags) = match self.job.cause.as_deref() {
             Some("time_limit") => {
-                let text = format!("its limit of {} ended it", words(limit));
+                let text = format!("it reached its time limit of {}", words(limit));
                 ("time_short", text, Some(format!("--time {}", words(limit * 2.0))))
             }
             _ if part < USED_LITTLE => {
                 let enough = ran + ran / 4.0;
-                let text =
-                    format!("it ran {} of {}: short jobs find gaps", words(ran), words(limit));
+                let text = format!(
+                    "it ran {} of its limit of {}: a shorter limit lets it start in gaps",
+                    words(ran),
+                    words(limit)
+                );
                 ("time_unused", text, Some(format!("--time {}", words(enough))))
             }
             _ => return None,
         };
         Some(Hint { code: code.to_owned(), text, flags })
     }
+}
+
+/// The gibibytes that suffice for a job with this peak in bytes: 25 % more, since the next run may
+/// use a little more.
+fn with_reserve(peak: u64) -> u64 {
+    peak.saturating_add(peak / 4).div_ceil(1 << 30).max(1)
 }
 
 fn share(used: Option<f64>, asked: Option<f64>) -> Option<f64> {

@@ -39,15 +39,15 @@ pub fn request_words(asked: &GpuRequest) -> String {
     format!("{count} × {}", models_words(asked))
 }
 
-/// Describes a fraction: `0.5 of a GPU`, `20 GiB of a GPU`.
+/// Describes the guaranteed part of a fraction: `0.5 of a GPU`, `20 GiB of a GPU`.
 pub(crate) fn share_words(share: Share) -> String {
     format!("{} of a GPU", share_part(share))
 }
 
-fn share_part(share: Share) -> String {
+pub(crate) fn share_part(share: Share) -> String {
     match share {
-        Share::Part(_) => share.to_string(),
-        Share::Memory(memory) => memory.to_string(),
+        Share::Part { request, .. } => Share::part(request).to_string(),
+        Share::Memory { request, .. } => request.to_string(),
     }
 }
 
@@ -62,27 +62,29 @@ pub(crate) fn models_words(asked: &GpuRequest) -> String {
 }
 
 /// Describes the victims, their user and project, and the GPUs that they release: `job 5 of bo
-/// (project red) gives back GPU 0,1 of lab1`.
-pub(crate) fn leaves(
+/// (project red) has released GPUs 0,1 of lab1`.
+pub(crate) fn releases(
     (job, n_jobs): (JobId, u64),
     of: Option<&(Arc<str>, ProjectName)>,
     devices: &[(NodeName, u32)],
 ) -> String {
     let owner = of.map(|(user, project)| format!(" of {user} (project {project})"));
     let owner = owner.unwrap_or_default();
-    let (who, verb) = match n_jobs {
-        0 | 1 => (format!("job {job}{owner}"), ["leaves it", "gives back"]),
-        n => (format!("{n} jobs, such as job {job}{owner},"), ["leave it", "give back"]),
+    let victims = match n_jobs {
+        0 | 1 => format!("job {job}{owner} has"),
+        n => format!("{n} jobs, such as job {job}{owner}, have"),
     };
     if devices.is_empty() {
-        return format!("{who} {}", verb[0]);
+        return format!("{victims} released it");
     }
     let mut by_node = BTreeMap::<&NodeName, Vec<String>>::new();
     for (node, index) in devices {
         by_node.entry(node).or_default().push(index.to_string());
     }
-    let of_node =
-        |(node, all): (&NodeName, Vec<String>)| format!("GPU {} of {node}", all.join(","));
+    let of_node = |(node, all): (&NodeName, Vec<String>)| {
+        let noun = if all.len() == 1 { "GPU" } else { "GPUs" };
+        format!("{noun} {} of {node}", all.join(","))
+    };
     let all: Vec<String> = by_node.into_iter().map(of_node).collect();
-    format!("{who} {} {}", verb[1], all.join(", "))
+    format!("{victims} released {}", all.join(", "))
 }

@@ -119,7 +119,7 @@ pub fn displace(field: &str, word: &str) -> Result<Displace, Refusal> {
     let known = Displace::ALL.into_iter().find(|(name, _)| *name == word);
     known.map(|(_, choice)| choice).ok_or_else(|| {
         let shown: String = word.chars().take(40).collect();
-        invalid(field, format!("{shown:?} is none of let_finish, requeue and cancel"))
+        invalid(field, format!("{shown:?} is not one of let_finish, requeue and cancel"))
     })
 }
 
@@ -140,10 +140,16 @@ impl ReserveRequest {
         targets: FindTargets<'_>,
     ) -> Result<NewReservation, Refusal> {
         let whom = self.whom(user)?.ok_or_else(|| {
-            invalid("for", "say for whom: user, project, job, or nobody for maintenance")
+            invalid(
+                "for",
+                "the beneficiary is missing: give user, project or job, or nobody for maintenance",
+            )
         })?;
         let ask = self.ask(targets)?.ok_or_else(|| {
-            invalid("gpus", "say what: gpus (a number), devices (lab1:0,1), or nodes")
+            invalid(
+                "gpus",
+                "the capacity is missing: give gpus (a number), devices (lab1:0,1) or nodes",
+            )
         })?;
         Ok(NewReservation {
             name: self.name.as_deref().map(ReservationName::new),
@@ -168,7 +174,7 @@ impl ReserveRequest {
         targets: FindTargets<'_>,
     ) -> Result<ReservationPatch, Refusal> {
         if self.name.is_some() {
-            return Err(invalid("name", "a reservation keeps its name"));
+            return Err(invalid("name", "the name of a reservation can't change"));
         }
         Ok(ReservationPatch {
             whom: self.whom(user)?,
@@ -191,7 +197,7 @@ impl ReserveRequest {
     fn whom(&self, user: FindUser<'_>) -> Result<Option<Whom>, Refusal> {
         let n_said = [self.user.is_some(), self.project.is_some(), self.job.is_some(), self.nobody];
         if n_said.into_iter().filter(|said| *said).count() > 1 {
-            return Err(invalid("for", "it is for one: a user, a project, a job, or nobody"));
+            return Err(invalid("for", "give only one of user, project, job and nobody"));
         }
         if self.nobody {
             return Ok(Some(Whom::Nobody));
@@ -199,7 +205,7 @@ impl ReserveRequest {
         if let Some(name) = &self.user {
             let shown: String = name.chars().take(80).collect();
             let (uid, name) = user(name)
-                .ok_or_else(|| invalid("user", format!("the system knows no user {shown:?}")))?;
+                .ok_or_else(|| invalid("user", format!("this system has no user {shown:?}")))?;
             return Ok(Some(Whom::User { uid, name: Arc::from(name) }));
         }
         if let Some(job) = &self.job {
@@ -213,10 +219,13 @@ impl ReserveRequest {
         let said =
             [self.gpus.is_some(), !self.devices.is_empty(), !self.nodes.is_empty(), self.all_nodes];
         if said.into_iter().filter(|said| *said).count() > 1 {
-            return Err(invalid("gpus", "say one: gpus, devices, nodes, or all nodes"));
+            return Err(invalid("gpus", "give only one of gpus, devices, nodes and all"));
         }
         if self.spread && self.gpus.is_none() {
-            return Err(invalid("spread", "it says where the devices of gpus may be"));
+            return Err(invalid(
+                "spread",
+                "it is only for gpus: it allows devices of several nodes",
+            ));
         }
         if let Some(gpus) = &self.gpus {
             let gpus =
@@ -228,7 +237,7 @@ impl ReserveRequest {
             for text in &self.devices {
                 for target in targets(text)? {
                     let device = target.device.ok_or_else(|| {
-                        let why = format!("{text:?} names no device; write, for example, lab1:0,1");
+                        let why = format!("{text:?} is not a device; write, for example, lab1:0,1");
                         invalid("devices", why)
                     })?;
                     devices.push(DeviceRef { node: target.node, device });
@@ -245,12 +254,12 @@ impl ReserveRequest {
 
     fn end(&self) -> Result<Option<ReserveEnd>, Refusal> {
         match (&self.until, &self.length) {
-            (Some(_), Some(_)) => Err(invalid("for", "say until when or for how long, not both")),
+            (Some(_), Some(_)) => Err(invalid("for", "give an end or a duration, not both")),
             (Some(until), None) => Ok(Some(ReserveEnd::At(until.0))),
             (None, Some(length)) => {
                 let length = span("for", length)?;
                 if length.is_zero() {
-                    return Err(invalid("for", "it would end when it begins"));
+                    return Err(invalid("for", "the duration must be more than 0"));
                 }
                 Ok(Some(ReserveEnd::After(length)))
             }

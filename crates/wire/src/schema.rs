@@ -90,21 +90,3 @@ pub fn device_strategy_word(strategy: DeviceStrategy) -> &'static str {
         .map(|(word, _)| word)
         .expect("every strategy is in the table of all")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_those_of_json() {
-        for state in DEVICE_STATES {
-            assert_eq!(serde_json::to_value(state).expect("plain"), device_state_word(state));
-        }
-        for state in JobState::ALL {
-            assert_eq!(serde_json::to_value(state).expect("plain"), state.as_str());
-        }
-        for (word, strategy) in DeviceStrategy::ALL {
-            assert_eq!(serde_json::to_value(strategy).expect("plain"), word);
-        }
-    }
-}

@@ -128,12 +128,12 @@ fn cause(spec: &JobSpec, job: &gpool_model::Job) -> (Option<String>, Option<Stri
     let words = |cause: &EndCause| (Some(cause_word(cause).to_owned()), Some(cause_words(cause)));
     match (end_of(job).and_then(|end| end.cause.as_ref()), &job.phase) {
         (Some(EndCause::DependencyFailed { job }), _) if spec.setup == Some(*job) => {
-            let text = format!("its setup, job {job}, did not succeed; gpool logs {job}");
+            let text = format!("its setup, job {job}, failed; gpool logs {job}");
             (Some("setup_failed".to_owned()), Some(text))
         }
         (Some(cause), _) => words(cause),
         (None, Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. }) => {
-            (Some("requeued".to_owned()), Some(format!("put back by {by}")))
+            (Some("requeued".to_owned()), Some(format!("requeued by {by}")))
         }
         (None, Phase::Paused { why, .. }) => exits::pause_words(why),
         (None, Phase::Stopping { cause, .. }) => words(&cause.end_cause()),

@@ -32,7 +32,7 @@ impl SimulateAsk {
         if horizon.is_zero() || horizon > Self::HORIZON_MAX {
             return Err(check::invalid(
                 "for",
-                "things are followed for up to 48h; 2h, for example",
+                "a simulation covers at most 48h; write, for example, 2h",
             ));
         }
         Ok(Some(horizon))

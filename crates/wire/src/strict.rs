@@ -494,6 +494,3 @@ impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Fields<V> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

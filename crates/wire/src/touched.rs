@@ -23,18 +23,17 @@ pub(crate) fn affects(mut problem: Problem, affected: &Affected) -> Problem {
         problem = problem.because(too_long(there));
     }
     if let Some(rest) = affected.too_long.len().checked_sub(NAMED_MAX).filter(|rest| *rest > 0) {
-        problem = problem.because(format!("{} more will not", jobs(rest)));
+        problem = problem.because(format!("{} more will not finish in time", jobs(rest)));
     }
     if affected.n_waiting > 0 {
         let ids: Vec<String> =
             affected.waiting.iter().take(NAMED_MAX).map(|it| it.job.to_string()).collect();
         let n = usize::try_from(affected.n_waiting).unwrap_or(usize::MAX);
-        let ids = more(ids, n);
-        problem =
-            problem.because(format!("{} that wait may no longer start there ({ids})", jobs(n)));
+        let (ids, jobs) = (more(ids, n), if n == 1 { "job" } else { "jobs" });
+        problem = problem.because(format!("{n} waiting {jobs} may no longer start there ({ids})"));
     }
     problem.try_this(
-        "--let-finish leaves what runs, --requeue puts it back into the queue, --cancel ends it",
+        "--let-finish lets running jobs finish, --requeue requeues them, --cancel ends them",
     )
 }
 
@@ -45,7 +44,7 @@ fn too_long(there: &RunningThere) -> String {
         (Some(ends), false) => format!("likely {}", Time(*ends).short()),
         (None, _) => "no time limit".to_owned(),
     };
-    format!("job {job} on {node} will not ({user}, {when})")
+    format!("job {job} on {node} will not finish in time ({user}, {when})")
 }
 
 fn jobs(n: usize) -> String {
@@ -72,5 +71,5 @@ pub(crate) fn clash(
         (_, None) => "maintenance".to_owned(),
         (kind, Some(name)) => format!("{kind} {name}"),
     };
-    format!("{what} is kept for {whom}, {}", span_words(from, until))
+    format!("{what} is reserved for {whom}, {}", span_words(from, until))
 }

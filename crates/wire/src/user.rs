@@ -73,12 +73,15 @@ impl UserCapsPatch {
     /// [`Refusal::Invalid`] if nothing changes, or the number of GPUs is invalid.
     pub fn applied_to(&self, caps: Caps) -> Result<Caps, Refusal> {
         if *self == Self::default() {
-            return Err(invalid("caps", "it changes nothing; say, for example, {\"gpus\": 2}"));
+            return Err(invalid(
+                "caps",
+                "it changes nothing; give a limit, for example {\"gpus\": 2}",
+            ));
         }
         // Both types count thousandths.
         let read = |written: &Written| match parse::cpus(&written.to_string()) {
             Ok(milli) => Ok(MilliGpu::new(milli.get())),
-            Err(_) => Err(invalid("gpus", &format!("{written} is no number of GPUs; write 2"))),
+            Err(_) => Err(invalid("gpus", &format!("{written} is not a number of GPUs; write 2"))),
         };
         let gpus = match &self.gpus {
             None => caps.gpus,

@@ -76,13 +76,17 @@ pub const VERBS: &[VerbRow] = &[
     plain(
         JobVerb::Cancel,
         Some("cancelled"),
-        "Ends jobs: one that waits leaves the queue, one that runs is told to end.",
+        "Cancels jobs: waiting jobs leave the queue, running jobs are stopped.",
     ),
-    plain(JobVerb::Hold, Some("held"), "Keeps jobs that wait from being considered."),
+    plain(
+        JobVerb::Hold,
+        Some("held"),
+        "Holds waiting jobs: they do not start until they are released.",
+    ),
     VerbRow {
         verb: JobVerb::Release { at: None },
         event: Some("released"),
-        summary: "Lets held jobs be considered again, now or at a moment.",
+        summary: "Releases held jobs, now or at a given time.",
         params: Some(Params {
             example: r#"{"at": "2027-01-04T08:00:00Z"}"#,
             schemas: schemas::<ReleaseJobs>,
@@ -102,9 +106,9 @@ pub const VERBS: &[VerbRow] = &[
     plain(
         JobVerb::Pause,
         None,
-        "Stops the processes of running jobs where they are, until they are resumed.",
+        "Pauses running jobs: their processes are stopped in memory until they are resumed.",
     ),
-    plain(JobVerb::Resume, None, "Lets paused jobs go on when there is room."),
+    plain(JobVerb::Resume, None, "Resumes paused jobs when their GPUs are free."),
     VerbRow {
         verb: JobVerb::Signal { signal: 15 },
         event: Some("signalled"),
@@ -122,8 +126,8 @@ pub const VERBS: &[VerbRow] = &[
     VerbRow {
         verb: JobVerb::Extend { change: LimitChange::To { limit: None } },
         event: Some("limited"),
-        summary: "Changes the time limits of jobs, running or not. While a job runs, its owner may \
-                  make it longer by what the policy says (`user_extend_max`), and shorter.",
+        summary: "Changes the time limits of waiting or running jobs. The owner of a running job \
+                  can extend it by up to `user_extend_max` of the policy, or shorten it.",
         params: Some(Params {
             example: r#"{"by": "30m"}"#,
             schemas: schemas::<ExtendJobs>,
@@ -138,7 +142,7 @@ pub const VERBS: &[VerbRow] = &[
     VerbRow {
         verb: JobVerb::Requeue { hold: false },
         event: Some("requeued"),
-        summary: "Stops jobs that run, and puts them back to be run again as their next attempt.",
+        summary: "Stops running jobs and queues them again as their next attempt.",
         params: Some(Params {
             example: r#"{"hold": true}"#,
             schemas: schemas::<RequeueJobs>,
@@ -221,7 +225,7 @@ pub fn done(verb: JobVerb) -> String {
             )
         }
         JobVerb::Extend { change } => format!("time limit: {change}"),
-        JobVerb::Requeue { .. } => "stopped, to be run again".to_owned(),
+        JobVerb::Requeue { .. } => "stopped and queued again".to_owned(),
         plain => VerbRow::of(plain).event.unwrap_or(plain.name()).to_owned(),
     }
 }
@@ -315,7 +319,7 @@ impl ExtendJobs {
                     Written::Text(_) => time_limit(&Written::from(more))?,
                     Written::Whole(_) | Written::Decimal(_) if less.is_none() => time_limit(by)?,
                     Written::Whole(_) | Written::Decimal(_) => {
-                        return Err(invalid("by", "a negative number; write text: \"-10m\""));
+                        return Err(invalid("by", "a negative time must be text: \"-10m\""));
                     }
                 };
                 Ok(match less {
@@ -323,7 +327,7 @@ impl ExtendJobs {
                     None => LimitChange::Longer { by },
                 })
             }
-            _ => Err(invalid("by", "say either by (\"30m\") or to (\"4h\", \"none\")")),
+            _ => Err(invalid("by", "give either by (\"30m\") or to (\"4h\", \"none\")")),
         }
     }
 }
@@ -363,29 +367,4 @@ pub struct ReleaseJobs {
     /// Earliest start time. Default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
-}
-
-#[cfg(test)]
-mod tests {
-    use gpool_model::unit::{Millis, Timestamp};
-
-    use super::*;
-
-    #[test]
-    fn every_verb_has_a_row_and_its_body_is_read_again() {
-        let by = Millis::new(90_500);
-        let others = [
-            JobVerb::Release { at: Some(Timestamp::new(1_700_000_000_000)) },
-            JobVerb::Extend { change: LimitChange::Longer { by } },
-            JobVerb::Extend { change: LimitChange::Shorter { by } },
-            JobVerb::Extend { change: LimitChange::To { limit: Some(by) } },
-            JobVerb::Requeue { hold: true },
-        ];
-        assert_eq!(VERBS.len(), JobVerb::ALL.len());
-        for verb in JobVerb::ALL.into_iter().chain(others) {
-            let jobs = vec!["17".to_owned(), "18.2".to_owned()];
-            let bytes = body(verb, jobs.clone()).to_string();
-            assert_eq!(VerbRow::of(verb).read(bytes.as_bytes()), Ok((jobs, verb)));
-        }
-    }
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
+mod device_filter;
 mod ends;
 mod ledger;
 mod lines;
@@ -16,6 +17,7 @@ mod row;
 mod snapshot;
 mod world;
 
+pub use device_filter::{Unusable, unusable};
 pub use ends::{ExpectedEnd, ExpectedEnds, FreedOn};
 pub use ledger::{DeviceLedger, Free, NodeRow};
 pub use lines::{Asked, Head, Line, LineKey};
@@ -30,3 +32,15 @@ pub use world::projects::{Holding, ProjectRow};
 pub use world::users::UserRow;
 pub use world::waiting::{has_begun, latest_start};
 pub use world::{LoadError, World};
+
+/// Internals for the tests of this crate, in `tests/it`.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::past::Past;
+
+    /// The number of users with remembered requests.
+    #[must_use]
+    pub fn n_users_with_requests(world: &crate::World) -> usize {
+        world.requests_of.len()
+    }
+}

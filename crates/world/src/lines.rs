@@ -104,7 +104,7 @@ impl Line {
     }
 
     fn remove(&mut self, head: &Head) {
-        assert!(self.heads.remove(head), "who stands in a line leaves it once");
+        assert!(self.heads.remove(head), "a job leaves a line once");
         self.n_preemptible -= u64::from(head.preemptible);
         let n_heads = self.n_by_whole.entry(head.n_whole).or_default();
         *n_heads -= 1;

@@ -7,7 +7,7 @@ use gpool_model::{Likeness, Millis, PastRuns, Prediction, Timestamp};
 
 /// The run times of ended jobs, for predictions.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Past {
+pub struct Past {
     /// The runs of each likeness, with the prediction that follows from them.
     runs: BTreeMap<Likeness, (PastRuns, Option<Prediction>)>,
     /// The likenesses by their last end.
@@ -16,7 +16,7 @@ pub(crate) struct Past {
 
 impl Past {
     /// How many likenesses are remembered.
-    const LIKENESSES_MAX: usize = 10_000;
+    pub const LIKENESSES_MAX: usize = 10_000;
 
     /// Replaces the runs of one likeness.
     pub fn put(&mut self, runs: PastRuns) {
@@ -56,36 +56,14 @@ impl Past {
         self.runs.get(like).map(|(runs, _)| runs)
     }
 
+    /// The number of entries in the order of age: one for each likeness.
+    #[must_use]
+    pub fn n_ages(&self) -> usize {
+        self.by_age.len()
+    }
+
     /// Every record.
     pub fn all(&self) -> impl Iterator<Item = &PastRuns> {
         self.runs.values().map(|(runs, _)| runs)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gpool_model::ProjectName;
-
-    fn like(user: usize) -> Likeness {
-        let uid = u32::try_from(user).expect("few");
-        Likeness { uid, project: ProjectName::new("default"), stem: "train-".to_owned() }
-    }
-
-    #[test]
-    fn the_likeness_that_ended_longest_ago_is_forgotten_first() {
-        let mut past = Past::default();
-        for at in 0..Past::LIKENESSES_MAX {
-            past.add(like(at), Millis::from_mins(1), Timestamp::new(at as u64 + 1));
-        }
-        let last = Timestamp::new(1_000_000);
-        assert_eq!(past.add(like(0), Millis::from_mins(3), last), vec![like(0)]);
-        let new = like(Past::LIKENESSES_MAX);
-        assert_eq!(past.add(new.clone(), Millis::from_mins(1), last), vec![new.clone(), like(1)]);
-        assert!(past.of(&like(1)).is_none());
-        assert_eq!(past.of(&like(0)).expect("it ended again").n_runs, 2);
-        assert_eq!(past.all().count(), Past::LIKENESSES_MAX);
-        assert_eq!(past.by_age.len(), Past::LIKENESSES_MAX);
-        assert!(past.runs(&new).is_some());
     }
 }

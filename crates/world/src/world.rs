@@ -47,13 +47,13 @@ use crate::world::waiting::Dependencies;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LoadError {
     /// Only one of a job's two records exists: its state or its spec.
-    #[error("job {0} has only one of its two records")]
+    #[error("job {0} lacks one of its two records")]
     HalfJob(JobId),
     /// A job that has ended was not archived.
     #[error("job {0} has ended and was not archived")]
     EndedJob(JobId),
     /// A job holds something on a node that has no record.
-    #[error("job {job} holds devices of node {node}, which has no record")]
+    #[error("job {job} has devices of node {node}, which has no record")]
     NoNode {
         /// Which job.
         job: JobId,
@@ -61,7 +61,7 @@ pub enum LoadError {
         node: NodeName,
     },
     /// No policy is recorded.
-    #[error("no policy is recorded")]
+    #[error("the policy has no record")]
     NoPolicy,
 }
 

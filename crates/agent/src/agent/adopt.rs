@@ -56,7 +56,7 @@ pub(super) fn adopt(layout: &Layout, task: TaskId) -> io::Result<Adopted> {
         }
         std::thread::sleep(PAUSE);
     }
-    Err(io::Error::other("the claim is held by a process that can't be found"))
+    Err(io::Error::other("an unknown process holds the claim"))
 }
 
 fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {

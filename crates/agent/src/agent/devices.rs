@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpool_device::{
-    Belongs, Cadence, Ignore, Monitor, Observation, Opened, Schedule, UnmanagedGrace, Wanted,
-    overshoots, sort_processes,
+    Belongs, Cadence, Ignore, Meter, Monitor, Observation, Opened, Schedule, UnmanagedGrace, Use,
+    Wanted, overshoots, sort_processes,
 };
 use gpool_model::agent::{Report, Stamp};
-use gpool_model::device::{Device, DeviceHealth};
+use gpool_model::device::{Device, DeviceHealth, DeviceProcess};
 use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::job::GpuUsage;
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::{clock, proc};
@@ -48,6 +49,7 @@ struct Given {
 pub(super) struct Devices {
     questions: Sender<Question>,
     owners: Owners,
+    meter: Arc<Mutex<Meter>>,
     is_heard: Arc<AtomicBool>,
 }
 
@@ -74,6 +76,7 @@ struct Asker {
     ignore: Ignore,
     capacity: Resources,
     owners: Owners,
+    meter: Arc<Mutex<Meter>>,
     samples: Samples,
     inputs: InputSender,
 }
@@ -85,7 +88,8 @@ impl Devices {
         samples: Samples,
         inputs: InputSender,
     ) -> io::Result<Self> {
-        let (owners, is_heard) = (Owners::default(), Arc::new(AtomicBool::new(false)));
+        let (owners, meter) = (Owners::default(), Arc::<Mutex<Meter>>::default());
+        let is_heard = Arc::new(AtomicBool::new(false));
         let can_pause = match &opened {
             Opened::Source(source) => source.is_free_of_the_stopped(),
             Opened::Nothing { .. } => true,
@@ -107,12 +111,13 @@ impl Devices {
             ignore: config.ignore.clone(),
             capacity: facts::capacity(config, can_pause),
             owners: Arc::clone(&owners),
+            meter: Arc::clone(&meter),
             samples,
             inputs,
         };
         let (questions, asked) = channel();
         std::thread::Builder::new().name("devices".into()).spawn(move || asker.run(&asked))?;
-        Ok(Self { questions, owners, is_heard })
+        Ok(Self { questions, owners, meter, is_heard })
     }
 
     /// Notes that a server has sent an order.
@@ -138,9 +143,19 @@ impl Devices {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, given);
     }
 
-    /// Notes that this shepherd has ended.
+    /// Returns the measured use of the devices of a task that has ended.
+    pub(super) fn measured(&self, task: TaskId) -> Option<GpuUsage> {
+        self.meter.lock().unwrap_or_else(PoisonError::into_inner).take(task)
+    }
+
+    /// Notes that this shepherd has ended, and forgets what was measured for it.
     pub(super) fn released(&self, shepherd: u32) {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner).remove(&shepherd);
+        // Under the meter's lock, so that no sample adds the task again.
+        let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = self.owners.lock().unwrap_or_else(PoisonError::into_inner).remove(&shepherd);
+        if let Some(Given { task, .. }) = given {
+            meter.take(task);
+        }
     }
 }
 
@@ -202,8 +217,12 @@ impl Asker {
         if self.incomplete.is_some_and(|last| time.since(last) >= RETRY || time < last) {
             return self.take_inventory();
         }
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_shared = |uuid: &DeviceUuid| {
+            owners.values().any(|given| given.devices.get(uuid).is_some_and(Option::is_some))
+        };
         let grace = &self.grace;
-        let watched = |uuid: &DeviceUuid| !grace.unmanaged(uuid).is_empty();
+        let watched = |uuid: &DeviceUuid| !grace.unmanaged(uuid).is_empty() || is_shared(uuid);
         let due = self.schedule.due(time, self.devices.iter().map(|it| &it.uuid), &watched);
         let Some(monitor) = self.monitor.as_mut().filter(|_| !due.is_empty()) else { return };
         let seen = monitor.look(&due, time, LOOK);
@@ -229,6 +248,7 @@ impl Asker {
     }
 
     fn take(&mut self, seen: BTreeMap<DeviceUuid, Observation>, time: Timestamp) {
+        let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         for (uuid, observation) in seen {
@@ -250,6 +270,10 @@ impl Asker {
                 continue;
             };
             device.health = observation.health;
+            let processes = observation.processes.as_deref().unwrap_or_default();
+            let owner = |pid| owner(pid).map(|given| given.task);
+            let uses = uses(&owners, &uuid, processes, &owner);
+            meter.add((&uuid, device.memory), time, &observation.sample, &uses);
             if let Some(processes) = observation.processes {
                 let sorted = sort_processes(&processes, &belongs, &self.ignore);
                 device.unmanaged = self.grace.observe(&uuid, sorted.unmanaged, time).to_vec();
@@ -280,6 +304,21 @@ impl Asker {
             facts: facts::node_facts(self.from.clone()),
         })));
     }
+}
+
+/// The tasks that may use a device, each with the memory of its processes.
+fn uses(
+    owners: &BTreeMap<u32, Given>,
+    device: &DeviceUuid,
+    processes: &[DeviceProcess],
+    owner: &dyn Fn(u32) -> Option<TaskId>,
+) -> Vec<Use> {
+    let given = owners.values().filter_map(|it| Some((it.task, *it.devices.get(device)?)));
+    let memory = |task| {
+        let own = processes.iter().filter(|process| owner(process.pid) == Some(task));
+        own.filter_map(|process| process.memory).reduce(Bytes::saturating_add)
+    };
+    given.map(|(task, limit)| Use { task, limit, memory: memory(task) }).collect()
 }
 
 /// Whether two lists are the same apart from the memory that processes use. It changes all the time

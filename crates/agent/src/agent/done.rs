@@ -13,7 +13,7 @@ use gpool_model::id::TaskId;
 use crate::layout::Layout;
 
 /// The ledger of finished tasks.
-pub(super) struct Done {
+pub struct Done {
     layout: Layout,
     file: File,
     lines: usize,
@@ -21,10 +21,10 @@ pub(super) struct Done {
 
 impl Done {
     /// Lines after which a new file is started.
-    const MOST: usize = 32_768;
+    pub const MOST: usize = 32_768;
 
     /// Opens the ledger and returns its tasks, oldest first.
-    pub(super) fn open(layout: &Layout) -> io::Result<(Self, Vec<TaskId>)> {
+    pub fn open(layout: &Layout) -> io::Result<(Self, Vec<TaskId>)> {
         let [present, before] = layout.done();
         let mut tasks = VecDeque::new();
         let mut lines = 0;
@@ -38,7 +38,7 @@ impl Done {
     }
 
     /// Adds a task.
-    pub(super) fn note(&mut self, task: TaskId) -> io::Result<()> {
+    pub fn note(&mut self, task: TaskId) -> io::Result<()> {
         if self.lines >= Self::MOST {
             let [present, before] = self.layout.done();
             std::fs::rename(&present, before)?;
@@ -52,26 +52,4 @@ impl Done {
 
 fn open(path: &Path) -> io::Result<File> {
     File::options().append(true).create(true).mode(0o600).open(path)
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use super::*;
-
-    #[test]
-    fn noted_tasks_are_read_in_order_and_the_oldest_are_dropped() {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path());
-        let task = |number: usize| format!("{number}#1/0").parse::<TaskId>().unwrap();
-        let (mut done, none) = Done::open(&layout).unwrap();
-        assert!(none.is_empty());
-        let count = Done::MOST * 2 + 5;
-        for number in 0..count {
-            done.note(task(number)).unwrap();
-        }
-        let (_, read) = Done::open(&layout).unwrap();
-        assert_eq!(read.len(), Done::MOST + 5);
-        assert_eq!((read.first(), read.last()), (Some(&task(Done::MOST)), Some(&task(count - 1))));
-    }
 }

@@ -6,7 +6,7 @@ use gpool_model::agent::{Order, Report};
 use gpool_model::id::{DeviceUuid, Incarnation, TaskId};
 use gpool_sys::{clock, proc};
 
-use super::lines::Asked;
+use super::streams::Asked;
 use super::wake::Waker;
 
 /// An input from another thread.

@@ -8,7 +8,7 @@ use gpool_model::{ArrayValues, Slot};
 
 use super::AgentConfig;
 use super::runner::Runner;
-use crate::message::{Element, Launch, line};
+use crate::message::{Element, GpuMemory, Launch, line};
 
 /// The values of the last started array: the next element usually belongs to the same one.
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl Runner {
         let own = rustix::process::geteuid();
         if !own.is_root() && own.as_raw() != spec.owner.uid {
             let why = format!(
-                "this agent runs without root and can run jobs of its own user only, not of {} \
+                "this agent runs without root, so it can only run jobs of its own user, not of {} \
                  (uid {})",
                 spec.owner.user, spec.owner.uid
             );
@@ -31,7 +31,11 @@ impl Runner {
         let context = blob("environment", &spec.context)?;
         let script = spec.script.as_ref().map(|id| blob("script", id)).transpose()?;
         let config = &self.parts.config;
-        let of_device = |slot: &Slot| Some(slot.part.memory_of(*self.memory.get(&slot.device)?));
+        let of_device = |slot: &Slot| {
+            let memory = *self.memory.get(&slot.device)?;
+            let (request, limit) = (slot.part.memory_of(memory), slot.part.limit_of(memory));
+            Some(GpuMemory { request, limit })
+        };
         let memory = order.allocation.slots.iter().filter_map(of_device);
         let launch = Launch {
             order: order.clone(),
@@ -40,7 +44,7 @@ impl Runner {
             pids_max: Some(config.pids_max.unwrap_or(AgentConfig::PIDS_MAX)),
             output_limit: config.output_limit,
             api: config.api_socket.clone(),
-            gpu_memory: memory.min(),
+            gpu_memory: memory.min_by_key(|it| (it.request, it.limit)),
             element: self.element(order)?,
             context_bytes: context.len(),
             script_bytes: script.as_ref().map(Vec::len),
@@ -56,7 +60,7 @@ impl Runner {
     fn blob(&self, what: &str, id: &BlobId) -> Result<Vec<u8>, EndCause> {
         (self.parts.blobs)(id).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => EndCause::PathMissing { path: error.to_string() },
-            _ => EndCause::LaunchFailed { why: format!("the job's {what} can't be had: {error}") },
+            _ => EndCause::LaunchFailed { why: format!("can't read the job's {what}: {error}") },
         })
     }
 

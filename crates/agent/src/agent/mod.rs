@@ -3,13 +3,13 @@
 
 mod adopt;
 mod devices;
-mod done;
-mod facts;
+pub(crate) mod done;
+pub(crate) mod facts;
 mod input;
 mod launch;
-mod lines;
 mod runner;
 mod shepherds;
+mod streams;
 mod takeover;
 mod wake;
 
@@ -39,8 +39,8 @@ use devices::Devices;
 use runner::Runner;
 use wake::Waker;
 
-pub use lines::Answer;
-pub use shepherds::OpenedLine;
+pub use shepherds::OpenedStream;
+pub use streams::Answer;
 
 /// Receives the agent's reports. Called from the agent's thread; must not block for long.
 pub type ToServer = Box<dyn Fn(Report) + Send>;
@@ -140,14 +140,14 @@ pub enum StartError {
         error: io::Error,
     },
     /// The path can't be passed to a shepherd.
-    #[error("the state directory {path:?} is not text; choose one that is valid UTF-8")]
+    #[error("the path of the state folder {path:?} is not UTF-8; choose another folder")]
     NotText {
         /// The path.
         path: PathBuf,
     },
     /// Another agent uses the state directory.
     #[error(
-        "another agent uses {}; end it first, or choose another state directory",
+        "another agent uses {}; end it first, or choose another state folder",
         .path.display()
     )]
     InUse {
@@ -156,8 +156,7 @@ pub enum StartError {
     },
     /// Shepherds of an earlier agent have not claimed their tasks yet, and still could.
     #[error(
-        "processes that an earlier agent started are still about to launch a task: {}; end them, \
-         then start again",
+        "processes of an earlier agent are still starting a task: {}; end them, then start again",
         .holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Launching {
@@ -268,7 +267,7 @@ impl AgentHandle {
     /// Opens a stream to a task. The answer comes from the agent's thread. There is none if the
     /// task's shepherd has ended, or is of a version that can't open streams.
     pub fn open(&self, task: TaskId, opening: Opening, answer: Answer) {
-        let asked = lines::Asked { task, opening, answer };
+        let asked = streams::Asked { task, opening, answer };
         let _ = self.inputs.send(input::Input::Open(Box::new(asked)));
         self.waker.wake();
     }
@@ -320,7 +319,7 @@ fn take_lock(layout: &Layout) -> Result<File, StartError> {
 /// Waits until each shepherd that an earlier agent forked has claimed its task or ended, and takes
 /// the lock that they hold. A task that is unclaimed afterwards stays so. Otherwise a task that
 /// this agent refuses for its devices could still be launched on them.
-fn await_launches(layout: &Layout, patience: Duration) -> Result<File, StartError> {
+pub fn await_launches(layout: &Layout, patience: Duration) -> Result<File, StartError> {
     let path = layout.launching();
     let folder = |error| StartError::Folder { path: path.clone(), error };
     let file = open_lock(&path).map_err(folder)?;
@@ -356,25 +355,4 @@ fn open_site(config: &AgentConfig) -> Site {
         let _ = std::fs::remove_dir(unused);
     }
     site
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_agent_waits_for_shepherds_of_an_earlier_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path());
-        let late = await_launches(&layout, Duration::ZERO).unwrap();
-        // A shepherd inherits it like this from its nursery.
-        let inherited = late.try_clone().unwrap();
-        drop(late);
-        let refused = await_launches(&layout, Duration::ZERO).unwrap_err();
-        let own = std::process::id();
-        assert!(matches!(refused, StartError::Launching { ref holders } if *holders == [own]));
-        drop(inherited);
-        assert!(await_launches(&layout, Duration::ZERO).is_ok());
-    }
 }

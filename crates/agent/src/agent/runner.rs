@@ -20,8 +20,8 @@ use super::devices::Devices;
 use super::done::Done;
 use super::input::{self, Input};
 use super::launch::LastValues;
-use super::lines::Lines;
 use super::shepherds::{About, Introduced, Shepherds};
+use super::streams::Streams;
 use super::wake::{Token, Waker, Watch};
 use super::{AgentConfig, Blobs, ToServer};
 use crate::layout::{Layout, claim_name};
@@ -61,7 +61,7 @@ pub(super) struct Runner {
     /// Reports that wait for the inventory, which must be sent first; `None` once it was sent.
     held_back: Option<Vec<Report>>,
     /// Streams that were requested.
-    pub(super) lines: Lines,
+    pub(super) streams: Streams,
     /// The values of the last started array.
     pub(super) values: RefCell<LastValues>,
     /// Inputs that are not processed yet.
@@ -90,7 +90,7 @@ impl Runner {
             stamp: Stamp { incarnation: input::incarnation(), sequence: 0 },
             inventory: None,
             held_back: Some(Vec::new()),
-            lines: Lines::default(),
+            streams: Streams::default(),
             values: RefCell::default(),
             seen: VecDeque::new(),
         };
@@ -226,8 +226,9 @@ impl Runner {
             FromShepherd::NotPaused { generation } => {
                 self.halted(task, generation, Halting::NotPaused);
             }
-            FromShepherd::Ended { end } => {
+            FromShepherd::Ended { mut end } => {
                 fail::fail_point!("agent-end-heard");
+                end.usage.gpu = self.parts.devices.measured(task);
                 if let Some(shepherd) = self.shepherds.get_mut(task) {
                     shepherd.ended = true;
                 }
@@ -242,13 +243,14 @@ impl Runner {
 
     fn on_shepherd_ended(&mut self, task: TaskId) {
         let Some((shepherd, messages)) = self.shepherds.ended(task) else { return };
-        self.parts.devices.released(shepherd.pid);
-        self.lines.forget(task);
+        self.streams.forget(task);
         let mut told = shepherd.ended;
         for message in messages {
             told |= matches!(message, FromShepherd::Ended { .. } | FromShepherd::AlreadyClaimed);
             self.on_message(task, message);
         }
+        // After its messages: its end carries what was measured.
+        self.parts.devices.released(shepherd.pid);
         if told {
             // The shepherd may have been killed before it removed its control group.
             self.parts.site.existing(&claim_name(task)).remove();
@@ -364,7 +366,7 @@ impl Runner {
                 fail::fail_point!("agent-launch-after");
                 let slots = order.allocation.slots.iter().map(|slot| match slot.part {
                     SlotPart::Whole | SlotPart::Instance { .. } => (slot.device.clone(), None),
-                    SlotPart::Share { memory, .. } => (slot.device.clone(), Some(memory)),
+                    SlotPart::Share { limit, .. } => (slot.device.clone(), Some(limit)),
                 });
                 self.parts.devices.owned(pid, task, slots);
             }

@@ -79,13 +79,13 @@ pub(super) enum Introduced {
         pid: u32,
         task: TaskId,
         line: u64,
-        opened: Result<OpenedLine, NotOpened>,
+        opened: Result<OpenedStream, NotOpened>,
     },
 }
 
 /// A stream to a task.
 #[derive(Debug)]
-pub struct OpenedLine {
+pub struct OpenedStream {
     /// The socket.
     pub socket: OwnedFd,
     /// Bytes that have already arrived.
@@ -320,7 +320,7 @@ impl Shepherds {
             }
             FromShepherd::Line { task, line: number, not_opened } => {
                 self.watch.remove(&line.socket);
-                let opened = OpenedLine { socket: line.socket, early: rest };
+                let opened = OpenedStream { socket: line.socket, early: rest };
                 let opened = not_opened.map_or(Ok(opened), Err);
                 Some(Introduced::Line { pid, task, line: number, opened })
             }

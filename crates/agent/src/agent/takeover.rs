@@ -78,12 +78,12 @@ impl Runner {
                 }
             }
             Ok(Adopted::Unclaimed) => {
-                let why = "its shepherd was ended before it had started anything".to_owned();
+                let why = "its shepherd ended before it started the program".to_owned();
                 return self.prevent(task, generation, not_started(EndCause::LaunchFailed { why }));
             }
             Err(error) => {
                 let path = self.parts.layout.claim(task);
-                let why = format!("its record {} can't be used: {error}", path.display());
+                let why = format!("can't read its record {}: {error}", path.display());
                 (generation, TaskIs::Ended(not_started(EndCause::LaunchFailed { why })))
             }
         };

@@ -182,7 +182,7 @@ impl Shepherd {
 
     /// Starts a further program.
     fn join(&mut self, exec: &Exec) -> Result<(u32, Ends, OwnedFd), String> {
-        let program = self.program.as_ref().ok_or("its program is not known")?.beside(exec)?;
+        let program = self.program.as_ref().ok_or("its program is unknown")?.beside(exec)?;
         let failed = |error| format!("can't make a pipe: {error}");
         if let Some(size) = exec.pty {
             let (terminal, slave) = terminal::open(size, self.owner)?;

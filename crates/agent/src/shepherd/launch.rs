@@ -43,8 +43,8 @@ impl Shepherd {
         self.context = match context {
             // The format of store layout 3 and older.
             [b'{', ..] => serde_json::from_slice(context)
-                .map_err(|error| format!("the job's environment can't be read: {error}"))?,
-            _ => LaunchContext::read(context).ok_or("the job's environment can't be read")?,
+                .map_err(|error| format!("can't read the job's environment: {error}"))?,
+            _ => LaunchContext::read(context).ok_or("can't read the job's environment")?,
         };
         let task = self.task();
         let spec = std::sync::Arc::clone(&self.launch.order.spec);
@@ -157,7 +157,7 @@ impl Shepherd {
         let memory = self.launch.order.spec.memory.map(Bytes::get);
         let limited = group.map(Group::limited).unwrap_or_default();
         let (told_read, told) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
-            .map_err(|error| format!("can't make a pipe: {error}"))?;
+            .map_err(|error| format!("can't create a pipe: {error}"))?;
         let handle = group.and_then(Group::handle);
         let mut setting = Setting {
             told: &told,
@@ -179,7 +179,7 @@ impl Shepherd {
             setting.born_in_group = false;
             forked = child::fork(None, || run(&setting));
         }
-        let pid = forked.map_err(|error| format!("can't make a process: {error}"))?;
+        let pid = forked.map_err(|error| format!("can't create a process: {error}"))?;
         Ok((pid, told_read))
     }
 
@@ -190,7 +190,7 @@ impl Shepherd {
         path: PathBuf,
         owner: Option<(u32, u32)>,
     ) -> Result<OwnedFd, String> {
-        let failed = |error| format!("can't make a pipe: {error}");
+        let failed = |error| format!("can't create a pipe: {error}");
         let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
         // Only the shepherd's end: the program must get a blocking pipe.
         rustix::fs::fcntl_setfl(&read, rustix::fs::OFlags::NONBLOCK).map_err(failed)?;

@@ -4,16 +4,16 @@
 
 mod attachment;
 mod beside;
-mod files;
+pub(crate) mod files;
 mod forward;
 mod halt;
 mod joined;
 mod launch;
 mod link;
-mod output;
+pub(crate) mod output;
 mod ready;
 mod start;
-mod terminal;
+pub(crate) mod terminal;
 mod time;
 mod tree;
 
@@ -317,6 +317,7 @@ impl Shepherd {
                 cpu_user: Millis::new(used.user_ms),
                 cpu_system: Millis::new(used.system_ms),
                 memory_peak: Bytes::new(used.memory_peak),
+                gpu: None,
             },
         }
     }
@@ -375,7 +376,7 @@ impl Shepherd {
             return;
         }
         if !ready || !why.is_empty() {
-            let ended = "it was ended before its program was started".to_owned();
+            let ended = "it ended before its program was started".to_owned();
             self.failed = Some(if why.is_empty() { ended } else { why });
             return;
         }

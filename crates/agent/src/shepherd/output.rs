@@ -18,30 +18,32 @@ use rustix::io::Errno;
 use super::files::make_output;
 
 /// One stream.
-pub(super) struct Stream {
+pub struct Stream {
     pipe: OwnedFd,
     kept: Kept,
 }
 
 /// The part of the stream that is kept on file.
-struct Kept {
+pub struct Kept {
     /// Which of the task's two streams this is.
     which: usize,
-    file: Target,
-    room: u64,
+    /// The file.
+    pub file: Target,
+    /// Bytes that may still be kept.
+    pub room: u64,
     limit: u64,
     /// Bytes beyond the limit.
     beyond: u64,
     /// Whether the file notes that it is cut.
     is_cut: bool,
     /// Bytes that could not be written since the last successful write, and the error.
-    lost: u64,
+    pub lost: u64,
     why: String,
 }
 
 /// The file of a stream. It is made at the first write: many jobs write nothing, and on some file
 /// systems making a file is one of the slowest parts of a start.
-pub(super) struct Target {
+pub struct Target {
     path: PathBuf,
     /// The owner of the file; `None` for the agent's user.
     owner: Option<(u32, u32)>,
@@ -50,8 +52,14 @@ pub(super) struct Target {
 
 impl Target {
     /// A target without a file yet.
-    pub(super) fn new(path: PathBuf, owner: Option<(u32, u32)>) -> Self {
+    pub fn new(path: PathBuf, owner: Option<(u32, u32)>) -> Self {
         Self { path, owner, file: None }
+    }
+
+    /// A target with an open file.
+    #[cfg(feature = "fuzzing")]
+    pub fn open(file: File) -> Self {
+        Self { path: PathBuf::new(), owner: None, file: Some(file) }
     }
 
     fn file(&mut self) -> io::Result<&mut File> {
@@ -64,7 +72,7 @@ impl Target {
 
 /// The order of the bytes of both streams, as they come to their files.
 #[derive(Default)]
-pub(super) struct Order {
+pub struct Order {
     /// Made at the first change of streams: most tasks write to one only.
     file: Option<Target>,
     lengths: [u64; 2],
@@ -74,7 +82,7 @@ pub(super) struct Order {
 
 impl Order {
     /// Keeps the order in this file.
-    pub(super) fn new(file: Target) -> Self {
+    pub fn new(file: Target) -> Self {
         Self { file: Some(file), ..Self::default() }
     }
 
@@ -99,7 +107,7 @@ impl Order {
 
 /// The state of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub enum Progress {
     /// There may be more.
     Open,
     /// All writers are gone, and everything is read.
@@ -108,21 +116,18 @@ pub(super) enum Progress {
 
 impl Stream {
     /// Makes a stream; reading from `pipe` must not block.
-    pub(super) fn new(which: usize, pipe: OwnedFd, file: Target, limit: Bytes) -> Self {
-        let limit = limit.get();
-        let why = String::new();
-        let kept = Kept { which, file, room: limit, limit, beyond: 0, is_cut: false, lost: 0, why };
-        Self { pipe, kept }
+    pub fn new(which: usize, pipe: OwnedFd, file: Target, limit: Bytes) -> Self {
+        Self { pipe, kept: Kept::new(which, file, limit) }
     }
 
     /// The descriptor to poll.
-    pub(super) fn pipe(&self) -> &OwnedFd {
+    pub fn pipe(&self) -> &OwnedFd {
         &self.pipe
     }
 
     /// Reads and passes on the bytes that are there, a few buffers at most, so that other streams
     /// are read too.
-    pub(super) fn take(
+    pub fn take(
         &mut self,
         buffer: &mut [u8],
         seen: &mut dyn FnMut(&[u8]),
@@ -145,12 +150,7 @@ impl Stream {
 
     /// Reads and passes on all remaining bytes. The remaining writers are dead or no part of the
     /// task: a stranger with a copy of the descriptor must not keep the task from ending.
-    pub(super) fn finish(
-        mut self,
-        buffer: &mut [u8],
-        seen: &mut dyn FnMut(&[u8]),
-        order: &mut Order,
-    ) {
+    pub fn finish(mut self, buffer: &mut [u8], seen: &mut dyn FnMut(&[u8]), order: &mut Order) {
         loop {
             match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(length) if length > 0 => {
@@ -166,7 +166,14 @@ impl Stream {
 }
 
 impl Kept {
-    fn write(&mut self, bytes: &[u8], order: &mut Order) {
+    /// Nothing yet.
+    pub fn new(which: usize, file: Target, limit: Bytes) -> Self {
+        let (limit, why) = (limit.get(), String::new());
+        Self { which, file, room: limit, limit, beyond: 0, is_cut: false, lost: 0, why }
+    }
+
+    /// Keeps bytes up to the limit, and counts the others.
+    pub fn write(&mut self, bytes: &[u8], order: &mut Order) {
         let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
         if fits > 0 {
             self.keep(&bytes[..fits], order);
@@ -175,9 +182,8 @@ impl Kept {
         // Noted at once: a job may go on for days, and the log must explain the gap.
         if beyond > 0 && !self.is_cut && self.lost == 0 {
             let limit = Bytes::new(self.limit);
-            let text = format!(
-                "\n[gpool: the output limit of {limit} was reached; what follows is not kept]\n"
-            );
+            let text =
+                format!("\n[gpool: output limit of {limit} reached; further output is dropped]\n");
             self.is_cut = self.say(&text, order).is_ok();
         }
         self.beyond += beyond;
@@ -223,16 +229,16 @@ impl Kept {
         Ok(())
     }
 
-    fn close(&mut self, order: &mut Order) {
+    /// Notes in the file what is missing.
+    pub fn close(&mut self, order: &mut Order) {
         // If the disk is still full, this note is lost too.
         if self.lost > 0 {
             let _ = self.say_lost(order);
         }
         if self.beyond > 0 {
             let (limit, beyond) = (Bytes::new(self.limit), self.beyond);
-            let text = format!(
-                "[gpool: {beyond} bytes beyond the output limit of {limit} were not kept]\n"
-            );
+            let text =
+                format!("[gpool: dropped {beyond} bytes above the output limit of {limit}]\n");
             let _ = self.say(&text, order);
         }
     }
@@ -240,99 +246,4 @@ impl Kept {
 
 fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use rustix::pipe::{PipeFlags, pipe_with};
-
-    use super::*;
-
-    fn kept(limit: u64, writes: &[&[u8]]) -> String {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("out");
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
-        let mut stream = Stream::new(0, read, Target::new(path.clone(), None), Bytes::new(limit));
-        let (mut buffer, mut order) = ([0; 4], Order::default());
-        for bytes in writes {
-            rustix::io::write(&write, bytes).unwrap();
-            assert_eq!(stream.take(&mut buffer, &mut |_| {}, &mut order), Progress::Open);
-        }
-        drop(write);
-        stream.finish(&mut buffer, &mut |_| {}, &mut order);
-        std::fs::read_to_string(path).unwrap()
-    }
-
-    #[test]
-    fn output_is_kept_up_to_the_limit_and_the_rest_is_counted() {
-        assert_eq!(kept(10, &[b"hello ", b"you!"]), "hello you!");
-        assert_eq!(
-            kept(10, &[b"hello ", b"you!?", b"more"]),
-            "hello you!\n[gpool: the output limit of 10 B was reached; what follows is not kept]\n\
-             [gpool: 5 bytes beyond the output limit of 10 B were not kept]\n"
-        );
-    }
-
-    #[test]
-    fn a_job_that_writes_nothing_gets_no_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("out");
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
-        drop(write);
-        let target = Target::new(path.clone(), None);
-        let stream = Stream::new(0, read, target, Bytes::from_gib(1));
-        stream.finish(&mut [0; 4], &mut |_| {}, &mut Order::default());
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn output_lost_to_a_full_disk_is_noted_once_there_is_room() {
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        let full = Target { path: PathBuf::new(), owner: None, file: Some(full) };
-        let why = String::new();
-        let mut order = Order::default();
-        let (room, limit, is_cut) = (100, 100, false);
-        let mut kept = Kept { which: 0, file: full, room, limit, beyond: 0, is_cut, lost: 0, why };
-        kept.write(b"hello", &mut order);
-        kept.write(b"you", &mut order);
-        assert_eq!((kept.lost, kept.room), (8, 100));
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("out");
-        kept.file = Target::new(path.clone(), None);
-        kept.write(b"again", &mut order);
-        kept.close(&mut order);
-        let text = std::fs::read_to_string(path).unwrap();
-        assert!(text.starts_with("\n[gpool: 8 bytes of output could not be written: No space"));
-        assert!(text.ends_with("]\nagain"), "{text}");
-    }
-
-    #[test]
-    fn the_order_of_both_streams_is_kept_once_both_are_written() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = |name: &str| dir.path().join(name);
-        let mut order = Order::new(Target::new(path("order"), None));
-        let mut streams: Vec<Kept> = ["stdout", "stderr"]
-            .into_iter()
-            .enumerate()
-            .map(|(which, name)| {
-                let (file, why) = (Target::new(path(name), None), String::new());
-                Kept { which, file, room: 6, limit: 6, beyond: 0, is_cut: false, lost: 0, why }
-            })
-            .collect();
-        streams[1].write(b"error", &mut order);
-        streams[1].write(b"!", &mut order);
-        assert!(!path("order").exists(), "one stream needs none");
-        streams[0].write(b"out", &mut order);
-        streams[0].write(b"put", &mut order);
-        // Beyond the limit.
-        streams[1].write(b"more", &mut order);
-        for stream in &mut streams {
-            stream.close(&mut order);
-        }
-        assert_eq!(std::fs::read_to_string(path("order")).unwrap(), "0 6\n6 6\n");
-        assert_eq!(std::fs::read_to_string(path("stdout")).unwrap(), "output");
-        let errors = std::fs::read_to_string(path("stderr")).unwrap();
-        assert!(errors.starts_with("error!\n[gpool: the output limit"), "{errors}");
-    }
 }

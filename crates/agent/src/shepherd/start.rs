@@ -88,7 +88,7 @@ impl Program {
     ) -> Result<Self, String> {
         let spec = &launch.order.spec;
         let c_string = |what: &str, bytes: Vec<u8>| {
-            CString::new(bytes).map_err(|_| format!("{what} holds a NUL character"))
+            CString::new(bytes).map_err(|_| format!("{what} contains a NUL character"))
         };
         let mut words = match &launch.element {
             Some(element) => spec.command.iter().map(|word| element.fill(word)).collect(),
@@ -141,8 +141,9 @@ impl Program {
     /// # Errors
     /// Fails with a message if a value holds a NUL.
     pub(super) fn beside(&self, exec: &Exec) -> Result<Self, String> {
-        let c_string =
-            |bytes: Vec<u8>| CString::new(bytes).map_err(|_| "it holds a NUL character".to_owned());
+        let c_string = |bytes: Vec<u8>| {
+            CString::new(bytes).map_err(|_| "it contains a NUL character".to_owned())
+        };
         let mut words = exec.command.clone();
         activation::wrap(&self.activate, &mut words);
         let mut environment = self.environment.clone();
@@ -237,7 +238,7 @@ impl Program {
             Some(_) => rustix::process::setsid().map(drop),
             None => rustix::process::setpgid(None, None),
         }
-        .map_err(|error| format!("can't make a group: {error}"))?;
+        .map_err(|error| format!("can't create a process group: {error}"))?;
         if let Some(group) = setting.group {
             group
                 .enter(setting.born_in_group)
@@ -248,7 +249,7 @@ impl Program {
         signal::reset();
         // After the change of users, which clears it.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| format!("can't be tied to the shepherd: {error}"))?;
+            .map_err(|error| format!("can't bind the process to its shepherd: {error}"))?;
         if rustix::process::getppid() != Pid::from_raw(setting.parent.cast_signed()) {
             return Err("the shepherd was killed".to_owned());
         }
@@ -304,7 +305,7 @@ impl Program {
             None => find(&self.name, &self.search)?,
         };
         let path = CString::new(path.into_os_string().into_encoded_bytes())
-            .map_err(|_| "the command holds a NUL character".to_owned())?;
+            .map_err(|_| "the command contains a NUL character".to_owned())?;
         let _ = rustix::io::write(setting.told, &[READY]);
         let error = child::execute(&path, &self.arguments, &self.environment);
         if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) {
@@ -319,12 +320,12 @@ impl Program {
         let length =
             File::open(as_path(path)).and_then(|mut file| io::Read::read(&mut file, &mut start));
         if length.is_ok_and(|length| start[..length].contains(&0)) {
-            return format!("{} is no program that this machine can run", self.name);
+            return format!("{} is not a program for this machine", self.name);
         }
         let mut arguments = vec![c"/bin/sh".to_owned(), path.to_owned()];
         arguments.extend(self.arguments.iter().skip(1).cloned());
         let error = child::execute(c"/bin/sh", &arguments, &self.environment);
-        format!("can't run {} by /bin/sh: {error}", self.name)
+        format!("can't run {} with /bin/sh: {error}", self.name)
     }
 
     fn explain(&self, path: &CStr, error: &io::Error) -> String {
@@ -332,16 +333,18 @@ impl Program {
         let shown = path.to_string_lossy();
         match Errno::from_io_error(error) {
             Some(Errno::NOENT) => match interpreter(as_path(path)) {
-                Some(interpreter) => format!("{shown} is run by {interpreter}, which is not there"),
-                None => format!("can't run {shown}: a file that it needs is not there"),
+                Some(interpreter) => {
+                    format!("the interpreter {interpreter} of {shown} does not exist")
+                }
+                None => format!("can't run {shown}: a file that it needs is missing"),
             },
             Some(Errno::TOOBIG) => {
                 let bytes = |strings: &[CString]| -> usize {
                     strings.iter().map(|string| string.as_bytes_with_nul().len() + 8).sum()
                 };
                 format!(
-                    "environment ({} bytes) and arguments ({} bytes) are more than the system \
-                     takes; use --clean-env, or pass files instead",
+                    "environment ({} bytes) and arguments ({} bytes) are larger than the system \
+                     accepts; use --clean-env, or pass files",
                     bytes(&self.environment),
                     bytes(&self.arguments)
                 )
@@ -385,7 +388,9 @@ fn open(path: &str, what: &str, flags: OFlags) -> Result<OwnedFd, String> {
     let file = rustix::fs::open(path, flags | always, Mode::from_raw_mode(0o666)).map_err(|e| {
         match e {
             // Opening a FIFO without a reader fails with this error.
-            rustix::io::Errno::NXIO => failed(&"it is a FIFO or a device that nobody serves"),
+            rustix::io::Errno::NXIO => {
+                failed(&"it is a FIFO without a reader or writer, or a device without a driver")
+            }
             _ => failed(&e),
         }
     })?;
@@ -393,7 +398,7 @@ fn open(path: &str, what: &str, flags: OFlags) -> Result<OwnedFd, String> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile | FileType::CharacterDevice => {}
         FileType::Directory => return Err(failed(&"it is a directory")),
-        _ => return Err(failed(&"it is neither a file nor a character device")),
+        _ => return Err(failed(&"it is not a file or a character device")),
     }
     let status = rustix::fs::fcntl_getfl(&file).map_err(|error| failed(&error))?;
     rustix::fs::fcntl_setfl(&file, status - OFlags::NONBLOCK).map_err(|error| failed(&error))?;
@@ -417,7 +422,7 @@ fn find(name: &str, search: &[u8]) -> Result<PathBuf, String> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(format!("there is no program {name}"))
             }
-            Err(error) => Err(format!("{name} can't be run: {error}")),
+            Err(error) => Err(format!("can't run {name}: {error}")),
         };
     }
     let mut unusable = None;
@@ -428,7 +433,7 @@ fn find(name: &str, search: &[u8]) -> Result<PathBuf, String> {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                unusable.get_or_insert_with(|| format!("{} can't be run: {error}", path.display()));
+                unusable.get_or_insert_with(|| format!("can't run {}: {error}", path.display()));
             }
         }
     }

@@ -12,23 +12,20 @@ use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 use rustix::termios::Winsize;
 
 /// Bytes of output that are remembered: a few screens.
-const REMEMBERED: usize = 32 * 1024;
+pub const REMEMBERED: usize = 32 * 1024;
 /// Typed bytes that may wait for the program; at this size no more are read.
 const TYPED_MOST: usize = 64 * 1024;
 
 /// The master side.
-pub(super) struct Terminal {
+pub struct Terminal {
     master: OwnedFd,
     shown: VecDeque<u8>,
     typed: Vec<u8>,
 }
 
 /// Makes a terminal with this size. The slave side is for the program and belongs to its user.
-pub(super) fn open(
-    size: WindowSize,
-    owner: Option<(u32, u32)>,
-) -> Result<(Terminal, OwnedFd), String> {
-    make(size, owner).map_err(|error| format!("can't make a terminal: {error}"))
+pub fn open(size: WindowSize, owner: Option<(u32, u32)>) -> Result<(Terminal, OwnedFd), String> {
+    make(size, owner).map_err(|error| format!("can't create a terminal: {error}"))
 }
 
 fn make(size: WindowSize, owner: Option<(u32, u32)>) -> io::Result<(Terminal, OwnedFd)> {
@@ -50,7 +47,7 @@ impl Terminal {
     /// A further descriptor of the master side, to read from.
     pub(super) fn reader(&self) -> Result<OwnedFd, String> {
         rustix::io::fcntl_dupfd_cloexec(&self.master, 3)
-            .map_err(|error| format!("can't make a terminal: {error}"))
+            .map_err(|error| format!("can't create a terminal: {error}"))
     }
 
     /// The descriptor to poll until typed bytes can be written.
@@ -67,7 +64,7 @@ impl Terminal {
 
     /// Makes a full-screen program redraw: changes the size and changes it back, since such
     /// programs redraw on a change of size.
-    pub(super) fn redraw(&self, size: Option<WindowSize>) {
+    pub fn redraw(&self, size: Option<WindowSize>) {
         let Ok(now) = rustix::termios::tcgetwinsize(&self.master) else { return };
         let size = size.unwrap_or(WindowSize { rows: now.ws_row, columns: now.ws_col });
         let other = WindowSize { columns: size.columns.saturating_add(1), ..size };
@@ -76,7 +73,7 @@ impl Terminal {
     }
 
     /// Remembers the program's output.
-    pub(super) fn note(&mut self, bytes: &[u8]) {
+    pub fn note(&mut self, bytes: &[u8]) {
         let last = &bytes[bytes.len().saturating_sub(REMEMBERED)..];
         let too_many = (self.shown.len() + last.len()).saturating_sub(REMEMBERED);
         self.shown.drain(..too_many);
@@ -84,7 +81,7 @@ impl Terminal {
     }
 
     /// The remembered output. If older output is missing, it begins with a whole line.
-    pub(super) fn shown(&self) -> Vec<u8> {
+    pub fn shown(&self) -> Vec<u8> {
         let is_all = self.shown.len() < REMEMBERED;
         let line = self.shown.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.shown.iter().skip(if is_all { 0 } else { line }).copied().collect()
@@ -127,38 +124,4 @@ pub(super) fn write_some(to: &OwnedFd, bytes: &mut Vec<u8>) -> bool {
         }
     }
     true
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use super::*;
-
-    #[test]
-    fn remembered_output_begins_with_a_whole_line() {
-        let (mut terminal, _slave) = open(WindowSize::default(), None).unwrap();
-        terminal.note(b"first\nsecond\n");
-        assert_eq!(terminal.shown(), b"first\nsecond\n");
-        for _ in 0..REMEMBERED {
-            terminal.note(b"a line\n");
-        }
-        assert!(terminal.shown().starts_with(b"a line\n"));
-        assert!(terminal.shown().len() <= REMEMBERED);
-        terminal.note(&vec![b'x'; 2 * REMEMBERED]);
-        assert_eq!(terminal.shown().len(), REMEMBERED);
-    }
-
-    #[test]
-    fn a_terminal_has_the_size_that_was_set() {
-        let (terminal, slave) = open(WindowSize { rows: 7, columns: 9 }, None).unwrap();
-        let size = || {
-            let size = rustix::termios::tcgetwinsize(&slave).unwrap();
-            (size.ws_row, size.ws_col)
-        };
-        assert_eq!(size(), (7, 9));
-        terminal.redraw(None);
-        assert_eq!(size(), (7, 9));
-        terminal.redraw(Some(WindowSize { rows: 3, columns: 4 }));
-        assert_eq!(size(), (3, 4));
-    }
 }

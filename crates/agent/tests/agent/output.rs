@@ -48,8 +48,8 @@ fn output_beyond_the_limit_is_cut_and_noted() {
     let output = node.stdout(task);
     let (kept, note) = output.split_at(1000);
     assert_eq!(kept, "y\n".repeat(500));
-    let said = "\n[gpool: the output limit of 1000 B was reached; what follows is not kept]\n\
-                [gpool: 4000 bytes beyond the output limit of 1000 B were not kept]\n";
+    let said = "\n[gpool: output limit of 1000 B reached; further output is dropped]\n\
+                [gpool: dropped 4000 bytes above the output limit of 1000 B]\n";
     assert_eq!(note, said);
 }
 
@@ -100,14 +100,17 @@ fn a_fifo_is_refused_without_waiting() {
     let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
     assert!(made.success());
     let why = node.failure(&to(job(1, &["true"]), &fifo));
-    assert!(why.ends_with("it is a FIFO or a device that nobody serves"), "{why}");
+    assert!(
+        why.ends_with("it is a FIFO without a reader or writer, or a device without a driver"),
+        "{why}"
+    );
     let reader = rustix::fs::open(
         &fifo,
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK,
         rustix::fs::Mode::empty(),
     );
     let why = node.failure(&to(job(2, &["true"]), &fifo));
-    assert!(why.ends_with("it is neither a file nor a character device"), "{why}");
+    assert!(why.ends_with("it is not a file or a character device"), "{why}");
     drop(reader);
 }
 

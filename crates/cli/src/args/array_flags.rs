@@ -2,14 +2,15 @@
 
 use clap::Args;
 use gpool_wire::Param;
+use gpool_wire::field::heading;
 
 use super::values;
 
 /// The values of each element.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
-#[command(next_help_heading = "Array")]
+#[command(next_help_heading = heading::ARRAY)]
 pub struct ArrayFlags {
-    /// Values of a parameter, one element per combination: --param lr=0.1,0.01 --param seed=1,2,3
+    /// Values of a parameter, e.g. lr=0.1,0.01; repeatable, one element per combination
     #[arg(long, value_name = "NAME=VALUES", value_parser = values::param)]
     pub param: Vec<Param>,
     /// CSV file with a header, one element per row; - is standard input

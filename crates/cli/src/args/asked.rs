@@ -3,7 +3,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use gpool_wire::field::{Field, Flag, Values, fields};
+use gpool_wire::field::{Field, Flag, Values, fields, heading};
 use gpool_wire::{JobCreate, JobPatch};
 
 /// The part of a job request that flags set directly.
@@ -12,7 +12,7 @@ pub struct Asked(pub JobCreate);
 
 impl Args for Asked {
     fn augment_args(command: Command) -> Command {
-        fields().filter_map(|field| field.flag.as_ref()).fold(command, with_flag)
+        flags().fold(command, |command, (_, flag)| with_flag(command, flag))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -45,8 +45,8 @@ pub const NONE: &str = "none";
 
 impl Args for Changed {
     fn augment_args(command: Command) -> Command {
-        fields().filter(|field| field.is_editable()).fold(command, |command, field| {
-            let Some(flag) = &field.flag else { return command };
+        let editable = flags().filter(|(field, _)| field.is_editable());
+        editable.fold(command, |command, (field, flag)| {
             // An edit has no letters of its own, and a word may follow a blank.
             let flag = Flag { short: None, bare: None, ..*flag };
             with_flag(command, &flag).mut_arg(flag.long, |arg| changing(field, &flag, arg))
@@ -78,6 +78,14 @@ impl FromArgMatches for Changed {
     }
 }
 
+/// Every field with a flag. The parser shows headings in the order in which flags first name them.
+fn flags() -> impl Iterator<Item = (&'static Field, &'static Flag)> {
+    let flags = fields().filter_map(|field| Some((field, field.flag.as_ref()?)));
+    let mut flags: Vec<(&Field, &Flag)> = flags.collect();
+    flags.sort_by_key(|(_, flag)| heading::ALL.iter().position(|it| *it == flag.heading));
+    flags.into_iter()
+}
+
 fn can_be_none(field: &Field, flag: &Flag) -> bool {
     field.clears || flag.is_list()
 }
@@ -86,7 +94,9 @@ fn can_be_none(field: &Field, flag: &Flag) -> bool {
 /// no limit in some fields.
 fn changing(field: &'static Field, flag: &Flag, arg: Arg) -> Arg {
     let can_be_none = can_be_none(field, flag);
-    let arg = if can_be_none { arg.help(format!("{}, or none", flag.help)) } else { arg };
+    let is_switch = matches!(flag.values, Values::Switch);
+    let arg =
+        if can_be_none && !is_switch { arg.help(format!("{}, or none", flag.help)) } else { arg };
     match flag.values {
         Values::Checked(check) | Values::Many(check) => {
             arg.value_parser(move |text: &str| match text == "0" || can_be_none && text == NONE {

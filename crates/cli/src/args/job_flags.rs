@@ -2,6 +2,7 @@
 //! from directives; the first source with a value wins, and lists are joined.
 
 use clap::{Args, Command, FromArgMatches as _};
+use gpool_wire::field::heading;
 
 use super::array_flags::ArrayFlags;
 use super::asked::Asked;
@@ -14,16 +15,15 @@ use crate::usage;
 
 /// The request of a job.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
-#[command(next_help_heading = "Job")]
 pub struct JobFlags {
     /// The flags that set a field of the request directly.
     #[command(flatten)]
     pub asked: Asked,
     /// Share the GPUs with other jobs; implied by --gpu-memory and --gpu-share
-    #[arg(long)]
+    #[arg(long, help_heading = heading::RESOURCES)]
     pub shared: bool,
-    /// Jobs to wait for: [ok:|fail:|end:|each:|start:]JOB,…
-    #[arg(long, value_name = "JOBS")]
+    /// Jobs to wait for, as [ok:|fail:|end:|each:|start:]JOB,…, e.g. 1842 or end:1842
+    #[arg(long, value_name = "JOBS", help_heading = heading::TIME)]
     pub after: Vec<String>,
     /// When the job starts, and what follows its end.
     #[command(flatten)]
@@ -31,27 +31,28 @@ pub struct JobFlags {
     /// The values of an array.
     #[command(flatten)]
     pub array: ArrayFlags,
-    /// Working folder of the job
+    /// Working folder of the job (default: the current folder)
     #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
+    #[arg(help_heading = heading::PROGRAM)]
     pub cwd: Option<String>,
-    /// Environment variable of the job; without a value, the caller's
-    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    /// Environment variable of the job, e.g. SEED=1; without a value, the caller's
+    #[arg(short, long, value_name = "NAME[=VALUE]", help_heading = heading::PROGRAM)]
     pub env: Vec<Variable>,
     /// The software environment of the job.
-    #[command(flatten, next_help_heading = "Software")]
+    #[command(flatten)]
     pub software: SoftwareFlags,
     /// Pass only HOME, PATH, USER, LANG and the variables of -e
-    #[arg(long)]
+    #[arg(long, help_heading = heading::PROGRAM)]
     pub clean_env: bool,
     /// Lower a priority that you may not use, and drop an unknown project, pool or label, with a
     /// warning
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SUBMISSION)]
     pub lenient: bool,
     /// Refuse a script with flags that are ignored, contradictory or misplaced
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SUBMISSION)]
     pub strict: bool,
-    /// Fail instead of waiting for GPUs
-    #[arg(long)]
+    /// Fail if the job cannot start now, instead of waiting
+    #[arg(long, help_heading = heading::TIME)]
     pub no_queue: bool,
 }
 

@@ -8,10 +8,10 @@ use crate::reference::Reference;
 /// The jobs that a verb acts on.
 #[derive(Debug, Clone, Args)]
 pub struct Jobs {
-    /// Jobs: 1842, 1842.3-7, 1842#2, 10-20, 1,2,3, a name, @ (my newest), @~2, all (mine)
+    /// Jobs, e.g. 1842, 1842.3-7, 10-20, 1,2,3, a name, @ (your newest), all (your jobs)
     #[arg(required = true, value_name = "JOB", value_parser = references)]
     pub jobs: Vec<References>,
-    /// User for all: a name, or all for every user
+    /// User that the word all refers to, or all for every user
     #[arg(short, long, value_name = "USER")]
     pub user: Option<String>,
 }

@@ -2,35 +2,39 @@
 //! combine several fields, or depend on the caller's time zone.
 
 use clap::Args;
+use gpool_wire::field::heading;
 
 use super::values::{self, joined};
 
 /// When a job starts, and when it is retried.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
-#[command(next_help_heading = "When, and what follows")]
 pub struct LifeFlags {
-    /// Jobs to wait for until the first has ended: [ok:|fail:|end:]JOB,…
-    #[arg(long, value_name = "JOBS")]
+    /// Jobs to wait for until the first has ended, as [ok:|fail:|end:]JOB,…
+    #[arg(long, value_name = "JOBS", help_heading = heading::TIME)]
     pub after_one: Vec<String>,
-    /// Earliest start: 18:00, tomorrow, fri 18:00, now+2h, 2026-11-20T15:30
+    /// Earliest start, e.g. 18:00, tomorrow, 'fri 18:00', now+2h or 2026-11-20T15:30
     #[arg(long, value_name = "MOMENT", value_parser = values::filled)]
+    #[arg(help_heading = heading::TIME)]
     pub begin: Option<String>,
-    /// Latest end; the job starts only if it can end by then
+    /// Latest end, e.g. 'fri 18:00'; the job starts only if it can end by then
     #[arg(long, value_name = "MOMENT", value_parser = values::filled)]
+    #[arg(help_heading = heading::TIME)]
     pub deadline: Option<String>,
-    /// Most retries after a failure
+    /// Maximum number of retries after a failure (default: 0), e.g. 3
     #[arg(long, value_name = "N", value_parser = values::retries)]
-    #[arg(allow_negative_numbers = true)]
+    #[arg(allow_negative_numbers = true, help_heading = heading::PREEMPTION)]
     pub retry: Option<u32>,
     /// Failures to retry after: fail, timeout, oom, lost
     #[arg(long, value_name = "ENDS", value_delimiter = ',')]
+    #[arg(help_heading = heading::PREEMPTION)]
     pub retry_on: Vec<String>,
-    /// Exit codes to retry after: 33,75
+    /// Exit codes to retry after, e.g. 33,75
     #[arg(long, value_name = "CODES", value_delimiter = ',', allow_negative_numbers = true)]
+    #[arg(help_heading = heading::PREEMPTION)]
     pub retry_exit: Vec<i32>,
     /// Pause before the first retry, e.g. 1m; doubled each time
     #[arg(long, value_name = "TIME", value_parser = values::span_written)]
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true, help_heading = heading::PREEMPTION)]
     pub backoff: Option<String>,
 }
 

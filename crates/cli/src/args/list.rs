@@ -30,23 +30,24 @@ pub enum Format {
 /// Flags of every list.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ListFlags {
-    /// Output format
+    /// Output format: table, wide, json, jsonl, yaml, csv, tsv or name
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
+    #[arg(hide_possible_values = true)]
     #[arg(help_heading = "Output")]
     pub output: Format,
-    /// Columns to show, in this order: id,name,state
+    /// Columns to show, in this order, e.g. id,name,state
     #[arg(long, value_name = "COLS", value_delimiter = ',', help_heading = "Output")]
     pub format: Vec<String>,
-    /// Condition on the rows to show: state=running
+    /// Condition on the rows to show, e.g. state=running
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Output")]
     pub filter: Vec<String>,
-    /// Key to sort by; -KEY reverses the order
+    /// Column to sort by, e.g. name; -name reverses the order
     #[arg(long, value_name = "KEY", allow_hyphen_values = true, help_heading = "Output")]
     pub sort: Option<String>,
-    /// Most rows to show
+    /// Maximum number of rows
     #[arg(short = 'n', long, value_name = "N", help_heading = "Output")]
     pub limit: Option<usize>,
-    /// Redraw the list at an interval, until q or Ctrl-C
+    /// Show the list again at an interval (default: 2s), until q or Ctrl-C
     #[arg(short, long, value_name = "EVERY", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "2s", value_parser = interval, help_heading = "Output")]
     pub watch: Option<Millis>,

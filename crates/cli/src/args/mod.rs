@@ -18,15 +18,15 @@ use crate::screen::ColorWhen;
 /// Flags of every verb.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Global {
-    /// Socket of the server
+    /// Socket of the server (default: GPOOL_SERVER or GPOOL_SOCKET, else the usual path)
     #[arg(long, global = true, value_name = "SOCKET", help_heading = "Global options")]
     pub server: Option<String>,
     /// Print JSON instead of text, also for errors
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
-    /// When to use colors
+    /// When to use colors: auto, always or never
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto")]
-    #[arg(help_heading = "Global options")]
+    #[arg(help_heading = "Global options", hide_possible_values = true)]
     pub color: ColorWhen,
     /// Print ASCII only (also GPOOL_ASCII=1)
     #[arg(long, global = true, help_heading = "Global options")]
@@ -34,7 +34,7 @@ pub struct Global {
     /// Print times in UTC instead of local time
     #[arg(long, global = true, help_heading = "Global options")]
     pub utc: bool,
-    /// Time zone for times: Europe/Berlin
+    /// Time zone for times, e.g. Europe/Berlin (default: local time)
     #[arg(long, global = true, value_name = "ZONE", value_parser = zone_name)]
     #[arg(conflicts_with = "utc", help_heading = "Global options")]
     pub tz: Option<String>,

@@ -1,14 +1,15 @@
 //! Flags for the software environment of a job and its setup.
 
 use clap::Args;
+use gpool_wire::field::heading;
 
 use super::values::{self, joined};
 
 /// The software environment of a job.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
-#[command(next_help_heading = "Software")]
+#[command(next_help_heading = heading::PROGRAM)]
 pub struct SoftwareFlags {
-    /// File with variables, one NAME=VALUE per line
+    /// File with environment variables, one NAME=VALUE per line
     #[arg(long, value_name = "FILE", value_parser = values::filled)]
     pub env_file: Vec<String>,
     /// Conda environment, by name or folder
@@ -20,7 +21,7 @@ pub struct SoftwareFlags {
     /// Folder of a Python virtual environment
     #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
     pub venv: Option<String>,
-    /// Environment modules to load: cuda/12.4,gcc
+    /// Environment modules to load, e.g. cuda/12.4,gcc
     #[arg(long, value_name = "NAMES", value_parser = values::filled)]
     pub module: Vec<String>,
     /// Shell command that prepares the job, without GPUs and before it waits for them

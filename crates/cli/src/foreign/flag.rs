@@ -158,7 +158,7 @@ impl Spoken {
                 let code = failure.code().unwrap_or(errors::USAGE);
                 return Err(failure
                     .moved(code, |what| format!("{}: {what}", self.name))
-                    .why("docs/using/compat.md lists what is understood"));
+                    .why("docs/using/compat.md lists the supported flags"));
             }
         };
         let said = Said { flags: self.given(&matches), words: last_words(&matches) };
@@ -174,10 +174,10 @@ impl Spoken {
     /// As for [`Spoken::read`]; or a word belongs to no flag.
     pub fn read_directive(&self, words: &[String], place: &str) -> Result<Vec<Given>> {
         match self.read(words)? {
-            Read::Help(_) => Err(Failure::new(errors::BAD_DIRECTIVE, "--help is no directive")),
+            Read::Help(_) => Err(Failure::new(errors::BAD_DIRECTIVE, "--help is not a directive")),
             Read::Said(said) => match said.words.first() {
                 Some(word) => {
-                    let what = format!("{word:?} is one word too many");
+                    let what = format!("unexpected argument {word:?}");
                     Err(Failure::new(errors::BAD_DIRECTIVE, what))
                 }
                 None => Ok(said
@@ -192,7 +192,7 @@ impl Spoken {
     fn instead(&self, given: &Given) -> Failure {
         let what = format!("{} has no {}", self.name, given.flag.written());
         Failure::new(errors::NO_SUCH_FLAG, what)
-            .why("docs/using/compat.md lists what is understood")
+            .why("docs/using/compat.md lists the supported flags")
             .tip(given.flag.note)
     }
 

@@ -62,7 +62,7 @@ impl Mail {
     pub fn to(&mut self, flag: &Given) -> Result<()> {
         let address = local(flag.value.trim());
         if !is_mail_address(&address) {
-            return Err(invalid(flag, "is no mail address").tip("ana@example.org"));
+            return Err(invalid(flag, "is not a mail address").tip("ana@example.org"));
         }
         self.address = Some(address);
         Ok(())

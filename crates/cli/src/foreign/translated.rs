@@ -89,14 +89,15 @@ impl Translated {
         if unclear().next().is_none() {
             return Ok(());
         }
-        let failure = Failure::new(errors::BAD_DIRECTIVE, "with --strict, each flag has to count");
+        let failure =
+            Failure::new(errors::BAD_DIRECTIVE, "--strict refuses flags without an effect");
         let failure = match self.ignored.is_empty() {
             true => failure,
             false => failure.why(format!("ignored: {}", self.ignored.join("; "))),
         };
         let others = self.contradictions.iter().chain(&self.misplaced);
         let failure = others.fold(failure, |failure, text| failure.why(text));
-        Err(failure.tip("take them out, or submit without --strict"))
+        Err(failure.tip("remove them, or submit without --strict"))
     }
 
     /// Adds all notes and warnings to two lists.
@@ -142,7 +143,7 @@ fn contradictions(given: &[Given]) -> Vec<String> {
             let flag = later.flag.written();
             let place = later.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
             let (first, last) = (&earlier.value, &later.value);
-            found.push(format!("{place}{flag} {first} and {flag} {last}: the later is taken"));
+            found.push(format!("{place}{flag} {first} and {flag} {last}: the later one counts"));
         }
     }
     found

@@ -79,6 +79,31 @@ impl Clock {
         then.strftime(format).to_string()
     }
 
+    /// A text of the server with its times in the short form: `at Fri 20 Nov 15:30 UTC` becomes
+    /// `at 15:30`. Of the years that fit the weekday, the nearest to `now` counts.
+    #[must_use]
+    pub fn localized(&self, text: &str, now: Time) -> String {
+        const END: &str = " UTC";
+        // As in `Fri 20 Nov 15:30`.
+        const LENGTH: usize = 16;
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some(at) = rest.find(END) {
+            let (head, tail) = rest.split_at(at + END.len());
+            let start = at.checked_sub(LENGTH).filter(|start| head.is_char_boundary(*start));
+            let moment = start.and_then(|start| Some((start, parsed(&head[start..at], now)?)));
+            match moment {
+                Some((start, moment)) => {
+                    out.push_str(&head[..start]);
+                    out.push_str(&self.short(moment, now));
+                }
+                None => out.push_str(head),
+            }
+            rest = tail;
+        }
+        out.push_str(rest);
+        out
+    }
+
     /// The zone's name at that time.
     #[must_use]
     pub fn zone_name(&self, moment: Time) -> String {
@@ -102,6 +127,21 @@ impl Clock {
     }
 }
 
+/// A time of [`Time::short`] without its zone, in a year near `now`.
+fn parsed(text: &str, now: Time) -> Option<Time> {
+    let now = i64::try_from(now.0.get()).ok()?;
+    let year = jiff::Timestamp::from_millisecond(now).ok()?.to_zoned(TimeZone::UTC).year();
+    let of_year = |year: i16| {
+        let moment = format!("{year} {text}");
+        let moment = jiff::civil::DateTime::strptime("%Y %a %d %b %H:%M", moment).ok()?;
+        Some(moment.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond())
+    };
+    let years = [year, year.saturating_add(1), year.saturating_sub(1)];
+    let moments = years.into_iter().filter_map(of_year);
+    let moment = moments.min_by_key(|moment| moment.abs_diff(now))?;
+    Some(Time(Timestamp::new(u64::try_from(moment).ok()?)))
+}
+
 fn zone(name: &str) -> Result<TimeZone, jiff::Error> {
     if name == "UTC" { Ok(TimeZone::UTC) } else { TimeZone::get(name) }
 }
@@ -111,9 +151,9 @@ fn zone(name: &str) -> Result<TimeZone, jiff::Error> {
 /// # Errors
 /// There is no such zone.
 pub fn zone_name(name: &str) -> Result<String, String> {
-    zone(name)
-        .map(|_| name.to_owned())
-        .map_err(|_| format!("{name:?} is no time zone; write Europe/Berlin, for example, or UTC"))
+    zone(name).map(|_| name.to_owned()).map_err(|_| {
+        format!("{name:?} is not a time zone; write, for example, Europe/Berlin or UTC")
+    })
 }
 
 /// The current time.
@@ -130,23 +170,4 @@ pub fn span(seconds: f64) -> Millis {
     // Far above any real length of time, and exact as a float.
     const MOST: f64 = 1e15;
     Millis::new((seconds * 1000.0).clamp(0.0, MOST) as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(text: &str) -> Time {
-        text.parse().expect(text)
-    }
-
-    #[test]
-    fn moments_are_as_short_as_they_can_be() {
-        let clock = Clock::new(true);
-        let now = at("2026-11-20T14:50:00Z");
-        assert_eq!(clock.short(at("2026-11-20T15:30:00Z"), now), "15:30");
-        assert_eq!(clock.short(at("2026-11-22T15:30:00Z"), now), "Sun 15:30");
-        assert_eq!(clock.short(at("2026-12-24T15:30:00Z"), now), "2026-12-24");
-        assert_eq!(clock.full(now), "2026-11-20 14:50:00 UTC");
-    }
 }

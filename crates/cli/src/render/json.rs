@@ -43,24 +43,3 @@ fn pretty(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document).unwrap_or_default();
     format!("{}\n", safe_json(&text))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_stand_in_the_order_of_the_type() {
-        #[derive(Serialize)]
-        struct Thing {
-            name: &'static str,
-            age: u32,
-        }
-        let thing = Thing { name: "\u{9b}2J", age: 1 };
-        assert_eq!(line(&thing), "{\"name\":\"\\u009b2J\",\"age\":1}\n");
-        let document = list(&[thing]);
-        assert!(document.find("name") < document.find("age"), "{document}");
-        let read: serde_json::Value = serde_json::from_str(&document).expect("it is JSON");
-        assert_eq!(read["apiVersion"], "gpool/v1");
-        assert_eq!(read["items"][0]["name"], "\u{9b}2J");
-    }
-}

@@ -315,15 +315,3 @@ fn separated<T>(
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_in_text_are_compared_as_numbers() {
-        let mut names = ["job10", "job9", "10", "9", "", "a", "job09"];
-        names.sort_by(|a, b| natural(a, b));
-        assert_eq!(names, ["", "9", "10", "a", "job9", "job09", "job10"]);
-    }
-}

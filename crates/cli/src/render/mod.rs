@@ -8,6 +8,7 @@ pub mod json;
 pub mod list;
 pub mod nodes;
 pub mod page;
+pub mod reason;
 pub mod reserve;
 pub mod row;
 pub mod safe;

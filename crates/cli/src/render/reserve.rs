@@ -66,7 +66,7 @@ pub fn line(it: &Reservation, view: &View<'_>) -> String {
         Some(_) => format!(" until {}", until(it, view)),
         None => " until released".to_owned(),
     };
-    let warned = if it.warnings.is_empty() { "" } else { " · not as asked for" };
+    let warned = if it.warnings.is_empty() { "" } else { " · differs from the request" };
     format!("{} {}: {} for {}{from}{until}{warned}", it.name, it.state, what(it), whom(it))
 }
 
@@ -119,7 +119,7 @@ fn every(it: &Reservation) -> Option<String> {
 /// The new or planned reservation in a line.
 #[must_use]
 pub fn headline(it: &Reservation, done: bool, view: &View<'_>) -> String {
-    let keeps = if done { "keeps" } else { "would keep" };
+    let reserves = if done { "reserves" } else { "would reserve" };
     let whom = match it.kind.as_str() {
         "maintenance" => "for maintenance".to_owned(),
         _ => format!("for {}", whom(it)),
@@ -130,7 +130,7 @@ pub fn headline(it: &Reservation, done: bool, view: &View<'_>) -> String {
     };
     let every = every(it).map(|every| format!(", every {every}")).unwrap_or_default();
     let from = view.clock.full(it.from);
-    let mut text = format!("{} {keeps} {} {whom}\n  {from} {until}{every}\n", it.name, what(it));
+    let mut text = format!("{} {reserves} {} {whom}\n  {from} {until}{every}\n", it.name, what(it));
     for warning in &it.warnings {
         text.push_str(&format!("  warning: {warning}\n"));
     }
@@ -170,7 +170,7 @@ pub fn affected(affected: &Affected, view: &View<'_>) -> String {
         let each: Vec<String> =
             affected.too_long.iter().take(NAMED_MAX).map(|it| too_long(it, view)).collect();
         let more = if n > NAMED_MAX { ", …" } else { "" };
-        lines.push(format!("{} will not: {}{more}", jobs(n), each.join(", ")));
+        lines.push(format!("{} will not finish in time: {}{more}", jobs(n), each.join(", ")));
     }
     if affected.n_waiting > 0 {
         let n = usize::try_from(affected.n_waiting).unwrap_or(usize::MAX);
@@ -182,8 +182,8 @@ pub fn affected(affected: &Affected, view: &View<'_>) -> String {
             }
             _ => String::new(),
         };
-        let waits = if n == 1 { "that waits may" } else { "that wait may" };
-        lines.push(format!("{} {waits} no longer start there ({ids}{worst})", jobs(n)));
+        let jobs = if n == 1 { "job" } else { "jobs" };
+        lines.push(format!("{n} waiting {jobs} may no longer start there ({ids}{worst})"));
     }
     let text: String = lines.into_iter().map(|line| format!("  {line}\n")).collect();
     shown(&text)
@@ -224,7 +224,7 @@ pub fn page(it: &Reservation, view: &View<'_>) -> String {
     page.label_if("every", every(it).as_deref());
     page.label("at begin", &it.at_begin.replace('_', " "));
     page.label_if("reason", Some(it.reason.as_str()).filter(|reason| !reason.is_empty()));
-    page.label("made", &format!("by {}, {}", it.made_by, view.clock.full(it.made_at)));
+    page.label("created", &format!("by {}, {}", it.made_by, view.clock.full(it.made_at)));
     page.labels("warning", &it.warnings);
     page.text()
 }

@@ -14,10 +14,10 @@ pub fn state(word: &str) -> String {
     word.replace('_', " ")
 }
 
-/// The number of further jobs that something waits for.
+/// The number of further jobs that a job waits for: `3 more jobs`.
 #[must_use]
 pub fn more_reasons(n_more: u64) -> Option<String> {
-    (n_more > 0).then(|| format!("and waits for {}", count(n_more, "more job")))
+    (n_more > 0).then(|| count(n_more, "more job"))
 }
 
 /// A number with its noun: `1 row`, `2 rows`.
@@ -137,14 +137,14 @@ pub fn tasks(gang: &GangShown) -> String {
 /// The nodes of a job: `2 nodes`, `2 to 4 nodes · 8 tasks on each`.
 #[must_use]
 pub fn nodes(gang: &GangShown) -> String {
-    let first = gang.launcher.map(|_| " · the command runs in the first task alone");
+    let first = gang.launcher.map(|_| " · the command runs only in the first task");
     format!("{}{}", places_of(gang), first.unwrap_or_default())
 }
 
 fn places_of(gang: &GangShown) -> String {
     if gang.anywhere {
         let most = gang.nodes_most.map(|most| format!(" to {most}")).unwrap_or_default();
-        return format!("{}{most} tasks, wherever there is room", gang.nodes);
+        return format!("{}{most} tasks, on any nodes", gang.nodes);
     }
     let most = gang.nodes_most.map(|most| format!(" to {most}")).unwrap_or_default();
     let nodes = match (gang.nodes, gang.nodes_most) {
@@ -202,31 +202,4 @@ pub fn gpu_hours_asked(report: &Report) -> Option<f64> {
     let limit = report.job.time_limit.filter(|_| report.job.array.is_none())?;
     let hours = f64::from(report.n_gpus) * limit / 3600.0;
     Some(hours).filter(|hours| *hours > 0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbours_are_folded() {
-        assert_eq!(indexes(&[]), "");
-        assert_eq!(indexes(&[3]), "3");
-        assert_eq!(indexes(&[0, 1]), "0,1");
-        assert_eq!(indexes(&[0, 2, 3, 4, 5, 7]), "0,2–5,7");
-        assert_eq!(indexes(&[u32::MAX, 0]), format!("{},0", u32::MAX));
-    }
-
-    #[test]
-    fn counts_have_their_word() {
-        assert_eq!(count(1, "row"), "1 row");
-        assert_eq!(count(0, "row"), "0 rows");
-        assert_eq!(count(1_234_567, "job"), "1,234,567 jobs");
-    }
-
-    #[test]
-    fn commands_can_be_pasted() {
-        let words = ["sh", "-c", "a | b", "it's", ""].map(str::to_owned);
-        assert_eq!(command(&words), r"sh -c 'a | b' 'it'\''s' ''");
-    }
 }

@@ -148,38 +148,3 @@ fn quoted(text: &str) -> String {
     }
     safe_json(&serde_json::Value::from(text).to_string()).into_owned()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_value_is_written_as_yaml_reads_it() {
-        let json = r#"{"apiVersion":"gpool/v1","items":[{"id":"1","n":[1,2],"none":[],"o":{}},
-            {"id":"a","deep":[[1],[]],"in":{"b":1.0,"c":null,"no":"yes"},"t":"a: \"b\"\n\u009b"}],
-            "ok":true}"#;
-        let expected = r#"apiVersion: gpool/v1
-items:
-  - id: "1"
-    "n":
-      - 1
-      - 2
-    none: []
-    o: {}
-  - id: a
-    deep:
-      -
-        - 1
-      - []
-    in:
-      b: 1.0
-      c: null
-      "no": "yes"
-    t: "a: \"b\"\n\u009b"
-ok: true
-"#;
-        assert_eq!(of_json(json), expected);
-        assert_eq!(of_json("[]"), "[]\n");
-        assert_eq!(of_json("{}"), "{}\n");
-    }
-}

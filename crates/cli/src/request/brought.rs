@@ -81,21 +81,21 @@ pub(super) fn yield_where_wanted(request: &mut Request, client: &Client) {
         let code = error.problem().code;
         let is = |known: Code| code == known.to_string();
         if is(catalogue::PRIORITY_TOO_HIGH) && request.job.priority.take().is_some() {
-            let what = "the priority is above that of users, and is lowered to 0";
+            let what = "the priority is higher than users may set, and becomes 0";
             request.warnings.push(what.to_owned());
         } else if is(catalogue::NO_SUCH_PROJECT)
             && let Some(project) = request.job.project.take()
         {
-            let what = format!("there is no project {project:?}; it goes into the default one");
+            let what = format!("there is no project {project:?}; the job goes to project default");
             request.warnings.push(what);
         } else if is(catalogue::NO_SUCH_POOL)
             && let Some(pool) = request.job.pool.take()
         {
-            let what = format!("there is no pool {pool:?}; it may run on any node");
+            let what = format!("there is no pool {pool:?}; the job may run on any node");
             request.warnings.push(what);
         } else if is(catalogue::NO_SUCH_NODES) && !request.job.rules.is_empty() {
             let rules = std::mem::take(&mut request.job.rules).join(" and ");
-            request.warnings.push(format!("no node has {rules}; it may run on nodes without"));
+            request.warnings.push(format!("no node has {rules}; the job may run on any node"));
         } else {
             return;
         }

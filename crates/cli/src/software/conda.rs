@@ -27,11 +27,11 @@ const USUAL_ROOTS: [&str; 4] =
     ["/opt/conda", "/opt/miniconda3", "/opt/anaconda3", "/opt/miniforge3"];
 
 /// Finds an environment by its name or folder.
-pub(super) fn find(name: &str, directory: &Path, may_be_made: bool) -> Result<Activate> {
+pub fn find(name: &str, directory: &Path, may_be_made: bool) -> Result<Activate> {
     if name.contains('/') {
         let folder = directory.join(name);
         if !is_environment(&folder) && !may_be_made {
-            let what = format!("{} is no conda environment", folder.display());
+            let what = format!("{} is not a conda environment", folder.display());
             return Err(Failure::new(errors::NO_SOFTWARE, what)
                 .why("it has no folder conda-meta")
                 .tip(format!("--setup 'conda create -y -p {name} python'")));
@@ -45,16 +45,17 @@ pub(super) fn find(name: &str, directory: &Path, may_be_made: bool) -> Result<Ac
     }
 }
 
-fn absent(name: &str, known: &BTreeMap<String, PathBuf>) -> Failure {
+/// The failure for an environment that is not there, with the nearest name.
+pub fn absent(name: &str, known: &BTreeMap<String, PathBuf>) -> Failure {
     let failure =
         Failure::new(errors::NO_SOFTWARE, format!("there is no conda environment {name:?}"));
     if known.is_empty() {
         return failure
-            .why("no conda was found: neither CONDA_EXE nor the usual folders")
+            .why("found no conda in CONDA_EXE or the usual folders")
             .tip("--conda /path/to/envs/NAME");
     }
     let names: Vec<&str> = known.keys().map(String::as_str).collect();
-    let failure = failure.why(format!("there are {}", names.join(", ")));
+    let failure = failure.why(format!("the choices are {}", names.join(", ")));
     match nearest(name, names.iter().copied()) {
         Some(near) => failure.tip(format!("--conda {near}")),
         None => failure.tip(format!("conda create -n {name}, or --conda /path/to/it")),
@@ -62,12 +63,13 @@ fn absent(name: &str, known: &BTreeMap<String, PathBuf>) -> Failure {
 }
 
 /// The folders to search.
-struct Places {
-    home: Option<PathBuf>,
+pub struct Places {
+    /// The home directory.
+    pub home: Option<PathBuf>,
     /// Folders with environments.
-    envs: Vec<PathBuf>,
+    pub envs: Vec<PathBuf>,
     /// Installations.
-    roots: Vec<PathBuf>,
+    pub roots: Vec<PathBuf>,
 }
 
 impl Places {
@@ -99,7 +101,7 @@ impl Places {
 }
 
 /// Every environment by name; the first of equal names, as in conda.
-fn environments(places: &Places) -> BTreeMap<String, PathBuf> {
+pub fn environments(places: &Places) -> BTreeMap<String, PathBuf> {
     let mut found = BTreeMap::new();
     let mut add = |folder: PathBuf, name: Option<String>| {
         let own = || folder.file_name()?.to_str().map(str::to_owned);
@@ -133,51 +135,4 @@ fn environments(places: &Places) -> BTreeMap<String, PathBuf> {
 
 fn is_environment(folder: &Path) -> bool {
     folder.join("conda-meta").is_dir()
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use super::*;
-
-    fn make(folder: &Path) {
-        std::fs::create_dir_all(folder.join("conda-meta")).unwrap();
-    }
-
-    #[test]
-    fn environments_are_found_where_conda_keeps_them() {
-        let dir = tempfile::tempdir().unwrap();
-        let (home, root) = (dir.path().join("home"), dir.path().join("conda"));
-        for folder in ["envs/torch", "envs/jax", "."] {
-            make(&root.join(folder));
-        }
-        std::fs::create_dir_all(root.join("envs/no-environment")).unwrap();
-        make(&dir.path().join("own/torch"));
-        make(&dir.path().join("elsewhere/tf"));
-        std::fs::create_dir_all(home.join(".conda")).unwrap();
-        let list =
-            format!("{}\n{}\n/gone/x\n", root.display(), dir.path().join("elsewhere/tf").display());
-        std::fs::write(home.join(".conda/environments.txt"), list).unwrap();
-        let places = Places {
-            home: Some(home),
-            envs: vec![dir.path().join("own")],
-            roots: vec![root.clone()],
-        };
-        let found = environments(&places);
-        assert_eq!(found.keys().collect::<Vec<_>>(), ["base", "jax", "tf", "torch"]);
-        assert_eq!(found["torch"], dir.path().join("own/torch"), "the first is it");
-        let failure = absent("touch", &found);
-        assert!(failure.text(false).contains("--conda torch"), "{}", failure.text(false));
-        assert!(absent("x", &BTreeMap::new()).text(false).contains("no conda was found"));
-    }
-
-    #[test]
-    fn a_folder_is_an_environment_or_will_be_made() {
-        let dir = tempfile::tempdir().unwrap();
-        make(&dir.path().join("e"));
-        let found = |may| find("./f", dir.path(), may);
-        assert!(find("./e", dir.path(), false).is_ok());
-        assert!(found(false).is_err());
-        assert!(found(true).is_ok());
-    }
 }

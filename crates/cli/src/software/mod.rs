@@ -1,10 +1,10 @@
 //! The software environment of a job: checked at submission, so that errors appear at once, and
 //! passed as absolute paths.
 
-mod conda;
+pub mod conda;
 pub mod env_file;
 mod modules;
-mod python;
+pub mod python;
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub fn find(flags: &SoftwareFlags, directory: &Path) -> Result<Software> {
         (None, true, None) => Some(python::of_uv(directory, has_setup)?),
         (None, false, Some(path)) => Some(python::of_venv(path, directory, has_setup)?),
         (..) => {
-            let what = "a job has one Python: say one of --conda, --uv and --venv";
+            let what = "a job can have only one of --conda, --uv and --venv";
             return Err(Failure::new(errors::USAGE, what));
         }
     };

@@ -21,7 +21,7 @@ const USUAL: [&str; 4] = [
 /// Finds the script; warns of modules that are not visible now.
 pub(super) fn find(names: &[&str]) -> Result<(Modules, Vec<String>)> {
     if let Some(name) = names.iter().find(|name| name.is_empty() || name.starts_with('-')) {
-        let what = format!("--module: {name:?} is no module");
+        let what = format!("--module: {name:?} is not a module name");
         return Err(Failure::new(errors::INVALID, what).tip("--module cuda/12.4,gcc"));
     }
     let path = |name: &str| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
@@ -33,7 +33,7 @@ pub(super) fn find(names: &[&str]) -> Result<(Modules, Vec<String>)> {
     let Some(init) = tried.iter().find(|path| path.is_file()) else {
         let what = "there are no environment modules on this machine";
         return Err(Failure::new(errors::NO_SOFTWARE, what)
-            .why("neither MODULESHOME nor LMOD_PKG is set, nor is a script where it usually is")
+            .why("MODULESHOME and LMOD_PKG are not set, and the usual folders have no script")
             .tip("MODULESHOME=/path/to/modules gpool run --module …"));
     };
     let folders: Vec<PathBuf> =
@@ -41,7 +41,11 @@ pub(super) fn find(names: &[&str]) -> Result<(Modules, Vec<String>)> {
     let warnings = names
         .iter()
         .filter(|name| !folders.is_empty() && !is_seen(name, &folders))
-        .map(|name| format!("there is no module {name} in MODULEPATH now; the job will look again"))
+        .map(|name| {
+            format!(
+                "there is no module {name} in MODULEPATH now; the job looks again when it starts"
+            )
+        })
         .collect();
     let names = names.iter().map(|name| (*name).to_owned()).collect();
     Ok((Modules { init: text(init)?, names }, warnings))

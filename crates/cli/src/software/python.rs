@@ -9,14 +9,14 @@ use crate::errors;
 use crate::failure::{Failure, Result};
 
 /// The environment of a folder's uv project.
-pub(super) fn of_uv(directory: &Path, may_be_made: bool) -> Result<Activate> {
+pub fn of_uv(directory: &Path, may_be_made: bool) -> Result<Activate> {
     let is_project = |folder: &&Path| {
         folder.join("uv.lock").is_file() || folder.join("pyproject.toml").is_file()
     };
     let Some(project) = directory.ancestors().find(is_project) else {
-        let what = format!("{} is in no uv project", directory.display());
+        let what = format!("{} is not in a uv project", directory.display());
         return Err(Failure::new(errors::NO_SOFTWARE, what)
-            .why("neither it nor a folder above has uv.lock or pyproject.toml")
+            .why("it and the folders above have no uv.lock or pyproject.toml")
             .tip("uv init, or --cwd FOLDER"));
     };
     let named = std::env::var_os("UV_PROJECT_ENVIRONMENT").filter(|it| !it.is_empty());
@@ -26,18 +26,18 @@ pub(super) fn of_uv(directory: &Path, may_be_made: bool) -> Result<Activate> {
         return Err(Failure::new(errors::NO_SOFTWARE, what)
             .why(format!("there is no {}", folder.display()))
             .tip("uv sync")
-            .tip("--uv --setup 'uv sync'    (makes it before the job waits for GPUs)"));
+            .tip("--uv --setup 'uv sync'   (creates it before the job waits for GPUs)"));
     }
     Ok(Activate::Venv(text(&folder)?))
 }
 
 /// A virtual environment by its folder.
-pub(super) fn of_venv(path: &str, directory: &Path, may_be_made: bool) -> Result<Activate> {
+pub fn of_venv(path: &str, directory: &Path, may_be_made: bool) -> Result<Activate> {
     let folder = directory.join(path);
     if is_environment(&folder) || may_be_made {
         return Ok(Activate::Venv(text(&folder)?));
     }
-    let what = format!("{} is no Python virtual environment", folder.display());
+    let what = format!("{} is not a Python virtual environment", folder.display());
     let failure = Failure::new(errors::NO_SOFTWARE, what).why("it has no pyvenv.cfg");
     let mut near: Vec<String> = std::fs::read_dir(directory)
         .into_iter()
@@ -49,7 +49,7 @@ pub(super) fn of_venv(path: &str, directory: &Path, may_be_made: bool) -> Result
     near.sort();
     Err(match near.first() {
         Some(first) => failure
-            .why(format!("in {} there are {}", directory.display(), near.join(", ")))
+            .why(format!("{} has {}", directory.display(), near.join(", ")))
             .tip(format!("--venv {first}")),
         None => failure.tip(format!("python3 -m venv {path}")),
     })
@@ -57,29 +57,4 @@ pub(super) fn of_venv(path: &str, directory: &Path, may_be_made: bool) -> Result
 
 fn is_environment(folder: &Path) -> bool {
     folder.join("pyvenv.cfg").is_file()
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_environment_of_a_project_is_found_from_below() {
-        let dir = tempfile::tempdir().unwrap();
-        let below = dir.path().join("src/deep");
-        std::fs::create_dir_all(&below).unwrap();
-        assert!(of_uv(&below, false).is_err_and(|it| it.what().contains("no uv project")));
-        std::fs::write(dir.path().join("pyproject.toml"), "").unwrap();
-        let failure = of_uv(&below, false).unwrap_err();
-        assert!(failure.text(false).contains("--setup 'uv sync'"), "{}", failure.text(false));
-        let expected = Activate::Venv(dir.path().join(".venv").to_str().unwrap().to_owned());
-        assert_eq!(of_uv(&below, true), Ok(expected.clone()));
-        std::fs::create_dir(dir.path().join(".venv")).unwrap();
-        std::fs::write(dir.path().join(".venv/pyvenv.cfg"), "").unwrap();
-        assert_eq!(of_uv(&below, false), Ok(expected));
-        let near = of_venv("venv", dir.path(), false).unwrap_err();
-        assert!(near.text(false).contains("--venv .venv"), "{}", near.text(false));
-        assert!(of_venv(".venv", dir.path(), false).is_ok());
-    }
 }

@@ -52,7 +52,7 @@ impl FullScreen {
         is_left.store(false, Ordering::SeqCst);
         let raw = Raw::enter_full().inspect_err(|_| is_left.store(true, Ordering::SeqCst));
         let raw = raw.map_err(|error| {
-            let what = format!("standard input is no terminal that can be used: {error}");
+            let what = format!("can't use standard input as a terminal: {error}");
             Failure::new(errors::NO_TERMINAL_HERE, what)
         })?;
         let is_left = Arc::clone(is_left);

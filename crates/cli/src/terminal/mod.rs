@@ -23,6 +23,6 @@ pub fn window() -> Window {
 
 /// The failure for a command that needs a terminal.
 pub fn no_terminal(flag: &str) -> Failure {
-    Failure::new(errors::NO_TERMINAL_HERE, format!("{flag} needs a terminal, and this is none"))
-        .why("standard input and output are to be one: not a pipe, a file or a batch job")
+    Failure::new(errors::NO_TERMINAL_HERE, format!("{flag} needs a terminal"))
+        .why("standard input and output must be a terminal, not a pipe or a file")
 }

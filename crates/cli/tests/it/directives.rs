@@ -153,7 +153,7 @@ fn ignored_contradictory_and_late_flags_are_reported_once() {
     assert_eq!(
         told.misplaced,
         [
-            "a.sh:8 (and 1 more): #SBATCH after the first command is not read",
+            "a.sh:8 (and 1 more): #SBATCH after the first command is ignored",
             "a.sh:6: # SBATCH with a blank is a comment, as in Slurm"
         ]
     );
@@ -165,8 +165,8 @@ fn ignored_contradictory_and_late_flags_are_reported_once() {
 #[test]
 fn what_can_not_be_is_refused_with_its_line() {
     refused("#SBATCH --gpu-s 2", &["there is no flag --gpu-s"]);
-    refused("#SBATCH --nodes=2-4", &["a number of nodes that may change", "--nodes 2"]);
-    refused("#SBATCH -N 2 -G 3", &["spread evenly", "--gpus-per-node"]);
+    refused("#SBATCH --nodes=2-4", &["a range of nodes", "--nodes 2"]);
+    refused("#SBATCH -N 2 -G 3", &["distributed evenly", "--gpus-per-node"]);
     refused("#SBATCH -N 2 -n 5 --ntasks-per-node=2", &["--ntasks", "--ntasks 4"]);
     refused("#SBATCH -n x", &["--ntasks"]);
     refused("#SBATCH -t tomorrow", &["--time", "1:30:00"]);
@@ -174,11 +174,11 @@ fn what_can_not_be_is_refused_with_its_line() {
     refused("#SBATCH --gres=shard:1", &["--gpus 0.5"]);
     refused("#SBATCH --gres=gpu:a100:1,gpu:v100:1", &["twice"]);
     refused("#SBATCH -d afterok:1?afterok:2,afterok:3", &["both"]);
-    refused("#SBATCH -d after:1?afterok:2", &["one is enough"]);
-    refused("#SBATCH -d afterok", &["names no job"]);
+    refused("#SBATCH -d after:1?afterok:2", &["list of alternatives"]);
+    refused("#SBATCH -d afterok", &["has no job"]);
     refused("#SBATCH --uid=3", &["sudo -u USER"]);
-    refused("#SBATCH --mem-per-gpu=3G", &["no GPU is asked for"]);
-    refused("#SBATCH train.py", &["one word too many"]);
+    refused("#SBATCH --mem-per-gpu=3G", &["requests no GPU"]);
+    refused("#SBATCH train.py", &["unexpected argument"]);
     refused("#SBATCH -J 'x", &["quotation"]);
     refused("#SBATCH -G 99999999999999999999", &["--gpus"]);
     refused("#SBATCH --mem=99999999999999999T", &["--mem"]);

@@ -27,7 +27,7 @@ use crate::shim::{print, read};
 
 /// `gbatch new`.
 pub static NEW: Spoken =
-    Spoken { name: "gbatch new", about: "Write a script to begin with", flags: &[], words: "NAME" };
+    Spoken { name: "gbatch new", about: "Write a template of a script", flags: &[], words: "NAME" };
 
 /// The contents of a new script.
 const TEMPLATE: &str = "#!/bin/bash
@@ -120,7 +120,7 @@ fn of_command(given: &[Given], mut line: JobFlags, words: &[String]) -> Result<R
 
 /// Turns a command with `$GFLOW_ARRAY_TASK_ID` in its arguments into a shell line that expands only
 /// this variable. A single word with blanks already is such a line.
-fn with_task_id(words: &[String]) -> Option<Vec<String>> {
+pub fn with_task_id(words: &[String]) -> Option<Vec<String>> {
     let has_it = |word: &String| TASK_IDS.iter().any(|id| word.contains(id));
     if !words.iter().any(has_it) || matches!(words, [line] if line.contains(char::is_whitespace)) {
         return None;
@@ -201,7 +201,7 @@ fn new(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&NEW, words, session)? else { return Ok(Exit::OK) };
     let [name] = said.words.as_slice() else {
         return Err(
-            Failure::new(errors::USAGE, "gbatch new: one name is expected").tip("gbatch new train")
+            Failure::new(errors::USAGE, "gbatch new: give one name").tip("gbatch new train")
         );
     };
     let path = if name.ends_with(".sh") { name.clone() } else { format!("{name}.sh") };
@@ -210,29 +210,6 @@ fn new(words: &[String], session: &Session) -> Result {
     let written = open.write(true).create_new(true).mode(0o755).open(&path);
     let written = written.and_then(|mut file| file.write_all(TEMPLATE.as_bytes()));
     written.map_err(|error| Failure::new(errors::NOT_WRITTEN, format!("{path}: {error}")))?;
-    session.screen.note(&format!("{path} is written; gbatch {path} submits it"));
+    session.screen.note(&format!("wrote {path}; gbatch {path} submits it"));
     Ok(Exit::OK)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_number_of_an_element_is_put_into_arguments_by_a_shell() {
-        let line = |words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            with_task_id(&words).map(|command| command[2].clone())
-        };
-        assert_eq!(
-            line(&["python", "a b.py", "--i", "$GFLOW_ARRAY_TASK_ID"]).as_deref(),
-            Some("exec 'python' 'a b.py' '--i' \"$GFLOW_ARRAY_TASK_ID\"")
-        );
-        assert_eq!(
-            line(&["p", "it's-${GFLOW_ARRAY_TASK_ID}.txt", "$HOME", ""]).as_deref(),
-            Some("exec 'p' 'it'\\''s-'\"$GFLOW_ARRAY_TASK_ID\"'.txt' '$HOME' ''")
-        );
-        assert_eq!(line(&["python", "$HOME"]), None);
-        assert_eq!(line(&["echo $GFLOW_ARRAY_TASK_ID"]), None);
-    }
 }

@@ -21,10 +21,10 @@ use super::completion;
 use crate::shim::{gpool, print, read};
 
 static FLAGS: &[Flag] = &[
-    row("cancel", '\0', Nothing, Covered, "gcancel cancels without it too").also(&["kill"]),
-    row("dry-run", '\0', Nothing, Covered, "says which jobs it would end"),
-    row("fail", '\0', Value, Instead, "jobs report their end by ending"),
-    row("finish", '\0', Value, Instead, "jobs report their end by ending"),
+    row("cancel", '\0', Nothing, Covered, "gcancel cancels without it, too").also(&["kill"]),
+    row("dry-run", '\0', Nothing, Covered, "shows the jobs that it would end"),
+    row("fail", '\0', Value, Instead, "jobs report their result by their end"),
+    row("finish", '\0', Value, Instead, "jobs report their result by their end"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
@@ -44,7 +44,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     }
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     if said.words.is_empty() {
-        return Err(Failure::new(errors::USAGE, "gcancel: no job is named").tip("gcancel 1-3,7"));
+        return Err(Failure::new(errors::USAGE, "gcancel: which job?").tip("gcancel 1-3,7"));
     }
     if !said.has("dry-run") {
         let words = std::iter::once("cancel".to_owned()).chain(said.words);
@@ -62,7 +62,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     for id in &found.ids {
         let job = client.job(id)?;
         if job.state.is_end() {
-            let _ = writeln!(text, "Job {id} has ended already: {}", job.state.as_str());
+            let _ = writeln!(text, "Job {id} has already ended: {}", job.state.as_str());
             continue;
         }
         let _ = writeln!(text, "Would cancel job {id} ({})", safe(&job.name));

@@ -12,8 +12,14 @@ use super::{completion, flags_behind, gctl_quota, gctl_reserve};
 use crate::shim::{below, gpool_line, read, say_ignored};
 
 static PROCESS: &[Flag] = &[
-    row("gpu", '\0', Value, Ignored, "a process is ignored on every GPU"),
-    row("pid", '\0', Value, Instead, "gpool down && gpool up --ignore-processes PID; jobs go on"),
+    row("gpu", '\0', Value, Ignored, "a process is ignored on all GPUs"),
+    row(
+        "pid",
+        '\0',
+        Value,
+        Instead,
+        "gpool down && gpool up --ignore-processes PID; jobs keep running",
+    ),
 ];
 
 macro_rules! spoken {
@@ -22,16 +28,22 @@ macro_rules! spoken {
     };
 }
 
-spoken!(SET_GPUS, "gctl set-gpus", "Say which GPUs new jobs may use", &[], "0,2 | 0-2 | all");
+spoken!(SET_GPUS, "gctl set-gpus", "Set the GPUs that new jobs may use", &[], "0,2 | 0-2 | all");
 spoken!(SHOW_GPUS, "gctl show-gpus", "List GPUs", &[], "");
 spoken!(
     OF_PROCESS,
     "gctl gpu-process",
-    "Use instead: gpool down && gpool up --ignore-processes PID; jobs go on",
+    "Use instead: gpool down && gpool up --ignore-processes PID; jobs keep running",
     &[PROCESS],
     "ignore | unignore | list"
 );
-spoken!(SET_LIMIT, "gctl set-limit", "Say how many elements of an array run at once", &[], "JOB N");
+spoken!(
+    SET_LIMIT,
+    "gctl set-limit",
+    "Set the number of elements of an array that run at once",
+    &[],
+    "JOB N"
+);
 
 /// The commands of `gctl`.
 pub const SPOKEN: &[&Spoken] = &[
@@ -87,7 +99,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         }
         "gpu-process" => Err(instead(
             "gctl gpu-process",
-            "gpool down && gpool up --ignore-processes PID; jobs go on",
+            "gpool down && gpool up --ignore-processes PID; jobs keep running",
             "ignore_processes = [\"PROGRAM\"] in gpool.toml, to ignore it for good",
         )),
         "quota" => gctl_quota::run(rest, session),
@@ -107,9 +119,9 @@ fn set_limit(jobs: &str, limit: &str, session: &Session) -> Result {
     let client = session.client()?;
     for id in jobs.split(',').filter(|id| id.parse::<u64>().is_ok()) {
         if client.job(id)?.array.is_none() {
-            let what = format!("gctl set-limit: job {id} is no array");
+            let what = format!("gctl set-limit: job {id} is not an array");
             return Err(Failure::new(errors::INVALID, what)
-                .tip(format!("gbatch --array 1-10 --max-concurrent {limit} …, as one array"))
+                .tip(format!("gbatch --array 1-10 --max-concurrent {limit} …   (as one array)"))
                 .tip(format!("gpool project edit PROJECT --jobs-limit {limit}")));
         }
     }
@@ -117,8 +129,8 @@ fn set_limit(jobs: &str, limit: &str, session: &Session) -> Result {
 }
 
 fn instead(what: &str, tip: &str, or: &str) -> Failure {
-    Failure::new(errors::NO_SUCH_VERB, format!("{what} has no counterpart here"))
-        .why("docs/using/compat.md lists what is understood")
+    Failure::new(errors::NO_SUCH_VERB, format!("gpool has nothing like {what}"))
+        .why("docs/using/compat.md lists the supported commands")
         .tip(tip)
         .tip(or)
 }
@@ -134,7 +146,7 @@ pub(super) fn said(
     say_ignored(&said, session);
     if said.words.len() != n {
         let what = match n {
-            0 => format!("{} takes no words, only flags", spoken.name),
+            0 => format!("{} has only flags, no arguments", spoken.name),
             n => format!("{} takes {n} words: {}", spoken.name, spoken.words),
         };
         return Err(Failure::new(errors::USAGE, what));

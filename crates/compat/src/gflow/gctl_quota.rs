@@ -40,7 +40,7 @@ pub(super) static SET: Spoken = Spoken {
 };
 pub(super) static REMOVE: Spoken = Spoken {
     name: "gctl quota remove",
-    about: "Take the limits of a user or a project away",
+    about: "Remove the limits of a user or a project",
     flags: &[SUBJECTS],
     words: "",
 };
@@ -81,7 +81,7 @@ fn subject(said: &Said) -> Result<Subject> {
     match (user, said.value("project")) {
         (Some(user), None) => Ok(Subject::User(user)),
         (None, Some(project)) => Ok(Subject::Project(project.to_owned())),
-        _ => Err(Failure::new(errors::USAGE, "gctl quota: one user or one project is expected")
+        _ => Err(Failure::new(errors::USAGE, "gctl quota: give one user or one project")
             .tip("gctl quota set --user alice --max-running-gpus 4")),
     }
 }
@@ -94,7 +94,7 @@ fn set(said: &Said, session: &Session) -> Result {
         }
         Subject::Project(project) => {
             if said.has("max-queued-jobs") {
-                let what = "gctl quota: a project has no limit of waiting jobs";
+                let what = "gctl quota: a project can't limit waiting jobs";
                 return Err(Failure::new(errors::NO_SUCH_FLAG, what).tip(format!(
                     "gpool project edit {project} --user-pending N, for each of its users"
                 )));
@@ -109,7 +109,7 @@ fn set(said: &Said, session: &Session) -> Result {
         words.extend(said.value(theirs).map(|value| format!("{ours}={value}")));
     }
     if words.len() == n_before {
-        return Err(Failure::new(errors::USAGE, "gctl quota set: no limit is given")
+        return Err(Failure::new(errors::USAGE, "gctl quota set: give a limit")
             .tip("gctl quota set --user alice --max-running-gpus 4"));
     }
     gpool(&words, session)

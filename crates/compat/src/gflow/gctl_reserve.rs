@@ -19,7 +19,7 @@ use crate::shim::{below, gpool, gpool_line, print};
 
 static OF_CREATE: &[Flag] = &[
     row("duration", '\0', Value, Covered, "--for"),
-    row("gpu-spec", '\0', Value, Covered, "--devices NODE:GPUS, where there is one node"),
+    row("gpu-spec", '\0', Value, Covered, "--devices NODE:GPUS, if there is one node"),
     row("gpus", '\0', Value, Covered, "--gpus"),
     row("start", '\0', Value, Covered, "--from"),
     row("timezone", '\0', Value, Covered, "the time zone of --start"),
@@ -27,12 +27,12 @@ static OF_CREATE: &[Flag] = &[
 ];
 
 static OF_LIST: &[Flag] = &[
-    row("active", '\0', Nothing, Covered, "only those that hold now"),
-    row("from", '\0', Value, Covered, "only those that end after it"),
-    row("range", '\0', Value, Covered, "only those in it: 48h, -24h, -24h:+24h"),
-    row("status", '\0', Value, Covered, "pending or active; gpool keeps no others"),
+    row("active", '\0', Nothing, Covered, "only active ones"),
+    row("from", '\0', Value, Covered, "only those that end after this time"),
+    row("range", '\0', Value, Covered, "only those in this range: 48h, -24h, -24h:+24h"),
+    row("status", '\0', Value, Covered, "pending or active; gpool removes ended ones"),
     row("timeline", '\0', Nothing, Covered, "--timeline"),
-    row("to", '\0', Value, Covered, "only those that begin before it"),
+    row("to", '\0', Value, Covered, "only those that begin before this time"),
     row("user", '\0', Value, Covered, "only those for this user"),
 ];
 
@@ -43,7 +43,7 @@ macro_rules! spoken {
     };
 }
 
-spoken!(CREATE, "gctl reserve create", "Set GPUs aside: gpool reserve create", &[OF_CREATE], "");
+spoken!(CREATE, "gctl reserve create", "Reserve GPUs: gpool reserve create", &[OF_CREATE], "");
 spoken!(LIST, "gctl reserve list", "List reservations: gpool reserve list", &[OF_LIST], "");
 spoken!(GET, "gctl reserve get", "Show a reservation: gpool reserve show", &[], "ID");
 spoken!(CANCEL, "gctl reserve cancel", "End a reservation: gpool reserve cancel", &[], "ID");
@@ -92,7 +92,7 @@ fn create(said: &Said, session: &Session) -> Result {
     if let Some(devices) = said.value("gpu-spec") {
         let nodes = session.client()?.nodes()?.items;
         let [node] = nodes.as_slice() else {
-            let what = format!("there are {} nodes, and --gpu-spec names none", nodes.len());
+            let what = format!("there are {} nodes, and --gpu-spec has no node", nodes.len());
             return Err(
                 invalid(&what).tip(format!("gpool reserve create --devices NODE:{devices}"))
             );
@@ -122,7 +122,7 @@ fn list(said: &Said, session: &Session) -> Result {
         None => said.has("active").then_some("active"),
         Some(other) => {
             return Err(invalid(&format!(
-                "--status {other}: reservations that ended are not kept"
+                "--status {other}: gpool removes reservations when they end"
             ))
             .tip("gctl reserve list --status active"));
         }

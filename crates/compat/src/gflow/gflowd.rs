@@ -26,25 +26,25 @@ static EVERYWHERE: &[Flag] = &[
 
 static START: &[Flag] = &[
     row("gpu-allocation-strategy", '\0', Value, Covered, "--strategy"),
-    row("gpu-poll-interval-secs", '\0', Value, Ignored, "GPUs are looked at when it counts"),
+    row("gpu-poll-interval-secs", '\0', Value, Ignored, "gpool checks GPUs when needed"),
     row("gpus", '\0', Value, Covered, "--gpus"),
 ];
 
 const IN_FILE: &str = "gpool init, then set it in gpool.toml; or gflowd start with this flag";
 
 static WIZARD: &[Flag] = &[
-    row("advanced", '\0', Nothing, Ignored, "the file that is written explains itself"),
+    row("advanced", '\0', Nothing, Ignored, "the file has comments"),
     row("force", '\0', Nothing, Covered, "gpool init --force"),
-    row("host", '\0', Value, Ignored, "the API is a socket of the machine"),
-    row("port", '\0', Value, Ignored, "the API is a socket of the machine"),
-    row("timezone", '\0', Value, Ignored, "TZ says it, --utc for one command"),
+    row("host", '\0', Value, Ignored, "the API is a local socket"),
+    row("port", '\0', Value, Ignored, "the API is a local socket"),
+    row("timezone", '\0', Value, Ignored, "TZ sets it, --utc for one command"),
     row("yes", '\0', Nothing, Covered, "nothing is asked"),
 ];
 
 /// The flags that gflow writes into its unit; gpool reads these settings from gpool.toml.
 static UNIT: &[Flag] = &[
     row("gpu-allocation-strategy", '\0', Value, Instead, IN_FILE),
-    row("gpu-poll-interval-secs", '\0', Value, Ignored, "GPUs are looked at when it counts"),
+    row("gpu-poll-interval-secs", '\0', Value, Ignored, "gpool checks GPUs when needed"),
     row("gpus", '\0', Value, Instead, IN_FILE),
 ];
 
@@ -56,15 +56,15 @@ macro_rules! spoken {
 
 spoken!(PLAIN, "gflowd", "Start, stop and show the server of gpool", &[EVERYWHERE, START]);
 spoken!(UP, "gflowd start", "Start the server of gpool (also: up)", &[EVERYWHERE, START]);
-spoken!(STOP, "gflowd stop", "Stop it; jobs go on (also: down)", &[EVERYWHERE]);
-spoken!(RESTART, "gflowd restart", "Stop and start it; jobs go on", &[EVERYWHERE, START]);
-spoken!(RELOAD, "gflowd reload", "Stop and start it; jobs go on", &[EVERYWHERE, START]);
+spoken!(STOP, "gflowd stop", "Stop the server; jobs keep running (also: down)", &[EVERYWHERE]);
+spoken!(RESTART, "gflowd restart", "Restart the server; jobs keep running", &[EVERYWHERE, START]);
+spoken!(RELOAD, "gflowd reload", "Restart the server; jobs keep running", &[EVERYWHERE, START]);
 spoken!(STATUS, "gflowd status", "Show the server of gpool", &[EVERYWHERE]);
 spoken!(INIT, "gflowd init", "Write a configuration of gpool", &[EVERYWHERE, UNIT, WIZARD]);
 spoken!(
     SERVICE,
     "gflowd service",
-    "Hand the server to systemd: install, uninstall",
+    "Install or remove a systemd service: install, uninstall",
     &[EVERYWHERE, UNIT]
 );
 

@@ -19,7 +19,7 @@ use crate::shim::{print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("quiet", 'q', Nothing, Ignored, "there is nothing to leave out"),
-    row("verbose", 'v', Nothing, Ignored, "gpool gpus -o wide says more"),
+    row("verbose", 'v', Nothing, Ignored, "gpool gpus -o wide shows more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 

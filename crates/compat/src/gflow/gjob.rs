@@ -20,8 +20,8 @@ use super::{completion, flags_behind, redo};
 use crate::shim::{below, gpool, gpool_line, read, say_ignored};
 
 static EVERYWHERE: &[Flag] = &[
-    row("quiet", 'q', Nothing, Ignored, "gpool -q leaves remarks out"),
-    row("verbose", 'v', Nothing, Ignored, "gpool -v says more"),
+    row("quiet", 'q', Nothing, Ignored, "gpool -q prints no notes"),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
@@ -37,7 +37,7 @@ static LOG: &[Flag] = &[
 static RELEASE: &[Flag] =
     &[row("at", '\0', Value, Covered, "gpool release --at; after now+ a bare number is minutes")];
 
-const ANEW: &str = "gpool cancel JOB, and submit it anew";
+const ANEW: &str = "gpool cancel JOB, and submit it again";
 
 static UPDATE: &[Flag] = &[
     row("auto-cancel-on-dep-failure", '\0', Nothing, Covered, "gpool edit --on-unmet cancel"),
@@ -78,11 +78,11 @@ macro_rules! spoken {
 }
 
 spoken!(OF_ATTACH, "gjob attach", "Attach to a job: gpool attach", &[EVERYWHERE, CONFIG], "JOB");
-spoken!(OF_LOG, "gjob log", "Show what a job has written", &[LOG, EVERYWHERE, CONFIG], "JOB");
-spoken!(OF_HOLD, "gjob hold", "Keep jobs from starting", &[EVERYWHERE, CONFIG], "JOBS");
-spoken!(OF_RELEASE, "gjob release", "Let held jobs start", &[RELEASE, EVERYWHERE, CONFIG], "JOBS");
+spoken!(OF_LOG, "gjob log", "Print the output of a job", &[LOG, EVERYWHERE, CONFIG], "JOB");
+spoken!(OF_HOLD, "gjob hold", "Hold waiting jobs", &[EVERYWHERE, CONFIG], "JOBS");
+spoken!(OF_RELEASE, "gjob release", "Release held jobs", &[RELEASE, EVERYWHERE, CONFIG], "JOBS");
 spoken!(OF_UPDATE, "gjob update", "Change jobs: gpool edit", &[UPDATE, EVERYWHERE, CONFIG], "JOBS");
-spoken!(OF_SHOW, "gjob show", "Show all that is known of jobs", &[EVERYWHERE, CONFIG], "JOBS");
+spoken!(OF_SHOW, "gjob show", "Show jobs in full", &[EVERYWHERE, CONFIG], "JOBS");
 spoken!(
     OF_REDO,
     "gjob redo",
@@ -137,9 +137,12 @@ pub fn run(words: &[String], session: &Session) -> Result {
         "redo" => &OF_REDO,
         "close-sessions" | "close" => &OF_CLOSE,
         "progress" | "p" => {
-            let what = "gjob progress has no counterpart here";
+            let what = "gpool has nothing like gjob progress";
             return Err(Failure::new(errors::NO_SUCH_VERB, what)
-                .why("gpool predicts ends from earlier jobs; a job's own progress is in its output")
+                .why(
+                    "gpool predicts ends from earlier jobs; the output of a job can show its \
+                     progress",
+                )
                 .tip("echo \"epoch 25/40\" in the job, and gpool logs -f JOB"));
         }
         "completion" => return completion(rest, session),
@@ -148,7 +151,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(spoken, rest, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
     if said.words.is_empty() && word != "close-sessions" && word != "close" {
-        let what = format!("{}: no job is named", spoken.name);
+        let what = format!("{}: which job?", spoken.name);
         return Err(Failure::new(errors::USAGE, what).tip(format!("{} 7", spoken.name)));
     }
     match word {
@@ -210,7 +213,7 @@ fn log(said: &Said, session: &Session) -> Result {
     if said.has("first") && said.has("last") {
         return Err(Failure::new(
             errors::USAGE,
-            "gjob log: --first and --last can't both be given",
+            "gjob log: --first and --last can't be given together",
         )
         .tip("gjob log 7 --last 50"));
     }

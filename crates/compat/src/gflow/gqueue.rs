@@ -24,11 +24,11 @@ use crate::shim::{interval, print_every, read};
 use crate::slurm::arrays::{Shape, in_order, is_of, spread};
 
 static FLAGS: &[Flag] = &[
-    row("all", 'a', Nothing, Covered, "those that have ended, too"),
-    row("completed", 'c', Nothing, Covered, "only those that have ended"),
+    row("all", 'a', Nothing, Covered, "also ended jobs"),
+    row("completed", 'c', Nothing, Covered, "only ended jobs"),
     row("format", 'f', Takes, Covered, "JOBID,NAME:20,ST,…; an unknown one is refused"),
     row("group", 'g', Nothing, Covered, "by state"),
-    row("interval", '\0', Takes, Covered, "seconds between two looks of --watch; 2 unless given"),
+    row("interval", '\0', Takes, Covered, "interval of --watch in seconds (default: 2)"),
     row("jobs", 'j', Takes, Covered, "only these: 7, 10-20, @").also(&["job"]),
     row("limit", 'n', Takes, Covered, "the first N; of -N, the last"),
     row("names", 'N', Takes, Covered, "of these names"),
@@ -38,7 +38,7 @@ static FLAGS: &[Flag] = &[
     row("sort", 'r', Takes, Covered, "id, state, time, name, gpus or priority"),
     row("states", 's', Takes, Covered, "in these states; an unknown one is refused"),
     row("tmux", 'T', Nothing, Instead, "gqueue; there are no tmux sessions"),
-    row("tree", 't', Nothing, Covered, "below the job that each waits for"),
+    row("tree", 't', Nothing, Covered, "each job below the job that it waits for"),
     row("user", 'u', Takes, Covered, "of these users, or all").also(&["users"]),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
     row("watch", 'w', Nothing, Covered, "again and again"),
@@ -96,7 +96,7 @@ fn text(said: &Said, columns: &[Column], session: &Session) -> Result<String> {
 
 fn no_such(flag: &str, word: &str, known: &[&str]) -> Failure {
     Failure::new(catalogue::INVALID, format!("gqueue: {flag}: there is no {word:?}"))
-        .why(format!("there are {}", known.join(", ")))
+        .why(format!("the choices are {}", known.join(", ")))
 }
 
 /// A column, and its largest width.
@@ -115,7 +115,7 @@ fn columns(said: &Said) -> Result<Vec<Column>> {
         let known = COLUMNS.iter().find(|column| column.eq_ignore_ascii_case(name.trim()));
         known.copied().zip(width).ok_or_else(|| {
             Failure::new(errors::BAD_COLUMN, format!("gqueue has no column {written:?}"))
-                .why(format!("there are {}", COLUMNS.join(", ")))
+                .why(format!("the choices are {}", COLUMNS.join(", ")))
         })
     };
     format.split(',').map(one).collect()

@@ -29,10 +29,10 @@ pub fn run(words: &[String], session: &Session) -> Result {
     if let Some(given) = said.flags.iter().find(|it| NOT_ATTENDED.contains(&it.flag.long)) {
         let what = format!("grun follows one job, and has no {}", given.flag.written());
         return Err(Failure::new(errors::NO_SUCH_FLAG, what)
-            .tip(format!("gbatch {} … submits such jobs", given.flag.written())));
+            .tip(format!("gbatch {} …   (submits such jobs)", given.flag.written())));
     }
     let Some(first) = said.words.first() else {
-        return Err(Failure::new(errors::USAGE, "grun: there is nothing to run")
+        return Err(Failure::new(errors::USAGE, "grun: the command is missing")
             .tip("grun --gpus 1 -- python train.py"));
     };
     if is_script(first) {
@@ -40,7 +40,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         let what = format!("grun runs commands, and {first} is a script");
         return Err(Failure::new(errors::USAGE, what)
             .tip(format!("gbatch {first} && gpool wait @"))
-            .tip(format!("grun -- sh {first}, without the flags in it")));
+            .tip(format!("grun -- sh {first}   (ignores the flags in it)")));
     }
     let told = translate(&said.flags)?;
     say_ignored(&said, session);

@@ -7,7 +7,7 @@ use gpool_cli::session::Session;
 
 use crate::shim::{Family, Shim, gpool_line, print};
 
-mod gbatch;
+pub(crate) mod gbatch;
 mod gcancel;
 mod gctl;
 mod gctl_quota;

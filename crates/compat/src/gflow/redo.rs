@@ -19,11 +19,11 @@ use gpool_wire::Job;
 
 use crate::shim::{gpool, print};
 
-const ANEW: &str = "submit it anew with this flag";
+const ANEW: &str = "submit it again with this flag";
 
 pub(super) static FLAGS: &[Flag] = &[
-    row("cascade", '\0', Nothing, Covered, "with the jobs that were cancelled as it failed"),
-    row("clear-deps", '\0', Nothing, Covered, "what ran once does not wait again"),
+    row("cascade", '\0', Nothing, Covered, "also jobs that were cancelled because it failed"),
+    row("clear-deps", '\0', Nothing, Covered, "a job that ran once does not wait again"),
     row("conda-env", 'e', Value, Instead, ANEW),
     row("depends-on", 'd', Value, Covered, "gpool edit --after"),
     row("gpu-memory", '\0', Value, Instead, ANEW).also(&["max-gpu-mem"]),
@@ -39,9 +39,7 @@ pub(super) static FLAGS: &[Flag] = &[
 /// The job has not ended, or a change is refused; then nothing runs again.
 pub fn run(said: &Said, session: &Session) -> Result {
     let [word] = said.words.as_slice() else {
-        return Err(
-            Failure::new(errors::USAGE, "gjob redo: one job is expected").tip("gjob redo 7")
-        );
+        return Err(Failure::new(errors::USAGE, "gjob redo: give one job").tip("gjob redo 7"));
     };
     let changes = changes(said)?;
     if changes.is_empty() && !said.has("cascade") {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
-use gpool_model::said::repeated;
+use gpool_model::escape::repeated;
 use toml::{Table, Value};
 
 /// The default address of gflow.
@@ -21,16 +21,16 @@ pub struct Config {
 
 /// The sections and keys of gflow, with their counterparts in gpool.
 const KNOWN: &[(&str, &str)] = &[
-    ("daemon.host", "the API of gpool is a socket of the machine"),
-    ("daemon.port", "the API of gpool is a socket of the machine"),
+    ("daemon.host", "the API of gpool is a local socket"),
+    ("daemon.port", "the API of gpool is a local socket"),
     ("daemon.gpus", "gpus in gpool.toml"),
     ("daemon.gpu_allocation_strategy", "strategy in gpool.toml"),
-    ("daemon.gpu_poll_interval_secs", "not needed: GPUs are looked at when it counts"),
-    ("daemon.fair_share", "the order of jobs is a policy: gpool help policies"),
+    ("daemon.gpu_poll_interval_secs", "not needed: gpool checks GPUs when needed"),
+    ("daemon.fair_share", "the order of jobs is a policy: gpool help scheduling"),
     ("timezone", "TZ of the environment; --utc for one command"),
-    ("executor", "not needed: each job has a process of its own that watches it"),
-    ("projects", "projects need no list: --project names one"),
-    ("quota", "user_jobs_max in gpool.toml bounds the jobs of each user"),
+    ("executor", "not needed: each job has its own shepherd process"),
+    ("projects", "not needed: gpool project create creates projects"),
+    ("quota", "user_jobs_max in gpool.toml limits the jobs of each user"),
     ("notifications", "--notify done,fail@URL posts to a webhook; there is no mail"),
 ];
 
@@ -85,7 +85,7 @@ impl Config {
 
     fn line(&self, name: &str) -> String {
         let known = KNOWN.iter().find(|(known, _)| *known == name);
-        format!("  {name}: {}", known.map_or("nothing here corresponds to it", |(_, what)| what))
+        format!("  {name}: {}", known.map_or("gpool has no such setting", |(_, what)| what))
     }
 
     /// The settings for `gpool.toml`.

@@ -131,7 +131,7 @@ impl TheirJob {
         }
         if let Some(most) = self.max_concurrent {
             told.warnings.push(format!(
-                "gflow job {}: that at most {most} of its group run at once is not kept",
+                "gflow job {}: its group limit of {most} jobs at once is dropped",
                 self.id
             ));
         }

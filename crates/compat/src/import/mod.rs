@@ -21,7 +21,7 @@ use serde_json::json;
 use config::Config;
 use queue::Queue;
 
-/// Import the waiting jobs of another scheduler
+/// The arguments of `gpool import`.
 #[derive(Debug, Clone, Args)]
 pub struct ImportArgs {
     #[command(subcommand)]
@@ -34,7 +34,7 @@ enum From {
     #[command(
         after_help = "Your waiting and held jobs are submitted to gpool with the same name, \
         GPUs, limits, priority and dependencies, and cancelled in gflow once gpool has stored \
-        them. Running jobs of gflow go on; their GPUs are unmanaged until they end. A repeated \
+        them. Running jobs of gflow continue; their GPUs are unmanaged until they end. A repeated \
         import submits no job twice. gpool help gflow says more."
     )]
     Gflow(GflowArgs),
@@ -45,10 +45,10 @@ struct GflowArgs {
     /// Show the actions without doing them
     #[arg(long)]
     dry_run: bool,
-    /// Settings of gflow; default: ~/.config/gflow/gflow.toml
+    /// Settings of gflow (default: ~/.config/gflow/gflow.toml)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address of its daemon; default: from its settings
+    /// Address of its daemon (default: from its settings)
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// New file for the settings of gpool that correspond to gflow's
@@ -86,7 +86,7 @@ pub fn run(args: &ImportArgs, session: &Session) -> Result {
     };
     session.screen.data(&taken.iter().map(line).collect::<String>())?;
     if taken.is_empty() {
-        session.screen.note("there is nothing to take over");
+        session.screen.note("there is nothing to import");
     }
     Ok(Exit::OK)
 }
@@ -98,6 +98,6 @@ fn write_settings(path: &PathBuf, text: &str) -> Result<()> {
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
         Failure::new(errors::NOT_WRITTEN, format!("{}: {error}", path.display()))
-            .tip("name a file that is not there yet")
+            .tip("choose a file that does not exist")
     })
 }

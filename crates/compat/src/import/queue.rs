@@ -31,7 +31,7 @@ impl Queue {
     pub fn at(url: &str) -> Result<Self> {
         let url = url.trim_end_matches('/').to_owned();
         if !url.starts_with("http://") {
-            let what = format!("{url:?} is no address of gflow");
+            let what = format!("{url:?} is not an address of gflow");
             return Err(Failure::new(errors::INVALID, what).tip("--url http://localhost:59000"));
         }
         let config = Agent::config_builder()
@@ -76,7 +76,7 @@ impl Queue {
     }
 
     fn odd(&self, why: &str) -> Failure {
-        let what = format!("what answers at {} is not gflow as it is known here", self.url);
+        let what = format!("the server at {} is not a known version of gflow", self.url);
         Failure::new(errors::IMPORT_FAILED, what).why(why)
     }
 }

@@ -27,7 +27,7 @@ pub struct Taken {
 }
 
 /// The note of a job during its move.
-const MOVING: &str = "being taken over from gflow job ";
+const MOVING: &str = "being imported from gflow job ";
 /// The note of an imported job.
 const FROM: &str = "from gflow job ";
 
@@ -99,7 +99,7 @@ fn stays(
     session: &Session,
 ) -> Option<Option<String>> {
     if job.state == "Running" {
-        let what = "runs on in gflow; its GPUs are unmanaged until it ends";
+        let what = "continues in gflow; its GPUs are unmanaged until it ends";
         return Some(Some(what.to_owned()));
     }
     if !job.is_waiting() {
@@ -107,7 +107,7 @@ fn stays(
     }
     if job.submitted_by != session.me() {
         let user = &job.submitted_by;
-        return Some(Some(format!("stays there: {user} has to import it")));
+        return Some(Some(format!("stays in gflow: {user} has to import it")));
     }
     let state = |id: u64| jobs.iter().find(|other| other.id == id).map(|other| &*other.state);
     let open = job.depends_on_ids.iter().find(|id| {
@@ -119,7 +119,7 @@ fn stays(
         "Queued" | "Hold" => "stays there",
         _ => "did not succeed",
     });
-    Some(Some(format!("stays there: it waits for job {open}, which {is}")))
+    Some(Some(format!("stays in gflow: it waits for job {open}, which {is}")))
 }
 
 /// Submits a job to gpool, held, and returns its id. A repeated submission returns the same job.
@@ -183,8 +183,8 @@ fn hold_there<'j>(
         stay.push(one.job.id);
         client.cancel(std::slice::from_ref(&one.ours))?;
         let what = match waits_for_one {
-            true => "stays there: what it waits for has begun there",
-            false => "has begun there meanwhile, and stays",
+            true => "stays in gflow: a job that it waits for has started there",
+            false => "has started in gflow in the meantime, and stays there",
         };
         taken.push(Taken { theirs: one.job.id, ours: None, what: what.to_owned() });
     }
@@ -219,7 +219,7 @@ fn finish_earlier(
         let there = jobs.iter().find(|job| job.id == theirs);
         if there.is_some_and(|job| job.state == "Cancelled") {
             release(client, false, theirs, &ours.id)?;
-            let what = "taken over; an earlier import had begun it".to_owned();
+            let what = "imported; completes an earlier import".to_owned();
             taken.push(Taken { theirs, ours: Some(ours.id), what });
         }
     }

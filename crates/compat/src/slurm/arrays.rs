@@ -78,7 +78,7 @@ fn together(client: &Client, job: &Job, states: &[JobState]) -> Result<Job> {
 }
 
 /// Indexes as ranges: `4-9,12`
-fn ranges(indexes: impl Iterator<Item = u32>) -> String {
+pub fn ranges(indexes: impl Iterator<Item = u32>) -> String {
     let mut found: Vec<(u32, u32)> = Vec::new();
     for index in indexes {
         match found.last_mut() {
@@ -102,7 +102,7 @@ pub fn is_of(row: &Job, ids: &[String]) -> bool {
 }
 
 /// Whether a row of waiting elements contains an element.
-fn in_row(id: &str, array: &str, indexes: &str) -> Option<bool> {
+pub fn in_row(id: &str, array: &str, indexes: &str) -> Option<bool> {
     let (number, element) = id.split_once('.')?;
     let indexes = indexes.strip_prefix('[')?.trim_end_matches(']').split('%').next()?;
     let indexes: Indexes = indexes.parse().ok()?;
@@ -118,23 +118,4 @@ pub fn in_order(rows: &mut [Job]) {
             (number.unwrap_or(0), None)
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn indexes_are_written_in_ranges() {
-        assert_eq!(ranges([1, 2, 3, 7, 9, 10].into_iter()), "1-3,7,9-10");
-        assert_eq!(ranges([].into_iter()), "");
-    }
-
-    #[test]
-    fn an_element_is_found_in_the_row_of_those_that_wait() {
-        assert_eq!(in_row("12.5", "12", "[4-9%2]"), Some(true));
-        assert_eq!(in_row("12.3", "12", "[4-9]"), Some(false));
-        assert_eq!(in_row("13.5", "12", "[4-9]"), Some(false));
-        assert_eq!(in_row("12", "12", "[4-9]"), None);
-    }
 }

@@ -4,19 +4,19 @@ use gpool_cli::foreign::slurm::flags;
 
 use crate::shim::{Family, Shim};
 
-pub(super) mod arrays;
-pub(super) mod cells;
+pub(crate) mod arrays;
+pub(crate) mod cells;
 mod sacct;
 mod salloc;
 mod sbatch;
 mod scancel;
 mod scontrol;
-mod scontrol_show;
-mod scontrol_update;
+pub(crate) mod scontrol_show;
+pub(crate) mod scontrol_update;
 mod seff;
-mod select;
+pub(crate) mod select;
 mod sinfo;
-mod squeue;
+pub(crate) mod squeue;
 mod srun;
 pub mod step;
 mod tres;

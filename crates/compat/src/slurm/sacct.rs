@@ -22,9 +22,9 @@ static FLAGS: &[Flag] = &[
     row("allusers", 'a', Nothing, Covered, "of all users"),
     row("brief", 'b', Nothing, Covered, "JobID,State,ExitCode"),
     row("clusters", 'M', Value, Ignored, "a server has one cluster"),
-    row("completion", 'c', Nothing, Ignored, "all is in one place"),
+    row("completion", 'c', Nothing, Ignored, "all data is in one place"),
     row("delimiter", '\0', Value, Covered, "with --parsable"),
-    row("duplicates", 'D', Nothing, Ignored, "ids are never given again"),
+    row("duplicates", 'D', Nothing, Ignored, "IDs are unique"),
     row("endtime", 'E', Value, Covered, "submitted until"),
     row("format", 'o', Value, Approximated, "the fields of --helpformat, NAME%WIDTH"),
     row("helpformat", 'e', Nothing, Covered, "lists the fields"),
@@ -35,24 +35,28 @@ static FLAGS: &[Flag] = &[
     row("noconvert", '\0', Nothing, Ignored, "memory is in K"),
     row("nodelist", 'N', Value, Covered, "on these nodes"),
     row("noheader", 'n', Nothing, Covered, "no heads"),
-    row("parsable", 'p', Nothing, Covered, "| between, and one at the end"),
+    row("parsable", 'p', Nothing, Covered, "| between the fields, and one at the end"),
     row("parsable2", 'P', Nothing, Covered, "| between"),
     row("partition", 'r', Value, Covered, "in these pools"),
     row("qos", 'q', Value, Ignored, "--accounts names projects"),
-    row("starttime", 'S', Value, Covered, "submitted since; today unless said"),
+    row("starttime", 'S', Value, Covered, "jobs submitted since then (default: today)"),
     row("state", 's', Value, Covered, "in these states"),
-    row("truncate", 'T', Nothing, Ignored, "times are as they are"),
+    row("truncate", 'T', Nothing, Ignored, "times are not truncated"),
     row("units", '\0', Value, Ignored, "memory is in K"),
     row("usage", '\0', Nothing, Instead, "--help"),
     row("user", 'u', Value, Covered, "of these users").also(&["uid"]),
-    row("verbose", 'v', Nothing, Ignored, "gpool -v says more"),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
     row("yaml", '\0', Nothing, Instead, "gpool queue --state all --json"),
 ];
 
 /// `sacct`.
-pub static SPOKEN: Spoken =
-    Spoken { name: "sacct", about: "List jobs of gpool that have run", flags: &[FLAGS], words: "" };
+pub static SPOKEN: Spoken = Spoken {
+    name: "sacct",
+    about: "List past and present jobs of gpool",
+    flags: &[FLAGS],
+    words: "",
+};
 
 const USUAL: &str = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode";
 const BRIEF: &str = "JobID,State,ExitCode";
@@ -183,7 +187,7 @@ fn fields(format: &str) -> Result<Vec<(&'static Field, usize)>> {
     for name in format.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let (name, width) = name.split_once('%').unwrap_or((name, ""));
         let Some(field) = FIELDS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)) else {
-            let what = format!("sacct has no field {name:?} here");
+            let what = format!("sacct of gpool has no field {name:?}");
             return Err(Failure::new(errors::BAD_COLUMN, what).tip("sacct --helpformat"));
         };
         let width = width.trim_start_matches('-').parse().ok();

@@ -150,7 +150,7 @@ fn until_granted(
     loop {
         match happenings.recv().map_err(|_| nobody())? {
             Happening::Changed(job) if job.state.is_end() => {
-                let what = format!("salloc: job {id} has ended before it started");
+                let what = format!("salloc: job {id} ended before it started");
                 let why = job.cause_text.unwrap_or_else(|| job.state.as_str().to_owned());
                 return Err(Failure::new(errors::EXEC_NOT_STARTED, what).why(why));
             }
@@ -174,7 +174,7 @@ fn with_command(
     session: &Session,
 ) -> Result {
     let folder = tempfile::tempdir().map_err(|error| {
-        Failure::new(errors::INTERNAL, format!("salloc: can't make a folder: {error}"))
+        Failure::new(errors::INTERNAL, format!("salloc: can't create a folder: {error}"))
     })?;
     let shell = || std::env::var("SHELL").ok().filter(|shell| !shell.is_empty());
     let words = match &said.words[..] {

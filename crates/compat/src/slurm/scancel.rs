@@ -19,7 +19,7 @@ static FLAGS: &[Flag] = &[
     row("account", 'A', Value, Covered, "of these projects"),
     row("batch", 'b', Nothing, Ignored, "all processes of a job get the signal"),
     row("clusters", 'M', Value, Ignored, "a server has one cluster"),
-    row("ctld", '\0', Nothing, Ignored, "there is no other way"),
+    row("ctld", '\0', Nothing, Ignored, "gpool always does this"),
     row("cron", 'c', Nothing, Instead, "crontab -e"),
     row("full", 'f', Nothing, Covered, "all processes of a job get the signal"),
     row("hurry", 'H', Nothing, Ignored, "there are no burst buffers"),
@@ -32,11 +32,11 @@ static FLAGS: &[Flag] = &[
     row("quiet", 'Q', Nothing, Covered, "says nothing"),
     row("reservation", 'R', Value, Instead, "scancel ID"),
     row("sibling", '\0', Value, Ignored, "a server has one cluster"),
-    row("signal", 's', Value, Covered, "sends it, and ends nothing by itself"),
+    row("signal", 's', Value, Covered, "sends the signal, and ends no job by itself"),
     row("state", 't', Value, Covered, "in these states"),
     row("usage", '\0', Nothing, Instead, "--help"),
     row("user", 'u', Value, Covered, "of this user"),
-    row("verbose", 'v', Nothing, Covered, "says what was done"),
+    row("verbose", 'v', Nothing, Covered, "shows the actions"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
     row("wckey", '\0', Value, Instead, "--name"),
 ];
@@ -55,8 +55,9 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let mut filter = Filter::of(&said, "", session)?;
     let named = select::ids(said.words.iter().cloned())?;
     if named.is_empty() && filter.is_empty() {
-        return Err(Failure::new(errors::USAGE, "scancel: no job is named")
-            .tip("scancel 17 or scancel --me"));
+        return Err(
+            Failure::new(errors::USAGE, "scancel: which job?").tip("scancel 17 or scancel --me")
+        );
     }
     let client = session.client()?;
     let ids = if filter.is_empty() {

@@ -14,17 +14,17 @@ use crate::shim::{gpool, print, read, say_ignored};
 static FLAGS: &[Flag] = &[
     row("all", 'a', Nothing, Covered, "there are no hidden partitions"),
     row("cluster", 'M', Value, Ignored, "a server has one cluster").also(&["clusters"]),
-    row("details", 'd', Nothing, Ignored, "gpool show JOB has all there is"),
+    row("details", 'd', Nothing, Ignored, "gpool show JOB shows everything"),
     row("federation", 'F', Nothing, Ignored, "a server has one cluster"),
-    row("future", '\0', Nothing, Ignored, "there are no nodes to come"),
+    row("future", '\0', Nothing, Ignored, "there are no future nodes"),
     row("hide", '\0', Nothing, Covered, "there are no hidden partitions"),
     row("json", '\0', Nothing, Instead, "gpool show JOB --json, with the keys of gpool"),
     row("local", '\0', Nothing, Covered, "a server has one cluster"),
-    row("oneliner", 'o', Nothing, Covered, "one line for each"),
-    row("quiet", 'Q', Nothing, Ignored, "gpool -q leaves remarks out"),
+    row("oneliner", 'o', Nothing, Covered, "one line per object"),
+    row("quiet", 'Q', Nothing, Ignored, "gpool -q prints no notes"),
     row("sibling", '\0', Nothing, Ignored, "a server has one cluster"),
     row("uid", 'u', Value, Instead, "sudo -u USER scontrol …"),
-    row("verbose", 'v', Nothing, Ignored, "gpool -v says more"),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
     row("yaml", '\0', Nothing, Instead, "gpool show JOB --json, with the keys of gpool"),
 ];
@@ -38,12 +38,12 @@ macro_rules! spoken {
 
 spoken!(SHOW, "scontrol show", "Show job, node, partition, hostnames or hostlist", "WHAT [NAME]");
 spoken!(UPDATE, "scontrol update", "Change a job or a node", "JobId=ID KEY=VALUE …");
-spoken!(HOLD, "scontrol hold", "Keep jobs from starting (also: uhold)", "IDS");
-spoken!(RELEASE, "scontrol release", "Let held jobs start", "IDS");
-spoken!(REQUEUE, "scontrol requeue", "Stop jobs and run them again later", "IDS");
-spoken!(REQUEUE_HOLD, "scontrol requeuehold", "The same, held until released", "IDS");
-spoken!(SUSPEND, "scontrol suspend", "Stop jobs where they are: gpool pause", "IDS");
-spoken!(RESUME, "scontrol resume", "Let suspended jobs go on", "IDS");
+spoken!(HOLD, "scontrol hold", "Hold waiting jobs (also: uhold)", "IDS");
+spoken!(RELEASE, "scontrol release", "Release held jobs", "IDS");
+spoken!(REQUEUE, "scontrol requeue", "Stop jobs and queue them again", "IDS");
+spoken!(REQUEUE_HOLD, "scontrol requeuehold", "Stop jobs and hold them in the queue", "IDS");
+spoken!(SUSPEND, "scontrol suspend", "Pause jobs: gpool pause", "IDS");
+spoken!(RESUME, "scontrol resume", "Resume paused jobs: gpool resume", "IDS");
 
 /// The subcommands of `scontrol`.
 pub const SPOKEN: &[&Spoken] =
@@ -55,11 +55,11 @@ const INSTEAD: [(&str, &str); 13] = [
     ("create", "gpool reserve create, gpool maint create, gpool pool move"),
     ("delete", "gpool reserve cancel NAME"),
     ("listpids", "gpool show JOB"),
-    ("notify", "gpool note TEXT JOB"),
+    ("notify", "gpool note JOB TEXT"),
     ("ping", "gpool status"),
     ("reboot", "gpool drain NODE --reason reboot"),
-    ("reconfigure", "gpool down && gpool up; jobs go on"),
-    ("shutdown", "gpool down; jobs go on"),
+    ("reconfigure", "gpool down && gpool up; jobs keep running"),
+    ("shutdown", "gpool down; jobs keep running"),
     ("token", "gpool help"),
     ("top", "gpool prio N JOB"),
     ("wait_job", "gpool wait JOB"),
@@ -113,16 +113,19 @@ fn without_verb(words: &[String], session: &Session) -> Result {
             SPOKEN.iter().map(|it| format!("  {:<22} {}\n", it.name, it.about)).collect();
         return print(&format!("scontrol, as a command of gpool:\n{lines}"), session);
     }
-    Err(Failure::new(errors::USAGE, "scontrol: what to do is missing; it has no prompt here")
-        .tip("scontrol show job 17"))
+    Err(Failure::new(
+        errors::USAGE,
+        "scontrol: the command is missing; gpool's scontrol has no prompt",
+    )
+    .tip("scontrol show job 17"))
 }
 
 fn no_such(verb: &str) -> Failure {
     let known = SPOKEN.iter().map(|it| it.name.trim_start_matches("scontrol "));
     let known: Vec<&str> = known.collect();
     let failure =
-        Failure::new(errors::NO_SUCH_VERB, format!("scontrol has no command {verb:?} here"))
-            .why(format!("there are {}", known.join(", ")));
+        Failure::new(errors::NO_SUCH_VERB, format!("scontrol of gpool has no command {verb:?}"))
+            .why(format!("the choices are {}", known.join(", ")));
     match INSTEAD.iter().find(|(theirs, _)| *theirs == verb) {
         Some((_, ours)) => failure.tip(*ours),
         None => failure.tip("scontrol show job 17"),
@@ -132,7 +135,7 @@ fn no_such(verb: &str) -> Failure {
 fn on_jobs(verb: &[&str], said: &Said, spoken: &Spoken, session: &Session) -> Result {
     let ids = select::ids(said.words.iter().cloned())?;
     if ids.is_empty() {
-        let what = format!("{}: no job is named", spoken.name);
+        let what = format!("{}: which job?", spoken.name);
         return Err(Failure::new(errors::USAGE, what).tip(format!("{} 17", spoken.name)));
     }
     let words = verb.iter().map(|word| (*word).to_owned()).chain(ids);

@@ -37,7 +37,7 @@ const INSTEAD: [(&str, &str); 12] = [
 /// There is no such object, or another gpool command shows it.
 pub fn run(said: &Said, session: &Session) -> Result {
     let Some((what, names)) = said.words.split_first() else {
-        return Err(Failure::new(errors::USAGE, "scontrol show: what to show is missing")
+        return Err(Failure::new(errors::USAGE, "scontrol show: the object is missing")
             .tip("scontrol show job 17"));
     };
     // `job=17` is `job 17`.
@@ -65,8 +65,9 @@ pub fn run(said: &Said, session: &Session) -> Result {
 
 fn no_such(what: &str) -> Failure {
     let found = INSTEAD.iter().find(|(theirs, _)| theirs.starts_with(what.trim_end_matches('s')));
-    let failure = Failure::new(errors::NO_SUCH_VERB, format!("scontrol can't show {what:?} here"))
-        .why("it shows job, node, partition, hostnames and hostlist");
+    let failure =
+        Failure::new(errors::NO_SUCH_VERB, format!("scontrol of gpool can't show {what:?}"))
+            .why("it shows job, node, partition, hostnames and hostlist");
     match found {
         Some((_, ours)) if what.len() > 2 => failure.tip(*ours),
         _ => failure.tip("scontrol show job 17"),
@@ -213,7 +214,7 @@ fn wanted<T>(
     if let Some(missing) = missing {
         let there: Vec<&str> = all.iter().map(&name).collect();
         let failure = Failure::new(catalogue::INVALID, format!("there is no {what} {missing:?}"));
-        return Err(failure.why(format!("there are {}", there.join(", "))));
+        return Err(failure.why(format!("the choices are {}", there.join(", "))));
     }
     let is_wanted = |one: &T| names.is_empty() || names.contains(&name(one));
     Ok(all.into_iter().filter(is_wanted).collect())
@@ -302,8 +303,8 @@ fn hostnames(names: &[String], session: &Session) -> Result {
         list => list,
     };
     if list.is_empty() {
-        return Err(Failure::new(errors::USAGE, "scontrol show hostnames: no nodes are named")
-            .why("SLURM_JOB_NODELIST is not set, as outside of a job")
+        return Err(Failure::new(errors::USAGE, "scontrol show hostnames: the nodes are missing")
+            .why("outside a job, SLURM_JOB_NODELIST is not set")
             .tip("scontrol show hostnames lab1,lab2"));
     }
     let mut text = String::new();
@@ -315,7 +316,7 @@ fn hostnames(names: &[String], session: &Session) -> Result {
 }
 
 /// Expands `lab[1-3,7],gpu1`.
-fn expanded(list: &str) -> Vec<String> {
+pub fn expanded(list: &str) -> Vec<String> {
     let mut found = Vec::new();
     for part in select::parts(list) {
         let Some((before, rest)) = part.split_once('[') else {
@@ -336,15 +337,4 @@ fn expanded(list: &str) -> Vec<String> {
         }
     }
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_nodes_are_written_out() {
-        assert_eq!(expanded("lab1,lab2"), ["lab1", "lab2"]);
-        assert_eq!(expanded("n[08-10,12]-x,y"), ["n08-x", "n09-x", "n10-x", "n12-x", "y"]);
-    }
 }

@@ -36,7 +36,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         let Some((key, value)) = word.split_once('=') else {
             return Err(Failure::new(
                 errors::USAGE,
-                format!("scontrol update: {word:?} is no KEY=VALUE"),
+                format!("scontrol update: {word:?} is not KEY=VALUE"),
             )
             .tip("scontrol update JobId=17 TimeLimit=2:00:00"));
         };
@@ -50,7 +50,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         return node_changes(node, &pairs, session);
     }
     let Some(at) = of(&["jobid", "job"]) else {
-        return Err(Failure::new(errors::USAGE, "scontrol update: it is not said of what")
+        return Err(Failure::new(errors::USAGE, "scontrol update: the job or node is missing")
             .tip("scontrol update JobId=17 TimeLimit=2:00:00")
             .tip("gpool pool, gpool reserve edit and gpool project edit change the rest"));
     };
@@ -89,7 +89,7 @@ fn job_changes(ids: &[String], pairs: &[(&str, &str)], session: &Session) -> Res
         }
     }
     if edit.is_empty() && extend.is_none() {
-        return Err(Failure::new(errors::USAGE, "scontrol update: nothing is to be changed")
+        return Err(Failure::new(errors::USAGE, "scontrol update: there is nothing to change")
             .tip("scontrol update JobId=17 TimeLimit=2:00:00"));
     }
     let with = |verb: &str, flags: Vec<String>| {
@@ -106,13 +106,13 @@ fn job_changes(ids: &[String], pairs: &[(&str, &str)], session: &Session) -> Res
 
 fn no_such_key(key: &str) -> Failure {
     let known: Vec<&str> = EDITS.iter().flat_map(|(names, _)| names.iter().copied()).collect();
-    Failure::new(errors::NO_SUCH_FLAG, format!("scontrol can't change {key} of a job here"))
+    Failure::new(errors::NO_SUCH_FLAG, format!("scontrol of gpool can't change {key} of a job"))
         .why(format!("it can change timelimit, nice, dependency, requeue, {}", known.join(", ")))
         .tip("gpool edit --help lists the rest")
 }
 
 /// The limit, or by how much it changes.
-fn limit(value: &str) -> Result<String> {
+pub fn limit(value: &str) -> Result<String> {
     let bad = || {
         let what = format!("scontrol update: TimeLimit={value} is not a time limit");
         Failure::new(errors::INVALID, what).tip("TimeLimit=2:00:00, TimeLimit=+30 (minutes)")
@@ -154,7 +154,7 @@ fn dependency(value: &str) -> Result<Option<String>> {
             "afternotok" => "fail",
             "afterany" => "end",
             _ => {
-                let what = format!("scontrol update: Dependency={value} is not understood");
+                let what = format!("scontrol update: Dependency={value} is not valid");
                 return Err(Failure::new(errors::INVALID, what)
                     .tip("Dependency=afterok:17,afterany:18, or Dependency= for none"));
             }
@@ -172,7 +172,7 @@ fn node_changes(node: &str, pairs: &[(&str, &str)], session: &Session) -> Result
     if let Some((key, _)) =
         pairs.iter().find(|(key, _)| !known.contains(&&*key.to_ascii_lowercase()))
     {
-        let what = format!("scontrol can't change {key} of a node here");
+        let what = format!("scontrol of gpool can't change {key} of a node");
         return Err(Failure::new(errors::NO_SUCH_FLAG, what).tip("gpool pool move NODE POOL"));
     }
     let nodes = select::parts(node).into_iter().map(str::to_owned);
@@ -190,31 +190,11 @@ fn node_changes(node: &str, pairs: &[(&str, &str)], session: &Session) -> Result
             std::iter::once("undrain".to_owned()).chain(nodes).collect()
         }
         _ => {
-            let what = format!("scontrol update: a node can't be put into State={state} here");
+            let what = format!("scontrol of gpool can't set State={state} of a node");
             return Err(Failure::new(errors::INVALID, what)
                 .tip("State=DRAIN Reason=…, or State=RESUME")
-                .tip(format!("gpool drain {node} --cancel --reason …, which ends its jobs")));
+                .tip(format!("gpool drain {node} --cancel --reason …   (ends its jobs)")));
         }
     };
     gpool(&words, session)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_set_or_moved() {
-        for (text, flag) in [
-            ("90", "--to=5400s"),
-            ("2:00:00", "--to=7200s"),
-            ("1-0", "--to=86400s"),
-            ("+30", "--by=+1800s"),
-            ("-0:30", "--by=-30s"),
-            ("UNLIMITED", "--to=none"),
-        ] {
-            assert_eq!(limit(text).as_deref(), Ok(flag), "{text}");
-        }
-        assert!(limit("soon").is_err());
-    }
 }

@@ -20,14 +20,14 @@ use crate::shim::{print, read, say_ignored};
 use crate::slurm::select;
 
 static FLAGS: &[Flag] = &[
-    row("debug", 'd', Nothing, Ignored, "gpool show JOB has all there is"),
+    row("debug", 'd', Nothing, Ignored, "gpool show JOB shows everything"),
     row("version", 'v', Nothing, Covered, "prints gpool's"),
 ];
 
 /// `seff`.
 pub static SPOKEN: Spoken = Spoken {
     name: "seff",
-    about: "Say how well a job used what it had",
+    about: "Compare the usage of a job with its request",
     flags: &[FLAGS],
     words: "ID",
 };
@@ -36,7 +36,7 @@ pub static SPOKEN: Spoken = Spoken {
 fn gpu_lines(report: &Report) -> String {
     let job = &report.job;
     let long = |of: f64| long_time(span(of * 3600.0).get() / 1000);
-    let mut text = format!("GPUs: {} (gpool report {} says more)\n", safe(&job.gpus), job.id);
+    let mut text = format!("GPUs: {} (gpool report {} shows more)\n", safe(&job.gpus), job.id);
     if report.n_gpus > 0 {
         let _ = writeln!(text, "GPU Time: {}", long(report.gpu_hours));
         if let Some(asked) = gpu_hours_asked(report) {
@@ -56,7 +56,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     say_ignored(&said, session);
     let ids = select::ids(said.words.iter().cloned())?;
     let [id] = ids.as_slice() else {
-        return Err(Failure::new(errors::USAGE, "seff: one job is expected").tip("seff 17"));
+        return Err(Failure::new(errors::USAGE, "seff: give one job").tip("seff 17"));
     };
     let job = session.client()?.job(id)?;
     let wall = elapsed(&job, session.view().now).unwrap_or(0);
@@ -82,7 +82,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
             let percent = peak.saturating_mul(100) / booked;
             let _ = writeln!(text, "Memory Efficiency: {percent}% of {} MB", booked >> 20);
         }
-        _ => text.push_str("Memory Efficiency: no memory was booked\n"),
+        _ => text.push_str("Memory Efficiency: no memory was requested\n"),
     }
     let report = Report::new(job, session.view().now);
     text.push_str(&gpu_lines(&report));

@@ -27,7 +27,7 @@ pub fn ids(words: impl Iterator<Item = String>) -> Result<Vec<String>> {
     for word in words {
         for part in parts(&word) {
             found.extend(id(part).ok_or_else(|| {
-                Failure::new(catalogue::INVALID, format!("{part:?} is no job id"))
+                Failure::new(catalogue::INVALID, format!("{part:?} is not a job ID"))
                     .tip("7, 7_4 (of an array) or 7_[1-3]")
             })?);
         }
@@ -101,7 +101,7 @@ impl Filter {
             states.iter().find(|state| !is_state(state) && !state.eq_ignore_ascii_case("all"))
         {
             return Err(Failure::new(catalogue::INVALID, format!("there is no state {state:?}"))
-                .why(format!("there are {}", STATES.join(" "))));
+                .why(format!("the choices are {}", STATES.join(" "))));
         }
         Ok(Self {
             ids: ids(all_of(said, ids_from).into_iter())?,
@@ -237,21 +237,4 @@ fn all_of(said: &Said, long: &str) -> Vec<String> {
 
 fn is_state(written: &str) -> bool {
     STATES.iter().any(|state| state.eq_ignore_ascii_case(written))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_read_as_slurm_writes_them() {
-        let read = |text: &str| ids(std::iter::once(text.to_owned()));
-        assert_eq!(read("7,8_2").as_deref(), Ok(&["7".to_owned(), "8.2".to_owned()][..]));
-        assert_eq!(read("7_[1-3,5]").map(|ids| ids.join(" ")).as_deref(), Ok("7.1 7.2 7.3 7.5"));
-        assert_eq!(read("70000000004").as_deref(), Ok(&["7.4".to_owned()][..]));
-        assert_eq!(read("7.batch").as_deref(), Ok(&["7".to_owned()][..]));
-        for text in ["x", "7_x", "7_[3-1]", "0", "-1", "7_[0-99999999999]", "7__"] {
-            assert!(read(text).is_err(), "{text}");
-        }
-    }
 }

@@ -20,7 +20,7 @@ static FLAGS: &[Flag] = &[
     row("all", 'a', Nothing, Covered, "there are no hidden partitions"),
     row("clusters", 'M', Value, Ignored, "a server has one cluster"),
     row("dead", 'd', Nothing, Covered, "only nodes that do not answer"),
-    row("exact", 'e', Nothing, Ignored, "nodes are grouped by state only"),
+    row("exact", 'e', Nothing, Ignored, "nodes are only grouped by state"),
     row("federation", '\0', Nothing, Ignored, "a server has one cluster"),
     row("format", 'o', Value, Approximated, "%P %a %l %D %t %T %N %n %c %C %m %e %G %E"),
     row(
@@ -40,13 +40,13 @@ static FLAGS: &[Flag] = &[
     row("nodes", 'n', Value, Covered, "only these nodes"),
     row("noheader", 'h', Nothing, Covered, "no heads"),
     row("partition", 'p', Value, Covered, "only these pools"),
-    row("reservation", 'T', Nothing, Instead, "gpool reservations"),
+    row("reservation", 'T', Nothing, Instead, "gpool reserve list"),
     row("responding", 'r', Nothing, Covered, "only nodes that answer"),
-    row("sort", 'S', Value, Ignored, "lines stand by pool and state"),
+    row("sort", 'S', Value, Ignored, "lines are sorted by pool and state"),
     row("states", 't', Value, Covered, "only nodes in these states"),
     row("summarize", 's', Nothing, Covered, "counts of nodes by state"),
     row("usage", '\0', Nothing, Instead, "--help"),
-    row("verbose", 'v', Nothing, Ignored, "gpool -v says more"),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
     row("yaml", '\0', Nothing, Instead, "gpool nodes --json, with the keys of gpool"),
 ];
@@ -164,8 +164,11 @@ fn by_names(names: &str) -> Result<String> {
         let known = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         let Some((_, letter)) = known else {
             let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-            return Err(Failure::new(errors::BAD_COLUMN, format!("sinfo has no {name:?} here"))
-                .why(format!("there are {}", known.join(", "))));
+            return Err(Failure::new(
+                errors::BAD_COLUMN,
+                format!("sinfo of gpool has no {name:?}"),
+            )
+            .why(format!("the choices are {}", known.join(", "))));
         };
         let is_right = width.starts_with('.');
         let width = width.trim_start_matches('.').parse().unwrap_or(20).clamp(1, 1000);
@@ -336,8 +339,11 @@ fn line(
         }
         let letter = rest.next().unwrap_or(' ');
         let Some(value) = of(letter) else {
-            return Err(Failure::new(errors::BAD_COLUMN, format!("sinfo has no %{letter} here"))
-                .why("there are %P %R %a %l %D %F %t %T %N %n %c %C %m %e %G %E %f"));
+            return Err(Failure::new(
+                errors::BAD_COLUMN,
+                format!("sinfo of gpool has no %{letter}"),
+            )
+            .why("there are %P %R %a %l %D %F %t %T %N %n %c %C %m %e %G %E %f"));
         };
         let n_chars = value.chars().count();
         let width = if fits { width_of(letter) } else { width.parse().unwrap_or(n_chars) };

@@ -18,7 +18,7 @@ use gpool_wire::Job;
 static FLAGS: &[Flag] = &[
     row("account", 'A', Value, Covered, "of these projects"),
     row("all", 'a', Nothing, Covered, "there are no hidden partitions"),
-    row("array", 'r', Nothing, Covered, "one element a line, those that wait too"),
+    row("array", 'r', Nothing, Covered, "one element per line, also waiting ones"),
     row("array-unique", '\0', Nothing, Covered, "one element a line"),
     row("clusters", 'M', Value, Ignored, "a server has one cluster"),
     row("federation", '\0', Nothing, Ignored, "a server has one cluster"),
@@ -34,22 +34,21 @@ static FLAGS: &[Flag] = &[
     row("long", 'l', Nothing, Covered, "more columns"),
     row("me", '\0', Nothing, Covered, "only mine"),
     row("name", 'n', Value, Covered, "of these names"),
-    row("noconvert", '\0', Nothing, Ignored, "units are as few digits as are exact"),
+    row("noconvert", '\0', Nothing, Ignored, "amounts use the largest exact unit"),
     row("nodelist", 'w', Value, Covered, "on these nodes"),
     row("noheader", 'h', Nothing, Covered, "no heads"),
     row("partition", 'p', Value, Covered, "in these pools"),
     row("priority", 'P', Nothing, Ignored, "a job is in one partition"),
     row("qos", 'q', Value, Ignored, "--account names projects"),
-    row("reservation", 'R', Value, Ignored, "gpool reservations lists them"),
+    row("reservation", 'R', Value, Ignored, "gpool reserve list"),
     row("sibling", '\0', Nothing, Ignored, "a server has one cluster"),
-    row("sort", 'S', Value, Covered, "letters of --format, - before one turns it"),
+    row("sort", 'S', Value, Covered, "letters of --format; - before one reverses it"),
     row("start", '\0', Nothing, Covered, "likely starts of pending jobs"),
-    row("state", 't', Value, Covered, "in these states; all with those that have ended")
-        .also(&["states"]),
+    row("state", 't', Value, Covered, "in these states; all includes ended jobs").also(&["states"]),
     row("step", 's', Value, Instead, "gpool show JOB: a job has no steps"),
     row("usage", '\0', Nothing, Instead, "--help"),
     row("user", 'u', Value, Covered, "of these users").also(&["users"]),
-    row("verbose", 'v', Nothing, Ignored, "gpool -v says more"),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
     row("yaml", '\0', Nothing, Instead, "gpool queue --json, with the keys of gpool"),
 ];
@@ -58,9 +57,12 @@ static FLAGS: &[Flag] = &[
 pub static SPOKEN: Spoken =
     Spoken { name: "squeue", about: "List jobs of gpool", flags: &[FLAGS], words: "" };
 
-const USUAL: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
-const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
-const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
+/// The format without a flag.
+pub const USUAL: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
+/// The format of `--long`.
+pub const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
+/// The format of `--start`.
+pub const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
 
 /// The columns: letter of `--format`, name of `--Format`, head, cell.
 const COLUMNS: &[(char, &str, &str, Cell)] = &[
@@ -103,9 +105,20 @@ const COLUMNS: &[(char, &str, &str, Cell)] = &[
 
 /// A part of a line: text, or a cell with a width.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+pub enum Part {
+    /// Text between cells.
     Text(String),
-    Cell { head: &'static str, cell: Cell, width: Option<usize>, is_right: bool },
+    /// A cell.
+    Cell {
+        /// Its head.
+        head: &'static str,
+        /// Its content.
+        cell: Cell,
+        /// Its width; `None` fits the content.
+        width: Option<usize>,
+        /// Whether it is aligned to the right.
+        is_right: bool,
+    },
 }
 
 /// Runs the command.
@@ -169,7 +182,7 @@ fn line(text: &mut String, parts: &[Part], of: impl Fn(&'static str, Cell) -> St
 }
 
 /// Parses `%.18i %.9P`: a point right-aligns, the number is the width.
-fn by_letters(format: &str) -> Result<Vec<Part>> {
+pub fn by_letters(format: &str) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     let mut rest = format.chars().peekable();
     let mut literal = String::new();
@@ -190,8 +203,11 @@ fn by_letters(format: &str) -> Result<Vec<Part>> {
         }
         let Some((_, _, head, cell)) = COLUMNS.iter().find(|(known, ..)| *known == letter) else {
             let known: Vec<String> = COLUMNS.iter().map(|(c, ..)| format!("%{c}")).collect();
-            return Err(Failure::new(errors::BAD_COLUMN, format!("squeue has no %{letter} here"))
-                .why(format!("there are {}", known.join(" "))));
+            return Err(Failure::new(
+                errors::BAD_COLUMN,
+                format!("squeue of gpool has no %{letter}"),
+            )
+            .why(format!("the choices are {}", known.join(" "))));
         };
         if !literal.is_empty() {
             parts.push(Part::Text(std::mem::take(&mut literal)));
@@ -206,7 +222,7 @@ fn by_letters(format: &str) -> Result<Vec<Part>> {
 }
 
 /// Parses `JobID:10,Name:.20`; the default width is 20.
-fn by_names(names: &str) -> Result<Vec<Part>> {
+pub fn by_names(names: &str) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let (name, width) = name.split_once(':').unwrap_or((name, "20"));
@@ -214,8 +230,11 @@ fn by_names(names: &str) -> Result<Vec<Part>> {
         let known = COLUMNS.iter().find(|(_, known, ..)| known.eq_ignore_ascii_case(name));
         let Some((_, _, head, cell)) = known else {
             let known: Vec<&str> = COLUMNS.iter().map(|(_, name, ..)| *name).collect();
-            return Err(Failure::new(errors::BAD_COLUMN, format!("squeue has no {name:?} here"))
-                .why(format!("there are {}", known.join(", "))));
+            return Err(Failure::new(
+                errors::BAD_COLUMN,
+                format!("squeue of gpool has no {name:?}"),
+            )
+            .why(format!("the choices are {}", known.join(", "))));
         };
         let width = width.trim_start_matches('.').parse().ok();
         let width = width.filter(|width: &usize| (1..=1000).contains(width)).or(Some(20));
@@ -242,28 +261,4 @@ fn sort(jobs: &mut [Job], said: &Said, session: &Session) -> Result<()> {
         });
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn formats_are_read() {
-        let parts = by_letters("%.18i|%j%%").expect("known");
-        assert_eq!(
-            parts,
-            [
-                Part::Cell { head: "JOBID", cell: Cell::Id, width: Some(18), is_right: true },
-                Part::Text("|".to_owned()),
-                Part::Cell { head: "NAME", cell: Cell::Name, width: None, is_right: false },
-                Part::Text("%".to_owned()),
-            ]
-        );
-        for format in [USUAL, LONG, START] {
-            assert!(by_letters(format).is_ok(), "{format}");
-        }
-        assert!(by_letters("%!").is_err() && by_letters("%").is_err());
-        assert!(by_names("JobID:10,username").is_ok() && by_names("Shoes").is_err());
-    }
 }

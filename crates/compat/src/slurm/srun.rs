@@ -37,7 +37,7 @@ const OF_STEP: [&str; 12] = [
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SRUN, words, session)? else { return Ok(Exit::OK) };
     if said.words.is_empty() {
-        return Err(Failure::new(errors::USAGE, "srun: there is nothing to run")
+        return Err(Failure::new(errors::USAGE, "srun: the command is missing")
             .tip("srun --gpus 1 python train.py"));
     }
     let here = Job::here();
@@ -93,7 +93,7 @@ fn as_job(said: &Said, session: &Session) -> Result {
 /// The command line of the step that the job's first task starts.
 fn inner(said: &Said) -> Result<Vec<String>> {
     let program = std::env::current_exe().map_err(|error| {
-        Failure::new(errors::INTERNAL, format!("can't tell where gpool is: {error}"))
+        Failure::new(errors::INTERNAL, format!("can't find the program gpool: {error}"))
     })?;
     let words = [&*program.to_string_lossy(), "shim", "srun"].map(str::to_owned);
     let is_of_step = |given: &&Given| OF_STEP.contains(&given.flag.long);

@@ -1,5 +1,14 @@
-//! Tests of the tables of other schedulers' flags, and of the page that is generated from them.
+//! Tests of the commands of other schedulers, of the tables of their flags, and of the page that is
+//! generated from them.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+mod arrays;
 mod compat;
+mod gbatch;
+mod scontrol_show;
+mod scontrol_update;
+mod select;
+mod squeue;
+mod step_plan;
+mod step_turns;

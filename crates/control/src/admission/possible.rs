@@ -151,7 +151,7 @@ fn impossible_gpus(nodes: &[&NodeRow], asked: &GpuRequest) -> Refusal {
             .iter()
             .map(|row| match row.node.devices.len() {
                 0 => format!("{} has none ({})", row.node.name, row.node.facts.devices_from),
-                n => format!("{} may use none of its {n}", row.node.name),
+                n => format!("{}: all its {n} GPUs are closed for new jobs", row.node.name),
             })
             .collect();
         return Refusal::NoGpus { asked: asked.clone(), why: whys.join("; ") };
@@ -185,7 +185,8 @@ fn nearest(nodes: &[&NodeRow], asked: &GpuRequest, memory_max: Bytes) -> Option<
         count > 0 && nodes.iter().any(|row| most_of(row, request) >= count)
     };
     // For a share that is too large, the nearest request is a whole device.
-    let is_too_large = matches!(asked.share(), Some(Share::Memory(memory)) if memory > memory_max);
+    let is_too_large =
+        matches!(asked.share(), Some(Share::Memory { request, .. }) if request > memory_max);
     let amount = match asked.amount {
         GpuAmount::Shared { count, .. } if is_too_large => GpuAmount::Whole(count),
         amount => amount,

@@ -202,13 +202,14 @@ impl Control {
         match (own, other) {
             (Some(own), Some(other)) if own == other => Ok(()),
             (None, _) => refuse(format!(
-                "each:{} lets each element wait for the same one of another array, and this is no \
-                 array; write ok:{} to wait for all of it",
+                "each:{} is only for arrays, because it links elements of two arrays; write ok:{} \
+                 to wait for the whole array",
                 after.job, after.job
             )),
-            (_, None) => refuse(format!("each:{}: job {} is no array", after.job, after.job)),
+            (_, None) => refuse(format!("each:{}: job {} is not an array", after.job, after.job)),
             (Some(own), Some(other)) => refuse(format!(
-                "each:{}: its elements are {other}, those of this one {own}; they must be the same",
+                "each:{}: that array has the elements {other}, this one {own}; they must be the \
+                 same",
                 after.job
             )),
         }
@@ -224,8 +225,10 @@ impl Control {
             return Ok(());
         }
         let why = match id.element {
-            None => format!("job {id} is no array"),
-            Some(_) => format!("it is changed for the whole array: {}", id.number),
+            None => format!("job {id} is not an array"),
+            Some(_) => {
+                format!("all elements share this setting; change the whole array: {}", id.number)
+            }
         };
         Err(Refusal::Invalid { field: field.to_owned(), why })
     }

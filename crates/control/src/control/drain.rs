@@ -31,7 +31,7 @@ impl Control {
         // Without a deadline, jobs are ordered to leave at once.
         let by = by.or(is_moving.then_some(self.now));
         if by.is_some_and(|by| by < self.now) {
-            let why = "it is in the past; leave it out, or name a moment to come".to_owned();
+            let why = "it is in the past; leave it out, or give a later time".to_owned();
             return Err(Refusal::Invalid { field: "by".to_owned(), why });
         }
         self.world.advance(self.now);
@@ -103,7 +103,7 @@ impl Control {
 
     fn check_targets(&self, targets: &[DrainTarget]) -> Result<(), Refusal> {
         if targets.is_empty() {
-            let why = "it names nothing; write, for example, lab2 or lab2:0,1".to_owned();
+            let why = "it is empty; write, for example, lab2 or lab2:0,1".to_owned();
             return Err(Refusal::Invalid { field: "targets".to_owned(), why });
         }
         for DrainTarget { node, device } in targets {

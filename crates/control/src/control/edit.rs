@@ -53,7 +53,7 @@ impl Control {
         }
         self.check_array_patch(id, patch)?;
         if patch.edits().any(|edit| edit.is_owners) {
-            self.check_owner(caller, id, "change what is run of")?;
+            self.check_owner(caller, id, "change the program of")?;
         }
         let spec = match patch.changes_request() {
             true => Some(self.edit_spec(caller, id, patch, ends)?),
@@ -96,13 +96,13 @@ impl Control {
         let row = self.world.row_for(id).expect("checked before");
         if id.element.is_some() {
             let why =
-                format!("all elements of an array ask for the same: gpool edit {}", id.number);
+                format!("all elements of an array have the same request: gpool edit {}", id.number);
             return Err(Refusal::Invalid { field: "patch".to_owned(), why });
         }
         if patch.edits().any(|edit| edit.until == Until::Start && !edit.is_standing) {
             let action = match patch.changes("time") {
-                true => "change the limit here (gpool extend can) of",
-                false => "change what was asked for of",
+                true => "change the time limit with edit (gpool extend can) of",
+                false => "change the request of",
             };
             self.check_states(&[id], action, |state| state <= JobState::Pending)?;
             let live = self.waiting_rows(id.number, |state| state > JobState::Pending);
@@ -135,7 +135,7 @@ impl Control {
         let of_elements =
             |after: &[Dependency]| after.iter().any(|it| it.kind == DependencyKind::Each);
         if of_elements(&row.spec.after) || of_elements(&spec.after) {
-            let why = "elements that wait for elements go on doing so; hand the array in anew";
+            let why = "dependencies between elements can't change; submit the array again";
             return Err(Refusal::Invalid { field: "after".to_owned(), why: why.to_owned() });
         }
         let waits = self.check_waits(caller, &spec.after, &spec.life, ends)?;

@@ -24,7 +24,7 @@ impl Control {
         if let Some(id) = jobs.iter().find(|id| id.element.is_some()) {
             let whole = id.number;
             return Err(no_time(format!(
-                "all elements of an array have one limit: gpool extend {whole}"
+                "all elements of an array have the same time limit: gpool extend {whole}"
             )));
         }
         let limits: Vec<Option<Millis>> = jobs
@@ -57,16 +57,18 @@ impl Control {
             (LimitChange::Shorter { by }, Some(before)) => Some(before.saturating_sub(by)),
             (LimitChange::Longer { .. } | LimitChange::Shorter { .. }, None) => {
                 return Err(no_time(format!(
-                    "job {} has no limit to add to or take from; set one: --to 4h",
+                    "job {} has no time limit to change; set one: --to 4h",
                     row.job.id
                 )));
             }
         };
         if limit.is_some_and(|limit| limit.is_zero()) {
-            return Err(no_time("nothing would be left; to end the job, cancel it".to_owned()));
+            return Err(no_time("the time limit would be 0; to end the job, cancel it".to_owned()));
         }
         if limit.is_some_and(|limit| limit > Self::LIMIT_MOST) {
-            return Err(no_time("more than ten years; --time none is no limit".to_owned()));
+            return Err(no_time(
+                "a time limit is at most ten years; --to none removes it".to_owned(),
+            ));
         }
         match &row.job.phase {
             Phase::Starting { .. } => self.check_longer(caller, row, limit)?,
@@ -75,7 +77,7 @@ impl Control {
                 let elapsed = row.job.ran(self.now);
                 if limit.is_some_and(|limit| limit <= elapsed) {
                     return Err(no_time(format!(
-                        "job {} has run for {elapsed} already; to end it, cancel it",
+                        "job {} has already run for {elapsed}; to end it, cancel it",
                         row.job.id
                     )));
                 }
@@ -171,11 +173,11 @@ impl Control {
     ) -> Result<(), Refusal> {
         let Some(deadline) = life.deadline else { return Ok(()) };
         let why = if deadline <= self.now {
-            "it has passed already".to_owned()
+            "it is in the past".to_owned()
         } else if deadline <= first {
-            "it comes before the job may begin".to_owned()
+            "it is before the begin time of the job".to_owned()
         } else if let Some(limit) = limit.filter(|limit| first.after(*limit) > deadline) {
-            format!("a job with a limit of {limit} can't end by then; ask for less time")
+            format!("a job with a time limit of {limit} can't end by then; request less time")
         } else {
             return Ok(());
         };

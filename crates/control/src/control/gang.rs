@@ -167,18 +167,13 @@ impl Control {
         if cause.is_none() && outcome != Outcome::Succeeded {
             cause = Some(EndCause::TaskFailed { rank });
         }
-        let sum = |sum: Usage, end: &&TaskEnd| Usage {
-            cpu_user: sum.cpu_user.saturating_add(end.usage.cpu_user),
-            cpu_system: sum.cpu_system.saturating_add(end.usage.cpu_system),
-            memory_peak: sum.memory_peak.max(end.usage.memory_peak),
-        };
         let whole = JobEnd {
             outcome,
             cause,
             exit: end.exit,
             started_at: tasks.iter().filter_map(|course| course.started_at).min(),
             ended_at: ends.iter().map(|end| end.ended_at).max().unwrap_or(self.now),
-            usage: ends.iter().fold(Usage::default(), sum),
+            usage: ends.iter().fold(Usage::default(), |sum, end| sum.plus(end.usage)),
             allocations: job.phase.allocations().to_vec(),
         };
         let was_stopped = end.stopped;

@@ -5,6 +5,7 @@ use gpool_model::launch::Missing;
 use gpool_model::{Caller, JobId, Phase, Refusal, Reply};
 
 use crate::control::Control;
+use crate::control::nodes::admin;
 
 impl Control {
     /// Holds the waiting jobs among these until a user restores the file and releases them. Skips
@@ -15,10 +16,7 @@ impl Control {
         jobs: &[JobId],
         missing: &Missing,
     ) -> Result<Reply, Refusal> {
-        if !caller.admin {
-            let what = "hold jobs in the name of the server".to_owned();
-            return Err(Refusal::NotPermitted { what });
-        }
+        admin(caller, || "hold jobs for the server".to_owned())?;
         for id in jobs {
             if id.element.is_none() {
                 for element in self.waiting_rows(id.number, |state| state <= JobState::Pending) {

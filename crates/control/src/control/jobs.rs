@@ -2,6 +2,7 @@
 
 use gpool_model::agent::Order;
 use gpool_model::job::{EndCause, JobState, StopCause, Usage};
+use gpool_model::refusal::Permitted;
 use gpool_model::verb::Rules;
 use gpool_model::{
     Allocation, AllocationState, Caller, Checkpoint, Exit, Job, JobEnd, JobId, JobSpec, JobVerb,
@@ -184,7 +185,7 @@ impl Control {
         is_for_project_admins: bool,
     ) -> Result<(), Refusal> {
         if jobs.is_empty() {
-            let why = "at least one job must be named".to_owned();
+            let why = "give at least one job".to_owned();
             return Err(Refusal::Invalid { field: "jobs".to_owned(), why });
         }
         for id in jobs {
@@ -219,7 +220,7 @@ impl Control {
             return Ok(());
         }
         let what = format!("{action} job {id} of user {}", row.spec.owner.user);
-        Err(Refusal::NotPermitted { what })
+        Err(Refusal::NotPermitted { what, by: Permitted::Owner })
     }
 
     /// The jobs that a verb changes: an array stands for its elements that the verb applies to, if

@@ -6,6 +6,7 @@ use gpool_model::agent::Stamp;
 use gpool_model::effect::Change;
 use gpool_model::id::is_plain_name;
 use gpool_model::node::NodeFacts;
+use gpool_model::refusal::Permitted;
 use gpool_model::{
     Caller, Device, DeviceStrategy, DeviceUuid, LabelChange, Node, NodeName, PoolName, Refusal,
     Reply, Resources,
@@ -72,7 +73,7 @@ impl Control {
         name: &NodeName,
         devices: Option<&[String]>,
     ) -> Result<Reply, Refusal> {
-        admin(caller, || format!("say which devices of {name} may be used"))?;
+        admin(caller, || format!("choose the GPUs of {name} for new jobs"))?;
         let row = self.world.node(name);
         let row = row.ok_or_else(|| Refusal::NoSuchNode { name: name.clone() })?;
         let find = |text: &String| -> Result<DeviceUuid, Refusal> {
@@ -102,10 +103,10 @@ impl Control {
         names: &[NodeName],
         pool: &PoolName,
     ) -> Result<Reply, Refusal> {
-        admin(caller, || format!("put nodes into pool {pool}"))?;
+        admin(caller, || format!("move nodes into pool {pool}"))?;
         if !is_plain_name(pool.as_str()) {
             let why = format!(
-                "{:?} can't name a pool; write letters, digits, dots, dashes or underscores, \
+                "{:?} is not a pool name; write letters, digits, dots, dashes or underscores, \
                  beginning with a letter: batch",
                 pool.as_str().chars().take(80).collect::<String>()
             );
@@ -136,7 +137,7 @@ impl Control {
             let labels = change.applied_to(&row.node.labels);
             if labels.len() > LABELS_MAX {
                 let most = format!("{LABELS_MAX} labels");
-                return Err(Refusal::TooLarge { what: format!("what {name} is called"), most });
+                return Err(Refusal::TooLarge { what: format!("the labels of {name}"), most });
             }
         }
         for name in names {
@@ -163,7 +164,7 @@ impl Control {
         caller: &Caller,
         strategy: DeviceStrategy,
     ) -> Result<Reply, Refusal> {
-        admin(caller, || "change how devices are chosen".to_owned())?;
+        admin(caller, || "change the strategy that chooses GPUs".to_owned())?;
         if self.world.policy().device_strategy != strategy {
             let mut policy = self.world.policy().clone();
             policy.device_strategy = strategy;
@@ -198,7 +199,7 @@ impl Control {
         user: Option<std::sync::Arc<str>>,
         caps: gpool_model::policy::Caps,
     ) -> Result<Reply, Refusal> {
-        admin(caller, || "say how much users may have".to_owned())?;
+        admin(caller, || "set limits of users".to_owned())?;
         let mut policy = self.world.policy().clone();
         match user {
             Some(user) => drop(policy.user_caps.of.insert(user, caps)),
@@ -213,5 +214,8 @@ impl Control {
 
 /// Refuses a caller that is not an admin.
 pub(crate) fn admin(caller: &Caller, what: impl Fn() -> String) -> Result<(), Refusal> {
-    if caller.admin { Ok(()) } else { Err(Refusal::NotPermitted { what: what() }) }
+    match caller.admin {
+        true => Ok(()),
+        false => Err(Refusal::NotPermitted { what: what(), by: Permitted::Admin }),
+    }
 }

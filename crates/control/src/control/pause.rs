@@ -56,14 +56,14 @@ impl Control {
         let refused = |why: String| Err(Refusal::Invalid { field: "jobs".to_owned(), why });
         let row = self.world.job(id).expect("checked before");
         if !row.spec.is_of_one_size() {
-            return refused(format!("job {id} may grow while it runs, and is not paused"));
+            return refused(format!("job {id} is elastic, and elastic jobs can't be paused"));
         }
         for allocation in row.job.phase.allocations() {
             let node = self.world.node(&allocation.node);
             if !node.is_some_and(|row| row.node.can_pause()) {
                 return refused(format!(
-                    "node {} can't pause jobs: its devices are real; job {id} can be put back \
-                     (gpool requeue)",
+                    "node {} can't pause jobs: only simulated GPUs support it; gpool requeue {id} \
+                     stops and requeues the job",
                     allocation.node
                 ));
             }

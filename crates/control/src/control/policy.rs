@@ -4,6 +4,7 @@ use gpool_model::policy_text::PolicyError;
 use gpool_model::{Caller, Policy, Refusal, Reply};
 
 use crate::control::Control;
+use crate::control::nodes::admin;
 
 impl Control {
     /// Changes settings of a preset, or of the present policy: all of them or none.
@@ -14,12 +15,9 @@ impl Control {
         set: &[(String, String)],
         dry_run: bool,
     ) -> Result<Reply, Refusal> {
-        if !caller.admin {
-            let what = "change the policy".to_owned();
-            return Err(Refusal::NotPermitted { what });
-        }
+        admin(caller, || "change the policy".to_owned())?;
         if preset.is_none() && set.is_empty() {
-            let why = "it changes nothing; name a preset or a setting".to_owned();
+            let why = "it changes nothing; give a preset or a setting".to_owned();
             return Err(Refusal::Invalid { field: "policy".to_owned(), why });
         }
         let invalid = |PolicyError { key, why }| Refusal::Invalid { field: key, why };

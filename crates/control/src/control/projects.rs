@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::effect::Change;
 use gpool_model::reason::Bound;
+use gpool_model::refusal::Permitted;
 use gpool_model::{
     Amount, Caller, Project, ProjectChange, ProjectChangeHow, ProjectDifference, ProjectName,
     ProjectPatch, ProjectWarning, ProjectsAsk, ProjectsOutcome, Quotas, Refusal, Reply,
@@ -63,7 +64,7 @@ impl Control {
         let mut named = BTreeSet::new();
         for ProjectChange { name, how } in &ask.changes {
             if !named.insert(name) {
-                return Err(invalid("projects", format!("project {name} is named twice")));
+                return Err(invalid("projects", format!("project {name} is given twice")));
             }
             let there = before.get(name);
             let project = match how {
@@ -84,7 +85,8 @@ impl Control {
                     let it = there.ok_or_else(|| absent(before, name))?;
                     check_version(it, *version)?;
                     if patch.is_empty() {
-                        let why = "it changes nothing; say, for example, gpus: 4".to_owned();
+                        let why =
+                            "it changes nothing; give a setting, for example gpus: 4".to_owned();
                         return Err(invalid("project", why));
                     }
                     Some(checked(patch.applied_to(it))?)
@@ -128,8 +130,8 @@ impl Control {
         let (most, n_parts) = (Self::PARTS_MAX, parts(after));
         if n_parts > most && n_parts > parts(before) {
             let why = format!(
-                "{n_parts} models and pools would have quotas of their own, and {most} may have; \
-                 take some away with none"
+                "it would have quotas for {n_parts} models and pools; the maximum is {most}: \
+                 remove some with none"
             );
             return Err(invalid("gpus_of, limit_of, gpus_in, limit_in", why));
         }
@@ -208,7 +210,7 @@ fn checked(project: Project) -> Result<Project, Refusal> {
     if let (Some(usual), Some(longest)) = (jobs.default_time, jobs.longest_time)
         && usual > longest
     {
-        let why = format!("{usual} is longer than the longest time limit, {longest}");
+        let why = format!("{usual} is longer than time_max, {longest}");
         return Err(invalid("time_default", why));
     }
     Ok(project)
@@ -277,7 +279,8 @@ fn check_role(
                 [_, None] => "delete",
                 _ => "change",
             };
-            Err(Refusal::NotPermitted { what: format!("{verb} project {}", difference.name) })
+            let what = format!("{verb} project {}", difference.name);
+            Err(Refusal::NotPermitted { what, by: Permitted::ProjectAdmin })
         }
     }
 }
@@ -296,10 +299,10 @@ fn check_gifts(before: &Projects, after: &Projects) -> Result<(), Refusal> {
         let asks = project.min_runtime.reclaim;
         if asks != had && asks.is_some_and(|asks| asks > most) {
             let what = format!(
-                "keep what {} holds from its owners for longer than what {} does ({most})",
+                "give {} a longer min_runtime than {} has ({most})",
                 project.name, parent.name
             );
-            return Err(Refusal::NotPermitted { what });
+            return Err(Refusal::NotPermitted { what, by: Permitted::ProjectAdmin });
         }
         let gave = difference.before.as_ref().map(|it| &it.quotas);
         if gave == Some(&project.quotas)

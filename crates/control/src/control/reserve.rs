@@ -30,7 +30,7 @@ impl Control {
         new: NewReservation,
         consent: Consent,
     ) -> Result<Reply, Refusal> {
-        admin(caller, || "reserve anything".to_owned())?;
+        admin(caller, || "reserve GPUs or nodes".to_owned())?;
         checked_reason(&new.reason, false)?;
         let name = self.name_for(&new)?;
         let most = Self::RESERVATIONS_MAX;
@@ -96,7 +96,7 @@ impl Control {
         caller: &Caller,
         names: &[ReservationName],
     ) -> Result<Reply, Refusal> {
-        admin(caller, || "end reservations".to_owned())?;
+        admin(caller, || "cancel reservations".to_owned())?;
         for name in names {
             self.reservation(name)?;
         }
@@ -158,7 +158,7 @@ impl Control {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let text = name.as_str();
         if text.is_empty() || text.len() > 64 || !text.chars().all(is_plain) {
-            let why = "it is 1 to 64 letters, digits, dots, dashes or underscores".to_owned();
+            let why = "a name has 1 to 64 letters, digits, dots, dashes or underscores".to_owned();
             return Err(Refusal::Invalid { field: "name".to_owned(), why });
         }
         match taken.contains_key(name) {
@@ -175,7 +175,7 @@ impl Control {
         let from = match when.from {
             None => began.unwrap_or(self.now),
             Some(from) if from.after(Self::LATE_MAX) < self.now => {
-                return invalid("from", "it is in the past; leave it out to begin now");
+                return invalid("from", "it is in the past; leave it out to start now");
             }
             Some(from) => from.max(self.now),
         };
@@ -185,19 +185,20 @@ impl Control {
         });
         let latest = self.now.after(Self::AHEAD_MAX);
         if from > latest || until.is_some_and(|until| until > latest) {
-            return invalid("from", "it is more than ten years ahead");
+            return invalid("from", "it is more than ten years away");
         }
         match (until, when.every) {
             (Some(until), _) if until <= from => {
-                invalid("until", "it would end before it begins; give a later moment, or --for 4h")
+                invalid("until", "the end is before the start; give a later end, or --for 4h")
             }
             (Some(until), None) if until <= self.now => invalid("until", "it is in the past"),
             (None, Some(_)) => {
-                invalid("every", "what recurs must end: add --for 4h, or --until a moment")
+                invalid("every", "a recurring reservation needs an end: add --for 4h, or --until")
             }
-            (Some(until), Some(every)) if every < until.since(from) => {
-                invalid("every", "it would begin again before it ends; make it shorter")
-            }
+            (Some(until), Some(every)) if every < until.since(from) => invalid(
+                "every",
+                "each occurrence must end before the next one begins; make it shorter",
+            ),
             (until, _) => Ok(Window { from, until }),
         }
     }
@@ -224,7 +225,7 @@ impl Control {
     fn what(&self, draft: &Reservation, ask: ReserveAsk) -> Result<Reserved, Refusal> {
         let empty = |field: &str| Refusal::Invalid {
             field: field.to_owned(),
-            why: "it names nothing to reserve".to_owned(),
+            why: "it has no GPUs or nodes to reserve".to_owned(),
         };
         let known = |name: &NodeName| {
             let row = self.world.node(name);
@@ -293,9 +294,11 @@ impl Control {
 /// Checks that a reason is one short line.
 pub(crate) fn checked_reason(reason: &str, is_needed: bool) -> Result<(), Refusal> {
     let why = match reason.trim() {
-        "" if is_needed => "say why, for those whose jobs wait: --reason 'new PSU'",
+        "" if is_needed => "give a reason for the users of waiting jobs: --reason 'new PSU'",
         _ if reason.len() > 500 => "it is longer than 500 bytes",
-        _ if reason.chars().any(char::is_control) => "it is one line without control characters",
+        _ if reason.chars().any(char::is_control) => {
+            "it must be one line without control characters"
+        }
         _ => return Ok(()),
     };
     Err(Refusal::Invalid { field: "reason".to_owned(), why: why.to_owned() })

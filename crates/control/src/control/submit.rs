@@ -91,7 +91,7 @@ impl Control {
         ends: KnownEnds<'_>,
     ) -> Result<Vec<Waits>, Refusal> {
         if jobs.is_empty() {
-            let why = "at least one job must be given".to_owned();
+            let why = "give at least one job".to_owned();
             return Err(Refusal::Invalid { field: "jobs".to_owned(), why });
         }
         if self.world.jobs().len() + jobs.len() > Self::LIVE_JOBS_MAX {

@@ -158,39 +158,14 @@ impl Card {
 }
 
 /// The NUMA node of a device on the bus, from the kernel; the kernel writes -1 if there is none.
-fn numa_of(buses: &Path, bus: &str) -> Option<u32> {
+pub fn numa_of(buses: &Path, bus: &str) -> Option<u32> {
     let text = std::fs::read_to_string(buses.join(bus_key(bus)).join("numa_node")).ok()?;
     text.trim().parse().ok()
 }
 
 /// All memory of the machine.
-fn host_memory(meminfo: &str) -> Option<Bytes> {
+pub fn host_memory(meminfo: &str) -> Option<Bytes> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024).map(Bytes::new)
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)] // A test may end by a panic.
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_numa_node_is_found_by_the_kernels_form_of_the_bus() {
-        let dir = tempfile::tempdir().unwrap();
-        for (bus, node) in [("0000:1b:00.0", "1\n"), ("0000:02:00.0", "-1\n")] {
-            std::fs::create_dir(dir.path().join(bus)).unwrap();
-            std::fs::write(dir.path().join(bus).join("numa_node"), node).unwrap();
-        }
-        assert_eq!(numa_of(dir.path(), "00000000:1B:00.0"), Some(1));
-        assert_eq!(numa_of(dir.path(), "00000000:02:00.0"), None);
-        assert_eq!(numa_of(dir.path(), "00000000:03:00.0"), None);
-    }
-
-    #[test]
-    fn a_device_that_shares_the_hosts_memory_reports_all_of_it() {
-        let meminfo = "MemTotal:       16384 kB\nMemFree:  1 kB\n";
-        assert_eq!(host_memory(meminfo), Some(Bytes::from_mib(16)));
-        assert_eq!(host_memory(""), None);
-    }
 }

@@ -17,7 +17,7 @@ use crate::source::SourceError;
 /// Xids that a program causes: an invalid access, its end, a timeout.
 ///
 /// Source: the list that NVIDIA's Kubernetes device plugin skips, and the Xid catalogue.
-const XIDS_OF_PROGRAMS: [u64; 6] = [13, 31, 43, 45, 68, 109];
+pub const XIDS_OF_PROGRAMS: [u64; 6] = [13, 31, 43, 45, 68, 109];
 
 /// `nvmlEventTypeFatalPoisonError` and `nvmlEventTypeGpuUnavailableError`, which the wrapper does
 /// not define and old drivers do not know.
@@ -94,17 +94,17 @@ impl Faults {
 }
 
 /// Why an event makes its device unhealthy, if it does.
-fn judge(kind: EventTypes, xid: Option<&XidError>) -> Option<String> {
+pub fn judge(kind: EventTypes, xid: Option<&XidError>) -> Option<String> {
     match xid {
         Some(XidError::Value(number)) if XIDS_OF_PROGRAMS.contains(number) => None,
         Some(XidError::Value(number)) => Some(format!("Xid {number}")),
-        Some(XidError::Unknown) => Some("an Xid that the driver does not number".into()),
+        Some(XidError::Unknown) => Some("an Xid without a number".into()),
         None if kind.contains(EventTypes::DOUBLE_BIT_ECC_ERROR) => {
             Some("an uncorrected memory error".into())
         }
         // The wrapper drops kinds that it does not define, and only two of those were requested.
         None if kind.is_empty() => {
-            Some("the driver says that it is unavailable or poisoned".into())
+            Some("the driver reports that its memory is unavailable or poisoned".into())
         }
         None => None,
     }
@@ -124,26 +124,5 @@ fn counted(device: &Device<'_>) -> Result<Option<String>, SourceError> {
         Ok(SampleValue::I64(n)) => n > 0,
         Ok(SampleValue::F64(_)) | Err(_) => false,
     });
-    Ok(pending.then(|| "rows of its memory wait for a reset to be replaced".into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_faults_of_the_device_make_it_unhealthy() {
-        let xid = EventTypes::CRITICAL_XID_ERROR;
-        for number in XIDS_OF_PROGRAMS {
-            assert_eq!(judge(xid, Some(&XidError::Value(number))), None, "{number}");
-        }
-        assert_eq!(judge(xid, Some(&XidError::Value(79))), Some("Xid 79".into()));
-        assert!(judge(xid, Some(&XidError::Unknown)).is_some());
-        assert!(judge(EventTypes::DOUBLE_BIT_ECC_ERROR, None).is_some());
-        assert!(
-            judge(EventTypes::empty(), None).is_some(),
-            "a kind that the wrapper does not define"
-        );
-        assert_eq!(judge(EventTypes::PSTATE_CHANGE, None), None);
-    }
+    Ok(pending.then(|| "memory rows wait for a reset to be remapped".into()))
 }

@@ -1,9 +1,9 @@
 //! Devices of the NVIDIA driver, through its management library, which is loaded at run time: a
 //! machine without driver is normal. Values that a driver or device does not support are absent.
 
-mod card;
-mod health;
-mod links;
+pub(crate) mod card;
+pub(crate) mod health;
+pub(crate) mod links;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -40,7 +40,7 @@ pub struct NvmlSource {
 
 /// Why there are no usable NVIDIA devices, which is normal.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("no NVIDIA driver can be used ({library}: {why})")]
+#[error("no usable NVIDIA driver ({library}: {why})")]
 pub struct NoDriver {
     /// The library.
     pub library: String,
@@ -253,10 +253,10 @@ fn failure(call: &'static str, error: &NvmlError) -> SourceError {
 fn explain(error: &NvmlError) -> String {
     let mut text = error.to_string();
     if matches!(error, NvmlError::LibloadingError(_)) && text.contains("No such file") {
-        return "its library is not there".to_owned();
+        return "the library is not installed".to_owned();
     }
     if let NvmlError::LibRmVersionMismatch = error {
-        text.push_str("; the driver was updated while it was loaded, restart the machine");
+        text.push_str("; the driver was updated while loaded: restart the machine");
     }
     text
 }

@@ -120,7 +120,7 @@ impl State {
             None => DeviceHealth::Healthy,
             Some(Breakage::Lost) => DeviceHealth::Lost,
             Some(Breakage::Unhealthy) => DeviceHealth::Unhealthy {
-                why: self.why.clone().unwrap_or_else(|| "its control file says so".into()),
+                why: self.why.clone().unwrap_or_else(|| "its control file sets this".into()),
             },
         }
     }
@@ -179,8 +179,8 @@ impl Control {
 }
 
 fn no_device(key: &str, devices: &BTreeSet<usize>) -> String {
-    let (n_devices, last) = (devices.len(), devices.last().copied().unwrap_or(0));
-    format!("there is no device {key:?}: there are {n_devices}, and the last is {last}")
+    let last = devices.last().copied().unwrap_or(0);
+    format!("there is no device {key:?}: the node has devices 0 to {last}")
 }
 
 /// Edits a control file. A reader sees each edit as a whole, and concurrent edits by several

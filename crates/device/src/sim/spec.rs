@@ -48,15 +48,15 @@ pub(crate) fn from_words(argument: &str, words: &str) -> Result<Vec<SimDevice>, 
         let (count, model) = word
             .split_once(['x', 'X'])
             .filter(|(count, _)| count.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit()))
-            .ok_or_else(|| refuse("it must begin with a count and an x".into()))?;
+            .ok_or_else(|| refuse("it must begin with a number and an x".into()))?;
         let n_devices = check_count(count).map_err(&refuse)?;
         let (name, memory) = model
             .rsplit_once('-')
             .filter(|(name, _)| !name.is_empty())
-            .ok_or_else(|| refuse("after the model comes a dash and its memory".into()))?;
+            .ok_or_else(|| refuse("write a dash and the memory after the model".into()))?;
         let memory = check_memory(memory).map_err(&refuse)?;
         if let Some(strange) = name.chars().find(|c| c.is_control()) {
-            return Err(refuse(format!("a model can't have a {strange:?}")));
+            return Err(refuse(format!("a model name can't contain {strange:?}")));
         }
         let device = SimDevice {
             model: format!("NVIDIA {model}"),
@@ -106,15 +106,15 @@ pub(crate) fn from_file(file: &Path) -> Result<Said, ChoiceError> {
         toml::from_str(&text).map_err(|error| bad(toml_problem(file, &text, &error)))?;
     match (tables.device.is_empty(), tables.node.as_slice()) {
         (true, []) => {
-            Err(bad(format!("{}: it has no [[device]] and no [[node]] table", file.display())))
+            Err(bad(format!("{}: it has no [[device]] or [[node]] table", file.display())))
         }
         (false, []) => {
             let devices = devices(tables.device);
             devices.map(Said::Devices).map_err(|why| bad(format!("{}: {why}", file.display())))
         }
         (false, [node, ..]) => {
-            let why = "each device belongs to a node: write [[node.device]] below it, \
-                       in place of [[device]]";
+            let why = "with nodes, each device must belong to a node: write [[node.device]] \
+                       instead of [[device]]";
             Err(bad(format!("{}: {why}", place(file, &text, node.span().start))))
         }
         (true, _) => nodes(tables.node)
@@ -132,7 +132,7 @@ fn nodes(tables: Vec<Spanned<NodeTable>>) -> Result<Vec<SimNode>, (usize, String
         let name_at = table.name.span().start;
         let name = NodeName::new(table.name.into_inner());
         if nodes.iter().any(|node| node.name == name) {
-            return Err((name_at, format!("there is a node {:?} already", name.as_str())));
+            return Err((name_at, format!("node {:?} is given twice", name.as_str())));
         }
         let devices = devices(table.device).map_err(|why| (at, format!("node {name}: {why}")))?;
         let NodeTable { pool, labels, cpus, memory, .. } = table;
@@ -146,7 +146,7 @@ fn nodes(tables: Vec<Spanned<NodeTable>>) -> Result<Vec<SimNode>, (usize, String
 pub(crate) fn check_n_nodes(n_nodes: usize) -> Result<(), String> {
     match n_nodes {
         1..=MAX_NODES => Ok(()),
-        n => Err(format!("that makes {n} nodes; one machine can have from 1 to {MAX_NODES}")),
+        n => Err(format!("these are {n} nodes; one machine can have 1 to {MAX_NODES}")),
     }
 }
 
@@ -217,8 +217,8 @@ fn node_name<'de, D: Deserializer<'de>>(from: D) -> Result<Spanned<String>, D::E
     match NodeName::new(name.get_ref()).is_file_name() {
         true => Ok(name),
         false => Err(D::Error::custom(format!(
-            "{:?} names no node: write at most 63 letters, digits, dots, dashes or underscores, \
-             beginning with a letter, for example n1",
+            "{:?} is not a node name: write at most 63 letters, digits, dots, dashes or \
+             underscores, beginning with a letter, for example n1",
             start(name.get_ref())
         ))),
     }
@@ -229,8 +229,8 @@ fn pool<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PoolName>, D::Error
     match is_plain_name(&name) {
         true => Ok(Some(PoolName::new(name))),
         false => Err(D::Error::custom(format!(
-            "{:?} names no pool: write at most 63 letters, digits, dots, dashes or underscores, \
-             beginning with a letter, for example batch",
+            "{:?} is not a pool name: write at most 63 letters, digits, dots, dashes or \
+             underscores, beginning with a letter, for example batch",
             start(&name)
         ))),
     }
@@ -246,15 +246,13 @@ fn cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<MilliCpu>, D::Error
     let cores = i64::deserialize(from)?;
     match u32::try_from(cores) {
         Ok(cores @ 1..=MAX_CPUS) => Ok(Some(MilliCpu::from_cores(cores))),
-        _ => Err(D::Error::custom(format!(
-            "a node has from 1 to {MAX_CPUS} CPU cores, and {cores} is written"
-        ))),
+        _ => Err(D::Error::custom(format!("a node has 1 to {MAX_CPUS} CPU cores, not {cores}"))),
     }
 }
 
 fn node_memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Bytes>, D::Error> {
     match parse::bytes(&String::deserialize(from)?) {
-        Ok(memory) if memory.is_zero() => Err(D::Error::custom("a node without memory is no use")),
+        Ok(memory) if memory.is_zero() => Err(D::Error::custom("a node needs memory")),
         Ok(memory) => Ok(Some(memory)),
         Err(error) => Err(D::Error::custom(error.to_string())),
     }
@@ -267,7 +265,7 @@ fn one() -> usize {
 fn model<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let model = String::deserialize(from)?;
     match model.trim().is_empty() || model.contains(char::is_control) {
-        true => Err(D::Error::custom("a model is text like \"NVIDIA H100 80GB HBM3\"")),
+        true => Err(D::Error::custom("a model is text, for example \"NVIDIA H100 80GB HBM3\"")),
         false => Ok(model),
     }
 }
@@ -294,26 +292,29 @@ fn links<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Link>, D::Error> {
         },
     };
     let choices = "nvlink:18 (or another number), pcie, host-bridge, numa or system";
-    link.map(Some).ok_or_else(|| D::Error::custom(format!("{text:?} is no link; write {choices}")))
+    link.map(Some)
+        .ok_or_else(|| D::Error::custom(format!("{text:?} is not a link; write {choices}")))
 }
 
 fn check_count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=MAX_DEVICES) => Ok(count as usize),
-        _ => Err(format!("the count is {text:?} and must be from 1 to {MAX_DEVICES}")),
+        _ => Err(format!(
+            "the number of devices is {text:?}; write a number from 1 to {MAX_DEVICES}"
+        )),
     }
 }
 
 fn check_total(n_devices: usize) -> Result<(), String> {
     match n_devices <= MAX_DEVICES as usize {
         true => Ok(()),
-        false => Err(format!("that makes {n_devices} devices; a node has at most {MAX_DEVICES}")),
+        false => Err(format!("these are {n_devices} devices; a node has at most {MAX_DEVICES}")),
     }
 }
 
 fn check_memory(text: &str) -> Result<Bytes, String> {
     match parse::bytes(text) {
-        Ok(memory) if memory.is_zero() => Err("a device without memory is no use".into()),
+        Ok(memory) if memory.is_zero() => Err("a device needs memory".into()),
         Ok(memory) => Ok(memory),
         Err(error) => Err(error.to_string()),
     }

@@ -47,7 +47,7 @@ pub fn logs(
             let looked: Vec<String> =
                 found.folders.iter().map(|folder| folder.display().to_string()).collect();
             return Err(failure
-                .why(format!("no output of job {job} is kept in {}", looked.join(" or ")))
+                .why(format!("{} has no output of job {job}", looked.join(" or ")))
                 .tip(format!("gpool logs {job} --state-dir FOLDER")));
         }
         Err(why) => return Err(failure.why(why)),
@@ -55,7 +55,7 @@ pub fn logs(
     let left = found.left.iter().find(|left| left.task == on_disk.task);
     let how = left.map(|left| format!(" ({})", state(&left.is))).unwrap_or_default();
     session.screen.note(&format!(
-        "note: no server answers; this is what is on disk of job {job}{how}: {}",
+        "note: no server answers; this is the output of job {job}{how} on disk: {}",
         on_disk.path().display()
     ));
     on_disk.copy(failure, query, session)
@@ -81,8 +81,7 @@ fn find(
             let task = TaskId { job, attempt: Attempt(*attempt), rank: query.rank.unwrap_or(0) };
             let mut on_disk = OnDisk::of(state_dir.clone(), task, streams.clone());
             let looked = on_disk.look();
-            looked
-                .map_err(|error| format!("{} can't be read: {error}", on_disk.path().display()))?;
+            looked.map_err(|error| format!("can't read {}: {error}", on_disk.path().display()))?;
             if on_disk.files.iter().any(Option::is_some) {
                 return Ok(Some(on_disk));
             }
@@ -164,7 +163,7 @@ impl OnDisk {
 
     fn copy(mut self, failure: Failure, query: &LogQuery, session: &Session) -> Result<()> {
         let unread = |error: io::Error| {
-            Failure::new(errors::CONNECTION_LOST, format!("the output can't be read: {error}"))
+            Failure::new(errors::CONNECTION_LOST, format!("can't read the output: {error}"))
         };
         if let Some(since) = query.since
             && self.written_at().map_err(unread)? < u128::from(since.0.get())

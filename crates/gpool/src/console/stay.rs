@@ -13,7 +13,7 @@ use gpool_cli::screen::Screen;
 use gpool_cli::session::{LISTEN_RETRIES, Session};
 use gpool_cli::terminal::raw::{self, Raw};
 use gpool_cli::terminal::window;
-use gpool_client::{Client, Error, Line, Vigil};
+use gpool_client::{Client, Error, JobStream, Vigil};
 use gpool_wire::frame::{Frame, Frames};
 use gpool_wire::{AttachJob, Job, Window, catalogue};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
@@ -52,7 +52,7 @@ pub fn stay(
 ) -> Result<Stayed> {
     let outgoing = Outgoing::default();
     let raw = Raw::enter().map_err(|error| {
-        let what = format!("standard input is no terminal that can be used: {error}");
+        let what = format!("can't use standard input as a terminal: {error}");
         Failure::new(errors::NO_TERMINAL_HERE, what)
     })?;
     hear_signals(outgoing.clone())?;
@@ -106,9 +106,7 @@ impl Stay<'_> {
                     }
                     if since.elapsed() > Duration::from_secs(1) && !is_said {
                         is_said = true;
-                        self.say(
-                            "the server is away, and the job goes on; waiting until it is back",
-                        );
+                        self.say("no server answers; the job continues. Waiting for the server");
                     }
                     std::thread::sleep(PAUSE);
                     continue;
@@ -133,8 +131,8 @@ impl Stay<'_> {
     }
 
     /// Shows the output of a stream until it ends. `window` is the size that the server knows.
-    fn show(&self, line: Line, window: Window) -> Result<()> {
-        let Line { stream, early, vigil } = line;
+    fn show(&self, line: JobStream, window: Window) -> Result<()> {
+        let JobStream { stream, early, vigil } = line;
         let stream = Arc::new(stream);
         self.outgoing.set(Some(Arc::clone(&stream)), Some(window));
         // The window size may have changed meanwhile.

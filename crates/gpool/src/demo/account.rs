@@ -76,10 +76,10 @@ fn why(job: &Job, submitted: &Submitted, seen: &Seen) -> String {
     }
     if !seen.overtaken_by.is_empty() {
         let names = seen.overtaken_by.join(", ");
-        parts.push(format!("{names} fitted meanwhile and went ahead"));
+        parts.push(format!("{names} fitted and started before it"));
     }
     if job.placement.iter().any(|placed| !placed.devices.is_empty()) {
-        parts.push(format!("given {}, the lowest that were free", words::places(&job.placement)));
+        parts.push(format!("ran on {}, the lowest free GPUs", words::places(&job.placement)));
     }
     parts.join("; ")
 }

@@ -42,6 +42,7 @@ pub fn choose_devices(asked: Option<&str>) -> Result<Devices> {
         },
         Opened::Nothing { why } => why,
     };
-    let words = format!("no GPUs here ({why}), so eight simulated ones; the processes are real");
+    let words =
+        format!("this machine has no GPUs ({why}); the demo simulates eight, with real processes");
     Ok(Devices { argument: SIMULATED.to_owned(), words })
 }

@@ -36,15 +36,15 @@ fn parts(n_devices: u32) -> Vec<Part> {
         parts.push(part("two", 2, 6, "two GPUs on one node"));
     }
     if n_devices >= 4 {
-        parts.push(part("rest", n_devices - 3, 3, "all that is left"));
+        parts.push(part("rest", n_devices - 3, 3, "all remaining GPUs"));
     }
     if n_devices >= 2 {
-        parts.push(part("whole", n_devices, 2, "all of them at once: must wait for the others"));
+        parts.push(part("whole", n_devices, 2, "all GPUs at once: waits for the others"));
         parts.push(part("small", 1, 2, "submitted after `whole`, overtakes it"));
     }
     let first = if n_devices >= 1 { "one" } else { "cpu" };
     if n_devices == 0 {
-        parts.push(part("cpu", 0, 2, "no GPU at all"));
+        parts.push(part("cpu", 0, 2, "no GPU"));
     }
     let after = Some(first);
     parts.push(Part { name: "after", gpus: 0, seconds: 1, after, what: "depends on the first" });
@@ -88,7 +88,7 @@ pub fn submit(
     };
     match client.submit(&impossible, None) {
         Ok(job) => {
-            let what = format!("job {} asks for more GPUs than there are and was taken", job.id);
+            let what = format!("job {} requests more GPUs than exist, and was accepted", job.id);
             Err(Failure::new(errors::DEMO_FAILED, what))
         }
         Err(error) => {

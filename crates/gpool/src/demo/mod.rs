@@ -51,8 +51,8 @@ pub fn run(options: &Options, screen: &Screen) -> Result {
         let folder = cluster.keep();
         let socket = folder.join("api.sock");
         screen.data(&format!(
-            "\nkept. Try:  export GPOOL_SOCKET={0}\n            \
-             gpool queue --state all; gpool gpus; gpool down\nThen remove {1}.\n",
+            "\nThe cluster is still running. Try:  export GPOOL_SOCKET={0}\n            gpool \
+             queue --state all; gpool gpus; gpool down\nThen remove {1}.\n",
             socket.display(),
             folder.display()
         ))?;

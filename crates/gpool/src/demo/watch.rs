@@ -47,7 +47,7 @@ pub fn until_ended(
         let jobs = jobs(client, submitted)?;
         for job in jobs.iter().filter(|job| !job.reasons.is_empty()) {
             let entry = seen.entry(job.id.clone()).or_default();
-            entry.waited_for = job.reasons.iter().map(|reason| reason.text.clone()).collect();
+            entry.waited_for = job.reasons.iter().map(|it| brief(&it.text).to_owned()).collect();
         }
         note_overtaking(&jobs, &mut seen);
         if screen.is_terminal() {
@@ -63,7 +63,7 @@ pub fn until_ended(
             return Err(failure.exit_with(Exit::DETACHED));
         }
         if Instant::now() > deadline {
-            let what = "the jobs of the demo do not end";
+            let what = "the jobs of the demo did not end in time";
             return Err(Failure::new(errors::DEMO_FAILED, what));
         }
         std::thread::sleep(EVERY);
@@ -90,13 +90,18 @@ fn note_overtaking(jobs: &[Job], seen: &mut BTreeMap<String, Seen>) {
     }
 }
 
+/// A reason without its subject.
+fn brief(text: &str) -> &str {
+    text.strip_prefix("It ").unwrap_or(text)
+}
+
 fn line(job: &Job) -> String {
     let mut line = format!("{:>4} {:6} {:>2} GPU  {:10}", job.id, job.name, job.gpus, job.state);
     if !job.placement.is_empty() {
         // Writing to a string can't fail.
         let _ = write!(line, " {}", words::places(&job.placement));
     } else if let Some(reason) = job.reasons.first() {
-        let _ = write!(line, " {}", reason.text);
+        let _ = write!(line, " {}", brief(&reason.text));
     }
     line
 }

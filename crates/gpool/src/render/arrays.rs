@@ -37,7 +37,7 @@ pub fn progress(array: &ArrayShown) -> String {
 }
 
 /// A bar that is full only when all elements are done, and empty only when none is.
-fn blocks(part: u64, whole: u64) -> String {
+pub fn blocks(part: u64, whole: u64) -> String {
     let full = match u128::from(part) * u128::from(COLUMNS) / u128::from(whole.max(1)) {
         0 if part > 0 => 1,
         full => u64::try_from(full).unwrap_or(COLUMNS).min(COLUMNS),
@@ -104,26 +104,4 @@ pub fn given(page: &mut Page, job: &Job) {
 
 fn index(element: &Job) -> Option<u32> {
     element.element.as_ref().map(|element| element.index)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_says_how_far_an_array_is() {
-        let counts = [("succeeded", 24), ("pending", 20), ("held", 4)];
-        let n_by_state = counts.map(|(state, n)| (state.to_owned(), n)).into();
-        let array = ArrayShown { n_elements: 48, n_by_state, ..ArrayShown::default() };
-        assert_eq!(progress(&array), "▇▇▇▇▇▁▁▁▁▁ 24/48 done · 0 run · 24 wait · 0 failed");
-        let n_by_state = [("lost".to_owned(), 1), ("cancelled".to_owned(), 2)].into();
-        let array = ArrayShown { n_elements: 3, n_by_state, ..ArrayShown::default() };
-        assert_eq!(
-            progress(&array),
-            "▁▁▁▁▁▁▁▁▁▁ 0/3 done · 0 run · 0 wait · 1 failed · 2 cancelled"
-        );
-        assert_eq!(blocks(1, 1_000_000), "▇▁▁▁▁▁▁▁▁▁");
-        assert_eq!(blocks(999_999, 1_000_000), "▇▇▇▇▇▇▇▇▇▁");
-        assert_eq!(blocks(3, 3), "▇▇▇▇▇▇▇▇▇▇");
-    }
 }

@@ -32,12 +32,12 @@ pub fn page(state: &ForecastState, view: &View<'_>, colors: bool) -> String {
     }
     if state.n_failed > 0 {
         text.push_str(&format!(
-            "{} failed; the log of the server says why.\n",
+            "{} failed; see the server's log.\n",
             count(state.n_failed, "forecast")
         ));
     }
     text.push('\n');
-    let head = ["TOLD BEFORE", "STARTS", "BY P90", "", "BEFORE P10", "MIDDLE", "P90 MOVED"];
+    let head = ["LEAD TIME", "STARTS", "BY P90", "", "BEFORE P10", "MEDIAN", "P90 FACTOR"];
     let mut table = Table::new(head.map(str::to_owned).to_vec());
     for bucket in &state.calibration {
         table.push(row(bucket));
@@ -48,11 +48,11 @@ pub fn page(state: &ForecastState, view: &View<'_>, colors: bool) -> String {
     text.push('\n');
     text.push_str(&match n {
         n if n < FEW => format!(
-            "Too little history: {} held against what was told, {FEW} say something.\n",
+            "Too little history: {} with a forecast so far; {FEW} are needed.\n",
             count(n, "start")
         ),
         n => format!(
-            "{} of {}: {} % started by the last moment they were told; 85 to 95 % is the goal.\n",
+            "{} of {} ({} %) were not later than their p90; the target is 85 to 95 %.\n",
             held,
             count(n, "start"),
             percent(held, n)
@@ -74,7 +74,7 @@ fn row(bucket: &Calibration) -> Vec<Cell> {
     let held = percent(bucket.n_by_p90, bucket.n);
     let (word, style) = match held {
         _ if bucket.n < FEW => ("too few", Style::Dim),
-        held if GOAL.contains(&held) => ("as it should", Style::Good),
+        held if GOAL.contains(&held) => ("on target", Style::Good),
         held if held > 95 => ("too wide", Style::Warn),
         _ => ("too narrow", Style::Warn),
     };

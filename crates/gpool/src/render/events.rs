@@ -8,7 +8,7 @@ use gpool_cli::render::words::state;
 use gpool_model::DeviceState;
 use gpool_wire::{Event, EventKind, Gpu};
 
-use super::why::device_state;
+use super::gpus::device_state;
 
 /// One event as a line; `None` for an unknown kind.
 #[must_use]
@@ -23,9 +23,11 @@ pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
         }
         EventKind::ProjectChanged { project } => format!("project {project} changed"),
         EventKind::NodeChanged { node } => format!("node {node} changed"),
-        EventKind::Notified { job, to, given_up: None } => format!("job {job} told to {to}"),
+        EventKind::Notified { job, to, given_up: None } => {
+            format!("notification of job {job} sent to {to}")
+        }
         EventKind::Notified { job, to, given_up: Some(why) } => {
-            format!("job {job} not told to {to}: {why}")
+            format!("notification of job {job} to {to} failed: {why}")
         }
         EventKind::Resync => "some events were missed".to_owned(),
         EventKind::Other => return None,
@@ -52,7 +54,7 @@ impl GpusSaid {
             let now = trouble(gpu);
             let before = self.0.insert((gpu.node.clone(), gpu.index), now.clone());
             if before.unwrap_or_default() != now {
-                let now = if now.is_empty() { "nothing is wrong any more" } else { &now };
+                let now = if now.is_empty() { "works again" } else { &now };
                 news.push(format!("GPU {} of {}: {now}", gpu.index, gpu.node));
             }
         }
@@ -65,14 +67,20 @@ fn trouble(gpu: &Gpu) -> String {
     if let Some(why) = &gpu.health_why {
         return format!("{}, {why}", device_state(gpu.state));
     }
-    if let Some(process) = gpu.unmanaged.first().or(gpu.strays.first()) {
+    let process = |process: &gpool_wire::GpuProcess| {
         let name = process.name.as_deref().unwrap_or("a process");
-        let whose = process.user.as_ref().map(|user| format!(" of {user}")).unwrap_or_default();
-        return format!("used by {name}{whose} (pid {}), which was not given it", process.pid);
+        let user = process.user.as_ref().map(|user| format!(" of {user}")).unwrap_or_default();
+        format!("{name}{user} (pid {})", process.pid)
+    };
+    if let Some(it) = gpu.unmanaged.first() {
+        return format!("used outside gpool by {}", process(it));
+    }
+    if let Some(it) = gpu.strays.first() {
+        return format!("used by {}, whose job has no allocation on it", process(it));
     }
     if let Some(share) = gpu.shares.iter().find(|share| share.memory_over.is_some()) {
-        let booked = gpool_model::Bytes::new(share.memory);
-        return format!("job {} uses more of its memory than {booked}, its share", share.job);
+        let limit = gpool_model::Bytes::new(share.memory_limit);
+        return format!("job {} uses more of its memory than its limit of {limit}", share.job);
     }
     match gpu.state {
         DeviceState::Drained => device_state(gpu.state).to_owned(),

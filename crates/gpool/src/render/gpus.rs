@@ -17,8 +17,6 @@ use gpool_wire::reservation::ReservedHere;
 use gpool_wire::{Gpu, GpuShare};
 use serde::Serialize;
 
-use super::why::device_state;
-
 /// A row of the list: one device, or several neighbours in the same quiet state.
 #[derive(Debug, Clone, Serialize)]
 pub struct GpuRow {
@@ -70,7 +68,7 @@ const COLUMNS: &[Column<GpuRow>] = &[
         cell: |row, _| {
             held(
                 &row.gpu,
-                each(&row.gpu, |share| &share.project, row.gpu.project.as_ref()).as_deref(),
+                each(&row.gpu, |share| share.project.clone(), row.gpu.project.as_ref()).as_deref(),
             )
         },
     },
@@ -153,7 +151,7 @@ fn held(gpu: &Gpu, text: Option<&str>) -> Cell {
 fn user(gpu: &Gpu, view: &View<'_>) -> Cell {
     let stranger = gpu.unmanaged.iter().find_map(|process| process.user.as_deref());
     let users = gpu.user.as_deref().map(|user| view.user(user).to_owned());
-    let users = each(gpu, |share| &share.user, users.as_ref());
+    let users = each(gpu, |share| view.user(&share.user).to_owned(), users.as_ref());
     held(gpu, users.as_deref().or(stranger))
 }
 
@@ -168,8 +166,8 @@ fn jobs(gpu: &Gpu) -> Option<String> {
 
 /// Joins one value of each job that shares a device, without repetitions; for a device with one
 /// job, the value of that job.
-fn each(gpu: &Gpu, of: impl Fn(&GpuShare) -> &String, alone: Option<&String>) -> Option<String> {
-    let mut all: Vec<&str> = gpu.shares.iter().map(|share| of(share).as_str()).collect();
+fn each(gpu: &Gpu, of: impl Fn(&GpuShare) -> String, alone: Option<&String>) -> Option<String> {
+    let mut all: Vec<String> = gpu.shares.iter().map(of).collect();
     all.sort_unstable();
     all.dedup();
     if all.is_empty() { alone.cloned() } else { Some(all.join(", ")) }
@@ -231,7 +229,7 @@ pub fn folded(rows: Vec<GpuRow>) -> Vec<GpuRow> {
 #[must_use]
 pub fn footer(gpus: &[GpuRow]) -> String {
     if gpus.is_empty() {
-        return "no GPUs; `gpool doctor` looks for the cause".to_owned();
+        return "no GPUs; `gpool doctor` finds the cause".to_owned();
     }
     let states = [
         DeviceState::Busy,
@@ -255,11 +253,11 @@ pub fn footer(gpus: &[GpuRow]) -> String {
     parts.chain(beside).chain(over).collect::<Vec<_>>().join(" · ")
 }
 
-/// The jobs that use more of a device than their fraction.
+/// The jobs that use more of a device than their limit.
 fn over(gpu: &Gpu) -> impl Iterator<Item = String> {
     gpu.shares.iter().filter_map(|share| {
-        let (used, booked) = (Bytes::new(share.memory_over?), Bytes::new(share.memory));
-        Some(format!("job {} uses {used} of GPU {}, booked {booked}", share.job, gpu.index))
+        let (used, limit) = (Bytes::new(share.memory_over?), Bytes::new(share.memory_limit));
+        Some(format!("job {} uses {used} of GPU {}, its limit is {limit}", share.job, gpu.index))
     })
 }
 
@@ -283,7 +281,7 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     let busy = gpu.utilization.map(|part| format!("{:.0} %", part * 100.0));
     page.label_if("busy", busy.as_deref());
     let warm = gpu.temperature_c.map(|t| format!("{t} °C"));
-    page.label_if("warm", warm.as_deref());
+    page.label_if("temp", warm.as_deref());
     let power = gpu.power_w.map(|w| format!("{w:.0} W"));
     page.label_if("power", power.as_deref());
     page.label_if("bus", Some(gpu.pci_bus.as_str()).filter(|bus| !bus.is_empty()));
@@ -306,7 +304,7 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     }
     page.label_if("fault", gpu.health_why.as_deref());
     if !gpu.allowed {
-        page.label("allowed", "no: new jobs don't get it (gpool gpus allow all)");
+        page.label("allowed", "no: closed for new jobs (gpool gpus allow all)");
     }
     if let Some(drain) = &gpu.drain {
         let by = drain.by.map(|by| format!(" by {}", view.clock.full(by))).unwrap_or_default();
@@ -319,7 +317,7 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     }
     page.labels("shares", &gpu.shares.iter().map(|it| share(it, view)).collect::<Vec<_>>());
     if !gpu.shares.is_empty() {
-        page.label("room", &format!("{} for more shares", Bytes::new(gpu.memory_for_shares)));
+        page.label("free", &format!("{} for more shares", Bytes::new(gpu.memory_for_shares)));
     }
     let strangers: Vec<String> =
         gpu.unmanaged.iter().map(|process| stranger(process, view)).collect();
@@ -330,11 +328,15 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
 }
 
 fn share(share: &GpuShare, view: &View<'_>) -> String {
-    let booked = Bytes::new(share.memory);
+    let (request, limit) = (Bytes::new(share.memory), Bytes::new(share.memory_limit));
+    let memory = match limit > request {
+        true => format!("{request} (limit {limit})"),
+        false => request.to_string(),
+    };
     let (job, user, part) = (&share.job, view.user(&share.user), share.part);
-    let mut text = format!("job {job} ({user}): {part}, {booked}, {}", share.enforcement);
+    let mut text = format!("job {job} ({user}): {part}, {memory}, {}", share.enforcement);
     if let Some(over) = share.memory_over {
-        text.push_str(&format!("; uses {}, more than it was given", Bytes::new(over)));
+        text.push_str(&format!("; uses {}, more than its limit", Bytes::new(over)));
     }
     text
 }
@@ -348,4 +350,20 @@ fn stranger(process: &gpool_wire::GpuProcess, view: &View<'_>) -> String {
     parts.extend(process.memory.map(|bytes| Bytes::new(bytes).to_string()));
     parts.push(format!("seen for {}", view.now.0.since(process.seen_since.0)));
     parts.join(", ")
+}
+
+/// The word for a device's state.
+#[must_use]
+pub fn device_state(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Free => "free",
+        DeviceState::Busy => "busy",
+        DeviceState::HeldIdle => "held idle",
+        DeviceState::Unmanaged => "unmanaged",
+        DeviceState::Drained => "drained",
+        DeviceState::Divided => "divided",
+        DeviceState::Unhealthy => "unhealthy",
+        DeviceState::Lost => "lost",
+        DeviceState::Unknown => "unknown",
+    }
 }

@@ -2,6 +2,7 @@
 
 use gpool_cli::render::clock::span;
 use gpool_cli::render::page::Page;
+use gpool_cli::render::reason::sentence;
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, indexes};
 use gpool_model::job::JobState;
@@ -85,16 +86,18 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     page.label_if("output", output(job, view).as_deref());
     page.label_if("retry", retry(job, view).as_deref());
     page.label_if("try", way_on(job).as_deref());
-    let reasons: Vec<String> = job.reasons.iter().map(|reason| reason.text.clone()).collect();
+    let reasons = job.reasons.iter().map(|it| sentence(it, &job.user, view));
+    let reasons: Vec<String> = reasons.collect();
     page.labels("because", &reasons);
-    page.label_if("", words::more_reasons(job.n_more_reasons).as_deref());
+    let more = words::more_reasons(job.n_more_reasons);
+    page.label_if("", more.map(|more| format!("and it waits for {more}")).as_deref());
     let leaves = job.state == JobState::Stopping;
     page.label_if("because", job.cause_text.as_deref().filter(|_| leaves));
     if let Some(since) = job.paused_since {
         let cause = job.cause_text.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
         page.label("paused", &format!("since {}{cause}", view.clock.full(since)));
         let starts = gpool_cli::render::eta::starts(job, view);
-        page.label_if("goes on", Some(starts.as_str()).filter(|it| *it != words::NOTHING));
+        page.label_if("continues", Some(starts.as_str()).filter(|it| *it != words::NOTHING));
     }
     if job.usage.is_some() {
         super::report::used(page, &Report::new(job.clone(), view.now));
@@ -105,10 +108,12 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
 fn way_on(job: &Job) -> Option<String> {
     let id = &job.id;
     match job.state {
-        JobState::Lost => Some(format!("what it wrote is kept: gpool logs {id}; hand it in again")),
+        JobState::Lost => {
+            Some(format!("its output: gpool logs {id}; run it again: gpool retry {id}"))
+        }
         JobState::Failed | JobState::TimedOut => {
             let has_run = job.started_at.is_some() && !job.private;
-            has_run.then(|| format!("what it wrote: gpool logs {id}"))
+            has_run.then(|| format!("its output: gpool logs {id}"))
         }
         _ => None,
     }
@@ -120,7 +125,7 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
     for (label, at) in moments {
         page.label_if(label, at.map(|at| view.clock.full(at)).as_deref());
     }
-    page.label_if("warned by", job.signal_before.as_deref());
+    page.label_if("signal", job.signal_before.as_deref());
     if !job.exits.is_empty() {
         let signal = job.checkpoint.as_ref().map(|it| format!(" by {it}")).unwrap_or_default();
         let exit = |exit: &String| match exit.as_str() {
@@ -128,7 +133,7 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
             _ => exit.clone(),
         };
         let exits: Vec<String> = job.exits.iter().map(exit).collect();
-        page.label("taken back", &format!("by {}", exits.join(", else ")));
+        page.label("exits", &exits.join(", otherwise "));
     }
     if let Some(retry) = &job.retry {
         let exits = retry.exits.iter().map(|code| format!("exit {code}"));
@@ -171,7 +176,7 @@ fn retry(job: &Job, view: &View<'_>) -> Option<String> {
         (true, Some(until)) if until > view.now => {
             format!("possible until {}", view.clock.full(until))
         }
-        (true, _) => "possible until its environment is removed, which is due".to_owned(),
+        (true, _) => "possible until its environment is removed, which is due now".to_owned(),
     })
 }
 

@@ -3,6 +3,7 @@
 use gpool_cli::render::clock::span;
 use gpool_cli::render::eta;
 use gpool_cli::render::list::{Column, Noun};
+use gpool_cli::render::reason::brief;
 use gpool_cli::render::style::Style;
 use gpool_cli::render::table::Cell;
 use gpool_cli::render::view::View;
@@ -66,7 +67,7 @@ pub const COLUMNS: &[Column<Job>] = &[
         head: "STARTS",
         cell: |job, view| Cell::new(&eta::starts(job, view)).whole(),
     },
-    Column { name: "reason", head: "WHERE / REASON", cell: |job, _| why(job) },
+    Column { name: "reason", head: "WHERE / REASON", cell: why },
     Column {
         name: "where",
         head: "WHERE",
@@ -148,22 +149,22 @@ fn time(job: &Job, view: &View<'_>) -> String {
 
 /// Where a job runs, how it ended, or why it waits; common reasons have a short form for narrow
 /// terminals.
-fn why(job: &Job) -> Cell {
-    let cell = Cell::new(&reason(job)).whole();
+fn why(job: &Job, view: &View<'_>) -> Cell {
+    let cell = Cell::new(&reason(job, view)).whole();
     let [only] = job.reasons.as_slice() else { return cell };
     match (job.state, only.code.as_str()) {
-        (JobState::Paused, "held_by_user" | "held_by_admin") => cell.or_shorter("paused"),
-        (JobState::Held, "held_by_user") => cell.or_shorter("held by its user"),
-        (JobState::Held | JobState::Paused, "set_aside") => cell.or_shorter("held by scheduler"),
-        (JobState::Held, "held_by_admin") => cell.or_shorter("held by admin"),
-        (JobState::Waiting, "begin_time") => cell.or_shorter("its begin time"),
+        (JobState::Paused, "held_by_user" | "held_by_admin") => cell.or_shorter("is paused"),
+        (JobState::Held, "held_by_user") => cell.or_shorter("is held by its user"),
+        (JobState::Held | JobState::Paused, "set_aside") => cell.or_shorter("is held by gpool"),
+        (JobState::Held, "held_by_admin") => cell.or_shorter("is held by an admin"),
+        (JobState::Waiting, "begin_time") => cell.or_shorter("waits for its begin time"),
         (JobState::Pending, "not_reserved") => cell.or_shorter("only reserved GPUs"),
         _ => cell,
     }
 }
 
 /// Where a job runs, how it ended, or why it waits, as text.
-fn reason(job: &Job) -> String {
+fn reason(job: &Job, view: &View<'_>) -> String {
     if let Some(array) = job.array.as_ref().filter(|array| is_under_way(job, array)) {
         return super::arrays::progress(array);
     }
@@ -176,10 +177,12 @@ fn reason(job: &Job) -> String {
             };
             match job.reasons.as_slice() {
                 [] => String::new(),
-                [only] if job.n_more_reasons == 0 => format!("{run}{}", only.text),
+                [only] if job.n_more_reasons == 0 => {
+                    format!("{run}{}", brief(only, &job.user, view))
+                }
                 [first, rest @ ..] => {
                     let n_more = rest.len() as u64 + job.n_more_reasons;
-                    format!("{run}{} (and {n_more} more)", first.text)
+                    format!("{run}{} (and {n_more} more)", brief(first, &job.user, view))
                 }
             }
         }

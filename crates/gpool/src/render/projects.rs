@@ -52,7 +52,7 @@ const PROJECT_COLUMNS: &[Column<Project>] = &[
     Column { name: "limit", head: "LIMIT", cell: |it, _| Cell::new(&or_dash(it.limit.as_ref())) },
     Column { name: "weight", head: "WEIGHT", cell: |it, _| Cell::new(&it.weight.to_string()) },
     Column { name: "prio", head: "PRIO", cell: |it, _| Cell::new(&it.priority.to_string()) },
-    Column { name: "held", head: "HELD", cell: |it, _| Cell::new(&it.gpus_held.to_string()) },
+    Column { name: "held", head: "IN USE", cell: |it, _| Cell::new(&it.gpus_held.to_string()) },
     Column { name: "jobs", head: "JOBS", cell: |it, _| Cell::new(&it.n_jobs.to_string()) },
     Column { name: "members", head: "MEMBERS", cell: |it, _| Cell::new(&members(it)) },
     Column { name: "admins", head: "ADMINS", cell: |it, _| Cell::new(&it.admins.join(",")) },
@@ -107,7 +107,7 @@ pub fn page(it: &Project, view: &View<'_>) -> String {
     let guaranteed = match (&it.gpus, it.children.is_empty()) {
         (Some(amount), _) => format!("{amount} guaranteed"),
         (None, true) => "0 guaranteed".to_owned(),
-        (None, false) => "what is below it is guaranteed".to_owned(),
+        (None, false) => "guaranteed through its projects".to_owned(),
     };
     page.label("GPUs", &format!("{guaranteed} · {limit} · weight {}", it.weight));
     for (label, gpus, limit) in
@@ -135,32 +135,32 @@ pub fn page(it: &Project, view: &View<'_>) -> String {
     };
     let mem = beside(&in_words(&it.mem), &in_words(&it.mem_limit));
     page.label_if("memory", mem.as_deref());
-    page.label_if("at once", it.jobs_limit.map(|most| format!("{most} jobs at most")).as_deref());
+    page.label_if("at once", it.jobs_limit.map(|most| format!("at most {most} jobs")).as_deref());
     if it.priority != 0 {
         page.label("priority", &it.priority.to_string());
     }
-    let taken = if it.preemptible { "may be taken back" } else { "are not taken back" };
-    let safe_for = it.min_runtime_s.map(|it| format!("; safe for {} after a start", length(it)));
-    page.label("jobs", &format!("{} unless they say{}", taken, safe_for.unwrap_or_default()));
+    let taken = if it.preemptible { "preemptible" } else { "not preemptible" };
+    let safe_for = it.min_runtime_s.map(|it| format!("; minimum run time {}", length(it)));
+    page.label("jobs", &format!("{} by default{}", taken, safe_for.unwrap_or_default()));
     let limits = [("default", it.time_default_s), ("longest", it.time_max_s)];
     let limits: Vec<String> = limits
         .into_iter()
         .filter_map(|(word, seconds)| Some(format!("{word} {}", length(seconds?))))
         .collect();
     page.label_if("time", Some(limits.join(" · ")).filter(|it| !it.is_empty()).as_deref());
-    let waiting = it.user_pending.map(|n| format!("{} may wait", count(n, "job")));
-    let running = it.user_running.map(|n| format!("{} may run", count(n, "job")));
+    let waiting = it.user_pending.map(|n| format!("at most {} waiting", count(n, "job")));
+    let running = it.user_running.map(|n| format!("at most {} running", count(n, "job")));
     let gpus = it.user_gpus.map(|n| match n {
-        1.0 => "1 GPU may be held".to_owned(),
-        n => format!("{n} GPUs may be held"),
+        1.0 => "at most 1 GPU".to_owned(),
+        n => format!("at most {n} GPUs"),
     });
     let most: Vec<String> = waiting.into_iter().chain(running).chain(gpus).collect();
     let most = Some(most.join(" · ")).filter(|it| !it.is_empty());
     page.label_if("one user", most.as_deref());
     page.label("members", &members(it));
     page.label_if("admins", Some(it.admins.join(", ")).filter(|it| !it.is_empty()).as_deref());
-    page.label("now", &format!("{} GPUs held · {}", it.gpus_held, count(it.n_jobs, "job")));
-    page.label_if("made", it.created_at.map(|at| view.clock.full(at)).as_deref());
+    page.label("now", &format!("{} GPUs allocated · {}", it.gpus_held, count(it.n_jobs, "job")));
+    page.label_if("created", it.created_at.map(|at| view.clock.full(at)).as_deref());
     page.labels("note", &it.warnings);
     page.text()
 }
@@ -190,7 +190,7 @@ pub fn difference(answer: &ProjectsAnswer) -> String {
 fn setting(it: &SettingChanged) -> String {
     let value = |value: &Option<String>| {
         let value = value.as_deref().unwrap_or_default();
-        safe(if value.is_empty() { "nobody" } else { value }).into_owned()
+        safe(if value.is_empty() { "none" } else { value }).into_owned()
     };
     let before = it.before.as_ref().map(|_| format!("{} → ", value(&it.before)));
     let after = value(&it.after);
@@ -240,13 +240,13 @@ const QUOTA_COLUMNS: &[Column<QuotaRow>] = &[
         head: "SHARE",
         cell: |it, _| Cell::new(&it.share.map_or_else(|| "–".to_owned(), |it| it.to_string())),
     },
-    Column { name: "held", head: "HELD", cell: |it, _| held(it) },
+    Column { name: "held", head: "IN USE", cell: |it, _| held(it) },
     Column { name: "in_quota", head: "IN QUOTA", cell: |it, _| amount(it.in_quota) },
-    Column { name: "loan", head: "ON LOAN", cell: |it, _| amount(it.on_loan) },
-    Column { name: "for_good", head: "FOR GOOD", cell: |it, _| amount(it.for_good) },
+    Column { name: "loan", head: "BORROWED", cell: |it, _| amount(it.on_loan) },
+    Column { name: "for_good", head: "NOT PREEMPTIBLE", cell: |it, _| amount(it.for_good) },
     Column { name: "used", head: "USED", cell: |it, _| hours(it.used) },
     Column { name: "lends", head: "BORROWS / LENDS", cell: |it, _| Cell::new(&loans(it)) },
-    Column { name: "back", head: "GIVEN BACK", cell: |it, view| Cell::new(&returns(it, view)) },
+    Column { name: "back", head: "RETURNED", cell: |it, view| Cell::new(&returns(it, view)) },
     Column { name: "queued", head: "QUEUED", cell: |it, _| Cell::new(&it.n_pending.to_string()) },
     Column { name: "wanted", head: "WANTED", cell: |it, _| amount(it.pending) },
 ];
@@ -261,7 +261,7 @@ fn amount(gpus: f64) -> Cell {
 }
 
 /// Usage as a bar: GPUs within the guarantee, then the rest of the guarantee or the loan.
-fn held(it: &QuotaRow) -> Cell {
+pub fn held(it: &QuotaRow) -> Cell {
     let guaranteed: f64 = it.guaranteed.to_string().parse().unwrap_or(it.held);
     let whole = it.held.max(guaranteed);
     let columns = |gpus: f64| {
@@ -278,14 +278,13 @@ fn held(it: &QuotaRow) -> Cell {
     Cell::new(&format!("{own}{rest} {}", it.held)).or_shorter(&it.held.to_string())
 }
 
-fn loans(it: &QuotaRow) -> String {
+/// The loans of a project in a few words.
+#[must_use]
+pub fn loans(it: &QuotaRow) -> String {
     let words = |verb: &str, way: &str, loans: &[QuotaLoan]| -> Option<String> {
-        let loan = |it: &QuotaLoan| {
-            let whom = it.project.as_deref().unwrap_or("nobody's");
-            match &it.project {
-                Some(_) => format!("{} {way} {whom}", it.gpus),
-                None => format!("{} of {whom}", it.gpus),
-            }
+        let loan = |it: &QuotaLoan| match &it.project {
+            Some(project) => format!("{} {way} {project}", it.gpus),
+            None => format!("{} unassigned", it.gpus),
         };
         let words: Vec<String> = loans.iter().map(loan).collect();
         (!words.is_empty()).then(|| format!("{verb} {}", words.join(", ")))
@@ -297,21 +296,21 @@ fn loans(it: &QuotaRow) -> String {
 /// When each loan is returned, with the other project.
 fn returns(it: &QuotaRow, view: &View<'_>) -> String {
     let word = |it: &QuotaLoan| {
-        let whom = it.project.as_deref().unwrap_or("nobody's");
-        format!("{whom} {}", given_back(it, view))
+        let project = it.project.as_deref().unwrap_or("unassigned");
+        format!("{project} {}", given_back(it, view))
     };
     it.borrows.iter().chain(&it.lends).map(word).collect::<Vec<_>>().join("; ")
 }
 
 fn given_back(it: &QuotaLoan, view: &View<'_>) -> String {
     let by = it.until.map(|until| {
-        let how = if it.basis.as_deref() == Some("limit") { "by limit" } else { "predicted" };
+        let how = if it.basis.as_deref() == Some("limit") { "time limit" } else { "predicted" };
         format!("by {} ({how})", view.clock.short(until, view.now))
     });
-    let by = by.unwrap_or_else(|| "at no known time".to_owned());
+    let by = by.unwrap_or_else(|| "at an unknown time".to_owned());
     match it.when_asked {
-        true => format!("when asked, else {by}"),
-        false => format!("{by}, not all of it when asked"),
+        true => format!("on demand, otherwise {by}"),
+        false => format!("{by}, only partly on demand"),
     }
 }
 
@@ -324,14 +323,14 @@ pub fn loan_lines(rows: &[QuotaRow], view: &View<'_>) -> String {
         lines.extend(row.parts.iter().map(|it| format!("{name} {}", part_words(it))));
         for it in &row.borrows {
             let from = it.project.as_ref().map(|from| format!("{} from {}", it.gpus, safe(from)));
-            let from = from.unwrap_or_else(|| format!("{} of nobody's", it.gpus));
-            lines.push(format!("{name} borrows {from}: given back {}", given_back(it, view)));
+            let from = from.unwrap_or_else(|| format!("{} unassigned", it.gpus));
+            lines.push(format!("{name} borrows {from}: returned {}", given_back(it, view)));
         }
-        let is_shown = |whom: &String| rows.iter().any(|row| row.project == *whom);
+        let is_shown = |name: &String| rows.iter().any(|row| row.project == *name);
         for it in row.lends.iter().filter(|it| !it.project.as_ref().is_some_and(is_shown)) {
             let to = safe(it.project.as_deref().unwrap_or_default());
             let back = given_back(it, view);
-            lines.push(format!("{name} lends {} to {to}: given back {back}", it.gpus));
+            lines.push(format!("{name} lends {} to {to}: returned {back}", it.gpus));
         }
     }
     lines.join("\n")
@@ -347,12 +346,12 @@ fn part_words(it: &QuotaPart) -> String {
     let limit = it.limit.as_ref().map(|it| format!("limit {it}"));
     let share = it.share.map(|it| format!("share {it}"));
     let words: Vec<String> = guaranteed.into_iter().chain(limit).chain(share).collect();
-    let holds = format!("holds {}", it.held);
+    let holds = format!("{} in use", it.held);
     format!("{part}: {}", words.into_iter().chain([holds]).collect::<Vec<_>>().join(" · "))
 }
 
 /// One line for each job that returns GPUs: the GPUs, the new job and the latest time.
-fn return_lines(returns: &[QuotaReturn], view: &View<'_>) -> Vec<String> {
+pub fn return_lines(returns: &[QuotaReturn], view: &View<'_>) -> Vec<String> {
     let line = |it: &QuotaReturn| {
         let mut by_node = BTreeMap::<&str, Vec<String>>::new();
         for gpu in &it.gpus {
@@ -362,7 +361,7 @@ fn return_lines(returns: &[QuotaReturn], view: &View<'_>) -> Vec<String> {
         let gpus = gpus.collect::<Vec<_>>().join(" ");
         let to = it.beneficiary_project.as_deref().map(|to| format!(" of {}", safe(to)));
         format!(
-            "job {} of {} ({}) gives back GPU {gpus} to job {}{}, by {} at the latest",
+            "job {} of {} ({}) returns GPUs {gpus} to job {}{}, at {} at the latest",
             it.job,
             safe(view.user(&it.user)),
             safe(&it.project),
@@ -380,106 +379,12 @@ pub fn quota_footer(all: &QuotaOverview, view: &View<'_>) -> String {
     let mut lines = Vec::new();
     let gpus = if (all.gpus - 1.0).abs() < f64::EPSILON { "GPU" } else { "GPUs" };
     let what = match (all.shared, all.projects.iter().any(|it| it.on_loan > 0.0)) {
-        (false, _) => "nothing is shared between projects: no quota is set, or the policy does not",
-        (true, true) => "what is on loan is given back when its owner asks for it",
-        (true, false) => "nothing is on loan",
+        (false, _) => "projects do not share GPUs: there is no quota, or the policy ignores quotas",
+        (true, true) => "gpool reclaims borrowed GPUs when their project needs them",
+        (true, false) => "no project borrows GPUs",
     };
     lines.push(format!("{} {gpus} · {what}", all.gpus));
     lines.extend(return_lines(&all.returns, view));
     lines.extend(all.warnings.iter().map(|warning| format!("note: {}", safe(warning))));
     lines.join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use gpool_wire::Time;
-
-    use super::*;
-
-    fn row(guaranteed: u64, held: f64, on_loan: f64) -> QuotaRow {
-        QuotaRow {
-            project: "red".to_owned(),
-            parent: None,
-            depth: 0,
-            department: false,
-            guaranteed: Written::Whole(guaranteed),
-            limit: None,
-            share: Some(4.0),
-            held,
-            in_quota: held - on_loan,
-            on_loan,
-            for_good: 0.0,
-            borrows: Vec::new(),
-            lends: Vec::new(),
-            parts: Vec::new(),
-            n_pending: 0,
-            pending: 0.0,
-            used: 0.0,
-        }
-    }
-
-    fn loan(project: Option<&str>, gpus: f64) -> QuotaLoan {
-        let project = project.map(str::to_owned);
-        QuotaLoan { project, gpus, when_asked: true, until: None, basis: None }
-    }
-
-    #[test]
-    fn loans_are_given_back_when_asked_or_when_their_jobs_have_ended() {
-        let clock = clock::Clock::of(Some("UTC".to_owned()));
-        let now = Time(gpool_model::Timestamp::new(1_800_000_000_000));
-        let view = View { clock: &clock, now, me: "ana" };
-        let mut it = row(1, 4.0, 3.0);
-        let until = Some(Time(gpool_model::Timestamp::new(1_800_003_600_000)));
-        let basis = Some("limit".to_owned());
-        it.borrows = vec![loan(None, 1.0), QuotaLoan { until, basis, ..loan(Some("nlp"), 2.0) }];
-        it.lends = vec![QuotaLoan { when_asked: false, until, ..loan(Some("web"), 1.0) }];
-        assert_eq!(
-            loan_lines(&[it], &view),
-            "red borrows 1 of nobody's: given back when asked, else at no known time\n\
-             red borrows 2 from nlp: given back when asked, else by 09:00 (by limit)\n\
-             red lends 1 to web: given back by 09:00 (predicted), not all of it when asked"
-        );
-    }
-
-    #[test]
-    fn a_job_that_gives_back_gpus_is_named_with_them_and_its_end() {
-        let clock = clock::Clock::of(Some("UTC".to_owned()));
-        let now = Time(gpool_model::Timestamp::new(1_800_000_000_000));
-        let view = View { clock: &clock, now, me: "ana" };
-        let gpu = |node: &str, gpu| gpool_wire::ReturnedGpu { node: node.to_owned(), gpu };
-        let it = QuotaReturn {
-            job: "4".to_owned(),
-            user: "bo".to_owned(),
-            project: "red".to_owned(),
-            gpus: vec![gpu("lab1", 0), gpu("lab2", 3), gpu("lab1", 1)],
-            beneficiary: "9".to_owned(),
-            beneficiary_project: Some("nlp".to_owned()),
-            until: Time(gpool_model::Timestamp::new(1_800_000_600_000)),
-        };
-        assert_eq!(
-            return_lines(&[it], &view),
-            [
-                "job 4 of bo (red) gives back GPU lab1:0,1 lab2:3 to job 9 of nlp, by 08:10 at the latest"
-            ]
-        );
-    }
-
-    #[test]
-    fn bars_show_what_is_left_and_what_is_on_loan() {
-        assert_eq!(held(&row(4, 3.0, 0.0)).text(), "███░ 3");
-        assert_eq!(held(&row(4, 5.0, 1.0)).text(), "████┃█ 5");
-        assert_eq!(held(&row(0, 0.0, 0.0)).text(), " 0");
-        assert_eq!(held(&row(0, 2.0, 2.0)).text(), "┃██ 2");
-        assert_eq!(held(&row(80, 40.0, 0.0)).text(), "████░░░░ 40");
-    }
-
-    #[test]
-    fn loans_say_from_whom_and_to_whom() {
-        let mut it = row(4, 5.0, 1.0);
-        it.borrows = vec![loan(None, 1.0), loan(Some("nlp"), 2.5)];
-        assert_eq!(loans(&it), "borrows 1 of nobody's, 2.5 from nlp");
-        it.borrows.clear();
-        it.lends = vec![loan(Some("nlp"), 1.0)];
-        assert_eq!(loans(&it), "lends 1 to nlp");
-    }
 }

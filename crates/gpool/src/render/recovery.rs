@@ -30,11 +30,11 @@ pub fn in_short(recovery: &Recovery, view: &View<'_>) -> Option<String> {
     }
     match n(Became::Again) {
         0 => {}
-        jobs => parts.push(format!("ordered {} again", count(jobs, "job"))),
+        jobs => parts.push(format!("started {} again", count(jobs, "job"))),
     }
     match n(Became::Ended) {
         0 => {}
-        jobs => parts.push(format!("{jobs} ended meanwhile")),
+        jobs => parts.push(format!("{jobs} ended in the meantime")),
     }
     if let lost @ 1.. = n(Became::Lost) {
         let by = match recovery.rebooted_at {
@@ -52,7 +52,7 @@ pub fn in_short(recovery: &Recovery, view: &View<'_>) -> Option<String> {
         parts.push(format!("{waiting} {} waiting", if waiting == 1 { "is" } else { "are" }));
     }
     if parts.is_empty() {
-        parts.push("nothing was running or waiting".to_owned());
+        parts.push("no job was running or waiting".to_owned());
     }
     let text = parts.join("; ");
     Some(if recovery.is_notable() { format!("{text}: gpool doctor") } else { text })
@@ -81,7 +81,7 @@ pub fn lines(recovery: &Recovery, view: &View<'_>) -> Vec<Line> {
             was(&went_on),
             ids(&went_on)
         );
-        lines.push(line("went on", false, text));
+        lines.push(line("continued", false, text));
     }
     let again = named(Became::Again);
     if !again.is_empty() {
@@ -90,30 +90,26 @@ pub fn lines(recovery: &Recovery, view: &View<'_>) -> Vec<Line> {
     }
     let ended = named(Became::Ended);
     if !ended.is_empty() {
-        let text = format!("{} without a server; how is known: {}", jobs(&ended), ids(&ended));
+        let text =
+            format!("{} ended without a server, with known results: {}", jobs(&ended), ids(&ended));
         lines.push(line("ended", false, text));
     }
     for (job, why) in shown_lost(&named(Became::Lost)) {
         lines.push(line("lost", true, format!("job {job}: {why}")));
     }
     let waiting = match recovery.n_waiting {
-        0 => "no job was waiting".to_owned(),
-        1 => "1 job that was waiting is waiting again".to_owned(),
-        n => format!("{n} jobs that were waiting are waiting again"),
+        0 => "no waiting jobs".to_owned(),
+        1 => "1 waiting job".to_owned(),
+        n => format!("{n} waiting jobs"),
     };
     lines.push(line("queue", false, waiting));
     if !recovery.unexpected.is_empty() {
-        let text = format!(
-            "runs of which the server did not know were found and ended: {}",
-            some(&recovery.unexpected)
-        );
+        let text = format!("found and ended unknown runs: {}", some(&recovery.unexpected));
         lines.push(line("unexpected", true, text));
     }
     if recovery.n_skipped_jobs > 0 {
         let n = gpool_cli::render::words::grouped(recovery.n_skipped_jobs);
-        let text = format!(
-            "{n} are never given out: they may have been, after the backup that was restored"
-        );
+        let text = format!("{n} are skipped: jobs may have used them after the restored backup");
         lines.push(line("job numbers", false, text));
     }
     lines
@@ -122,18 +118,18 @@ pub fn lines(recovery: &Recovery, view: &View<'_>) -> Vec<Line> {
 fn before(recovery: &Recovery, view: &View<'_>) -> String {
     let seen = recovery.last_seen_at.map(|at| view.clock.full(at));
     let last = |text: &str| match &seen {
-        Some(seen) => format!("{text}; it last wrote at {seen}"),
+        Some(seen) => format!("{text}; its last record is of {seen}"),
         None => text.to_owned(),
     };
     match recovery.before {
-        Before::Nothing => "the first one: the store is new".to_owned(),
+        Before::Nothing => "the first start: the store is new".to_owned(),
         Before::Stopped => match &seen {
-            Some(seen) => format!("the server before was stopped at {seen}"),
-            None => "the server before was stopped".to_owned(),
+            Some(seen) => format!("the previous server was stopped at {seen}"),
+            None => "the previous server was stopped".to_owned(),
         },
-        Before::Killed => last("the server before ended without stopping (killed, or failed)"),
+        Before::Killed => last("the previous server was killed or failed"),
         Before::MachineDown => {
-            last("the server before went down with the machine (power cut, crash or restart)")
+            last("the machine went down with the previous server (power cut, crash or restart)")
         }
         Before::Restored => last("the store was restored from a backup"),
     }
@@ -148,7 +144,7 @@ fn jobs(of: &[&RecoveredJob]) -> String {
 }
 
 fn went_on_words(of: &[&RecoveredJob]) -> String {
-    format!("{} went on", jobs(of))
+    format!("{} continued", jobs(of))
 }
 
 fn was(of: &[&RecoveredJob]) -> &'static str {
@@ -178,9 +174,9 @@ fn some(names: &[String]) -> String {
 /// Each lost job with its cause; many lost jobs in one line.
 fn shown_lost(lost: &[&RecoveredJob]) -> Vec<(String, String)> {
     let why = |job: &RecoveredJob| {
-        let cause =
-            job.cause_text.as_deref().or(job.cause.as_deref()).unwrap_or("nobody knows why");
-        format!("{cause}. What it wrote is kept: gpool logs {}; hand it in again", job.id)
+        let (id, cause) = (&job.id, job.cause_text.as_deref().or(job.cause.as_deref()));
+        let cause = cause.unwrap_or("unknown cause");
+        format!("{cause}. Its output: gpool logs {id}; to run it again: gpool retry {id}")
     };
     let mut shown: Vec<(String, String)> =
         lost.iter().take(NAMED_MAX).map(|job| (job.id.clone(), why(job))).collect();

@@ -36,7 +36,7 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
         .hints
         .iter()
         .map(|hint| match &hint.flags {
-            Some(flags) => format!("{}: {flags} would have done", hint.text),
+            Some(flags) => format!("{}: {flags} would be enough", hint.text),
             None => hint.text.clone(),
         })
         .collect();
@@ -47,11 +47,12 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
 /// Adds the GPUs, CPU time and memory of a job, each beside the requested amount.
 pub fn used(page: &mut Page, report: &Report) {
     page.label_if("GPUs", gpus(report).as_deref());
+    page.label_if("GPU use", gpu_use(report).as_deref());
     page.label_if("CPU", cpu(report).as_deref());
     page.label_if("memory", memory(report).as_deref());
 }
 
-/// The GPUs of a job and for how long. Their utilization is not measured.
+/// The GPUs of a job and for how long.
 fn gpus(report: &Report) -> Option<String> {
     let job = &report.job;
     if report.n_gpus == 0 {
@@ -67,6 +68,17 @@ fn gpus(report: &Report) -> Option<String> {
     });
     let had = figure(report.gpu_hours);
     Some(format!("{gpus} ({place}) · {had} GPU-hours{}", asked.unwrap_or_default()))
+}
+
+/// The measured use of the GPUs.
+fn gpu_use(report: &Report) -> Option<String> {
+    let limit = report.job.usage.and_then(|usage| usage.gpu_memory_limit);
+    let memory = report.gpu_memory_peak.zip(limit).map(|(peak, limit)| {
+        format!("at most {} of {} of memory", Bytes::new(peak), Bytes::new(limit))
+    });
+    let busy = report.gpu_utilization.map(|busy| format!("busy {} of the time", percent(busy)));
+    let parts: Vec<String> = memory.into_iter().chain(busy).collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
 fn cpu(report: &Report) -> Option<String> {
@@ -86,13 +98,9 @@ fn memory(report: &Report) -> Option<String> {
     let peak = Bytes::new(report.memory_peak?);
     Some(match (report.job.mem, report.memory_share) {
         (Some(asked), Some(part)) => {
-            format!(
-                "{peak} at the most in one process ({} of {})",
-                percent(part),
-                Bytes::new(asked)
-            )
+            format!("at most {peak} in one process ({} of {})", percent(part), Bytes::new(asked))
         }
-        _ => format!("{peak} at the most in one process (none asked for)"),
+        _ => format!("at most {peak} in one process (none requested)"),
     })
 }
 

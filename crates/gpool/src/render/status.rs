@@ -55,7 +55,7 @@ pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
 /// The counts of notifications; `None` if there were none.
 fn told(counts: &NotifyCounts) -> Option<String> {
     let parts = [
-        (counts.taken, "taken"),
+        (counts.taken, "delivered"),
         (counts.waiting, "waiting"),
         (counts.given_up, "given up"),
         (counts.dropped, "dropped"),

@@ -53,7 +53,7 @@ pub fn text(started: &Started<'_>) -> String {
             page.label("driver", &from);
         }
     }
-    let who = if started.is_root { "every local user may submit" } else { "only you may enter" };
+    let who = if started.is_root { "every local user may submit" } else { "only you can connect" };
     page.label("socket", &format!("{}   ({who})", started.status.socket));
     let state = &started.status.state_dir;
     match &started.recovery {
@@ -72,8 +72,8 @@ pub fn text(started: &Started<'_>) -> String {
 /// How many jobs an earlier run left, if none of them still ran.
 fn left_over(status: &Status) -> String {
     match status.jobs.values().sum() {
-        0 => "nothing left over from an earlier run".to_owned(),
-        n => format!("{} left over from an earlier run", count(n, "job")),
+        0 => "no jobs of an earlier server".to_owned(),
+        n => format!("{} of an earlier server", count(n, "job")),
     }
 }
 

@@ -1,127 +1,235 @@
 //! The page that explains why a job waits: `gpool why`.
 
+mod nodes;
+mod start;
+
+use std::collections::BTreeMap;
+
 use gpool_cli::render::clock::span;
-use gpool_cli::render::eta::interval;
 use gpool_cli::render::page::Page;
-use gpool_cli::render::safe::safe;
+use gpool_cli::render::reason::sentence;
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, count, indexes};
-use gpool_model::device::DeviceState;
 use gpool_model::job::JobState;
-use gpool_wire::{Attempted, Place, Reason, Time, Why, WhyDevice, WhyNode, WhyReserved};
+use gpool_wire::{Ahead, Attempted, Job, Place, PlacedOn, Reason, Why};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::life;
+use super::arrays;
 
-/// Most changes shown that would help.
-const HELPS_MAX: usize = 6;
-/// Most changes shown that would not help.
-const NO_GAIN_MAX: usize = 4;
-/// The column of the marks; longer texts move it.
-const COLUMN: usize = 66;
+/// Width of the page.
+const WIDTH: usize = 80;
+/// Indentation of the lines below a heading.
+const INDENT: &str = "  ";
+/// Reasons that the page explains by the GPUs of each node.
+const OF_CAPACITY: &[&str] = &[
+    "gpus_not_free",
+    "gpus_not_free_together",
+    "gpu_share_not_free",
+    "nodes_not_free",
+    "tasks_not_free",
+    "paused_on",
+];
+/// Reasons that do not block alone and explain those that do.
+const CONTEXT: &[&str] = &["only_in_pool", "only_on_nodes", "gpu_time_had"];
+/// Most reasons shown of one kind.
+const OF_KIND_MAX: usize = 4;
+/// A shorter wait is not mentioned.
+const SHORT_S: f64 = 1.0;
 
 /// The whole answer.
 #[must_use]
 pub fn page(why: &Why, view: &View<'_>) -> String {
-    let job = &why.job;
-    let headline = format!(
-        "Job {} \"{}\" ({}, project {}) wants {}.",
-        job.id,
-        job.name,
-        view.user(&job.user),
-        job.project,
-        words::wants(job)
-    );
-    let mut page = Page::new(&headline);
-    match job.state {
+    match why.job.state {
         JobState::Held | JobState::Waiting | JobState::Pending | JobState::Paused => {
-            waiting(&mut page, why, view);
+            waiting(why, view)
         }
-        _ => not_waiting(&mut page, why, view),
+        _ => not_waiting(why, view),
+    }
+}
+
+/// The page of a job that does not wait, or that already has its devices: its state, and how long
+/// it waited.
+fn not_waiting(why: &Why, view: &View<'_>) -> String {
+    let job = &why.job;
+    let mut page = Page::default();
+    wrapped(&mut page, "", &format!("{} {}.", name(job, view), state(job, view)));
+    wrapped(&mut page, "", &waited(why, view).unwrap_or_default());
+    attempts(&mut page, job, view);
+    if !why.reasons.is_empty() {
+        page.line(match job.array.is_some() {
+            true => "Its other elements wait because",
+            false => "It has not started yet because",
+        });
+        reasons(&mut page, why, view);
+    }
+    let id = &job.id;
+    let has_output = job.started_at.is_some() && !job.private;
+    if matches!(job.state, JobState::Failed | JobState::TimedOut) && has_output {
+        page.line(&format!("Output: gpool logs {id}. Events: gpool events {id}."));
+    } else {
+        page.line(&format!("Events: gpool events {id}."));
     }
     page.text()
 }
 
-/// The page of a job that does not wait, or that already has its devices: its state and its events.
-fn not_waiting(page: &mut Page, why: &Why, view: &View<'_>) {
+fn waiting(why: &Why, view: &View<'_>) -> String {
     let job = &why.job;
-    let now = view.clock.short(why.as_of, why.as_of);
-    let word = words::state(job.state.as_str());
-    let is = match job.state.is_end() {
-        true => format!("it has ended: {word}, {}", words::end(job)),
-        false => format!("it is in state {word}"),
+    let name = name(job, view);
+    let mut page = Page::default();
+    let state = match job.paused_since {
+        Some(since) => {
+            let since = view.clock.short(since, view.now);
+            format!("has been paused since {since} on {}", places(&job.placement))
+        }
+        None => "waits".to_owned(),
     };
-    if why.reasons.is_empty() {
-        page.line(&format!("Now {now}. It waits for nothing: {is}."));
-    } else {
-        page.line(&format!("Now {now}. It is in state {word}, and not started yet because"));
+    wrapped(&mut page, "", &format!("{name} {state}."));
+    attempts(&mut page, job, view);
+    match (why.reasons.is_empty(), job.paused_since) {
+        (true, _) => page.line("Nothing blocks it: it starts with the next decision."),
+        (false, None) => page.line("It waits because"),
+        (false, Some(_)) => page.line("It does not continue because"),
     }
-    for reason in &why.reasons {
-        page.line(&format!("  {}", reason.text));
+    reasons(&mut page, why, view);
+    start::expected(&mut page, why, view);
+    if let Some(place) = why.place.as_ref().filter(|it| it.n_ahead > 0 && !is_ahead(why)) {
+        label(&mut page, "Queue", &format!("{}.", ahead(place, view)));
     }
-    if let Some(more) = words::more_reasons(why.n_more_reasons) {
-        page.line(&format!("  {more}"));
-    }
-    if !job.placement.is_empty() {
-        page.line(&format!("Where: {}.", words::places(&job.placement)));
-    }
-    if !why.life.is_empty() {
-        page.line("");
-        page.line("What has happened to it");
-    }
-    for event in &why.life {
-        page.line(&format!("  {}", life::line(event, view)));
+    start::sooner(&mut page, why, view);
+    page.text()
+}
+
+/// `Job 4 (train)`; for jobs of other users `Job 4 (train) of ana`.
+fn name(job: &Job, view: &View<'_>) -> String {
+    let name = if job.private { String::new() } else { format!(" ({})", job.name) };
+    let of = if job.user == view.me { String::new() } else { format!(" of {}", job.user) };
+    format!("Job {}{name}{of}", job.id)
+}
+
+/// The state of a job that does not wait, as the rest of a sentence.
+fn state(job: &Job, view: &View<'_>) -> String {
+    let on = match job.placement.as_slice() {
+        [] => String::new(),
+        placement => format!(" on {}", places(placement)),
+    };
+    let since = job.started_at.map(|at| view.clock.short(at, view.now));
+    let ended = job.ended_at.map(|at| format!(" at {}", view.clock.short(at, view.now)));
+    let (ended, end) = (ended.unwrap_or_default(), words::end(job));
+    match job.state {
+        JobState::Running => match (&job.array, since) {
+            (Some(array), _) => format!("is running: {}", arrays::progress(array)),
+            (None, Some(since)) => format!("has been running since {since}{on}"),
+            (None, None) => format!("is running{on}"),
+        },
+        JobState::Starting => format!("is starting{on}"),
+        JobState::Stopping => match &job.cause_text {
+            Some(cause) => format!("is stopping{on}: {cause}"),
+            None => format!("is stopping{on}"),
+        },
+        JobState::Succeeded => format!("succeeded{ended}"),
+        JobState::Failed => format!("failed{ended}: {end}"),
+        JobState::TimedOut => format!("timed out{ended}: {end}"),
+        JobState::Lost => format!("was lost{ended}: {end}"),
+        JobState::Cancelled => match end.strip_prefix("cancelled by ") {
+            Some(by) => format!("was cancelled{ended} by {}", view.user(by)),
+            None => format!("was cancelled{ended}: {end}"),
+        },
+        JobState::Held | JobState::Waiting | JobState::Pending | JobState::Paused => {
+            words::state(job.state.as_str())
+        }
     }
 }
 
-fn waiting(page: &mut Page, why: &Why, view: &View<'_>) {
+/// Where a job runs: `lab1, GPUs 0–1`.
+fn places(placement: &[PlacedOn]) -> String {
+    let place = |placed: &PlacedOn| match placed.devices.as_slice() {
+        [] => placed.node.clone(),
+        [one] => format!("{}, GPU {one}", placed.node),
+        devices => format!("{}, GPUs {}", placed.node, indexes(devices)),
+    };
+    placement.iter().map(place).collect::<Vec<_>>().join("; ")
+}
+
+/// How long a job waited, and for which jobs.
+fn waited(why: &Why, view: &View<'_>) -> Option<String> {
+    if let Some(event) = why.life.iter().find(|event| event.kind == "waited") {
+        return Some(view.clock.localized(&format!("It {}.", event.text), view.now));
+    }
     let job = &why.job;
-    let now = view.clock.short(why.as_of, why.as_of);
-    let word = words::state(job.state.as_str());
-    match job.paused_since {
-        Some(since) => {
-            let since = view.clock.short(since, view.now);
-            let cause = job.cause_text.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
-            page.line(&format!("Now {now}. It is paused since {since}{cause}."));
-            page.line(&format!("It goes on where it is: {}.", words::places(&job.placement)));
+    (job.waited_s >= SHORT_S && job.array.is_none()).then(|| match job.started_at {
+        Some(_) => format!("It waited {}.", span(job.waited_s)),
+        None => format!("It waited {} and did not start.", span(job.waited_s)),
+    })
+}
+
+/// Adds the reasons that block a job, each as a sentence, with those of the same kind for other
+/// nodes and those that explain them. If none blocks alone, all are shown.
+fn reasons(page: &mut Page, why: &Why, view: &View<'_>) {
+    let is_blocking =
+        |code: &str| why.reasons.iter().any(|reason| reason.blocking && reason.code == code);
+    let some_block = why.reasons.iter().any(|reason| reason.blocking);
+    let is_shown = |reason: &&Reason| {
+        let code = reason.code.as_str();
+        !some_block || is_blocking(code) || CONTEXT.contains(&code)
+    };
+    let mut nodes = Some(nodes::sentences(why, view)).filter(|it| !it.is_empty());
+    let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut n_jobs, mut n_others) = (why.n_more_reasons, 0);
+    for reason in why.reasons.iter().filter(is_shown) {
+        let n_shown = shown.entry(&reason.code).or_default();
+        *n_shown += 1;
+        if *n_shown > OF_KIND_MAX {
+            *(if reason.code == "waits_for_job" { &mut n_jobs } else { &mut n_others }) += 1;
+            continue;
         }
-        None => {
-            page.line(&format!("Now {now}. It is {word} and has waited {}.", span(job.waited_s)))
+        let mut text = format!("{}.", self::reason(reason, why, view));
+        if OF_CAPACITY.contains(&reason.code.as_str())
+            && let Some(nodes) = nodes.take()
+        {
+            text = format!("{text} {nodes}");
         }
+        wrapped(page, INDENT, &text);
     }
+    if n_others > 0 {
+        let more = count(n_others, "more such reason");
+        page.line(&format!("{INDENT}{more}: gpool why {} -o json", why.job.id));
+    }
+    if let Some(more) = words::more_reasons(n_jobs) {
+        page.line(&format!("{INDENT}It waits for {more}."));
+    }
+}
+
+fn reason(reason: &Reason, why: &Why, view: &View<'_>) -> String {
+    match &why.place {
+        Some(place) if reason.code == "ahead_in_order" && place.n_ahead > 0 => ahead(place, view),
+        _ => sentence(reason, &why.job.user, view),
+    }
+}
+
+/// Whether the reasons name the jobs before it.
+fn is_ahead(why: &Why) -> bool {
+    let is_ahead = |reason: &Reason| reason.blocking && reason.code == "ahead_in_order";
+    why.reasons.iter().any(is_ahead)
+}
+
+/// The jobs before it: `2 jobs are before it: 1840 (ana, 1 GPU), 1841 (you, 2 GPUs)`.
+fn ahead(place: &Place, view: &View<'_>) -> String {
+    let name =
+        |job: &Ahead| format!("{} ({}, {})", job.job, view.user(&job.user), words::gpus(&job.gpus));
+    let named = place.ahead.iter().map(name).collect::<Vec<_>>().join(", ");
+    let verb = if place.n_ahead == 1 { "is" } else { "are" };
+    let jobs = format!("{} {verb} before it", count(place.n_ahead, "job"));
+    match place.ahead.len() as u64 {
+        0 => jobs,
+        n if n < place.n_ahead => format!("{jobs}, the last: {named}"),
+        _ => format!("{jobs}: {named}"),
+    }
+}
+
+fn attempts(page: &mut Page, job: &Job, view: &View<'_>) {
     for attempt in &job.attempts {
-        page.line(&attempt_line(attempt, view));
+        wrapped(page, "", &attempt_line(attempt, view));
     }
-    if let Some(place) = &why.place {
-        page.line(&place_line(place, view));
-    }
-    page.line("");
-    match (why.reasons.is_empty(), job.paused_since) {
-        (true, _) => page.line("Nothing keeps it: it starts with the next decision."),
-        (false, None) => page.line("Not started because"),
-        (false, Some(_)) => page.line("It does not go on because"),
-    }
-    for line in reason_lines(&why.reasons) {
-        page.line(&line);
-    }
-    if let Some(more) = words::more_reasons(why.n_more_reasons) {
-        page.line(&format!("  {more}"));
-    }
-    for line in fine_lines(why) {
-        page.line(&line);
-    }
-    for (n, node) in why.nodes.iter().enumerate() {
-        let label = if n == 0 { "Nodes" } else { "" };
-        page.line(&format!("{label:<11} {}", node_line(node)));
-        let devices = device_line(&node.devices, view);
-        if node.connected && !devices.is_empty() {
-            page.line(&format!("{:<13} {devices}", ""));
-        }
-    }
-    page.line("");
-    expected(page, why, view);
-    sooner(page, why, view);
-    page.line(&format!("Decision log: gpool events {}", job.id));
 }
 
 /// An earlier attempt: `Run 1 ran 14:02–14:40 (38m): preempted for job 12, which has …`.
@@ -132,251 +240,46 @@ fn attempt_line(attempt: &Attempted, view: &View<'_>) -> String {
             let length = attempt.ended_at.0.since(started.0);
             format!("ran {}–{ended} ({length})", view.clock.short(started, view.now))
         }
-        None => format!("never started, ended {ended}"),
+        None => format!("did not start, ended {ended}"),
     };
     let code = attempt.exit_code.map(|code| format!(", exit {code}")).unwrap_or_default();
     let end = match (&attempt.cause_text, attempt.again.as_str()) {
         (Some(cause), _) => cause.clone(),
-        (None, "retry") => format!("{}{code}, and is run again", words::state(&attempt.outcome)),
+        (None, "retry") => format!("{}{code}, and runs again", words::state(&attempt.outcome)),
         (None, "node_failed") => "its node failed".to_owned(),
-        (None, "requeued") => "put back into the queue".to_owned(),
+        (None, "requeued") => "returned to the queue".to_owned(),
         (None, again) => again.replace('_', " "),
     };
     format!("Run {} {ran}: {end}.", attempt.attempt)
 }
 
-/// The position in the queue:
-/// `2 jobs go first of the 48 that wait: 1840 (ana, 1 GPU), 1841 (ana, 2 GPUs).`
-fn place_line(place: &Place, view: &View<'_>) -> String {
-    let ahead: Vec<String> = place
-        .ahead
-        .iter()
-        .map(|job| {
-            let gpus = words::gpus(&job.gpus);
-            format!("{} ({}, {gpus})", job.job, view.user(&job.user))
-        })
-        .collect();
-    let named = match (ahead.len() as u64, place.n_ahead) {
-        (0, _) => String::new(),
-        (named, n) if named < n => format!(", the last of them {}", ahead.join(", ")),
-        _ => format!(": {}", ahead.join(", ")),
-    };
-    let n_others = place.n_pending.saturating_sub(1);
-    match (place.n_ahead, n_others) {
-        (0, 0) => "No other job waits for the same room.".to_owned(),
-        (0, n) => {
-            format!("It is the first of {} that wait for the same room.", count(n + 1, "job"))
-        }
-        (n, _) => {
-            let verb = if n == 1 { "goes" } else { "go" };
-            let (jobs, n_pending) = (count(n, "job"), place.n_pending);
-            format!("{jobs} {verb} first{named}; {n_pending} wait for the same room.")
-        }
+/// Adds a line with a label in the first column.
+fn label(page: &mut Page, label: &str, text: &str) {
+    const COLUMN: usize = 17;
+    let lines = lines(text, WIDTH - COLUMN);
+    for (n, line) in lines.iter().enumerate() {
+        let label = if n == 0 { label } else { "" };
+        page.line(&format!("{label:<COLUMN$}{line}"));
     }
 }
 
-/// Adds the expected start, and the jobs that must end first.
-fn expected(page: &mut Page, why: &Why, view: &View<'_>) {
-    let Some(eta) = &why.eta else {
-        if let Some(missing) = &why.eta_missing {
-            let none = if why.job.deadline.is_some() { "none" } else { "not known" };
-            page.line(&format!("Expected start   {none}: {missing}"));
-        }
-        return;
-    };
-    if eta.p90.is_some() && eta.p90 == why.job.begin && why.frees.is_empty() {
-        let begin = interval(eta, view);
-        page.line(&format!("Expected start   {begin}, its begin time: there is room then"));
-        return;
-    }
-    if let Some(at) = eta.planned_at {
-        let at = view.clock.short(at, view.now);
-        page.line(&format!("Planned start    by {at}: later jobs do not delay it"));
-    }
-    let middle = eta.p50.map(|at| format!(" (middle {})", view.clock.short(at, view.now)));
-    let because = if why.frees.is_empty() { "" } else { ", because" };
-    let when = interval(eta, view);
-    let is_exact = eta.p10.is_some() && eta.p10 == eta.p90;
-    let middle = middle.filter(|_| when != "now" && !is_exact).unwrap_or_default();
-    let basis = match eta.basis.as_str() {
-        "limit" => "by time limits",
-        "predicted" => "by how long such jobs ran",
-        _ => "by time limits and how long such jobs ran",
-    };
-    // If no job has to end first, the forecast does not depend on run times.
-    let basis = match is_exact && why.frees.is_empty() {
-        true => String::new(),
-        false => format!(", {basis}"),
-    };
-    page.line(&format!("Expected start   {when}{middle}{basis}{because}"));
-    for frees in &why.frees {
-        let moment = |at: &Option<Time>| at.map(|at| view.clock.short(at, view.now));
-        let at = match (moment(&frees.p10), moment(&frees.p90)) {
-            (Some(from), Some(to)) if from == to => format!(" at {from}"),
-            (Some(from), Some(to)) => format!(" at {from}–{to}"),
-            (Some(from), None) => format!(" from {from} on"),
-            (None, _) => String::new(),
-        };
-        let what = match frees.n_gpus {
-            0 => "ends".to_owned(),
-            n => format!("frees {}", count(u64::from(n), "GPU")),
-        };
-        let (job, user) = (&frees.job, view.user(&frees.user));
-        page.line(&format!("  {job} ({user}) {what}{at} ({})", frees.because));
+/// Adds a text as lines that are not wider than the page; words stay whole.
+fn wrapped(page: &mut Page, indent: &str, text: &str) {
+    for line in lines(text, WIDTH - indent.width()) {
+        page.line(&format!("{indent}{line}"));
     }
 }
 
-/// Adds changes that would make it start sooner, and a few that would not.
-fn sooner(page: &mut Page, why: &Why, view: &View<'_>) {
-    let helps = why.alternatives.iter().filter(|it| it.helps).take(HELPS_MAX);
-    let others = why.alternatives.iter().filter(|it| !it.helps).take(NO_GAIN_MAX);
-    let shown: Vec<(String, String, String)> = helps
-        .chain(others)
-        .map(|it| {
-            let when = it.eta.as_ref().map(|eta| interval(eta, view));
-            let gain = it.gain_s.map(|gain| format!("{} sooner", span(gain)));
-            match it.helps {
-                true => (it.flags.clone(), when.unwrap_or_default(), gain.unwrap_or_default()),
-                false => (it.flags.clone(), "no gain".to_owned(), String::new()),
+fn lines(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= width => {
+                line.push(' ');
+                line.push_str(word);
             }
-        })
-        .collect();
-    if shown.is_empty() {
-        return;
-    }
-    page.line("It could start sooner with");
-    let width = |of: fn(&(String, String, String)) -> &String| {
-        shown.iter().map(|row| of(row).width()).max().unwrap_or(0)
-    };
-    let (first, second) = (width(|row| &row.0), width(|row| &row.1));
-    for (flags, when, gain) in &shown {
-        let gaps = (first - flags.width(), second - when.width());
-        let line =
-            format!("  {flags}{}   {when}{}   {gain}", " ".repeat(gaps.0), " ".repeat(gaps.1));
-        page.line(line.trim_end());
-    }
-}
-
-/// Checks that the job passes, where the user may wonder.
-fn fine_lines(why: &Why) -> Vec<String> {
-    if why.job.state != JobState::Pending {
-        return Vec::new();
-    }
-    let kept = ["gpu", "agent", "node", "reserved", "not_reserved", "maintenance"];
-    let is_kept =
-        kept.iter().any(|start| why.reasons.iter().any(|reason| reason.code.starts_with(start)));
-    let mut fine = Vec::new();
-    if why.job.gpus != "0" && !is_kept {
-        fine.push("enough GPUs of the kind are free");
-    }
-    if why.place.as_ref().is_some_and(|place| place.n_ahead == 0) {
-        fine.push("no other job is considered before it");
-    }
-    let first = why.reasons.len() + 1;
-    let line = |(n, text): (usize, &str)| {
-        let gap = COLUMN.saturating_sub(text.width());
-        format!("  {n}. {text}{:gap$} [ok]", "")
-    };
-    (first..).zip(fine).map(line).collect()
-}
-
-/// Numbered reasons, with a mark behind each that blocks alone; the marks form a column.
-fn reason_lines(reasons: &[Reason]) -> Vec<String> {
-    let texts: Vec<_> = reasons.iter().map(|reason| safe(&reason.text)).collect();
-    let marked = texts.iter().zip(reasons).filter(|(_, reason)| reason.blocking);
-    let column = marked.map(|(text, _)| text.width()).max().unwrap_or(0).max(COLUMN);
-    let mut lines = Vec::with_capacity(reasons.len());
-    for (n, (text, reason)) in texts.iter().zip(reasons).enumerate() {
-        let mut line = format!("  {}. {text}", n + 1);
-        if reason.blocking {
-            let gap = column - text.width();
-            line.push_str(&format!("{:gap$} [blocks]", ""));
+            _ => lines.push(word.to_owned()),
         }
-        lines.push(line);
     }
     lines
-}
-
-fn node_line(node: &WhyNode) -> String {
-    if !node.connected {
-        return format!("{}: its agent does not answer", node.name);
-    }
-    if node.devices.is_empty() {
-        return format!("{}: no GPUs", node.name);
-    }
-    format!(
-        "{}: {} of {} usable now, {} of the kind asked for",
-        node.name,
-        node.n_free,
-        node.devices.len(),
-        node.n_matching
-    )
-}
-
-/// What uses each device, neighbours together: `0,1 job 1839 · 3 unmanaged (eve)`.
-fn device_line(devices: &[WhyDevice], view: &View<'_>) -> String {
-    let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
-    for device in devices {
-        let what = device_words(device, view);
-        match groups.iter_mut().find(|(words, _)| *words == what) {
-            Some((_, of)) => of.push(device.index),
-            None => groups.push((what, vec![device.index])),
-        }
-    }
-    let group = |(what, of): &(String, Vec<u32>)| format!("{} {what}", indexes(of));
-    groups.iter().map(group).collect::<Vec<_>>().join(" · ")
-}
-
-fn device_words(device: &WhyDevice, view: &View<'_>) -> String {
-    let user = device.user.as_deref().map(|user| format!(" ({user})")).unwrap_or_default();
-    let until = match (device.until, device.until_by.as_deref()) {
-        (Some(at), Some("limit" | "stopping")) => {
-            format!(" until {}", view.clock.short(at, view.now))
-        }
-        (Some(at), Some("predicted")) => {
-            format!(" until about {}", view.clock.short(at, view.now))
-        }
-        // Other sources are too uncertain to show a time.
-        _ => String::new(),
-    };
-    match (device.state, &device.job) {
-        (DeviceState::Busy | DeviceState::HeldIdle, Some(job)) => {
-            format!("job {job}{user}{until}")
-        }
-        (DeviceState::Unmanaged, _) => format!("unmanaged{user}"),
-        (DeviceState::Free, _) if !device.matches => format!("free, but {}", device.model),
-        (DeviceState::Free, _) if device.reserved.is_some() => {
-            device.reserved.as_ref().map(|by| reserved_words(by, view)).unwrap_or_default()
-        }
-        (state, _) => device_state(state).to_owned(),
-    }
-}
-
-/// Why the job can't use a free device: `reserved by night until 18:00`.
-fn reserved_words(by: &WhyReserved, view: &View<'_>) -> String {
-    let Some(name) = &by.by else { return "not reserved for it".to_owned() };
-    let what = if by.maintenance { "maintenance" } else { "reserved by" };
-    let from = by.from.filter(|from| *from > view.now);
-    let from = from.map(|at| format!(" from {}", view.clock.short(at, view.now)));
-    let until = match by.until {
-        Some(at) => format!(" until {}", view.clock.short(at, view.now)),
-        None => " until released".to_owned(),
-    };
-    format!("{what} {name}{}{until}", from.unwrap_or_default())
-}
-
-/// The word for a device's state.
-#[must_use]
-pub fn device_state(state: DeviceState) -> &'static str {
-    match state {
-        DeviceState::Free => "free",
-        DeviceState::Busy => "busy",
-        DeviceState::HeldIdle => "held idle",
-        DeviceState::Unmanaged => "unmanaged",
-        DeviceState::Drained => "drained",
-        DeviceState::Divided => "divided",
-        DeviceState::Unhealthy => "unhealthy",
-        DeviceState::Lost => "lost",
-        DeviceState::Unknown => "unknown",
-    }
 }

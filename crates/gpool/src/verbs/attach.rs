@@ -16,7 +16,7 @@ use gpool_wire::Job;
 use crate::console::{self, DetachKeys, Leaving, Stayed};
 use crate::outcome::exit_of_job;
 
-/// Attach to the terminal of a running job
+/// The arguments of `gpool attach`.
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "The last output of the job is shown first. Ctrl-\\ d detaches. The job keeps \
@@ -26,10 +26,10 @@ use crate::outcome::exit_of_job;
     within it; --raw turns that off."
 )]
 pub struct AttachArgs {
-    /// Job to attach to: 1842, a name, @ (my newest)
+    /// Job to attach to, e.g. 1842, a name or @ (your newest)
     #[arg(value_name = "JOB")]
     job: Reference,
-    /// Task by its rank, for a job with several tasks
+    /// Rank of the task, for a job with several tasks
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
     /// Do not filter control characters in the output of another user's job
@@ -42,7 +42,7 @@ pub struct AttachArgs {
 /// The keys that detach from a terminal.
 #[derive(Debug, Clone, Default, Args)]
 pub struct KeysFlag {
-    /// Keys that detach from the job's terminal: ctrl-p,ctrl-q or none
+    /// Keys that detach from the terminal of the job, e.g. ctrl-p,ctrl-q or none
     #[arg(long, value_name = "KEYS", default_value = "ctrl-\\,d")]
     pub detach_keys: DetachKeys,
 }
@@ -77,8 +77,8 @@ pub fn run(args: &AttachArgs, session: &Session) -> Result {
 }
 
 /// The note before the output of another user's job.
-pub const OF_OTHERS: &str = "it is another user's job, so control characters are shown and \
-                             not obeyed; --raw turns that off";
+pub const OF_OTHERS: &str = "the job belongs to another user, so its control characters are made \
+                             visible; --raw turns that off";
 
 /// Whether control characters are made visible: on a terminal, for jobs of other users.
 pub fn is_plain(job: &Job, raw: bool, session: &Session) -> bool {
@@ -97,7 +97,7 @@ pub fn stay(
 ) -> Result<Stayed> {
     let how = keys.to_string();
     if !how.is_empty() {
-        session.screen.note(&format!("{how} leaves; the job goes on."));
+        session.screen.note(&format!("{how} detaches; the job continues."));
     }
     console::stay(client, session, task, (keys, is_plain))
 }
@@ -126,7 +126,7 @@ pub fn finish(
         }
         Stayed::Left(Leaving::Detached) => {
             session.screen.note(&format!(
-                "detached; job {id} goes on.   gpool attach {id}   gpool cancel {id}"
+                "detached; job {id} continues.   gpool attach {id}   gpool cancel {id}"
             ));
             Ok(Exit::DETACHED)
         }

@@ -10,13 +10,13 @@ use gpool_cli::session::{Session, state_dir};
 use gpool_cli::store_file::fault;
 use serde_json::json;
 
-/// Back up the store into one file; the server may keep running
+/// The arguments of `gpool backup`.
 #[derive(Debug, Clone, Args)]
 pub struct BackupArgs {
     /// File to create; it must not exist
     #[arg(value_name = "FILE")]
     to: PathBuf,
-    /// State folder of the server
+    /// State folder of the server (default: the usual one)
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
 }

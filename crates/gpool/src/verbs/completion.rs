@@ -8,17 +8,13 @@ use gpool_cli::session::Session;
 
 use crate::complete;
 
-/// Print a script that completes command lines in a shell
-///
-/// It asks gpool each time, so it also completes jobs, nodes and GPUs.
-/// bash: source <(gpool completion bash), in ~/.bashrc.
-/// zsh: source <(gpool completion zsh), in ~/.zshrc after compinit.
-/// fish: gpool completion fish | source, in ~/.config/fish/config.fish.
+/// The arguments of `gpool completion`.
 #[derive(Debug, Clone, Copy, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "The script asks gpool each time, so it also completes jobs, nodes and \
+    GPUs. In zsh, load it after compinit. In fish, use: gpool completion fish | source")]
 pub struct CompletionArgs {
-    /// Shell to complete for
-    #[arg(value_enum, value_name = "SHELL")]
+    /// Shell to complete for: bash, elvish, fish or zsh
+    #[arg(value_enum, value_name = "SHELL", hide_possible_values = true)]
     shell: Shell,
 }
 
@@ -46,8 +42,9 @@ pub fn run(args: CompletionArgs, session: &Session) -> Result {
         Shell::Fish => "fish",
         Shell::Zsh => "zsh",
     };
-    let script = complete::script(shell)
-        .ok_or_else(|| Failure::new(errors::INTERNAL, format!("there is no script for {shell}")))?;
+    let script = complete::script(shell).ok_or_else(|| {
+        Failure::new(errors::INTERNAL, format!("gpool has no completion script for {shell}"))
+    })?;
     session.screen.raw(&script)?;
     Ok(Exit::OK)
 }

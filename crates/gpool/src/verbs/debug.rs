@@ -60,7 +60,7 @@ const OF_A_JOB: [&str; 24] = [
     "waited_s",
 ];
 
-/// Find faults of gpool itself
+/// The arguments of `gpool debug`.
 #[derive(Debug, Clone, Args)]
 pub struct DebugArgs {
     #[command(subcommand)]
@@ -69,7 +69,7 @@ pub struct DebugArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Action {
-    /// Gather the data for a bug report into one file, without texts of users
+    /// Gather the data for a bug report into a file, without texts of users
     #[command(
         after_help = "Included: versions, the machine, the report of doctor, settings, the server \
         with its nodes, GPUs and queue, the last entries of the journal, the state as a scenario, \
@@ -131,11 +131,11 @@ pub fn run(args: DebugArgs, session: &Session) -> Result {
     let names: Vec<&str> = dump.parts.keys().map(String::as_str).chain(case).collect();
     session.screen.note(&format!("in it: {}", names.join(", ")));
     for (part, why) in &dump.missing {
-        session.screen.note(&format!("not in it: {part}: {}", why.as_str().unwrap_or_default()));
+        session.screen.note(&format!("not included: {part}: {}", why.as_str().unwrap_or_default()));
     }
     session.screen.note(
-        "It names users, machines and paths; environments, scripts, commands and output are not \
-         in it. Look through it before you send it.",
+        "It names users, machines and paths; it does not include environments, scripts, commands \
+         and output. Check it before you send it.",
     );
     Ok(Exit::OK)
 }

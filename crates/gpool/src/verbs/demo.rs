@@ -6,13 +6,13 @@ use gpool_cli::session::Session;
 
 use crate::demo;
 
-/// Run a mixed load on a temporary cluster, and explain the scheduling
+/// The arguments of `gpool demo`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DemoArgs {
     /// Leave the cluster running
     #[arg(long)]
     keep: bool,
-    /// Devices to use instead of this machine's: sim:8xH100-80G, a TOML file, nvml
+    /// Devices to use, e.g. nvml, sim:8xH100-80G or a .toml file
     #[arg(long, value_name = "DEVICES")]
     devices: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! `gpool doctor`: checks what gpool needs on this machine and reports the last recovery of the
 //! server; exit code 1 if something is wrong.
 
-mod service;
+pub mod service;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,17 +30,18 @@ const SPACE_LOW: Bytes = Bytes::from_gib(1);
 /// Limit of open files below which a busy server may run out.
 const FILES_LOW: u64 = 4096;
 
-/// Check this machine and the server for problems
+/// The arguments of `gpool doctor`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DoctorArgs {
-    /// Single check to run: eta shows how accurate expected starts were
-    #[arg(value_enum, value_name = "WHAT")]
+    /// Single check to run; eta reports the accuracy of expected starts
+    #[arg(value_enum, value_name = "WHAT", hide_possible_values = true)]
     what: Option<What>,
-    /// State folder to check
+    /// State folder to check (default: the usual one)
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
-    /// Output format
+    /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    #[arg(hide_possible_values = true)]
     output: super::PageFormat,
 }
 
@@ -159,7 +160,7 @@ fn table(probes: &[Probe], session: &Session) -> String {
     for probe in probes {
         let (word, style) = match probe.verdict {
             Verdict::Ok => ("ok", Style::Good),
-            Verdict::Less => ("less", Style::Warn),
+            Verdict::Less => ("warn", Style::Warn),
             Verdict::Wrong => ("wrong", Style::Bad),
         };
         table.push(vec![
@@ -199,7 +200,7 @@ fn server(asked: &Result<Asked>, named: Option<&str>, session: &Session) -> Vec<
         Err(failure) => {
             probes.push(less("server", format!("{}; gpool up starts one", failure.what())));
             if let Some((pid, folder)) = down::holder(session) {
-                let text = format!("process {pid} holds {folder} and does not listen");
+                let text = format!("process {pid} has {folder} open and does not listen");
                 probes.push(wrong("server process", text));
             }
             probes.extend(without_server(named, session));
@@ -224,7 +225,7 @@ fn strangers() -> Option<Probe> {
         Ok(why) => why?,
         Err(error) => return Some(wrong("socket folder", error.to_string())),
     };
-    let text = format!("{why}; a server of your own needs another: gpool up --socket PATH");
+    let text = format!("{why}; choose another path for your own server: gpool up --socket PATH");
     Some(less("socket folder", text))
 }
 
@@ -232,16 +233,15 @@ fn strangers() -> Option<Probe> {
 fn answering(asked: &Asked, session: &Session) -> Vec<Probe> {
     let Asked { client, version, recovery, status } = asked;
     let (own, user) = (super::version::VERSION, &status.user);
-    let answers =
-        format!("{} answers (pid {}) and is of user {user}", version.version, version.pid);
+    let answers = format!("{} answers (pid {}, user {user})", version.version, version.pid);
     let mut probes = vec![match version.version == own {
         true => ok("server", answers),
-        false => less("server", format!("{answers}; this is {own}")),
+        false => less("server", format!("{answers}; this command has version {own}")),
     }];
     probes.extend(client.nodes().map(|list| nodes(&list.items)).unwrap_or_default());
     probes.extend(short_memory(version.pid));
     probes.extend(service::notifications(client, status));
-    probes.extend(status.store_fault.as_ref().map(|why| wrong("taking jobs", why)));
+    probes.extend(status.store_fault.as_ref().map(|why| wrong("store writes", why)));
     probes.extend(status.lacking.as_ref().map(|why| wrong("environments", why)));
     probes.extend(recovery::lines(recovery, &session.view()).into_iter().map(|line| {
         if line.is_bad { less(line.what, line.text) } else { ok(line.what, line.text) }
@@ -273,7 +273,7 @@ fn without_server(named: Option<&str>, session: &Session) -> Option<Probe> {
         ([], []) => None,
         ([], unreadable) => Some(less("jobs", unreadable.join("; "))),
         (runs, _) => {
-            let text = format!("go on without it: {}; gpool queue says more", runs.join(", "));
+            let text = format!("run without it: {}; gpool queue shows more", runs.join(", "));
             Some(ok("jobs", text))
         }
     }
@@ -281,14 +281,14 @@ fn without_server(named: Option<&str>, session: &Session) -> Option<Probe> {
 
 /// Which processes the kernel kills first when memory runs out.
 fn short_memory(server: u32) -> Option<Probe> {
-    let what = "short of memory";
+    let what = "out of memory";
     let text = std::fs::read_to_string(format!("/proc/{server}/oom_score_adj")).ok()?;
     let score: i32 = text.trim().parse().ok()?;
     Some(if score < 0 {
-        ok(what, format!("jobs are ended before the server (its oom_score_adj {score})"))
+        ok(what, format!("the kernel ends jobs before the server (oom_score_adj {score})"))
     } else {
-        let why = "to lower it takes CAP_SYS_RESOURCE";
-        less(what, format!("the server may be ended first (its oom_score_adj {score}; {why})"))
+        let why = "lowering it needs CAP_SYS_RESOURCE";
+        less(what, format!("the kernel may end the server first (oom_score_adj {score}; {why})"))
     })
 }
 
@@ -339,7 +339,7 @@ fn limits() -> Vec<Probe> {
         ok("limit memory by", can.memory.as_str()),
         processes(&can),
         match can.cpu {
-            Held::No => less("limit cpu by", "nothing: --cpus is booked and not enforced"),
+            Held::No => less("limit cpu by", "nothing: --cpus is counted, but not enforced"),
             held => ok("limit cpu by", held.as_str()),
         },
         ok("other users' jobs", if can.other_users { "yes (root)" } else { "no: only your own" }),
@@ -365,11 +365,11 @@ fn state(dir: &Path, other_user: Option<&str>) -> Vec<Probe> {
     let theirs = other_user.filter(|_| !can_write);
     let text = match (existing == dir, can_write) {
         _ if theirs.is_some() => {
-            format!("{} is of user {}", dir.display(), theirs.unwrap_or_default())
+            format!("{} belongs to user {}", dir.display(), theirs.unwrap_or_default())
         }
-        (true, true) => format!("{} can be written", dir.display()),
-        (false, true) => format!("{} can be made", dir.display()),
-        (_, false) => format!("{} can't be written", existing.display()),
+        (true, true) => format!("{} is writable", dir.display()),
+        (false, true) => format!("{} can be created", dir.display()),
+        (_, false) => format!("{} is not writable", existing.display()),
     };
     let is_fine = can_write || theirs.is_some();
     probes.push(if is_fine { ok("state folder", text) } else { wrong("state folder", text) });
@@ -385,11 +385,11 @@ fn state(dir: &Path, other_user: Option<&str>) -> Vec<Probe> {
     if existing == dir && theirs.is_none() && dir.join("store.db").exists() {
         probes.push(match gpool_store::verify(dir) {
             Ok(report) if report.is_sound() => {
-                ok("store", format!("sound, revision {}", report.revision))
+                ok("store", format!("intact, revision {}", report.revision))
             }
             Ok(report) => {
                 let first = report.findings.first().map(|found| found.what.as_str());
-                wrong("store", format!("damaged: {}", first.unwrap_or("gpool verify says more")))
+                wrong("store", format!("damaged: {}", first.unwrap_or("gpool verify shows more")))
             }
             Err(error) => wrong("store", error.to_string()),
         });
@@ -413,7 +413,7 @@ fn clock() -> Probe {
     // This program was built after that date.
     let year_2026 = jiff::Timestamp::from_second(1_767_225_600).unwrap_or(jiff::Timestamp::MIN);
     if now < year_2026 {
-        return wrong("clock", format!("it is {now}, which can't be: set it"));
+        return wrong("clock", format!("it shows {now}, which is wrong: set it"));
     }
     ok("clock", now.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }

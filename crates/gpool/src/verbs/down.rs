@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Time limit for a connection that only identifies the server's process.
 const CONNECT: Duration = Duration::from_millis(200);
 
-/// Stop the server; jobs keep running
+/// The arguments of `gpool down`.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(after_help = "A server stopped by a signal (SIGSTOP, Ctrl-Z) is continued first. A \
     server that hangs is killed if you confirm it or give --yes: its jobs keep running, and \
@@ -43,8 +43,8 @@ pub struct DownArgs {
     /// Kill a server that does not answer without asking; jobs keep running
     #[arg(long)]
     yes: bool,
-    /// Time limit for the stop (then exit code 8); by default 60s, with --now also the longest
-    /// grace period of the jobs
+    /// Time limit for the stop, then exit code 8 (default: 60s, with --now plus the longest grace
+    /// period of the jobs)
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     timeout: Option<Millis>,
     #[command(flatten)]
@@ -82,9 +82,9 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
         return ended(&status.state_dir, session);
     }
     let goes_on = match n_jobs {
-        0 => "no job runs".to_owned(),
-        1 => "1 job goes on; `gpool up` takes it over again".to_owned(),
-        n => format!("{} go on; `gpool up` takes them over again", count(n, "job")),
+        0 => "no job is running".to_owned(),
+        1 => "1 job keeps running; `gpool up` takes it over again".to_owned(),
+        n => format!("{} keep running; `gpool up` takes them over again", count(n, "job")),
     };
     session.screen.note(&format!("stopped; {goes_on}"));
     Ok(Exit::OK)
@@ -111,7 +111,9 @@ fn status(client: &Client, session: &Session) -> Result<Asked> {
         }
         server.send(Signal::CONT)?;
         let pid = server.pid;
-        session.screen.note(&format!("note: the server (pid {pid}) was stopped; it goes on"));
+        session
+            .screen
+            .note(&format!("note: the server (pid {pid}) was stopped by a signal; it continues"));
         is_continued = true;
     }
 }
@@ -124,8 +126,8 @@ fn unlistened(failure: Failure, session: &Session) -> Failure {
     match holder(session) {
         None => failure,
         Some((pid, folder)) => failure
-            .why(format!("process {pid} holds {folder} and listens on none of these sockets"))
-            .tip(format!("kill {pid}   (stops it, if that is the server that is meant)")),
+            .why(format!("process {pid} has {folder} open and listens on none of these sockets"))
+            .tip(format!("kill {pid}   (stops it, if it is the right server)")),
     }
 }
 
@@ -168,7 +170,7 @@ impl Process {
                 let name = if signal == Signal::CONT { "CONT" } else { "KILL" };
                 Err(Failure::new(catalogue::NOT_PERMITTED, what)
                     .why(format!("you may not send it a signal: {error}"))
-                    .tip(format!("kill -{name} {}   (as its user, or as root)", self.pid)))
+                    .tip(format!("kill -{name} {}   (as its user or root)", self.pid)))
             }
         }
     }
@@ -183,7 +185,7 @@ fn kill(server: &Process, error: &Error, args: DownArgs, session: &Session) -> R
     };
     if !args.yes && !may_kill(&what) {
         return Err(Failure::new(errors::NOT_STOPPED, what)
-            .why("jobs go on without it, and nothing that was answered is lost")
+            .why("jobs continue without it, and acknowledged requests are stored")
             .tip("gpool down --yes   (kills it)")
             .tip(kill_9(&pid)));
     }
@@ -192,11 +194,14 @@ fn kill(server: &Process, error: &Error, args: DownArgs, session: &Session) -> R
         return Err(too_late(pid));
     }
     if args.now {
-        return Err(Failure::new(errors::NOT_STOPPED, "the server was killed, and its jobs go on")
-            .why("a server that hangs ends no jobs")
-            .tip("gpool up && gpool down --now"));
+        return Err(Failure::new(
+            errors::NOT_STOPPED,
+            "the server was killed, and its jobs keep running",
+        )
+        .why("a server that hangs can't end jobs")
+        .tip("gpool up && gpool down --now"));
     }
-    session.screen.note("killed; jobs go on, `gpool up` takes them over again");
+    session.screen.note("killed; jobs keep running, `gpool up` takes them over again");
     Ok(Exit::OK)
 }
 
@@ -204,7 +209,7 @@ fn may_kill(what: &str) -> bool {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return false;
     }
-    eprint!("{what}. Kill it? Its jobs go on. [y/N] ");
+    eprint!("{what}. Kill it? Its jobs keep running. [y/N] ");
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
@@ -218,7 +223,7 @@ fn too_late(pid: u32) -> Failure {
 
 /// The command that kills a server that can't be stopped.
 fn kill_9(pid: &dyn std::fmt::Display) -> String {
-    format!("kill -9 {pid}   (jobs go on, nothing that was answered is lost)")
+    format!("kill -9 {pid}   (jobs continue, and acknowledged requests are stored)")
 }
 
 /// The longest grace period of all jobs that run.
@@ -234,14 +239,14 @@ fn ended(state_dir: &str, session: &Session) -> Result {
     let found = away::look(Some(state_dir), session);
     let left: Vec<String> = found.runs().map(|left| left.task.job.to_string()).collect();
     match (left.as_slice(), found.unreadable.is_empty()) {
-        ([], true) => session.screen.note("stopped; no job runs"),
-        ([], false) => session.screen.note("stopped; jobs of other users can't be seen from here"),
+        ([], true) => session.screen.note("stopped; no job is running"),
+        ([], false) => session.screen.note("stopped; jobs of other users are not visible"),
         (left, _) => {
             let n = u64::try_from(left.len()).unwrap_or(u64::MAX);
             let did = format!("{} did not end in time: {}", count(n, "job"), left.join(", "));
             return Err(Failure::new(
                 errors::NOT_STOPPED,
-                "the server has stopped, its jobs not all",
+                "the server has stopped, but some jobs have not",
             )
             .why(did)
             .tip("gpool up   (takes them over again)"));

@@ -10,13 +10,13 @@ use gpool_wire::{DrainAnswer, DrainRequest, UndrainRequest};
 
 use super::reserve::{must_choose, read_moment};
 
-/// Start no new jobs on nodes or GPUs
+/// The arguments of `gpool drain`.
 #[derive(Debug, Clone, Args)]
 pub struct DrainArgs {
-    /// Nodes or single GPUs to drain: lab1, lab1:0-3
+    /// Nodes or single GPUs to drain, e.g. lab1 or lab1:0-3
     #[arg(required = true, value_name = "NODE|NODE:GPU,…")]
     targets: Vec<String>,
-    /// Time at which they must be empty
+    /// Time at which they must be empty, e.g. 'fri 18:00'
     #[arg(long, value_name = "MOMENT")]
     by: Option<String>,
     /// Reason to show to users of waiting jobs
@@ -39,10 +39,10 @@ pub struct DrainArgs {
     yes: bool,
 }
 
-/// Start jobs on drained nodes or GPUs again
+/// The arguments of `gpool undrain`.
 #[derive(Debug, Clone, Args)]
 pub struct UndrainArgs {
-    /// Nodes or single GPUs: lab1, lab1:0-3
+    /// Nodes or single GPUs, e.g. lab1 or lab1:0-3
     #[arg(required = true, value_name = "NODE|NODE:GPU,…")]
     targets: Vec<String>,
 }
@@ -78,7 +78,7 @@ pub fn run(args: DrainArgs, session: &Session) -> Result {
         if !is_free {
             let what = drain_headline(&answer, &request, &session.view());
             return Err(must_choose(what.trim(), &answer.affected, session)
-                .tip("--let-finish, --requeue or --cancel says what becomes of what runs"));
+                .tip("--let-finish, --requeue or --cancel   (for the running jobs)"));
         }
     }
     let answer = client.drain(&request)?;
@@ -106,7 +106,7 @@ pub fn undrain(args: UndrainArgs, session: &Session) -> Result {
     if session.global.json {
         session.screen.data(&json::one(&answer))?;
     } else {
-        session.screen.note(&format!("{} gets work again", answer.targets.join(", ")));
+        session.screen.note(&format!("{} can run new jobs again", answer.targets.join(", ")));
     }
     Ok(Exit::OK)
 }

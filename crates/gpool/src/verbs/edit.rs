@@ -10,44 +10,50 @@ use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::eta::interval;
+use gpool_cli::render::reason;
 use gpool_cli::render::safe::safe;
+use gpool_cli::render::view::View;
 use gpool_cli::render::words::count;
 use gpool_cli::request::{begin, moment, retry, waited_for};
 use gpool_cli::resolve::{self, Scope};
 use gpool_cli::script::Script;
 use gpool_cli::session::Session;
 use gpool_client::Client;
+use gpool_wire::field::heading;
 use gpool_wire::{Job, JobPatch, Problem, Why};
 use serde_json::Value;
 
 use super::edit_text;
 
-/// Change what can still change of a job
+/// The arguments of `gpool edit`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "The word none takes away what may be absent: gpool edit 1842 --deadline \
-    none --after none. Without flags, on a terminal, $EDITOR opens what can change. Once a job \
-    runs, that is --name, --note, --retry and --requeue, and its time limit by gpool extend.")]
+#[command(after_help = "The value none removes a setting: --deadline none. Without flags, on a \
+    terminal, $EDITOR opens the settings. Of a running job, only --name, --note, --retry and \
+    --requeue can change; gpool extend changes its time limit.")]
 pub struct EditArgs {
     #[command(flatten)]
     jobs: Jobs,
     #[command(flatten)]
     changed: Changed,
-    /// Beside other jobs
-    #[arg(long, conflicts_with = "exclusive")]
+    /// Allow other jobs on the nodes of the job
+    #[arg(long, conflicts_with = "exclusive", help_heading = heading::NODES)]
     no_exclusive: bool,
-    /// Start after all of these: [ok:|fail:|end:]JOB,…, or none
-    #[arg(long, value_name = "JOBS")]
+    /// Jobs to wait for, as [ok:|fail:|end:]JOB,…, or none
+    #[arg(long, value_name = "JOBS", help_heading = heading::TIME)]
     after: Vec<String>,
     #[command(flatten)]
     life: LifeFlags,
-    /// Folder in which it runs
+    /// Working folder of the job
     #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
+    #[arg(help_heading = heading::PROGRAM)]
     cwd: Option<String>,
-    /// A script in place of what it runs
+    /// Script to run instead of the present program
     #[arg(long, value_name = "FILE", value_parser = values::filled)]
+    #[arg(help_heading = heading::PROGRAM)]
     script: Option<String>,
-    /// A line for /bin/sh in place of what it runs
+    /// Line for /bin/sh to run instead of the present program
     #[arg(long, value_name = "LINE", value_parser = values::filled, conflicts_with = "script")]
+    #[arg(help_heading = heading::PROGRAM)]
     command: Option<String>,
 }
 
@@ -64,7 +70,7 @@ pub fn run(args: &EditArgs, session: &Session) -> Result {
     }
     match edit_text::asked(&args.jobs, &client, session)? {
         Some((id, patch, version)) => change(&client, &id, &patch, Some(version), session),
-        None => Err(Failure::new(errors::USAGE, "nothing is to be changed")
+        None => Err(Failure::new(errors::USAGE, "there is nothing to change")
             .tip("gpool edit JOB --priority -10")
             .tip("gpool edit JOB --time 4h --deadline 'fri 18:00'")),
     }
@@ -140,7 +146,7 @@ pub fn apply(jobs: &Jobs, patch: &JobPatch, session: &Session) -> Result {
     let user = jobs.user.as_deref();
     let mut found = resolve::each(&client, jobs.references(), user, session.me(), Scope::Living)?;
     if found.ids.is_empty() && found.refused.is_empty() {
-        session.screen.note("there is no job to change");
+        session.screen.note("no job to change");
     }
     let mut each = Each::of(&mut found);
     for id in &found.ids {
@@ -160,8 +166,9 @@ fn change(
     let job = client.edit(id, patch, version)?;
     let after = before.as_ref().and_then(|_| client.why(id).ok());
     let both = before.zip(after);
-    let start = both.as_ref().and_then(|(before, after)| start_words(before, after));
-    let time = both.as_ref().and_then(|(before, after)| time_words(before, after, session));
+    let view = session.view();
+    let start = both.as_ref().and_then(|(before, after)| start_words(before, after, &view));
+    let time = both.as_ref().and_then(|(before, after)| time_words(before, after, &view));
     let start: String = start.into_iter().chain(time).map(|words| format!(" · {words}")).collect();
     let changed = changed_words(patch, &job);
     session.screen.note(&safe(&format!("job {} {}{start}", job.id, changed.join(" · "))));
@@ -185,34 +192,34 @@ fn changed_words(patch: &JobPatch, job: &Job) -> Vec<String> {
 }
 
 /// What a change did to when the job starts, if it did anything.
-fn start_words(before: &Why, after: &Why) -> Option<String> {
-    let of = |why: &Why| match (&why.place, waits_for(&why.job)) {
+fn start_words(before: &Why, after: &Why, view: &View<'_>) -> Option<String> {
+    let of = |why: &Why| match (&why.place, waits_for(&why.job, view)) {
         (_, Some(reason)) => Some(reason),
         (Some(place), None) => Some(format!("behind {}", count(place.n_ahead, "job"))),
         (None, None) => None,
     };
     match (of(before), of(after)) {
         (before, after) if before == after => None,
-        (Some(before), Some(after)) => Some(format!("was {before}, is {after}")),
-        (Some(before), None) => Some(format!("was {before}, is {}", after.job.state)),
-        (None, after) => after.map(|after| format!("is {after}")),
+        (Some(before), Some(after)) => Some(format!("now: {after} (before: {before})")),
+        (Some(before), None) => Some(format!("now: {} (before: {before})", after.job.state)),
+        (None, after) => after.map(|after| format!("now: {after}")),
     }
 }
 
 /// What a change did to the time at which the job likely starts, if it did anything.
-fn time_words(before: &Why, after: &Why, session: &Session) -> Option<String> {
-    let view = session.view();
-    let of = |why: &Why| why.eta.as_ref().map(|eta| interval(eta, &view));
+fn time_words(before: &Why, after: &Why, view: &View<'_>) -> Option<String> {
+    let of = |why: &Why| why.eta.as_ref().map(|eta| interval(eta, view));
     match (of(before), of(after)) {
         (before, after) if before == after => None,
-        (Some(before), Some(after)) => Some(format!("likely starts {after}, was {before}")),
-        (None, after) => after.map(|after| format!("likely starts {after}")),
+        (Some(before), Some(after)) => Some(format!("expected start {after}, was {before}")),
+        (None, after) => after.map(|after| format!("expected start {after}")),
         // It does not wait any more, or nothing is known of when.
         (Some(_), None) => None,
     }
 }
 
-fn waits_for(job: &Job) -> Option<String> {
+fn waits_for(job: &Job, view: &View<'_>) -> Option<String> {
     let is_pending = job.state == gpool_model::job::JobState::Pending;
-    job.reasons.first().filter(|_| !is_pending).map(|reason| reason.text.clone())
+    let reason = job.reasons.first().filter(|_| !is_pending);
+    reason.map(|it| reason::brief(it, &job.user, view))
 }

@@ -33,9 +33,9 @@ pub fn asked(
     let shown = editable(&job);
     let failed = |why: String| Failure::new(errors::USAGE, why);
     let file = tempfile::Builder::new().prefix("gpool-edit-").suffix(".toml").tempfile();
-    let file = file.map_err(|error| failed(format!("can't make a file to edit: {error}")))?;
+    let file = file.map_err(|error| failed(format!("can't create a file to edit: {error}")))?;
     let text = format!(
-        "# Job {id}. A line that is taken out takes away what may be absent.\n{}",
+        "# Job {id}. Delete a line to remove an optional setting.\n{}",
         toml::to_string(&shown).map_err(|error| failed(error.to_string()))?
     );
     std::fs::write(file.path(), text).map_err(|error| failed(error.to_string()))?;
@@ -72,7 +72,10 @@ fn editable(job: &Job) -> Map<String, Value> {
 }
 
 /// Returns the difference between the text and the fields that it showed.
-fn patch(shown: &Map<String, Value>, text: &str) -> std::result::Result<Option<JobPatch>, String> {
+pub fn patch(
+    shown: &Map<String, Value>,
+    text: &str,
+) -> std::result::Result<Option<JobPatch>, String> {
     let left: Map<String, Value> = toml::from_str(text).map_err(|error| error.to_string())?;
     let mut changes = Map::new();
     for (name, value) in &left {
@@ -90,32 +93,4 @@ fn patch(shown: &Map<String, Value>, text: &str) -> std::result::Result<Option<J
         .map_err(|problem| [&[problem.detail], &*problem.tries].concat().join("; "))?;
     patch.check().map_err(|refusal| gpool_wire::Problem::from(refusal).detail)?;
     Ok(Some(patch))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shown() -> Map<String, Value> {
-        let Value::Object(fields) = json!({"name": "a", "priority": 0, "time": "60s"}) else {
-            return Map::new();
-        };
-        fields
-    }
-
-    #[test]
-    fn what_differs_is_the_patch() {
-        let same = toml::to_string(&shown()).expect("it is a table");
-        assert_eq!(patch(&shown(), &same), Ok(None));
-        let found = patch(&shown(), "name = \"b\"\npriority = 0\n").expect("it is fine");
-        let found = serde_json::to_value(found).expect("it is JSON");
-        assert_eq!(found, json!({"name": "b", "time": null}));
-    }
-
-    #[test]
-    fn what_is_not_understood_is_refused() {
-        for text in ["nmae = \"b\"", "priority = \"high\"", "name = ", "priority = 5000"] {
-            assert!(patch(&shown(), text).is_err(), "{text}");
-        }
-    }
 }

@@ -15,22 +15,23 @@ use gpool_wire::{Event, EventKind};
 use crate::render::events::{GpusSaid, at, line};
 use crate::render::life;
 
-/// Print events as they happen
+/// The arguments of `gpool events`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct EventsArgs {
-    /// Jobs to print events of; default: all
+    /// Jobs to print events of (default: all)
     #[arg(value_name = "JOB", value_parser = references)]
     jobs: Vec<References>,
     /// Keep printing events of the jobs until they have ended
     #[arg(short, long, requires = "jobs")]
     follow: bool,
-    /// Output format
+    /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    #[arg(hide_possible_values = true)]
     output: super::PageFormat,
-    /// Event id (from --json) after which to continue
+    /// ID of the event (from --json) after which to continue
     #[arg(long, value_name = "ID", value_parser = event_id)]
     after: Option<String>,
-    /// Time of the first event of the jobs: 2h (ago), 15:30, 2026-11-20
+    /// Time of the first event of the jobs, e.g. 2h (ago), 15:30 or 2026-11-20
     #[arg(long, value_name = "WHEN", requires = "jobs")]
     since: Option<String>,
     /// Time of the last event of the jobs

@@ -26,20 +26,22 @@ use signal_hook::iterator::Signals;
 use super::attach::OF_OTHERS;
 use crate::console::{self, Outgoing};
 
-/// Run another program in a running job, with its environment and GPUs
+/// The arguments of `gpool exec`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "gpool exec JOB -- bash\n\n\
-    The program runs as the job's user, within the job's limits. It ends with the job or with this \
-    command. On a terminal it gets its own terminal; otherwise it uses standard input, output and \
-    error of this command. The exit code is the program's own; 125 if it could not be started.")]
+#[command(
+    after_help = "The program runs as the job's user, within the job's limits. It ends with the \
+    job or with this command. On a terminal it gets its own terminal; otherwise it uses standard \
+    input, output and error of this command. The exit code is the program's own; 125 if it could \
+    not be started."
+)]
 pub struct ExecArgs {
-    /// Job to run in: 1842, a name, @ (my newest)
+    /// Job to run in, e.g. 1842, a name or @ (your newest)
     #[arg(value_name = "JOB")]
     job: Reference,
-    /// Task by its rank, for a job with several tasks
+    /// Rank of the task, for a job with several tasks
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
-    /// Give the program a terminal; default if input and output are one
+    /// Give the program a terminal (default: if input and output are one)
     #[arg(long, conflicts_with = "no_pty")]
     pty: bool,
     /// Give the program pipes, even on a terminal
@@ -51,10 +53,10 @@ pub struct ExecArgs {
     /// Do not filter control characters in the output of another user's job
     #[arg(long)]
     raw: bool,
-    /// Working folder of the program; default: the job's
+    /// Working folder of the program (default: the job's)
     #[arg(long, value_name = "FOLDER")]
     cwd: Option<String>,
-    /// Variable to add to the job's environment; without a value, the caller's
+    /// Environment variable to add, e.g. SEED=1; without a value, the caller's
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     env: Vec<Variable>,
     /// Program and its arguments
@@ -125,8 +127,8 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
             Err(Failure::new(errors::EXEC_NOT_STARTED, format!("it could not be started: {why}"))
                 .exit_with(Exit::JOB_NOT_STARTED))
         }
-        Ended::Lost => Err(Failure::new(errors::CONNECTION_LOST, "the line to the job was lost")
-            .why("the job has ended, or the server; what ran over the line is ended with it")
+        Ended::Lost => Err(Failure::new(errors::CONNECTION_LOST, "lost the connection to the job")
+            .why("the job or the server has ended, and with it the program")
             .tip(format!("gpool show {id}"))),
     }
 }

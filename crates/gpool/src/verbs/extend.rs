@@ -11,22 +11,18 @@ use gpool_cli::session::Session;
 use gpool_model::JobVerb;
 use gpool_wire::{ExtendJobs, JobChanged, Problem, Written};
 
-/// Change the time limits of waiting or running jobs
+/// The arguments of `gpool extend`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "gpool extend 1842 +30m          half an hour longer\n\
-    gpool extend 1842 --by -10m     ten minutes shorter\n\
-    gpool extend 1842 --to 4h      four hours in all, from its start\n\
-    gpool extend 1842 --to none    no limit\n\n\
-    The owner of a running job may shorten it, or extend it by up to the setting user_extend_max \
-    of the policy.")]
+#[command(after_help = "A time after the jobs means --by: gpool extend 1842 +30m. The owner of a \
+    running job may shorten it, or extend it by up to the setting user_extend_max of the policy.")]
 pub struct ExtendArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Time to add or subtract: +30m, -10m
+    /// Time to add or subtract, e.g. +30m or -10m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     #[arg(value_parser = values::filled, conflicts_with = "to")]
     by: Option<String>,
-    /// Time limit from the job's start, or none
+    /// Time limit from the start of the job, e.g. 4h, or none
     #[arg(long, visible_alias = "time", value_name = "TIME", value_parser = values::filled)]
     #[arg(allow_hyphen_values = true)]
     to: Option<String>,
@@ -43,7 +39,7 @@ pub fn run(args: &ExtendArgs, session: &Session) -> Result {
     let (jobs, last) = split(&args.jobs);
     let by = match (last, args.by.as_ref().or(args.to.as_ref())) {
         (Some(by), Some(other)) => {
-            let what = format!("it is said twice by how much: {by} and {other}");
+            let what = format!("the time is given twice: {by} and {other}");
             return Err(Failure::new(errors::USAGE, what).tip(format!("gpool extend JOB {by}")));
         }
         (by, _) => by.or(args.by.clone()),
@@ -51,8 +47,8 @@ pub fn run(args: &ExtendArgs, session: &Session) -> Result {
     let written = |text: Option<String>| text.map(Written::Text);
     let change = ExtendJobs { by: written(by), to: written(args.to.clone()), jobs: Vec::new() };
     if change == ExtendJobs::default() || jobs.jobs.is_empty() {
-        let what = if jobs.jobs.is_empty() { "of which job" } else { "by how much" };
-        return Err(Failure::new(errors::USAGE, format!("it is not said {what}"))
+        let what = if jobs.jobs.is_empty() { "which job?" } else { "by how much?" };
+        return Err(Failure::new(errors::USAGE, what)
             .tip("gpool extend JOB +30m")
             .tip("gpool extend JOB --to 4h"));
     }

@@ -17,21 +17,20 @@ use gpool_client::Client;
 use gpool_wire::{EventKind, ForwardToJob};
 use serde_json::json;
 
-/// Forward local ports to a running job
+/// The arguments of `gpool forward`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "gpool forward JOB 8888          http://127.0.0.1:8888 is the job's 8888\n\
-    gpool forward JOB 9000:8888     the same at 9000\n\
-    gpool forward JOB 9000:/tmp/x   a unix socket of the job\n\n\
-    Only ports on which the job's own processes listen can be forwarded. Other users of this \
-    machine can reach the local port too, until the job ends or you press Ctrl-C.")]
+#[command(
+    after_help = "Only ports on which the job's own processes listen can be forwarded. Other \
+    users of this machine can reach the local port too, until the job ends or you press Ctrl-C."
+)]
 pub struct ForwardArgs {
-    /// Job to forward to: 1842, a name, @ (my newest)
+    /// Job to forward to, e.g. 1842, a name or @ (your newest)
     #[arg(value_name = "JOB")]
     job: Reference,
-    /// Task by its rank, for a job with several tasks
+    /// Rank of the task, for a job with several tasks
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
-    /// Port or socket of the job; a local port may go before it; 0 is any free port
+    /// Port or socket of the job, after an optional local port (0 is any free port)
     #[arg(value_name = "[LOCAL:]PORT", required = true)]
     ports: Vec<Forwarded>,
 }
@@ -39,15 +38,17 @@ pub struct ForwardArgs {
 /// One forwarded port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
-    local: Option<u16>,
-    to: ForwardToJob,
+    /// The port on this machine; `None` for the same port as in the job.
+    pub local: Option<u16>,
+    /// The port or socket of the job.
+    pub to: ForwardToJob,
 }
 
 impl FromStr for Forwarded {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let bad = || format!("{text:?} is no port: write 8888, 9000:8888 or 9000:/tmp/app.sock");
+        let bad = || format!("{text:?} is not a port: write 8888, 9000:8888 or 9000:/tmp/app.sock");
         let (local, to) = match text.split_once(':') {
             Some((local, to)) => (Some(local.parse().map_err(|_| bad())?), to),
             None => (None, text),
@@ -121,7 +122,7 @@ pub fn run(args: &ForwardArgs, session: &Session) -> Result {
     if session.global.json {
         session.screen.data(&json::list(&locals))?;
     }
-    session.screen.note("until the job ends; Ctrl-C ends it sooner.");
+    session.screen.note("until the job ends or you press Ctrl-C.");
     until_ended(&session.patient(client), &id)?;
     session.screen.note(&format!("job {id} has ended"));
     Ok(Exit::OK)
@@ -175,26 +176,4 @@ fn carry(mut here: TcpStream, there: UnixStream, early: &[u8]) {
     }
     let _ = here.shutdown(Shutdown::Write);
     let _ = upwards.join();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ports_are_read_as_people_write_them() {
-        let read = |text: &str| text.parse::<Forwarded>();
-        let port = |local, port| Forwarded {
-            local,
-            to: ForwardToJob { port: Some(port), ..ForwardToJob::default() },
-        };
-        assert_eq!(read("8888"), Ok(port(None, 8888)));
-        assert_eq!(read("9000:8888"), Ok(port(Some(9000), 8888)));
-        assert_eq!(read("0:1"), Ok(port(Some(0), 1)));
-        let socket = read("9000:/tmp/a:b").expect("a socket");
-        assert_eq!(socket.to.socket.as_deref(), Some("/tmp/a:b"));
-        for text in ["", "0", "x", "65536", "1:0", "1:2:3", ":1", "-1", "1:x"] {
-            assert!(read(text).is_err(), "{text}");
-        }
-    }
 }

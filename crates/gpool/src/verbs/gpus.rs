@@ -18,13 +18,13 @@ use gpool_wire::{AllowDevices, Gpu, Job, catalogue};
 use crate::render::gpus::{GPUS, folded, footer, page, rows};
 use crate::render::life::ran;
 
-/// List GPUs, or show single ones in full
+/// The arguments of `gpool gpus`.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct GpusArgs {
     #[command(subcommand)]
     action: Option<Action>,
-    /// GPUs to show in full: indexes or UUIDs
+    /// Indexes or UUIDs of GPUs to show in full
     #[arg(value_name = "GPU", value_delimiter = ',')]
     gpus: Vec<String>,
     #[command(flatten)]
@@ -35,10 +35,10 @@ pub struct GpusArgs {
 enum Action {
     /// Set the GPUs that new jobs may use; running jobs stay
     Allow {
-        /// Indexes or UUIDs, or all, or none
+        /// Indexes or UUIDs of GPUs, or all or none
         #[arg(required = true, value_name = "0,2|0-3|all|none", value_delimiter = ',')]
         gpus: Vec<String>,
-        /// Node of the GPUs, in a cluster of several
+        /// Node of the GPUs, required if there are several nodes
         #[arg(long, value_name = "NODE")]
         node: Option<String>,
     },
@@ -56,7 +56,7 @@ pub fn run(args: GpusArgs, session: &Session) -> Result {
         let allowed: Vec<u32> =
             answer.items.iter().filter(|gpu| gpu.allowed).map(|gpu| gpu.index).collect();
         let text = match allowed.as_slice() {
-            [] => "new jobs get no GPU".to_owned(),
+            [] => "no GPU is open for new jobs".to_owned(),
             allowed => format!("new jobs may use GPU {}", words::indexes(allowed)),
         };
         session.screen.note(&text);
@@ -102,7 +102,7 @@ fn chosen(gpus: Vec<Gpu>, wanted: &[String]) -> Result<Vec<Gpu>> {
             let there: Vec<u32> = gpus.iter().map(|gpu| gpu.index).collect();
             let why = match there.as_slice() {
                 [] => "there are no GPUs".to_owned(),
-                there => format!("there are {}", words::indexes(there)),
+                there => format!("the choices are {}", words::indexes(there)),
             };
             let what = format!("there is no GPU {name:?}");
             return Err(Failure::new(catalogue::NO_SUCH_DEVICE, what).why(why).tip("gpool gpus"));

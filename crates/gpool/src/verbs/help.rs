@@ -9,12 +9,12 @@ use gpool_cli::session::Session;
 use gpool_wire::catalogue::CATALOGUE;
 
 use crate::cli::{self, Verb};
-use crate::{overview, topics};
+use crate::topics;
 
-/// Explain an error (GP0412), a command or a topic
+/// The arguments of `gpool help`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HelpArgs {
-    /// Error, command or topic: GP0412, submit, gpu-requests; codes lists all errors
+    /// Command, error code or topic, e.g. submit, GP0412 or states; topics and codes list all
     #[arg(value_name = "WHAT")]
     what: Vec<String>,
 }
@@ -25,7 +25,8 @@ pub struct HelpArgs {
 /// There is no such error, command or topic.
 pub fn run(args: &HelpArgs, verbs: &[Verb], session: &Session) -> Result {
     let text = match args.what.as_slice() {
-        [] => format!("{}\n{}", overview::overview(verbs), topics::list()),
+        [] => cli::sections(verbs),
+        [word] if word == "topics" => topics::list(),
         [word] if word == "codes" => codes(),
         [word] => match (errors::find(word), topics::text(word)) {
             (Some(entry), _) => explained(entry),
@@ -43,7 +44,7 @@ fn explained(entry: &gpool_wire::catalogue::Entry) -> String {
     page.line("");
     page.line(entry.help);
     page.line("");
-    page.line(&format!("A command that meets it exits with {}.", entry.exit));
+    page.line(&format!("The exit code of the command is {}.", entry.exit));
     page.text()
 }
 
@@ -77,5 +78,6 @@ fn of_verb(words: &[String], verbs: &[Verb]) -> Result<String> {
             }
         };
     }
-    Ok(found.render_long_help().to_string())
+    // No flag has a longer text for --help than for -h.
+    Ok(found.render_help().to_string())
 }

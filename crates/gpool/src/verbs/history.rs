@@ -18,24 +18,24 @@ use crate::render::history_by::{By, SUMS, sums};
 /// Rows without `--limit`.
 const ROWS: usize = 50;
 
-/// List ended jobs with their usage, newest first
+/// The arguments of `gpool history`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HistoryArgs {
     #[command(flatten)]
     list: ListFlags,
-    /// User to list jobs of
+    /// User of the jobs to list
     #[arg(short, long, value_name = "USER", help_heading = "Jobs")]
     user: Option<String>,
-    /// Project to list jobs of, with the projects below it
+    /// Project of the jobs to list, with the projects below it
     #[arg(short, long, value_name = "PROJECT", help_heading = "Jobs")]
     project: Option<String>,
-    /// Final states to list: succeeded, failed,timed-out,…
+    /// Final states to list, e.g. succeeded or failed,timed-out
     #[arg(short, long, value_name = "STATES", help_heading = "Jobs")]
     state: Option<String>,
     /// Name of the jobs to list
     #[arg(long, value_name = "NAME", help_heading = "Jobs")]
     name: Option<String>,
-    /// Earliest end of the jobs to list: 2h (ago), 15:30, 2026-11-20
+    /// Earliest end of the jobs to list, e.g. 2h (ago), 15:30 or 2026-11-20
     #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
     since: Option<String>,
     /// Latest end of the jobs to list
@@ -43,6 +43,7 @@ pub struct HistoryArgs {
     until: Option<String>,
     /// Sums to show instead of jobs: one row per user, project or name
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Jobs")]
+    #[arg(hide_possible_values = true)]
     by: Option<By>,
 }
 
@@ -80,7 +81,7 @@ pub fn run(args: &HistoryArgs, session: &Session) -> Result {
 }
 
 /// The requested final states, or else all.
-fn ends(asked: Option<&str>) -> Result<String> {
+pub fn ends(asked: Option<&str>) -> Result<String> {
     let asked = match asked.map(states).transpose()? {
         None => return Ok("ended".to_owned()),
         Some(asked) if asked == "all" => return Ok("ended".to_owned()),
@@ -124,17 +125,4 @@ fn read(
         }
     }
     select(&HISTORY, jobs, &ListFlags { limit: Some(limit), ..list.clone() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_ends_are_history() {
-        assert_eq!(ends(None).as_deref(), Ok("ended"));
-        assert_eq!(ends(Some("failed,timed-out")).as_deref(), Ok("failed,timed_out"));
-        let failure = ends(Some("failed,running")).expect_err("it runs");
-        assert!(failure.text(false).contains("gpool queue --state running"));
-    }
 }

@@ -14,10 +14,9 @@ use gpool_cli::session::Session;
 use crate::config;
 use crate::keys;
 
-/// Write a commented settings file
-///
-/// gpool up reads the file. It sets nothing until a line is uncommented.
+/// The arguments of `gpool init`.
 #[derive(Debug, Clone, Copy, Default, Args)]
+#[command(after_help = "gpool up reads the file. It sets nothing until a line is uncommented.")]
 pub struct InitArgs {
     /// This user's file: ~/.config/gpool/gpool.toml
     #[arg(long, conflicts_with = "system")]
@@ -45,7 +44,7 @@ pub fn run(args: InitArgs, session: &Session) -> Result {
     let path = path(args)?;
     write_new(&path, &keys::file(), args.force)?;
     session.screen.data(&format!("{}\n", path.display()))?;
-    session.screen.note("every key is in it and none is set; gpool up reads it when it starts");
+    session.screen.note("it has all keys, none of them set; gpool up reads it when it starts");
     Ok(Exit::OK)
 }
 
@@ -58,7 +57,7 @@ fn path(args: InitArgs) -> Result<PathBuf> {
         (false, false, None) => config::usual_path(),
     };
     path.ok_or_else(|| {
-        Failure::new(errors::BAD_DIRECTORY, "there is no home to put the file into")
+        Failure::new(errors::BAD_DIRECTORY, "there is no home folder for the file")
             .tip("gpool init --print > gpool.toml")
     })
 }
@@ -71,7 +70,7 @@ pub fn write_new(path: &Path, text: &str, force: bool) -> Result<()> {
     let shown = path.display();
     let failed = |error: std::io::Error| {
         Failure::new(errors::NOT_WRITTEN, format!("can't write {shown}: {error}"))
-            .tip("write it where you may: the command with --print, and > FILE")
+            .tip("the command with --print > FILE   (writes it elsewhere)")
     };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o755).create(folder).map_err(failed)?;
@@ -101,9 +100,9 @@ pub fn write_new(path: &Path, text: &str, force: bool) -> Result<()> {
     drop(std::fs::remove_file(&new));
     placed.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            Failure::new(errors::FILE_EXISTS, format!("{shown} is there already"))
-                .tip("the same with --force keeps the old one beside it, as .old")
-                .tip("the same with --print shows what would be written")
+            Failure::new(errors::FILE_EXISTS, format!("{shown} already exists"))
+                .tip("the command with --force   (keeps the old one as .old)")
+                .tip("the command with --print   (only shows the file)")
         }
         _ => failed(error),
     })

@@ -14,7 +14,7 @@ use gpool_compat::SHIMS;
 use gpool_compat::shim::Family;
 use serde_json::json;
 
-/// Create links with the names of Slurm's and gflow's commands
+/// The arguments of `gpool install-shims`.
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Put FOLDER into PATH, before the Slurm or gflow to replace. If the folder \
@@ -55,8 +55,9 @@ enum There {
 /// # Errors
 /// The folder can't be written, or another file has one of the names; then nothing is changed.
 pub fn run(args: &InstallShimsArgs, session: &Session) -> Result {
-    let program = std::env::current_exe()
-        .map_err(|e| Failure::new(errors::INTERNAL, format!("can't tell where gpool is: {e}")))?;
+    let program = std::env::current_exe().map_err(|e| {
+        Failure::new(errors::INTERNAL, format!("can't find the program gpool: {e}"))
+    })?;
     let is_meant = |family| match family {
         Family::Slurm => args.slurm,
         Family::Gflow => args.gflow,
@@ -114,15 +115,15 @@ fn there(path: &Path, program: &Path) -> There {
 fn refuse_foreign(links: &[(PathBuf, There)], force: bool) -> Result<()> {
     let of = |wanted: There| links.iter().filter(move |(_, there)| *there == wanted);
     if let Some((path, _)) = of(There::Foreign).next() {
-        let what = format!("{} is there already and is not gpool's", path.display());
+        let what = format!("{} already exists, and gpool did not create it", path.display());
         return Err(Failure::new(errors::USAGE, what)
-            .why("nothing of others is replaced, and nothing was done")
-            .tip("choose an empty folder, and put it before the other in PATH"));
+            .why("gpool does not replace it; nothing was changed")
+            .tip("choose an empty folder, and put it first in PATH"));
     }
     match of(There::OtherGpool).next() {
         Some((path, _)) if !force => {
-            let what = format!("{} leads to another gpool", path.display());
-            Err(Failure::new(errors::USAGE, what).tip("--force makes such links anew"))
+            let what = format!("{} is a link to another gpool", path.display());
+            Err(Failure::new(errors::USAGE, what).tip("--force   (replaces such links)"))
         }
         _ => Ok(()),
     }

@@ -16,22 +16,22 @@ use gpool_wire::{Job, Time, catalogue};
 
 use crate::away;
 
-/// Print the output of jobs
+/// The arguments of `gpool logs`.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Standard output and standard error are printed together, in the order in \
-    which they were written. With several jobs, elements or tasks each line begins with its \
+#[command(after_help = "Standard output and standard error are printed together, in the order of \
+    writing. With several jobs, elements or tasks each line begins with its \
     source: gpool logs 12 prints all elements of array 12, gpool logs 12.0-3 some of them.")]
 pub struct LogsArgs {
-    /// Jobs: 1842, 1842#2 (its second run), 12.0-3 (elements), a name, @ (my newest)
+    /// Jobs, e.g. 1842, 1842#2 (its second run), 12.0-3 (elements), a name, @ (your newest)
     #[arg(value_name = "JOB", required = true, value_parser = references)]
     jobs: Vec<References>,
     /// Keep printing until the job has ended
     #[arg(short, long)]
     follow: bool,
-    /// Number of last lines to start with
+    /// Number of last lines to print first
     #[arg(long, value_name = "LINES")]
     tail: Option<u64>,
-    /// Time of the first output: 2h (ago), 15:30, 2026-11-20
+    /// Time of the first output, e.g. 2h (ago), 15:30 or 2026-11-20
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// Print only standard output
@@ -40,8 +40,7 @@ pub struct LogsArgs {
     /// Print only standard error
     #[arg(long)]
     stderr: bool,
-    /// Task by its rank, for a job with several tasks; by default all tasks, with the rank before
-    /// each line
+    /// Rank of the task to print (default: all tasks, each line with its rank)
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
     /// State folder to read while no server answers
@@ -82,7 +81,7 @@ pub fn run(args: &LogsArgs, session: &Session) -> Result {
         }
         Err(failure) if failure.is_no_answer() => {
             let [Reference::Id { job, attempt }] = references[..] else {
-                return Err(failure.why("without a server a job is found by its number only"));
+                return Err(failure.why("without a server, give the job by its ID"));
             };
             let query = LogQuery { attempt: *attempt, ..query };
             away::logs(failure, args.state_dir.as_deref(), *job, &query, session)?;
@@ -145,7 +144,7 @@ fn say_beside(job: &Job, query: &LogQuery, session: &Session) {
     let id = safe(&job.id);
     if let Some(last) = labelled::run_before(job).filter(|_| query.attempt.is_none()) {
         let what = format!("note: run {} of job {id} has not started", job.attempt);
-        let then = if query.follow { "; it comes after the output of" } else { "; this is" };
+        let then = if query.follow { "; it follows the output of" } else { "; this is" };
         session.screen.note(&format!("{what}{then} run {last}"));
     }
     if let (LogStream::Both, Some((stream, path))) = (query.stream, own_file(job)) {

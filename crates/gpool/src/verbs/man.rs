@@ -12,10 +12,10 @@ use gpool_cli::session::Session;
 use crate::cli::{self, Verb};
 use crate::keys;
 
-/// Write manual pages into a folder
-///
-/// gpool.1, one page for each command, and gpool.toml.5, in its subfolders man1 and man5.
+/// The arguments of `gpool man`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "The pages are gpool.1, one page per command, and gpool.toml.5, in the \
+    subfolders man1 and man5.")]
 pub struct ManArgs {
     /// Folder to write to; created if it does not exist
     #[arg(value_name = "FOLDER", value_hint = clap::ValueHint::DirPath)]
@@ -29,7 +29,8 @@ pub struct ManArgs {
 pub fn run(args: &ManArgs, verbs: &[Verb], session: &Session) -> Result {
     let failed = |error: std::io::Error| {
         let what = format!("can't write manual pages to {}: {error}", args.folder.display());
-        Failure::new(errors::NOT_WRITTEN, what).tip("gpool man FOLDER, of one that you may write")
+        Failure::new(errors::NOT_WRITTEN, what)
+            .tip("gpool man FOLDER   (with a folder that you can write to)")
     };
     let n_pages = write(&args.folder, verbs).map_err(failed)?;
     session.screen.note(&format!("{n_pages} pages; man -M {} gpool", args.folder.display()));
@@ -47,7 +48,7 @@ fn write(folder: &Path, verbs: &[Verb]) -> std::io::Result<usize> {
 }
 
 /// The page of the settings file.
-fn settings_page() -> Vec<u8> {
+pub fn settings_page() -> Vec<u8> {
     let mut page = Roff::new();
     page.control("TH", ["gpool.toml", "5", "", concat!("gpool ", env!("CARGO_PKG_VERSION"))]);
     page.control("SH", ["NAME"]);
@@ -55,8 +56,8 @@ fn settings_page() -> Vec<u8> {
     page.control("SH", ["DESCRIPTION"]);
     page.text([roman(
         "gpool up reads the file that GPOOL_CONFIG names, else ~/.config/gpool/gpool.toml, or \
-         /etc/gpool/gpool.toml as root. Flags of up go before it. A key that is none of these is \
-         refused. gpool init writes a file with all of them.",
+         /etc/gpool/gpool.toml as root. Flags of gpool up override it. An unknown key is refused. \
+         gpool init writes a file with all keys.",
     )]);
     page.control("SH", ["KEYS"]);
     for key in keys::KEYS {
@@ -68,35 +69,4 @@ fn settings_page() -> Vec<u8> {
     page.control("SH", ["SEE ALSO"]);
     page.text([roman("gpool(1), gpool-up(1), gpool-init(1)")]);
     page.render().into_bytes()
-}
-
-/// The page of one command as roff text.
-///
-/// # Errors
-/// The text can't be written.
-#[cfg(test)]
-fn page_of(command: clap::Command) -> std::io::Result<String> {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page)?;
-    Ok(String::from_utf8_lossy(&page).into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::Group;
-    use crate::verbs::VERBS;
-
-    #[test]
-    fn every_key_and_every_verb_has_its_place() {
-        let settings = String::from_utf8(settings_page()).expect("it is text");
-        for name in keys::names() {
-            assert!(settings.contains(&name.replace('-', "\\-")), "{name}");
-        }
-        let page = page_of(cli::command(VERBS)).expect("memory takes it");
-        for verb in VERBS.iter().filter(|verb| verb.group != Group::Internal) {
-            let name = verb.name.replace('-', "\\-");
-            assert!(page.contains(&name), "{name}");
-        }
-    }
 }

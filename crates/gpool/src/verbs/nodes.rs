@@ -11,7 +11,7 @@ use gpool_cli::render::nodes::NODES;
 use gpool_cli::session::Session;
 use gpool_wire::LabelNodes;
 
-/// List nodes, or change their labels
+/// The arguments of `gpool nodes`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct NodesArgs {
@@ -27,10 +27,10 @@ enum Action {
     List(ListFlags),
     /// Change labels of nodes; running jobs stay
     Label {
-        /// Nodes: lab1,lab2 or node[1-4,7]
+        /// Nodes, e.g. lab1,lab2 or node[1-4,7]
         #[arg(value_name = "NODES", value_parser = values::node_list)]
         nodes: String,
-        /// Labels to add or change (rack=3, ssd) and to remove (ssd-)
+        /// Labels to set, e.g. rack=3 or ssd, and to remove, e.g. ssd-
         #[arg(required = true, value_name = "LABEL", value_parser = values::filled)]
         labels: Vec<String>,
     },
@@ -51,7 +51,7 @@ pub fn run(args: NodesArgs, session: &Session) -> Result {
                 session.screen.data(&json::list(&answer.items))?;
             } else {
                 let (nodes, labels) = (asked.nodes.join(","), asked.labels.join(" "));
-                session.screen.note(&format!("{nodes}: {labels}; what runs stays"));
+                session.screen.note(&format!("{nodes}: {labels}; running jobs stay"));
             }
             Ok(Exit::OK)
         }

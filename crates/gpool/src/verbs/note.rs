@@ -9,10 +9,10 @@ use gpool_wire::{JobCreate, JobPatch};
 
 use super::edit::apply;
 
-/// Set the note of a job
+/// The arguments of `gpool note`.
 #[derive(Debug, Clone, Args)]
 pub struct NoteArgs {
-    /// Jobs to change, as for other verbs
+    /// Jobs to change, e.g. 1842 or 1842,1850
     #[arg(value_name = "JOB", value_parser = references)]
     jobs: References,
     /// Text of the note; '' removes it

@@ -17,16 +17,16 @@ use gpool_wire::{JobCreate, JobPatch};
 use super::edit::apply;
 use crate::render::notifications::NOTIFICATIONS;
 
-/// Set the notifications of jobs, or list unsent ones
-///
-/// With jobs and rules, these replace the rules of the jobs; `none` removes them. Without
-/// arguments, it lists notifications that wait for another attempt or were given up.
+/// The arguments of `gpool notify`.
 #[derive(Debug, Clone, Default, Args)]
+#[command(after_help = "The given events and addresses replace those of the jobs; none removes \
+    them. Without arguments, gpool notify lists notifications that wait for another attempt or \
+    were given up.")]
 pub struct NotifyArgs {
-    /// Jobs to change, as for other verbs
+    /// Jobs to change, e.g. 1842 or 1842,1850
     #[arg(value_name = "JOB", value_parser = references)]
     jobs: Option<References>,
-    /// Events and address: done,fail@https://host/path; or none
+    /// Events and address, e.g. done,fail@https://host/path, or none
     #[arg(value_name = "EVENTS@URL", value_parser = values::notify)]
     rules: Vec<String>,
     /// Print the key that signs your notifications
@@ -52,7 +52,7 @@ pub fn run(args: &NotifyArgs, session: &Session) -> Result {
     }
     match (&args.jobs, args.rules.is_empty()) {
         (None, _) => list(args, session),
-        (Some(_), true) => Err(Failure::new(errors::USAGE, "it does not say who is to be told")
+        (Some(_), true) => Err(Failure::new(errors::USAGE, "the events and addresses are missing")
             .tip("gpool notify JOB done,fail@https://host/path")
             .tip("gpool notify JOB none")),
         (Some(jobs), false) => {

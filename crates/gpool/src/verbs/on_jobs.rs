@@ -35,7 +35,7 @@ fn says(verb: JobVerb, job: &JobChanged) -> String {
         (JobVerb::Cancel, state) if !state.is_end() => words::state(JobState::Stopping.as_str()),
         // A job stays paused until its GPUs are free.
         (JobVerb::Resume, JobState::Paused) => {
-            format!("goes on when its GPUs are free (gpool why {})", job.id)
+            format!("continues when its GPUs are free (gpool why {})", job.id)
         }
         (_, state) => words::state(state.as_str()),
     }

@@ -14,7 +14,7 @@ use gpool_cli::session::Session;
 use gpool_model::{Policy, Setting};
 use gpool_wire::{PolicyInfo, PolicyPatch, StartChange, Time};
 
-/// Show or change the settings of the scheduler
+/// The arguments of `gpool policy`.
 #[derive(Debug, Clone, Args)]
 pub struct PolicyArgs {
     #[command(subcommand)]
@@ -23,7 +23,7 @@ pub struct PolicyArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Verb {
-    /// Show every setting
+    /// Show every setting with its value
     Show {
         /// Print a file for policy set --file
         #[arg(long)]
@@ -31,10 +31,12 @@ enum Verb {
     },
     /// Change settings; the next decision uses them
     Set {
-        /// Settings: escalate_after=2h; of one pool: pool.batch=fifo, pool.batch.order=age
+        /// Settings, e.g. escalate_after=2h; of one pool, e.g. pool.batch=fifo or
+        /// pool.batch.order=age
         #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["preset", "file"])]
         settings: Vec<String>,
-        /// Preset to start from: fair, valohai, fifo, priority; valohai:escalate_after=24h
+        /// Preset to start from: fair, users, fixed, priority, static, fifo, valohai or las; with
+        /// changes e.g. valohai:escalate_after=24h
         #[arg(long, value_name = "NAME")]
         preset: Option<String>,
         /// File with settings, as policy show --toml prints it
@@ -46,7 +48,7 @@ enum Verb {
     },
     /// Compare the settings with a preset or a file
     Diff {
-        /// Preset or file; default: the preset in use
+        /// Preset or file (default: the preset in use)
         #[arg(value_name = "PRESET|FILE")]
         with: Option<String>,
     },
@@ -131,7 +133,7 @@ fn known(key: &str) -> Result<()> {
     let shown: String = key.chars().take(40).collect();
     let failure = usage(format!("there is no setting {shown:?}"));
     let failure =
-        failure.why(format!("there are {}", Setting::keys().collect::<Vec<_>>().join(", ")));
+        failure.why(format!("the settings are {}", Setting::keys().collect::<Vec<_>>().join(", ")));
     Err(match gpool_wire::json::nearest(key, Setting::keys()) {
         Some(near) => failure.tip(format!("{near}={}", Policy::example(near).unwrap_or_default())),
         None => failure,
@@ -163,9 +165,9 @@ fn other(name: &str) -> Result<PolicyInfo> {
 fn read(path: &Path) -> Result<(BTreeMap<String, String>, Option<String>)> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
-        .map_err(|error| usage(format!("{shown} can't be read: {error}")))?;
+        .map_err(|error| usage(format!("can't read {shown}: {error}")))?;
     let table: toml::Table =
-        text.parse().map_err(|error| usage(format!("{shown} is no TOML: {error}")))?;
+        text.parse().map_err(|error| usage(format!("{shown} is not TOML: {error}")))?;
     let mut settings = BTreeMap::new();
     let mut preset = None;
     let mut left: Vec<(String, toml::Value)> = table.into_iter().collect();
@@ -180,9 +182,11 @@ fn read(path: &Path) -> Result<(BTreeMap<String, String>, Option<String>)> {
             toml::Value::Array(list) => {
                 let words = list.iter().map(|word| word.as_str().map(str::to_owned));
                 let words: Option<Vec<String>> = words.collect();
-                words.ok_or_else(|| usage(format!("{shown}: {key} is no list of words")))?.join(",")
+                words
+                    .ok_or_else(|| usage(format!("{shown}: {key} is not a list of words")))?
+                    .join(",")
             }
-            _ => return Err(usage(format!("{shown}: {key} is neither text nor a number"))),
+            _ => return Err(usage(format!("{shown}: {key} is not text or a number"))),
         };
         match key.as_str() {
             "preset" => preset = Some(value),

@@ -12,7 +12,7 @@ use gpool_wire::MoveNodes;
 
 use crate::render::pools::POOLS;
 
-/// List pools of nodes, or move nodes between pools
+/// The arguments of `gpool pool`.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct PoolArgs {
@@ -52,7 +52,7 @@ pub fn run(args: PoolArgs, session: &Session) -> Result {
                 session.screen.data(&json::list(&answer.items))?;
             } else {
                 let names = asked.nodes.join(", ");
-                session.screen.note(&format!("pool {}: {names}; what runs stays", asked.pool));
+                session.screen.note(&format!("pool {}: {names}; running jobs stay", asked.pool));
             }
             Ok(Exit::OK)
         }

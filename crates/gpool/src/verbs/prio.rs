@@ -9,7 +9,7 @@ use gpool_wire::{JobCreate, JobPatch};
 
 use super::edit::apply;
 
-/// Change the priority of jobs
+/// The arguments of `gpool prio`.
 #[derive(Debug, Clone, Args)]
 pub struct PrioArgs {
     /// New priority, -1000 to 1000; higher goes first

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use crate::render::projects::{PROJECTS, difference, page};
 use crate::toml_file;
 
-/// Show or change projects and their quotas
+/// The arguments of `gpool project`.
 #[derive(Debug, Clone, Args)]
 pub struct ProjectArgs {
     #[command(subcommand)]
@@ -41,7 +41,7 @@ enum Verb {
         /// Projects to delete
         #[arg(required = true, value_name = "PROJECT")]
         names: Vec<String>,
-        /// Version that the project must still have
+        /// Version that the project must have, or the change is refused
         #[arg(long, value_name = "N")]
         if_version: Option<u64>,
     },
@@ -73,7 +73,7 @@ struct EditArgs {
     edited: String,
     #[command(flatten)]
     settings: SettingFlags,
-    /// Version that the project must still have
+    /// Version that the project must have, or the change is refused
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
 }
@@ -97,46 +97,46 @@ struct ApplyArgs {
 /// The settings of a project.
 #[derive(Debug, Clone, Default, Args)]
 struct SettingFlags {
-    /// Project above it, or none
+    /// Parent project, or none
     #[arg(long, value_name = "PROJECT")]
     parent: Option<String>,
-    /// Guaranteed GPUs: 4, 0.5, unlimited, none
+    /// Guaranteed GPUs, e.g. 4, 0.5, unlimited or none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     gpus: Option<String>,
-    /// Most GPUs: 8, 0, none
+    /// Maximum number of GPUs, e.g. 8, or none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     limit: Option<String>,
-    /// Share of the GPUs without a guarantee, relative to other projects; 0 for none
+    /// Share of the GPUs that no project is guaranteed, relative to others (default: 1)
     #[arg(long, value_name = "W", allow_hyphen_values = true)]
     weight: Option<String>,
     /// Priority among its siblings; higher goes first
     #[arg(long, visible_alias = "prio", value_name = "P", allow_hyphen_values = true)]
     priority: Option<i32>,
-    /// Guaranteed CPU cores; default: unlimited
+    /// Guaranteed CPU cores (default: unlimited)
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     cpus: Option<String>,
-    /// Most CPU cores
+    /// Maximum number of CPU cores
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     cpus_limit: Option<String>,
-    /// Guaranteed memory: 500G; default: unlimited
+    /// Guaranteed memory, e.g. 500G (default: unlimited)
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     mem: Option<String>,
-    /// Most memory
+    /// Maximum memory
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     mem_limit: Option<String>,
-    /// Most tasks of its jobs that run at once
+    /// Maximum number of running tasks
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     jobs_limit: Option<String>,
-    /// Guaranteed GPUs of one model: h100=4,a100=2; h100=none removes the quota
+    /// Guaranteed GPUs of one model, e.g. h100=4,a100=2; h100=none removes it
     #[arg(long, value_name = "MODEL=N", value_delimiter = ',', allow_hyphen_values = true)]
     gpus_of: Vec<String>,
-    /// Most GPUs of one model: h100=8
+    /// Maximum number of GPUs of one model, e.g. h100=8
     #[arg(long, value_name = "MODEL=N", value_delimiter = ',', allow_hyphen_values = true)]
     limit_of: Vec<String>,
-    /// Guaranteed GPUs in one pool: batch=4
+    /// Guaranteed GPUs in one pool, e.g. batch=4
     #[arg(long, value_name = "POOL=N", value_delimiter = ',', allow_hyphen_values = true)]
     gpus_in: Vec<String>,
-    /// Most GPUs in one pool: batch=8
+    /// Maximum number of GPUs in one pool, e.g. batch=8
     #[arg(long, value_name = "POOL=N", value_delimiter = ',', allow_hyphen_values = true)]
     limit_in: Vec<String>,
     /// Minimum run time of a job before other projects can reclaim its GPUs, or none
@@ -145,13 +145,13 @@ struct SettingFlags {
     /// Minimum run time of a job before jobs of this project can preempt it, or none
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     min_runtime_own: Option<String>,
-    /// Most time for a victim of this project to save and end, or none
+    /// Maximum time for a victim of this project to save and end, or none
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     save_time_max: Option<String>,
-    /// Users that may submit to it: ana,bo,@group; all for the members of the project above
+    /// Users that can submit to it, e.g. ana,bo,@group; all for those of its parent
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     members: Option<Vec<String>>,
-    /// Users that manage its jobs and the projects below it: ana,bo; '' for none
+    /// Users that manage its jobs and the projects below it, e.g. ana,bo; '' for none
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     admins: Option<Vec<String>>,
     /// Time limit of jobs without one, or none
@@ -166,13 +166,13 @@ struct SettingFlags {
     /// Make its jobs non-preemptible by default
     #[arg(long, overrides_with = "preemptible")]
     no_preemptible: bool,
-    /// Most waiting jobs of one user, or none
+    /// Maximum number of waiting jobs of one user, or none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     user_pending: Option<String>,
-    /// Most running jobs of one user, here and in projects below, or none
+    /// Maximum number of running jobs of one user, here and in projects below, or none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     user_running: Option<String>,
-    /// Most GPUs of one user, here and in projects below, or none
+    /// Maximum number of GPUs of one user, here and in projects below, or none
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     user_gpus: Option<String>,
     /// Show the changes without making them
@@ -230,10 +230,10 @@ fn parts(example: &str, words: &[String]) -> Result<Parts> {
             Failure::new(INVALID, what).tip(example.to_owned())
         };
         let (name, amount) =
-            word.split_once('=').ok_or_else(|| refused("say how many, after ="))?;
+            word.split_once('=').ok_or_else(|| refused("the amount after = is missing"))?;
         let amount = Written::Text(amount.trim().to_owned());
         if parts.insert(name.trim().to_owned(), amount).is_some() {
-            return Err(refused("it is named twice"));
+            return Err(refused("it is given twice"));
         }
     }
     Ok(parts)
@@ -253,7 +253,7 @@ pub fn run(args: ProjectArgs, session: &Session) -> Result {
         Verb::Edit(args) => {
             let settings = args.settings.settings()?;
             if settings == (ProjectSettings { dry_run: settings.dry_run, ..Default::default() }) {
-                let what = "nothing to change was named";
+                let what = "there is nothing to change";
                 let name = &args.edited;
                 return Err(Failure::new(USAGE, what)
                     .tip(format!("gpool project edit {} --gpus 4", safe(name))));
@@ -340,7 +340,7 @@ fn apply(args: &ApplyArgs, session: &Session) -> Result {
     if !args.yes {
         let shown = difference(&looked);
         if session.global.json || !std::io::stdin().is_terminal() {
-            let mut failure = Failure::new(USAGE, "nothing changed yet: say --yes to do it");
+            let mut failure = Failure::new(USAGE, "nothing changed yet: the command needs --yes");
             for line in shown.lines() {
                 failure = failure.why(line.trim_end());
             }
@@ -362,7 +362,8 @@ fn confirm(n: usize) -> Result<()> {
     let read = std::io::stdin().lock().read_line(&mut answer);
     match (read, answer.trim()) {
         (Ok(_), "y" | "Y" | "yes") => Ok(()),
-        _ => Err(Failure::new(USAGE, "nothing was changed").tip("--yes does it without asking")),
+        _ => Err(Failure::new(USAGE, "nothing was changed")
+            .tip("--yes   (changes it without a question)")),
     }
 }
 
@@ -374,12 +375,12 @@ fn read(path: &Path) -> Result<ProjectSet> {
         true => std::io::stdin().read_to_string(&mut text).map(drop),
         false => std::fs::read_to_string(path).map(|read| text = read),
     };
-    read.map_err(|error| Failure::new(INVALID, format!("{shown} can't be read: {error}")))?;
+    read.map_err(|error| Failure::new(INVALID, format!("can't read {shown}: {error}")))?;
     parse(&text, &shown)
 }
 
 /// Parses the text of a file that messages call `shown`.
-fn parse(text: &str, shown: &str) -> Result<ProjectSet> {
+pub fn parse(text: &str, shown: &str) -> Result<ProjectSet> {
     let file: File = toml_file::read(text).map_err(|misfit| {
         let what = format!("{shown}:{}: {}", misfit.line, misfit.problem.detail);
         let failure = misfit.problem.tries.iter().fold(Failure::new(INVALID, what), Failure::tip);
@@ -412,42 +413,4 @@ fn at_line(text: &str, shown: &str, refusal: &Refusal) -> Failure {
         .find(|(_, line)| is_key(line));
     let line = found.or(head).map_or(1, |(line, _)| line);
     Failure::new(INVALID, format!("{shown}:{line}: {}", problem.detail)).tip("gpool help projects")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(text: &str) -> String {
-        parse(text, "p.toml").expect_err("it is refused").what().to_owned()
-    }
-
-    #[test]
-    fn a_file_is_read_and_errors_name_their_line() {
-        let fine = "[projects.vision]\ngpus = 4\nlimit = \"none\"\n\n[projects.\"lab/nlp\"]\n\
-                    parent = \"vision\"\ngpus = 0.5\nmembers = [\"ana\", \"@lab\"]\n";
-        let set = parse(fine, "p.toml").expect("it is fine");
-        assert_eq!(set.projects.len(), 2);
-        assert_eq!(set.projects["lab/nlp"].gpus, Some(Written::Decimal(0.5)));
-        for (text, said) in [
-            (
-                "[projects.a]\ngpus = 1\n[projects.b]\n\ngpus = \"4x\"\n",
-                "p.toml:5: projects.b.gpus",
-            ),
-            ("[projects.a]\ngpus = nan\n", "p.toml:2: "),
-            ("[projects.a]\ngpus = -1\n", "p.toml:2: "),
-            ("[projects.a]\nweight = inf\n", "p.toml:2: "),
-            ("[projects.a]\ntpus = 1\n", r#"p.toml:2: projects.a: there is no field "tpus""#),
-            ("[project.a]\ngpus = 1\n", r#"p.toml:1: there is no field "project""#),
-            ("[projects.a]\nname = \"b\"\n", "p.toml:2: projects.a.name"),
-            ("[projects]\na = [\"a\", 4]\n", "p.toml:2: projects.a: it is an array"),
-            ("[projects.a]\nmembers = \"ana\"\n", "p.toml:2: projects.a.members: it is the string"),
-            ("[projects.\"a b\"]\n", "p.toml:1: "),
-            ("[projects.a\n", "p.toml:1: "),
-            ("", r#"p.toml:1: the file: "projects" is missing"#),
-        ] {
-            let refused = refused(text);
-            assert!(refused.starts_with(said), "{refused:?} begins with {said:?}");
-        }
-    }
 }

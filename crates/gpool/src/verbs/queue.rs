@@ -17,27 +17,27 @@ use crate::render::jobs::{JOBS, footer};
 /// Rows without `--limit`.
 const ROWS: usize = 200;
 
-/// List jobs
+/// The arguments of `gpool queue`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct QueueArgs {
     #[command(flatten)]
     list: ListFlags,
-    /// User to list jobs of
+    /// User of the jobs to list
     #[arg(short, long, value_name = "USER", help_heading = "Jobs")]
     user: Option<String>,
-    /// Project to list jobs of, with the projects below it
+    /// Project of the jobs to list, with the projects below it
     #[arg(short, long, value_name = "PROJECT", help_heading = "Jobs")]
     project: Option<String>,
-    /// States to list: all, or pending,running,…
+    /// States to list, e.g. pending,running or all
     #[arg(short, long, value_name = "STATES", help_heading = "Jobs")]
     state: Option<String>,
-    /// List single elements of arrays
+    /// List the elements of arrays, one per row
     #[arg(short = 'a', long, help_heading = "Jobs")]
     elements: bool,
     /// Name of the jobs to list
     #[arg(long, value_name = "NAME", help_heading = "Jobs")]
     name: Option<String>,
-    /// Earliest submission of the jobs to list: 2h (ago), 15:30, 2026-11-20
+    /// Earliest submission of the jobs to list, e.g. 2h (ago), 15:30 or 2026-11-20
     #[arg(long, value_name = "WHEN", help_heading = "Jobs")]
     since: Option<String>,
     /// Latest submission of the jobs to list
@@ -199,7 +199,7 @@ pub fn states(text: &str) -> Result<String> {
         if !words.contains(&written.as_str()) {
             let failure =
                 Failure::new(catalogue::INVALID, format!("--state: there is no state {word:?}"))
-                    .why(format!("there are {}", words.join(", ")));
+                    .why(format!("the choices are {}", words.join(", ")));
             let near = gpool_wire::json::nearest(&written, words.iter().copied());
             return Err(match near {
                 Some(near) => failure.tip(format!("gpool queue --state {near}")),
@@ -212,18 +212,4 @@ pub fn states(text: &str) -> Result<String> {
         return Ok("all".to_owned());
     }
     Ok(states.join(","))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn states_are_read_as_people_write_them() {
-        assert_eq!(states("Pending,timed-out").as_deref(), Ok("pending,timed_out"));
-        assert_eq!(states("pending,all").as_deref(), Ok("all"));
-        let failure = states("bogus").expect_err("no such state");
-        assert_eq!(failure.exit().0, 2);
-        assert!(failure.text(false).contains("held, waiting, pending"));
-    }
 }

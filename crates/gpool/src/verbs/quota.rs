@@ -12,7 +12,7 @@ use gpool_wire::{QuotaOverview, QuotaRow, catalogue};
 
 use crate::render::projects::{QUOTA, loan_lines, quota_footer};
 
-/// Show quota, usage and loans of projects
+/// The arguments of `gpool quota`.
 #[derive(Debug, Clone, Args)]
 pub struct QuotaArgs {
     /// Project to show, with those above and below it

@@ -8,12 +8,12 @@ use gpool_cli::request::moment;
 use gpool_cli::session::Session;
 use gpool_model::JobVerb;
 
-/// Release held jobs, now or at a given time
+/// The arguments of `gpool release`.
 #[derive(Debug, Clone, Args)]
 pub struct ReleaseArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Time of the release: 18:00, tomorrow, now+2h
+    /// Time of the release (default: now), e.g. 18:00, tomorrow or now+2h
     #[arg(long, value_name = "MOMENT")]
     at: Option<String>,
     /// Do not ask before releasing jobs of other users

@@ -12,19 +12,20 @@ use gpool_cli::session::Session;
 
 use crate::render::report::page;
 
-/// Compare the usage of jobs with their request, and suggest a smaller one
+/// The arguments of `gpool report`.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Earliest end of the jobs to report: 2h (ago), 15:30, 2026-11-20
+    /// Earliest end of the jobs to report, e.g. 2h (ago), 15:30 or 2026-11-20
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// Latest end of the jobs to report
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
-    /// Output format
+    /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    #[arg(hide_possible_values = true)]
     output: super::PageFormat,
 }
 

@@ -7,7 +7,7 @@ use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
 use gpool_model::JobVerb;
 
-/// Stop running jobs and queue them again
+/// The arguments of `gpool requeue`.
 #[derive(Debug, Clone, Args)]
 pub struct RequeueArgs {
     #[command(flatten)]

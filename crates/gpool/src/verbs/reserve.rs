@@ -10,14 +10,14 @@ use gpool_cli::render::reserve::{RESERVATIONS, affected, headline, page, timelin
 use gpool_cli::session::Session;
 use gpool_wire::{Affected, Reservation, ReserveAnswer, ReserveRequest, Written, catalogue};
 
-/// Reserve GPUs or nodes for a user, project or job
+/// The arguments of `gpool reserve`.
 #[derive(Debug, Clone, Args)]
 pub struct ReserveArgs {
     #[command(subcommand)]
     action: Action,
 }
 
-/// Reserve nodes for maintenance
+/// The arguments of `gpool maint`.
 #[derive(Debug, Clone, Args)]
 pub struct MaintArgs {
     #[command(subcommand)]
@@ -49,7 +49,7 @@ enum Action {
 
 #[derive(Debug, Clone, Subcommand)]
 enum MaintAction {
-    /// Keep nodes or GPUs free of jobs
+    /// Reserve nodes or GPUs for maintenance
     Create(MaintCreateArgs),
     /// List maintenance windows
     List(ListArgs),
@@ -73,7 +73,7 @@ struct ListArgs {
 /// The reserved devices.
 #[derive(Debug, Clone, Default, Args)]
 struct WhatFlags {
-    /// GPUs to reserve
+    /// Devices to reserve, e.g. lab1:0,1
     #[arg(long, value_name = "NODE:GPU,…")]
     devices: Vec<String>,
     /// Whole nodes to reserve
@@ -84,13 +84,13 @@ struct WhatFlags {
 /// The owner of the reservation.
 #[derive(Debug, Clone, Default, Args)]
 struct WhomFlags {
-    /// User with the right to use it
+    /// User that can use it
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Project with the right to use it
+    /// Project that can use it
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
-    /// Job that may use it, until that job has ended
+    /// Job that can use it; the reservation ends with the job
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
 }
@@ -98,28 +98,28 @@ struct WhomFlags {
 /// The times, and the effect on running jobs.
 #[derive(Debug, Clone, Default, Args)]
 struct WhenFlags {
-    /// Time of the begin; default: now
+    /// Begin, e.g. 18:00 or 'fri 18:00' (default: now)
     #[arg(long, value_name = "MOMENT")]
     from: Option<String>,
-    /// Time of the end; default: open until cancelled
+    /// End (default: none, until it is cancelled)
     #[arg(long, value_name = "MOMENT", conflicts_with = "length")]
     until: Option<String>,
-    /// Length, instead of --until
+    /// Duration instead of --until, e.g. 2d
     #[arg(long = "for", id = "length", value_name = "TIME")]
     length: Option<String>,
-    /// Period of a recurring reservation, until it is cancelled: 1d, 7d
+    /// Interval of repetitions until it is cancelled, e.g. 1d or 7d
     #[arg(long, value_name = "TIME")]
     every: Option<String>,
     /// Reason to show to users of waiting jobs
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Action for running jobs of others at the begin
+    /// Action for jobs of others that run at the begin
     #[arg(long, value_name = "CHOICE", value_parser = ["let-finish", "requeue", "cancel"])]
     at_begin: Option<String>,
     /// Show the affected jobs and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Reserve although jobs of others are affected; running jobs may finish
+    /// Proceed although jobs of others are affected; running jobs finish
     #[arg(long)]
     yes: bool,
 }
@@ -128,13 +128,13 @@ struct WhenFlags {
 #[command(group(ArgGroup::new("what").required(true).args(["gpus", "devices", "node"])))]
 #[command(group(ArgGroup::new("whom").required(true).args(["user", "project", "job"])))]
 struct CreateArgs {
-    /// Number of GPUs for gpool to choose: 2, h100:4
+    /// GPUs that gpool chooses, e.g. 2 or h100:4
     #[arg(short, long, value_name = "GPUS")]
     gpus: Option<String>,
     /// Allow the GPUs of --gpus on several nodes
     #[arg(long, requires = "gpus")]
     spread: bool,
-    /// Name of the reservation; default: r1, r2, …
+    /// Name of the reservation (default: r1, r2, …)
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -148,7 +148,7 @@ struct CreateArgs {
 #[derive(Debug, Clone, Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["devices", "node", "all"])))]
 struct MaintCreateArgs {
-    /// Name of the maintenance window; default: m1, m2, …
+    /// Name of the maintenance window (default: m1, m2, …)
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -167,7 +167,7 @@ struct EditArgs {
     /// Reservation to change
     #[arg(value_name = "NAME")]
     edited: String,
-    /// New number of GPUs for gpool to choose
+    /// GPUs that gpool chooses, e.g. 2 or h100:4
     #[arg(short, long, value_name = "GPUS")]
     gpus: Option<String>,
     /// Allow the GPUs of --gpus on several nodes
@@ -289,7 +289,7 @@ fn ask(
             let what = headline(&answer.reservation, false, &session.view());
             let what = what.lines().next().unwrap_or_default().to_owned();
             return Err(must_choose(&what, &answer.affected, session)
-                .tip("--yes, or --at-begin let-finish|requeue|cancel, does it"));
+                .tip("--yes, or --at-begin let-finish|requeue|cancel"));
         }
     }
     let answer = send(&request)?;
@@ -350,7 +350,7 @@ fn cancel(names: &[String], session: &Session) -> Result {
         if session.global.json {
             session.screen.data(&json::list(&left.items))?;
         } else {
-            session.screen.note(&format!("{name} is over; what it kept is for everybody"));
+            session.screen.note(&format!("{name} has ended; its GPUs are free for all users"));
         }
     }
     Ok(Exit::OK)

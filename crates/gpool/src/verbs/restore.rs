@@ -9,13 +9,13 @@ use gpool_cli::session::{Session, state_dir};
 use gpool_cli::store_file::fault;
 use gpool_store::Existing;
 
-/// Restore the store from a backup; the server must not run
+/// The arguments of `gpool restore`.
 #[derive(Debug, Clone, Args)]
 pub struct RestoreArgs {
     /// Backup file
     #[arg(value_name = "FILE")]
     from: PathBuf,
-    /// State folder of the server
+    /// State folder of the server (default: the usual one)
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
     /// Move an existing store into a folder beside it
@@ -40,7 +40,7 @@ pub fn run(args: &RestoreArgs, session: &Session) -> Result {
         restored.revision
     ));
     if let Some(aside) = restored.put_aside {
-        session.screen.note(&format!("what was there before is in {}", aside.display()));
+        session.screen.note(&format!("the old store is in {}", aside.display()));
     }
     Ok(Exit::OK)
 }

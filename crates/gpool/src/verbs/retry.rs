@@ -16,7 +16,7 @@ use gpool_model::job::JobState;
 use gpool_wire::array::Retried;
 use serde_json::{Value, json};
 
-/// Run ended jobs again; of an array, the elements that did not succeed
+/// The arguments of `gpool retry`.
 #[derive(Debug, Clone, Args)]
 pub struct RetryArgs {
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub struct RetryArgs {
     /// Skip jobs that succeeded
     #[arg(long)]
     failed: bool,
-    /// Hold them, to change them with gpool edit before gpool release
+    /// Hold the jobs, to change them with gpool edit before gpool release
     #[arg(long)]
     hold: bool,
 }
@@ -57,7 +57,7 @@ pub fn run(args: &RetryArgs, session: &Session) -> Result {
     }
     if n_passed_over > 0 {
         let jobs = count(n_passed_over, "job");
-        session.screen.note(&format!("{jobs} passed over: succeeded"));
+        session.screen.note(&format!("skipped {jobs}: succeeded"));
     }
     each.end("retry", Exit::OK)
 }

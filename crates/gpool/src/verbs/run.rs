@@ -22,6 +22,7 @@ use gpool_cli::session::Session;
 use gpool_cli::terminal::{no_terminal, window};
 use gpool_client::{Client, LogQuery, LogStream};
 use gpool_model::job::JobState;
+use gpool_wire::field::heading;
 use gpool_wire::{EventKind, Job};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
@@ -34,7 +35,7 @@ use crate::render::job::headline;
 /// Time within which a second Ctrl-C cancels the job.
 const TWICE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Run a command as a job and show its output
+/// The arguments of `gpool run`.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
@@ -46,20 +47,21 @@ const TWICE_WITHIN: Duration = Duration::from_secs(2);
 pub struct RunArgs {
     #[command(flatten)]
     flags: JobFlags,
-    /// Print the job's id and do not wait for it
-    #[arg(long)]
+    /// Print the ID of the job, and do not wait for it
+    #[arg(long, help_heading = heading::SUBMISSION)]
     detach: bool,
     /// Run the job on a terminal, shown here
-    #[arg(long)]
+    #[arg(long, help_heading = heading::STREAMS)]
     pty: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = heading::STREAMS)]
     keys: KeysFlag,
     /// Check the job without submitting it
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SUBMISSION)]
     dry_run: bool,
     /// Command and its arguments. One quoted line runs in a shell. A script with # GPOOL, # GFLOW
     /// or #SBATCH lines is submitted as by submit, unless -- precedes it
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    #[arg(help_heading = None::<&'static str>)]
     words: Vec<String>,
 }
 
@@ -69,7 +71,7 @@ pub struct RunArgs {
 /// The job was refused, or the server can't be reached.
 pub fn run(args: RunArgs, is_command: bool, session: &Session) -> Result {
     if session.global.json && !args.detach && !args.dry_run {
-        let what = "run has no --json: standard output is the job's own";
+        let what = "run has no --json: standard output is that of the job";
         return Err(Failure::new(errors::USAGE, what)
             .tip("gpool submit --json -- COMMAND")
             .tip("gpool run --detach --json -- COMMAND"));
@@ -79,10 +81,10 @@ pub fn run(args: RunArgs, is_command: bool, session: &Session) -> Result {
         None => request::of_command(args.flags, &args.words)?,
     };
     if request.job.array.is_some() || request.job.has_values() {
-        let what = "run stays with one job, and this is an array";
+        let what = "run follows one job, and this is an array";
         return Err(Failure::new(errors::USAGE, what)
             .tip("gpool submit … -- COMMAND; gpool wait @")
-            .tip("gpool logs -f 1842.3 shows one element"));
+            .tip("gpool logs -f 1842.3   (follows one element)"));
     }
     if args.pty {
         let here = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
@@ -186,7 +188,7 @@ impl Attached<'_> {
     fn begin(&self) -> Result<(Sender<Happening>, Receiver<Happening>)> {
         let screen = &self.session.screen;
         screen.note(&headline(&self.job));
-        if let Some(why) = waits(&self.job) {
+        if let Some(why) = waits(&self.job, &self.session.view()) {
             screen.note(&why);
         }
         let (tell, happenings) = channel();
@@ -238,7 +240,9 @@ impl Attached<'_> {
                 }
                 Happening::Interrupted => {
                     interrupted = Some(Instant::now());
-                    self.session.screen.note("leaving the job; Ctrl-C again now cancels it");
+                    self.session
+                        .screen
+                        .note("detaching from the job; press Ctrl-C again now to cancel it");
                 }
             }
         }
@@ -251,7 +255,8 @@ impl Attached<'_> {
 
     fn say_detached(&self) {
         let id = &self.job.id;
-        let text = format!("detached; job {id} goes on.   gpool logs -f {id}   gpool cancel {id}");
+        let text =
+            format!("detached; job {id} continues.   gpool logs -f {id}   gpool cancel {id}");
         self.session.screen.note(&text);
     }
 

@@ -39,7 +39,7 @@ impl ServiceFlags {
 
     fn path(self) -> Result<PathBuf> {
         self.scope().path().ok_or_else(|| {
-            Failure::new(errors::BAD_DIRECTORY, "there is no home to put the unit into")
+            Failure::new(errors::BAD_DIRECTORY, "there is no home folder for the unit")
                 .tip("gpool up --systemd --user --print > gpool.service")
         })
     }
@@ -85,7 +85,7 @@ pub fn install(flags: ServiceFlags, what: InstallFlags, session: &Session) -> Re
         session.screen.note(&format!("  {}", line(flags, step)));
     }
     if flags.scope() == Scope::User {
-        session.screen.note("so that it runs while nobody is logged in: loginctl enable-linger");
+        session.screen.note("to run it while you are logged out: loginctl enable-linger");
     }
     Ok(Exit::OK)
 }
@@ -109,7 +109,7 @@ pub fn uninstall(flags: ServiceFlags, session: &Session) -> Result {
         Failure::new(errors::NOT_WRITTEN, what).tip("sudo gpool down --systemd --system")
     })?;
     match stopped.and_then(|()| systemctl(flags, &["daemon-reload"])) {
-        Ok(()) => session.screen.note("stopped and removed; jobs that run go on"),
+        Ok(()) => session.screen.note("stopped and removed; running jobs continue"),
         Err(failure) => session.screen.warn(failure.what()),
     }
     session.screen.data(&format!("{}\n", path.display()))?;

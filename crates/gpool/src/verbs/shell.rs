@@ -9,6 +9,7 @@ use gpool_cli::request;
 use gpool_cli::script::Script;
 use gpool_cli::session::Session;
 use gpool_cli::terminal::{no_terminal, window};
+use gpool_wire::field::heading;
 
 use super::attach::KeysFlag;
 use super::run;
@@ -16,7 +17,7 @@ use super::run;
 /// The job's script: it writes the startup file of the shell and then executes the shell.
 const SCRIPT: &str = include_str!("shell.sh");
 
-/// Open a shell as a job, with the flags of run
+/// The arguments of `gpool shell`.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
@@ -27,10 +28,10 @@ const SCRIPT: &str = include_str!("shell.sh");
 pub struct ShellArgs {
     #[command(flatten)]
     flags: JobFlags,
-    /// Shell to run; default: $SHELL
-    #[arg(long, value_name = "PROGRAM")]
+    /// Shell to run (default: $SHELL)
+    #[arg(long, value_name = "PROGRAM", help_heading = heading::PROGRAM)]
     shell: Option<String>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = heading::STREAMS)]
     keys: KeysFlag,
 }
 
@@ -54,7 +55,7 @@ pub fn run(args: ShellArgs, session: &Session) -> Result {
     request.resolve(&client, session)?;
     if request.job.gpus.is_some() && !has_limit && request.job.time.is_none() {
         request.remarks.push(
-            "it has no time limit: its GPUs are held until you leave the shell (--time 2h)"
+            "no time limit: the shell keeps its GPUs until you exit (--time 2h sets one)"
                 .to_owned(),
         );
     }

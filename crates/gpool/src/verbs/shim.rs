@@ -5,8 +5,9 @@ use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
 use gpool_compat::SHIMS;
+use gpool_compat::shim::gpool_line;
 
-/// Run a command of Slurm or gflow: gpool shim squeue --me
+/// The arguments of `gpool shim`.
 #[derive(Debug, Clone, Args)]
 #[command(disable_help_flag = true)]
 pub struct ShimArgs {
@@ -22,12 +23,15 @@ pub struct ShimArgs {
 /// There is no such command, or the command fails.
 pub fn run(args: &ShimArgs, session: &Session) -> Result {
     let (name, words) = (&args.words[0], &args.words[1..]);
+    if ["--help", "-h"].contains(&name.as_str()) {
+        return gpool_line(&["help", "shim"], session);
+    }
     match gpool_compat::find(name) {
         Some(shim) => (shim.run)(words, session),
         None => {
             let names: Vec<&str> = SHIMS.iter().map(|shim| shim.name).collect();
             Err(Failure::new(errors::NO_SUCH_VERB, format!("there is no command {name:?}"))
-                .why(format!("there are {}", names.join(", "))))
+                .why(format!("the choices are {}", names.join(", "))))
         }
     }
 }

@@ -16,13 +16,14 @@ use crate::render::job::page;
 /// Larger arrays are counted and not listed.
 const ELEMENTS_MAX: u64 = 10_000;
 
-/// Show all information about jobs
+/// The arguments of `gpool show`.
 #[derive(Debug, Clone, Args)]
 pub struct ShowArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Output format
+    /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    #[arg(hide_possible_values = true)]
     output: super::PageFormat,
 }
 

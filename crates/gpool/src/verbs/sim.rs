@@ -17,7 +17,7 @@ use gpool_wire::{Gpu, catalogue};
 
 use crate::serve::{CONTROL_FILE, node_folder};
 
-/// Change simulated GPUs: processes, memory, faults, a driver that hangs
+/// The arguments of `gpool sim`.
 #[derive(Debug, Clone, Args)]
 pub struct SimArgs {
     #[command(subcommand)]
@@ -26,17 +26,17 @@ pub struct SimArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Action {
-    /// Add a process to a GPU that gpool did not start
+    /// Add a process that gpool did not start to a GPU
     AddProcess {
-        /// Index of the GPU; with several nodes NODE:GPU
+        /// Index of the GPU, e.g. 3; with several nodes e.g. lab1:3
         gpu: GpuArg,
-        /// Process id
+        /// Process ID
         #[arg(long)]
         pid: u32,
         /// Memory of the process on the GPU
         #[arg(long, value_name = "SIZE", value_parser = gpool_model::parse::bytes)]
         memory: Option<Bytes>,
-        /// Name of its program
+        /// Name of the program
         #[arg(long)]
         name: Option<String>,
         /// User of the process
@@ -45,23 +45,23 @@ enum Action {
     },
     /// Remove a process from a GPU
     RemoveProcess {
-        /// Index of the GPU; with several nodes NODE:GPU
+        /// Index of the GPU, e.g. 3; with several nodes e.g. lab1:3
         gpu: GpuArg,
-        /// Process id
+        /// Process ID
         #[arg(long)]
         pid: u32,
     },
-    /// Use memory outside of processes; 0B for none
+    /// Set the memory in use outside of processes
     UseMemory {
-        /// Index of the GPU; with several nodes NODE:GPU
+        /// Index of the GPU, e.g. 3; with several nodes e.g. lab1:3
         gpu: GpuArg,
-        /// Amount of memory
+        /// Amount of memory, e.g. 20G; 0B for none
         #[arg(value_name = "SIZE", value_parser = gpool_model::parse::bytes)]
         memory: Bytes,
     },
     /// Set the utilization of a GPU
     Utilize {
-        /// Index of the GPU; with several nodes NODE:GPU
+        /// Index of the GPU, e.g. 3; with several nodes e.g. lab1:3
         gpu: GpuArg,
         /// Utilization in percent
         #[arg(value_parser = per_cent)]
@@ -69,7 +69,7 @@ enum Action {
     },
     /// Break a GPU
     Break {
-        /// Index of the GPU; with several nodes NODE:GPU
+        /// Index of the GPU, e.g. 3; with several nodes e.g. lab1:3
         gpu: GpuArg,
         /// Remove it from the bus instead of making it faulty
         #[arg(long)]
@@ -80,17 +80,17 @@ enum Action {
     },
     /// Repair a GPU
     Heal {
-        /// Index of the GPU; with several nodes NODE:GPU
+        /// Index of the GPU, e.g. 3; with several nodes e.g. lab1:3
         gpu: GpuArg,
     },
-    /// Let the driver hang on requests about a GPU
+    /// Make the driver hang on requests about a GPU
     Hang {
-        /// Index of the GPU; with several nodes NODE:GPU
+        /// Index of the GPU, e.g. 3; with several nodes e.g. lab1:3
         gpu: GpuArg,
     },
-    /// Let the driver answer again
+    /// Make the driver answer again
     Unhang {
-        /// Index of the GPU; with several nodes NODE:GPU
+        /// Index of the GPU, e.g. 3; with several nodes e.g. lab1:3
         gpu: GpuArg,
     },
 }
@@ -111,7 +111,7 @@ impl FromStr for GpuArg {
             Some((node, index)) => (Some(node.to_owned()), index),
             None => (None, text),
         };
-        let index = index.parse().map_err(|_| "write 0 or, with its node, n1:0".to_owned())?;
+        let index = index.parse().map_err(|_| "write 0, or with its node n1:0".to_owned())?;
         Ok(Self { node, index })
     }
 }
@@ -147,7 +147,7 @@ pub fn run(args: SimArgs, session: &Session) -> Result {
     act(&control, args.action).map_err(|error| refused(&error))?;
     session
         .screen
-        .note("done; the agent sees use within a second, faults within 5 s, processes within 10 s");
+        .note("done; the agent reports usage within 1 s, faults within 5 s, processes within 10 s");
     Ok(Exit::OK)
 }
 
@@ -165,13 +165,13 @@ fn node<'a>(gpus: &'a [Gpu], asked: &GpuArg) -> Result<&'a str> {
         (Some(name), ..) => nodes.get(name.as_str()).copied().ok_or_else(|| {
             let what = format!("there is no node {name:?} with simulated GPUs");
             let near = gpool_wire::json::nearest(name, nodes.iter().copied());
-            let failure =
-                Failure::new(catalogue::NO_SUCH_NODE, what).why(format!("there are {}", there()));
+            let failure = Failure::new(catalogue::NO_SUCH_NODE, what)
+                .why(format!("the choices are {}", there()));
             near.map_or(failure.clone(), |near| failure.tip(format!("{near}:{}", asked.index)))
         }),
         (None, Some(only), 1) => Ok(only),
         (None, Some(first), _) => {
-            let what = format!("GPU {} of which node? there are {}", asked.index, there());
+            let what = format!("GPU {} is on several nodes; give one of {}", asked.index, there());
             let tip = format!("{first}:{}", asked.index);
             Err(Failure::new(catalogue::INVALID, what).tip(tip))
         }
@@ -200,39 +200,25 @@ fn act(control: &SimControl, action: Action) -> std::result::Result<(), ControlE
 fn per_cent(text: &str) -> std::result::Result<u32, String> {
     match text.parse() {
         Ok(percent) if percent <= 100 => Ok(percent),
-        _ => Err(format!("{text:?} is not a per cent; write a whole number from 0 to 100")),
+        _ => Err(format!("{text:?} is not a percentage; write a whole number from 0 to 100")),
     }
 }
 
-fn refused(error: &ControlError) -> Failure {
+/// The failure of an edit of the control file.
+#[must_use]
+pub fn refused(error: &ControlError) -> Failure {
     match error {
         ControlError::File { error: why, .. } if why.kind() == ErrorKind::PermissionDenied => {
             Failure::new(catalogue::NOT_PERMITTED, error.to_string())
-                .why("it belongs to the server's user, and only that user and root may edit it")
+                .why("it belongs to the user of the server; only that user and root may change it")
                 .tip("sudo gpool sim …")
                 .tip("gpool up --devices sim:8xH100-80G   (a server of your own)")
         }
         ControlError::File { error: why, .. } => {
             Failure::new(errors::NOT_WRITTEN, error.to_string()).why(why.to_string())
         }
-        ControlError::Content(_) => Failure::new(catalogue::INVALID, error.to_string())
-            .tip("gpool gpus   (lists the GPUs there are)"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_that_may_not_be_edited_is_a_matter_of_rights() {
-        let of = |kind: ErrorKind| {
-            let (file, error) = ("/x/control.toml".into(), kind.into());
-            refused(&ControlError::File { action: "lock", file, error })
-        };
-        assert_eq!(of(ErrorKind::PermissionDenied).exit().0, 5);
-        assert_eq!(of(ErrorKind::StorageFull).exit().0, 1);
-        let failure = refused(&ControlError::Content("there is no device 9".to_owned()));
-        assert_eq!(failure.exit().0, 2);
+        ControlError::Content(_) => {
+            Failure::new(catalogue::INVALID, error.to_string()).tip("gpool gpus   (lists all GPUs)")
+        }
     }
 }

@@ -15,14 +15,9 @@ const AFTER_HELP: &str = "Changes:
   policy preset=fifo           settings of the policy
   cancel 7, hold 7, release 7  jobs
   priority 7 10                a job's priority
-  submit gpus=2 n=4            new jobs, with keys of the API: project, time
+  submit gpus=2 n=4            new jobs, with keys of the API: project, time";
 
-Examples:
-  gpool simulate
-  gpool simulate --if 'project red guaranteed=8' --if 'drain n3'
-  gpool simulate --for 2h --if 'add 2 nodes x 8 h100' -o json";
-
-/// Show the effect of changes without making them
+/// The arguments of `gpool simulate`.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub struct SimulateArgs {
@@ -34,11 +29,11 @@ pub struct SimulateArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
-    /// Play scenarios of clusters with quotas, and compare with the expected results
+    /// Run scenarios of clusters with quotas, and compare with the expected results
     Scenarios(LabArgs),
     /// Fill a cluster with tasks under several policies, and report its utilization
     Packing(LabArgs),
-    /// Play the jobs of a trace on a cluster under several policies, and report waiting times
+    /// Run the jobs of a trace on a cluster under several policies, and report waiting times
     Queue(LabArgs),
 }
 

@@ -5,6 +5,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
 use gpool_cli::render::table::{Cell, Table};
 use gpool_cli::render::view::View;
+use gpool_cli::render::words::NOTHING;
 use gpool_cli::render::{json, yaml};
 use gpool_cli::screen::Screen;
 use gpool_cli::session::Session;
@@ -22,11 +23,12 @@ pub struct SupposeArgs {
     /// Change to assume, e.g. --if 'drain n3'; repeat it for several, applied in order
     #[arg(long = "if", value_name = "CHANGE")]
     supposed: Vec<String>,
-    /// Simulated time: 2h; default: only the present decision
+    /// Simulated time, e.g. 2h (default: only the next decision)
     #[arg(long = "for", value_name = "TIME")]
     horizon: Option<String>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    /// Output format: text, json, jsonl or yaml
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    #[arg(hide_possible_values = true)]
     output: PageFormat,
 }
 
@@ -54,23 +56,23 @@ fn as_text(made: &Simulation, view: &View<'_>, screen: &Screen) -> String {
     let mut text = String::new();
     let changes = !made.supposed.is_empty();
     text.push_str(&match (made.until, changes) {
-        (None, true) => "at once, if so:\n".to_owned(),
-        (None, false) => "at once, as things are:\n".to_owned(),
-        (Some(until), true) => format!("until {}, if so:\n", moment(until, view)),
-        (Some(until), false) => format!("until {}, as things are:\n", moment(until, view)),
+        (None, true) => "Next decision with the changes:\n".to_owned(),
+        (None, false) => "Next decision:\n".to_owned(),
+        (Some(until), true) => format!("Until {}, with the changes:\n", moment(until, view)),
+        (Some(until), false) => format!("Until {}:\n", moment(until, view)),
     });
     if made.jobs.is_empty() {
         text.push_str(if changes {
-            "no job fares otherwise\n"
+            "The changes affect no job.\n"
         } else {
-            "no job starts or waits\n"
+            "No job starts or waits.\n"
         });
     } else {
         let shown = &made.jobs[..made.jobs.len().min(SHOWN)];
         text.push_str(&jobs(shown, view, screen));
         let more = made.n_touched.saturating_sub(shown.len() as u64);
         if more > 0 {
-            text.push_str(&format!("and {more} more; -o json has up to 1000\n"));
+            text.push_str(&format!("{more} more jobs; -o json shows up to 1000\n"));
         }
     }
     if !made.projects.is_empty() {
@@ -79,7 +81,7 @@ fn as_text(made: &Simulation, view: &View<'_>, screen: &Screen) -> String {
     }
     if made.n_beyond > 0 {
         text.push_str(&format!(
-            "{} jobs that wait behind these are not looked at\n",
+            "The simulation does not cover {} jobs further down the queue.\n",
             made.n_beyond
         ));
     }
@@ -92,7 +94,13 @@ fn moment(at: Time, view: &View<'_>) -> String {
 
 fn jobs(jobs: &[SimulatedJob], view: &View<'_>, screen: &Screen) -> String {
     let fate = |fate: &SimulatedFate| {
-        let word = fate.is.replace('_', " ");
+        let word = match fate.is.as_str() {
+            "taken_back" => "is preempted".to_owned(),
+            "kept" => "is not preempted".to_owned(),
+            "stopped" => "is stopped".to_owned(),
+            "held" => "is held".to_owned(),
+            other => other.replace('_', " "),
+        };
         match fate.at {
             Some(at) if at > view.now => format!("{word} {}", moment(at, view)),
             _ => word,
@@ -100,12 +108,13 @@ fn jobs(jobs: &[SimulatedJob], view: &View<'_>, screen: &Screen) -> String {
     };
     let columns = ["JOB", "USER", "PROJECT", "GPUS", "BEFORE", "AFTER", "WHY"];
     let rows = jobs.iter().map(|job| {
-        let before = job.before.as_ref().map_or_else(|| "not there".to_owned(), fate);
+        let before = job.before.as_ref().map_or_else(|| NOTHING.to_owned(), fate);
         let mut after = fate(&job.after);
-        if ["sooner", "later", "kept"].contains(&job.what.as_str()) {
+        if ["sooner", "later"].contains(&job.what.as_str()) {
             after = format!("{after} ({})", job.what);
         }
         let why = job.reason.as_deref().unwrap_or_default();
+        let why = why.strip_prefix("It ").unwrap_or(why);
         [&job.id, &job.user, &job.project, &job.gpus, &before, &after, why]
             .map(|text: &str| Cell::new(text))
             .to_vec()
@@ -115,7 +124,7 @@ fn jobs(jobs: &[SimulatedJob], view: &View<'_>, screen: &Screen) -> String {
 
 fn projects(projects: &[SimulatedProject], screen: &Screen) -> String {
     let number = |gpus: f64| format!("{gpus}");
-    let some = |gpus: Option<f64>| gpus.map_or_else(|| "-".to_owned(), number);
+    let some = |gpus: Option<f64>| gpus.map_or_else(|| NOTHING.to_owned(), number);
     let change = |before: String, after: String| match before == after {
         true => before,
         false => format!("{before} → {after}"),
@@ -132,7 +141,7 @@ fn projects(projects: &[SimulatedProject], screen: &Screen) -> String {
         .map(|text| Cell::new(text))
         .collect()
     });
-    drawn(&["PROJECT", "GUARANTEED", "SHARE", "HOLDS"], rows.collect(), screen)
+    drawn(&["PROJECT", "GUARANTEED", "SHARE", "IN USE"], rows.collect(), screen)
 }
 
 fn drawn(columns: &[&str], rows: Vec<Vec<Cell>>, screen: &Screen) -> String {

@@ -9,11 +9,12 @@ use gpool_cli::session::Session;
 
 use crate::render::status::page;
 
-/// Show the server and its cluster on one page
+/// The arguments of `gpool status`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct StatusArgs {
-    /// Output format
+    /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    #[arg(hide_possible_values = true)]
     output: super::PageFormat,
 }
 

@@ -17,30 +17,30 @@ use gpool_cli::script::Script;
 use gpool_cli::session::Session;
 use gpool_client::new_key;
 use gpool_wire::create::BulkDefaults;
+use gpool_wire::field::heading;
 use gpool_wire::{Problem, catalogue};
 use serde_json::json;
 
-/// Submit a job and print its id
+/// The arguments of `gpool submit`.
 #[derive(Debug, Clone, Args)]
 #[command(args_override_self = true)]
-#[command(after_help = "gpool submit [FLAGS] SCRIPT [ARGUMENTS…]\n\
-    gpool submit [FLAGS] -- COMMAND [ARGUMENTS…]\n\n\
-    Lines such as '# GPOOL --gpus 2 --time 1h' at the start of a script and variables such as \
-    GPOOL_SUBMIT_GPUS=2 set flags too. The command line overrides both.")]
+#[command(after_help = "Lines such as '# GPOOL --gpus 2 --time 1h' at the start of a script and \
+    variables such as GPOOL_SUBMIT_GPUS=2 set flags too. The command line overrides both.")]
 pub struct SubmitArgs {
     #[command(flatten)]
     flags: JobFlags,
-    /// Print only the id, as -q does
-    #[arg(long)]
+    /// Print only the ID, as -q does
+    #[arg(long, help_heading = heading::SUBMISSION)]
     parsable: bool,
     /// Check the job without submitting it
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SUBMISSION)]
     dry_run: bool,
     /// File with many jobs, one JSON object per line; - is standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "words")]
+    #[arg(long, value_name = "FILE", conflicts_with = "words", help_heading = heading::SUBMISSION)]
     from_jsonl: Option<String>,
     /// Script and its arguments, or a command after --
     #[arg(trailing_var_arg = true, value_name = "SCRIPT | -- COMMAND")]
+    #[arg(help_heading = None::<&'static str>)]
     words: Vec<String>,
 }
 
@@ -111,9 +111,7 @@ fn many(args: &SubmitArgs, path: &str, session: &Session) -> Result {
             client.forecast_many(&mut body).map_err(|error| at_line(error.problem(), path))?;
         let n_starts = forecasts.items.iter().filter(|forecast| forecast.starts).count();
         let n_jobs = forecasts.items.len();
-        session
-            .screen
-            .data(&format!("{n_jobs} jobs, of which {n_starts} would start at once\n"))?;
+        session.screen.data(&format!("{n_jobs} jobs; {n_starts} would start at once\n"))?;
         return Ok(Exit::OK);
     }
     let answer = client.submit_many(&mut body, Some(&new_key())).map_err(|error| {

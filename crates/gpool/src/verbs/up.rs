@@ -46,24 +46,24 @@ const FILES_MIN: u64 = 64;
 /// Lines shown from a failed server's log.
 const LOG_LINES: usize = 12;
 
-/// Start the server of this machine
-///
-/// gpool.toml can hold the same settings: gpool help settings.
+/// The arguments of `gpool up`.
 #[derive(Debug, Clone, Default, Args)]
+#[command(after_help = "gpool.toml can hold the same settings: gpool help settings.")]
 pub struct UpArgs {
     /// Run in the foreground
     #[arg(long)]
     foreground: bool,
-    /// Devices: nvml, none, sim:8xH100-80G, 3x(sim:8xH100-80G) for three nodes, or a .toml file
+    /// Devices (default: nvml), e.g. none, sim:8xH100-80G, 3x(sim:8xH100-80G) for three nodes, or a
+    /// .toml file
     #[arg(long, value_name = "DEVICES")]
     devices: Option<String>,
-    /// GPUs that new jobs may use: 0-3, 0,2, all
+    /// GPUs that new jobs may use (default: all), e.g. 0-3 or 0,2
     #[arg(long, value_name = "GPUS")]
     gpus: Option<String>,
-    /// Placement order of GPUs: sequential, random, pack, spread
+    /// Choice of GPUs on a node: sequential, random, pack or spread
     #[arg(long, value_name = "HOW")]
     strategy: Option<String>,
-    /// Processes that do not count as use of a GPU, by name or id: Xorg,4242
+    /// Processes that do not count as use of a GPU, by name or ID, e.g. Xorg,4242
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = values::filled)]
     ignore_processes: Vec<String>,
     /// State folder of the server
@@ -72,7 +72,7 @@ pub struct UpArgs {
     /// Socket of the server
     #[arg(long, value_name = "SOCKET")]
     socket: Option<String>,
-    /// Name of this node; default: the host name; with several equal nodes, a prefix for numbers
+    /// Name of this node (default: the host name); a prefix if there are several nodes
     #[arg(long, value_name = "NAME", value_parser = values::filled)]
     name: Option<String>,
     #[command(flatten)]
@@ -189,7 +189,11 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
     if session.screen.quiet { Ok(Exit::OK) } else { say(&config, session) }
 }
 
-fn strategy(text: &str) -> Result<DeviceStrategy> {
+/// Reads the name of a device strategy.
+///
+/// # Errors
+/// There is no such strategy; the failure names the nearest.
+pub fn strategy(text: &str) -> Result<DeviceStrategy> {
     let known = DeviceStrategy::ALL;
     if let Some((_, strategy)) = known.iter().find(|(word, _)| *word == text) {
         return Ok(*strategy);
@@ -197,7 +201,7 @@ fn strategy(text: &str) -> Result<DeviceStrategy> {
     let words = known.map(|(word, _)| word);
     let what = format!("--strategy: there is no strategy {text:?}");
     let failure =
-        Failure::new(catalogue::INVALID, what).why(format!("there are {}", words.join(", ")));
+        Failure::new(catalogue::INVALID, what).why(format!("the choices are {}", words.join(", ")));
     Err(match gpool_wire::json::nearest(text, words) {
         Some(near) => failure.tip(format!("--strategy {near}")),
         None => failure.tip("--strategy sequential"),
@@ -209,22 +213,22 @@ fn refuse_a_second(socket: &Path) -> Result<()> {
     // socket and will never answer.
     let once = Client::at(socket).with_retries(Duration::ZERO).with_timeout(Some(ANSWER));
     let Ok(running) = once.version() else { return Ok(()) };
-    let what = format!("a server runs already (pid {})", running.pid);
+    let what = format!("a server is already running (pid {})", running.pid);
     Err(Failure::new(errors::RUNS_ALREADY, what)
         .why(format!("it answers on {}", socket.display()))
         .tip("gpool status")
-        .tip("gpool down   (its jobs go on)"))
+        .tip("gpool down   (its jobs keep running)"))
 }
 
 /// With fewer open files the server would start but answer no request.
 fn refuse_few_files() -> Result<()> {
     let most = getrlimit(Resource::Nofile).maximum;
     let Some(most) = most.filter(|most| *most < FILES_MIN) else { return Ok(()) };
-    let what = format!("a server needs {FILES_MIN} open files at least, and {most} are allowed");
+    let what = format!("a server needs at least {FILES_MIN} open files, and {most} are allowed");
     Err(Failure::new(errors::NOT_STARTED, what)
         .why("the hard limit of this process on open files is lower (ulimit -Hn)")
         .tip("ulimit -n 4096; gpool up   (in a shell with a higher limit)")
-        .tip("LimitNOFILE=65536   (in the unit, where systemd starts it)"))
+        .tip("LimitNOFILE=65536   (in the unit, if systemd starts it)"))
 }
 
 /// A number is a process id; any other text is the name of a program.
@@ -278,7 +282,7 @@ fn serve(
 
 /// Why the server did not start, outermost cause first. A cause may end with an error code, which
 /// sets the exit code.
-fn refused(causes: &[String]) -> Failure {
+pub fn refused(causes: &[String]) -> Failure {
     let with_code = |text: &'_ str| -> Option<(String, Code)> {
         let (what, code) = text.strip_suffix(')')?.rsplit_once(" (GP")?;
         Some((what.to_owned(), errors::find(code)?.code))
@@ -364,7 +368,7 @@ fn not_started(ended: &str, log: &Path, before: u64) -> Failure {
 }
 
 /// The error at the end of a log, or else its last lines.
-fn from_log(ended: &str, text: &str) -> Failure {
+pub fn from_log(ended: &str, text: &str) -> Failure {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = |from: usize| &lines[from.max(lines.len().saturating_sub(LOG_LINES))..];
     let Some(own) = lines.iter().position(|line| line.starts_with("error: ")) else {
@@ -418,9 +422,9 @@ fn say(config: &ServerConfig, session: &Session) -> Result {
             };
             let what = format!("GPU {which} is in use outside gpool: {who}");
             session.screen.warn(&safe(&what));
-            session.screen.note(&format!(
-                "         It will not be given to jobs until it is free. gpool gpus {which}"
-            ));
+            session
+                .screen
+                .note(&format!("         No job gets it until it is free. gpool gpus {which}"));
         }
     }
     Ok(Exit::OK)
@@ -449,34 +453,8 @@ fn warn_of_gone(
     if let Some((last, rest)) = ids.split_last() {
         let jobs = if rest.is_empty() { "job" } else { "jobs" };
         let comma = if rest.is_empty() { "" } else { ", " };
-        let what =
-            format!("GPUs of {jobs} {}{comma}{last} are not there any more", rest.join(", "));
+        let what = format!("GPUs of {jobs} {}{comma}{last} do not exist any more", rest.join(", "));
         session.screen.warn(&what);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_server_refused_decides_how_this_ends() {
-        let failure = refused(&["can't begin".to_owned(), "lab1 has no GPU \"2\" (GP0604)".into()]);
-        assert_eq!((failure.code(), failure.exit()), (Some(Code(604)), Exit(6)));
-        assert!(failure.text(false).contains("why  lab1 has no GPU \"2\"\n"));
-        // The failure survives the way through the log unchanged.
-        let log = format!("2026 INFO took over\n{}", failure.text(false));
-        assert_eq!(from_log("exit status: 6", &log), failure);
-        assert_eq!(refused(&["a (b)".to_owned()]).code(), Some(errors::NOT_STARTED));
-        let failure = from_log("signal: 9", "one\ntwo\n");
-        assert!(failure.text(false).contains("(signal: 9)\n  why  one\n       two\n"));
-    }
-
-    #[test]
-    fn an_unknown_strategy_is_refused_with_the_nearest() {
-        assert_eq!(strategy("pack"), Ok(DeviceStrategy::Pack));
-        let failure = strategy("sequental").expect_err("no such strategy");
-        assert!(failure.text(false).contains("--strategy sequential"));
-    }
 }

@@ -18,10 +18,10 @@ pub fn make(state_dir: &Path, socket: &Path) -> Result<()> {
     let make = |path: &Path, mode: u32| {
         let made = DirBuilder::new().recursive(true).mode(mode).create(path);
         made.map_err(|error| {
-            let what = format!("can't make the folder {}: {error}", path.display());
+            let what = format!("can't create the folder {}: {error}", path.display());
             Failure::new(errors::BAD_DIRECTORY, what)
                 .exit_with(Exit::FAILED)
-                .tip("name another by --state-dir and --socket")
+                .tip("choose another with --state-dir and --socket")
         })
     };
     refuse_a_stranger(state_dir, "--state-dir")?;
@@ -53,7 +53,7 @@ fn refuse_an_open_folder(path: &Path) -> Result<()> {
     let refused = |what: &str| {
         Failure::new(errors::BAD_DIRECTORY, format!("the state folder {} {what}", path.display()))
             .exit_with(Exit::FAILED)
-            .tip("name one of your own by --state-dir; gpool up makes it")
+            .tip("choose your own with --state-dir; gpool up creates it")
     };
     let about = std::fs::metadata(path).map_err(|error| refused(&format!("is closed: {error}")))?;
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -62,5 +62,5 @@ fn refuse_an_open_folder(path: &Path) -> Result<()> {
     }
     // A user's own group has no other members.
     let is_open = about.mode() & 0o002 != 0 || (about.mode() & 0o020 != 0 && about.gid() != gid);
-    if is_open { Err(refused("can be written by others")) } else { Ok(()) }
+    if is_open { Err(refused("is writable for other users")) } else { Ok(()) }
 }

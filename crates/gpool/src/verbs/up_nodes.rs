@@ -16,15 +16,15 @@ pub fn asked(devices: Option<&str>, name: Option<&str>, has_name: bool) -> Resul
     let asked = DevicesArg::parse(devices).and_then(|asked| asked.nodes(&own));
     let asked = asked.map_err(|error| invalid(format!("--devices: {error}")))?;
     if asked.are_named && has_name {
-        return Err(invalid(format!("--name: the nodes of {devices} have their names there"))
+        return Err(invalid(format!("--name: {devices} sets the names of its nodes"))
             .tip(format!("gpool up --devices {devices}")));
     }
     match asked.nodes.as_slice() {
         [first, _, ..] if !first.name.is_file_name() => Err(invalid(format!(
-            "--name: {:?} can't begin the names of several nodes",
+            "--name: {:?} is not a valid prefix for the names of several nodes",
             own.as_str()
         ))
-        .why("letters, digits, dots, dashes and underscores can, and a letter first")
+        .why("a name has letters, digits, dots, dashes and underscores, and begins with a letter")
         .tip(format!("gpool up --devices '{devices}' --name n"))),
         _ => Ok(asked),
     }
@@ -38,8 +38,8 @@ pub fn refuse_gpus_of_several(asked: &NodesArg, gpus: Option<&str>) -> Result<()
     match (asked.nodes.as_slice(), gpus) {
         ([first, _, ..], Some(gpus)) => {
             let n_nodes = asked.nodes.len();
-            Err(invalid(format!("--gpus: it is for one node, and there are {n_nodes}"))
-                .tip(format!("gpool gpus allow --node {} {gpus}   (once they run)", first.name)))
+            Err(invalid(format!("--gpus is for one node, and there are {n_nodes}"))
+                .tip(format!("gpool gpus allow --node {} {gpus}   (after the start)", first.name)))
         }
         _ => Ok(()),
     }

@@ -8,7 +8,7 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_wire::{UserCapsPatch, UserLimits, Written};
 
-/// Show or change the limits of users
+/// The arguments of `gpool user`.
 #[derive(Debug, Clone, Args)]
 pub struct UserArgs {
     #[command(subcommand)]
@@ -26,13 +26,13 @@ struct LimitArgs {
     /// Name of the user, or all for users without limits of their own
     #[arg(value_name = "USER")]
     user: String,
-    /// Most running jobs, or none for no limit
+    /// Maximum number of running jobs, or none
     #[arg(long, value_name = "N", value_parser = count_or_none)]
     running: Option<Cap>,
-    /// Most waiting jobs, or none for no limit
+    /// Maximum number of waiting jobs, or none
     #[arg(long, value_name = "N", value_parser = count_or_none)]
     pending: Option<Cap>,
-    /// Most GPUs, or none for no limit
+    /// Maximum number of GPUs, e.g. 4 or 0.5, or none
     #[arg(long, value_name = "N", value_parser = gpus_or_none)]
     gpus: Option<GpuCap>,
 }

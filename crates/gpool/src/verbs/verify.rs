@@ -17,13 +17,13 @@ use serde_json::json;
 /// Most findings in the text output.
 const SHOWN: usize = 20;
 
-/// Check the integrity of a store or a backup
+/// The arguments of `gpool verify`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct VerifyArgs {
-    /// State folder or backup; default: the usual state folder
+    /// State folder or backup (default: the usual state folder)
     #[arg(value_name = "FOLDER | FILE")]
     path: Option<PathBuf>,
-    /// State folder of the server
+    /// State folder of the server (default: the usual one)
     #[arg(long, value_name = "FOLDER", conflicts_with = "path")]
     state_dir: Option<String>,
 }
@@ -73,7 +73,7 @@ pub fn run(args: &VerifyArgs, session: &Session) -> Result {
     );
     page.labels("wrong", &findings[..findings.len().min(SHOWN)]);
     if let more @ 1.. = findings.len().saturating_sub(SHOWN) {
-        page.label("", &format!("and {more} more; --json has all"));
+        page.label("", &format!("and {more} more; --json has all of them"));
     }
     session.screen.data(&page.text())?;
     Ok(exit)

@@ -10,7 +10,7 @@ use serde_json::json;
 /// The version of this command.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Show the versions of this command and of the server
+/// The arguments of `gpool version`.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct VersionArgs {}
 

@@ -22,12 +22,12 @@ use serde_json::json;
 
 use crate::outcome::{exit_of, exit_of_job};
 
-/// Wait until jobs have ended; exit with the largest of their exit codes
+/// The arguments of `gpool wait`.
 #[derive(Debug, Clone, Args)]
 pub struct WaitArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Time limit for waiting (then exit code 8)
+    /// Time limit for waiting, then exit code 8 (default: none), e.g. 2h
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     timeout: Option<Millis>,
 }
@@ -147,7 +147,10 @@ impl Waiting<'_> {
                 Err(RecvTimeoutError::Timeout) if timeout.is_none() => continue,
                 Err(RecvTimeoutError::Timeout) => return Err(self.too_late()),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::new(errors::CONNECTION_LOST, "the server went away"));
+                    return Err(Failure::new(
+                        errors::CONNECTION_LOST,
+                        "lost the connection to the server",
+                    ));
                 }
             };
             match event.kind {
@@ -172,7 +175,7 @@ impl Waiting<'_> {
     fn too_late(&self) -> Failure {
         let n_open = u64::try_from(self.open.len()).unwrap_or(u64::MAX);
         let ids: Vec<&str> = self.open.iter().take(10).map(String::as_str).collect();
-        Failure::new(errors::NEVER_ENDED, format!("{} not ended in time", count(n_open, "job")))
+        Failure::new(errors::NEVER_ENDED, format!("{} did not end in time", count(n_open, "job")))
             .why(format!("still there: {}", ids.join(", ")))
             .tip(format!("gpool why {}", ids.first().copied().unwrap_or("@")))
     }

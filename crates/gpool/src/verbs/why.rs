@@ -11,13 +11,14 @@ use gpool_cli::session::Session;
 
 use crate::render::why::page;
 
-/// Explain why jobs wait
+/// The arguments of `gpool why`.
 #[derive(Debug, Clone, Args)]
 pub struct WhyArgs {
     #[command(flatten)]
     jobs: Jobs,
-    /// Output format
+    /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    #[arg(hide_possible_values = true)]
     output: super::PageFormat,
 }
 

@@ -110,7 +110,7 @@ fn a_change_made_on_an_old_version_is_refused() {
     let error = client.edit(&id, &patch("theirs"), Some(job.version)).unwrap_err().problem();
     assert_eq!((error.status, error.code.as_str()), (412, "GP0703"), "{error:?}");
     assert_eq!(cluster.job(&id).note.as_deref(), Some("mine"));
-    cluster.gpool(["edit", &id]).refused(2, &["nothing is to be changed"]);
+    cluster.gpool(["edit", &id]).refused(2, &["there is nothing to change"]);
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn one_interrupt_leaves_the_job() {
     run.signal(Signal::INT);
     let ran = run.end();
     assert_eq!(ran.code, 130, "{ran:?}");
-    assert!(ran.err.contains("detached; job 1 goes on"), "{ran:?}");
+    assert!(ran.err.contains("detached; job 1 continues"), "{ran:?}");
     assert_eq!(cluster.job("1").state.as_str(), "running");
     gate.open();
     assert_eq!(cluster.until_ended("1").exit_code, Some(0));
@@ -114,7 +114,7 @@ fn detached_it_prints_the_id_and_wait_gives_the_worst() {
     assert_eq!(ran.code, 5, "{ran:?}");
     cluster.sh(&[], "sleep 1000");
     let ran = cluster.gpool(["wait", "4", "--timeout", "1s"]);
-    ran.refused(8, &["1 job not ended", "4"]);
+    ran.refused(8, &["1 job did not end", "4"]);
     assert_eq!(cluster.job("4").state.as_str(), "running");
 }
 

@@ -55,7 +55,9 @@ fn memory_beyond_all_devices_is_impossible() {
     let cluster = Cluster::new("sim:2xH100-80G");
     cluster.gpool(["submit", "--gpus", "81G..", "--", "true"]).refused(4, &["80"]);
     // A word is a GPU model, and no device is of that model.
-    cluster.gpool(["submit", "--gpus", "two", "--", "true"]).refused(4, &["TWO", "H100"]);
+    cluster
+        .gpool(["submit", "--gpus", "two", "--", "true"])
+        .refused(4, &["no GPU model \"two\"", "H100"]);
     cluster.gpool(["submit", "--gpus", "1000", "--", "true"]).refused(4, &["2"]);
     assert!(cluster.all_ids().is_empty());
 }
@@ -78,9 +80,9 @@ fn unknown_words_are_refused_with_the_nearest() {
         (&["up", "--strategy", "sequental"], &["sequental", "sequential"]),
         (&["up", "--devices", "sim:0xH100"], &["--devices"]),
         (&["up", "--devices", "smi:8xH100"], &["--devices", "sim:8xH100-80G"]),
-        (&["show"], &["JOB"]),
+        (&["show"], &["which job?"]),
         (&["show", "1-"], &["1-"]),
-        (&["cancel"], &["JOB"]),
+        (&["cancel"], &["which job?"]),
         (&["run"], &["COMMAND"]),
         (&["submit"], &["nothing to submit"]),
         (&["queue", "--watch=1ms"], &["1ms"]),
@@ -146,12 +148,15 @@ fn words_that_are_not_utf8_are_refused() {
 fn names_that_can_not_be_shown_and_projects_that_are_not_there_have_a_way_out() {
     let cluster = Cluster::new("none");
     let refused = |words: &[&str], said: &[&str]| cluster.gpool(words).refused(2, said);
-    refused(&["submit", "--name", "a\tb", "--", "true"], &["--name: \"a\\tb\": it holds", "try"]);
+    refused(
+        &["submit", "--name", "a\tb", "--", "true"],
+        &["--name: \"a\\tb\": it contains", "try"],
+    );
     refused(
         &["submit", "--note", "a\x07", "--", "true"],
-        &["--note: \"a\\u{7}\": it holds", "try"],
+        &["--note: \"a\\u{7}\": it contains", "try"],
     );
-    refused(&["note", "1", "a\x07"], &["the note: it holds control", "try"]);
+    refused(&["note", "1", "a\x07"], &["the note: it contains control", "try"]);
     let ran = cluster.gpool(["submit", "--project", "defualt", "--", "true"]);
     ran.refused(6, &["there are: default", "--project default"]);
 }

@@ -72,14 +72,14 @@ fn a_million_dependencies_are_refused_and_a_thousand_are_not() {
     assert_eq!(cluster.job(&id).state.as_str(), "waiting");
     cluster
         .gpool(["submit", "--after", &after(1001), "--", "true"])
-        .refused(7, &["one job may wait for 1000 others", "GP0522"]);
+        .refused(7, &["a job may wait for at most 1000 other jobs", "GP0522"]);
     // Too long for a command line, so it comes as a line of a file, through the API.
     let ids: Vec<String> = (0..1_000_000).map(|n| format!("\"{}\"", n % 1000 + 1)).collect();
     let line = format!("{{\"command\":[\"true\"],\"after\":[{}]}}", ids.join(","));
     let ran = cluster.gpool_reading(["submit", "--from-jsonl", "-"], line.as_bytes());
-    ran.refused(2, &["100000 are the most"]);
+    ran.refused(2, &["the maximum is 100000"]);
     let edited = cluster.gpool(["edit", &id, "--after", &after(1001)]);
-    edited.refused(7, &["one job may wait for 1000 others", "GP0522"]);
+    edited.refused(7, &["a job may wait for at most 1000 other jobs", "GP0522"]);
     assert_eq!(cluster.all_ids().len(), 1001);
 }
 
@@ -93,12 +93,12 @@ fn flags_that_contradict_each_other_are_refused() {
         (&["--array", "0-3", "--each-line", "lines"], &["index 3 has no value"]),
         (&["--gpus", "0", "--gpu-memory", "20G"], &["gpu_memory: gpus is 0"]),
         (&["--gpus", "0", "--gpu-share", "0.5"], &["gpu_share: gpus is 0"]),
-        (&["--gpus", "1@0.5", "--gpu-memory", "20G"], &["says how much of a GPU already"]),
-        (&["--max-parallel", "2"], &["it is for arrays"]),
-        (&["--max-fails", "2"], &["it is for arrays"]),
+        (&["--gpus", "1@0.5", "--gpu-memory", "20G"], &["already sets a fraction"]),
+        (&["--max-parallel", "2"], &["it is only for arrays"]),
+        (&["--max-fails", "2"], &["it is only for arrays"]),
         (&["--retry-on", "fail"], &["--retry"]),
         (&["--backoff", "30s"], &["--retry"]),
-        (&["--signal-before", "90s"], &["end to be signalled before"]),
+        (&["--signal-before", "90s"], &["a signal before the end"]),
         (&["--time", "1m", "--signal-before", "2m"], &["signal"]),
         (&["--venv", "a", "--conda", "b"], &["--conda"]),
     ] {
@@ -126,7 +126,7 @@ fn directives_in_the_wrong_place_are_named() {
         assert!(ran.err.contains(&format!("{name}:3: ")), "{kind}: {ran:?}");
         assert_eq!(cluster.job(ran.out.trim()).gpus, "0", "{kind}");
         let strict = cluster.gpool(["submit", "--strict", &name]);
-        strict.refused(2, &["is not read", "without --strict"]);
+        strict.refused(2, &["is ignored", "without --strict"]);
     }
 }
 

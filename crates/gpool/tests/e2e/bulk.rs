@@ -33,7 +33,7 @@ fn one_bad_line_refuses_all_with_its_number() {
         ("{\"comand\":[\"true\"]}", 2, &["line 3", "comand", "command"]),
         ("{\"command\":[]}", 2, &["line 3"]),
         ("{\"command\":[\"true\"],\"gpus\":\"-1\"}", 2, &["line 3", "-1"]),
-        ("{\"command\":[\"true\"],\"gpus\":\"3\"}", 4, &["line 3", "most on one node is 2"]),
+        ("{\"command\":[\"true\"],\"gpus\":\"3\"}", 4, &["line 3", "no node has more than 2"]),
         ("{\"command\":[\"true\"],\"mem\":\"20\"}", 2, &["line 3", "20G"]),
         ("{\"command\":[\"true\"],\"after\":[\"99\"]}", 6, &["line 3", "99"]),
         ("{\"command\":[\"a\\u0000b\"]}", 2, &["line 3"]),

@@ -53,7 +53,11 @@ fn a_job_runs_on_nodes_of_its_choice_or_is_refused_at_once() {
     };
     refused(&["--node", "n4"], 4, &["no node \"n4\"", "n1, n2, n3", "GP0418"]);
     refused(&["--where", "rack=5"], 4, &["--where rack=5", "rack=3, rack=4, ssd"]);
-    refused(&["--node", "n1", "--gpus", "4"], 4, &["4 GPUs", "only some nodes count: --node n1"]);
+    refused(
+        &["--node", "n1", "--gpus", "4"],
+        4,
+        &["4 GPUs", "the request allows only some nodes: --node n1"],
+    );
     refused(&["--node", "n[3-1]"], 2, &["node"]);
     refused(&["--where", "="], 2, &["label"]);
     // Slurm's flags for the same.
@@ -68,7 +72,7 @@ fn a_job_runs_on_nodes_of_its_choice_or_is_refused_at_once() {
 fn labels_change_while_jobs_wait_for_them() {
     let mut cluster = cluster();
     let waits = cluster.sh(&["--where", "fast", "--allow-unsatisfiable"], "echo $GPOOL_NODE");
-    says(&cluster.gpool(["why", &waits]), &["no node passes --where fast"]);
+    says(&cluster.gpool(["why", &waits]), &["No node matches --where fast"]);
     cluster.gpool(["nodes", "label", "n9", "fast"]).refused(6, &["n9"]);
     cluster.gpool(["nodes", "label", "n2", "a b"]).refused(2, &["label"]);
     cluster.gpool(["nodes", "label", "n[2-3]", "fast", "rack=9"]).ok();
@@ -83,7 +87,8 @@ fn labels_change_while_jobs_wait_for_them() {
     // A pending job may choose other nodes.
     cluster.gpool(["drain", "n1", "--reason", "fans"]).ok();
     let waits = cluster.sh(&["--node", "n1"], "echo $GPOOL_NODE");
-    says(&cluster.gpool(["why", &waits]), &["n1 is drained", "left out: n2, n3"]);
+    let why = cluster.why(&waits);
+    assert!(why.contains("n1 is drained") && why.contains("excluded: n2, n3"), "{why}");
     cluster.gpool(["edit", &waits, "--node", "none", "--where", "fast"]).ok();
     assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
     assert_eq!(cluster.stdout_of(&waits), "n2\n");
@@ -99,12 +104,15 @@ fn an_exclusive_job_has_its_node_alone() {
     let beside = cluster.sh(&["--node", "n1"], "sleep 1000");
     cluster.until_is(&beside, "running");
     let alone = cluster.sh(&["--gpus", "1", "--node", "n1", "--exclusive"], "sleep 1000");
-    says(&cluster.gpool(["why", &alone]), &["wants a node without other jobs", "n1 runs some"]);
+    says(
+        &cluster.gpool(["why", &alone]),
+        &["needs a node without other jobs", "other jobs run on n1"],
+    );
     cluster.gpool(["cancel", &beside]).ok();
     cluster.until_is(&alone, "running");
     assert_eq!(cluster.job(&alone).placement[0].devices.len(), 1);
     let other = cluster.sh(&["--node", "n1"], "true");
-    says(&cluster.gpool(["why", &other]), &["n1 runs a job that has the node alone"]);
+    says(&cluster.gpool(["why", &other]), &["A job with --exclusive has n1 for itself"]);
     cluster.gpool(["cancel", &alone]).ok();
     assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
 }

@@ -119,7 +119,7 @@ fn down_leaves_jobs_running_and_up_takes_them_over() {
     let next = cluster.sh(&["--gpus", "1"], "true");
     let ran = cluster.down(&[]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.err.contains("1 job goes on"), "{ran:?}");
+    assert!(ran.err.contains("1 job keeps running"), "{ran:?}");
     cluster.gpool(["queue"]).refused(3, &["GP0301"]);
     cluster.up();
     assert_eq!(cluster.job(&id).state.as_str(), "running");
@@ -179,7 +179,7 @@ fn in_the_background_up_returns_when_it_answers() {
     let out = cluster.gpool(words).ok();
     assert!(out.contains("2 × NVIDIA H100-80G") && out.contains("ready."), "{out}");
     assert_eq!(cluster.gpool(["run", "--gpus", "1", "--", "sh", "-c", "exit 3"]).code, 3);
-    cluster.gpool(words).refused(1, &["runs already", "gpool down"]);
+    cluster.gpool(words).refused(1, &["is already running", "gpool down"]);
     assert_eq!(cluster.gpool(["down"]).code, 0);
     cluster.gpool(["status"]).refused(3, &[]);
     until_so("no process is left", || cluster.processes().is_empty());
@@ -196,7 +196,7 @@ fn up_names_its_refusals_and_jobs_that_lost_their_gpus() {
     ran.refused(6, &["no GPU", "GP0604", "gpool up --gpus all"]);
     let ran = up(&["--devices", "none"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.err.contains(&format!("GPUs of job {id} are not there")), "{ran:?}");
+    assert!(ran.err.contains(&format!("GPUs of job {id} do not exist")), "{ran:?}");
     assert_eq!(cluster.gpool(["down"]).code, 0);
     let ran = up(&["-q", "--devices", "sim:2xH100-80G"]);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));

@@ -13,7 +13,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
-const CUT: &str = "\n[gpool: the output limit of 64 KiB was reached; what follows is not kept]\n";
+const CUT: &str = "\n[gpool: output limit of 64 KiB reached; further output is dropped]\n";
 
 #[test]
 fn a_job_that_writes_beyond_the_limit_goes_on_and_its_log_says_where_it_was_cut() {
@@ -28,7 +28,7 @@ fn a_job_that_writes_beyond_the_limit_goes_on_and_its_log_says_where_it_was_cut(
     let id = cluster.sh(&[], &line);
     let follow = cluster.start(["logs", "-f", &id]);
     // The log shows the cut while the job runs.
-    follow.until_says("what follows is not kept]");
+    follow.until_says("further output is dropped]");
     until_so("the errors are kept", || cluster.gpool(["logs", &id, "--stderr"]).ok() == "wrong\n");
     assert_eq!(cluster.job(&id).state.as_str(), "running");
     let whole: String = (100_000..104_096).map(|n| format!("line--of-{n}\n")).collect();
@@ -37,8 +37,7 @@ fn a_job_that_writes_beyond_the_limit_goes_on_and_its_log_says_where_it_was_cut(
     gate.open();
     assert_eq!(cluster.until_ended(&id).exit_code, Some(3), "the job is not affected");
     let beyond = 36_864 * 16 + "LAST\n".len();
-    let count =
-        format!("[gpool: {beyond} bytes beyond the output limit of 64 KiB were not kept]\n");
+    let count = format!("[gpool: dropped {beyond} bytes above the output limit of 64 KiB]\n");
     assert_eq!(cluster.stdout_of(&id), format!("{whole}{CUT}{count}"));
     let followed = follow.end().ok();
     assert!(followed.starts_with(&whole) && followed.contains(CUT.trim()), "{followed}");
@@ -63,7 +62,7 @@ fn both_streams_and_a_terminal_are_cut_each_at_the_limit() {
     for stream in ["stdout", "stderr"] {
         let path = cluster.state().join(format!("jobs/{id}/1/{stream}"));
         let kept = std::fs::read_to_string(path).unwrap();
-        let notes = "[gpool: 34464 bytes beyond the output limit of 64 KiB were not kept]\n";
+        let notes = "[gpool: dropped 34464 bytes above the output limit of 64 KiB]\n";
         let expected = (64 << 10) + CUT.len() + notes.len();
         assert!(kept.len() == expected && kept.ends_with(&format!("{CUT}{notes}")), "{stream}");
     }

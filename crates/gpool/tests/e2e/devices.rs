@@ -31,7 +31,7 @@ fn an_unmanaged_process_is_shown_and_left_alone() {
     cluster.until_is(&one, "running");
     assert_eq!(cluster.devices_of(&one), [1]);
     let two = cluster.sh(&["--gpus", "1"], "true");
-    let why = cluster.gpool(["why", &two]).ok();
+    let why = cluster.why(&two);
     assert!(why.contains("eve") && why.contains("python"), "{why}");
     let why = cluster.gpool(["why", &two, "--json"]).json();
     let codes: Vec<_> = why["items"][0]["reasons"].as_array().unwrap().clone();
@@ -67,7 +67,7 @@ fn broken_and_lost_devices_are_not_used_until_they_recover() {
     cluster.until_is(&id, "running");
     assert_eq!(cluster.devices_of(&id), [2]);
     let next = cluster.sh(&["--gpus", "1"], "true");
-    let why = cluster.gpool(["why", &next]).ok();
+    let why = cluster.why(&next);
     assert!(why.contains("Xid 48"), "{why}");
     cluster.gpool(["sim", "heal", "0"]).ok();
     assert_eq!(cluster.until_ended(&next).placement[0].devices, [0]);

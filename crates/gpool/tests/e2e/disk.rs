@@ -103,7 +103,7 @@ fn a_full_disk_refuses_new_jobs_and_hurts_none_that_run() {
     let ballast = cluster.state().join("ballast");
     fill(&ballast);
     alarm_says(&cluster, None);
-    let words = ["no space left", "GP0907", "what was accepted is safe"];
+    let words = ["no space left", "GP0907", "accepted jobs are stored"];
     let acknowledged = submit_until_refused(&cluster, &words);
     assert_eq!(cluster.server_pid(), pid);
     alarm_says(&cluster, Some("no space left"));
@@ -287,7 +287,7 @@ fn a_disk_that_fails_is_reported_and_affects_no_job() {
     let shepherd = cluster.shepherd(&id);
     let held = cluster.submit(["--hold", "--", "true"]);
     std::fs::write(trigger, "1").unwrap();
-    let words = ["read-only", "GP0907", "what was accepted is safe"];
+    let words = ["read-only", "GP0907", "accepted jobs are stored"];
     let mut acknowledged = submit_until_refused(&cluster, &words);
     acknowledged.push(held);
     alarm_says(&cluster, Some("read-only"));

@@ -12,7 +12,7 @@ const CANARY: &str = "canary-51f0";
 /// Writes a dump into this file and checks that it has no text of a user.
 fn dump(cluster: &Cluster, name: &str) -> Value {
     let ran = cluster.gpool(["debug", "dump", "-o", name]);
-    says(&ran, &[name, "in it:", "Look through it before you send it"]);
+    says(&ran, &[name, "in it:", "Check it before you send it"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let path = cluster.work().join(name);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -63,7 +63,7 @@ fn a_failed_gpu_is_not_used_and_the_others_work() {
         ("unhealthy", "Xid 79", |gpu| gpu.events = Some(vec![Event { kind: XID, data: 79 }])),
         ("unhealthy", "Xid 48", |gpu| gpu.events = Some(vec![Event { kind: XID, data: 48 }])),
         ("unhealthy", "uncorrected memory", |gpu| gpu.ecc_uncorrected = Some(3)),
-        ("lost", "gone from the bus", |gpu| gpu.errors = [(MEMORY.to_owned(), IS_LOST)].into()),
+        ("lost", "fallen off the bus", |gpu| gpu.errors = [(MEMORY.to_owned(), IS_LOST)].into()),
         ("unhealthy", "reset", |gpu| gpu.errors = [(MEMORY.to_owned(), RESET_REQUIRED)].into()),
         ("unknown", PROCESSES_SHOWN, |gpu| gpu.errors = [(PROCESSES.to_owned(), UNKNOWN)].into()),
     ];

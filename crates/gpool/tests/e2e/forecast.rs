@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Cluster, Gate, until};
+use crate::harness::{Cluster, Gate, until, until_so};
 
 /// A job that holds the only GPU until its gate opens.
 fn holder(cluster: &Cluster, gate: &Gate) -> String {
@@ -28,7 +28,7 @@ fn a_pending_job_has_a_forecast_of_its_start() {
     let asked = ["submit", "--gpus", "1", "--time", "1h", "-J", "next", "--", "true"];
     let ran = cluster.gpool(asked);
     let next = ran.out.trim().to_owned();
-    assert!(ran.err.contains(&format!("note: job {next} waits. Likely start")), "{ran:?}");
+    assert!(ran.err.contains(&format!("note: job {next} waits. Expected start")), "{ran:?}");
     assert!(ran.err.contains(&format!("gpool why {next}")), "{ran:?}");
     let eta = eta_of(&cluster, &next);
     assert_eq!(eta["basis"], "limit");
@@ -62,17 +62,14 @@ fn why_shows_the_holders_their_ends_and_alternatives() {
     let gate = Gate::new(&cluster, "gate");
     let holder = holder(&cluster, &gate);
     let big = cluster.submit(["--gpus", "2", "--time", "1h", "-J", "big", "--", "true"]);
-    let page = cluster.gpool(["why", &big]).ok();
+    let page = cluster.why(&big);
     for words in [
-        "2 GPUs needed, 1 free",
-        &format!("job {holder}"),
-        " until ",
+        "It needs 2 GPUs, and 1 is free.",
+        &format!("your job {holder} uses GPU 0 until "),
         "Expected start",
-        &format!("  {holder} (you) frees 1 GPU at "),
-        "It could start sooner with",
-        "--gpus 1",
-        "No other job waits for the same room.",
-        &format!("Decision log: gpool events {big}"),
+        &format!(", when your job {holder} has ended"),
+        "What would help",
+        &format!("gpool edit {big} --gpus 1 starts now "),
     ] {
         assert!(page.contains(words), "{words:?} is not in\n{page}");
     }
@@ -84,16 +81,18 @@ fn why_shows_the_holders_their_ends_and_alternatives() {
     let small = cluster.submit(["--gpus", "1", "--time", "1h", "--", "true"]);
     assert_eq!(cluster.until_ended(&small).exit_code, Some(0));
     cluster.gpool(["hold", &big]).ok();
-    let held = cluster.gpool(["why", &big]).ok();
+    let held = cluster.why(&big);
     assert!(held.contains(&format!("gpool release {big}")), "{held}");
     gate.open();
     cluster.gpool(["release", &big]).ok();
     cluster.until_ended(&big);
-    let told = cluster.gpool(["why", &big]).ok();
-    for words in
-        ["What has happened to it", "submitted", "held by you", "released", "given lab1:0,1"]
-    {
-        assert!(told.contains(words), "{words:?} is not in\n{told}");
+    let told = cluster.why(&big);
+    for words in [" succeeded at ".to_owned(), format!("gpool events {big}")] {
+        assert!(told.contains(&words), "{words:?} is not in\n{told}");
+    }
+    let events = cluster.gpool(["events", &big]).ok();
+    for words in ["submitted", "held by you", "released", "starts on lab1:0,1"] {
+        assert!(events.contains(words), "{words:?} is not in\n{events}");
     }
 }
 
@@ -105,7 +104,7 @@ fn a_dry_run_shows_the_start_and_the_delayed_jobs() {
     let other = cluster.submit(["--gpus", "1", "--time", "1h", "-J", "other", "--", "true"]);
     let asked = ["--gpus", "1", "--time", "3h", "--dry-run", "--", "true"];
     let after = cluster.gpool(std::iter::once("submit").chain(asked)).ok();
-    assert!(after.starts_with("would wait\n") && after.contains("Likely start"), "{after}");
+    assert!(after.starts_with("would wait\n") && after.contains("Expected start"), "{after}");
     assert!(!after.contains("would delay"), "{after}");
     let first = ["submit", "--priority", "5"].into_iter().chain(asked);
     let before = cluster.gpool(first).ok();
@@ -144,20 +143,56 @@ fn ended_jobs_are_listed_summed_up_and_reported() {
 }
 
 #[test]
+fn a_report_shows_the_measured_use_of_gpus() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let start = |flags: &[&str]| {
+        let id = cluster.sh(flags, "echo $$; exec sleep 1000");
+        until_so("it has printed", || cluster.stdout_of(&id).ends_with('\n'));
+        id
+    };
+    let used = |id: &str| {
+        cluster.gpool(["cancel", id]).ok();
+        cluster.until_ended(id);
+        cluster.job(id).usage.expect("it ran")
+    };
+    let whole = start(&["--gpus", "1"]);
+    cluster.gpool(["sim", "use-memory", "0", "12G"]).ok();
+    cluster.gpool(["sim", "utilize", "0", "40"]).ok();
+    until_so("it was sampled", || {
+        let gpu = cluster.gpu(0);
+        (gpu.utilization, gpu.memory_used) == (Some(0.4), Some(12 << 30))
+    });
+    let usage = used(&whole);
+    let peak = (usage.gpu_memory_peak, usage.gpu_memory_limit);
+    assert_eq!(peak, (Some(12 << 30), Some(80 << 30)), "{usage:?}");
+    let report = cluster.gpool(["report", &whole]).ok();
+    assert!(report.contains("at most 12 GiB of 80 GiB of memory"), "{report}");
+    cluster.gpool(["sim", "use-memory", "0", "0B"]).ok();
+    let part = start(&["--gpu-memory", "20G:40G"]);
+    let pid = cluster.stdout_of(&part);
+    cluster.gpool(["sim", "add-process", "0", "--pid", pid.trim(), "--memory", "9G"]).ok();
+    until_so("it is watched", || cluster.gpu(0).shares[0].enforcement == "monitored");
+    let usage = used(&part);
+    let measured = (usage.gpu_memory_peak, usage.gpu_memory_limit, usage.gpu_utilization);
+    assert_eq!(measured, (Some(9 << 30), Some(40 << 30), None));
+}
+
+#[test]
 fn the_events_of_a_job_come_from_the_journal_and_continue() {
     let mut cluster = Cluster::new("sim:1xH100-80G");
     let gate = Gate::new(&cluster, "gate");
     let id = cluster.sh(&["--gpus", "1"], &gate.line());
     cluster.until_is(&id, "running");
     let told = cluster.gpool(["events", &id]).ok();
-    for words in ["submitted, asking for GPUs 1 by you", "given lab1:0, run 1", "run 1 began"] {
+    for words in ["submitted with --gpus 1 by you", "starts on lab1:0, run 1", "run 1 has started"]
+    {
         assert!(told.contains(words), "{words:?} is not in\n{told}");
     }
     // The events are in the store, not only in memory.
     cluster.kill();
     cluster.up();
     let follows = cluster.start(["events", "-f", &id]);
-    follows.until_says("run 1 began");
+    follows.until_says("run 1 has started");
     gate.open();
     let ran = follows.end();
     assert_eq!(ran.code, 0, "{ran:?}");

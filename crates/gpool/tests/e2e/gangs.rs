@@ -54,7 +54,7 @@ fn tasks_run_on_any_node_with_free_capacity_and_know_their_neighbours() {
         assert_eq!(*said, format!("{place} of 3: 1,2(x2)\n"));
     }
     let shown = cluster.gpool(["show", &id]).ok();
-    assert!(shown.contains("5 tasks, wherever there is room"), "{shown}");
+    assert!(shown.contains("5 tasks, on any nodes"), "{shown}");
     let waits = cluster.sh(&["--tasks", "6", "--gpus", "1"], "true");
     let job = cluster.job(&waits);
     assert_eq!((job.state.as_str(), job.reasons[0].code.as_str()), ("pending", "tasks_not_free"));
@@ -64,7 +64,7 @@ fn tasks_run_on_any_node_with_free_capacity_and_know_their_neighbours() {
         .gpool(["submit", "--tasks", "7", "--gpus", "1", "--", "true"])
         .refused(4, &["--tasks 6"]);
     cluster.gpool(["submit", "--tasks", "2", "--nodes", "2", "true"]).refused(2, &["--nodes"]);
-    cluster.gpool(["submit", "--tasks", "2-x", "true"]).refused(2, &["no number of tasks"]);
+    cluster.gpool(["submit", "--tasks", "2-x", "true"]).refused(2, &["not a number of tasks"]);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn an_elastic_job_grows_shrinks_and_ends_as_one() {
     let waits = joiners(&cluster, &id).into_iter().find(|(_, state)| state == "pending");
     let (waits, _) = waits.expect("one of them is pending again");
     let earlier = cluster.gpool(["show", &waits]).ok();
-    assert!(earlier.contains("nodes that make a job larger give way"), "{earlier}");
+    assert!(earlier.contains("because it only made another job larger"), "{earlier}");
     assert!(earlier.contains(&format!("joins job {id}")), "{earlier}");
     let events = cluster.gpool(["events", &id]).ok();
     assert!(events.contains(&format!("job {first} may join it")), "{events}");

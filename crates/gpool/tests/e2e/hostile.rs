@@ -84,7 +84,7 @@ fn a_folder_of_another_user_does_not_block_the_machines_server() {
         let ran = as_victim(&cluster, &["run", "-q", "-e", "TOKEN=secret", "--", "id", "-u"]);
         assert_eq!((ran.code, ran.out.as_str()), (0, "64901\n"), "{what}: {ran:?}");
         let ran = as_victim(&cluster, &["doctor"]);
-        let noted = format!("skipped: user {SOMEBODY} made {}", folder.display());
+        let noted = format!("skipped: user {SOMEBODY} created {}", folder.display());
         says(&ran, &["socket folder", &noted, "gpool up --socket"]);
         let ran = as_victim(&cluster, &["up", "--devices", "none", "--state-dir", own_state]);
         ran.refused(5, &["GP0305", &format!("user {SOMEBODY} made"), "gpool up --socket"]);
@@ -105,7 +105,10 @@ fn a_folder_of_another_user_does_not_block_the_machines_server() {
     let socket = folder.join("api.sock");
     let words = ["queue", "--server", socket.to_str().unwrap(), "--state-dir"];
     let ran = as_victim(&cluster, &[&words[..], &[state.to_str().unwrap()]].concat());
-    ran.refused(3, &["warning: user", "reads what is sent", "are not seen: skipped: user"]);
+    ran.refused(
+        3,
+        &["warning: user", "can read requests", "can't see jobs of other users: skipped: user"],
+    );
 }
 
 #[test]
@@ -118,7 +121,7 @@ fn a_step_in_another_users_job_gets_neither_terminal_nor_environment() {
         let jobid = format!("--jobid={id}");
         cluster.gpool([&["shim", "srun", &jobid], words].concat())
     };
-    srun(&["env"]).refused(5, &["is of user nobody", "your terminal", "gpool exec"]);
+    srun(&["env"]).refused(5, &["belongs to user nobody", "your terminal", "gpool exec"]);
     let out = as_nobody(&cluster, &["shim", "srun", &format!("--jobid={id}"), "id", "-u"]).ok();
     assert_eq!(out, format!("{NOBODY}\n"));
 }
@@ -140,7 +143,7 @@ fn escape_sequences_of_other_users_jobs_are_not_interpreted() {
     cluster.until_is(id, "running");
     let raw = "\u{1b}]0;evil\u{7}";
     let mut tty = Tty::start(&cluster, &["attach", id]);
-    tty.until_shows("another user's job");
+    tty.until_shows("belongs to another user");
     tty.types("\r");
     tty.until_shows(HARMLESS);
     tty.types("\u{1c}d");

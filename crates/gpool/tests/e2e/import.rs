@@ -193,12 +193,12 @@ fn an_interrupted_import_continues() {
     let out = import(&cluster, &gflow, &[]);
     assert_eq!(cluster.all_ids(), ["1"], "the key is known: {out:?}");
     // The import was killed after cancelling the job there and before releasing it here.
-    let note = "being taken over from gflow job 2";
+    let note = "being imported from gflow job 2";
     let id = cluster.submit(["--hold", "--note", note, "--", "true"]);
     gflow.jobs.lock().unwrap().push(job(2, "Cancelled", json!({})));
     gflow.jobs.lock().unwrap().remove(0);
     let out = import(&cluster, &gflow, &[]).ok();
-    assert!(out.contains("an earlier import had begun it"), "{out}");
+    assert!(out.contains("completes an earlier import"), "{out}");
     cluster.until_is(&id, "succeeded");
 }
 
@@ -207,9 +207,9 @@ fn other_programs_are_refused() {
     let cluster = Cluster::new("none");
     let at = |url: &str| cluster.gpool(["import", "gflow", "--url", url]);
     at("http://127.0.0.1:1").refused(1, &["does not answer", "gflowd status"]);
-    at("ftp://x").refused(2, &["is no address"]);
+    at("ftp://x").refused(2, &["is not an address"]);
     let gflow = Gflow::with(vec![json!({"id": "x"})]);
-    import(&cluster, &gflow, &[]).refused(1, &["not gflow"]);
+    import(&cluster, &gflow, &[]).refused(1, &["not a known version of gflow"]);
     let named = cluster.path("gflow.toml");
     std::fs::write(&named, "[daemon\n").unwrap();
     let words = ["import", "gflow", "--config", named.to_str().unwrap()];
@@ -232,7 +232,9 @@ fn settings_of_gflow_are_shown_and_written() {
     let words = ["import", "gflow", "--config", config.to_str().unwrap(), "--write"];
     let run = || cluster.gpool(words.into_iter().chain([made.to_str().unwrap()]));
     let ran = run();
-    for words in ["daemon.gpus: gpus in", "quota: ", "shoes: nothing", "nothing to take over"] {
+    for words in
+        ["daemon.gpus: gpus in", "quota: ", "shoes: gpool has no such setting", "nothing to import"]
+    {
         assert!(ran.err.contains(words), "{words}: {ran:?}");
     }
     let written = std::fs::read_to_string(&made).unwrap();

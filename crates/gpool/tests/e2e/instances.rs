@@ -64,10 +64,10 @@ fn a_job_on_an_instance_gets_its_uuid_and_is_charged_its_part() {
     // A divided GPU can't be allocated as a whole, and an instance can't be shared.
     let second = cluster.sh(&["--gpus", "1"], "true");
     let third = cluster.sh(&["--gpus", "mig"], "true");
-    let why = |id: &str| cluster.gpool(["why", id]).ok();
-    assert!(why(&second).contains("1 GPU needed, 0 free"), "{}", why(&second));
-    assert!(why(&second).contains("it is divided into MIG instances"), "{}", why(&second));
-    assert!(why(&third).contains("1 MIG instance needed, 0 free"), "{}", why(&third));
+    let why = |id: &str| cluster.why(id);
+    assert!(why(&second).contains("It needs 1 GPU, and none is free"), "{}", why(&second));
+    assert!(why(&second).contains("GPU 0 is divided"), "{}", why(&second));
+    assert!(why(&third).contains("It needs 1 MIG instance, and none is free"), "{}", why(&third));
     cluster.gpool(["cancel", &small]).ok();
     let ended = cluster.until_ended(&third);
     assert_eq!(ended.placement[0].devices, [1001]);
@@ -77,11 +77,12 @@ fn a_job_on_an_instance_gets_its_uuid_and_is_charged_its_part() {
 fn missing_profiles_are_refused_with_the_available_ones() {
     let cluster = divided();
     let run = |gpus: &str| cluster.gpool(["submit", "--gpus", gpus, "--", "true"]);
-    run("h100:2").refused(4, &["2 × H100", "the most on one node is 1", "--gpus h100:1"]);
-    run("2g.20gb").refused(4, &["1 × 2g.20gb", "H100-80G-1g.10gb (up to 2)", "--gpus mig:1"]);
-    run("1g.10gb:3").refused(4, &["there are 2 1g.10gb MIG instances", "--gpus 1g.10gb:2"]);
-    run("1g.10gb:0.5").refused(2, &["would share a MIG instance", "a smaller profile"]);
-    run("1g.10gb|h100:1").refused(2, &["a whole GPU or a MIG instance"]);
+    run("h100:2").refused(4, &["2 × H100", "no node has more than 1", "--gpus h100:1"]);
+    run("2g.20gb")
+        .refused(4, &["MIG instances \"2g.20gb\"", "H100-80G-1g.10gb (up to 2)", "--gpus mig:1"]);
+    run("1g.10gb:3").refused(4, &["the cluster has 2 1g.10gb MIG instances", "--gpus 1g.10gb:2"]);
+    run("1g.10gb:0.5").refused(2, &["a fraction of a MIG instance", "a smaller profile"]);
+    run("1g.10gb|h100:1").refused(2, &["mixes GPUs and MIG instances"]);
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn an_unmanaged_process_blocks_only_its_own_instance() {
 #[test]
 fn invalid_layouts_are_refused_with_a_valid_one() {
     for (mig, words) in [
-        ("[\"1g\"]", ["\"1g\" is no MIG profile", "1g.10gb"]),
+        ("[\"1g\"]", ["\"1g\" is not a MIG profile", "1g.10gb"]),
         ("[\"4g.40gb\", \"4g.40gb\"]", ["8 compute slices", "a GPU has 7"]),
         ("[\"3g.60gb\", \"3g.40gb\"]", ["100 GiB of memory", "the GPU has 80 GiB"]),
         ("[\"5g.40gb\"]", ["5 compute slices", "1, 2, 3, 4 or 7"]),

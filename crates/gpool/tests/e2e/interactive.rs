@@ -48,7 +48,7 @@ fn a_detached_terminal_can_be_attached_again() {
     tty.types("again\r");
     tty.until_shows("second again");
     assert_eq!(tty.end(), 3);
-    cluster.gpool(["attach", &id]).refused(7, &["has ended", "GP0701"]);
+    cluster.gpool(["attach", &id]).refused(7, &["already ended", "GP0701"]);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_program_in_a_job_has_its_group_environment_and_gpus_and_ends_with_it() {
     cluster.gpool(["cancel", &id]).ok();
     assert_ne!(beside.end().code, 0);
     cluster.until_ended(&id);
-    cluster.gpool(["exec", &id, "--", "true"]).refused(7, &["has ended", "GP0701"]);
+    cluster.gpool(["exec", &id, "--", "true"]).refused(7, &["already ended", "GP0701"]);
     let held = cluster.submit(["--hold", "--", "true"]);
     cluster.gpool(["exec", &held, "--", "true"]).refused(7, &["held", "GP0702"]);
 }
@@ -136,7 +136,7 @@ fn a_port_of_a_job_is_reached_and_no_other() {
     let other = stranger.local_addr().unwrap().port().to_string();
     let refused = cluster.gpool(["forward", &id, &other]);
     refused.refused(7, &["GP0721", &port.to_string()]);
-    cluster.gpool(["forward", &id, "0"]).refused(2, &["is no port"]);
+    cluster.gpool(["forward", &id, "0"]).refused(2, &["is not a port"]);
     let forward = cluster.start(["forward", &id, &format!("0:{port}")]);
     forward.until_says("http://127.0.0.1:");
     forward.until_says("Ctrl-C");
@@ -179,7 +179,7 @@ fn without_a_terminal_the_alternatives_are_shown() {
     cluster.until_ended(&id);
     let ran = cluster.gpool(["attach", &id]);
     assert!(ran.out == "its output\n" && ran.err.contains("has no terminal"), "{ran:?}");
-    cluster.gpool(["attach", "--detach-keys", "hello", &id]).refused(2, &["is no key"]);
+    cluster.gpool(["attach", "--detach-keys", "hello", &id]).refused(2, &["is not a key"]);
 }
 
 #[test]

@@ -79,10 +79,7 @@ fn an_escaped_process_is_ended_with_its_shepherd() {
         assert!(!lives(escaped), "lost, and a process of it lives: {job:?}");
         assert_eq!((job.state.as_str(), job.cause.as_deref()), ("lost", Some("shepherd_lost")));
         let text = job.cause_text.unwrap();
-        assert!(
-            text.ends_with("what it had started was ended"),
-            "after {n_restarts} restarts: {text}"
-        );
+        assert!(text.ends_with("gpool ended its processes"), "after {n_restarts} restarts: {text}");
         // Its GPUs are shown as free, and can be used.
         assert_eq!(cluster.gpool(["run", "--gpus", "2", "--", "sh", "-c", "exit 3"]).code, 3);
     }
@@ -116,12 +113,13 @@ fn a_process_that_can_not_be_found_keeps_its_gpu_and_is_named() {
     // It was never free in between.
     assert_eq!(cluster.gpu_state(0), "unmanaged");
     let shown = cluster.gpool(["show", &id]).ok();
-    assert!(shown.contains("processes of it may be left"), "{shown}");
+    assert!(shown.contains("some of its processes may still run"), "{shown}");
     let gpu = cluster.gpool(["gpus", "0"]).ok();
     assert!(gpu.contains(&escaped.to_string()) && gpu.contains("root"), "{gpu}");
     let next = cluster.sh(&["--gpus", &n_gpus], "exit 3");
-    let why = cluster.gpool(["why", &next]).ok();
-    assert!(why.contains("unmanaged") && why.contains("root"), "{why}");
+    let why = cluster.why(&next);
+    let process = format!("pid {escaped}) uses GPU 0");
+    assert!(why.contains("your process outside gpool") && why.contains(&process), "{why}");
     assert!(lives(escaped));
     kill_9(escaped);
     driver.state.devices[0].processes.get_or_insert_default().clear();

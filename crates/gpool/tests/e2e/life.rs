@@ -62,7 +62,7 @@ fn a_signal_comes_before_the_limit() {
     assert_eq!((job.state.as_str(), job.exit_code), ("succeeded", Some(0)));
     assert_eq!(cluster.stdout_of(&id), "warned\n");
     let refused = cluster.gpool(["submit", "--signal-before", "90s", "--", "true"]);
-    refused.refused(2, &["there is no end to be signalled before"]);
+    refused.refused(2, &["a signal before the end needs"]);
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn a_limit_changes_while_the_job_runs_and_servers_restart() {
     cluster.gpool(["extend", &id, "+30m"]).ok();
     assert_eq!(cluster.job(&id).time_limit, Some(5400.0));
     let twice = cluster.gpool(["extend", &id, "+30m", "--by", "+30m"]);
-    twice.refused(2, &["said twice", "+30m"]);
+    twice.refused(2, &["given twice", "+30m"]);
     cluster.gpool(["extend", &id, "+lots"]).refused(2, &["lots"]);
-    cluster.gpool(["extend", "+30m"]).refused(2, &["of which job"]);
+    cluster.gpool(["extend", "+30m"]).refused(2, &["which job?"]);
     cluster.gpool(["extend", &id]).refused(2, &["by how much"]);
     cluster.signal_server(Signal::KILL);
     until_so("the server is gone", || cluster.has_died());
@@ -83,7 +83,7 @@ fn a_limit_changes_while_the_job_runs_and_servers_restart() {
     cluster.until_is(&id, "running");
     assert_eq!(cluster.job(&id).time_limit, Some(5400.0));
     // A limit below the elapsed time is refused; one slightly above it ends the job.
-    cluster.gpool(["extend", &id, "--to", "1ms"]).refused(2, &["has run for"]);
+    cluster.gpool(["extend", &id, "--to", "1ms"]).refused(2, &["has already run for"]);
     let soon = format!("{}ms", 1500 + 1000 * elapsed_s(&cluster.job(&id)));
     cluster.gpool(["extend", &id, "--to", &soon]).ok();
     let job = cluster.until_ended(&id);
@@ -130,7 +130,7 @@ fn a_running_job_is_requeued_and_runs_again() {
     cluster.gpool(["cancel", &id]).ok();
     let never = cluster.sh(&["--no-requeue"], "sleep 1000");
     cluster.until_is(&never, "running");
-    cluster.gpool(["requeue", &never]).refused(7, &["not to be run again"]);
+    cluster.gpool(["requeue", &never]).refused(7, &["must not run twice"]);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn jobs_wait_for_begin_times_and_for_the_first_of_several() {
 fn deadlines_prevent_starts_and_end_running_jobs() {
     let cluster = Cluster::new("none");
     let gone = cluster.gpool(["submit", "--deadline", "2020-01-01", "--", "true"]);
-    gone.refused(2, &["deadline: it has passed already"]);
+    gone.refused(2, &["deadline: it is in the past"]);
     let late = ["submit", "--deadline", "now+1h", "--time", "2h", "--", "true"];
     cluster.gpool(late).refused(2, &["can't end by then"]);
     let held = cluster.sh(&["--hold", "--deadline", "now+1s"], "true");
@@ -188,7 +188,7 @@ fn an_edit_shows_its_effect_on_the_start() {
     until_so("the answer to an edit shows the start", || {
         cluster.gpool(["edit", &waits, "--gpus", "2"]).ok();
         let edited = cluster.gpool(["edit", &waits, "--gpus", "1"]);
-        edited.err.contains("likely starts") && edited.err.contains(", was ")
+        edited.err.contains("expected start") && edited.err.contains(", was ")
     });
 }
 
@@ -238,7 +238,7 @@ fn caps_of_a_user_delay_or_refuse_jobs() {
     assert_eq!(cluster.job(&third).reasons[0].code, "quota_user");
     cluster
         .gpool(["submit", "--gpus", "1", "--", "true"])
-        .refused(5, &["may have 1 jobs that wait"]);
+        .refused(5, &["may have at most 1 waiting jobs"]);
     let said = cluster.gpool(["user", "limit", &me]).ok();
     assert!(said.contains("2 running (no cap) · 1 waiting (of 1) · 2 GPUs (of 2)"), "{said}");
     cluster.gpool(["user", "limit", &me, "--gpus", "none"]).ok();

@@ -83,7 +83,7 @@ fn a_job_that_waits_for_a_retry_shows_its_last_run() {
     let failed = cluster.sh(&[], "echo wrong >&2; exit 3");
     cluster.until_ended(&failed);
     let shown = cluster.gpool(["show", &failed]).ok();
-    assert!(shown.contains(&format!("what it wrote: gpool logs {failed}")), "{shown}");
+    assert!(shown.contains(&format!("its output: gpool logs {failed}")), "{shown}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn after_a_kill_each_agent_finds_its_own_jobs_again() {
     cluster.kill();
     // Without a server, the jobs are found in the folders of their nodes.
     let ran = cluster.gpool(["queue"]);
-    ran.refused(3, &["3 jobs go on without it; the next server takes over"]);
+    ran.refused(3, &["3 jobs run without it; the next server takes over"]);
     for (id, _) in &jobs {
         let ran = cluster.gpool(["logs", id]);
         assert_eq!((ran.code, ran.out.ends_with("begun\n")), (3, true), "{ran:?}");
@@ -149,9 +149,9 @@ fn after_a_kill_each_agent_finds_its_own_jobs_again() {
 fn an_event_on_one_node_does_not_affect_the_others() {
     let cluster = three();
     let words = ["sim", "break", "0", "--why", "Xid 79"];
-    cluster.gpool(words).refused(2, &["of which node? there are n1, n2, n3", "n1:0"]);
+    cluster.gpool(words).refused(2, &["is on several nodes; give one of n1, n2, n3", "n1:0"]);
     cluster.gpool(["sim", "break", "n4:0"]).refused(6, &["no node \"n4\"", "n1, n2, n3"]);
-    cluster.gpool(["sim", "break", "n3:1"]).refused(2, &["there are 1"]);
+    cluster.gpool(["sim", "break", "n3:1"]).refused(2, &["the node has devices 0 to 0"]);
     cluster.gpool(["sim", "break", "n2:0", "--why", "Xid 79"]).ok();
     cluster.gpool(["sim", "add-process", "n2:1", "--pid", "4000001", "--user", "eve"]).ok();
     let states = || -> Vec<(String, String)> {
@@ -229,9 +229,12 @@ fn up_names_its_nodes_and_down_stops_them_all() {
     let fewer = cluster.path("fewer.toml");
     std::fs::write(&fewer, two).unwrap();
     let ran = up(fewer.to_str().unwrap(), &[]);
-    ran.refused(1, &["1 job runs on node n3, and these would be nodes n1, n2", "name n3"]);
+    ran.refused(
+        1,
+        &["1 job runs on node n3, and this server would have nodes n1, n2", "include n3"],
+    );
     let ran = up("sim:1xH100-80G", &["--name", "lab1"]);
-    ran.refused(1, &["runs on node", "this would be node lab1"]);
+    ran.refused(1, &["runs on node", "would have node lab1"]);
     says(&up(file, &[]), &["took over 3 running jobs"]);
     cluster.gpool(["down", "--now"]).ok();
     until_so("no process is left", || cluster.processes().is_empty());
@@ -263,7 +266,7 @@ fn one_node_becomes_several_only_when_none_of_its_jobs_runs() {
     let file = cluster.path("nodes.toml");
     std::fs::write(&file, "[[node]]\nname = \"lab1\"\n[[node]]\nname = \"lab2\"\n").unwrap();
     let ran = cluster.gpool(["up", "--devices", file.to_str().unwrap()]);
-    ran.refused(1, &["was started when there was one node here", "as before"]);
+    ran.refused(1, &["was started when there was one node here", "with that node"]);
     cluster.up();
     gate.open();
     assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
@@ -284,13 +287,13 @@ fn invalid_nodes_are_refused_before_anything_starts() {
         let words = ["up", "--devices", devices];
         cluster.gpool(words.iter().chain(flags))
     };
-    up(file, &[]).refused(2, &["nodes.toml:4:8", "a node \"a\" already"]);
+    up(file, &[]).refused(2, &["nodes.toml:4:8", "node \"a\" is given twice"]);
     std::fs::write(file, "[[node]]\nname = \"../a\"\n").unwrap();
     up(file, &[]).refused(2, &["nodes.toml:2:8", "for example n1"]);
     std::fs::write(file, THREE).unwrap();
-    up(file, &["--name", "x"]).refused(2, &["--name", "have their names there"]);
+    up(file, &["--name", "x"]).refused(2, &["--name", "sets the names of its nodes"]);
     up(file, &["--gpus", "0"]).refused(2, &["--gpus", "gpool gpus allow --node n1 0"]);
-    up("65x(sim:1xT4-16G)", &[]).refused(2, &["from 1 to 64"]);
+    up("65x(sim:1xT4-16G)", &[]).refused(2, &["1 to 64"]);
     up("2x(sim:1xT4-16G)", &["--name", "a b"]).refused(2, &["--name", "several nodes"]);
     assert!(!cluster.state().exists(), "nothing was made");
 }

@@ -191,18 +191,18 @@ fn notifications_can_be_set_later_and_invalid_ones_are_refused() {
     let id = cluster.sh(&[], &gate.line());
     cluster.until_is(&id, "running");
     for (rule, words) in [
-        ("done", "names no address"),
+        ("done", "has no address"),
         ("dnoe@http://x/", "write done@"),
-        ("done@ftp://x/", "http and https"),
-        ("done@http:///x", "names no host"),
+        ("done@ftp://x/", "http or https"),
+        ("done@http:///x", "has no host"),
         ("done@http://u:p@x/", "user or password"),
-        ("done@http://x:0/", "no port"),
+        ("done@http://x:0/", "invalid port"),
         ("done@http://x/#y", "fragment"),
     ] {
         cluster.gpool(["notify", &id, rule]).refused(2, &[words]);
         cluster.gpool(["submit", "--notify", rule, "--", "true"]).refused(2, &[words]);
     }
-    cluster.gpool(["notify", &id]).refused(2, &["who is to be told"]);
+    cluster.gpool(["notify", &id]).refused(2, &["addresses are missing"]);
     cluster.gpool(["notify", "99", "none"]).refused(6, &[]);
     cluster.gpool(["notify", &id, &format!("done@{}", endpoint.url)]).ok();
     assert!(cluster.gpool(["show", &id]).ok().contains("tells"));
@@ -254,7 +254,7 @@ fn mail_is_handed_to_sendmail_with_the_facts_of_the_job() {
     for address in ["", "ana", "-oQ/tmp@x", "a@b@c", "a b@x", "a@-x", "a..b@x", "a@x,b@x"] {
         let rule = format!("done@mailto:{address}");
         let words = ["submit", "--notify", &rule, "--", "true"];
-        cluster.gpool(words).refused(2, &["no mail address", "mailto:ana@example.org"]);
+        cluster.gpool(words).refused(2, &["not a mail address", "mailto:ana@example.org"]);
     }
 }
 
@@ -274,12 +274,12 @@ fn flags_of_other_schedulers_ask_for_mail() {
     assert!(said.contains("ignored: --mail-type=TIME_LIMIT_90"), "{said}");
     let (rules, said) = sbatch(&["--mail-type=ALL", "--mail-user", "ana"]);
     assert_eq!(rules, ["start,done,fail,cancel@mailto:ana@localhost"]);
-    assert!(!said.contains("ignored") && !said.contains("no mail is sent"), "{said}");
+    assert!(!said.contains("ignored") && !said.contains("can't send mail"), "{said}");
     assert!(sbatch(&["--mail-type=NONE", user]).0.is_empty());
     assert!(sbatch(&[user]).0.is_empty(), "Slurm sends none either");
     cluster
         .gpool(["shim", "sbatch", "--mail-type=END", "--mail-user=a\nb@c", "--wrap=true"])
-        .refused(2, &["no mail address"]);
+        .refused(2, &["not a mail address"]);
     // One value in the script, the other on the command line.
     let script = "#!/bin/sh\n#SBATCH --mail-user=ana@example.org --mail-type=FAIL\ntrue\n";
     std::fs::write(cluster.work().join("job.sh"), script).unwrap();
@@ -301,7 +301,7 @@ fn flags_of_other_schedulers_ask_for_mail() {
 fn without_sendmail_a_submission_says_so_once() {
     let cluster = with_sendmail(None);
     let ran = cluster.gpool(["submit", "--notify", "end@mailto:ana@example.org", "--", "true"]);
-    assert_eq!((ran.code, ran.err.matches("no mail is sent").count()), (0, 1), "{ran:?}");
+    assert_eq!((ran.code, ran.err.matches("can't send mail").count()), (0, 1), "{ran:?}");
     until("the failure is noted", || {
         let waiting = cluster.client().notifications().unwrap().items;
         waiting

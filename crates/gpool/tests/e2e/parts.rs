@@ -26,12 +26,12 @@ fn a_guaranteed_model_is_available_whenever_it_is_requested() {
     let lent = [&of("blue", "h100:1")[..], &["--preemptible"]].concat();
     let borrowed: Vec<String> = (0..2).map(|_| cluster.sh(&lent, "sleep 1000")).collect();
     borrowed.iter().for_each(|id| drop(cluster.until_is(id, "running")));
-    says(&cluster.gpool(["quota", "blue"]), &["blue of H100: 0 guaranteed · share 2 · holds 2"]);
+    says(&cluster.gpool(["quota", "blue"]), &["blue of H100: 0 guaranteed · share 2 · 2 in use"]);
     // A100 are free, but red is guaranteed H100.
     let owner = cluster.sh(&of("red", "h100:2"), "sleep 1000");
     let job = cluster.until_is(&owner, "running");
     assert_eq!(job.placement[0].devices, [2, 3]);
-    says(&cluster.gpool(["quota", "red"]), &["red of H100: 2 guaranteed · share 2 · holds 2"]);
+    says(&cluster.gpool(["quota", "red"]), &["red of H100: 2 guaranteed · share 2 · 2 in use"]);
     let quota = cluster.gpool(["quota", "red", "--json"]).json();
     let part = &quota["items"][0]["parts"][0];
     assert_eq!((&part["model"], &part["held"]), (&"h100".into(), &2.0.into()), "{quota}");
@@ -56,8 +56,8 @@ fn a_limit_of_a_model_or_in_a_pool_is_kept_and_shown() {
     cluster.until_is(&first, "running");
     let second = cluster.sh(&lent, "sleep 1000");
     cluster.until_is(&second, "pending");
-    let words = "project blue holds 1 H100 GPU of at most 1 H100 GPU";
-    until_so("the reason is shown", || cluster.gpool(["why", &second]).out.contains(words));
+    let words = "Project blue uses 1 H100 GPU, its limit is 1 H100 GPU";
+    until_so("the reason is shown", || cluster.why(&second).contains(words));
     let why = cluster.gpool(["why", &second, "--json"]).json();
     assert!(why.to_string().contains("gpus_of:h100"), "{why}");
     let large = [&["submit", "--preemptible"], &of("blue", "h100:2")[..], &["--", "true"]];
@@ -67,8 +67,8 @@ fn a_limit_of_a_model_or_in_a_pool_is_kept_and_shown() {
     cluster.until_is(&second, "running");
     cluster.gpool(["project", "edit", "blue", "--limit-in", "default=2"]).ok();
     let third = cluster.sh(&[&of("blue", "1")[..], &["--preemptible"]].concat(), "sleep 1000");
-    let words = "project blue holds 2 GPUs in pool default of at most 2 GPUs in pool default";
-    until_so("the reason is shown", || cluster.gpool(["why", &third]).out.contains(words));
+    let words = "Project blue uses 2 GPUs in pool default, its limit is 2 GPUs in pool default";
+    until_so("the reason is shown", || cluster.why(&third).contains(words));
     says(&cluster.gpool(["project", "show", "blue"]), &["GPUs in", "default: limit 2"]);
     // A limit for the pool bounds the sum; limits for models add up if models may be mixed.
     let submit = |gpus: &str| {
@@ -77,7 +77,7 @@ fn a_limit_of_a_model_or_in_a_pool_is_kept_and_shown() {
     };
     submit("3").refused(4, &["GP0415", "2 GPUs in pool default"]);
     cluster.gpool(["project", "edit", "blue", "--limit-of", "h100=1,a100=1"]).ok();
-    submit("a100|h100:2").refused(4, &["GP0415", "of another model"]);
+    submit("a100|h100:2").refused(4, &["GP0415", "another model"]);
     submit("2").ok();
     cluster.gpool(["project", "edit", "blue", "--limit-of", "h100=none,a100=none"]).ok();
     // The node moves to another pool, and with it the allocated GPUs.
@@ -114,10 +114,10 @@ fn quotas_of_models_are_set_in_files_and_over_http_too() {
     let done = http.send("PATCH", "/api/v1/projects/red", &[kind], body);
     assert_eq!(done.status, 200, "{done:?}");
     let shown = cluster.gpool(["project", "show", "red"]);
-    says(&shown, &["a100: 0.5 guaranteed", "nowhere: 1 guaranteed", "there are none"]);
+    says(&shown, &["a100: 0.5 guaranteed", "nowhere: 1 guaranteed", "the cluster has none"]);
     assert!(!shown.out.contains("h100:"), "{shown:?}");
     let ran = cluster.gpool(["project", "create", "x", "--gpus-of", "h10=1"]);
-    says(&ran, &["x has a quota of H10 GPUs, and no GPU here is of that model"]);
+    says(&ran, &["x has a quota for H10 GPUs, and the cluster has none of that model"]);
 }
 
 #[test]

@@ -152,11 +152,11 @@ fn jobs_rotate_by_gpu_time_and_attained_time_survives_a_kill() {
     // second job's will.
     cluster.until_is(&short, "running");
     assert_eq!(cluster.job(&long).attempt, 2);
-    let why = cluster.gpool(["why", &long]).ok();
-    let has_had = format!("job {short} has had ");
-    assert!(why.contains(&has_had) && why.contains("who has had less goes first"), "{why}");
+    let why = cluster.why(&long);
+    let has_had = format!("Job {short} has used ");
+    assert!(why.contains(&has_had) && why.contains("jobs with less go first"), "{why}");
     let shown = cluster.gpool(["events", &long]).ok();
-    assert!(shown.contains("taken back for job"), "{shown}");
+    assert!(shown.contains("is preempted for job"), "{shown}");
     cluster.kill();
     cluster.up();
     let why = cluster.gpool(["why", &long, "--json"]).json();

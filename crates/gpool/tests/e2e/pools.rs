@@ -68,7 +68,7 @@ fn a_job_runs_in_its_pool_or_is_refused_at_once() {
     refused(&["--pool", "bach"], 6, &["no pool \"bach\"", "batch, default", "--pool batch"]);
     refused(&["--pool", "a b"], 2, &["pool", "letters"]);
     // The other pool has as many GPUs.
-    let why = ["only nodes of pool batch", "--pool batch"];
+    let why = ["--pool batch allows only the nodes of that pool"];
     refused(&["--pool", "batch", "--gpus", "3"], 4, &why);
     // A script, the environment or the command line sets the pool; the command line takes
     // precedence.
@@ -82,7 +82,7 @@ fn a_job_runs_in_its_pool_or_is_refused_at_once() {
     let of_slurm = cluster.submit(["other.sh"]);
     std::fs::write(cluster.work().join("gone.sh"), "#!/bin/sh\n#SBATCH -p gone\ntrue\n").unwrap();
     let ran = cluster.gpool(["submit", "gone.sh"]);
-    says(&ran, &["there is no pool \"gone\"; it may run on any node"]);
+    says(&ran, &["there is no pool \"gone\"; the job may run on any node"]);
     let mut command = cluster.command();
     command.env("GPOOL_SUBMIT_POOL", "batch").args(["submit", "--", "true"]);
     let of_variable = crate::harness::Running::start(&mut command, None).end().ok();
@@ -108,8 +108,11 @@ fn a_job_waits_for_its_pool_even_if_others_have_free_gpus() {
         (node_of(&cluster, &any).as_str(), cluster.job(&waits).state.as_str()),
         ("n2", "pending")
     );
-    let why = cluster.gpool(["why", &waits]);
-    says(&why, &["1 GPU needed, 0 free", "only nodes of pool batch: 2 nodes"]);
+    let why = cluster.why(&waits);
+    for words in ["It needs 1 GPU, and none is free.", "It may only run in pool batch, on 2 nodes."]
+    {
+        assert!(why.contains(words), "{why}");
+    }
     // A node with a free GPU moves to the pool.
     cluster.gpool(["pool", "move", "n2", "batch"]).ok();
     assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
@@ -134,7 +137,7 @@ fn nodes_are_moved_while_jobs_run_and_stay_moved() {
     empty.refused(6, &["no pool", "batch, night"]);
     let words = ["--pool", "default", "--allow-unsatisfiable", "--gpus", "1"];
     let waits = cluster.sh(&words, "true");
-    says(&cluster.gpool(["why", &waits]), &["no node is in pool default"]);
+    says(&cluster.gpool(["why", &waits]), &["It may only run in pool default, which has no nodes"]);
     cluster.kill();
     cluster.up();
     // The file's pools of n1 and n3 apply at each start; the file sets none for n2.
@@ -199,10 +202,13 @@ fn a_pool_can_have_its_own_policy_and_lose_it_again() {
         set(&cluster, words).refused(2, why);
         assert_eq!(cluster.gpool(["policy", "show"]).ok(), before);
     };
-    refused(&["pool.batch.lend=no"], &["lend is said of the whole cluster", "planned_starts"]);
+    refused(
+        &["pool.batch.lend=no"],
+        &["lend can only be set for the whole cluster", "planned_starts"],
+    );
     refused(&["pool.batch.order=size"], &["pool.batch.order", "size", "for example"]);
     refused(&["pool.batch=kai"], &["no preset kai", "docs/using/from-runai-and-kai.md"]);
-    refused(&["pool.batch=best"], &["there is no \"best\"", "fifo"]);
+    refused(&["pool.batch=best"], &["there is no preset \"best\"", "fifo"]);
     refused(&["pool.=fifo"], &["the name of a pool", "pool.batch.order"]);
     refused(&["pool.batch.colour=red"], &["pool.batch.colour"]);
     refused(&["--preset", "kai"], &["no preset kai", "docs/using/from-runai-and-kai.md"]);

@@ -56,7 +56,7 @@ fn idle_gpus_are_lent_and_reclaimed_for_their_owner() {
     let shown = cluster.gpool(["show", went]).ok();
     assert!(shown.contains(&format!("reclaimed for job {owner}")), "{shown}");
     let why = cluster.gpool(["why", went]).ok();
-    assert!(why.contains("1 GPU needed, 0 free"), "{why}");
+    assert!(why.contains("It needs 1 GPU, and none is free"), "{why}");
     // It runs again when capacity is free, as its next attempt.
     cluster.gpool(["cancel", &owner]).ok();
     assert_eq!(cluster.until_is(went, "running").attempt, 2);
@@ -73,8 +73,8 @@ fn a_limit_applies_even_with_free_gpus_and_a_guarantee_bounds_non_preemptible_jo
         cluster.until_is(&id, "running");
     }
     let waits = cluster.sh(&lent("blue", "1"), "true");
-    let why = cluster.gpool(["why", &waits]).ok();
-    assert!(why.contains("project blue holds 3 GPUs of at most 3 GPUs"), "{why}");
+    let why = cluster.why(&waits);
+    assert!(why.contains("Project blue uses 3 GPUs, its limit is 3 GPUs"), "{why}");
     let code = &cluster.gpool(["why", &waits, "--json"]).json()["items"][0]["reasons"][0];
     assert_eq!((&code["code"], &code["bound"]), (&"quota_project".into(), &"limit".into()));
     let queue = cluster.gpool(["queue", "-p", "blue", "-s", "pending"]).ok();
@@ -87,8 +87,11 @@ fn a_limit_applies_even_with_free_gpus_and_a_guarantee_bounds_non_preemptible_jo
     let own = cluster.sh(&in_project("red", "2"), "sleep 1000");
     cluster.until_is(&own, "running");
     let more = cluster.sh(&in_project("red", "1"), "true");
-    let why = cluster.gpool(["why", &more]).ok();
-    assert!(why.contains("it can't be taken back") && why.contains("2 GPUs of 2 GPUs"), "{why}");
+    let why = cluster.why(&more);
+    assert!(
+        why.contains("red's 2 guaranteed GPUs are in use; with --preemptible it can borrow"),
+        "{why}"
+    );
     assert_eq!(cluster.job(&more).state.as_str(), "pending");
     let lent = cluster.sh(&in_project("red", "1"), "true");
     cluster.gpool(["edit", &lent, "--preemptible"]).ok();
@@ -126,15 +129,15 @@ fn impossible_requests_are_refused_with_a_remedy() {
         ("--gpus", "NaN", "\"NaN\" is not a number of GPUs"),
         ("--gpus", "-1", "\"-1\" is not a number of GPUs"),
         ("--gpus", "4x", "position 2: 'x'"),
-        ("--limit", "99999999999999", "more than can be meant"),
+        ("--limit", "99999999999999", "out of range"),
         ("--weight", "-2", "is not a weight"),
         ("--mem", "20", "is not an amount of memory"),
-        ("--gpus-of", "a100", "--gpus-of a100: say how many, after ="),
-        ("--gpus-of", "a100=4,a100=2", "it is named twice"),
+        ("--gpus-of", "a100", "--gpus-of a100: the amount after = is missing"),
+        ("--gpus-of", "a100=4,a100=2", "it is given twice"),
         ("--gpus-of", "a100=x", "gpus_of: \"x\" is not a number of GPUs"),
-        ("--limit-of", "2=1", "limit_of: \"2\" is no model of GPUs"),
-        ("--gpus-in", "a b=1", "gpus_in: a pool's name"),
-        ("--members", "a b", "no name of a user"),
+        ("--limit-of", "2=1", "limit_of: \"2\" is not a GPU model"),
+        ("--gpus-in", "a b=1", "gpus_in: a pool name"),
+        ("--members", "a b", "not a user name"),
     ] {
         project(&["edit", "red", flag, value]).refused(2, &[words]);
     }
@@ -154,7 +157,11 @@ fn a_set_of_projects_is_compared_and_applied_whole_and_a_second_edit_conflicts()
         |more: &[&str]| cluster.gpool([&["project", "apply", "projects.toml"], more].concat());
     let looked = apply(&["--dry-run"]);
     assert!(looked.err.contains("dry run"), "{}", looked.err);
-    assert!(looked.err.contains("5 GPUs are guaranteed in all, and there are 4"), "{}", looked.err);
+    assert!(
+        looked.err.contains("all projects together are guaranteed 5 GPUs, and the cluster has 4"),
+        "{}",
+        looked.err
+    );
     assert!(looked.err.contains("gpool project edit default --gpus 0"), "{}", looked.err);
     let out = looked.ok();
     assert!(out.contains("+ red created") && out.contains("parent       lab"), "{out}");
@@ -181,7 +188,7 @@ fn a_set_of_projects_is_compared_and_applied_whole_and_a_second_edit_conflicts()
     let edit =
         |gpus| cluster.gpool(["project", "edit", "red", "--gpus", gpus, "--if-version", "1"]);
     edit("1").ok();
-    edit("4").refused(7, &["GP0708", "you saw version 1; it is at version 2 now"]);
+    edit("4").refused(7, &["GP0708", "you read version 1; it is now at version 2"]);
     let http = Http::new(&cluster);
     let kind = ("Content-Type", "application/json");
     let tag = ("If-Match", "\"1\"");
@@ -213,9 +220,9 @@ fn a_claim_survives_a_restart_and_cancelled_jobs() {
     for id in [&first, &second] {
         cluster.until_is(id, "starting");
     }
-    let why = cluster.gpool(["why", &first]).ok();
-    let is_decided = why.contains("its place is decided; job ");
-    assert!(is_decided && why.contains("(project red) gives back GPU "), "{why}");
+    let why = cluster.why(&first);
+    let is_decided = why.contains("It has a place, and starts when job ");
+    assert!(is_decided && why.contains("(project red) has released GPU "), "{why}");
     let reason = &cluster.gpool(["why", &first, "--json"]).json()["items"][0]["reasons"][0];
     assert_eq!(reason["code"], "preemption_grace", "{reason}");
     let is_leaving = |id: &&String| cluster.job(id).state.as_str() == "stopping";
@@ -282,12 +289,11 @@ fn gpool_name(uid: u32) -> String {
 #[test]
 fn a_user_has_a_cap_in_one_project_and_none_in_another() {
     let cluster = two("sim:4xH100-80G");
-    let me = cluster.job(&cluster.sh(&in_project("red", "0"), "true")).user;
     let edit = |words: &[&str]| cluster.gpool([&["project", "edit"], words].concat());
     let said = edit(&["red", "--user-gpus", "1", "--user-running", "3"]).ok();
     assert!(said.contains("user_running none → 3") && said.contains("none → 1"), "{said}");
     let shown = cluster.gpool(["project", "show", "red"]).ok();
-    assert!(shown.contains("3 jobs may run · 1 GPU may be held"), "{shown}");
+    assert!(shown.contains("at most 3 jobs running · at most 1 GPU"), "{shown}");
     let json = cluster.gpool(["project", "show", "red", "--json"]).json();
     let first = json.get("items").map_or(&json, |items| &items[0]);
     assert_eq!((&first["user_gpus"], &first["user_running"]), (&1.0.into(), &3.into()), "{json}");
@@ -298,14 +304,14 @@ fn a_user_has_a_cap_in_one_project_and_none_in_another() {
     cluster.until_is(&other, "running");
     let reason = &cluster.job(&waits).reasons[0];
     assert_eq!(reason.code, "quota_user_in_project");
-    let most = format!("{me} has 1 GPU in project red, and one user may have at most 1 GPU");
-    assert!(cluster.gpool(["why", &waits]).ok().contains(&most));
+    let most = "You hold 1 GPU in project red, your limit there (set by an admin)";
+    assert!(cluster.why(&waits).contains(most));
     let dry = [&["submit", "--dry-run"][..], &in_project("red", "1"), &["--", "true"]].concat();
     let dry = cluster.gpool(dry).ok();
-    assert!(dry.contains("one user may have at most 1 GPU"), "{dry}");
+    assert!(dry.contains(most), "{dry}");
     // An impossible request is refused at once, and so are invalid values.
     let never = [&["submit"][..], &in_project("red", "2"), &["--", "true"]].concat();
-    cluster.gpool(never).refused(4, &["GP0417", "it is 2 GPUs", "at most 1 GPU in project red"]);
+    cluster.gpool(never).refused(4, &["GP0417", "it needs 2 GPUs", "at most 1 GPU in project red"]);
     for (flag, value) in [
         ("--user-gpus", "many"),
         ("--user-gpus", "-1"),
@@ -319,8 +325,8 @@ fn a_user_has_a_cap_in_one_project_and_none_in_another() {
     // A running job counts for the department too, and a removed cap no longer applies.
     cluster.gpool(["project", "create", "lab", "--user-running", "1"]).ok();
     edit(&["red", "--parent", "lab", "--user-gpus", "none"]).ok();
-    let why = cluster.gpool(["why", &waits]).ok();
-    assert!(why.contains(&format!("{me} has 1 job running in project lab")), "{why}");
+    let why = cluster.why(&waits);
+    assert!(why.contains("You run 1 job in project lab, your limit there"), "{why}");
     edit(&["lab", "--user-running", "none"]).ok();
     cluster.until_is(&waits, "running");
     let file = cluster.work().join("projects.toml");
@@ -345,11 +351,11 @@ fn a_loan_shows_when_it_is_returned() {
     assert_eq!((&one["when_asked"], &one["basis"]), (&true.into(), &"limit".into()), "{quota}");
     assert!(one["until"].is_string() && one["until"] == other["until"], "{quota}");
     let said = cluster.gpool(["quota", "red"]).ok();
-    let line = "red borrows 1 from blue: given back when asked, else by ";
-    assert!(said.contains(line) && said.contains("(by limit)"), "{said}");
+    let line = "red borrows 1 from blue: returned on demand, otherwise by ";
+    assert!(said.contains(line) && said.contains("(time limit)"), "{said}");
     assert!(cluster.gpool(["quota", "blue"]).ok().contains("blue lends 1 to red"), "{said}");
     let wide = cluster.gpool(["quota", "-o", "wide"]).ok();
-    assert!(wide.contains("GIVEN BACK") && wide.contains("blue when asked, else by"), "{wide}");
+    assert!(wide.contains("RETURNED") && wide.contains("blue on demand, otherwise by"), "{wide}");
     let table = cluster.gpool(["quota"]).ok();
-    assert!(!table.contains("GIVEN BACK"), "{table}");
+    assert!(!table.contains("RETURNED"), "{table}");
 }

@@ -48,7 +48,7 @@ fn until_end_is_known(cluster: &Cluster, id: &str) {
 fn the_next_start_reports_the_jobs_of_a_killed_server() {
     let mut cluster = Cluster::new("sim:3xH100-80G");
     assert_eq!(cluster.client().recovery().unwrap().before, Before::Nothing);
-    says(&cluster.gpool(["doctor"]), &["the first one: the store is new"]);
+    says(&cluster.gpool(["doctor"]), &["the first start: the store is new"]);
     let (stays, ends) = (Gate::new(&cluster, "stays"), Gate::new(&cluster, "ends"));
     let kept = cluster.sh(&["--gpus", "1"], &waits_at(&stays));
     let ended = cluster.sh(&["--gpus", "1"], &waits_at(&ends));
@@ -75,17 +75,17 @@ fn the_next_start_reports_the_jobs_of_a_killed_server() {
     assert_eq!(became, expected);
     assert_eq!(recovery.n_waiting, 2, "{held} and {pending}");
     let ran = cluster.gpool(["doctor"]);
-    let of_lost = format!("job {lost}: the process that watched it was killed");
+    let of_lost = format!("job {lost}: its shepherd process was killed");
     let of_ended = format!("{ended} (exit 5)");
-    let of_queue = "2 jobs that were waiting";
-    says(&ran, &["ended without stopping", "1 job went on", &of_ended, &of_lost, of_queue]);
+    let of_queue = "2 waiting jobs";
+    says(&ran, &["was killed or failed", "1 job continued", &of_ended, &of_lost, of_queue]);
     assert!(!ran.out.contains("the machine was started"), "{ran:?}");
     let short =
-        "took over 1 running job; 1 ended meanwhile; 1 was lost; 2 are waiting: gpool doctor";
+        "took over 1 running job; 1 ended in the meantime; 1 was lost; 2 are waiting: gpool doctor";
     says(&cluster.gpool(["status"]), &[short]);
-    says(&cluster.gpool(["show", &lost]), &["lost", "hand it in again", "gpool logs"]);
-    says(&cluster.gpool(["why", &lost]), &["the process that watched it was killed"]);
-    says(&cluster.gpool(["queue", "--state", "lost"]), &["the process that watched it"]);
+    says(&cluster.gpool(["show", &lost]), &["lost", "run it again: gpool retry", "gpool logs"]);
+    says(&cluster.gpool(["why", &lost]), &["its shepherd process was killed"]);
+    says(&cluster.gpool(["queue", "--state", "lost"]), &["its shepherd process"]);
 
     // A stopped server is distinguished from a killed one.
     cluster.down(&[]);
@@ -114,11 +114,12 @@ fn up_reports_in_one_line_the_jobs_that_it_took_over() {
     gate.open();
     until_end_is_known(&cluster, &id);
     let ran = cluster.gpool(words);
-    says(&ran, &["1 ended meanwhile\n"]);
+    says(&ran, &["1 ended in the meantime\n"]);
     assert_eq!(cluster.gpool(["down"]).code, 0);
     // After that there is nothing to report.
     let ran = cluster.gpool(words);
-    assert!(ran.out.contains("nothing left over") && !ran.out.contains("recovered"), "{ran:?}");
+    let is_quiet = ran.out.contains("no jobs of an earlier") && !ran.out.contains("recovered");
+    assert!(is_quiet, "{ran:?}");
     assert_eq!(cluster.gpool(["down"]).code, 0);
     until_so("no process is left", || cluster.processes().is_empty());
 }
@@ -132,7 +133,7 @@ fn a_server_does_not_become_another_node_while_jobs_run() {
     cluster.kill();
     let words = ["up", "--devices", "none", "--name", "other"];
     let ran = cluster.gpool(words);
-    ran.refused(1, &["1 job runs on node lab1, and this would be node other", "--name lab1"]);
+    ran.refused(1, &["1 job runs on node lab1", "would have node other", "--name lab1"]);
     cluster.up();
     gate.open();
     assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
@@ -195,7 +196,7 @@ fn jobs_lost_in_a_restart_of_the_machine_are_reported_with_its_time() {
     assert_eq!(recovery.before, Before::MachineDown);
     assert!(recovery.rebooted_at.is_some());
     assert_eq!(cluster.job(&lost).cause.as_deref(), Some("rebooted"));
-    let went_down = "went down with the machine";
+    let went_down = "the machine went down";
     let why = "the machine was restarted while it ran";
     says(&cluster.gpool(["doctor"]), &[went_down, "the machine was started at", why]);
     says(&cluster.gpool(["status"]), &["1 was lost to the reboot at", "gpool doctor"]);
@@ -213,7 +214,7 @@ fn job_numbers_that_a_restore_skips_are_reported() {
     other.gpool(["restore", file.to_str().unwrap()]).ok();
     other.up();
     assert_eq!(other.client().recovery().unwrap().before, Before::Restored);
-    let words = ["restored from a backup", "1,000,000 are never given out"];
+    let words = ["restored from a backup", "1,000,000 are skipped"];
     says(&other.gpool(["doctor"]), &words);
     says(&other.gpool(["status"]), &["1 is waiting: gpool doctor"]);
 }
@@ -236,7 +237,7 @@ fn a_run_that_a_restored_store_does_not_know_is_ended_and_reported() {
     cluster.gpool(["restore", file.to_str().unwrap()]).ok();
     cluster.up();
     assert_eq!(cluster.client().recovery().unwrap().unexpected, [format!("{id}#1")]);
-    says(&cluster.gpool(["doctor"]), &["did not know were found and ended", &format!("{id}#1")]);
+    says(&cluster.gpool(["doctor"]), &["found and ended unknown runs", &format!("{id}#1")]);
     until_so("it is ended", || !std::path::Path::new(&format!("/proc/{shepherd}")).exists());
     assert_eq!(cluster.job(&id).state.as_str(), "held");
     cluster.gpool(["release", &id]).ok();
@@ -283,7 +284,7 @@ fn a_restored_store_ends_a_job_that_was_changed_after_the_backup() {
     rustix::process::kill_process(shepherd, Signal::STOP).unwrap();
     let ran = cluster.down(&["--now"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    says(&ran, &["ending 2 jobs", "no job runs"]);
+    says(&ran, &["ending 2 jobs", "no job is running"]);
 }
 
 #[test]
@@ -291,7 +292,7 @@ fn without_a_server_the_queue_lists_jobs_that_go_on() {
     let mut cluster = Cluster::new("none");
     let none = Cluster::unstarted(&[]);
     let ran = none.gpool(["queue"]);
-    ran.refused(3, &["GP0301", "no job goes on without it"]);
+    ran.refused(3, &["GP0301", "no job that this user can see"]);
     let gate = Gate::new(&cluster, "gate");
     let runs = cluster.sh(&[], &waits_at(&gate));
     let ended = cluster.sh(&[], &waits_at(&gate));
@@ -310,9 +311,9 @@ fn without_a_server_the_queue_lists_jobs_that_go_on() {
     until_end_is_known(&cluster, &ended);
     let ran = cluster.gpool(["queue"]);
     let path = stdout_file(&cluster, &runs);
-    ran.refused(3, &["GP0301", "2 jobs go on without it; the next server takes over"]);
+    ran.refused(3, &["GP0301", "2 jobs run without it; the next server takes over"]);
     assert!(has_row(&ran, &runs, "runs"), "{ran:?}");
-    says(&ran, &[path.to_str().unwrap(), "none kept here"]);
+    says(&ran, &[path.to_str().unwrap(), "none stored"]);
     let ran = cluster.gpool(["queue", "--json"]);
     assert_eq!((ran.code, ran.out.as_str()), (3, ""), "{ran:?}");
     let document: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
@@ -323,9 +324,9 @@ fn without_a_server_the_queue_lists_jobs_that_go_on() {
     assert_eq!(of(&runs)["stdout"], path.to_str().unwrap());
     // Other commands say where to look.
     for words in [&["status"][..], &["gpus"], &["show", &runs], &["why", &runs], &["wait", &runs]] {
-        cluster.gpool(words).refused(3, &["GP0301", "2 jobs go on without it: gpool queue"]);
+        cluster.gpool(words).refused(3, &["GP0301", "2 jobs run without it: gpool queue"]);
     }
-    says(&cluster.gpool(["doctor"]), &["go on without it"]);
+    says(&cluster.gpool(["doctor"]), &["run without it"]);
     // A state folder in another place is found by its running jobs, or by its name.
     let elsewhere = |words: &[&str]| {
         let mut command = cluster.command();
@@ -355,15 +356,15 @@ fn without_a_server_logs_come_from_disk() {
     cluster.kill();
     let ran = cluster.gpool(["logs", &id]);
     assert_eq!((ran.code, ran.out.as_str()), (3, "begun\n"), "{ran:?}");
-    says(&ran, &["this is what is on disk", "(runs)", "GP0301"]);
+    says(&ran, &["this is the output of job", "(runs)", "GP0301"]);
     assert_eq!(cluster.gpool(["logs", &id, "--tail", "0"]).out, "");
     assert_eq!(cluster.gpool(["logs", &format!("{id}#1")]).out, "begun\n");
-    cluster.gpool(["logs", "99"]).refused(3, &["no output of job 99 is kept in", "--state-dir"]);
-    cluster.gpool(["logs", "named"]).refused(3, &["found by its number only"]);
+    cluster.gpool(["logs", "99"]).refused(3, &["has no output of job 99", "--state-dir"]);
+    cluster.gpool(["logs", "named"]).refused(3, &["give the job by its ID"]);
     let followed = cluster.start(["logs", "-f", &id]);
     followed.until_says("begun");
     cluster.up();
-    followed.until_says("the server is back");
+    followed.until_says("the server answers again");
     gate.open();
     let ran = followed.end();
     assert_eq!((ran.code, ran.out.as_str()), (0, "begun\ndone\n"), "{ran:?}");
@@ -399,13 +400,13 @@ fn waiting_commands_report_the_absence_and_continue() {
     until_so("all listen", || n_asked(&cluster, "/api/v1/events") >= 3);
     cluster.kill();
     let all = || waiting.iter().chain([&run, &watching]);
-    all().for_each(|one| one.until_says("the server is away"));
+    all().for_each(|one| one.until_says("no server answers"));
     cluster.up();
-    all().for_each(|one| one.until_says("the server is back"));
+    all().for_each(|one| one.until_says("the server answers again"));
     gate.open();
     let ran = run.end();
     assert_eq!((ran.code, ran.out.as_str()), (5, "begun\ndone\n"), "{ran:?}");
-    assert_eq!(ran.err.matches("the server is away").count(), 1, "{ran:?}");
+    assert_eq!(ran.err.matches("no server answers").count(), 1, "{ran:?}");
     watching.until_says("\"gone\":\"1\"");
     watching.signal(Signal::TERM);
     let [wait, logs, tail, events] = waiting.map(Running::end);
@@ -480,18 +481,18 @@ fn other_users_see_their_own_jobs_while_no_server_answers() {
     until_begun(&cluster, &theirs);
     cluster.kill();
     let ran = users::as_nobody(&cluster, &["queue"]);
-    ran.refused(3, &["1 job goes on without it"]);
+    ran.refused(3, &["1 job runs without it"]);
     assert!(has_row(&ran, &theirs, "runs") && !has_row(&ran, &roots, "runs"), "{ran:?}");
-    says(&ran, &["jobs of others are not seen"]);
+    says(&ran, &["can't see jobs of other users"]);
     let ran = users::as_nobody(&cluster, &["logs", &theirs]);
     assert_eq!((ran.code, ran.out.as_str()), (3, "begun\n"), "{ran:?}");
     let ran = users::as_nobody(&cluster, &["logs", &roots]);
-    ran.refused(3, &["can't be read"]);
-    says(&cluster.gpool(["queue"]), &["2 jobs go on without it"]);
+    ran.refused(3, &["can't read"]);
+    says(&cluster.gpool(["queue"]), &["2 jobs run without it"]);
     let ran = users::as_nobody(&cluster, &["debug", "dump", "-o", "-"]);
     let dump = ran.json();
     assert!(dump["missing"]["journal"].is_string(), "{}", dump["missing"]);
     cluster.up();
     let ran = users::as_nobody(&cluster, &["doctor"]);
-    says(&ran, &["2 jobs went on"]);
+    says(&ran, &["2 jobs continued"]);
 }

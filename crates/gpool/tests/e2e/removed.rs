@@ -155,7 +155,7 @@ fn jobs_without_their_environments_are_named_and_held() {
     let lack = format!("3 jobs lack their environment or script and can't run: {held}, {waits}");
     until_so("they are named", || cluster.gpool(["doctor"]).out.contains(&lack));
     assert!(cluster.gpool(["status"]).ok().contains(&lack));
-    assert!(cluster.log().contains("files that jobs need are gone"));
+    assert!(cluster.log().contains("environments or scripts of jobs are missing"));
     let why = "blobs/u";
     for id in [&held, &waits, &array] {
         let page = cluster.gpool(["show", id]).ok();

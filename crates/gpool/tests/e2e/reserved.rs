@@ -16,7 +16,7 @@ fn a_reservation_for_a_user_is_for_that_user_only() {
     let user = NOBODY.to_string();
     let create = ["reserve", "create", "--devices", &devices, "--user", &user, "--name", "demo"];
     let made = cluster.gpool(create).ok();
-    assert!(made.starts_with("demo keeps "), "{made}");
+    assert!(made.starts_with("demo reserves "), "{made}");
     // Other users get the other device, and wait for more with that reason.
     let one = cluster.sh(&["--gpus", "1"], "sleep 1000");
     cluster.until_is(&one, "running");
@@ -49,7 +49,7 @@ fn a_drain_lists_the_affected_jobs_before_it_changes_anything() {
     cluster.until_is(&short, "running");
     let drain = ["drain", &node, "--by", "2h", "--reason", "new PSU"];
     let ran = cluster.gpool(drain);
-    let will_not = format!("1 job will not: {long} (");
+    let will_not = format!("1 job will not finish in time: {long} (");
     let words = ["nothing changed yet", "1 job there will finish in time", &will_not, "GP0731"];
     ran.refused(7, &words);
     assert!(!cluster.gpool(["nodes"]).ok().contains("drained"));

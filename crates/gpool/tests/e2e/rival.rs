@@ -57,7 +57,7 @@ fn a_rival_is_reported_and_no_more_jobs_are_placed_there() {
         events.is_finished()
     });
     let told = events.join().unwrap().ok();
-    assert!(told.contains("GPU 1 of lab1: used by sleep"), "{told}");
+    assert!(told.contains("GPU 1 of lab1: used outside gpool by sleep"), "{told}");
     rival.takes(&mut driver, 1);
     let seen = cluster.until_gpu_is(1, "unmanaged").unmanaged.swap_remove(0);
     assert_eq!((seen.pid, seen.memory), (rival.0.id(), Some(7 << 30)));
@@ -65,7 +65,7 @@ fn a_rival_is_reported_and_no_more_jobs_are_placed_there() {
     let ids: Vec<_> = (0..3).map(|_| cluster.sh(&["--gpus", "1"], "sleep 1000")).collect();
     assert_eq!((cluster.devices_of(&ids[0]), cluster.devices_of(&ids[1])), (vec![0], vec![2]));
     assert_eq!(cluster.job(&ids[2]).state.as_str(), "pending");
-    let why = cluster.gpool(["why", &ids[2]]).ok();
+    let why = cluster.why(&ids[2]);
     assert!(why.contains("sleep"), "{why}");
     assert!(rival.lives());
 }

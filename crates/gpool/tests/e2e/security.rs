@@ -272,7 +272,7 @@ fn a_state_folder_that_others_may_write_to_is_refused() {
     std::fs::create_dir(cluster.state()).unwrap();
     let up = || cluster.gpool(["up", "--foreground", "--devices", "none"]);
     std::fs::set_permissions(cluster.state(), PermissionsExt::from_mode(0o777)).unwrap();
-    up().refused(1, &["can be written by others", "--state-dir"]);
+    up().refused(1, &["is writable for other users", "--state-dir"]);
     std::fs::set_permissions(cluster.state(), PermissionsExt::from_mode(0o711)).unwrap();
     if !is_root() {
         return skip("in part: only root can give a folder away");
@@ -287,7 +287,7 @@ fn a_file_in_place_of_the_socket_is_left_alone() {
     let cluster = Cluster::unstarted(&["--devices", "none"]);
     std::fs::write(cluster.socket(), "precious").unwrap();
     let ran = cluster.gpool(["up", "--foreground", "--devices", "none"]);
-    ran.refused(1, &["is no socket", "--socket"]);
+    ran.refused(1, &["is not a socket", "--socket"]);
     assert_eq!(std::fs::read_to_string(cluster.socket()).unwrap(), "precious");
 }
 

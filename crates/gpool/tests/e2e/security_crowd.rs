@@ -66,7 +66,7 @@ fn many_dependencies_of_one_user_are_refused_and_take_no_memory() {
     assert_eq!(wait_for_held(&http, 1000, 1000), 429);
     assert_eq!(bulk(&http, &waiting(1000).repeat(100)), 201);
     let refused = as_user(&cluster, NOBODY, &["submit", "--after", "1", "--", "true"]);
-    refused.refused(7, &["100000 dependencies", "your jobs name 100000", "GP0522"]);
+    refused.refused(7, &["100000 dependencies", "your jobs have 100000", "GP0522"]);
     as_user(&cluster, SOMEBODY, &["help", "GP0522"]).ok();
     read_and_work(&cluster);
     as_user(&cluster, NOBODY, &["cancel", "all"]).ok();
@@ -101,8 +101,8 @@ fn a_million_dependencies_where_they_are_allowed_take_little_memory() {
     // The list is large, but it can be read completely, page by page.
     let queue = cluster.gpool(["queue", "-n", "0", "-o", "name"]).ok();
     assert_eq!(queue.lines().count(), 2000);
-    let why = cluster.gpool(["why", "1001"]).ok();
-    assert!(why.contains("and waits for 900 more jobs"), "{why}");
+    let why = cluster.why("1001");
+    assert!(why.contains("It waits for 996 more jobs."), "{why}");
     let most = most_resident_mib(cluster.server_pid());
     assert!(most < 250, "{most} MiB");
 }

@@ -18,7 +18,7 @@ fn shares_are_packed_and_whole_devices_stay_free() {
     assert_eq!(shares, [(first.as_str(), 0.5), (second.as_str(), 0.5)]);
     assert_eq!(gpu.memory_for_shares, 0);
     let table = cluster.gpool(["gpus"]).ok();
-    assert!(table.contains(&format!("{first} (0.5), {second} (0.5)")), "{table}");
+    assert!(table.contains(&format!("{first} (0.5), {second} (0.5)  you ")), "{table}");
     // All shares are booked, even if no process uses the devices.
     let third = cluster.sh(&["--gpus", "0.25"], "true");
     let why = cluster.gpool(["why", &third, "--json"]).json();
@@ -41,6 +41,43 @@ fn a_job_gets_the_size_of_its_share() {
 }
 
 #[test]
+fn a_limit_is_known_to_the_job_and_books_nothing() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let id = cluster
+        .sh(&["--gpus", "0.25:0.8"], "echo $GPOOL_GPU_MEM $GPOOL_GPU_MEM_LIMIT; exec sleep 1000");
+    until_so("it has printed", || cluster.stdout_of(&id).ends_with('\n'));
+    assert_eq!(cluster.stdout_of(&id), format!("{} {}\n", 20_u64 << 30, 64_u64 << 30));
+    assert_eq!(cluster.job(&id).gpus, "0.25:0.8");
+    let gpu = cluster.gpu(0);
+    let share = &gpu.shares[0];
+    assert_eq!((share.part, share.memory, share.memory_limit), (0.25, 20 << 30, 64 << 30));
+    assert_eq!(gpu.memory_for_shares, 60 << 30);
+    let page = cluster.gpool(["gpus", "0"]).ok();
+    assert!(page.contains("20 GiB (limit 64 GiB)"), "{page}");
+    let other = cluster.sh(&["--gpu-memory", "60G:80G"], "true");
+    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+}
+
+#[test]
+fn a_job_within_its_limit_is_not_over() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let id = cluster.sh(&["--gpu-memory", "20G:40G"], "echo $$; exec sleep 1000");
+    until_so("it has written its process ID", || cluster.stdout_of(&id).ends_with('\n'));
+    let pid = cluster.stdout_of(&id);
+    let use_memory = |size: &str| {
+        cluster.gpool(["sim", "add-process", "0", "--pid", pid.trim(), "--memory", size]).ok();
+    };
+    use_memory("39G");
+    until_so("it is watched", || {
+        cluster.gpu(0).shares.iter().any(|share| share.enforcement == "monitored")
+    });
+    assert_eq!(cluster.gpu(0).shares[0].memory_over, None);
+    cluster.gpool(["sim", "remove-process", "0", "--pid", pid.trim()]).ok();
+    use_memory("41G");
+    until_so("it is over", || cluster.gpu(0).shares[0].memory_over == Some(41 << 30));
+}
+
+#[test]
 fn a_job_that_uses_more_than_its_share_is_shown() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let id = cluster.sh(&["--gpu-memory", "20G"], "echo $$; exec sleep 1000");
@@ -60,9 +97,12 @@ fn a_job_that_uses_more_than_its_share_is_shown() {
     use_memory("30G");
     until_so("it is over", || cluster.gpu(0).shares[0].memory_over == Some(30 << 30));
     let table = cluster.gpool(["gpus"]).ok();
-    assert!(table.contains(&format!("job {id} uses 30 GiB of GPU 0, booked 20 GiB")), "{table}");
+    assert!(
+        table.contains(&format!("job {id} uses 30 GiB of GPU 0, its limit is 20 GiB")),
+        "{table}"
+    );
     let page = cluster.gpool(["gpus", "0"]).ok();
-    assert!(page.contains("monitored") && page.contains("more than it was given"), "{page}");
+    assert!(page.contains("monitored") && page.contains("more than its limit"), "{page}");
     // Other jobs can still use the rest.
     let other = cluster.sh(&["--gpu-memory", "60G"], "true");
     assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
@@ -87,15 +127,17 @@ fn a_share_survives_a_restart_and_is_still_monitored() {
 fn invalid_shares_are_refused() {
     let cluster = Cluster::new("sim:2xH100-80G");
     for (flags, code, words) in [
-        (&["--gpus", "0.25:0.8"][..], 2, &["guarantee"][..]),
+        (&["--gpus", "0.8:0.25"][..], 2, &["0.25:0.8"][..]),
+        (&["--gpus", "0.5:2"], 2, &["0.5:1"]),
+        (&["--gpus", "1@0.5:20G"], 2, &["mixes"]),
         (&["--gpus", "0.5", "--gpu-memory", "20G"], 2, &["already"]),
         (&["--gpu-share", "0.5", "--gpu-memory", "20G"], 2, &["one of them"]),
         (&["--gpu-share", "20G"], 2, &["--gpu-memory"]),
         (&["--gpu-share", "1.2"], 2, &["0.999"]),
         (&["--gpu-memory", "20"], 2, &["20G"]),
         (&["--gpu-memory", "0G"], 2, &["0G"]),
-        (&["--gpu-memory", "20G:40G"], 2, &["guarantee"]),
-        (&["--gpus", "1", "--shared"], 2, &["how much", "--gpu-memory"]),
+        (&["--gpu-memory", "40G:20G"], 2, &["20G:40G"]),
+        (&["--gpus", "1", "--shared"], 2, &["needs an amount", "--gpu-memory"]),
         (&["--gpu-memory", "500G"], 4, &["500 GiB of a GPU", "H100-80G"]),
         (&["--gpus", "3", "--gpu-share", "0.5"], 4, &["2"]),
     ] {

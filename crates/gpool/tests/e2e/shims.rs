@@ -191,25 +191,25 @@ fn unknown_options_are_refused_and_named() {
         ("squeue -t BOGUS", &["BOGUS", "PENDING"]),
         ("squeue -i x", &["--iterate"]),
         ("sinfo -O shoes", &["shoes", "NodeList"]),
-        ("scontrol", &["what to do is missing"]),
+        ("scontrol", &["the command is missing"]),
         ("scontrol reconfigure", &["gpool down && gpool up"]),
         ("scontrol show config", &["gpool policy show"]),
         ("scontrol show reservations", &["gpool reserve list"]),
         ("scontrol show shoes", &["it shows job, node, partition"]),
-        ("scontrol hold", &["no job is named"]),
+        ("scontrol hold", &["which job?"]),
         ("scontrol update TimeLimit=5", &["JobId=17"]),
         ("scontrol update JobId=1 Shoes=5", &["Shoes", "timelimit"]),
         ("scontrol update JobId=1 TimeLimit=soon", &["TimeLimit=2:00:00"]),
         ("scontrol update NodeName=n State=DRAIN", &["Reason= is missing"]),
         ("scontrol update NodeName=n State=DOWN", &["--cancel"]),
-        ("squeue word", &["one word too many"]),
+        ("squeue word", &["unexpected argument"]),
         ("sacct -o shoes", &["shoes", "--helpformat"]),
         ("sacct -S never", &["--starttime"]),
-        ("scancel", &["no job is named"]),
-        ("scancel x", &["no job id"]),
+        ("scancel", &["which job?"]),
+        ("scancel x", &["not a job ID"]),
         ("sinfo -o %z", &["%z"]),
-        ("seff", &["one job is expected"]),
-        ("srun", &["nothing to run"]),
+        ("seff", &["give one job"]),
+        ("srun", &["command is missing"]),
         ("srun --multi-prog x", &["one job for each program"]),
         ("sbatch --container=x a.sh", &["podman"]),
         ("gbatch --nosuch true", &["gbatch: there is no flag --nosuch"]),
@@ -218,18 +218,18 @@ fn unknown_options_are_refused_and_named() {
         ("gqueue -f SHOES", &["SHOES", "JOBID"]),
         ("gqueue -o xml", &["xml"]),
         ("gqueue -n x", &["--limit"]),
-        ("gjob", &["what to do is missing"]),
+        ("gjob", &["the command is missing"]),
         ("gjob lgo 1", &["lgo", "log"]),
-        ("gjob log", &["no job is named"]),
-        ("gjob update 1 --conda-env x", &["submit it anew"]),
-        ("gjob log 1 --first 1 --last 1", &["can't both be given"]),
-        ("gctl quota set --user alice", &["no limit is given"]),
-        ("gctl reserve list --range x", &["is not a moment"]),
+        ("gjob log", &["which job?"]),
+        ("gjob update 1 --conda-env x", &["submit it again"]),
+        ("gjob log 1 --first 1 --last 1", &["can't be given together"]),
+        ("gctl quota set --user alice", &["give a limit"]),
+        ("gctl reserve list --range x", &["is not a time"]),
         ("gctl gpu-process list", &["--ignore-processes"]),
         ("gqueue --interval 2", &["needs --watch"]),
         ("grun --array 1-2 true", &["follows one job"]),
         ("gctl set-gpus", &["takes 1 words"]),
-        ("gcancel --finish 1", &["by ending"]),
+        ("gcancel --finish 1", &["by their end"]),
         ("gflowd nosuch", &["nosuch", "start"]),
         ("gstats -o xml", &["xml"]),
     ] {
@@ -248,9 +248,9 @@ fn existing_commands_are_not_replaced() {
         let words = ["install-shims", "--slurm"].into_iter().chain(more.iter().copied());
         cluster.gpool(words.chain([folder.to_str().unwrap()]))
     };
-    install(&[]).refused(2, &["squeue", "is not gpool's"]);
+    install(&[]).refused(2, &["squeue", "gpool did not create it"]);
     install(&["--force"]).refused(2, &["squeue"]);
-    assert!(!folder.join("sbatch").exists(), "nothing was done");
+    assert!(!folder.join("sbatch").exists(), "nothing was changed");
     std::fs::remove_file(folder.join("squeue")).unwrap();
     std::os::unix::fs::symlink("/nowhere/gpool", folder.join("squeue")).unwrap();
     install(&[]).refused(2, &["another gpool", "--force"]);

@@ -44,7 +44,7 @@ fn a_server_that_is_stopped_is_reported_by_every_command() {
         commands.iter().map(|words| (words, cluster.start(*words))).collect();
     for (words, running) in running {
         let ran = running.end();
-        ran.refused(3, &["GP0309", &stopped, &way_out, "1 job goes on without it: gpool queue"]);
+        ran.refused(3, &["GP0309", &stopped, &way_out, "1 job runs without it: gpool queue"]);
         if ["submit", "run"].contains(&words[0]) {
             assert!(ran.err.contains("may have been submitted"), "{ran:?}");
             assert!(ran.err.contains("gpool show @"), "{ran:?}");
@@ -53,15 +53,15 @@ fn a_server_that_is_stopped_is_reported_by_every_command() {
     let wait = cluster.start(["wait", &id, "--timeout", "1s"]);
     let ran = wait.end();
     ran.refused(8, &["GP0303"]);
-    assert!(!ran.err.contains("the server is back"), "{ran:?}");
+    assert!(!ran.err.contains("the server answers again"), "{ran:?}");
     let (queue, logs, doctor) =
         (cluster.start(["queue"]), cluster.start(["logs", &id]), cluster.start(["doctor"]));
-    queue.end().refused(3, &["GP0309", &stopped, "1 job goes on without it", "runs"]);
+    queue.end().refused(3, &["GP0309", &stopped, "1 job runs without it", "runs"]);
     let ran = logs.end();
     assert_eq!((ran.code, ran.out.as_str()), (3, "begun\n"), "{ran:?}");
     let ran = doctor.end();
     assert_eq!(ran.code, 1, "{ran:?}");
-    says(&ran, &[&stopped, &way_out, "gpool down", &format!("go on without it: {id}")]);
+    says(&ran, &[&stopped, &way_out, "gpool down", &format!("run without it: {id}")]);
     cluster.signal_server(Signal::CONT);
     gate.open();
     assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
@@ -88,14 +88,14 @@ fn waiting_commands_report_a_stopped_server_and_continue() {
     cluster.signal_server(Signal::STOP);
     let pid = cluster.server_pid();
     let silent =
-        format!("the server (pid {pid}) does not answer: its process is stopped, and jobs");
+        format!("the server (pid {pid}) does not answer: its process is stopped; running jobs");
     for one in waiting.iter().chain([&run]) {
         one.until_says(&silent);
     }
-    watching.until_says("the server is away");
+    watching.until_says("no server answers");
     cluster.signal_server(Signal::CONT);
     for one in [&run, &waiting[1], &watching] {
-        one.until_says("the server is back");
+        one.until_says("the server answers again");
     }
     beside.open();
     let [wait, logs, events, exec] = waiting;
@@ -125,7 +125,7 @@ fn a_terminal_reports_a_stopped_server_once_and_continues() {
     tty.until_shows(&silent);
     tty.types("word\r");
     cluster.signal_server(Signal::CONT);
-    tty.until_shows("[gpool: the server is back]");
+    tty.until_shows("[gpool: the server answers again]");
     tty.until_shows("got word");
     tty.types("\r");
     assert_eq!(tty.end(), 7);
@@ -145,7 +145,7 @@ fn a_server_that_hangs_is_killed_if_the_user_agrees() {
     let stuck = cluster.start(["submit", "--", "true"]);
     until_so("the core is stuck", || liveness(&cluster).core_ms > 100);
     let mut tty = Tty::start(&cluster, &["down", "--timeout", "1s"]);
-    tty.until_shows("Kill it? Its jobs go on. [y/N]");
+    tty.until_shows("Kill it? Its jobs keep running. [y/N]");
     tty.types("n\r");
     assert_eq!(tty.end(), 8);
     let mut tty = Tty::start(&cluster, &["down", "--timeout", "1s"]);
@@ -166,7 +166,13 @@ fn down_continues_a_server_that_is_stopped() {
     let pid = cluster.server_pid();
     let ran = cluster.down(&[]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    says(&ran, &[&format!("the server (pid {pid}) was stopped; it goes on"), "1 job goes on"]);
+    says(
+        &ran,
+        &[
+            &format!("the server (pid {pid}) was stopped by a signal; it continues"),
+            "1 job keeps running",
+        ],
+    );
     cluster.up();
     gate.open();
     assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
@@ -183,7 +189,7 @@ fn another_user_may_not_continue_the_server() {
     down.current_dir(cluster.work()).uid(users::NOBODY).gid(users::NOBODY);
     down.args(["-w"]).arg(cluster.path("gpool")).arg("down");
     let ran = Running::start(&mut down, None).end();
-    let tip = format!("kill -CONT {}   (as its user, or as root)", cluster.server_pid());
+    let tip = format!("kill -CONT {}   (as its user or root)", cluster.server_pid());
     ran.refused(5, &["does not answer", &tip]);
     let ran = users::as_nobody(&cluster, &["queue"]);
     ran.refused(3, &["its process is stopped", "GP0309"]);
@@ -225,11 +231,11 @@ fn a_stuck_core_is_distinguished_from_a_stopped_process() {
     );
     // It is not taken for a stopped server, and killed only with `--yes`.
     let down = |flags: &[&str]| cluster.gpool(["down", "--timeout", "1s"].iter().chain(flags));
-    down(&[]).refused(8, &["does not answer", "gpool down --yes", "jobs go on"]);
+    down(&[]).refused(8, &["does not answer", "gpool down --yes", "jobs continue"]);
     assert_eq!(liveness(&cluster).pid, cluster.server_pid());
     let ran = down(&["--yes"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    says(&ran, &["killed; jobs go on"]);
+    says(&ran, &["killed; jobs keep running"]);
     stuck.end().refused(3, &["may have been submitted"]);
     until_so("the server has ended", || cluster.has_died());
     cluster.variables.clear();

@@ -95,7 +95,7 @@ fn the_effects_of_changes_are_shown_and_nothing_is_changed() {
     assert_eq!(state_of(&cluster), before, "nothing was done");
     let table = cluster.gpool(["simulate", "--if", "cancel 1"]).ok();
     assert!(table.contains("BEFORE") && table.contains("not at once") || table.contains("starts"));
-    assert!(table.contains("red") && table.contains("HOLDS"), "{table}");
+    assert!(table.contains("red") && table.contains("IN USE"), "{table}");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn invalid_and_refused_changes_are_errors_that_name_the_valid_ones() {
     refused("policy preset=ffo", 2, &["ffo"]);
     refused("cancel 99", 6, &["99"]);
     refused("submit gpus=2 projct=red", 2, &["projct"]);
-    refused("", 2, &["nothing is said"]);
+    refused("", 2, &["the change is empty"]);
     // All or nothing, in order.
     let both = ["simulate", "--if", "cancel 1", "--if", "cancel 99"];
     cluster.gpool(both).refused(6, &["99"]);

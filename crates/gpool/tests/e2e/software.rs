@@ -34,7 +34,7 @@ fn an_environment_is_active_in_the_job() {
     program(&torch.join("etc/conda/activate.d/x.sh"), "export OF_A_PACKAGE=1");
     assert_eq!(run(&["--conda", "torch"], "my-conda").ok(), "conda torch 1\n");
     run(&["--conda", "touch"], "x").refused(2, &["GP0252", "--conda torch"]);
-    run(&["--conda", "torch", "--uv"], "x").refused(2, &["one Python"]);
+    run(&["--conda", "torch", "--uv"], "x").refused(2, &["only one of"]);
     run(&["--venv", "nowhere"], "x").refused(2, &["GP0252", "--venv .venv"]);
 }
 

@@ -36,7 +36,7 @@ fn one_state_folder_has_one_server() {
     let words = ["up", "--foreground", "--devices", "none", "--state-dir"];
     let ran = cluster.gpool(words.iter().copied().chain([folder.to_str().unwrap()]));
     assert_ne!(ran.code, 0, "{ran:?}");
-    assert!(ran.err.contains("runs already"), "{ran:?}");
+    assert!(ran.err.contains("is already running"), "{ran:?}");
     assert_eq!(cluster.job(&id).state.as_str(), "held");
 }
 

@@ -16,12 +16,12 @@ const ID_MAX: u32 = 480;
 /// Why such a namespace is not possible here, if so.
 fn missing() -> Option<String> {
     if !is_root() {
-        return Some("only root can make a namespace of process ids".to_owned());
+        return Some("only root can create a namespace of process IDs".to_owned());
     }
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     if (numbers.next(), numbers.next()) < (Some(6), Some(14)) {
-        return Some(format!("Linux {release} has one highest process id for all namespaces"));
+        return Some(format!("Linux {release} has one maximum process ID for all namespaces"));
     }
     let can = Command::new("unshare").args(["--pid", "--fork", "--mount-proc", "true"]).status();
     (!can.is_ok_and(|status| status.success())).then(|| "unshare does not work here".to_owned())
@@ -79,7 +79,7 @@ fn strangers_with(ids: &[u32]) -> Vec<Child> {
             return found;
         }
     }
-    panic!("the ids {ids:?} are not given out again");
+    panic!("the ids {ids:?} did not reuse");
 }
 
 fn is_there(pid: u32) -> bool {

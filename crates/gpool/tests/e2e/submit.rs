@@ -113,7 +113,7 @@ fn a_dry_run_shows_the_result_and_does_nothing() {
     assert!(out.contains("would wait"), "{out}");
     cluster
         .gpool(["run", "--dry-run", "--gpus", "3", "--", "true"])
-        .refused(4, &["the most on one node is 2"]);
+        .refused(4, &["no node has more than 2"]);
     assert_eq!(cluster.all_ids(), ["1"]);
 }
 
@@ -158,7 +158,7 @@ fn flags_override_variables() {
 #[test]
 fn unused_input_gives_a_warning() {
     let cluster = Cluster::new("none");
-    let words = "standard input is not passed to jobs";
+    let words = "jobs do not get standard input";
     let piped = |verb: &[&str]| cluster.gpool_reading(verb, b"x\n");
     let ran = piped(&["run", "--", "cat"]);
     assert!(ran.code == 0 && ran.out.is_empty() && ran.err.contains(words), "{ran:?}");

@@ -177,7 +177,7 @@ fn users_can_change_their_own_pending_jobs() {
 #[test]
 fn actions_on_other_users_jobs_are_refused_with_a_permission_error() {
     let Some(cluster) = cluster() else { return };
-    as_nobody(&cluster, &["sim", "break", "0"]).refused(5, &["GP0501", "server's user"]);
+    as_nobody(&cluster, &["sim", "break", "0"]).refused(5, &["GP0501", "user of the server"]);
     let closed = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(cluster.socket(), closed).unwrap();
     as_nobody(&cluster, &["queue"]).refused(5, &["may not connect", "GP0308"]);
@@ -206,11 +206,11 @@ fn another_user_sees_the_times_of_a_job_and_none_of_its_text() {
         let found = life.iter().find(|event| event["type"] == kind);
         found.unwrap_or_else(|| panic!("no {kind} in {life:#?}"))["text"].clone()
     };
-    assert_eq!(text("started"), "given lab1, run 1");
+    assert_eq!(text("started"), "starts on lab1, run 1");
     assert_eq!((text("released"), text("ended")), ("released".into(), "failed".into()));
     assert_eq!(text("edited"), "(private)");
     let page = as_nobody(&cluster, &["why", &id]).ok();
-    assert!(page.contains("given lab1") && !page.contains("secret"), "{page}");
+    assert!(page.contains(" failed at ") && !page.contains("secret"), "{page}");
     let events = as_nobody(&cluster, &["events", &id]).ok();
-    assert!(events.contains("given lab1") && !events.contains("secret"), "{events}");
+    assert!(events.contains("starts on lab1") && !events.contains("secret"), "{events}");
 }

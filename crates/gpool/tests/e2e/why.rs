@@ -23,17 +23,16 @@ fn reserved_gpus_are_not_usable() {
     let cluster = Cluster::new("sim:2xH100-80G");
     cluster.gpool(["reserve", "create", "--gpus", "2", "--user", "nobody", "--for", "4h"]).ok();
     let id = cluster.submit(["--gpus", "1", "--time", "1h", "--", "true"]);
-    let page = cluster.gpool(["why", &id]).ok();
-    says(&page, &["lab1: 0 of 2 usable now", "0,1 reserved by r1 until ", "reserved for others"]);
-    assert!(!page.contains("enough GPUs"), "{page}");
+    let page = cluster.why(&id);
+    says(&page, &["2 GPUs of lab1 are reserved for nobody until ", " (r1)."]);
     let why = cluster.gpool(["why", &id, "--json"]).json()["items"][0].clone();
     assert_eq!(why["nodes"][0]["devices"][0]["reserved"]["by"], "r1", "{why}");
     assert_eq!(why["nodes"][0]["n_free"], 0, "{why}");
     cluster.gpool(["cancel", &id]).ok();
     cluster.gpool(["policy", "set", "--preset", "static"]).ok();
     let id = cluster.submit(["--gpus", "1", "--", "true"]);
-    let page = cluster.gpool(["why", &id]).ok();
-    says(&page, &["only reserved GPUs are given out", "gpool reserve create"]);
+    let page = cluster.why(&id);
+    says(&page, &["Only reserved GPUs are used here", "gpool reserve create"]);
 }
 
 #[test]
@@ -42,11 +41,14 @@ fn why_explains_an_element_and_not_its_array() {
     let holder = runs(&cluster, "1", "holder");
     let array = cluster.submit(["--gpus", "1", "--time", "10m", "--array", "1-60", "--", "true"]);
     let element = format!("{array}.50");
-    let page = cluster.gpool(["why", &element]).ok();
-    says(&page, &[&format!("Job {element} "), "49 jobs go first", &format!("{array}.49 (you")]);
-    let whole = cluster.gpool(["why", &array]).ok();
-    says(&whole, &[&format!("Job {array} "), &format!("{holder} (you) frees 1 GPU")]);
-    assert!(!whole.contains("go first"), "{whole}");
+    let page = cluster.why(&element);
+    says(
+        &page,
+        &[&format!("Job {element} "), "49 jobs are before it", &format!("{array}.49 (you")],
+    );
+    let whole = cluster.why(&array);
+    says(&whole, &[&format!("Job {array} "), &format!("your job {holder} uses GPU 0 until ")]);
+    assert!(!whole.contains("before it"), "{whole}");
     // Its first element starts sooner than the fiftieth.
     let start = |id: &str| {
         let why = cluster.gpool(["why", id, "--json"]).json()["items"][0].clone();
@@ -61,16 +63,16 @@ fn a_begin_time_and_a_deadline_are_named() {
     runs(&cluster, "1", "holder");
     let begin = ["--gpus", "1", "--time", "10m", "--begin", "now+3h", "--", "true"];
     let begin = cluster.submit(begin);
-    let page = cluster.gpool(["why", &begin]).ok();
-    says(&page, &["its begin time: there is room then"]);
-    assert!(!page.contains("frees"), "{page}");
+    let page = cluster.why(&begin);
+    says(&page, &["It begins at ", ", its begin time"]);
+    assert!(!page.contains("has ended"), "{page}");
     let asked = ["submit", "--gpus", "1", "--time", "30m", "--deadline", "now+31m", "--", "true"];
     let ran = cluster.gpool(asked);
     says(&ran.err, &["it must end by ", "the earliest start is "]);
-    let page = cluster.gpool(["why", ran.out.trim()]).ok();
+    let page = cluster.why(ran.out.trim());
     says(
         &page,
-        &["Expected start   none: it must end by ", ", and so must start by ", "--deadline none"],
+        &["Expected start none: it must end by ", ", so it must start by ", "--deadline none"],
     );
 }
 
@@ -83,9 +85,9 @@ fn a_preempted_job_has_run_before() {
     let high = cluster.sh(&["--gpus", "1", "--time", "1h", "--priority", "10"], LONG);
     cluster.until_is(&high, "running");
     cluster.until_is(&low, "pending");
-    let page = cluster.gpool(["why", &low]).ok();
+    let page = cluster.why(&low);
     says(&page, &["Run 1 ran ", &format!("preempted for job {high}, which has a higher priority")]);
-    says(&cluster.gpool(["queue"]).ok(), &["run 2: 1 GPU needed, 0 free"]);
+    says(&cluster.gpool(["queue"]).ok(), &["run 2: needs 1 GPU, and none is free"]);
 }
 
 #[test]
@@ -94,16 +96,20 @@ fn a_paused_job_is_resumed_and_not_released() {
     let id = runs(&cluster, "1", "paused");
     cluster.gpool(["pause", &id]).ok();
     cluster.until_is(&id, "paused");
-    let page = cluster.gpool(["why", &id]).ok();
-    says(&page, &["It is paused since ", "paused by ", &format!("gpool resume {id}")]);
+    let page = cluster.why(&id);
+    says(&page, &[" has been paused since ", "paused by you", &format!("gpool resume {id}")]);
     assert!(!page.contains("released") && !page.contains("not started"), "{page}");
     let other = runs(&cluster, "1", "other");
-    let waits = format!("job {id} goes on when its GPUs are free (gpool why {id})\n");
+    let waits = format!("job {id} continues when its GPUs are free (gpool why {id})\n");
     assert_eq!(cluster.gpool(["resume", &id]).ok(), waits);
-    let page = cluster.gpool(["why", &id]).ok();
+    let page = cluster.why(&id);
     says(
         &page,
-        &["It does not go on because", "Expected start   ", &format!("  {other} (you) frees")],
+        &[
+            "It does not continue because",
+            "Expected start ",
+            &format!("your job {other} has ended"),
+        ],
     );
     says(&cluster.gpool(["show", &id]).ok(), &["paused     since "]);
     let row = until("there is a forecast", || {
@@ -111,7 +117,7 @@ fn a_paused_job_is_resumed_and_not_released() {
         let row = table.lines().find(|line| line.contains("paused"))?.to_owned();
         row.contains("  by ").then_some(row)
     });
-    says(&row, &["goes on there"]);
+    says(&row, &["needs its own GPU"]);
 }
 
 #[test]
@@ -133,5 +139,5 @@ fn verbs_show_their_changes() {
     let ran = cluster.gpool(["cancel", "other"]);
     ran.refused(6, &["there is no job named \"other\" that has not ended", "cancelled"]);
     says(&ran.err, &[&format!("gpool show {array}")]);
-    says(&cluster.gpool(["why", "other"]).ok(), &["it has ended: cancelled"]);
+    says(&cluster.why("other"), &[" was cancelled at "]);
 }

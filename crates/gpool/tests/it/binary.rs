@@ -21,7 +21,7 @@ fn invalid_arguments_exit_with_2_and_a_message_in_four_parts() {
         &["run", "--nosuch", "true"],
         &["run", "--gpu", "1", "--", "true"],
         &["run", "--gpus", "-1", "--", "true"],
-        &["run", "--gpus", "0.25:0.8", "--", "true"],
+        &["run", "--gpus", "0.8:0.25", "--", "true"],
         &["run", "--gpus", "99999999999", "--", "true"],
         &["run", "--gpus", "abc:x", "--", "true"],
         &["run", "--cpus", "0", "--", "true"],
@@ -137,7 +137,7 @@ fn scripts_that_can_not_run_are_refused() {
         ("binary", "is a program, not a script"),
         ("data", "is not a text file"),
         ("empty", "is empty"),
-        ("plain", "does not say what is to run it"),
+        ("plain", "has no interpreter line"),
         ("wrong", "wrong:3: there is no flag --gpu"),
     ] {
         let output = place.run(&["submit", script]);
@@ -251,7 +251,7 @@ fn a_script_can_come_from_standard_input() {
     child.stdin.take().unwrap().write_all(b"echo hi\n").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("does not say what is to run it"));
+    assert!(stderr(&output).contains("has no interpreter line"));
 }
 
 #[test]

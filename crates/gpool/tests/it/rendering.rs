@@ -89,14 +89,16 @@ fn why_a_job_waits() {
 }
 
 #[test]
-fn marks_of_what_blocks_stand_in_one_column() {
+fn why_shows_blocking_reasons_in_80_columns() {
     let mut why = things::why(&things::jobs()[2]);
-    why.reasons[0].text = "a reason of which the words go on for longer than is usual, ".repeat(2);
-    why.reasons.push(gpool_wire::Reason { blocking: false, ..why.reasons[1].clone() });
+    why.reasons[0].text = "A reason with unusually many words, ".repeat(4);
+    why.reasons[1].blocking = false;
     let page = with_view(|view| why::page(&why, &view));
-    let columns: Vec<_> = page.lines().filter_map(|line| line.find("[blocks]")).collect();
-    assert!(columns.len() == 2 && columns[0] == columns[1], "{page}");
-    assert!(page.contains("  3. job 1841 goes first\n"), "{page}");
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    assert!(!page.contains("1841"), "{page}");
+    why.reasons[0].blocking = false;
+    let page = with_view(|view| why::page(&why, &view));
+    assert!(page.contains("  Job 1841 is before it in the queue.\n"), "{page}");
 }
 
 #[test]
@@ -131,13 +133,13 @@ fn a_start_is_told_of_in_short_only_if_there_is_something_to_tell() {
     let text = in_short(&calm(Before::Stopped, vec![went_on.clone()]));
     assert_eq!(text.as_deref(), Some("took over 1 running job"));
     let text = in_short(&calm(Before::Killed, vec![]));
-    assert_eq!(text.as_deref(), Some("nothing was running or waiting: gpool doctor"));
+    assert_eq!(text.as_deref(), Some("no job was running or waiting: gpool doctor"));
     let text = in_short(&things::recovery());
     assert_eq!(
         text.as_deref(),
         Some(
-            "took over 1 running job; ordered 1 job again; 1 ended meanwhile; 1 was lost to the \
-             reboot at 07:59; 2 are waiting: gpool doctor"
+            "took over 1 running job; started 1 job again; 1 ended in the meantime; 1 was lost to \
+             the reboot at 07:59; 2 are waiting: gpool doctor"
         )
     );
 }
@@ -159,7 +161,10 @@ fn what_up_says() {
 #[test]
 fn what_run_says_first() {
     let texts: Vec<String> = things::jobs().iter().map(job::headline).collect();
-    let waits: Vec<String> = things::jobs().iter().filter_map(waits).collect();
+    let waits = with_view(|view| {
+        let jobs = things::jobs();
+        jobs.iter().filter_map(|job| waits(job, &view)).collect::<Vec<_>>()
+    });
     assert_snapshot!(format!("{}\n\n{}", texts.join("\n"), waits.join("\n")));
 }
 
@@ -193,7 +198,7 @@ fn what_is_new_of_gpus_is_said_once() {
         gpu.strays.clear();
     }
     let news = said.news(&gpus);
-    assert!(news.iter().all(|line| line.ends_with("nothing is wrong any more")), "{news:?}");
+    assert!(news.iter().all(|line| line.ends_with("works again")), "{news:?}");
     assert!(!news.is_empty());
 }
 
@@ -256,7 +261,7 @@ fn no_name_reaches_a_terminal_raw() {
         vec![
             job::page(&nasty_job(), None, &view),
             job::headline(&nasty_job()),
-            waits(&nasty_job()).unwrap(),
+            waits(&nasty_job(), &view).unwrap(),
             why::page(&things::why(&nasty_job()), &view),
             gpus::page(&nasty_gpu(), &view),
             up::text(&started),

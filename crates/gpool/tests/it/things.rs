@@ -43,20 +43,21 @@ pub fn jobs() -> Vec<Job> {
         job(json!({
             "reasons": [
                 {"code": "gpus_not_free_together", "blocking": true, "need": 4, "free": 2,
-                 "node": "lab1", "text": "4 GPUs needed together; lab1 has 2 free"},
+                 "node": "lab1",
+                 "text": "It needs 4 GPUs on one node, and no node has more than 2 free"},
                 {"code": "ahead_in_order", "blocking": true, "job": "1841", "n_ahead": 1,
-                 "text": "job 1841 goes first"},
+                 "text": "Job 1841 is before it in the queue"},
             ],
         })),
         job(json!({
             "id": "1846", "name": "after-big", "state": "waiting", "gpus": "1",
             "reasons": [{"code": "waits_for_job", "blocking": true, "job": "1844",
-                         "text": "waits for job 1844 to end"}],
+                         "text": "It waits for job 1844 to end"}],
         })),
         job(json!({
             "id": "1830", "name": "old", "state": "timed_out", "exit_code": 143, "signal": 15,
             "started_at": "2026-11-19T10:00:00Z", "ended_at": "2026-11-19T22:00:00Z",
-            "cause": "time_limit", "cause_text": "it ran for its whole time limit",
+            "cause": "time_limit", "cause_text": "it reached its time limit",
         })),
         job(json!({
             "id": "1829", "name": "crash", "state": "failed", "exit_code": 139, "signal": 11,
@@ -93,7 +94,7 @@ pub fn gpus() -> Vec<Gpu> {
                        "memory": 65_712_999_628u64, "seen_since": "2026-11-20T10:50:00Z"}],
     });
     let lost = json!({
-        "state": "lost", "health_why": "it is gone from the bus", "memory_used": null,
+        "state": "lost", "health_why": "the GPU has fallen off the bus", "memory_used": null,
         "utilization": null,
     });
     vec![

@@ -42,7 +42,7 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     let ready = build(scenario)?;
     let settings = kai::Settings { stages: Stage::CYCLE.to_vec(), ..ready.settings.clone() };
     let gone = gone(scenario);
-    let written = match fair::lines(&ready.situation, &gone) {
+    let written = match fair::lines(&ready.input, &gone) {
         Ok(written) => written,
         Err(missing) => return Ok(Beside::NotPlayed(missing)),
     };
@@ -55,7 +55,7 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     if !faults.is_empty() {
         return Ok(Beside::NotPlayed(Missing::Overbooked));
     }
-    let (by_kai, moves) = settle_kai(&ready.situation, &settings, &gone);
+    let (by_kai, moves) = settle_kai(&ready.input, &settings, &gone);
     let mut cluster = Cluster::of(&situation);
     let extras = situation.jobs.iter().filter_map(|(spec, _)| {
         Some((spec.id, *written.extras.get(spec.name.as_ref()).filter(|_| spec.joins.is_none())?))
@@ -66,12 +66,12 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     let end = cluster.snapshot();
     let case = Case {
         shares: gpool_sched::project_shares(&end, end.world.policy()),
-        began: running_kai(&ready.situation),
+        began: running_kai(&ready.input),
         kai: running_kai(&by_kai),
         fair: running_fair(&cluster),
         moves,
         cluster: &cluster,
-        situation: &ready.situation,
+        input: &ready.input,
     };
     Ok(match case.judge() {
         Beside::Differs(reasons) if !decides_as_usual(&settings) && !are_elsewhere(&reasons) => {
@@ -99,7 +99,7 @@ fn are_elsewhere(reasons: &BTreeMap<String, Explanation>) -> bool {
 /// The part of the case that is not understood.
 pub fn lines(scenario: &Scenario) -> Result<Result<String, Missing>, CaseError> {
     let ready = build(scenario)?;
-    let written = fair::lines(&ready.situation, &gone(scenario));
+    let written = fair::lines(&ready.input, &gone(scenario));
     Ok(written.map(|written| written.lines))
 }
 
@@ -116,9 +116,9 @@ fn n_running(running: &Running, job: &str) -> usize {
     running.get(job).map_or(0, Vec::len)
 }
 
-fn running_kai(situation: &kai::Situation) -> Running {
+fn running_kai(input: &kai::Input) -> Running {
     let mut running = Running::new();
-    for job in situation.jobs.iter().filter(|job| fair::is_booked(job)) {
+    for job in input.jobs.iter().filter(|job| fair::is_booked(job)) {
         let runs = job.tasks.iter().filter_map(|task| match task.state {
             TaskState::Running | TaskState::Bound => Some(task.placement.as_ref()?.node.clone()),
             _ => None,
@@ -147,18 +147,18 @@ fn running_fair(cluster: &Cluster) -> Running {
 
 /// The end by `kai`, and whether anything was moved on the way.
 fn settle_kai(
-    situation: &kai::Situation,
+    input: &kai::Input,
     settings: &kai::Settings,
     gone: &BTreeSet<&str>,
-) -> (kai::Situation, bool) {
-    let mut situation = situation.clone();
+) -> (kai::Input, bool) {
+    let mut input = input.clone();
     let mut moves = false;
     for number in 0..CYCLES {
-        let before = running_kai(&situation);
-        let outcome = kai::cycle(&situation, settings);
+        let before = running_kai(&input);
+        let outcome = kai::cycle(&input, settings);
         moves |= outcome.decisions.iter().any(|it| matches!(it.what, kai::Change::Move { .. }));
         let mut changed = false;
-        for (row, job) in situation.jobs.iter_mut().enumerate() {
+        for (row, job) in input.jobs.iter_mut().enumerate() {
             for (column, task) in job.tasks.iter_mut().enumerate() {
                 let after = &outcome.tasks[row][column];
                 match after.state {
@@ -175,17 +175,17 @@ fn settle_kai(
                         task.state = TaskState::Running;
                         let placement = after.placement.as_ref();
                         task.placement = placement.map(|it| super::play::placement(it, number));
-                        job.last_start = Some(situation.now);
+                        job.last_start = Some(input.now);
                     }
                     _ => {}
                 }
             }
         }
-        if !changed && before == running_kai(&situation) {
+        if !changed && before == running_kai(&input) {
             break;
         }
     }
-    (situation, moves)
+    (input, moves)
 }
 
 /// Cycles until nothing changes, each plan judged.
@@ -225,14 +225,14 @@ struct Case<'c> {
     cluster: &'c Cluster,
     /// What projects have and may have in the end.
     shares: Vec<ProjectShare>,
-    situation: &'c kai::Situation,
+    input: &'c kai::Input,
 }
 
 impl Case<'_> {
     fn judge(&self) -> Beside {
         let mut reasons = BTreeMap::new();
         let mut faults = Vec::new();
-        for job in &self.situation.jobs {
+        for job in &self.input.jobs {
             let (kai, fair) = (self.kai.get(&job.name), self.fair.get(&job.name));
             if kai == fair {
                 continue;
@@ -250,7 +250,8 @@ impl Case<'_> {
             match reason {
                 Some(reason) => drop(reasons.insert(job.name.clone(), reason)),
                 None => faults.push(format!(
-                    "{}: {n_kai} of {} tasks run by kai, {n_fair} by fair, and nobody knows why",
+                    "{}: kai runs {n_kai} of {} tasks, fair runs {n_fair}, and there is no \
+                     explanation",
                     job.name,
                     job.tasks.len(),
                 )),
@@ -265,7 +266,7 @@ impl Case<'_> {
 
     /// Those that run by one rule and not by the other, and ran when it began or not.
     fn others(&self, of: &Running, not_of: &Running, began: bool) -> Vec<&kai::Job> {
-        let jobs = self.situation.jobs.iter();
+        let jobs = self.input.jobs.iter();
         let is_one = |job: &&kai::Job| {
             let n_less = n_running(not_of, &job.name);
             n_running(of, &job.name) > n_less
@@ -368,7 +369,7 @@ impl Case<'_> {
             return Some(Explanation::LegalVictimFound);
         }
         let is_unmanaged = |it: &kai::Job| !fair::is_booked(it);
-        self.situation.jobs.iter().any(is_unmanaged).then_some(Explanation::BesideUnmanaged)
+        self.input.jobs.iter().any(is_unmanaged).then_some(Explanation::BesideUnmanaged)
     }
 
     /// What any of these asks for, as far as anything is agreed about it with any project.
@@ -407,9 +408,9 @@ impl Case<'_> {
 
     /// Whether a job's project held more than it is guaranteed when it began.
     fn was_over(&self, job: &kai::Job) -> bool {
-        let own = self.situation.projects.iter().find(|it| it.name == job.project);
+        let own = self.input.projects.iter().find(|it| it.name == job.project);
         let Some(guaranteed) = own.and_then(|it| it.gpu.guaranteed) else { return false };
-        let jobs = self.situation.jobs.iter();
+        let jobs = self.input.jobs.iter();
         let own = jobs.filter(|it| it.project == job.project);
         let held = own.map(|it| {
             let n_tasks = i64::try_from(n_running(&self.began, &it.name)).unwrap_or(i64::MAX);
@@ -420,8 +421,8 @@ impl Case<'_> {
 
     /// Whether more is guaranteed than there is.
     fn is_oversubscribed(&self) -> bool {
-        let leaves = self.situation.projects.iter().filter(|it| {
-            !self.situation.projects.iter().any(|other| other.parent.as_ref() == Some(&it.name))
+        let leaves = self.input.projects.iter().filter(|it| {
+            !self.input.projects.iter().any(|other| other.parent.as_ref() == Some(&it.name))
         });
         let promised: i64 = leaves.filter_map(|it| it.gpu.guaranteed).sum();
         let capacity = self.cluster.snapshot().world.capacity();

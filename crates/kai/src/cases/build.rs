@@ -1,10 +1,10 @@
-//! From a written scenario to a situation of the scheduler.
+//! From a written scenario to an input of the scheduler.
 
 use std::collections::BTreeSet;
 
 use crate::{
-    self as kai, DeviceMode, Devices, GpuAsk, Instances, MigAsk, Placement, Quota, Request,
-    Settings, Site, Situation, Stage, Strategy, TaskSet, TaskState,
+    self as kai, DeviceMode, Devices, GpuAsk, Input, Instances, MigAsk, Placement, Quota, Request,
+    Settings, Site, Stage, Strategy, TaskSet, TaskState,
 };
 use serde_json::Number;
 use thiserror::Error;
@@ -33,7 +33,7 @@ const LARGEST: i64 = 1 << 56;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CaseError {
     /// A number is no number of the unit that it is in.
-    #[error("{what}: {number} is no amount")]
+    #[error("{what}: {number} is not an amount")]
     Number {
         /// Of what.
         what: String,
@@ -41,7 +41,7 @@ pub enum CaseError {
         number: String,
     },
     /// A count is negative, or larger than any real one.
-    #[error("{what}: {count} is no count; at most {most} are possible")]
+    #[error("{what}: {count} is not a count from 0 to {most}")]
     Count {
         /// Of what.
         what: String,
@@ -51,7 +51,7 @@ pub enum CaseError {
         most: i64,
     },
     /// Two things have one name.
-    #[error("{what} {name:?} is there twice")]
+    #[error("{what} {name:?} is given twice")]
     Twice {
         /// Their kind.
         what: &'static str,
@@ -59,7 +59,7 @@ pub enum CaseError {
         name: String,
     },
     /// A word is not known.
-    #[error("{what}: {word:?} is not known")]
+    #[error("{what}: {word:?} is unknown")]
     Word {
         /// Of what.
         what: String,
@@ -72,7 +72,7 @@ pub enum CaseError {
 #[derive(Debug, Clone)]
 pub struct Ready {
     /// The cluster.
-    pub situation: Situation,
+    pub input: Input,
     /// The settings, and the stages of one cycle.
     pub settings: Settings,
 }
@@ -87,18 +87,18 @@ pub fn build(scenario: &Scenario) -> Result<Ready, CaseError> {
     once("job", scenario.jobs.iter().map(|it| &it.name))?;
     let tasks = scenario.jobs.iter().flat_map(|job| &job.tasks);
     once("task", tasks.map(|it| &it.name))?;
-    let mut situation = Situation { now: NOW, ..Situation::default() };
+    let mut input = Input { now: NOW, ..Input::default() };
     for queue in &scenario.queues {
-        situation.projects.push(project(queue)?);
+        input.projects.push(project(queue)?);
     }
     for it in &scenario.nodes {
-        situation.nodes.push(node(it)?);
+        input.nodes.push(node(it)?);
     }
     for it in &scenario.jobs {
-        let job = job(it, &mut situation.sites)?;
-        situation.jobs.push(job);
+        let job = job(it, &mut input.sites)?;
+        input.jobs.push(job);
     }
-    Ok(Ready { situation, settings: settings(scenario)? })
+    Ok(Ready { input, settings: settings(scenario)? })
 }
 
 /// Each name is there once.

@@ -1,30 +1,30 @@
-//! Why a case comes out otherwise by preset `fair` than by `kai`.
+//! Why preset `fair` gives another result than `kai` in a case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Why a job fares otherwise by `fair` than by `kai`: lines of scheduling.md A′, B and E.
+/// Why a job has another result with `fair` than with `kai`: rules of scheduling.md A′, B and E.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Explanation {
-    /// It has the same, elsewhere: places are chosen by other rules.
+    /// It starts on another node: the rules for placement differ.
     Elsewhere,
-    /// By `kai` it gets what another holds within its guarantee.
+    /// `kai` gives it GPUs that another project uses within its guarantee.
     WithinGuarantee,
-    /// Guarantees exceed what there is, and count in part.
+    /// Guarantees exceed the capacity, and count in part.
     ScaledGuarantees,
-    /// By `kai` running jobs are moved for it.
+    /// `kai` moves running jobs for it.
     NothingMoved,
-    /// A job of its own project goes first that asks for fewer GPUs.
+    /// A job of its project with fewer GPUs goes first.
     SmallerFirst,
-    /// Projects are ranked without their next job.
+    /// The rank of a project does not depend on its next job.
     WithoutNextJob,
-    /// Other victims: `fair` takes the project furthest over its share, with the least loss so far.
+    /// Other victims: `fair` chooses the project furthest over its share, and the least lost work.
     OtherVictims,
-    /// What `kai` gave up is found: every legal victim is looked at.
+    /// `fair` finds a victim that `kai` misses, because it considers all legal victims.
     LegalVictimFound,
-    /// The room is kept for one that goes before it and has a planned start.
+    /// A job before it has a planned start on this capacity.
     KeptForPlanned,
-    /// It is not preemptible, and so is never lent anything.
+    /// It is not preemptible, so it can't borrow.
     NeverLent,
     /// A reclaim must not bring its beneficiary above its share.
     ShareKept,
@@ -32,9 +32,9 @@ pub enum Explanation {
     NotPromised,
     /// Jobs within their project's share go before jobs that borrow.
     EntitledFirst,
-    /// By `kai` nothing of a node is given out on which others use any part of a GPU.
+    /// `kai` allocates nothing on a node where a foreign process uses a part of a GPU.
     BesideUnmanaged,
-    /// A gang of which a part is lost goes at once, all of it.
+    /// A gang that loses a task is evicted at once, as a whole.
     AsAWhole,
 }
 
@@ -62,21 +62,27 @@ impl Explanation {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Self::Elsewhere => "the same on another node (B, placement)",
-            Self::WithinGuarantee => "another holds it within its guarantee (E3)",
-            Self::ScaledGuarantees => "more is guaranteed than there is, and counts in part (A′4)",
-            Self::NothingMoved => "nothing is moved that has not agreed to it (A′6)",
-            Self::SmallerFirst => "fewer GPUs go first inside a project (B)",
-            Self::WithoutNextJob => "projects are ranked without their next job (A′9)",
-            Self::OtherVictims => "furthest over its share and least lost goes (A′2)",
-            Self::LegalVictimFound => "every legal victim is looked at (A′2)",
-            Self::KeptForPlanned => "the room is kept for a planned start (A′3)",
-            Self::NeverLent => "what can't be taken back is lent nothing (A7)",
-            Self::NotPromised => "nothing is taken back of what nobody is promised (A′2)",
-            Self::EntitledFirst => "who is within its share goes before who borrows (A′9)",
-            Self::AsAWhole => "a gang that has lost a task goes as a whole, at once (A10)",
-            Self::BesideUnmanaged => "each instance is a GPU, and others have another one (A′5)",
-            Self::ShareKept => "nobody takes back more than its share (E4)",
+            Self::Elsewhere => "the same jobs start, on another node (B, placement)",
+            Self::WithinGuarantee => "another project has the GPUs within its guarantee (E3)",
+            Self::ScaledGuarantees => {
+                "guarantees exceed the capacity, so each counts in part (A′4)"
+            }
+            Self::NothingMoved => "only jobs that allow it are moved (A′6)",
+            Self::SmallerFirst => "in a project, jobs with fewer GPUs go first (B)",
+            Self::WithoutNextJob => "the rank of a project does not depend on its next job (A′9)",
+            Self::OtherVictims => {
+                "the victim is furthest over its share and loses the least work (A′2)"
+            }
+            Self::LegalVictimFound => "all legal victims are considered (A′2)",
+            Self::KeptForPlanned => "a planned start holds the capacity (A′3)",
+            Self::NeverLent => "non-preemptible jobs can't borrow (A7)",
+            Self::NotPromised => "capacity that no project is guaranteed is not reclaimed (A′2)",
+            Self::EntitledFirst => "projects within their share go before those that borrow (A′9)",
+            Self::AsAWhole => "a gang that loses a task is evicted as a whole, at once (A10)",
+            Self::BesideUnmanaged => {
+                "a foreign process on one MIG instance does not block the others (A′5)"
+            }
+            Self::ShareKept => "a project reclaims at most its share (E4)",
         }
     }
 }
@@ -87,7 +93,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Names of the cases' jobs that differ, to be told.
+/// Lists the jobs with other results, by explanation.
 #[must_use]
 pub fn told(reasons: &BTreeMap<String, Explanation>) -> Vec<String> {
     let distinct: BTreeSet<Explanation> = reasons.values().copied().collect();

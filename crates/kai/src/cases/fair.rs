@@ -36,12 +36,12 @@ impl Missing {
     pub fn words(self) -> &'static str {
         match self {
             Self::Parts => "a job of several kinds of tasks",
-            Self::Instances => "MIG instances that are not asked for by one profile",
+            Self::Instances => "MIG instances of several profiles",
             Self::NamedNodes => "a job that names its nodes",
             Self::Gated => "tasks that may not start yet",
-            Self::Switches => "rules that are switched off",
-            Self::Overbooked => "jobs that hold more than there is",
-            Self::Unwritable => "an amount or a name that can't be written",
+            Self::Switches => "disabled rules",
+            Self::Overbooked => "jobs that use more than the capacity",
+            Self::Unwritable => "an amount or a name that a scenario can't express",
         }
     }
 }
@@ -65,26 +65,26 @@ pub struct Written {
 ///
 /// # Errors
 /// A feature of the case that the live scheduler lacks.
-pub fn lines(situation: &kai::Situation, gone: &BTreeSet<&str>) -> Result<Written, Missing> {
+pub fn lines(input: &kai::Input, gone: &BTreeSet<&str>) -> Result<Written, Missing> {
     let mut text = String::new();
-    for project in &situation.projects {
+    for project in &input.projects {
         text.push_str(&line_of_project(project)?);
     }
-    for node in &situation.nodes {
+    for node in &input.nodes {
         text.push_str(&line_of_node(node)?);
     }
     let mut places = Places::default();
     let mut extras = BTreeMap::new();
     // Those that run come first: their devices are taken.
-    let mut jobs: Vec<&kai::Job> = situation.jobs.iter().collect();
+    let mut jobs: Vec<&kai::Job> = input.jobs.iter().collect();
     jobs.sort_by_key(|job| (job.created, &job.name));
     for job in jobs {
         if !is_booked(job) {
-            text.push_str(&lines_of_unmanaged(situation, job, &mut places)?);
+            text.push_str(&lines_of_unmanaged(input, job, &mut places)?);
             continue;
         }
         let comes_back = !gone.contains(job.name.as_str());
-        let (lines, n_extra) = lines_of_job(situation, (job, comes_back), &mut places)?;
+        let (lines, n_extra) = lines_of_job(input, (job, comes_back), &mut places)?;
         text.push_str(&lines);
         if n_extra > 0 {
             extras.insert(job.name.clone(), n_extra);
@@ -262,10 +262,10 @@ impl Places {
     }
 }
 
-fn gpus(situation: &kai::Situation, ask: &GpuAsk) -> Result<String, Missing> {
+fn gpus(input: &kai::Input, ask: &GpuAsk) -> Result<String, Missing> {
     match ask {
         GpuAsk::None => Ok("0".to_owned()),
-        GpuAsk::Whole(count) if has_single(situation)? => Ok(format!("{SINGLE}:{count}")),
+        GpuAsk::Whole(count) if has_single(input)? => Ok(format!("{SINGLE}:{count}")),
         GpuAsk::Whole(count) => Ok(count.to_string()),
         GpuAsk::Share { milli, devices: 1 } => number(*milli),
         GpuAsk::Share { milli, devices } => Ok(format!("{devices}@{}", number(*milli)?)),
@@ -279,8 +279,8 @@ fn gpus(situation: &kai::Situation, ask: &GpuAsk) -> Result<String, Missing> {
 }
 
 /// Whether every device is all of one instance: then whole ones are asked for as that.
-fn has_single(situation: &kai::Situation) -> Result<bool, Missing> {
-    let devices = || situation.nodes.iter().flat_map(|node| &node.devices);
+fn has_single(input: &kai::Input) -> Result<bool, Missing> {
+    let devices = || input.nodes.iter().flat_map(|node| &node.devices);
     let is_single = |it: &kai::Devices| it.mode == DeviceMode::Single;
     match (devices().any(is_single), devices().all(is_single)) {
         (true, false) => Err(Missing::Instances),
@@ -295,13 +295,13 @@ pub fn is_booked(job: &kai::Job) -> bool {
 
 /// What runs without being booked uses an instance of its node each.
 fn lines_of_unmanaged(
-    situation: &kai::Situation,
+    input: &kai::Input,
     job: &kai::Job,
     places: &mut Places,
 ) -> Result<String, Missing> {
     let mut text = String::new();
     for placement in job.tasks.iter().filter_map(|task| task.placement.as_ref()) {
-        let node = situation.nodes.iter().find(|node| node.name == placement.node);
+        let node = input.nodes.iter().find(|node| node.name == placement.node);
         let node = node.ok_or(Missing::Overbooked)?;
         let used = places.take_instances(node, 1, |_| true).ok_or(Missing::Overbooked)?;
         let _ = writeln!(text, "gpu {}[{}]  unmanaged", name(&node.name)?, used[0]);
@@ -313,7 +313,7 @@ fn lines_of_unmanaged(
 /// out, and tasks with a claim wait: the victims' own lines say that they leave. Sets of tasks with
 /// equal requests are one, with the sum of their minimums.
 fn lines_of_job(
-    situation: &kai::Situation,
+    input: &kai::Input,
     (job, comes_back): (&kai::Job, bool),
     places: &mut Places,
 ) -> Result<(String, usize), Missing> {
@@ -329,9 +329,9 @@ fn lines_of_job(
         match task.state {
             TaskState::Pending | TaskState::Pipelined => {}
             TaskState::Running | TaskState::Bound => {
-                running.push(place_of(situation, task, places)?);
+                running.push(place_of(input, task, places)?);
             }
-            TaskState::Releasing => leaving.push(place_of(situation, task, places)?),
+            TaskState::Releasing => leaving.push(place_of(input, task, places)?),
             TaskState::Succeeded | TaskState::Failed => continue,
             TaskState::Gated => return Err(Missing::Gated),
         }
@@ -339,9 +339,9 @@ fn lines_of_job(
     }
     let least = least(job);
     // As old as its place among the others says: ages of equal jobs are equal there.
-    let age = situation.now.saturating_sub(job.created).max(0) / 1000;
+    let age = input.now.saturating_sub(job.created).max(0) / 1000;
     let own = name(&job.name)?;
-    let asked = gpus(situation, &first.request.gpu)?;
+    let asked = gpus(input, &first.request.gpu)?;
     if running.is_empty() && leaving.is_empty() && !has_least(job, is_alive) {
         // Too much of it has ended.
         return Ok((String::new(), 0));
@@ -418,13 +418,9 @@ fn sets(group: &kai::Group) -> Vec<&kai::TaskSet> {
 }
 
 /// Where a task runs: `n1[0,1]`.
-fn place_of(
-    situation: &kai::Situation,
-    task: &kai::Task,
-    places: &mut Places,
-) -> Result<String, Missing> {
+fn place_of(input: &kai::Input, task: &kai::Task, places: &mut Places) -> Result<String, Missing> {
     let placement = task.placement.as_ref().ok_or(Missing::Unwritable)?;
-    let node = situation.nodes.iter().find(|node| node.name == placement.node);
+    let node = input.nodes.iter().find(|node| node.name == placement.node);
     let node = node.ok_or(Missing::Overbooked)?;
     let devices: Vec<String> = match &task.request.gpu {
         GpuAsk::Mig(asked) => {
@@ -438,7 +434,7 @@ fn place_of(
             let devices = places.take(node, ask, &placement.shared).ok_or(Missing::Overbooked)?;
             let of_single =
                 |ix: &usize| Instance::index(u32::try_from(*ix).unwrap_or(u32::MAX), 0).to_string();
-            match has_single(situation)? {
+            match has_single(input)? {
                 true => devices.iter().map(of_single).collect(),
                 false => devices.iter().map(ToString::to_string).collect(),
             }

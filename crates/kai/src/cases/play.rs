@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    self as kai, Change, GpuAsk, Outcome, Placement, PlacementAfter, Settings, SharedAfter,
-    Situation, TaskState,
+    self as kai, Change, GpuAsk, Input, Outcome, Placement, PlacementAfter, Settings, SharedAfter,
+    TaskState,
 };
 
 use super::build::{CaseError, build, scaled};
@@ -36,7 +36,7 @@ pub fn play(scenario: &Scenario) -> Result<Verdict, CaseError> {
         scenario,
         settings: ready.settings,
         statuses: statuses(scenario),
-        situation: ready.situation,
+        input: ready.input,
         verdict: Verdict::default(),
     };
     play.requested()?;
@@ -54,7 +54,7 @@ pub fn play(scenario: &Scenario) -> Result<Verdict, CaseError> {
             }
         }
     } else {
-        let outcome = kai::cycle(&play.situation, &play.settings);
+        let outcome = kai::cycle(&play.input, &play.settings);
         play.count(&outcome, "");
         play.update_statuses(&outcome);
         play.compare(&outcome, "")?;
@@ -73,7 +73,7 @@ struct Status {
 struct Play<'s> {
     scenario: &'s Scenario,
     settings: Settings,
-    situation: Situation,
+    input: Input,
     statuses: Vec<Vec<Status>>,
     verdict: Verdict,
 }
@@ -91,12 +91,12 @@ fn statuses(scenario: &Scenario) -> Vec<Vec<Status>> {
 impl Play<'_> {
     /// Checks that the requests were read as they are meant.
     fn requested(&mut self) -> Result<(), CaseError> {
-        for (job, statuses) in self.situation.jobs.iter().zip(&mut self.statuses) {
+        for (job, statuses) in self.input.jobs.iter().zip(&mut self.statuses) {
             for (task, status) in job.tasks.iter().zip(statuses) {
                 status.state = task.state;
             }
         }
-        for job in &self.situation.jobs {
+        for job in &self.input.jobs {
             if let Some(expected) = self.scenario.expected.jobs.get(&job.name)
                 && let Some(number) = &expected.gpus_requested
             {
@@ -107,7 +107,7 @@ impl Play<'_> {
                 let expected = scaled(&job.name, number, 1000)?;
                 if ![sum(asked), sum(asked_of_one)].contains(&expected) {
                     let asked = sum(asked);
-                    let line = format!("job {}: {asked} milli-GPUs are asked for", job.name);
+                    let line = format!("job {}: it requests {asked} milli-GPUs", job.name);
                     self.verdict.differences.push(line);
                 }
             }
@@ -117,10 +117,10 @@ impl Play<'_> {
 
     /// One whole cycle, and what the world makes of it.
     fn cycle(&mut self, number: usize) {
-        let outcome = kai::cycle(&self.situation, &self.settings);
+        let outcome = kai::cycle(&self.input, &self.settings);
         self.count(&outcome, &format!("cycle {number}: "));
         self.update_statuses(&outcome);
-        for (row, job) in self.situation.jobs.iter_mut().enumerate() {
+        for (row, job) in self.input.jobs.iter_mut().enumerate() {
             for (column, task) in job.tasks.iter_mut().enumerate() {
                 let after = &outcome.tasks[row][column];
                 let status = &mut self.statuses[row][column];
@@ -139,7 +139,7 @@ impl Play<'_> {
                         task.placement = after.placement.as_ref().map(|it| placement(it, number));
                         let node = after.placement.as_ref().map(|it| it.node.clone());
                         *status = Status::of(TaskState::Running, node);
-                        job.last_start = Some(self.situation.now);
+                        job.last_start = Some(self.input.now);
                     }
                     _ => {}
                 }
@@ -150,7 +150,7 @@ impl Play<'_> {
     /// The state as it is, without doing anything.
     fn look(&self) -> Outcome {
         let nothing = Settings { stages: Vec::new(), ..self.settings.clone() };
-        kai::cycle(&self.situation, &nothing)
+        kai::cycle(&self.input, &nothing)
     }
 
     fn count(&mut self, outcome: &Outcome, when: &str) {
@@ -199,7 +199,7 @@ impl Play<'_> {
     fn compare(&mut self, outcome: &Outcome, when: &str) -> Result<(), CaseError> {
         let expected = &self.scenario.expected;
         let mut found = Vec::new();
-        for (row, job) in self.situation.jobs.iter().enumerate() {
+        for (row, job) in self.input.jobs.iter().enumerate() {
             let whole = expected.jobs.get(&job.name);
             for (column, task) in job.tasks.iter().enumerate() {
                 for expected in [whole, expected.tasks.get(&task.name)].into_iter().flatten() {
@@ -210,11 +210,11 @@ impl Play<'_> {
             if let Some(number) = whole.and_then(|it| it.gpus_accepted.as_ref()) {
                 let held: i64 = outcome.tasks[row].iter().map(|task| task.charged.gpu).sum();
                 if held != scaled(&job.name, number, 1000)? {
-                    found.push(format!("{when}{}: {held} milli-GPUs are held", job.name));
+                    found.push(format!("{when}{}: {held} milli-GPUs are allocated", job.name));
                 }
             }
         }
-        for (row, node) in self.situation.nodes.iter().enumerate() {
+        for (row, node) in self.input.nodes.iter().enumerate() {
             let Some(expected) = expected.nodes.get(&node.name) else { continue };
             let after = outcome.nodes[row];
             for (what, number, count) in [
@@ -239,7 +239,7 @@ impl Play<'_> {
         let expected = &self.scenario.expected;
         let mut label_of: BTreeMap<(String, SharedAfter), BTreeSet<String>> = BTreeMap::new();
         let mut device_of: BTreeMap<(String, String), BTreeSet<SharedAfter>> = BTreeMap::new();
-        for (row, job) in self.situation.jobs.iter().enumerate() {
+        for (row, job) in self.input.jobs.iter().enumerate() {
             for (column, task) in job.tasks.iter().enumerate() {
                 let named = expected.tasks.get(&task.name).or_else(|| expected.jobs.get(&job.name));
                 let Some(labels) = named

@@ -18,11 +18,11 @@ pub(crate) fn run(cycle: &mut Cycle<'_>) {
     }
     let mut solver = Solver::of(cycle, Stage::Preempt);
     let mut failures = Failures::default();
-    while let Some(job) = turns.pop(rules, &cycle.board) {
+    while let Some(job) = turns.pop(rules, &cycle.state) {
         match one(cycle, &mut solver, &mut failures, job) {
             Ok(changed) => {
                 for project in changed {
-                    turns.update(rules, &cycle.board, project);
+                    turns.update(rules, &cycle.state, project);
                 }
             }
             Err(obstacle) => cycle.note(job, Stage::Preempt, obstacle),
@@ -37,14 +37,14 @@ fn one(
     job: usize,
 ) -> Result<Vec<usize>, Obstacle> {
     let rules = cycle.rules;
-    let row = &rules.cluster.jobs[job];
+    let row = &rules.index.jobs[job];
     let leaf = row.project.ok_or(Obstacle::NobodyGivesWay)?;
-    let tasks = unit::unit(&cycle.board, job).ok_or(Obstacle::TooFew)?;
+    let tasks = unit::unit(&cycle.state, job).ok_or(Obstacle::TooFew)?;
     if !row.preemptible && rules.settings.quotas {
-        let asked = unit::charge(&cycle.board, &tasks);
-        admit::guaranteed(&cycle.board, rules.entitled, leaf, asked).map_err(Obstacle::Passed)?;
+        let asked = unit::charge(&cycle.state, &tasks);
+        admit::guaranteed(&cycle.state, rules.entitled, leaf, asked).map_err(Obstacle::Passed)?;
     }
-    if let Some(job) = failures.harder(rules.cluster, row.project, &tasks) {
+    if let Some(job) = failures.harder(rules.index, row.project, &tasks) {
         return Err(Obstacle::AsAnother { job });
     }
     let protected =
@@ -53,13 +53,13 @@ fn one(
         job,
         tasks: &tasks,
         leafs: vec![leaf],
-        allowed: &|victim| rules.cluster.jobs[victim].priority < row.priority && !protected(victim),
+        allowed: &|victim| rules.index.jobs[victim].priority < row.priority && !protected(victim),
         most: usize::MAX,
         valid: &mut |cycle, _, pieces| gangs_kept(cycle, pieces),
     };
     let solved = solver.solve(cycle, search);
     if solved.is_err() {
-        failures.remember(rules.cluster, row.project, job, &tasks);
+        failures.remember(rules.index, row.project, job, &tasks);
     }
     solved
 }
@@ -67,7 +67,7 @@ fn one(
 fn gangs_kept(cycle: &Cycle<'_>, pieces: &[Piece]) -> Result<(), Obstacle> {
     let lost = pieces.iter().any(|piece| {
         runtime::from_preempt(cycle.rules, piece.job)
-            && !runtime::keeps_its_gang(&cycle.board, piece.job)
+            && !runtime::keeps_its_gang(&cycle.state, piece.job)
     });
     if lost { Err(Obstacle::NobodyGivesWay) } else { Ok(()) }
 }

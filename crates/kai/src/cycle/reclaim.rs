@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::counters::State;
+use crate::counters::TaskStatus;
 use crate::cycle::runtime;
 use crate::cycle::solver::{Search, Solver};
 use crate::cycle::victims::Piece;
 use crate::cycle::{Cycle, Obstacle};
 use crate::failures::Failures;
+use crate::input::{Amounts, GpuAsk};
 use crate::settings::Stage;
-use crate::situation::{Amounts, GpuAsk};
 use crate::unit;
 
 /// The stage.
@@ -21,11 +21,11 @@ pub(crate) fn run(cycle: &mut Cycle<'_>) {
     }
     let mut solver = Solver::of(cycle, Stage::Reclaim);
     let mut failures = Failures::default();
-    while let Some(job) = turns.pop(rules, &cycle.board) {
+    while let Some(job) = turns.pop(rules, &cycle.state) {
         match one(cycle, &mut solver, &mut failures, job) {
             Ok(changed) => {
                 for project in changed {
-                    turns.update(rules, &cycle.board, project);
+                    turns.update(rules, &cycle.state, project);
                 }
             }
             Err(obstacle) => cycle.note(job, Stage::Reclaim, obstacle),
@@ -40,22 +40,22 @@ fn one(
     job: usize,
 ) -> Result<Vec<usize>, Obstacle> {
     let rules = cycle.rules;
-    let row = &rules.cluster.jobs[job];
+    let row = &rules.index.jobs[job];
     let leaf = row.project.ok_or(Obstacle::NobodyGivesWay)?;
-    let tasks = unit::unit(&cycle.board, job).ok_or(Obstacle::TooFew)?;
-    let asked = unit::charge(&cycle.board, &tasks);
-    cycle.books.write_down(&cycle.board);
+    let tasks = unit::unit(&cycle.state, job).ok_or(Obstacle::TooFew)?;
+    let asked = unit::charge(&cycle.state, &tasks);
+    cycle.quotas.write_down(&cycle.state);
     if rules.settings.quotas {
-        cycle.books.gate(leaf, row.preemptible, asked).map_err(Obstacle::Barred)?;
+        cycle.quotas.gate(leaf, row.preemptible, asked).map_err(Obstacle::Barred)?;
     }
-    if let Some(job) = failures.harder(rules.cluster, row.project, &tasks) {
+    if let Some(job) = failures.harder(rules.index, row.project, &tasks) {
         return Err(Obstacle::AsAnother { job });
     }
     if let Some(obstacle) = hopeless(cycle, solver, job, &tasks) {
-        failures.remember(rules.cluster, row.project, job, &tasks);
+        failures.remember(rules.index, row.project, job, &tasks);
         return Err(obstacle);
     }
-    let projects = 0..rules.cluster.projects.len();
+    let projects = 0..rules.index.projects.len();
     let protected = |victim: usize| {
         runtime::from_reclaim(rules, leaf, victim) && !runtime::elastic(rules, victim)
     };
@@ -69,7 +69,7 @@ fn one(
     };
     let solved = solver.solve(cycle, search);
     if solved.is_err() {
-        failures.remember(rules.cluster, row.project, job, &tasks);
+        failures.remember(rules.index, row.project, job, &tasks);
     }
     solved
 }
@@ -87,24 +87,24 @@ fn hopeless(
     tasks: &[usize],
 ) -> Option<Obstacle> {
     let rules = cycle.rules;
-    let whole = |task: &usize| matches!(cycle.board.gpu_ask(*task), GpuAsk::Whole(_));
+    let whole = |task: &usize| matches!(cycle.state.gpu_ask(*task), GpuAsk::Whole(_));
     let first = &tasks[..1];
-    let asked = unit::charge(&cycle.board, first);
+    let asked = unit::charge(&cycle.state, first);
     // Counting may have cut off less than a thousandth of each shared device.
-    let cut = i64::try_from(cycle.board.shared.len()).unwrap_or(i64::MAX);
+    let cut = i64::try_from(cycle.state.shared.len()).unwrap_or(i64::MAX);
     if !rules.settings.shortcuts
         || !rules.settings.quotas
         || cycle.promised_more
         || !first.iter().all(whole)
-        || asked.gpu <= cycle.board.free_gpu.saturating_add(cut)
+        || asked.gpu <= cycle.state.free_gpu.saturating_add(cut)
     {
         return None;
     }
-    let row = &rules.cluster.jobs[job];
+    let row = &rules.index.jobs[job];
     let mut last = Obstacle::NobodyGivesWay;
     for leaf in solver.projects().filter(|&leaf| Some(leaf) != row.project) {
         let nothing = [(leaf, Amounts::default())];
-        match cycle.books.check(row.project?, row.preemptible, asked, &nothing) {
+        match cycle.quotas.check(row.project?, row.preemptible, asked, &nothing) {
             Ok(()) => return None,
             Err(barred) => last = Obstacle::Barred(barred),
         }
@@ -123,7 +123,7 @@ fn holds(
     let rules = cycle.rules;
     let lost = pieces.iter().any(|piece| {
         runtime::from_reclaim(rules, leaf, piece.job)
-            && !runtime::keeps_its_gang(&cycle.board, piece.job)
+            && !runtime::keeps_its_gang(&cycle.state, piece.job)
     });
     if lost {
         return Err(Obstacle::NobodyGivesWay);
@@ -133,9 +133,9 @@ fn holds(
     }
     let mut taken = taken(cycle, pieces);
     taken.sort_by_key(|(project, _)| *project);
-    let preemptible = rules.cluster.jobs[job].preemptible;
-    let asked = unit::charge(&cycle.board, tasks);
-    cycle.books.check(leaf, preemptible, asked, &taken).map_err(Obstacle::Barred)
+    let preemptible = rules.index.jobs[job].preemptible;
+    let asked = unit::charge(&cycle.state, tasks);
+    cycle.quotas.check(leaf, preemptible, asked, &taken).map_err(Obstacle::Barred)
 }
 
 /// Returns the amounts that leave, by project, in the order of the check: for each job first the
@@ -151,19 +151,19 @@ fn taken(cycle: &Cycle<'_>, pieces: &[Piece]) -> Vec<(usize, Amounts)> {
     }
     let mut taken = Vec::new();
     for job in jobs {
-        let Some(project) = rules.cluster.jobs[job].project else { continue };
+        let Some(project) = rules.index.jobs[job].project else { continue };
         let mut counts: BTreeMap<usize, i64> = BTreeMap::new();
         let mut core = Amounts::default();
         let own = pieces.iter().filter(|piece| piece.job == job);
         for &task in own.flat_map(|piece| &piece.tasks) {
-            let set = rules.cluster.tasks[task].set;
+            let set = rules.index.tasks[task].set;
             let count = counts.entry(set).or_default();
             *count += 1;
-            if cycle.board.tasks[task].state != State::Evicted {
+            if cycle.state.tasks[task].state != TaskStatus::Evicted {
                 continue;
             }
-            let amount = cycle.board.charge(task);
-            if *count > rules.cluster.sets[set].min {
+            let amount = cycle.state.charge(task);
+            if *count > rules.index.sets[set].min {
                 taken.push((project, amount));
             } else {
                 core += amount;

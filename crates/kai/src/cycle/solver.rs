@@ -3,15 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::board::Board;
-use crate::counters::State;
+use crate::counters::TaskStatus;
 use crate::cycle::place::How;
 use crate::cycle::place_unit::place_unit;
 use crate::cycle::turns::Turns;
 use crate::cycle::victims::{Piece, Pool, Victims};
 use crate::cycle::{Cycle, Obstacle};
+use crate::input::GpuAsk;
 use crate::settings::Stage;
-use crate::situation::GpuAsk;
+use crate::state::State;
 use crate::unit;
 
 /// The state that the solver of one stage keeps from job to job.
@@ -48,7 +48,7 @@ type Valid<'s> = dyn FnMut(&mut Cycle<'_>, &[usize], &[Piece]) -> Result<(), Obs
 
 impl Solver {
     pub(crate) fn of(cycle: &Cycle<'_>, stage: Stage) -> Self {
-        let pool = Pool::of(cycle.rules, &cycle.board);
+        let pool = Pool::of(cycle.rules, &cycle.state);
         Self { stage, pool, trials: Trials { turns: cycle.turns(|_| true), dirty: Vec::new() } }
     }
 
@@ -67,9 +67,9 @@ impl Solver {
         mut search: Search<'_>,
     ) -> Result<Vec<usize>, Obstacle> {
         if !cycle.rules.settings.shortcuts {
-            self.pool = Pool::of(cycle.rules, &cycle.board);
+            self.pool = Pool::of(cycle.rules, &cycle.state);
         }
-        let mark = cycle.board.mark();
+        let mark = cycle.state.mark();
         let mut nodes = usable(cycle, search.tasks);
         let mut recorded: Vec<Piece> = Vec::new();
         for count in 1..=search.tasks.len() {
@@ -77,18 +77,18 @@ impl Solver {
             match found {
                 Ok(pieces) => recorded = pieces,
                 Err(obstacle) => {
-                    cycle.board.undo(mark);
+                    cycle.state.undo(mark);
                     return Err(obstacle);
                 }
             }
             if count < search.tasks.len() {
-                cycle.board.undo(mark);
+                cycle.state.undo(mark);
             }
         }
         let changed = cycle.commit(mark, self.stage, search.job);
         for &project in &changed {
-            self.pool.refill(cycle.rules, &cycle.board, project);
-            self.trials.turns.refill(cycle.rules, &cycle.board, project, &|_| true);
+            self.pool.refill(cycle.rules, &cycle.state, project);
+            self.trials.turns.refill(cycle.rules, &cycle.state, project, &|_| true);
         }
         Ok(changed)
     }
@@ -103,7 +103,7 @@ impl Solver {
         recorded: &[Piece],
         mut nodes: Option<&mut [bool]>,
     ) -> Result<Vec<Piece>, Obstacle> {
-        let start = cycle.board.mark();
+        let start = cycle.state.mark();
         let tasks = &search.tasks[..count];
         let mut last = Obstacle::NobodyGivesWay;
         if !recorded.is_empty() {
@@ -113,14 +113,14 @@ impl Solver {
                 Attempt::Invalid(obstacle) => last = obstacle,
                 Attempt::Fails => {}
             }
-            cycle.board.undo(start);
+            cycle.state.undo(start);
         }
         let given: BTreeSet<usize> =
             recorded.iter().flat_map(|it| it.tasks.iter().copied()).collect();
         let mut potential = Potential::default();
         let leafs = search.leafs.iter().copied();
-        let mut victims = Victims::of(cycle.rules, &cycle.board, &self.pool, leafs, search.allowed);
-        while let Some(piece) = victims.next(&cycle.board, &given) {
+        let mut victims = Victims::of(cycle.rules, &cycle.state, &self.pool, leafs, search.allowed);
+        while let Some(piece) = victims.next(&cycle.state, &given) {
             if piece.tasks.is_empty() {
                 continue;
             }
@@ -136,10 +136,10 @@ impl Solver {
                     Attempt::Holds(pieces) => return Ok(pieces),
                     Attempt::Invalid(obstacle) => {
                         last = obstacle;
-                        cycle.board.undo(start);
+                        cycle.state.undo(start);
                         break;
                     }
-                    Attempt::Fails => cycle.board.undo(start),
+                    Attempt::Fails => cycle.state.undo(start),
                 }
             }
         }
@@ -160,8 +160,8 @@ struct Potential {
 impl Potential {
     /// Adds a victim. Returns the nodes of its tasks.
     fn add(&mut self, cycle: &Cycle<'_>, piece: Piece) -> Vec<usize> {
-        let board = &cycle.board;
-        let on = |task: usize| board.tasks[task].at.map(|at| board.cluster.places[at.place].node);
+        let state = &cycle.state;
+        let on = |task: usize| state.tasks[task].at.map(|at| state.index.places[at.place].node);
         let mut nodes: Vec<usize> = piece.tasks.iter().filter_map(|&task| on(task)).collect();
         nodes.sort_unstable();
         nodes.dedup();
@@ -207,16 +207,16 @@ impl Trials {
         mut nodes: Option<&mut [bool]>,
     ) -> Attempt {
         for leaf in std::mem::take(&mut self.dirty) {
-            self.turns.restart(cycle.rules, &cycle.board, leaf);
+            self.turns.restart(cycle.rules, &cycle.state, leaf);
         }
         if !cycle.rules.settings.shortcuts {
             self.turns = cycle.turns(|_| true);
         }
         let opened = open(cycle, &pieces, nodes.as_deref_mut());
         for piece in &pieces {
-            end(&mut cycle.board, piece);
+            end(&mut cycle.state, piece);
         }
-        let possible = !cycle.rules.settings.shortcuts || possible(&cycle.board, tasks);
+        let possible = !cycle.rules.settings.shortcuts || possible(&cycle.state, tasks);
         let placed = possible && self.replace(cycle, search.job, tasks, &pieces, nodes.as_deref());
         for node in opened {
             if let Some(nodes) = nodes.as_deref_mut() {
@@ -230,7 +230,7 @@ impl Trials {
             return Attempt::Invalid(obstacle);
         }
         let gave = |task: &usize| {
-            matches!(cycle.board.tasks[*task].state, State::Evicted | State::Pipelined)
+            matches!(cycle.state.tasks[*task].state, TaskStatus::Evicted | TaskStatus::Pipelined)
         };
         let given = pieces.into_iter().filter_map(|mut piece| {
             piece.tasks.retain(gave);
@@ -253,17 +253,17 @@ impl Trials {
         involved.push(job);
         involved.sort_unstable();
         involved.dedup();
-        let leaf_of = |job: usize| rules.cluster.jobs[job].project;
+        let leaf_of = |job: usize| rules.index.jobs[job].project;
         self.dirty.extend(involved.iter().filter_map(|&it| leaf_of(it)));
         for &it in &involved {
             self.turns.skip[it] = true;
         }
         for &it in &involved {
-            let asked = (it == job).then(|| unit::charge(&cycle.board, tasks));
-            if it == job || unit::candidate(&cycle.board, it) {
-                self.turns.push(rules, &cycle.board, it, asked);
+            let asked = (it == job).then(|| unit::charge(&cycle.state, tasks));
+            if it == job || unit::candidate(&cycle.state, it) {
+                self.turns.push(rules, &cycle.state, it, asked);
             } else if let Some(leaf) = leaf_of(it) {
-                self.turns.update(rules, &cycle.board, leaf);
+                self.turns.update(rules, &cycle.state, leaf);
             }
         }
         let placed = self.in_turn(cycle, job, tasks, How { later: true, nodes });
@@ -288,22 +288,22 @@ impl Trials {
             let Some((next, again)) = self.turns.first_of(leaf) else { break };
             if !again {
                 self.dirty.push(leaf);
-                self.turns.pass(rules, &cycle.board, leaf);
+                self.turns.pass(rules, &cycle.state, leaf);
                 continue;
             }
-            self.turns.pop(rules, &cycle.board);
-            let board = &mut cycle.board;
-            let mark = board.mark();
-            let tasks = if next == job { Some(tasks.to_vec()) } else { unit::unit(board, next) };
-            let found = tasks.is_some_and(|it| place_unit(rules, board, next, &it, how).is_ok());
+            self.turns.pop(rules, &cycle.state);
+            let state = &mut cycle.state;
+            let mark = state.mark();
+            let tasks = if next == job { Some(tasks.to_vec()) } else { unit::unit(state, next) };
+            let found = tasks.is_some_and(|it| place_unit(rules, state, next, &it, how).is_ok());
             if !found {
-                board.undo(mark);
+                state.undo(mark);
                 if next == job {
                     return false;
                 }
             }
             placed |= found && next == job;
-            self.turns.update(rules, &cycle.board, leaf);
+            self.turns.update(rules, &cycle.state, leaf);
         }
         placed
     }
@@ -314,8 +314,8 @@ fn open(cycle: &Cycle<'_>, pieces: &[Piece], nodes: Option<&mut [bool]>) -> Vec<
     let mut opened = Vec::new();
     let Some(nodes) = nodes else { return opened };
     for &task in pieces.iter().flat_map(|piece| &piece.tasks) {
-        if let Some(at) = cycle.board.tasks[task].at {
-            let node = cycle.rules.cluster.places[at.place].node;
+        if let Some(at) = cycle.state.tasks[task].at {
+            let node = cycle.rules.index.places[at.place].node;
             if !std::mem::replace(&mut nodes[node], true) {
                 opened.push(node);
             }
@@ -325,15 +325,15 @@ fn open(cycle: &Cycle<'_>, pieces: &[Piece], nodes: Option<&mut [bool]>) -> Vec<
 }
 
 /// Evicts a piece. A job that loses its gang also loses the claims of its other tasks.
-fn end(board: &mut Board<'_>, piece: &Piece) {
+fn end(state: &mut State<'_>, piece: &Piece) {
     for &task in &piece.tasks {
-        board.evict(task);
+        state.evict(task);
     }
-    let row = &board.cluster.jobs[piece.job];
-    if row.sets.clone().all(|set| board.sets[set].holding == 0) {
+    let row = &state.index.jobs[piece.job];
+    if row.sets.clone().all(|set| state.sets[set].holding == 0) {
         for task in row.tasks.clone() {
-            if board.tasks[task].state == State::Pipelined {
-                board.evict(task);
+            if state.tasks[task].state == TaskStatus::Pipelined {
+                state.evict(task);
             }
         }
     }
@@ -341,23 +341,23 @@ fn end(board: &mut Board<'_>, piece: &Piece) {
 
 /// Whether enough whole devices are or become free for the tasks, by counters: for each size, all
 /// tasks that are at least that large have to fit side by side.
-fn possible(board: &Board<'_>, tasks: &[usize]) -> bool {
+fn possible(state: &State<'_>, tasks: &[usize]) -> bool {
     let mut asked: Vec<usize> = tasks
         .iter()
-        .filter_map(|&task| match board.gpu_ask(task) {
+        .filter_map(|&task| match state.gpu_ask(task) {
             GpuAsk::Whole(count) => usize::try_from(*count).ok(),
             _ => None,
         })
         .collect();
     asked.sort_unstable_by(|a, b| b.cmp(a));
     asked.iter().enumerate().all(|(row, &size)| {
-        asked.get(row + 1) == Some(&size) || size == 0 || fit_beside(board, size, row + 1)
+        asked.get(row + 1) == Some(&size) || size == 0 || fit_beside(state, size, row + 1)
     })
 }
 
-fn fit_beside(board: &Board<'_>, size: usize, wanted: usize) -> bool {
+fn fit_beside(state: &State<'_>, size: usize, wanted: usize) -> bool {
     let mut fit = 0;
-    for (free, places) in board.by_free.iter().enumerate().skip(size) {
+    for (free, places) in state.by_free.iter().enumerate().skip(size) {
         fit += (free / size) * places.len();
         if fit >= wanted {
             return true;
@@ -368,10 +368,10 @@ fn fit_beside(board: &Board<'_>, size: usize, wanted: usize) -> bool {
 
 /// The nodes where tasks without GPUs may go in a trial, if not all.
 fn usable(cycle: &Cycle<'_>, tasks: &[usize]) -> Option<Vec<bool>> {
-    let board = &cycle.board;
-    if tasks.iter().any(|&task| *board.gpu_ask(task) == GpuAsk::None) {
+    let state = &cycle.state;
+    if tasks.iter().any(|&task| *state.gpu_ask(task) == GpuAsk::None) {
         return None;
     }
-    let nodes = cycle.rules.cluster.nodes.iter();
-    Some(nodes.map(|node| node.places.clone().any(|place| board.any_free(place))).collect())
+    let nodes = cycle.rules.index.nodes.iter();
+    Some(nodes.map(|node| node.places.clone().any(|place| state.any_free(place))).collect())
 }

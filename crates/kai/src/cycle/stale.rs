@@ -1,6 +1,6 @@
 //! Ends the rest of a gang that has been below its minimum for too long.
 
-use crate::counters::State;
+use crate::counters::TaskStatus;
 use crate::cycle::Cycle;
 use crate::settings::Stage;
 
@@ -10,33 +10,33 @@ pub(crate) fn run(cycle: &mut Cycle<'_>) {
     if grace < 0 {
         return;
     }
-    for job in 0..cycle.rules.cluster.jobs.len() {
+    for job in 0..cycle.rules.index.jobs.len() {
         if !is_stale(cycle, job, grace) {
             continue;
         }
-        let mark = cycle.board.mark();
-        for task in cycle.rules.cluster.jobs[job].tasks.clone() {
-            if cycle.board.tasks[task].state.active() {
-                cycle.board.evict(task);
+        let mark = cycle.state.mark();
+        for task in cycle.rules.index.jobs[job].tasks.clone() {
+            if cycle.state.tasks[task].state.active() {
+                cycle.state.evict(task);
             }
         }
-        for task in cycle.board.changed(mark) {
-            if cycle.board.tasks[task].state == State::Evicted {
+        for task in cycle.state.changed(mark) {
+            if cycle.state.tasks[task].state == TaskStatus::Evicted {
                 cycle.ended_for[task] = Some((Stage::StaleGangs, job));
             }
         }
-        cycle.board.commit(mark);
+        cycle.state.commit(mark);
     }
 }
 
 fn is_stale(cycle: &Cycle<'_>, job: usize, grace: i64) -> bool {
-    let (cluster, board) = (cycle.rules.cluster, &cycle.board);
-    let row = &cluster.jobs[job];
-    let sets = || row.sets.clone().map(|set| board.sets[set]);
-    let since = row.stale_since.unwrap_or(cluster.now);
-    let lasts = cluster.now.saturating_sub(since) >= grace;
+    let (index, state) = (cycle.rules.index, &cycle.state);
+    let row = &index.jobs[job];
+    let sets = || row.sets.clone().map(|set| state.sets[set]);
+    let since = row.stale_since.unwrap_or(index.now);
+    let lasts = index.now.saturating_sub(since) >= grace;
     lasts
         && sets().all(|set| set.succeeded == 0)
         && sets().any(|set| set.active() + set.leaving > 0)
-        && row.sets.clone().any(|set| board.sets[set].active() < cluster.sets[set].min)
+        && row.sets.clone().any(|set| state.sets[set].active() < index.sets[set].min)
 }

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::board::Board;
-use crate::bracket::Brackets;
 use crate::cycle::Rules;
 use crate::entitled::Claim;
-use crate::situation::Amounts;
+use crate::input::Amounts;
+use crate::queue::Queue;
+use crate::state::State;
 use crate::unit::{self, JobKey};
 
 /// The jobs that wait, in order.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    brackets: Brackets,
+    queue: Queue,
     leafs: Vec<Leaf>,
     /// Jobs that are skipped.
     pub skip: Vec<bool>,
@@ -32,15 +32,15 @@ struct Leaf {
 
 impl Turns {
     /// Queues all jobs of the tree that pass a test.
-    pub(crate) fn of(rules: Rules<'_>, board: &Board<'_>, pass: impl Fn(usize) -> bool) -> Self {
+    pub(crate) fn of(rules: Rules<'_>, state: &State<'_>, pass: impl Fn(usize) -> bool) -> Self {
         let mut turns = Self {
-            brackets: Brackets::of(rules.cluster),
+            queue: Queue::of(rules.index),
             leafs: Vec::new(),
-            skip: vec![false; rules.cluster.jobs.len()],
+            skip: vec![false; rules.index.jobs.len()],
         };
-        turns.leafs.resize_with(rules.cluster.projects.len(), Leaf::default);
+        turns.leafs.resize_with(rules.index.projects.len(), Leaf::default);
         for leaf in 0..turns.leafs.len() {
-            turns.refill(rules, board, leaf, &pass);
+            turns.refill(rules, state, leaf, &pass);
         }
         turns
     }
@@ -49,48 +49,48 @@ impl Turns {
     pub(crate) fn refill(
         &mut self,
         rules: Rules<'_>,
-        board: &Board<'_>,
+        state: &State<'_>,
         leaf: usize,
         pass: &impl Fn(usize) -> bool,
     ) {
-        let jobs = rules.cluster.jobs_of[leaf].iter().copied();
-        let jobs = jobs.filter(|&job| pass(job) && unit::candidate(board, job));
-        let mut waiting: Vec<_> = jobs.map(|job| JobKey::now(board, rules.settings, job)).collect();
+        let jobs = rules.index.jobs_of[leaf].iter().copied();
+        let jobs = jobs.filter(|&job| pass(job) && unit::candidate(state, job));
+        let mut waiting: Vec<_> = jobs.map(|job| JobKey::now(state, rules.settings, job)).collect();
         if waiting.is_empty() && self.leafs[leaf].waiting.is_empty() {
             return;
         }
         waiting.sort_unstable();
         waiting.truncate(rules.settings.depth.unwrap_or(usize::MAX));
         self.leafs[leaf] = Leaf {
-            waiting: waiting.into_iter().map(|key| (key, request(board, key.job))).collect(),
+            waiting: waiting.into_iter().map(|key| (key, request(state, key.job))).collect(),
             ..Leaf::default()
         };
-        self.update(rules, board, leaf);
+        self.update(rules, state, leaf);
     }
 
     /// Puts exactly the considered jobs of a project back.
-    pub(crate) fn restart(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
+    pub(crate) fn restart(&mut self, rules: Rules<'_>, state: &State<'_>, leaf: usize) {
         self.leafs[leaf].passed = 0;
         self.leafs[leaf].again.clear();
-        self.update(rules, board, leaf);
+        self.update(rules, state, leaf);
     }
 
     /// Returns the leaf that is next.
     pub(crate) fn leaf(&self) -> Option<usize> {
-        self.brackets.first()
+        self.queue.first()
     }
 
     /// Takes the next job out and returns it.
-    pub(crate) fn pop(&mut self, rules: Rules<'_>, board: &Board<'_>) -> Option<usize> {
-        let leaf = self.brackets.first()?;
+    pub(crate) fn pop(&mut self, rules: Rules<'_>, state: &State<'_>) -> Option<usize> {
+        let leaf = self.queue.first()?;
         let job = self.take(leaf)?;
-        self.update(rules, board, leaf);
+        self.update(rules, state, leaf);
         Some(job)
     }
 
     /// Skips the first jobs of a project with the same request, as far as they are before all jobs
     /// that were put back.
-    pub(crate) fn pass(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
+    pub(crate) fn pass(&mut self, rules: Rules<'_>, state: &State<'_>, leaf: usize) {
         let Leaf { waiting, passed, again } = &mut self.leafs[leaf];
         let Some(&(_, first)) = waiting.get(*passed) else { return };
         let until = again.first_key_value().map(|(key, _)| *key);
@@ -102,7 +102,7 @@ impl Turns {
         {
             *passed += 1;
         }
-        self.update(rules, board, leaf);
+        self.update(rules, state, leaf);
     }
 
     /// The first of a project, and whether it was put back.
@@ -115,23 +115,23 @@ impl Turns {
     pub(crate) fn push(
         &mut self,
         rules: Rules<'_>,
-        board: &Board<'_>,
+        state: &State<'_>,
         job: usize,
         asked: Option<Amounts>,
     ) {
-        let Some(leaf) = rules.cluster.jobs[job].project else { return };
-        let asked = asked.unwrap_or_else(|| request(board, job));
-        let key = JobKey::now(board, rules.settings, job);
+        let Some(leaf) = rules.index.jobs[job].project else { return };
+        let asked = asked.unwrap_or_else(|| request(state, job));
+        let key = JobKey::now(state, rules.settings, job);
         self.leafs[leaf].again.insert(key, asked);
-        self.update(rules, board, leaf);
+        self.update(rules, state, leaf);
     }
 
     /// Something changed for a project.
-    pub(crate) fn update(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
+    pub(crate) fn update(&mut self, rules: Rules<'_>, state: &State<'_>, leaf: usize) {
         let first = self.leafs[leaf].first(&self.skip);
         let claim = first.map(|(_, request, _)| Claim { request, losses: Amounts::default() });
-        self.brackets.update(rules.cluster, leaf, claim, |a, b| {
-            rules.entitled.compare(board, rules.settings, a, b).is_lt()
+        self.queue.update(rules.index, leaf, claim, |a, b| {
+            rules.entitled.compare(state, rules.settings, a, b).is_lt()
         });
     }
 
@@ -165,6 +165,6 @@ impl Leaf {
 }
 
 /// The charge of the unit that a job would place next.
-fn request(board: &Board<'_>, job: usize) -> Amounts {
-    unit::unit(board, job).map_or_else(Amounts::default, |tasks| unit::charge(board, &tasks))
+fn request(state: &State<'_>, job: usize) -> Amounts {
+    unit::unit(state, job).map_or_else(Amounts::default, |tasks| unit::charge(state, &tasks))
 }

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::board::Board;
-use crate::bracket::Brackets;
 use crate::counters::SetNow;
 use crate::cycle::Rules;
 use crate::entitled::Claim;
-use crate::situation::Amounts;
+use crate::input::Amounts;
+use crate::queue::Queue;
+use crate::state::State;
 use crate::unit::{self, JobKey};
 
 /// Tasks that are evicted together.
@@ -25,22 +25,22 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn of(rules: Rules<'_>, board: &Board<'_>) -> Self {
-        let mut pool = Self { leafs: vec![Vec::new(); rules.cluster.projects.len()] };
+    pub(crate) fn of(rules: Rules<'_>, state: &State<'_>) -> Self {
+        let mut pool = Self { leafs: vec![Vec::new(); rules.index.projects.len()] };
         for leaf in 0..pool.leafs.len() {
-            pool.refill(rules, board, leaf);
+            pool.refill(rules, state, leaf);
         }
         pool
     }
 
     /// Reads the running jobs of a project again.
-    pub(crate) fn refill(&mut self, rules: Rules<'_>, board: &Board<'_>, leaf: usize) {
-        let jobs = rules.cluster.jobs_of[leaf].iter().copied().filter(|&job| {
-            let row = &rules.cluster.jobs[job];
-            row.preemptible && row.sets.clone().any(|set| board.sets[set].holding > 0)
+    pub(crate) fn refill(&mut self, rules: Rules<'_>, state: &State<'_>, leaf: usize) {
+        let jobs = rules.index.jobs_of[leaf].iter().copied().filter(|&job| {
+            let row = &rules.index.jobs[job];
+            row.preemptible && row.sets.clone().any(|set| state.sets[set].holding > 0)
         });
         let mut keys: Vec<JobKey> =
-            jobs.map(|job| JobKey::now(board, rules.settings, job)).collect();
+            jobs.map(|job| JobKey::now(state, rules.settings, job)).collect();
         keys.sort_unstable();
         self.leafs[leaf] = keys;
     }
@@ -62,7 +62,7 @@ pub(crate) struct Victims<'p, F> {
     rules: Rules<'p>,
     pool: &'p Pool,
     allowed: F,
-    brackets: Brackets,
+    queue: Queue,
     leafs: BTreeMap<usize, Leaf>,
     views: BTreeMap<usize, View>,
 }
@@ -88,7 +88,7 @@ impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
     /// From the allowed jobs of the pool, in these projects.
     pub(crate) fn of(
         rules: Rules<'p>,
-        board: &Board<'_>,
+        state: &State<'_>,
         pool: &'p Pool,
         leafs: impl Iterator<Item = usize>,
         allowed: F,
@@ -97,7 +97,7 @@ impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
             rules,
             pool,
             allowed,
-            brackets: Brackets::of(rules.cluster),
+            queue: Queue::of(rules.index),
             leafs: BTreeMap::new(),
             views: BTreeMap::new(),
         };
@@ -106,7 +106,7 @@ impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
             if left > 0 {
                 let rest = BTreeSet::new();
                 victims.leafs.insert(leaf, Leaf { left, rest, lost: Amounts::default() });
-                victims.update(board, leaf);
+                victims.update(state, leaf);
             }
         }
         victims
@@ -114,10 +114,10 @@ impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
 
     /// Returns the next possible victim that is not in `given`. For one in `given` the piece is
     /// empty, and the rest of its job gets another turn.
-    pub(crate) fn next(&mut self, board: &Board<'_>, given: &BTreeSet<usize>) -> Option<Piece> {
-        let leaf = self.brackets.first()?;
+    pub(crate) fn next(&mut self, state: &State<'_>, given: &BTreeSet<usize>) -> Option<Piece> {
+        let leaf = self.queue.first()?;
         let (job, rest) = self.worst(leaf)?;
-        let lost = self.holding(board, job);
+        let lost = self.holding(state, job);
         let place = self.leafs.get_mut(&leaf)?;
         place.lost += lost;
         if rest {
@@ -125,22 +125,22 @@ impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
         } else {
             place.left -= 1;
         }
-        let view = self.views.entry(job).or_insert_with(|| View::of(board, job));
+        let view = self.views.entry(job).or_insert_with(|| View::of(state, job));
         let before = view.clone();
-        let mut tasks = view.take(board);
+        let mut tasks = view.take(state);
         if tasks.iter().any(|task| given.contains(task)) {
             *view = before.without(given);
             tasks.clear();
         }
         if view.any() {
             let view = &self.views[&job];
-            let before = |set: usize| board.sets[set].holding;
-            let key = JobKey::of(board, self.rules.settings, job, |set| {
-                board.sets[set].active() - (before(set) - view.count(set))
+            let before = |set: usize| state.sets[set].holding;
+            let key = JobKey::of(state, self.rules.settings, job, |set| {
+                state.sets[set].active() - (before(set) - view.count(set))
             });
             self.leafs.get_mut(&leaf)?.rest.insert(key);
         }
-        self.update(board, leaf);
+        self.update(state, leaf);
         Some(Piece { job, tasks })
     }
 
@@ -161,37 +161,37 @@ impl<'p, F: Fn(usize) -> bool> Victims<'p, F> {
     }
 
     /// Returns the allocations of the rest of a job.
-    fn holding(&self, board: &Board<'_>, job: usize) -> Amounts {
+    fn holding(&self, state: &State<'_>, job: usize) -> Amounts {
         let sum = |tasks: &mut dyn Iterator<Item = usize>| {
-            tasks.fold(Amounts::default(), |sum, task| sum + board.charge(task))
+            tasks.fold(Amounts::default(), |sum, task| sum + state.charge(task))
         };
         match self.views.get(&job) {
             Some(view) => sum(&mut view.sets.iter().flat_map(|(_, tasks)| tasks.iter().copied())),
             None => {
-                let tasks = self.rules.cluster.jobs[job].tasks.clone();
-                sum(&mut tasks.filter(|&task| board.tasks[task].state.holds()))
+                let tasks = self.rules.index.jobs[job].tasks.clone();
+                sum(&mut tasks.filter(|&task| state.tasks[task].state.holds()))
             }
         }
     }
 
-    fn update(&mut self, board: &Board<'_>, leaf: usize) {
+    fn update(&mut self, state: &State<'_>, leaf: usize) {
         let claim = self.worst(leaf).map(|(job, _)| {
             let lost = self.leafs.get(&leaf).map_or_else(Amounts::default, |it| it.lost);
-            Claim { request: Amounts::default(), losses: lost + self.holding(board, job) }
+            Claim { request: Amounts::default(), losses: lost + self.holding(state, job) }
         });
         let rules = self.rules;
-        self.brackets.update(rules.cluster, leaf, claim, |a, b| {
-            rules.entitled.compare(board, rules.settings, a, b).is_gt()
+        self.queue.update(rules.index, leaf, claim, |a, b| {
+            rules.entitled.compare(state, rules.settings, a, b).is_gt()
         });
     }
 }
 
 impl View {
-    fn of(board: &Board<'_>, job: usize) -> Self {
-        let sets = board.cluster.jobs[job].sets.clone();
+    fn of(state: &State<'_>, job: usize) -> Self {
+        let sets = state.index.jobs[job].sets.clone();
         let holding = |set: usize| {
-            let tasks = board.cluster.sets[set].tasks.iter().copied();
-            tasks.filter(|&task| board.tasks[task].state.holds()).collect()
+            let tasks = state.index.sets[set].tasks.iter().copied();
+            tasks.filter(|&task| state.tasks[task].state.holds()).collect()
         };
         Self { sets: sets.map(|set| (set, holding(set))).collect() }
     }
@@ -210,16 +210,16 @@ impl View {
     }
 
     /// One task beyond the gang, or all tasks that are left.
-    fn take(&mut self, board: &Board<'_>) -> Vec<usize> {
+    fn take(&mut self, state: &State<'_>) -> Vec<usize> {
         let held = |tasks: &Vec<usize>| i64::try_from(tasks.len()).unwrap_or(i64::MAX);
         let now = |tasks: &Vec<usize>| SetNow { holding: held(tasks), ..SetNow::default() };
         let above = self
             .sets
             .iter()
             .enumerate()
-            .filter(|(_, (set, tasks))| held(tasks) > board.cluster.sets[*set].min)
+            .filter(|(_, (set, tasks))| held(tasks) > state.index.sets[*set].min)
             .max_by(|(_, (a, in_a)), (_, (b, in_b))| {
-                unit::ratio(board, (*a, now(in_a)), (*b, now(in_b)), |it| it.holding).then(b.cmp(a))
+                unit::ratio(state, (*a, now(in_a)), (*b, now(in_b)), |it| it.holding).then(b.cmp(a))
             })
             .map(|(row, _)| row);
         match above {

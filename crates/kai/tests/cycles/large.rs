@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use gpool_kai::{
-    self as kai, DeviceMode, Devices, GpuAsk, Group, Job, Node, Placement, Project, Quota, Request,
-    Settings, Situation, Stage, Task, TaskSet, TaskState,
+    self as kai, DeviceMode, Devices, GpuAsk, Group, Input, Job, Node, Placement, Project, Quota,
+    Request, Settings, Stage, Task, TaskSet, TaskState,
 };
 
 use crate::random::Dice;
@@ -13,7 +13,7 @@ use crate::random::Dice;
 const GB: i64 = 1_000_000_000;
 
 /// Nodes with eight devices, and departments with twenty projects each.
-fn cluster(nodes: usize, projects: usize) -> Situation {
+fn index(nodes: usize, projects: usize) -> Input {
     let free = Quota { guaranteed: None, limit: None, weight: 1000, usage: 0 };
     let each = i64::try_from(nodes * 8 * 1000 / projects).unwrap();
     let project = |name: String, parent: Option<String>, guaranteed: i64| Project {
@@ -27,15 +27,15 @@ fn cluster(nodes: usize, projects: usize) -> Situation {
         min_run_preempt: None,
         min_run_reclaim: None,
     };
-    let mut situation = Situation { now: 1_000_000_000, ..Situation::default() };
+    let mut input = Input { now: 1_000_000_000, ..Input::default() };
     for department in 0..projects.div_ceil(20) {
-        situation.projects.push(project(format!("d{department:04}"), None, each * 20));
+        input.projects.push(project(format!("d{department:04}"), None, each * 20));
     }
     for leaf in 0..projects {
         let department = format!("d{:04}", leaf / 20);
-        situation.projects.push(project(format!("p{leaf:04}"), Some(department), each));
+        input.projects.push(project(format!("p{leaf:04}"), Some(department), each));
     }
-    situation.nodes.extend((0..nodes).map(|number| Node {
+    input.nodes.extend((0..nodes).map(|number| Node {
         name: format!("n{number:05}"),
         cpu: 128_000,
         memory: 1000 * GB,
@@ -47,7 +47,7 @@ fn cluster(nodes: usize, projects: usize) -> Situation {
             mode: DeviceMode::Whole,
         }],
     }));
-    situation
+    input
 }
 
 fn job(number: usize, project: usize, gpus: i64, tasks: usize) -> Job {
@@ -81,31 +81,31 @@ fn job(number: usize, project: usize, gpus: i64, tasks: usize) -> Job {
 
 /// Adds jobs with one device each until a part of every node is busy; they belong to the first
 /// `owners` projects.
-fn fill(situation: &mut Situation, each: usize, owners: usize, dice: &mut Dice) {
-    for node in 0..situation.nodes.len() {
+fn fill(input: &mut Input, each: usize, owners: usize, dice: &mut Dice) {
+    for node in 0..input.nodes.len() {
         for _ in 0..each {
             let owner = usize::try_from(dice.below(owners as u64)).unwrap();
-            let mut job = job(situation.jobs.len(), owner, 1, 1);
+            let mut job = job(input.jobs.len(), owner, 1, 1);
             job.tasks[0].state = TaskState::Running;
-            let node = situation.nodes[node].name.clone();
+            let node = input.nodes[node].name.clone();
             job.tasks[0].placement = Some(Placement { node, devices: 0, shared: Vec::new() });
-            situation.jobs.push(job);
+            input.jobs.push(job);
         }
     }
 }
 
-fn wait(situation: &mut Situation, count: usize, from: usize, to: usize, gpus: i64, tasks: usize) {
+fn wait(input: &mut Input, count: usize, from: usize, to: usize, gpus: i64, tasks: usize) {
     for number in 0..count {
         let project = from + number % (to - from);
-        situation.jobs.push(job(situation.jobs.len(), project, gpus, tasks));
+        input.jobs.push(job(input.jobs.len(), project, gpus, tasks));
     }
 }
 
 /// Runs a cycle, prints its time, and returns the number of changed tasks.
-fn time(what: &str, situation: &Situation, stages: &[Stage]) -> usize {
+fn time(what: &str, input: &Input, stages: &[Stage]) -> usize {
     let settings = Settings { stages: stages.to_vec(), ..Settings::default() };
     let begin = Instant::now();
-    let outcome = kai::cycle(situation, &settings);
+    let outcome = kai::cycle(input, &settings);
     let took = begin.elapsed();
     println!("{what:60} {took:9.1?}  {} decisions", outcome.decisions.len());
     outcome.decisions.len()
@@ -127,7 +127,7 @@ fn larger_clusters() {
 fn full(nodes: usize, projects: usize) {
     let mut dice = Dice::new(1);
     let name = |what: &str| format!("{nodes} nodes, {projects} projects: full, {what}");
-    let mut full = cluster(nodes, projects);
+    let mut full = index(nodes, projects);
     fill(&mut full, 8, projects / 2, &mut dice);
     assert_eq!(time(&name("no job waits, no stage"), &full, &[]), 0);
     assert_eq!(time(&name("no job waits"), &full, &Stage::CYCLE), 0);
@@ -158,13 +158,13 @@ fn full(nodes: usize, projects: usize) {
 fn holes(nodes: usize, projects: usize) {
     let mut dice = Dice::new(2);
     let name = |what: &str| format!("{nodes} nodes, {projects} projects: {what}");
-    let mut holes = cluster(nodes, projects);
+    let mut holes = index(nodes, projects);
     fill(&mut holes, 7, projects, &mut dice);
     wait(&mut holes, 20, 0, projects, 4, 1);
     let changes = time(&name("1 free each, 20 x 4 wait"), &holes, &[Stage::Consolidate]);
     assert!(changes >= 20 * 4, "three moved and one promised for each: {changes}");
 
-    let mut empty = cluster(nodes, projects);
+    let mut empty = index(nodes, projects);
     wait(&mut empty, nodes * 10, 0, projects, 1, 1);
     let changes = time(&name("empty, ten wait for each node"), &empty, &[Stage::Allocate]);
     assert_eq!(changes, nodes * 8);

@@ -27,14 +27,14 @@ fn a_project_within_its_guarantee_comes_first() {
 #[test]
 fn a_project_of_higher_priority_comes_first_among_the_starved() {
     let mut it = two(guaranteed(1000, 1), guaranteed(1000, 1));
-    it.situation.projects[2].priority = 200;
+    it.input.projects[2].priority = 200;
     became(&it.after(ALLOCATE), &[("ja-0", "Pending"), ("jb-0", "Bound n0")]);
 }
 
 #[test]
 fn the_starved_come_before_priority() {
     let mut it = two(guaranteed(1000, 1), guaranteed(0, 1));
-    it.situation.projects[2].priority = 200;
+    it.input.projects[2].priority = 200;
     became(&it.after(ALLOCATE), &[("ja-0", "Bound n0"), ("jb-0", "Pending")]);
 }
 
@@ -55,7 +55,7 @@ fn a_project_over_its_share_of_everything_comes_last() {
     let fair = it.run(&[]).projects[1].fair;
     assert_eq!((fair.gpu, fair.cpu), (4000, 2000), "not over its part of GPUs");
     became(&it.after(ALLOCATE), &[("ja-0", "Bound n0"), ("jb-0", "Pending")]);
-    it.situation.projects[1].gpu = guaranteed(2000, 0);
+    it.input.projects[1].gpu = guaranteed(2000, 0);
     became(&it.after(ALLOCATE), &[("ja-0", "Pending"), ("jb-0", "Bound n0")]);
 }
 
@@ -64,8 +64,8 @@ fn a_project_without_a_part_of_what_it_asks_for_comes_after_one_with() {
     // Neither is starved; a is older, but has no share of GPUs.
     let mut it = two(guaranteed(0, 0), guaranteed(0, 1));
     became(&it.after(ALLOCATE), &[("jb-0", "Bound n0")]);
-    it.situation.projects[1].gpu = guaranteed(0, 1);
-    it.situation.projects[2].gpu = guaranteed(0, 0);
+    it.input.projects[1].gpu = guaranteed(0, 1);
+    it.input.projects[2].gpu = guaranteed(0, 0);
     became(&it.after(ALLOCATE), &[("ja-0", "Bound n0")]);
 }
 
@@ -112,7 +112,7 @@ fn the_smaller_bound_comes_first_among_equals() {
 fn without_a_part_what_it_would_have_counts_a_thousandfold() {
     // Both have no share of GPUs and request one: a has one already and comes last.
     let mut it = two(guaranteed(0, 0), guaranteed(0, 0));
-    it.situation.nodes[0].devices[0].count = 2;
+    it.input.nodes[0].devices[0].count = 2;
     it.runs("ra", "a", 1, &["n0"]);
     became(&it.after(ALLOCATE), &[("ja-0", "Pending"), ("jb-0", "Bound n0")]);
 }
@@ -167,7 +167,7 @@ fn jobs_below_what_must_run_at_once_come_before_those_that_grow() {
     sit(&mut old.tasks[0], "n0", &[]);
     it.job("new", "a", 1, 1);
     became(&it.after(ALLOCATE), &[("old-1", "Pending"), ("new-0", "Bound n0")]);
-    it.situation.jobs[1].priority = 10;
+    it.input.jobs[1].priority = 10;
     became(&it.after(ALLOCATE), &[("old-1", "Bound n0"), ("new-0", "Pending")]);
 }
 
@@ -283,7 +283,7 @@ fn parts_of_parts_start_together_or_not_at_all() {
         task.set = format!("s{number}");
     }
     assert!(it.run(ALLOCATE).decisions.is_empty(), "one of four would have no place");
-    it.situation.nodes[0].devices[0].count = 4;
+    it.input.nodes[0].devices[0].count = 4;
     assert_eq!(it.run(ALLOCATE).decisions.len(), 4);
 }
 
@@ -300,7 +300,7 @@ fn a_claiming_task_counts_as_a_member() {
     job.tasks[1].state = TaskState::Pipelined;
     // No minimum is missing, so it grows one by one until the node is full.
     became(&it.after(ALLOCATE), &[("j-2", "Bound n0"), ("j-3", "Bound n0")]);
-    it.situation.nodes[0].devices[0].count = 3;
+    it.input.nodes[0].devices[0].count = 3;
     became(&it.after(ALLOCATE), &[("j-2", "Bound n0"), ("j-3", "Pending")]);
 }
 
@@ -313,7 +313,7 @@ fn a_leaving_task_does_not_count_as_a_member() {
     sit(&mut job.tasks[0], "n0", &[]);
     job.tasks[0].state = TaskState::Releasing;
     became(&it.after(ALLOCATE), &[("j-1", "Pending")]);
-    it.situation.jobs[0].gang.sets[0].min = 1;
+    it.input.jobs[0].gang.sets[0].min = 1;
     became(&it.after(ALLOCATE), &[("j-1", "Bound n0")]);
 }
 
@@ -345,7 +345,7 @@ fn a_stage_looks_at_no_more_jobs_of_a_project_than_it_may() {
 fn a_limit_of_any_project_above_keeps_a_job_and_is_named() {
     let mut it = Small::new();
     it.node("n0", 4);
-    it.situation.projects[0].gpu.limit = Some(1000);
+    it.input.projects[0].gpu.limit = Some(1000);
     it.leaf("a", free());
     it.job("j", "a", 2, 1);
     let outcome = it.run(ALLOCATE);

@@ -114,11 +114,11 @@ fn the_order_of_lists_means_nothing() {
     for file in ["kai_public.json", "own_rule_scenarios.json"] {
         for (seed, scenario) in (1..).zip(scenarios(file)) {
             let ready = build(&scenario).unwrap();
-            let plan = by_name(&ready.situation, &cycle(&ready.situation, &ready.settings));
+            let plan = by_name(&ready.input, &cycle(&ready.input, &ready.settings));
             for turn in 0..4 {
                 let other = shuffled(&scenario, seed * 7 + turn);
                 let ready = build(&other).unwrap();
-                let again = by_name(&ready.situation, &cycle(&ready.situation, &ready.settings));
+                let again = by_name(&ready.input, &cycle(&ready.input, &ready.settings));
                 assert_eq!(plan, again, "{}", scenario.id);
                 assert_eq!(play(&other).unwrap(), play(&scenario).unwrap(), "{}", scenario.id);
             }

@@ -35,7 +35,7 @@ fn the_fullest_node_that_is_free_now_is_best() {
     became(&it.after(ALLOCATE), &[("j-0", "Bound n1")]);
     it.settings.gpu_nodes = Strategy::Spread;
     became(&it.after(ALLOCATE), &[("j-0", "Bound n0")]);
-    it.situation.jobs[2].tasks[0].nominated = Some("n2".to_owned());
+    it.input.jobs[2].tasks[0].nominated = Some("n2".to_owned());
     became(&it.after(ALLOCATE), &[("j-0", "Pipelined n2")]);
 }
 
@@ -47,7 +47,7 @@ fn a_gang_of_which_one_waits_waits_as_a_whole() {
     it.runs("leaving", "a", 1, &["n0"]).tasks[0].state = TaskState::Releasing;
     it.job("j", "a", 1, 2);
     became(&it.after(ALLOCATE), &[("j-0", "Pipelined n0"), ("j-1", "Pipelined n0")]);
-    it.situation.jobs[1].gang.sets[0].min = 1;
+    it.input.jobs[1].gang.sets[0].min = 1;
     became(&it.after(ALLOCATE), &[("j-0", "Bound n0"), ("j-1", "Pipelined n0")]);
 }
 
@@ -77,14 +77,14 @@ fn fractions_go_to_the_fullest_device_that_fits() {
     let mut it = shared();
     share(it.job("j", "a", 0, 1), 400);
     assert_eq!(device(&it), named("r6"));
-    share(it.situation.jobs.last_mut().unwrap(), 500);
+    share(it.input.jobs.last_mut().unwrap(), 500);
     assert_eq!(device(&it), named("r3"));
-    share(it.situation.jobs.last_mut().unwrap(), 800);
+    share(it.input.jobs.last_mut().unwrap(), 800);
     assert!(matches!(device(&it)[..], [SharedAfter::Fresh(_)]));
     it.settings.devices = Strategy::Spread;
-    share(it.situation.jobs.last_mut().unwrap(), 400);
+    share(it.input.jobs.last_mut().unwrap(), 400);
     assert!(matches!(device(&it)[..], [SharedAfter::Fresh(_)]));
-    it.situation.nodes[0].devices[0].count = 2;
+    it.input.nodes[0].devices[0].count = 2;
     assert_eq!(device(&it), named("r3"), "the emptiest of those in use");
 }
 
@@ -95,7 +95,7 @@ fn a_share_of_several_devices_needs_as_many() {
     job.tasks[0].request.gpu = GpuAsk::Share { milli: 400, devices: 3 };
     assert_eq!(device(&it).len(), 3);
     assert_eq!(it.run(ALLOCATE).tasks.last().unwrap()[0].charged.gpu, 1200);
-    it.situation.jobs.last_mut().unwrap().tasks[0].request.gpu =
+    it.input.jobs.last_mut().unwrap().tasks[0].request.gpu =
         GpuAsk::Share { milli: 500, devices: 3 };
     became(&it.after(ALLOCATE), &[("j-0", "Pending")]);
 }
@@ -111,9 +111,9 @@ fn a_device_is_whole_again_when_all_have_left() {
         sit(&mut job.tasks[0], "n0", &["d"]);
     }
     it.job("j", "a", 1, 1);
-    it.situation.jobs[0].tasks[0].state = TaskState::Releasing;
+    it.input.jobs[0].tasks[0].state = TaskState::Releasing;
     became(&it.after(ALLOCATE), &[("j-0", "Pending")]);
-    it.situation.jobs[1].tasks[0].state = TaskState::Releasing;
+    it.input.jobs[1].tasks[0].state = TaskState::Releasing;
     became(&it.after(ALLOCATE), &[("j-0", "Pipelined n0")]);
 }
 
@@ -130,9 +130,9 @@ fn memory_is_charged_in_hundredths_of_the_device_rounded_up() {
     it.leaf("a", free());
     memory(&mut it, 20 * GB + 1);
     assert_eq!(it.run(ALLOCATE).tasks[0][0].charged.gpu, 260);
-    it.situation.jobs[0].tasks[0].request.gpu = GpuAsk::Memory { bytes: 80 * GB, devices: 1 };
+    it.input.jobs[0].tasks[0].request.gpu = GpuAsk::Memory { bytes: 80 * GB, devices: 1 };
     assert_eq!(it.run(ALLOCATE).tasks[0][0].charged.gpu, 1000);
-    it.situation.jobs[0].tasks[0].request.gpu = GpuAsk::Memory { bytes: 80 * GB + 1, devices: 1 };
+    it.input.jobs[0].tasks[0].request.gpu = GpuAsk::Memory { bytes: 80 * GB + 1, devices: 1 };
     became(&it.after(ALLOCATE), &[("j-0", "Pending")]);
 }
 
@@ -145,7 +145,7 @@ fn memory_that_waits_is_charged_by_the_smallest_device() {
     it.leaf("a", Quota { limit: Some(500), ..free() });
     memory(&mut it, 40 * GB);
     became(&it.after(ALLOCATE), &[("j-0", "Pending")]);
-    it.situation.projects[1].gpu.limit = Some(1000);
+    it.input.projects[1].gpu.limit = Some(1000);
     became(&it.after(ALLOCATE), &[("j-0", "Bound n0")]);
 }
 
@@ -156,7 +156,7 @@ fn memory_is_refused_on_devices_of_unknown_size() {
     it.leaf("a", free());
     memory(&mut it, GB);
     became(&it.after(ALLOCATE), &[("j-0", "Pending")]);
-    share(&mut it.situation.jobs[0], 500);
+    share(&mut it.input.jobs[0], 500);
     became(&it.after(ALLOCATE), &[("j-0", "Bound n0")]);
 }
 
@@ -177,7 +177,7 @@ fn an_instance_is_charged_by_its_slices() {
     let outcome = it.run(ALLOCATE);
     assert_eq!(outcome.tasks[0][0].charged.gpu, 3000);
     assert_eq!(outcome.projects[1].fair.gpu, 3000, "what it asks for, of six");
-    it.situation.projects[1].gpu.limit = Some(2000);
+    it.input.projects[1].gpu.limit = Some(2000);
     became(&it.after(ALLOCATE), &[("j-0", "Pending")]);
 }
 
@@ -187,7 +187,7 @@ fn nothing_unbooked_is_on_a_node_where_instances_are_given_out() {
     let job = it.job("old", "a", 0, 1);
     job.tasks[0].request.gpu = GpuAsk::Unbooked;
     became(&it.after(ALLOCATE), &[("j-0", "Bound n0"), ("old-0", "Pending")]);
-    sit(&mut it.situation.jobs[1].tasks[0], "n0", &[]);
+    sit(&mut it.input.jobs[1].tasks[0], "n0", &[]);
     became(&it.after(ALLOCATE), &[("j-0", "Pending")]);
 }
 
@@ -213,10 +213,10 @@ fn devices_of_two_kinds_on_one_node_share_its_cores() {
     it.job("x", "a", 1, 1);
     it.job("y", "a", 1, 1);
     became(&it.after(ALLOCATE), &[("x-0", "Bound n0"), ("y-0", "Pending")]);
-    it.situation.nodes[0].cpu = 2000;
+    it.input.nodes[0].cpu = 2000;
     became(&it.after(ALLOCATE), &[("x-0", "Bound n0"), ("y-0", "Bound n0")]);
     it.job("z", "a", 2, 1);
-    it.situation.jobs.drain(..2);
+    it.input.jobs.drain(..2);
     became(&it.after(ALLOCATE), &[("z-0", "Pending")]);
 }
 
@@ -231,10 +231,10 @@ fn a_site_keeps_a_task_where_it_may_go() {
         nodes: nodes.map(|it| vec![it.to_owned()]),
         kinds: kinds.map(|it| vec![it.to_owned()]),
     };
-    it.situation.sites = vec![site(None, Some("a100"))];
+    it.input.sites = vec![site(None, Some("a100"))];
     became(&it.after(ALLOCATE), &[("j-0", "Bound n1")]);
-    it.situation.sites = vec![site(Some("n1"), None)];
+    it.input.sites = vec![site(Some("n1"), None)];
     became(&it.after(ALLOCATE), &[("j-0", "Bound n1")]);
-    it.situation.sites = vec![site(Some("n0"), Some("a100"))];
+    it.input.sites = vec![site(Some("n0"), Some("a100"))];
     became(&it.after(ALLOCATE), &[("j-0", "Pending")]);
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gpool_kai::{
-    self as kai, Change, DeviceMode, Devices, GpuAsk, Group, Instances, Job, MigAsk, Node, Outcome,
-    Placement, PlacementAfter, Project, Quota, Request, Settings, SharedAfter, Situation, Task,
+    self as kai, Change, DeviceMode, Devices, GpuAsk, Group, Input, Instances, Job, MigAsk, Node,
+    Outcome, Placement, PlacementAfter, Project, Quota, Request, Settings, SharedAfter, Task,
     TaskSet, TaskState,
 };
 
@@ -174,25 +174,25 @@ fn job(dice: &mut Dice, number: u64, projects: &[Project]) -> Job {
 }
 
 /// A cluster with running jobs, placed by a cycle with fewer projects' rules.
-pub fn situation(seed: u64) -> Situation {
+pub fn input(seed: u64) -> Input {
     let mut dice = Dice::new(seed);
     let projects = projects(&mut dice);
     let nodes = nodes(&mut dice);
-    let mut situation = Situation { now: 1_000_000, nodes, projects, ..Situation::default() };
+    let mut input = Input { now: 1_000_000, nodes, projects, ..Input::default() };
     let count = 3 + dice.below(12);
     for number in 0..count {
-        let mut job = job(&mut dice, number, &situation.projects);
+        let mut job = job(&mut dice, number, &input.projects);
         job.created = dice.small(1000);
-        situation.jobs.push(job);
+        input.jobs.push(job);
     }
     let free =
         Settings { quotas: false, stages: vec![kai::Stage::Allocate], ..Settings::default() };
-    let outcome = kai::cycle(&situation, &free);
-    pass(&mut situation, &outcome, 0);
-    for job in &mut situation.jobs {
+    let outcome = kai::cycle(&input, &free);
+    pass(&mut input, &outcome, 0);
+    for job in &mut input.jobs {
         job.preemptible = dice.below(4) > 0;
         if job.tasks.iter().any(|task| task.state == TaskState::Running) {
-            job.last_start = Some(situation.now - dice.small(200_000));
+            job.last_start = Some(input.now - dice.small(200_000));
         }
         let leaves = dice.below(10) == 0;
         for task in job.tasks.iter_mut().filter(|task| task.state == TaskState::Running) {
@@ -202,17 +202,17 @@ pub fn situation(seed: u64) -> Situation {
         }
     }
     for number in 0..2 + dice.below(8) {
-        let mut job = job(&mut dice, 100 + number, &situation.projects);
+        let mut job = job(&mut dice, 100 + number, &input.projects);
         job.preemptible = dice.below(4) > 0;
         job.created = 1000 + dice.small(1000);
-        situation.jobs.push(job);
+        input.jobs.push(job);
     }
-    situation
+    input
 }
 
 /// Applies the result of a cycle: tasks that should start run, tasks that should end wait.
-pub fn pass(situation: &mut Situation, outcome: &Outcome, cycle: usize) {
-    for (job, after) in situation.jobs.iter_mut().zip(&outcome.tasks) {
+pub fn pass(input: &mut Input, outcome: &Outcome, cycle: usize) {
+    for (job, after) in input.jobs.iter_mut().zip(&outcome.tasks) {
         for (task, after) in job.tasks.iter_mut().zip(after) {
             (task.state, task.placement) = match after.state {
                 TaskState::Bound | TaskState::Running => {
@@ -287,10 +287,10 @@ impl Used {
 }
 
 /// Checks that no device is allocated twice, neither now nor after all evictions.
-fn nothing_twice(situation: &Situation, outcome: &Outcome) {
-    for node in &situation.nodes {
+fn nothing_twice(input: &Input, outcome: &Outcome) {
+    for node in &input.nodes {
         let (mut now, mut later) = (Used::default(), Used::default());
-        for (job, after) in situation.jobs.iter().zip(&outcome.tasks) {
+        for (job, after) in input.jobs.iter().zip(&outcome.tasks) {
             for (task, after) in job.tasks.iter().zip(after) {
                 let placement = after.placement.as_ref().filter(|it| it.node == node.name);
                 if let Some(placement) = placement {
@@ -310,14 +310,14 @@ fn nothing_twice(situation: &Situation, outcome: &Outcome) {
 }
 
 /// Checks that every victim is evicted for a job that gets a placement.
-fn every_victim_has_a_beneficiary(situation: &Situation, outcome: &Outcome) {
+fn every_victim_has_a_beneficiary(input: &Input, outcome: &Outcome) {
     for decision in &outcome.decisions {
         let (Change::Evict { stage, for_job } | Change::Move { stage, for_job, .. }) =
             &decision.what
         else {
             continue;
         };
-        assert!(situation.jobs[decision.job].preemptible || *stage == kai::Stage::StaleGangs);
+        assert!(input.jobs[decision.job].preemptible || *stage == kai::Stage::StaleGangs);
         if *stage == kai::Stage::StaleGangs {
             assert_eq!(*for_job, decision.job);
             continue;
@@ -325,17 +325,17 @@ fn every_victim_has_a_beneficiary(situation: &Situation, outcome: &Outcome) {
         let gets = outcome.decisions.iter().any(|it| {
             it.job == *for_job && matches!(it.what, Change::Claim(_) | Change::Move { .. })
         });
-        assert!(gets, "{} is evicted without a beneficiary", situation.jobs[decision.job].name);
+        assert!(gets, "{} is evicted without a beneficiary", input.jobs[decision.job].name);
     }
 }
 
 /// Checks that each job with an allocation has its minimum of tasks.
-fn gangs_are_whole(situation: &Situation, outcome: &Outcome) {
+fn gangs_are_whole(input: &Input, outcome: &Outcome) {
     for decision in &outcome.decisions {
         if !matches!(decision.what, Change::Bind(_) | Change::Claim(_) | Change::Move { .. }) {
             continue;
         }
-        let job = &situation.jobs[decision.job];
+        let job = &input.jobs[decision.job];
         for set in &job.gang.sets {
             let tasks = job.tasks.iter().zip(&outcome.tasks[decision.job]);
             let active = tasks.filter(|(task, after)| {
@@ -351,8 +351,8 @@ fn gangs_are_whole(situation: &Situation, outcome: &Outcome) {
 }
 
 /// Checks that no project newly exceeds its limits.
-fn limits_hold(situation: &Situation, before: &Outcome, after: &Outcome) {
-    for (row, project) in situation.projects.iter().enumerate() {
+fn limits_hold(input: &Input, before: &Outcome, after: &Outcome) {
+    for (row, project) in input.projects.iter().enumerate() {
         let (before, after) = (&before.projects[row], &after.projects[row]);
         for kind in kai::Kind::ALL {
             let quota = project.quota(kind);
@@ -369,9 +369,9 @@ fn limits_hold(situation: &Situation, before: &Outcome, after: &Outcome) {
 }
 
 /// The cluster with every list in another order.
-fn shuffled(situation: &Situation, seed: u64) -> Situation {
+fn shuffled(input: &Input, seed: u64) -> Input {
     let mut dice = Dice::new(seed ^ 0xABCD);
-    let mut other = situation.clone();
+    let mut other = input.clone();
     dice.shuffle(&mut other.projects);
     dice.shuffle(&mut other.nodes);
     dice.shuffle(&mut other.jobs);
@@ -383,9 +383,9 @@ fn shuffled(situation: &Situation, seed: u64) -> Situation {
 }
 
 /// The state of each task, by name.
-pub fn by_name(situation: &Situation, outcome: &Outcome) -> BTreeMap<String, String> {
+pub fn by_name(input: &Input, outcome: &Outcome) -> BTreeMap<String, String> {
     let mut named = BTreeMap::new();
-    for (job, after) in situation.jobs.iter().zip(&outcome.tasks) {
+    for (job, after) in input.jobs.iter().zip(&outcome.tasks) {
         for (task, after) in job.tasks.iter().zip(after) {
             named.insert(task.name.clone(), format!("{after:?}"));
         }
@@ -394,24 +394,24 @@ pub fn by_name(situation: &Situation, outcome: &Outcome) -> BTreeMap<String, Str
 }
 
 fn check(seed: u64) -> usize {
-    let mut situation = situation(seed);
+    let mut input = input(seed);
     let mut changes = 0;
     for cycle in 1..4 {
         let nothing = Settings { stages: Vec::new(), ..Settings::default() };
-        let before = kai::cycle(&situation, &nothing);
-        let outcome = kai::cycle(&situation, &Settings::default());
-        nothing_twice(&situation, &outcome);
-        every_victim_has_a_beneficiary(&situation, &outcome);
-        gangs_are_whole(&situation, &outcome);
-        limits_hold(&situation, &before, &outcome);
-        let other = shuffled(&situation, seed);
+        let before = kai::cycle(&input, &nothing);
+        let outcome = kai::cycle(&input, &Settings::default());
+        nothing_twice(&input, &outcome);
+        every_victim_has_a_beneficiary(&input, &outcome);
+        gangs_are_whole(&input, &outcome);
+        limits_hold(&input, &before, &outcome);
+        let other = shuffled(&input, seed);
         let again = kai::cycle(&other, &Settings::default());
-        assert_eq!(by_name(&situation, &outcome), by_name(&other, &again), "order of the lists");
+        assert_eq!(by_name(&input, &outcome), by_name(&other, &again), "order of the lists");
         let slowly = Settings { shortcuts: false, ..Settings::default() };
-        let slow = kai::cycle(&situation, &slowly);
+        let slow = kai::cycle(&input, &slowly);
         assert_eq!(outcome.decisions, slow.decisions, "shortcuts");
         changes += outcome.decisions.len();
-        pass(&mut situation, &outcome, cycle);
+        pass(&mut input, &outcome, cycle);
     }
     changes
 }

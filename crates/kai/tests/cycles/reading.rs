@@ -89,16 +89,13 @@ fn what_is_no_amount_no_word_and_no_count_is_named() {
         *value.pointer_mut(path).unwrap() = to;
         build(&scenario(&value).unwrap()).map(|_| ()).unwrap_err().to_string()
     };
-    assert_eq!(refused("/action", json!("dance")), "action: \"dance\" is not known");
-    assert_eq!(refused("/jobs/0/gpus", json!(-0.5)), "run-0: -0.5 is no amount");
-    assert_eq!(refused("/jobs/0/gpus", json!(1.5)), "run-0: 1500 is no amount");
-    assert_eq!(
-        refused("/nodes/0/gpus", json!(-1)),
-        "n0: -1 is no count; at most 10000 are possible"
-    );
+    assert_eq!(refused("/action", json!("dance")), "action: \"dance\" is unknown");
+    assert_eq!(refused("/jobs/0/gpus", json!(-0.5)), "run-0: -0.5 is not an amount");
+    assert_eq!(refused("/jobs/0/gpus", json!(1.5)), "run-0: 1500 is not an amount");
+    assert_eq!(refused("/nodes/0/gpus", json!(-1)), "n0: -1 is not a count from 0 to 10000");
     assert_eq!(
         refused("/jobs/0/tasks/0/state", json!("Sleeping")),
-        "run-0: \"Sleeping\" is not known"
+        "run-0: \"Sleeping\" is unknown"
     );
     let mut value = everything();
     value["nodes"][1]["name"] = json!("n0");

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use gpool_kai::{
-    self as kai, DeviceMode, Devices, GpuAsk, Group, Job, Node, Outcome, Placement, Project, Quota,
-    Request, Settings, Situation, Stage, Task, TaskSet, TaskState,
+    self as kai, DeviceMode, Devices, GpuAsk, Group, Input, Job, Node, Outcome, Placement, Project,
+    Quota, Request, Settings, Stage, Task, TaskSet, TaskState,
 };
 
 pub const GB: i64 = 1_000_000_000;
@@ -12,7 +12,7 @@ const NOW: i64 = 1_000_000_000;
 
 /// A cluster with its settings.
 pub struct Small {
-    pub situation: Situation,
+    pub input: Input,
     pub settings: Settings,
 }
 
@@ -28,8 +28,8 @@ pub fn guaranteed(milli: i64, weight: i64) -> Quota {
 
 impl Small {
     pub fn new() -> Self {
-        let situation = Situation { now: NOW, ..Situation::default() };
-        let mut it = Self { situation, settings: Settings::default() };
+        let input = Input { now: NOW, ..Input::default() };
+        let mut it = Self { input, settings: Settings::default() };
         it.project("top", None, free());
         it
     }
@@ -42,19 +42,19 @@ impl Small {
             memory: Some(80 * GB),
             mode: DeviceMode::Whole,
         };
-        self.situation.nodes.push(Node {
+        self.input.nodes.push(Node {
             name: name.to_owned(),
             cpu: 100_000,
             memory: 1000 * GB,
             slots: 100,
             devices: if gpus > 0 { vec![devices] } else { Vec::new() },
         });
-        self.situation.nodes.last_mut().unwrap()
+        self.input.nodes.last_mut().unwrap()
     }
 
     pub fn project(&mut self, name: &str, parent: Option<&str>, gpu: Quota) -> &mut Project {
-        let created = i64::try_from(self.situation.projects.len()).unwrap();
-        self.situation.projects.push(Project {
+        let created = i64::try_from(self.input.projects.len()).unwrap();
+        self.input.projects.push(Project {
             name: name.to_owned(),
             parent: parent.map(str::to_owned),
             priority: 100,
@@ -65,7 +65,7 @@ impl Small {
             min_run_preempt: None,
             min_run_reclaim: None,
         });
-        self.situation.projects.last_mut().unwrap()
+        self.input.projects.last_mut().unwrap()
     }
 
     /// Adds a project below the project `top`.
@@ -90,9 +90,9 @@ impl Small {
             created: 0,
             nominated: None,
         };
-        let created = i64::try_from(self.situation.jobs.len()).unwrap();
+        let created = i64::try_from(self.input.jobs.len()).unwrap();
         let min = i64::try_from(tasks).unwrap();
-        self.situation.jobs.push(Job {
+        self.input.jobs.push(Job {
             name: name.to_owned(),
             project: project.to_owned(),
             priority: 50,
@@ -107,7 +107,7 @@ impl Small {
             stale_since: None,
             tasks: (0..tasks).map(task).collect(),
         });
-        self.situation.jobs.last_mut().unwrap()
+        self.input.jobs.last_mut().unwrap()
     }
 
     /// Adds a running job with one task on each of these nodes.
@@ -121,14 +121,14 @@ impl Small {
     }
 
     pub fn run(&self, stages: &[Stage]) -> Outcome {
-        kai::cycle(&self.situation, &Settings { stages: stages.to_vec(), ..self.settings.clone() })
+        kai::cycle(&self.input, &Settings { stages: stages.to_vec(), ..self.settings.clone() })
     }
 
     /// The state and node of each task after a cycle.
     pub fn after(&self, stages: &[Stage]) -> BTreeMap<String, String> {
         let outcome = self.run(stages);
         let mut named = BTreeMap::new();
-        for (job, after) in self.situation.jobs.iter().zip(&outcome.tasks) {
+        for (job, after) in self.input.jobs.iter().zip(&outcome.tasks) {
             for (task, after) in job.tasks.iter().zip(after) {
                 let placement = after.placement.as_ref().or(after.leaves.as_ref());
                 let on = placement.map(|it| format!(" {}", it.node)).unwrap_or_default();

@@ -74,7 +74,7 @@ fn what_must_run_at_once_goes_whole() {
         &it.after(&[Stage::Reclaim]),
         &[("g-0", "Releasing n0"), ("g-1", "Releasing n1"), ("j-0", "Pipelined n0")],
     );
-    it.situation.jobs[0].gang.sets[0].min = 1;
+    it.input.jobs[0].gang.sets[0].min = 1;
     let after = it.after(&[Stage::Reclaim]);
     became(&after, &[("g-0", "Running n0"), ("g-1", "Releasing n1"), ("j-0", "Pipelined n1")]);
 }
@@ -84,7 +84,7 @@ fn with_cores_only() -> Small {
     let mut it = borrowed(1000, &[]);
     it.node("n0", 1).cpu = 1000;
     it.node("n1", 0);
-    it.situation.projects[2].cpu = guaranteed(0, 0);
+    it.input.projects[2].cpu = guaranteed(0, 0);
     it
 }
 
@@ -107,22 +107,22 @@ fn a_victim_for_devices_moves_only_to_nodes_with_devices_or_of_other_victims() {
     it.job("j", "a", 1, 1);
     // It would fit on n1, which has no device.
     became(&it.after(&[Stage::Reclaim]), &[("r-0", "Releasing n0"), ("j-0", "Pipelined n0")]);
-    it.situation.nodes[1] = it.situation.nodes[0].clone();
-    it.situation.nodes[1].name = "n1".to_owned();
+    it.input.nodes[1] = it.input.nodes[0].clone();
+    it.input.nodes[1].name = "n1".to_owned();
     // One of the two kinds of devices is enough.
-    let mut none = it.situation.nodes[1].devices[0].clone();
+    let mut none = it.input.nodes[1].devices[0].clone();
     none.count = 0;
-    it.situation.nodes[1].devices[0].count = 2;
-    it.situation.nodes[1].devices.push(none);
-    it.situation.jobs[1].tasks[0].site = Some(0);
-    it.situation.sites.push(Site { nodes: Some(vec!["n0".to_owned()]), kinds: None });
+    it.input.nodes[1].devices[0].count = 2;
+    it.input.nodes[1].devices.push(none);
+    it.input.jobs[1].tasks[0].site = Some(0);
+    it.input.sites.push(Site { nodes: Some(vec!["n0".to_owned()]), kinds: None });
     became(&it.after(&[Stage::Reclaim]), &[("r-0", "Pipelined n1"), ("j-0", "Pipelined n0")]);
 }
 
 #[test]
 fn priority_of_jobs_means_nothing_between_projects() {
     let mut it = borrowed(1000, &["n0"]);
-    it.situation.jobs[0].priority = 99;
+    it.input.jobs[0].priority = 99;
     it.job("j", "a", 1, 1).priority = 1;
     became(&it.after(&[Stage::Reclaim]), &[("b-n0-0", "Releasing n0"), ("j-0", "Pipelined n0")]);
 }
@@ -139,7 +139,7 @@ fn nothing_is_taken_back_beyond_the_own_share_and_why_says_so() {
 #[test]
 fn nothing_is_taken_of_what_is_the_others_own() {
     let mut it = borrowed(1000, &["n0"]);
-    it.situation.projects[2].gpu = guaranteed(1000, 0);
+    it.input.projects[2].gpu = guaranteed(1000, 0);
     it.job("j", "a", 1, 1);
     let outcome = it.run(&[Stage::Reclaim]);
     assert!(outcome.decisions.is_empty());
@@ -149,7 +149,7 @@ fn nothing_is_taken_of_what_is_the_others_own() {
 #[test]
 fn one_that_asks_for_no_less_is_not_tried_again() {
     let mut it = borrowed(4000, &["n0", "n1"]);
-    for job in &mut it.situation.jobs {
+    for job in &mut it.input.jobs {
         job.preemptible = false;
     }
     it.job("j0", "a", 1, 2);
@@ -164,15 +164,15 @@ fn a_job_is_left_alone_until_it_ran_for_a_while() {
     let mut it = borrowed(1000, &["n0"]);
     it.job("j", "a", 1, 1);
     // It has run for a minute.
-    it.situation.projects[2].min_run_reclaim = Some(61_000);
+    it.input.projects[2].min_run_reclaim = Some(61_000);
     assert!(it.run(&[Stage::Reclaim]).decisions.is_empty());
-    it.situation.projects[2].min_run_reclaim = Some(60_000);
+    it.input.projects[2].min_run_reclaim = Some(60_000);
     assert_eq!(it.run(&[Stage::Reclaim]).decisions.len(), 2);
     // The value of the parent applies if the project has none.
-    it.situation.projects[2].min_run_reclaim = None;
-    it.situation.projects[0].min_run_reclaim = Some(61_000);
+    it.input.projects[2].min_run_reclaim = None;
+    it.input.projects[0].min_run_reclaim = Some(61_000);
     assert!(it.run(&[Stage::Reclaim]).decisions.is_empty());
-    it.situation.projects[2].min_run_reclaim = Some(0);
+    it.input.projects[2].min_run_reclaim = Some(0);
     assert_eq!(it.run(&[Stage::Reclaim]).decisions.len(), 2);
 }
 
@@ -186,18 +186,18 @@ fn how_long_it_ran_counts_from_where_the_ways_part() {
     it.project("b", Some("right"), guaranteed(0, 0));
     it.runs("r", "b", 1, &["n0"]);
     it.job("j", "a", 1, 1);
-    it.situation.projects[1].gpu = guaranteed(1000, 0);
-    it.situation.projects[2].gpu = guaranteed(0, 0);
+    it.input.projects[1].gpu = guaranteed(1000, 0);
+    it.input.projects[2].gpu = guaranteed(0, 0);
     assert_eq!(it.run(&[Stage::Reclaim]).decisions.len(), 2);
     // Below the common ancestor's child it has no effect.
-    it.situation.projects[4].min_run_reclaim = Some(61_000);
+    it.input.projects[4].min_run_reclaim = Some(61_000);
     assert_eq!(it.run(&[Stage::Reclaim]).decisions.len(), 2);
-    it.situation.projects[2].min_run_reclaim = Some(61_000);
+    it.input.projects[2].min_run_reclaim = Some(61_000);
     assert!(it.run(&[Stage::Reclaim]).decisions.is_empty());
     // Without a common ancestor the top project of the victim applies.
-    it.situation.projects[2].min_run_reclaim = Some(0);
-    it.situation.projects[1].parent = None;
-    it.situation.projects[2].parent = None;
+    it.input.projects[2].min_run_reclaim = Some(0);
+    it.input.projects[1].parent = None;
+    it.input.projects[2].parent = None;
     assert_eq!(it.run(&[Stage::Reclaim]).decisions.len(), 2);
 }
 
@@ -205,15 +205,15 @@ fn how_long_it_ran_counts_from_where_the_ways_part() {
 fn what_grew_may_be_lost_also_before_that() {
     let mut it = borrowed(1000, &[]);
     it.node("n0", 2);
-    it.situation.projects[2].min_run_reclaim = Some(61_000);
+    it.input.projects[2].min_run_reclaim = Some(61_000);
     it.runs("g", "b", 1, &["n0", "n0"]).gang.sets[0].min = 1;
     it.job("j", "a", 1, 1);
     became(
         &it.after(&[Stage::Reclaim]),
         &[("g-0", "Running n0"), ("g-1", "Releasing n0"), ("j-0", "Pipelined n0")],
     );
-    it.situation.projects[1].gpu = guaranteed(2000, 0);
-    it.situation.jobs[1].tasks[0].request.gpu = GpuAsk::Whole(2);
+    it.input.projects[1].gpu = guaranteed(2000, 0);
+    it.input.jobs[1].tasks[0].request.gpu = GpuAsk::Whole(2);
     assert!(it.run(&[Stage::Reclaim]).decisions.is_empty(), "the rest is safe");
 }
 
@@ -223,7 +223,7 @@ fn one_that_is_to_be_left_alone_keeps_all_from_giving_way() {
         let mut it = borrowed(3000, &[]);
         it.node("n0", 3);
         let low = if stage == Stage::Reclaim { "b" } else { "a" };
-        for project in &mut it.situation.projects {
+        for project in &mut it.input.projects {
             project.min_run_reclaim = Some(61_000);
             project.min_run_preempt = Some(61_000);
         }
@@ -231,7 +231,7 @@ fn one_that_is_to_be_left_alone_keeps_all_from_giving_way() {
         it.runs("old", low, 1, &["n0"]).last_start = None;
         it.job("j", "a", 3, 1).priority = 99;
         assert!(it.run(&[stage]).decisions.is_empty(), "{stage:?}");
-        it.situation.jobs[0].last_start = None;
+        it.input.jobs[0].last_start = None;
         assert_eq!(it.run(&[stage]).decisions.len(), 4, "{stage:?}");
     }
 }
@@ -243,9 +243,9 @@ fn preempting_looks_at_how_long_the_nearest_project_says() {
     it.leaf("a", guaranteed(1000, 0));
     it.runs("low", "a", 1, &["n0"]);
     it.job("high", "a", 1, 1).priority = 100;
-    it.situation.projects[0].min_run_preempt = Some(61_000);
+    it.input.projects[0].min_run_preempt = Some(61_000);
     assert!(it.run(&[Stage::Preempt]).decisions.is_empty());
-    it.situation.projects[1].min_run_preempt = Some(1000);
+    it.input.projects[1].min_run_preempt = Some(1000);
     became(&it.after(&[Stage::Preempt]), &[("low-0", "Releasing n0"), ("high-0", "Pipelined n0")]);
 }
 
@@ -273,10 +273,10 @@ fn jobs_of_other_projects_are_moved_too() {
     let moved = outcome.decisions.iter().filter(|it| matches!(it.what, Change::Move { .. }));
     assert_eq!(moved.count(), 1);
     // It neither evicts non-preemptible jobs, nor evicts for a non-preemptible job.
-    it.situation.jobs[2].preemptible = false;
+    it.input.jobs[2].preemptible = false;
     assert!(it.run(&[Stage::Consolidate]).decisions.is_empty());
-    it.situation.jobs[2].preemptible = true;
-    for job in &mut it.situation.jobs[..2] {
+    it.input.jobs[2].preemptible = true;
+    for job in &mut it.input.jobs[..2] {
         job.preemptible = false;
     }
     assert!(it.run(&[Stage::Consolidate]).decisions.is_empty());
@@ -292,7 +292,7 @@ fn a_line_of_one_project_says_nothing_of_the_jobs_of_others() {
     it.runs("r0", "b", 1, &["n0"]);
     it.runs("r1", "b", 1, &["n1"]);
     it.job("ja", "a", 2, 1).priority = 99;
-    it.situation.projects[1].priority = 200;
+    it.input.projects[1].priority = 200;
     it.job("jb", "b", 2, 1);
     for shortcuts in [true, false] {
         it.settings.shortcuts = shortcuts;
@@ -328,7 +328,7 @@ fn a_job_that_may_be_ended_preempts_beyond_the_guarantee() {
     it.runs("low", "a", 1, &["n0"]);
     it.job("high", "a", 1, 1).priority = 100;
     became(&it.after(&[Stage::Preempt]), &[("low-0", "Releasing n0"), ("high-0", "Pipelined n0")]);
-    it.situation.jobs[2].preemptible = false;
+    it.input.jobs[2].preemptible = false;
     let outcome = it.run(&[Stage::Preempt]);
     let Why::OverGuarantee(line) = &outcome.waits[0].why else { panic!("{:?}", outcome.waits) };
     assert_eq!((line.held, line.asked, line.bound), (1000, 1000, 1000));
@@ -362,7 +362,7 @@ fn no_job_is_moved_if_too_few_devices_are_free() {
     it.node("n0", 2);
     it.leaf("a", free());
     share(it.job("r", "a", 0, 1), 500);
-    sit(&mut it.situation.jobs[0].tasks[0], "n0", &["d"]);
+    sit(&mut it.input.jobs[0].tasks[0], "n0", &["d"]);
     it.job("j", "a", 2, 1);
     let outcome = it.run(&[Stage::Consolidate]);
     assert_eq!(outcome.waits[0].why, Why::NotEnoughFree { asked: 2000, free: 1500 });
@@ -400,12 +400,12 @@ fn a_victim_that_comes_before_the_job_takes_its_place_back() {
     it.node("n0", 2);
     it.leaf("a", guaranteed(1000, 1));
     it.leaf("b", guaranteed(1000, 1));
-    it.situation.projects[2].priority = 200;
+    it.input.projects[2].priority = 200;
     it.runs("b0", "b", 2, &["n0"]);
     it.job("j", "a", 1, 1);
     // b requests two again and would exceed its guarantee with them, so a comes first.
     became(&it.after(&[Stage::Reclaim]), &[("b0-0", "Releasing n0"), ("j-0", "Pipelined n0")]);
-    it.situation.jobs.clear();
+    it.input.jobs.clear();
     it.runs("b0", "b", 1, &["n0"]);
     it.runs("b1", "b", 1, &["n0"]);
     it.job("j", "a", 1, 1);
@@ -427,14 +427,14 @@ fn what_is_left_of_a_gang_goes_when_its_time_is_over() {
     it.settings.stale_grace = 0;
     assert_eq!(it.run(&stale).decisions.len(), 1, "at once");
     it.settings.stale_grace = 60_000;
-    it.situation.jobs[0].stale_since = Some(it.situation.now - 60_000);
+    it.input.jobs[0].stale_since = Some(it.input.now - 60_000);
     became(&it.after(&stale), &[("g-0", "Releasing n0"), ("g-1", "Failed")]);
     it.settings.stale_grace = 60_001;
     assert!(it.run(&stale).decisions.is_empty());
     it.settings.stale_grace = -1;
     assert!(it.run(&stale).decisions.is_empty());
     it.settings.stale_grace = 0;
-    it.situation.jobs[0].tasks[1].state = TaskState::Succeeded;
+    it.input.jobs[0].tasks[1].state = TaskState::Succeeded;
     assert!(it.run(&stale).decisions.is_empty(), "one of them has done its work");
 }
 

@@ -3,7 +3,7 @@
 use gpool_kai::shares::{self as kai, Multiplier};
 use gpool_model::Quota;
 use gpool_sched::fairshare::{
-    Ask, Buffers, Claimant, Denied, Division, Feedback, Ledger, Method, Reclaim, Reclaimer, Tree,
+    self, Ask, Buffers, Claimant, Denied, Division, Feedback, Ledger, Method, Reclaimer, Tree,
     Victim, fair,
 };
 
@@ -67,7 +67,7 @@ pub(crate) fn claimants(
 pub(crate) fn gate(rules: Rules, ledger: &Ledger, reclaimer: &Reclaimer<'_>) -> Result<(), Denied> {
     match rules {
         Rules::Kai => kai::Reclaim::new(Multiplier::ONE).gate(ledger, reclaimer),
-        Rules::Fair => Reclaim::default().gate(ledger, reclaimer),
+        Rules::Fair => fairshare::gate(ledger, reclaimer),
     }
 }
 
@@ -80,6 +80,6 @@ pub(crate) fn check(
 ) -> Result<(), Denied> {
     match rules {
         Rules::Kai => kai::Reclaim::new(Multiplier::ONE).check(tree, ledger, reclaimer, victims),
-        Rules::Fair => Reclaim::default().check(tree, ledger, reclaimer, victims),
+        Rules::Fair => fairshare::check(tree, ledger, reclaimer, victims),
     }
 }

@@ -8,7 +8,7 @@ use gpool_sched::fairshare::{Account, Denied, Ledger, Member, Reclaimer, Row, Tr
 use crate::both::{self, BOTH, Rules};
 
 /// Projects by letter; the parent of each comes before it.
-struct Cluster {
+struct Index {
     tree: Tree,
     names: Vec<&'static str>,
     ledger: Ledger,
@@ -26,7 +26,7 @@ fn account(guaranteed: u64, share: u64, held: u64) -> Account {
 
 /// Each project has a name, a parent, and an account for each kind. Leaves use what their accounts
 /// contain, departments the sum.
-fn cluster(projects: &[(&'static str, &str, &[Account])]) -> Cluster {
+fn index(projects: &[(&'static str, &str, &[Account])]) -> Index {
     let names: Vec<&str> = projects.iter().map(|it| it.0).collect();
     let members: Vec<Member<usize>> = projects
         .iter()
@@ -51,10 +51,10 @@ fn cluster(projects: &[(&'static str, &str, &[Account])]) -> Cluster {
             ledger.add(&tree, tree.row(ix), &held, true);
         }
     }
-    Cluster { tree, names, ledger }
+    Index { tree, names, ledger }
 }
 
-impl Cluster {
+impl Index {
     fn row(&self, name: &str) -> Row {
         self.tree.row(self.names.iter().position(|it| *it == name).unwrap())
     }
@@ -83,7 +83,7 @@ const FAIR: Rules = Rules::Fair;
 
 #[test]
 fn what_is_on_loan_goes_and_what_is_its_own_stays() {
-    let it = cluster(&[("a", "", &[account(2, 2, 1)]), ("b", "", &[account(2, 2, 3)])]);
+    let it = index(&[("a", "", &[account(2, 2, 1)]), ("b", "", &[account(2, 2, 3)])]);
     for rules in [KAI, FAIR] {
         assert_eq!(it.check(rules, "a", &[1], &[("b", &[1])]), Ok(()));
         let two: &[(&str, &[u64])] = &[("b", &[1]), ("b", &[1])];
@@ -93,7 +93,7 @@ fn what_is_on_loan_goes_and_what_is_its_own_stays() {
 
 #[test]
 fn no_project_reclaims_from_itself_or_from_its_department() {
-    let it = cluster(&[
+    let it = index(&[
         ("dept", "", &[account(2, 2, 0)]),
         ("a", "dept", &[account(0, 9, 2)]),
         ("b", "", &[account(0, 0, 0)]),
@@ -105,7 +105,7 @@ fn no_project_reclaims_from_itself_or_from_its_department() {
 
 #[test]
 fn the_gate_is_the_projects_share() {
-    let it = cluster(&[("a", "", &[account(0, 2, 1), account(0, 3, 5)])]);
+    let it = index(&[("a", "", &[account(0, 2, 1), account(0, 3, 5)])]);
     for rules in BOTH {
         assert_eq!(it.gate(rules, "a", &[2, 0]), Err(Denied::OverShare { kind: 0 }), "{rules:?}");
     }
@@ -117,7 +117,7 @@ fn the_gate_is_the_projects_share() {
 
 #[test]
 fn what_can_never_be_taken_back_stays_within_the_guarantee_of_each_level() {
-    let mut it = cluster(&[
+    let mut it = index(&[
         ("dept", "", &[account(2, 9, 0)]),
         ("a", "dept", &[account(3, 9, 0)]),
         ("b", "", &[account(0, 0, 5)]),
@@ -141,7 +141,7 @@ fn what_can_never_be_taken_back_stays_within_the_guarantee_of_each_level() {
 
 #[test]
 fn a_claim_to_the_guarantee_takes_what_others_hold_within_their_share() {
-    let it = cluster(&[("a", "", &[account(2, 2, 1)]), ("b", "", &[account(2, 4, 4)])]);
+    let it = index(&[("a", "", &[account(2, 2, 1)]), ("b", "", &[account(2, 4, 4)])]);
     for rules in [KAI, FAIR] {
         assert_eq!(it.check(rules, "a", &[1], &[("b", &[1])]), Ok(()));
         // Two would exceed its guarantee.
@@ -152,7 +152,7 @@ fn a_claim_to_the_guarantee_takes_what_others_hold_within_their_share() {
 
 #[test]
 fn the_core_of_a_gang_goes_as_one_piece_even_below_the_guarantee() {
-    let it = cluster(&[("a", "", &[account(1, 1, 0)]), ("b", "", &[account(3, 3, 4)])]);
+    let it = index(&[("a", "", &[account(1, 1, 0)]), ("b", "", &[account(3, 3, 4)])]);
     for rules in [KAI, FAIR] {
         assert_eq!(
             it.check(rules, "a", &[1], &[("b", &[4])]),
@@ -167,7 +167,7 @@ fn the_core_of_a_gang_goes_as_one_piece_even_below_the_guarantee() {
 #[test]
 fn departments_settle_it_where_the_ways_part() {
     // The second department is within its share, whatever its children use.
-    let it = cluster(&[
+    let it = index(&[
         ("red", "", &[account(4, 4, 0)]),
         ("blue", "", &[account(4, 4, 0)]),
         ("red1", "red", &[account(2, 2, 1)]),
@@ -183,7 +183,7 @@ fn departments_settle_it_where_the_ways_part() {
 
 #[test]
 fn by_fair_the_excess_of_a_department_costs_no_child_within_its_guarantee() {
-    let it = cluster(&[
+    let it = index(&[
         ("red", "", &[account(4, 4, 0)]),
         ("blue", "", &[account(4, 4, 0)]),
         ("red1", "red", &[account(4, 4, 2)]),
@@ -199,7 +199,7 @@ fn by_fair_the_excess_of_a_department_costs_no_child_within_its_guarantee() {
 #[test]
 fn by_fair_only_a_kind_that_is_asked_for_puts_a_piece_on_loan() {
     // The victim uses too many cores, but not too many devices.
-    let it = cluster(&[
+    let it = index(&[
         ("a", "", &[account(2, 2, 0), account(9, 9, 0)]),
         ("b", "", &[account(2, 2, 2), account(1, 1, 4)]),
     ]);
@@ -210,8 +210,8 @@ fn by_fair_only_a_kind_that_is_asked_for_puts_a_piece_on_loan() {
 }
 
 /// A department that uses all of its 4, and one that exceeds its 4.
-fn saturated(held: u64) -> Cluster {
-    cluster(&[
+fn saturated(held: u64) -> Index {
+    index(&[
         ("red", "", &[account(4, 4, 0)]),
         ("blue", "", &[account(4, 4, 0)]),
         ("red1", "red", &[account(1, 1, 0)]),
@@ -262,7 +262,7 @@ fn what_goes_from_the_own_department_counts_before_it_is_judged() {
 fn by_kai_a_department_is_within_its_guarantee_or_not_as_it_was_before() {
     // The second is within its share. After its sibling gave one, the first would be within its
     // guarantee again.
-    let it = cluster(&[
+    let it = index(&[
         ("red", "", &[account(4, 4, 0)]),
         ("blue", "", &[account(2, 4, 0)]),
         ("red1", "red", &[account(1, 1, 0)]),
@@ -283,7 +283,7 @@ fn a_reclaimer_over_its_share_does_not_reclaim_from_an_unlimited_share() {
         held,
         ..Account::EMPTY
     };
-    let it = cluster(&[("a", "", &[account(0, 1, 1)]), ("b", "", &[boundless(Some(0), 3)])]);
+    let it = index(&[("a", "", &[account(0, 1, 1)]), ("b", "", &[boundless(Some(0), 3)])]);
     let at = Denied::MoreSaturated { project: it.row("a"), other: it.row("b"), kind: 0 };
     for rules in [KAI, FAIR] {
         assert_eq!(it.check(rules, "a", &[1], &[("b", &[1])]), Err(at));
@@ -291,8 +291,8 @@ fn a_reclaimer_over_its_share_does_not_reclaim_from_an_unlimited_share() {
 }
 
 /// Two departments: the first has no share in this cycle, the second has `share`.
-fn without_share(share: u64) -> Cluster {
-    cluster(&[
+fn without_share(share: u64) -> Index {
+    index(&[
         ("red", "", &[account(0, 0, 0)]),
         ("blue", "", &[account(0, share, 0)]),
         ("red1", "red", &[account(0, 1, 0)]),
@@ -315,7 +315,7 @@ fn a_share_of_nothing_is_saturated_by_anything() {
 
 #[test]
 fn a_project_with_a_share_reclaims_from_one_without() {
-    let it = cluster(&[("a", "", &[account(0, 1, 1)]), ("b", "", &[account(0, 0, 3)])]);
+    let it = index(&[("a", "", &[account(0, 1, 1)]), ("b", "", &[account(0, 0, 3)])]);
     for rules in [KAI, FAIR] {
         assert_eq!(it.check(rules, "a", &[1], &[("b", &[1])]), Ok(()), "2 of 1, but of nothing 2");
     }
@@ -327,7 +327,7 @@ fn without_bound_nothing_is_on_loan_and_nothing_is_saturated() {
         let share = Amount::UNLIMITED;
         Account { guaranteed: Amount::UNLIMITED, share, held, ..Account::EMPTY }
     };
-    let it = cluster(&[("a", "", &[everything(9)]), ("b", "", &[account(1, 1, 3)])]);
+    let it = index(&[("a", "", &[everything(9)]), ("b", "", &[account(1, 1, 3)])]);
     for rules in BOTH {
         assert_eq!(it.gate(rules, "a", &[9]), Ok(()));
         assert_eq!(it.check(rules, "a", &[9], &[("b", &[1])]), Ok(()));
@@ -346,11 +346,11 @@ fn without_bound_nothing_is_on_loan_and_nothing_is_saturated() {
 fn by_fair_nothing_is_taken_that_could_be_taken_back_at_once() {
     // The second piece reduces the victim to 3 of its guaranteed 4, so it could reclaim the first
     // piece of 1 from a project that then exceeds its guarantee.
-    let it = cluster(&[("a", "", &[account(1, 7, 0)]), ("b", "", &[account(4, 5, 10)])]);
+    let it = index(&[("a", "", &[account(1, 7, 0)]), ("b", "", &[account(4, 5, 10)])]);
     let victims: &[(&str, &[u64])] = &[("b", &[1]), ("b", &[6])];
     assert_eq!(it.check(KAI, "a", &[7], victims), Ok(()));
     assert_eq!(it.check(FAIR, "a", &[7], victims), Err(Denied::TakenBack { victim: 0 }));
     // A reclaimer with a guarantee for the pieces keeps them.
-    let it = cluster(&[("a", "", &[account(7, 7, 0)]), ("b", "", &[account(4, 5, 10)])]);
+    let it = index(&[("a", "", &[account(7, 7, 0)]), ("b", "", &[account(4, 5, 10)])]);
     assert_eq!(it.check(FAIR, "a", &[7], victims), Ok(()));
 }

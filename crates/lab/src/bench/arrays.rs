@@ -59,8 +59,8 @@ fn waiting(options: &Options) -> Result<Vec<Figure>> {
 /// Times the step of the state machine for the end of one element of a large array.
 fn step(options: &Options) -> Result<Vec<Figure>> {
     let mut fleet = Fleet::new(1)?;
-    let indexes =
-        Indexes::first_n(options.pending).ok_or_else(|| failed("no array is so large"))?;
+    let indexes = Indexes::first_n(options.pending)
+        .ok_or_else(|| failed("the array is larger than the maximum"))?;
     let array = Some(Box::new(ArraySpec { indexes, values: None }));
     let event = fleet.submission(0, vec![job(0).with(|job| job.array = array)]);
     fleet.step(vec![event])?;
@@ -84,7 +84,7 @@ fn drained(options: &Options) -> Result<Vec<Figure>> {
     let began = Instant::now();
     let id = submit(&cluster, n, &["/bin/true"])?;
     let ended = || cluster.client().job(&id).ok().map(|job| job.state).filter(|it| it.is_end());
-    let state = until("the array of the benchmark does not end", ended)?;
+    let state = until("the array of the benchmark did not end in time", ended)?;
     let seconds = began.elapsed().as_secs_f64();
     let cpu_ms = cpu_ms_of(cluster.server_pid()) - cpu_before;
     cluster.end()?;
@@ -95,7 +95,7 @@ fn drained(options: &Options) -> Result<Vec<Figure>> {
     let what = format!("drain of one array of {n} × true");
     Ok(vec![
         Figure::new("array_elements_per_s", what, n / seconds, "elements/s"),
-        Figure::new("array_cpu_ms", "CPU time an element, true included", cpu_ms / n, "ms"),
+        Figure::new("array_cpu_ms", "CPU time per element, true included", cpu_ms / n, "ms"),
     ])
 }
 

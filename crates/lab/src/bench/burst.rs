@@ -35,13 +35,13 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
         .above(5000.0),
         Figure::new(
             "submit_load_cores",
-            "CPU of the clients meanwhile, part of the same machine",
+            "CPU of the clients, on the same machine",
             many.own_cores,
             "cores",
         ),
         Figure::new(
             "submit_load_ceiling_per_s",
-            format!("{n} clients that ask for /healthz instead"),
+            format!("{n} clients that request /healthz instead"),
             nothing.per_s,
             "1/s",
         ),

@@ -32,7 +32,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let lines = lines(options.pending);
     let mut lines = std::io::Cursor::new(lines.into_bytes());
     let answer = cluster.client().submit_many(&mut lines, None).map_err(Failure::from)?;
-    let first: u64 = answer.first.parse().map_err(|_| failed("an id is no number"))?;
+    let first: u64 = answer.first.parse().map_err(|_| failed("an ID is not a number"))?;
     let last = first + answer.n_jobs - 1;
     let socket = cluster.socket();
     let n = options.starts;
@@ -52,7 +52,8 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     };
     let ratio = |name, what: &str, of: &Ranked| {
         let ratio = of.percentile(99) / alone.percentile(99);
-        Figure::new(name, format!("p99 beside {what}, to p99 alone"), ratio, "×").below(RATIO_MAX)
+        Figure::new(name, format!("p99 beside {what}, divided by p99 alone"), ratio, "×")
+            .below(RATIO_MAX)
     };
     Ok(vec![
         figure("crowd_alone_p50_ms", "a durable submission alone, p50".to_owned(), &alone, 50),
@@ -102,7 +103,7 @@ fn beside(socket: &Path, ask: Ask, n: u32) -> Result<Ranked> {
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read)).collect();
         let are_open = || (all_lines().len() == READERS as usize).then_some(());
-        let measured = until("the readers do not connect", are_open);
+        let measured = until("the readers did not connect in time", are_open);
         let measured = measured.and_then(|()| submissions(socket, n));
         is_over.store(true, Ordering::Relaxed);
         for line in all_lines().iter() {

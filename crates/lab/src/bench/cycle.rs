@@ -60,7 +60,7 @@ fn end(fleet: &mut Fleet, running: &mut Vec<TaskId>, n: usize) -> Result<Duratio
         events.extend(fleet.end(task));
     }
     if events.is_empty() {
-        return Err(failed("no job runs that could end"));
+        return Err(failed("no job is running"));
     }
     let took = fleet.step(events)?;
     let answers = fleet.answers(false);

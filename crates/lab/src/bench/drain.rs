@@ -28,8 +28,13 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let what = format!("drain of {} × true", options.jobs);
     Ok(vec![
         Figure::new("drain_jobs_per_s", what, n_jobs / seconds, "jobs/s").above(1000.0),
-        Figure::new("drain_cpu_ms_per_job", "CPU time a job, true included", cpu_ms / n_jobs, "ms")
-            .below(1.7),
+        Figure::new(
+            "drain_cpu_ms_per_job",
+            "CPU time per job, true included",
+            cpu_ms / n_jobs,
+            "ms",
+        )
+        .below(1.7),
     ])
 }
 
@@ -59,7 +64,7 @@ fn drain(cluster: &Cluster, n_jobs: u32) -> Result<(f64, f64)> {
             break;
         }
         if Instant::now() > deadline {
-            return Err(failed("the jobs of the benchmark do not end"));
+            return Err(failed("the jobs of the benchmark did not end in time"));
         }
     }
     let seconds = (now_ns() - began) as f64 / 1e9;

@@ -40,8 +40,8 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let us_per_job = took.as_secs_f64() * 1e6 / f64::from(n_jobs);
     let what = format!("{n_jobs} jobs of {USERS} users through {n_nodes} nodes");
     Ok(vec![
-        Figure::new("flow_us_per_job", format!("{what}: state machine a job"), us_per_job, "µs"),
-        Figure::new("flow_submit_s", "of it until all were submitted", submitted_s, "s"),
+        Figure::new("flow_us_per_job", format!("{what}: state machine per job"), us_per_job, "µs"),
+        Figure::new("flow_submit_s", "from the first submission to the last", submitted_s, "s"),
         Figure::new("flow_s", "from the first submission to the last end", all_s, "s"),
         Figure::new("flow_memory_mb", "memory with all submitted", memory as f64 / 1e6, "MB")
             .below(300.0),

@@ -145,7 +145,7 @@ impl Connection {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         let status = line.split(' ').nth(1).and_then(|word| word.parse().ok());
-        let status = status.ok_or_else(|| bad(format!("no answer but {line:?}")))?;
+        let status = status.ok_or_else(|| bad(format!("unexpected answer {line:?}")))?;
         let (mut length, mut in_chunks) = (0, false);
         loop {
             line.clear();
@@ -156,7 +156,7 @@ impl Connection {
             }
             let Some((name, value)) = header.split_once(':') else { continue };
             if name.eq_ignore_ascii_case("content-length") {
-                length = value.trim().parse().map_err(|_| bad("a length that is no number"))?;
+                length = value.trim().parse().map_err(|_| bad("a length is not a number"))?;
             }
             in_chunks |= name.eq_ignore_ascii_case("transfer-encoding");
         }
@@ -164,7 +164,7 @@ impl Connection {
             line.clear();
             self.stream.read_line(&mut line)?;
             let size = usize::from_str_radix(line.trim_end(), 16);
-            let size = size.map_err(|_| bad("a chunk without its size"))?;
+            let size = size.map_err(|_| bad("a chunk has no size"))?;
             // With the line end after it.
             self.answer.resize(size + 2, 0);
             self.stream.read_exact(&mut self.answer)?;
@@ -174,49 +174,5 @@ impl Connection {
         self.answer.resize(length, 0);
         self.stream.read_exact(&mut self.answer)?;
         Ok(status)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::net::UnixListener;
-
-    /// A server that answers every request with `answer`.
-    fn answering(folder: &Path, answer: &'static str) -> std::path::PathBuf {
-        let path = folder.join("s");
-        let listener = UnixListener::bind(&path).expect("a short path");
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                std::thread::spawn(move || {
-                    let mut reader = BufReader::new(stream);
-                    let mut line = String::new();
-                    while reader.read_line(&mut line).is_ok_and(|n| n > 0) {
-                        if line == "\r\n" && reader.get_mut().write_all(answer.as_bytes()).is_err()
-                        {
-                            return;
-                        }
-                        line.clear();
-                    }
-                });
-            }
-        });
-        path
-    }
-
-    #[test]
-    fn every_request_is_answered_once() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let socket = answering(folder.path(), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-        let carried = carry(&socket, Ask::Health, 4, 100).expect("all are answered");
-        assert!(carried.per_s > 0.0 && carried.own_cores >= 0.0, "{carried:?}");
-    }
-
-    #[test]
-    fn a_refusal_is_said() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let socket = answering(folder.path(), "HTTP/1.1 503 No\r\ncontent-length: 4\r\n\r\nbusy");
-        let failure = carry(&socket, Ask::Health, 2, 10).expect_err("it is refused");
-        assert!(format!("{failure:?}").contains("503"), "{failure:?}");
     }
 }

@@ -9,12 +9,12 @@ mod crowd;
 mod cycle;
 mod drain;
 pub mod faults;
-mod figure;
+pub mod figure;
 mod flow;
 mod idle;
-mod load;
+pub mod load;
 mod pending;
-mod process;
+pub mod process;
 mod shares;
 mod stamp;
 mod start;
@@ -50,7 +50,7 @@ pub enum Part {
     /// Many waiting jobs: bulk submission, memory, queue, why, kill -9 and restart
     Pending,
     /// Jobs through the state machine of a large cluster, with agents that answer at once
-    // Before the next part, whose freed memory would hide its own.
+    // Before the next part: memory that it frees would hide the memory of this one.
     Flow,
     /// Scheduling cycles of a large cluster, in this process
     Cycle,
@@ -153,7 +153,11 @@ pub fn run(options: &Options, screen: &Screen) -> Result {
     Ok(Exit::OK)
 }
 
-fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
+/// Measures a part.
+///
+/// # Errors
+/// A cluster can't be started, or a job does not succeed.
+pub fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
     match part {
         Part::Start => start::measure(options),
         Part::Submit => burst::measure(options),
@@ -168,7 +172,8 @@ fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
     }
 }
 
-fn text(part: Part, figures: &[Figure]) -> String {
+/// The figures of a part as lines of text.
+pub fn text(part: Part, figures: &[Figure]) -> String {
     let value = part.to_possible_value();
     let name = value.as_ref().map_or("", |value| value.get_name());
     let help = value.as_ref().and_then(|value| value.get_help()).map(ToString::to_string);
@@ -189,7 +194,7 @@ fn cluster(devices: &str) -> Result<Cluster> {
 fn gpool() -> Result<PathBuf> {
     program::find("gpool").ok_or_else(|| {
         failed("there is no program gpool")
-            .why("it lies neither beside gpool-lab nor in a folder of PATH")
+            .why("it is not in the folder of gpool-lab, and not in PATH")
             .tip("cargo build --package gpool   (from a checkout, beside gpool-lab)")
     })
 }
@@ -197,29 +202,4 @@ fn gpool() -> Result<PathBuf> {
 /// A failure of the benchmark itself.
 fn failed(why: impl Into<String>) -> Failure {
     Failure::new(errors::DEMO_FAILED, why)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_is_shown_with_its_figures() {
-        let figures = [Figure::new("x", "an x", 1.0, "ms"), Figure::new("y", "a y", 2.0, "ms")];
-        let text = text(Part::Drain, &figures);
-        assert!(text.starts_with("drain: Many short jobs"), "{text}");
-        assert_eq!(text.lines().count(), 4, "{text}");
-    }
-
-    #[test]
-    fn the_parts_without_a_server_measure_something() {
-        let options = Options { nodes: 3, pending: 200, ..Options::quick() };
-        for part in [Part::Cycle, Part::Shares, Part::Flow] {
-            let figures = measure(part, &options).expect("it needs nothing of the machine");
-            assert!(!figures.is_empty());
-            for figure in figures {
-                assert!(figure.value.is_finite() && figure.value >= 0.0, "{figure:?}");
-            }
-        }
-    }
 }

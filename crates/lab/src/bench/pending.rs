@@ -33,7 +33,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
         .map_err(Failure::from)?;
     let bulk_s = began.elapsed().as_secs_f64();
     let memory_at_once = memory_of(cluster.server_pid());
-    let first: u64 = answer.first.parse().map_err(|_| failed("an id is no number"))?;
+    let first: u64 = answer.first.parse().map_err(|_| failed("an ID is not a number"))?;
     let last = (first + answer.n_jobs - 1).to_string();
     let queue = time_command(&cluster, &["queue"])?;
     let why = time_command(&cluster, &["why", &last])?;
@@ -51,7 +51,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
         .above(50_000.0),
         Figure::new(
             "bulk_memory_mb",
-            "memory as soon as they were taken",
+            "memory right after the submission",
             memory_at_once as f64 / 1e6,
             "MB",
         ),
@@ -68,7 +68,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
         .below(2.0),
         Figure::new(
             "restarted_memory_mb",
-            "memory of the server that came back",
+            "memory after the restart",
             memory_after as f64 / 1e6,
             "MB",
         )
@@ -91,7 +91,7 @@ pub fn hold_all(cluster: &Cluster) -> Result<i32> {
     };
     cluster.client().submit(&create, None).map_err(Failure::from)?;
     let read = || std::fs::read_to_string(&path).ok()?.trim().parse().ok();
-    until("the job that holds all GPUs does not start", read)
+    until("the job that uses all GPUs did not start in time", read)
 }
 
 /// Jobs for 1 to 8 GPUs that keep running once started.
@@ -135,7 +135,7 @@ fn restart(cluster: &mut Cluster, holder: i32, first: &str) -> Result<(f64, u64)
     cluster.kill_server()?;
     let holder = rustix::process::Pid::from_raw(holder).ok_or_else(|| failed("no process id"))?;
     rustix::process::kill_process(holder, rustix::process::Signal::KILL)
-        .map_err(|error| failed(format!("the job that holds all GPUs can't be ended: {error}")))?;
+        .map_err(|error| failed(format!("can't end the job that uses all GPUs: {error}")))?;
     let began = Instant::now();
     cluster.start_server()?;
     cluster.wait_until_ready()?;
@@ -144,7 +144,7 @@ fn restart(cluster: &mut Cluster, holder: i32, first: &str) -> Result<(f64, u64)
         let state = client.job(first).ok()?.state;
         matches!(state, JobState::Starting | JobState::Running).then_some(())
     };
-    until("nothing was decided after the restart", is_given)?;
+    until("the server made no decision after the restart", is_given)?;
     Ok((began.elapsed().as_secs_f64(), memory_of(cluster.server_pid())))
 }
 

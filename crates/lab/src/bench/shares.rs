@@ -73,7 +73,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
         fleet.step(vec![event])
     })?);
     if fleet.n_leaving() <= n_taken_before {
-        return Err(failed("nothing was taken back for those whose it is"));
+        return Err(failed("no job was preempted to reclaim quota"));
     }
     let of = format!(
         "{} nodes, {} GPUs, {n_projects} projects, {USERS} users, {n_pending} pending in \
@@ -90,11 +90,11 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
         ms("shares_submit_ms", "step after one submission".into(), &submitted, 5.0),
         ms(
             "shares_reclaim_ms",
-            format!("step that takes back, among {n_victims} jobs that may go"),
+            format!("step that reclaims, with {n_victims} possible victims"),
             &reclaimed,
             50.0,
         ),
-        Figure::new("shares_memory_mb", "memory for all of it", memory as f64 / 1e6, "MB")
+        Figure::new("shares_memory_mb", "memory of the whole state", memory as f64 / 1e6, "MB")
             .below(300.0),
         Figure::new("shares_fill_s", "filling the empty cluster, all steps", fill, "s"),
     ])

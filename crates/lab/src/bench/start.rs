@@ -83,10 +83,10 @@ fn wait_for_stamp(path: &Path) -> Result<u64> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Ok(text) = std::fs::read_to_string(path) {
-            return text.parse().map_err(|_| failed("a stamp is no number"));
+            return text.parse().map_err(|_| failed("a time stamp is not a number"));
         }
         if Instant::now() > deadline {
-            return Err(failed("a job of the benchmark did not start"));
+            return Err(failed("a job of the benchmark did not start in time"));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -202,7 +202,7 @@ impl Fleet {
         Ok(took.as_secs_f64())
     }
 
-    /// How many jobs were told to end and have not.
+    /// Number of jobs that should end and have not.
     pub fn n_leaving(&self) -> usize {
         let holding = self.control.world().holding();
         holding.filter(|row| row.job.phase.state() == JobState::Stopping).count()

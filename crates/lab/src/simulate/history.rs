@@ -63,10 +63,13 @@ struct Past {
 
 /// Numbers of jobs of a store that are not played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LeftOut {
-    never_ran: u64,
-    not_ended: u64,
-    before: u64,
+pub struct LeftOut {
+    /// Ended without a run.
+    pub never_ran: u64,
+    /// Not ended yet.
+    pub not_ended: u64,
+    /// Submitted before the first simulated job.
+    pub before: u64,
 }
 
 impl Trace {
@@ -84,7 +87,7 @@ impl Trace {
 
     fn of_file(asked: Asked<'_>) -> Result<Self> {
         let only_of_store = |what: &str| {
-            let what = format!("{what} goes with a store, and this is a file of jobs");
+            let what = format!("{what} needs a store, and this is a file of jobs");
             let tip = "gpool simulate queue --trace STATE-FOLDER";
             Err(Failure::new(errors::USAGE, what).tip(tip))
         };
@@ -104,7 +107,7 @@ impl Trace {
         }
         let Some(extent) = extent else { return Err(empty(asked.trace, "has no jobs")) };
         let Some(nodes) = asked.cluster else {
-            let what = "a file of jobs says nothing of a cluster";
+            let what = "a file of jobs needs the size of a cluster";
             let tip = "gpool simulate queue --trace jobs.csv --cluster 80x8";
             return Err(Failure::new(errors::USAGE, what).tip(tip));
         };
@@ -115,7 +118,7 @@ impl Trace {
     fn of_store(asked: Asked<'_>, session: &Session) -> Result<Self> {
         if let Some(baseline) = asked.policies.iter().find(|policy| policy.is_baseline()) {
             let what = format!(
-                "baseline {} knows neither projects nor kinds of GPUs, and a store has both",
+                "baseline {} supports neither projects nor GPU models, and a store has both",
                 baseline.text
             );
             return Err(Failure::new(errors::USAGE, what).tip("--policy as-is --policy fair"));
@@ -150,7 +153,7 @@ impl Trace {
             Some(Extent::with(extent, (job.at, job.duration), Timestamp::ZERO))
         });
         let Some(extent) = extent else {
-            let what = "has no job that came since then";
+            let what = "has no job that was submitted since then";
             return Err(empty(asked.trace, what));
         };
         let path = asked.trace.to_owned();
@@ -217,7 +220,7 @@ impl Trace {
         outcome.map_err(|error| match error {
             PlayError::Trace(error) => refused(&error),
             error @ (PlayError::Violation(_) | PlayError::Stuck { .. }) => {
-                let what = format!("{}: the trace can't be played", policy.text);
+                let what = format!("{}: the trace can't be simulated", policy.text);
                 Failure::new(errors::NOT_PLAYED, what).why(error.to_string())
             }
         })
@@ -237,11 +240,12 @@ impl Past {
 }
 
 impl LeftOut {
-    fn words(self) -> Option<String> {
+    /// The numbers in words; `None` if there are none.
+    pub fn words(self) -> Option<String> {
         let parts = [
-            (self.never_ran, "ended without having run"),
+            (self.never_ran, "never ran"),
             (self.not_ended, "not ended yet"),
-            (self.before, "from before the window"),
+            (self.before, "submitted before --since"),
         ];
         let n_all = parts.iter().map(|(n, _)| n).sum();
         let said = parts.iter().filter(|(n, _)| *n > 0).map(|(n, why)| format!("{n} {why}"));
@@ -256,11 +260,11 @@ fn coming(jobs: Vec<PastJob>) -> Vec<Coming> {
     let projects: BTreeSet<&str> = jobs.iter().map(|job| job.job.project.as_str()).collect();
     let by_project = projects.len() > 1;
     let coming = |PastJob { owner, came_at, ran, job, .. }: PastJob| {
-        let whose = match by_project {
+        let name = match by_project {
             true => Arc::from(job.project.as_str()),
             false => Arc::clone(&owner.user),
         };
-        Coming { at: came_at, duration: ran, owner, whose, job }
+        Coming { at: came_at, duration: ran, owner, whose: name, job }
     };
     jobs.into_iter().map(coming).collect()
 }
@@ -275,21 +279,4 @@ fn not_so(refusal: &Refusal) -> Failure {
 
 fn refused(error: &TraceError) -> Failure {
     Failure::new(errors::BAD_TRACE, error.to_string()).tip("gpool simulate queue --help")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn omitted_jobs_are_counted_by_reason() {
-        let none = LeftOut { never_ran: 0, not_ended: 0, before: 0 };
-        assert_eq!(none.words(), None);
-        let one = LeftOut { not_ended: 1, ..none };
-        assert_eq!(one.words().as_deref(), Some("1 job is left out: 1 not ended yet"));
-        let all = LeftOut { never_ran: 2, not_ended: 1, before: 1200 };
-        let said = "1,203 jobs are left out: 2 ended without having run, 1 not ended yet, 1200 \
-                    from before the window";
-        assert_eq!(all.words().as_deref(), Some(said));
-    }
 }

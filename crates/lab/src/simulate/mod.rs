@@ -5,19 +5,19 @@ use clap::{Args, Subcommand};
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
 
-mod history;
-mod packing;
-mod page;
-mod policy;
-mod progress;
+pub mod history;
+pub mod packing;
+pub mod page;
+pub mod policy;
+pub mod progress;
 mod queue;
 mod scenarios;
-mod watch;
+pub mod watch;
 
 /// The version on result pages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Simulate scenarios, traces and the packing of a cluster
+/// The arguments of `gpool simulate`.
 #[derive(Debug, Clone, Args)]
 pub struct SimulateArgs {
     #[command(subcommand)]
@@ -26,7 +26,7 @@ pub struct SimulateArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
-    /// Play scenarios of clusters with quotas, and compare with the expected results
+    /// Run scenarios of clusters with quotas, and compare with the expected results
     Scenarios(scenarios::ScenariosArgs),
     Packing(packing::PackingArgs),
     Queue(queue::QueueArgs),

@@ -31,16 +31,12 @@ const AT: [f64; 5] = [0.90, 0.95, 1.00, 1.10, 1.30];
 const ALL: usize = 2;
 
 /// Fill a cluster with tasks under several policies, and report its utilization
-///
-/// Tasks arrive one after the other and stay: first the tasks of the file in random order, then
-/// random ones again. A task that does not fit is rejected. With --churn tasks also end.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Policies: the rules random, best-fit, fgd, rollout; with settings: \
+#[command(after_help = "Tasks arrive one after the other and stay: first the tasks of the file \
+    in random order, then random ones again. A task that does not fit is rejected. With --churn, \
+    tasks also end.\n\nPolicies: the rules random, best-fit, fgd, rollout; with settings: \
     rollout:margin=8,length=20, fgd:margin=30. Or presets such as fair: then the real scheduler \
-    decides.\n\nExamples:\n  \
-    gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --policy fgd --policy rollout\n  \
-    gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz --churn 0.95 --moves 8\n  \
-    gpool simulate packing --nodes nodes.csv --tasks tasks.csv.gz -o html > result.html")]
+    decides.")]
 pub struct PackingArgs {
     /// Table of nodes: sn,cpu_milli,memory_mib,gpu,model
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -49,32 +45,33 @@ pub struct PackingArgs {
     /// Table of tasks: cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     tasks: PathBuf,
-    /// Policy that chooses nodes; can be repeated
+    /// Policy that chooses nodes; repeatable
     #[arg(long = "policy", value_name = "POLICY", default_values = ["fgd", "rollout"])]
     policies: Vec<Policy>,
-    /// Random orders of the tasks: 7, 1,5 or 1..10 (inclusive)
+    /// Seeds of random orders of the tasks, e.g. 7, 1,5 or 1..10 (inclusive)
     #[arg(long, value_name = "SEEDS", default_value = "1..10")]
     seeds: Seeds,
     /// Fraction of all GPUs that arriving and ending tasks would use, e.g. 0.95
     #[arg(long, value_name = "LOAD", value_parser = load)]
     churn: Option<f64>,
-    /// Most tasks that may move for a task that does not fit
+    /// Maximum number of tasks that may move for a task that does not fit
     #[arg(long, value_name = "N", requires = "churn", default_value_t = 0)]
     moves: usize,
-    /// Output format; html is one page with summary, tables and plots
-    #[arg(short, long, value_enum, default_value_t)]
+    /// Output format: text, json, jsonl, yaml, csv or html (one page with tables and plots)
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    #[arg(hide_possible_values = true)]
     output: ResultFormat,
 }
 
 /// Seeds, as written on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seeds(Vec<u64>);
+pub struct Seeds(pub Vec<u64>);
 
 impl FromStr for Seeds {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let wrong = || format!("{text:?} are no seeds; write 7, 1,5 or 1..10");
+        let wrong = || format!("{text:?} is not a list of seeds; write 7, 1,5 or 1..10");
         let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
         let mut seeds = Vec::new();
         for part in text.split(',') {
@@ -84,7 +81,7 @@ impl FromStr for Seeds {
                     let (first, last) = (number(first)?, number(last)?);
                     if first > last || last - first >= 1_000 {
                         return Err(format!(
-                            "{part:?}: from the lower to the higher, 1000 at most"
+                            "{part:?} is not a range of seeds; write LOW..HIGH, at most 1000 seeds"
                         ));
                     }
                     seeds.extend(first..=last);
@@ -98,7 +95,7 @@ impl FromStr for Seeds {
 fn load(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(load) if load > 0.0 && load <= 10.0 => Ok(load),
-        _ => Err(format!("{text:?} is no part of all GPUs; write 0.95")),
+        _ => Err(format!("{text:?} is not a fraction of all GPUs; write e.g. 0.95")),
     }
 }
 
@@ -116,10 +113,10 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
     let cluster = Cluster::read(&args.nodes).map_err(|error| refused(&error))?;
     let tasks = cluster.read_tasks(&args.tasks).map_err(|error| refused(&error))?;
     if cluster.gpus() == 0 {
-        return Err(no_use(&args.nodes, "there is no node with GPUs"));
+        return Err(no_use(&args.nodes, "it has no node with GPUs"));
     }
     if tasks.iter().all(|ask| ask.gpus() == 0) {
-        return Err(no_use(&args.tasks, "no task asks for GPUs"));
+        return Err(no_use(&args.tasks, "no task requests GPUs"));
     }
     let mix = Mix::of(&tasks, &cluster.gpus_by_model());
     let stop = Arc::new(AtomicBool::new(false));
@@ -168,7 +165,7 @@ fn measure<'a>(
         measured.push((policy, Vec::new()));
         for (ix, seed) in args.seeds.0.iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
-                session.screen.warn("interrupted: this is what was done until then");
+                session.screen.warn("interrupted: these are the results so far");
                 break 'all;
             }
             let (place, nth, part) = (progress.place(), ix + 1, ix as f64 / n_seeds as f64);
@@ -265,7 +262,7 @@ fn seeds((policy, all): &(&Policy, Vec<(u64, Measured)>)) -> (String, Vec<packin
 fn filled(measured: &All<'_>) -> Grid {
     let mut head = vec!["POLICY".to_owned()];
     head.extend(AT.iter().map(|at| format!("AT {:.0}%", at * 100.0)));
-    head.extend(["FRAGMENT", "IDLE", "RATIO", "SEEDS"].map(str::to_owned));
+    head.extend(["FRAGMENTED", "IDLE", "RATIO", "SEEDS"].map(str::to_owned));
     let mut rows = Vec::new();
     let mut first: Option<f64> = None;
     for (policy, all) in measured {
@@ -279,22 +276,24 @@ fn filled(measured: &All<'_>) -> Grid {
         let mut row = vec![policy.to_string()];
         row.extend((0..AT.len()).map(|at| of(at, |it| it.allocated).percent()));
         let idle = 1.0 - of(ALL, |it| it.allocated).mean;
-        row.push(percent(of(ALL, |it| it.fragment).mean));
-        row.push(percent(idle));
+        row.push(percent(of(ALL, |it| it.fragment).mean) + "%");
+        row.push(percent(idle) + "%");
         row.push(ratio(idle, *first.get_or_insert(idle)));
         row.push(all.len().to_string());
         rows.push(row);
     }
     let note =
-        "GPUs given out, of all, when so much had been asked; at 100%, what is idle and of no\n\
-         use to the next task (FRAGMENT), and all that is idle, also as a ratio to the first\n\
-         policy.\n"
+        "AT 95%      allocated GPUs, in percent of all, once tasks for 95% of all GPUs have been\n\
+         \u{20}           requested: the mean of all seeds ± the standard deviation\n\
+         FRAGMENTED  GPUs that are idle at 100% and of no use to the next task\n\
+         IDLE        all GPUs that are idle at 100%\n\
+         RATIO       IDLE divided by that of the first policy\n"
             .to_owned();
-    Grid { caption: "How full the cluster got, in per cent".to_owned(), head, rows, note }
+    Grid { caption: "Allocated GPUs, in percent of all GPUs".to_owned(), head, rows, note }
 }
 
 fn churned(measured: &All<'_>) -> Grid {
-    let head = ["POLICY", "GIVEN OUT", "TURNED AWAY", "RATIO", "OF EIGHT", "MOVES", "SEEDS"];
+    let head = ["POLICY", "ALLOCATED", "REJECTED", "RATIO", "REJECTED 8 GPUS", "MOVES", "SEEDS"];
     let mut rows = Vec::new();
     let mut first: Option<f64> = None;
     for (policy, all) in measured {
@@ -317,12 +316,13 @@ fn churned(measured: &All<'_>) -> Grid {
             all.len().to_string(),
         ]);
     }
-    let note =
-        "Of all GPUs, over time; what was turned away of what was asked of GPUs, also as a\n\
-         ratio to the first policy; the same of tasks of eight GPUs; moves for each 100 that\n\
-         came.\n"
-            .to_owned();
-    let caption = "What was given out and turned away, in per cent".to_owned();
+    let note = "ALLOCATED        GPUs in use, in percent of all, averaged over time\n\
+         REJECTED         rejected GPUs, in percent of the requested ones\n\
+         RATIO            REJECTED divided by that of the first policy\n\
+         REJECTED 8 GPUS  rejected tasks of 8 GPUs, in percent of these tasks\n\
+         MOVES            moved tasks for each 100 tasks that arrived\n"
+        .to_owned();
+    let caption = "Allocated and rejected GPUs, in percent".to_owned();
     Grid { caption, head: head.map(str::to_owned).to_vec(), rows, note }
 }
 
@@ -356,17 +356,4 @@ fn percent(part: f64) -> String {
 
 fn ratio(value: f64, first: f64) -> String {
     if first > 0.0 { format!("{:.2}", value / first) } else { "-".to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seeds_are_read_with_both_ends() {
-        assert_eq!("1..3,7".parse(), Ok(Seeds(vec![1, 2, 3, 7])));
-        for text in ["", "x", "3..1", "1..", "0..1000"] {
-            assert!(text.parse::<Seeds>().is_err(), "{text}");
-        }
-    }
 }

@@ -24,43 +24,35 @@ use signal_hook::consts::SIGINT;
 use crate::simulate::ResultFormat;
 use crate::simulate::history::{Asked, Trace};
 use crate::simulate::page::queue::not_as_asked;
-use crate::simulate::page::{Grid, queue};
+use crate::simulate::page::{Grid, queue, span};
 use crate::simulate::policy::NamedPolicy;
 use crate::simulate::watch::{Ending, Shown, Speed, Watched, needs_terminal};
 
-/// Play the jobs of a trace on a cluster under several policies, and report waiting times
-///
-/// The real scheduler decides in virtual time, unless the policy is a baseline. No server is
-/// needed, and no real cluster is changed.
+/// Run the jobs of a trace on a cluster under several policies, and report waiting times
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Policies are presets with optional settings: valohai:escalate_after=24h, \
-    fifo:planned_starts=0; as-is is the policy of a store.\n\nBaselines, only for files, are \
-    idealised rules of other schedulers that know the run time of each job. A small separate \
-    simulator plays them: fifo-strict, easy, greedy, small-first, valohai-blocking, sjf; srsf and \
-    tiresias, which always preempt jobs.\n\nExamples:\n  \
-    gpool simulate queue --trace jobs.csv.gz --cluster 80x8 --policy fifo --policy fair\n  \
-    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy las -o json\n  \
-    gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy --policy fair \
-    -o html > result.html\n  \
-    gpool simulate queue --trace ~/.local/state/gpool --since 30d\n  \
-    gpool simulate queue --trace monday.backup --policy as-is --if 'add 1 node x 8 h100'")]
+#[command(after_help = "The real scheduler decides in virtual time, unless the policy is a \
+    baseline. No server is needed, and no real cluster is changed.\n\nPolicies are presets with \
+    optional settings: valohai:escalate_after=24h, fifo:planned_starts=0; as-is is the policy \
+    of a store.\n\nBaselines, only for files, are idealised rules of other schedulers that know \
+    the run time of each job. A small separate simulator runs them: fifo-strict, easy, greedy, \
+    small-first, valohai-blocking, sjf; srsf and tiresias, which always preempt jobs.")]
 pub struct QueueArgs {
     #[allow(rustdoc::broken_intra_doc_links, reason = "optional columns, in brackets")]
     /// Table of jobs: submit_s,duration_s,gpus[,vc]; or a state folder or a backup of a server,
     /// with its jobs and its cluster
     #[arg(long, value_name = "FILE | STORE", value_hint = clap::ValueHint::AnyPath)]
     trace: PathBuf,
-    /// Nodes and GPUs per node: 80x8; replaces the cluster of a store
+    /// Nodes and GPUs per node, e.g. 80x8; replaces the cluster of a store
     #[arg(long, value_name = "NODESxGPUS", value_parser = nodes)]
     cluster: Option<Nodes>,
-    /// Change of the store's cluster to assume: --if 'add 2 nodes x 8 h100'; can be repeated
+    /// Change of the store's cluster to assume, e.g. --if 'add 2 nodes x 8 h100'; repeatable
     #[arg(long = "if", value_name = "CHANGE")]
     supposed: Vec<String>,
-    /// Earliest submission of the jobs of a store: 30d (before the last one), 2026-11-20
+    /// Earliest submission of the jobs of a store, e.g. 30d (before the last one) or 2026-11-20
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Policy: a preset, a baseline, or as-is; can be repeated. Default: fifo and fair; for a store
-    /// as-is and fair
+    /// Policy: a preset, a baseline or as-is; repeatable (default: fifo and fair, for a store as-is
+    /// and fair)
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<NamedPolicy>,
     /// Give each job its exact run time as time limit, for comparison
@@ -76,12 +68,13 @@ pub struct QueueArgs {
     /// Interval of forecasts for waiting jobs; reports their accuracy
     #[arg(long, value_name = "TIME", value_parser = gpool_model::parse::span)]
     forecast_every: Option<Millis>,
-    /// Show the cluster on the whole terminal; the value is the virtual time per second, or max;
-    /// default: about a minute in total
+    /// Show the cluster on the whole terminal; the value is the virtual time per second, or max
+    /// (default: about a minute in total)
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true)]
     watch: Option<Option<Speed>>,
-    /// Output format; html is one page with summary, tables and plots
-    #[arg(short, long, value_enum, default_value_t)]
+    /// Output format: text, json, jsonl, yaml, csv or html (one page with tables and plots)
+    #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
+    #[arg(hide_possible_values = true)]
     output: ResultFormat,
 }
 
@@ -91,13 +84,13 @@ fn nodes(text: &str) -> std::result::Result<Nodes, String> {
         let is_some = nodes.n > 0 && nodes.n_gpus > 0;
         (is_some && nodes.n <= 100_000 && nodes.n_gpus <= 64).then_some(nodes)
     });
-    parts.ok_or_else(|| format!("{text:?} is no cluster; write nodes x GPUs of each: 80x8"))
+    parts.ok_or_else(|| format!("{text:?} is not a cluster; write NODESxGPUS, e.g. 80x8"))
 }
 
 /// Runs the verb.
 ///
 /// # Errors
-/// The trace can't be read or played.
+/// The trace can't be read or simulated.
 pub fn run(args: &QueueArgs, session: &Session) -> Result {
     if args.watch.is_some() {
         needs_terminal(session, "gpool simulate queue without --watch")?;
@@ -131,7 +124,7 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
     let played = play_all(&trace, &policies, terms, (shown, &ending))?;
     let is_part = ending.stop.load(Ordering::Relaxed);
     if is_part {
-        session.screen.warn("interrupted: the last line is of the jobs that came until then");
+        session.screen.warn("interrupted: the last line has only the jobs that arrived until then");
     }
     let form = args.output.or_json(session.global.json);
     for (text, outcome) in played.iter().filter(|_| form == ResultFormat::Text) {
@@ -348,8 +341,18 @@ impl Held {
     }
 }
 
-const HEAD: [&str; 10] =
-    ["POLICY", "WAIT", "RATIO", "P50", "P99", "MAX", "P99 LARGE", "LIGHT", "USE", "TAKEN BACK"];
+const HEAD: [&str; 10] = [
+    "POLICY",
+    "AVG WAIT",
+    "RATIO",
+    "MEDIAN",
+    "P99",
+    "MAX",
+    "P99 LARGE",
+    "AVG LIGHT",
+    "USED",
+    "PREEMPTED",
+];
 /// Further columns if starts were forecast.
 const HEAD_OF_FORECASTS: [&str; 4] = ["FORECASTS", "BY P90", "BY P50", "WAIT TO P50"];
 
@@ -358,7 +361,7 @@ fn grid(played: &[(String, Outcome)], cluster: &Layout) -> Grid {
     let forecasts = played.iter().any(|(_, outcome)| !outcome.forecasts.is_empty());
     let mut rows = Vec::new();
     let mut first: Option<f64> = None;
-    let hours = |seconds: f64| format!("{:.3} h", seconds / 3600.0);
+    let average = |seconds: f64| span(seconds * 1000.0);
     for (policy, outcome) in played {
         let waits = Waits::of(outcome, 0);
         let mean = waits.mean();
@@ -368,13 +371,13 @@ fn grid(played: &[(String, Outcome)], cluster: &Layout) -> Grid {
         let shown = |seconds: Option<u64>| seconds.map_or("-".to_owned(), text);
         let mut row = vec![
             policy.clone(),
-            hours(mean),
+            average(mean),
             ratio,
             shown(waits.percentile(50)),
             shown(waits.percentile(99)),
             shown(waits.percentile(100)),
             shown(Waits::of(outcome, LARGE).percentile(99)),
-            mean_of_light_users(outcome).map_or("-".to_owned(), hours),
+            mean_of_light_users(outcome).map_or("-".to_owned(), average),
             format!("{:.1}%", utilization(outcome, cluster) * 100.0),
             outcome.n_taken_back.to_string(),
         ];
@@ -392,18 +395,20 @@ fn grid(played: &[(String, Outcome)], cluster: &Layout) -> Grid {
         rows.push(row);
     }
     let mut note = format!(
-        "How long jobs did not run between coming and ending: the mean, also as a ratio\n\
-         to the first policy, the half and 99 of a hundred that waited least, who waited\n\
-         longest, 99 of a hundred of those of {LARGE} GPUs and more; the mean of users who used\n\
-         less than the average user; how much of the GPUs was used until the last job came;\n\
-         how often a job was taken back.\n"
+        "AVG WAIT   average waiting time: from submission to end, without the time it ran\n\
+         RATIO      AVG WAIT divided by that of the first policy\n\
+         MEDIAN     waiting time of the job in the middle; P99 and MAX: 99th percentile, longest\n\
+         P99 LARGE  99th percentile for jobs of {LARGE} or more GPUs\n\
+         AVG LIGHT  average of users with less GPU-time than the average user\n\
+         USED       GPU-time in use until the last submission, in percent of all GPU-time\n\
+         PREEMPTED  number of preemptions\n"
     );
     let mut head = HEAD.map(str::to_owned).to_vec();
     if forecasts {
         head.extend(HEAD_OF_FORECASTS.map(str::to_owned));
-        note += "Of how many jobs it was forecast, while they waited, when they would start;\n\
-                 which part of them had started by the late moment and by the middle one that\n\
-                 were told first; how long they waited from then on, as a ratio to the middle.\n";
+        note += "FORECASTS  number of jobs with a forecast of their start while they waited\n\
+                 BY P90     jobs that started by their first p90; BY P50: by their first p50\n\
+                 WAIT TO P50  waiting time after the first forecast, divided by its p50\n";
     }
-    Grid { caption: "How long jobs waited".to_owned(), head, rows, note }
+    Grid { caption: "Waiting times".to_owned(), head, rows, note }
 }

@@ -115,10 +115,11 @@ fn by_fair(args: &ScenariosArgs, session: &Session) -> Result {
         });
         session.screen.data(&json::one(document))?;
     } else {
-        let _ = write!(text, "{n_same} same, {n_differ} differ and say why, {n_not} not played");
+        let _ =
+            write!(text, "{n_same} same, {n_differ} differ with an explanation, {n_not} not run");
         let _ = match n_faults {
             0 => writeln!(text),
-            n => writeln!(text, ", {n} wrong"),
+            n => writeln!(text, ", {n} with faults"),
         };
         session.screen.data(&text)?;
     }
@@ -127,9 +128,9 @@ fn by_fair(args: &ScenariosArgs, session: &Session) -> Result {
 
 fn read(path: &Path) -> Result<Vec<Scenario>> {
     let not_read = |why: String| {
-        Failure::new(errors::NO_SCENARIOS, format!("can't play {}", path.display()))
+        Failure::new(errors::NO_SCENARIOS, format!("can't run the scenarios of {}", path.display()))
             .why(why)
-            .tip("gpool help GP0255 says what such a file has")
+            .tip("gpool help GP0255")
     };
     let text = std::fs::read_to_string(path).map_err(|error| not_read(error.to_string()))?;
     let file = cycles::read(&text).map_err(|error| not_read(error.to_string()))?;

@@ -9,19 +9,19 @@ use gpool_cli::session::Session;
 use crate::bench::faults::{self, Fault};
 use crate::bench::{self, Options, Part};
 
-/// Measure the overhead of gpool on this machine with temporary clusters
+/// The arguments of `gpool bench`.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
     #[command(subcommand)]
     other: Option<Other>,
-    /// Parts to measure; default: all
+    /// Parts to measure (default: all)
     #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
     only: Vec<Part>,
     /// Measure less: seconds instead of minutes
     #[arg(long)]
     quick: bool,
-    /// Number of submissions with a timed start of the job
+    /// Number of job starts to time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     starts: Option<u32>,
     /// Number of jobs to drain
@@ -30,13 +30,13 @@ pub struct BenchArgs {
     /// Number of jobs that clients submit one by one, as fast as possible
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     submissions: Option<u32>,
-    /// Seconds of watching an idle server
+    /// Seconds to measure an idle server
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
     /// Number of waiting jobs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pending: Option<u32>,
-    /// Nodes of the large cluster
+    /// Number of nodes of the large cluster
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     nodes: Option<u32>,
     /// Devices of the temporary clusters
@@ -54,7 +54,7 @@ enum Other {
 
 #[derive(Debug, Clone, Args)]
 struct FaultsArgs {
-    /// Faults to provoke; default: all
+    /// Faults to provoke (default: all)
     #[arg(value_name = "FAULT", value_enum)]
     faults: Vec<Fault>,
     /// Provoke less: one minute instead of a few

@@ -23,22 +23,17 @@ const BAR: u64 = 30;
 /// Most characters of a decision in the text output.
 const SHOWN: usize = 2000;
 
-const AFTER_HELP: &str = "The exit code is 0 if everything is equal, byte for byte. Otherwise it
-is 1, and the first difference is printed.
+const AFTER_HELP: &str = "The exit code is 0 if everything is equal, byte for byte. \
+Otherwise it is 1, and the first difference is printed.";
 
-Examples:
-  gpool debug dump case.json && gpool replay case.json
-  gpool replay ~/.local/state/gpool
-  gpool replay --from monday.backup ~/.local/state/gpool";
-
-/// Repeat decisions from a dump or a journal, and compare
+/// The arguments of `gpool replay`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ReplayArgs {
-    /// Dump, file of STATE/alerts, state folder, or backup
+    /// Dump, file of STATE/alerts, state folder or backup
     #[arg(value_name = "DUMP | JOURNAL", value_hint = clap::ValueHint::AnyPath)]
     what: PathBuf,
-    /// Backup at which to start; default: the begin of the journal
+    /// Backup to start at (default: the begin of the journal)
     #[arg(long, value_name = "BACKUP", value_hint = clap::ValueHint::AnyPath)]
     from: Option<PathBuf>,
 }
@@ -52,7 +47,7 @@ pub fn run(args: &ReplayArgs, session: &Session) -> Result {
         return journal(args, session);
     }
     if args.from.is_some() {
-        return Err(Failure::new(errors::USAGE, "--from goes with a state folder or a backup")
+        return Err(Failure::new(errors::USAGE, "--from needs a state folder or a backup")
             .tip(format!("gpool replay {}", args.what.display())));
     }
     dump(&args.what, session)
@@ -84,8 +79,8 @@ fn dump(path: &Path, session: &Session) -> Result {
         (None, None) => None,
         (recorded, made) => Some(case::Difference {
             what: "plan".to_owned(),
-            recorded: recorded.as_ref().map(|_| "one that was finished".to_owned()),
-            made: made.as_ref().map(|_| "one that was finished".to_owned()),
+            recorded: recorded.as_ref().map(|_| "a finished plan".to_owned()),
+            made: made.as_ref().map(|_| "a finished plan".to_owned()),
         }),
     };
     let same = difference.is_none() && now == case.violations;
@@ -106,7 +101,7 @@ fn refused(path: &Path, error: &CaseError) -> Failure {
         }
         CaseError::NoDump => failure.tip("gpool debug dump case.json"),
         CaseError::Truncated | CaseError::Damaged => {
-            failure.tip("copy it again, and compare the sizes of both")
+            failure.tip("copy it again, and compare the sizes")
         }
         CaseError::NoCase => failure.tip("gpool debug dump --state-dir FOLDER case.json"),
         CaseError::Contradicts(_) => failure,
@@ -148,12 +143,12 @@ fn as_text(case: &Case, verdict: &Verdict) -> String {
         lines.iter().map(|line| format!("  {}\n", safe(line))).collect::<String>()
     };
     if verdict.now == verdict.recorded && !verdict.now.is_empty() {
-        text.push_str("it breaks the same as it did:\n");
+        text.push_str("it violates the same invariants as recorded:\n");
         text.push_str(&list(&verdict.now));
     } else if verdict.now != verdict.recorded {
-        text.push_str("it was recorded to break:\n");
+        text.push_str("recorded violations:\n");
         text.push_str(&list(&verdict.recorded));
-        text.push_str("and breaks now:\n");
+        text.push_str("violations now:\n");
         text.push_str(&list(&verdict.now));
     }
     text
@@ -168,7 +163,7 @@ fn differs(what: &str, recorded: Option<&str>, made: Option<&str>) -> String {
         }
         Some(text) => safe(text).into_owned(),
     };
-    format!("{what} differs\n  then  {}\n  now   {}\n", shown(recorded), shown(made))
+    format!("{what} differs\n  recorded  {}\n  now       {}\n", shown(recorded), shown(made))
 }
 
 fn journal(args: &ReplayArgs, session: &Session) -> Result {

@@ -71,11 +71,14 @@ fn the_jobs_of_a_store_come_again_to_its_own_cluster() {
     }
     let asked = ["simulate", "queue", "--trace", "copy.backup", "--policy", "fifo"];
     let said = cluster.gpool(asked);
-    let words = "4 jobs are left out: 3 ended without having run, 1 not ended yet";
+    let words = "4 jobs are left out: 3 never ran, 1 not ended yet";
     assert!(said.err.contains(words), "{said:?}");
     let page = cluster.gpool([&asked[..], &["-o", "html"]].concat()).ok();
-    for words in [words, "The 6 jobs of a cluster&#39;s history came to 2 nodes of 2 GPUs", "blue"]
-    {
+    for words in [
+        words,
+        "The 6 jobs of a cluster&#39;s history ran in virtual time on 2 nodes of 2 GPUs",
+        "blue",
+    ] {
         assert!(page.contains(words), "{words}: {page}");
     }
 }
@@ -108,12 +111,12 @@ fn another_cluster_is_supposed_and_what_makes_no_sense_of_a_history_is_refused()
         let asked = ["simulate", "queue", "--trace", &state];
         cluster.gpool([&asked, words].concat()).refused(code, said);
     };
-    refused(&["--policy", "easy"], 2, &["GP0212", "neither projects nor kinds of GPUs"]);
-    refused(&["--if", "cancel 1"], 2, &["of a history add, project, policy, drain"]);
+    refused(&["--policy", "easy"], 2, &["GP0212", "neither projects nor GPU models"]);
+    refused(&["--if", "cancel 1"], 2, &["add, project, policy, drain"]);
     refused(&["--if", "project rde limit=1"], 6, &["GP0602", "rde"]);
     refused(&["--if", "policy ordr=age"], 2, &["ordr"]);
-    refused(&["--since", "soon"], 2, &["--since", "is not a moment"]);
-    refused(&["--since", "now+1h"], 2, &["GP0257", "no job that came since then"]);
+    refused(&["--since", "soon"], 2, &["--since", "is not a time"]);
+    refused(&["--since", "now+1h"], 2, &["GP0257", "no job that was submitted since then"]);
     let path = |name: &str| cluster.work().join(name).display().to_string();
     std::fs::create_dir(cluster.work().join("empty")).unwrap();
     cluster

@@ -63,14 +63,14 @@ fn what_is_no_dump_or_not_whole_or_of_another_version_is_refused() {
         let ran = cluster.gpool(["replay", "other.json"]);
         ran.refused(2, &[&["GP0256", "other.json"], words].concat());
     };
-    refused(&text[..text.len() / 2], &["it ends in the middle"]);
-    refused("no JSON", &["it is no dump of gpool", "gpool debug dump"]);
-    refused("", &["it is no dump"]);
-    refused("{\"kind\": \"job\"}", &["it is no dump"]);
+    refused(&text[..text.len() / 2], &["it is incomplete"]);
+    refused("no JSON", &["it is not a dump of gpool", "gpool debug dump"]);
+    refused("", &["it is not a dump"]);
+    refused("{\"kind\": \"job\"}", &["it is not a dump"]);
     let version = format!("\"gpool\": \"{}\"", env!("CARGO_PKG_VERSION"));
     assert!(text.contains(&version), "{text}");
     let older = text.replace(&version, "\"gpool\": \"0.0.9\"");
-    refused(&older, &["made by gpool 0.0.9", "replay it with gpool 0.0.9"]);
+    refused(&older, &["gpool 0.0.9 wrote it", "replay it with gpool 0.0.9"]);
     let of_case = text.find("\"case\":").unwrap();
     let at = of_case + text[of_case..].find("\"revision\":").unwrap() + "\"revision\":".len();
     let changed = |with: &str| format!("{}{with}{}", &text[..at], &text[at..]);
@@ -99,7 +99,7 @@ fn another_plan_is_shown_beside_the_recorded_one() {
     std::fs::write(&path, dump.to_string()).unwrap();
     let ran = cluster.gpool(["replay", "case.json"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.out.contains("wait 1 differs\n  then  {"), "{ran:?}");
+    assert!(ran.out.contains("wait 1 differs\n  recorded  {"), "{ran:?}");
     assert!(ran.out.contains("\"n_jobs\":2") && ran.out.contains("\"n_jobs\":1"), "{ran:?}");
 }
 
@@ -131,7 +131,7 @@ fn a_journal_makes_every_plan_and_record_again() {
     let from = other.work().join("other.backup").display().to_string();
     cluster
         .gpool(["replay", "--from", &from, &state])
-        .refused(2, &["GP0256", "not of one cluster"]);
+        .refused(2, &["GP0256", "not from the same cluster"]);
 }
 
 /// Whether `gpool` is built with failpoints: then it fails on an invalid variable.
@@ -167,7 +167,7 @@ fn a_job_whose_plan_is_wrong_is_held_and_the_plan_replays_to_what_it_breaks() {
         "{why:?}"
     );
     assert_eq!(cluster.job(&runs).attempt, before);
-    assert!(cluster.log().contains("a plan broke an invariant"), "{}", cluster.log());
+    assert!(cluster.log().contains("plan violates an invariant"), "{}", cluster.log());
     let metrics = cluster.client().metrics().unwrap();
     let counted = metrics.lines().any(|line| line.contains("alert") && !line.ends_with(" 0"));
     assert!(counted, "{metrics}");

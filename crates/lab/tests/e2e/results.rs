@@ -76,10 +76,10 @@ fn values_with_commas_are_those_of_json() {
 fn a_page_says_what_was_asked_and_is_the_same_each_time() {
     let files = Files::new();
     for (words, said) in [
-        (&["queue"][..], "How long jobs wait: fifo and fair"),
-        (&["queue", "--policy", "las", "--preemptible"], "they go on later where they were"),
-        (&["packing"], "How full a cluster gets: fgd and rollout"),
-        (&["packing", "--churn", "0.9"], "of what is asked for is turned away"),
+        (&["queue"][..], "Waiting times: fifo and fair"),
+        (&["queue", "--policy", "las", "--preemptible"], "they continue later and repeat"),
+        (&["packing"], "Cluster utilization: fgd and rollout"),
+        (&["packing", "--churn", "0.9"], "of the requested GPUs are rejected"),
     ] {
         let words = [words, &["-o", "html"]].concat();
         let page = files.simulate(&words);
@@ -104,5 +104,5 @@ fn a_page_has_what_the_table_has() {
         page.contains("&#60;script&#62;alert(1)") && page.contains("red, &#38; blue"),
         "{page}"
     );
-    assert!(page.contains("too small to tell"), "{page}");
+    assert!(page.contains("The trace is too short"), "{page}");
 }

@@ -42,13 +42,13 @@ fn what_can_not_be_filled_is_refused_and_says_what_there_is() {
     place.file("bad.csv", TASKS.replace("1,460", "2,460").as_bytes());
     place.file("none.csv", b"cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,1,0,0\n");
     for (tasks, words, said) in [
-        ("tasks.csv", &["--policy", "best"][..], "there are random, best-fit, fgd, rollout"),
-        ("tasks.csv", &["--policy", "fgd:x=1"], "it has margin"),
-        ("tasks.csv", &["--seeds", "3..1"], "from the lower to the higher"),
-        ("tasks.csv", &["--churn", "NaN"], "write 0.95"),
+        ("tasks.csv", &["--policy", "best"][..], "rules are random, best-fit, fgd, rollout"),
+        ("tasks.csv", &["--policy", "fgd:x=1"], "its settings are margin"),
+        ("tasks.csv", &["--seeds", "3..1"], "LOW..HIGH"),
+        ("tasks.csv", &["--churn", "NaN"], "write e.g. 0.95"),
         ("tasks.csv", &["--moves", "3"], "--churn"),
         ("bad.csv", &[], "bad.csv:3, column gpu_milli: \"460\" is not"),
-        ("none.csv", &[], "no task asks for GPUs"),
+        ("none.csv", &[], "no task requests GPUs"),
         ("missing.csv", &[], "missing.csv"),
     ] {
         let files = ["simulate", "packing", "--nodes", "nodes.csv", "--tasks", tasks];
@@ -104,7 +104,7 @@ fn a_trace_is_played_by_one_policy_and_another() {
     let small = ["simulate", "queue", "--trace", "jobs.csv", "--cluster", "1x8"];
     for policy in ["fifo", "easy", "tiresias"] {
         let small = place.run(&[&small[..], &["--policy", policy]].concat());
-        assert!(stderr(&small).contains("1 job is refused"), "{}", stderr(&small));
+        assert!(stderr(&small).contains("1 job was refused"), "{}", stderr(&small));
     }
     // The third job preempts the others; then the first waits for the last one, and repeats a
     // minute.
@@ -118,18 +118,18 @@ fn a_trace_is_played_by_one_policy_and_another() {
     let las: serde_json::Value = serde_json::from_slice(&las.stdout).unwrap();
     assert!(las["items"][0]["preemptions"].as_u64().unwrap() > 0, "{las}");
     let page = queue(&["--policy", "fair", "--policy", "las", "-o", "html"]);
-    assert!(stdout(&page).contains("jobs may be taken back by las; they go on"));
+    assert!(stdout(&page).contains("all jobs are preemptible with las; they continue"));
     for (trace, words, said) in [
-        ("jobs.csv", &["--cluster", "8"][..], "nodes x GPUs of each: 80x8"),
-        ("jobs.csv", &["--cluster", "2x8", "--policy", "best"], "las, and the baselines fifo-"),
+        ("jobs.csv", &["--cluster", "8"][..], "NODESxGPUS, e.g. 80x8"),
+        ("jobs.csv", &["--cluster", "2x8", "--policy", "best"], "las; baselines are fifo-"),
         ("jobs.csv", &["--cluster", "2x8", "--policy", "easy:x=1"], "easy has no settings"),
         ("jobs.csv", &["--cluster", "2x8", "--policy", "fair:x=1"], "x"),
         ("wrong.csv", &["--cluster", "2x8"], "wrong.csv:5, column submit_s: \"99\" is not 120"),
         ("none.csv", &["--cluster", "2x8"], "none.csv"),
-        ("jobs.csv", &[], "says nothing of a cluster"),
-        ("jobs.csv", &["--cluster", "2x8", "--since", "3d"], "--since goes with a store"),
-        ("jobs.csv", &["--cluster", "2x8", "--if", "drain n3"], "--if goes with a store"),
-        ("jobs.csv", &["--cluster", "2x8", "--policy", "as-is"], "as-is goes with a store"),
+        ("jobs.csv", &[], "needs the size of a cluster"),
+        ("jobs.csv", &["--cluster", "2x8", "--since", "3d"], "--since needs a store"),
+        ("jobs.csv", &["--cluster", "2x8", "--if", "drain n3"], "--if needs a store"),
+        ("jobs.csv", &["--cluster", "2x8", "--policy", "as-is"], "as-is needs a store"),
     ] {
         let output = place.run(&[&["simulate", "queue", "--trace", trace], words].concat());
         assert_eq!(output.status.code(), Some(2), "{trace} {words:?}");

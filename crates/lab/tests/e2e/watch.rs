@@ -24,10 +24,10 @@ fn a_watched_simulation_ends_by_a_key_with_the_table_and_the_terminal_restored()
     let mut tty = Tty::start(&cluster, WATCH);
     tty.until_shows("\x1b[?1049h");
     tty.until_shows("day 1 of 2, 00:00");
-    tty.until_shows("1m a second");
+    tty.until_shows("1m per second");
     assert!(tty.is_raw());
     tty.types("+");
-    tty.until_shows("2m a second");
+    tty.until_shows("2m per second");
     tty.types(" ");
     tty.until_shows("paused");
     tty.resize(10, 40);

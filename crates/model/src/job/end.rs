@@ -169,7 +169,7 @@ impl ExitStatus {
     }
 }
 
-/// The usage of a task, as the kernel counted it.
+/// The resources that a task used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in user mode.
@@ -178,6 +178,51 @@ pub struct Usage {
     pub cpu_system: Millis,
     /// Largest resident memory of one process.
     pub memory_peak: Bytes,
+    /// The use of its GPUs; `None` if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuUsage>,
+}
+
+impl Usage {
+    /// Returns the usage of two tasks together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let gpu = match (self.gpu, other.gpu) {
+            (Some(one), Some(other)) => Some(one.plus(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            cpu_user: self.cpu_user.saturating_add(other.cpu_user),
+            cpu_system: self.cpu_system.saturating_add(other.cpu_system),
+            memory_peak: self.memory_peak.max(other.memory_peak),
+            gpu,
+        }
+    }
+}
+
+/// The use of a task's GPUs, as its agent measured it. A restarted agent begins anew, so the
+/// measured time may be shorter than the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct GpuUsage {
+    /// Largest memory on one device.
+    pub memory_peak: Bytes,
+    /// The most memory that it could have used on that device.
+    pub memory_limit: Bytes,
+    /// Time with running kernels, the sum over its whole devices.
+    pub busy: Millis,
+    /// Time for which `busy` was measured, the sum over its whole devices; zero for fractions.
+    pub measured: Millis,
+}
+
+impl GpuUsage {
+    fn plus(self, other: Self) -> Self {
+        let most = if other.memory_peak > self.memory_peak { other } else { self };
+        Self {
+            busy: self.busy.saturating_add(other.busy),
+            measured: self.measured.saturating_add(other.measured),
+            ..most
+        }
+    }
 }
 
 /// The devices and run time of one job, or the sum for elements of an array.

@@ -13,7 +13,8 @@ use crate::request::job::JobRequest;
 use crate::resource::Resources;
 use crate::unit::{MilliGpu, Millis, Timestamp};
 
-/// An admitted job: the user's request with the additions of the server. Only an edit changes it.
+/// An admitted job: the user's request with the additions of the server. Verbs such as `edit`
+/// and `extend` change it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// The ID of the job.

@@ -2,6 +2,7 @@
 
 mod context;
 mod device;
+mod escape;
 mod filter;
 mod gang;
 mod gpu;
@@ -28,7 +29,6 @@ mod request_edit;
 mod request_job;
 mod reservation;
 mod resource;
-mod said;
 mod share;
 mod unit;
 mod used;

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Decision, Device, GpuRequest, JobId, NodeName};
-use gpool_world::{FreedOn, NodeIx, NodeRow, World};
+use gpool_model::{Decision, Device, GpuRequest, JobId, NodeName, Placement};
+use gpool_world::{NodeIx, NodeRow, World};
 
 use super::node::{ModelRanks, NodeCapacity};
 use super::placed::Placed;
@@ -19,7 +19,7 @@ pub(crate) struct Capacity<'a> {
     /// request.
     kinds: Vec<&'a Device>,
     /// Positions by [`NodeIx`].
-    by_ix: Vec<usize>,
+    pub by_ix: Vec<usize>,
 }
 
 impl<'a> Capacity<'a> {
@@ -44,11 +44,6 @@ impl<'a> Capacity<'a> {
     /// Returns the position of a node.
     pub fn position(&self, world: &World, node: &NodeName) -> Option<usize> {
         world.node_ix(node).map(|NodeIx(ix)| self.by_ix[ix])
-    }
-
-    /// Returns the position of a node where a job ends, and the number of devices that it frees.
-    pub fn freed(&self, FreedOn { node: NodeIx(ix), n_devices }: FreedOn) -> (usize, usize) {
-        (self.by_ix[ix], n_devices)
     }
 
     fn node(&mut self, ix: NodeIx, row: &'a NodeRow) -> NodeCapacity<'a> {
@@ -91,7 +86,8 @@ impl<'a> Capacity<'a> {
 
     /// The rank of each kind of device in a request.
     pub fn ranks(&self, gpus: &GpuRequest) -> ModelRanks {
-        ModelRanks::new(self.kinds.iter().map(|device| gpus.rank_of(device)), gpus)
+        let rank_by_kind = self.kinds.iter().map(|device| gpus.rank_of(device)).collect();
+        ModelRanks { rank_by_kind, n_ranks: gpus.models.len().max(1) }
     }
 
     /// Positions of the evictions among these decisions that free a device of a place.
@@ -106,6 +102,12 @@ impl<'a> Capacity<'a> {
             _ => None,
         });
         frees.collect()
+    }
+
+    /// One placement for each task, by rank: the tasks of the first node come first.
+    pub fn placements(&self, placed: &[Placed], fit: &Fit) -> Vec<Placement> {
+        let node = |it: &Placed| &self.nodes[it.node_pos].row.node;
+        placed.iter().flat_map(|it| it.placements(fit, node(it))).collect()
     }
 
     /// Books the part of a node that a job gets.

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Attempt, GpuRequest, JobId, Millis, Policy, Shape, Share, Timestamp};
+use gpool_model::reservation::Window;
+use gpool_model::{Attempt, GpuRequest, JobId, Policy, Shape, Share, Timestamp};
 
-use super::departures::Span;
 use super::host_resources::HostResources;
 
 /// The part of one node that a job needs: devices, host resources and node filters, from its
@@ -89,14 +89,9 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// How long the job runs; `None` without a time limit, which counts as forever.
-    pub fn length(&self) -> Option<Millis> {
-        self.shape.takes
-    }
-
-    /// Its run, as a span of time, if it starts at `at`.
-    pub fn span(&self, at: Timestamp) -> Span {
-        Span::new(at, self.length())
+    /// The time of its run if it starts at `at`. Without a time limit it counts as forever.
+    pub fn run(&self, at: Timestamp) -> Window {
+        Window::lasting(at, self.shape.takes)
     }
 }
 

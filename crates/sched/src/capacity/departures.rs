@@ -1,28 +1,9 @@
 //! Departures: the devices and host resources that jobs give back on a node, and when.
 
-use gpool_model::{Bytes, Device, GpuRequest, Millis, Timestamp};
+use gpool_model::{Allocation, Bytes, Device, GpuRequest};
 use gpool_world::ExpectedEnd;
 
 use super::host_resources::HostResources;
-
-/// A stretch of time; without an end it lasts forever.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub from: Timestamp,
-    pub until: Option<Timestamp>,
-}
-
-impl Span {
-    pub fn new(from: Timestamp, length: Option<Millis>) -> Self {
-        Self { from, until: length.map(|length| from.after(length)) }
-    }
-
-    /// Whether the two have a moment in common.
-    pub fn meets(self, other: Self) -> bool {
-        let before = |one: Self, other: Self| one.until.is_some_and(|until| until <= other.from);
-        !before(self, other) && !before(other, self)
-    }
-}
 
 /// The part of one device that a job has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,13 +25,33 @@ impl DeviceUse {
     }
 }
 
+/// The parts of devices and the host resources that a job has on a node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held {
+    pub uses: Vec<DeviceUse>,
+    pub host: HostResources,
+}
+
+impl Held {
+    /// Adds what an allocation books on a node with these devices, less the host resources that it
+    /// keeps when its job leaves.
+    pub fn add(&mut self, allocation: &Allocation, devices: &[Device], kept: HostResources) {
+        let uses = allocation.held_slots().iter().filter_map(|slot| {
+            let device_ix = devices.iter().position(|device| device.uuid == slot.device)?;
+            let memory = slot.part.memory_of(devices[device_ix].memory);
+            Some(DeviceUse { device_ix, memory, is_whole: slot.part.is_alone() })
+        });
+        self.uses.extend(uses);
+        self.host = self.host.more(HostResources::booked(allocation)).less(kept);
+    }
+}
+
 /// What a job gives back on a node, and when.
 #[derive(Debug, Clone)]
 pub(crate) struct Departure {
     pub end: ExpectedEnd,
     pub node_pos: usize,
-    pub uses: Vec<DeviceUse>,
-    pub host: HostResources,
+    pub held: Held,
 }
 
 /// Host resources and parts of devices that jobs give back on a node.
@@ -60,34 +61,29 @@ pub(crate) struct Freed {
     /// Positions of devices, with the number of holders that leave and their bytes of its memory.
     /// Nodes have few devices: a search in a list is faster than a map.
     devices: Vec<(usize, (usize, i128))>,
-    n_uses: usize,
 }
 
 impl Freed {
-    /// One holder leaves a device, with that much of its memory.
-    pub fn add_device(&mut self, device_ix: usize, memory: Bytes) {
-        let memory = i128::from(memory.get());
-        match self.devices.iter_mut().find(|(ix, _)| *ix == device_ix) {
-            Some((_, (n, sum))) => (*n, *sum) = (*n + 1, *sum + memory),
-            None => self.devices.push((device_ix, (1, memory))),
+    /// Holders leave these parts of devices.
+    pub fn add_uses(&mut self, uses: &[DeviceUse]) {
+        for it in uses {
+            let memory = i128::from(it.memory.get());
+            match self.devices.iter_mut().find(|(ix, _)| *ix == it.device_ix) {
+                Some((_, (n, sum))) => (*n, *sum) = (*n + 1, *sum + memory),
+                None => self.devices.push((it.device_ix, (1, memory))),
+            }
         }
-        self.n_uses += 1;
     }
 
-    /// Adds what a departure gives back.
-    pub fn add(&mut self, departure: &Departure) {
-        departure.uses.iter().for_each(|it| self.add_device(it.device_ix, it.memory));
-        self.host = self.host.more(departure.host);
-    }
-
-    /// Whether a holder leaves that device.
-    pub fn has_device(&self, device_ix: usize) -> bool {
-        self.devices.iter().any(|(ix, _)| *ix == device_ix)
+    /// A job leaves the node.
+    pub fn add(&mut self, held: &Held) {
+        self.add_uses(&held.uses);
+        self.host = self.host.more(held.host);
     }
 
     /// Number of device parts that are given back.
     pub fn n_uses(&self) -> usize {
-        self.n_uses
+        self.devices.iter().map(|(_, (n, _))| n).sum()
     }
 
     /// Number of holders that leave a device, and their bytes of its memory.

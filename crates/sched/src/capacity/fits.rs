@@ -2,11 +2,11 @@
 
 use gpool_model::{Bytes, Timestamp};
 use gpool_node::seating::{Seat, fits, seat};
+use gpool_world::unusable;
 
 use super::cluster::Capacity;
 use super::demand::Demand;
 use super::departures::{Departure, Freed};
-use super::device_filter::unusable;
 use super::holds::Holds;
 use super::node::{ModelRanks, NodeCapacity};
 use super::placed::Placed;
@@ -43,11 +43,10 @@ impl<'a, 'b> Candidate<'a, 'b> {
     /// Returns the candidate unless the node's state, the demand's filters or holds exclude the
     /// node. `departures` are all that are expected on it.
     pub fn new(
-        capacity: &'b Capacity<'a>,
+        (capacity, holds): (&'b Capacity<'a>, &Holds<'a>),
         node_pos: usize,
         demand: Demand<'b>,
         at: Timestamp,
-        holds: &Holds<'a>,
         departures: &dyn Fn() -> Vec<Departure>,
     ) -> Option<Self> {
         let node = &capacity.nodes[node_pos];
@@ -90,9 +89,10 @@ impl<'a, 'b> Candidate<'a, 'b> {
         }
         let mut seats = self.seats(departures);
         seats.iter_mut().enumerate().filter(|(ix, _)| !test(*ix)).for_each(|(_, it)| close(it));
-        let Demand { policy, seed, .. } = self.demand;
+        let Demand { policy, seed, times, .. } = self.demand;
         let devices = seat(&seats, &self.demand.gpus(), policy.device_strategy, seed)?;
-        Some(Placed::new(self.node_pos, self.node.ix, devices, &self.demand))
+        let (node_pos, share) = (self.node_pos, self.demand.share());
+        Some(Placed { node_pos, devices, share, times })
     }
 
     /// Returns the number of free devices that a demand for shares opens on free capacity; `None`

@@ -4,12 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{JobId, Policy, Reason, Reservation, Shape, Timestamp};
+use gpool_model::reservation::Window;
+use gpool_model::{JobId, NodeName, Policy, Reason, Reservation, Shape, Timestamp};
 use gpool_world::Snapshot;
 
 use super::cluster::Capacity;
 use super::demand::Demand;
-use super::departures::{Departure, DeviceUse, Freed, Span};
+use super::departures::{Departure, DeviceUse, Freed, Held};
 use super::host_resources::HostResources;
 use super::node::NodeCapacity;
 
@@ -17,27 +18,24 @@ use super::node::NodeCapacity;
 #[derive(Debug, Clone)]
 pub(crate) enum Hold<'a> {
     /// For the planned start of a job.
-    Start { job: JobId, uses: Vec<DeviceUse>, host: HostResources, span: Span },
-    /// For jobs that a reservation admits; without devices, the whole node.
-    Reserved { by: &'a Reservation, devices: Option<Vec<usize>> },
+    Start { job: JobId, held: Held, run: Window },
+    /// For jobs that a reservation admits: devices, or the whole node with all its devices.
+    Reserved { by: &'a Reservation, devices: Vec<usize>, is_whole: bool },
 }
 
 impl Hold<'_> {
-    /// The time that it holds capacity from a job that runs in `span`, if the two meet. No
-    /// start is planned on a reservation for others, even after its end: that would assume its jobs
-    /// to be gone by then, and jobs without a time limit could never use it.
-    fn conflict(&self, span: Span, now: Timestamp) -> Option<Span> {
+    /// The time that it holds capacity from a job that runs in `run`, if the two meet. No start is
+    /// planned on a reservation for others, even after its end: that would assume its jobs to be
+    /// gone by then, and jobs without a time limit could never use it.
+    fn conflict(&self, run: Window, now: Timestamp) -> Option<Window> {
         let kept = match self {
-            Self::Start { span, .. } => *span,
-            Self::Reserved { by, .. } if span.from > now && !by.is_maintenance() => {
-                Span { from: by.occurrence(now)?.from, until: None }
+            Self::Start { run, .. } => *run,
+            Self::Reserved { by, .. } if run.from > now && !by.is_maintenance() => {
+                Window { from: by.occurrence(now)?.from, until: None }
             }
-            Self::Reserved { by, .. } => {
-                let window = by.occurrence(span.from)?;
-                Span { from: window.from, until: window.until }
-            }
+            Self::Reserved { by, .. } => by.occurrence(run.from)?,
         };
-        kept.meets(span).then_some(kept)
+        kept.meets(run).then_some(kept)
     }
 
     fn admits(&self, shape: &Shape) -> bool {
@@ -50,7 +48,7 @@ impl Hold<'_> {
     /// When it ends, at or after a time.
     fn until(&self, at: Timestamp) -> Option<Timestamp> {
         match self {
-            Self::Start { span, .. } => span.until,
+            Self::Start { run, .. } => run.until,
             Self::Reserved { by, .. } => by.occurrence(at)?.until,
         }
     }
@@ -58,28 +56,35 @@ impl Hold<'_> {
     /// The reason of a job that it keeps out.
     fn reason(&self, node: &NodeCapacity<'_>, shape: &Shape, now: Timestamp) -> Reason {
         match self {
-            Self::Start { job, span, .. } => {
-                Reason::WouldDelay { job: *job, planned_at: span.from }
-            }
-            Self::Reserved { by, devices } => {
-                let (reservation, node_name) = (by.name.clone(), node.name().clone());
-                let window = by.occurrence(now).unwrap_or(by.window);
-                let (from, until) = (window.from, window.until);
-                if by.is_maintenance() {
-                    return Reason::MaintenanceSoon { reservation, node: node_name, from, until };
-                }
+            Self::Start { job, run, .. } => Reason::WouldDelay { job: *job, planned_at: run.from },
+            Self::Reserved { by, devices, .. } => {
                 let gpus = &shape.fit.gpus;
                 let asked = |ix: &usize| gpus.rank_of(&node.row.node.devices[*ix]).is_some();
-                let all = 0..node.row.node.devices.len();
-                let n_devices = match devices {
-                    _ if gpus.n_devices() == 0 => 0,
-                    Some(devices) => devices.iter().filter(|ix| asked(ix)).count(),
-                    None => all.filter(asked).count(),
+                let n_devices = match gpus.n_devices() {
+                    0 => 0,
+                    _ => devices.iter().filter(|ix| asked(ix)).count(),
                 };
                 let n_devices = u32::try_from(n_devices).unwrap_or(u32::MAX);
-                let node = node_name;
-                Reason::ReservedForOther { reservation, node, n_devices, from, until }
+                let window = by.occurrence(now).unwrap_or(by.window);
+                reserved_for_others(by, window, node.name(), n_devices)
             }
+        }
+    }
+}
+
+/// Returns the reason of a job that a reservation for others keeps from devices of a node.
+pub(crate) fn reserved_for_others(
+    by: &Reservation,
+    Window { from, until }: Window,
+    node: &NodeName,
+    n_devices: u32,
+) -> Reason {
+    let (reservation, node) = (by.name.clone(), node.clone());
+    match by.is_maintenance() {
+        true => Reason::MaintenanceSoon { reservation, node, from, until },
+        false => {
+            let whom = by.whom.text();
+            Reason::ReservedForOther { reservation, whom, node, n_devices, from, until }
         }
     }
 }
@@ -107,12 +112,11 @@ impl<'a> Holds<'a> {
             holds.reservations.push(by);
             for node in by.what.nodes.iter().chain(by.what.devices.keys()) {
                 let Some(node_pos) = capacity.position(snapshot.world, node) else { continue };
-                let devices = (!by.what.has_node(node)).then(|| {
-                    let all = capacity.nodes[node_pos].row.node.devices.iter().enumerate();
-                    let reserved = all.filter(|(_, device)| by.what.has_device(node, &device.uuid));
-                    reserved.map(|(ix, _)| ix).collect()
-                });
-                holds.add(node_pos, Hold::Reserved { by, devices });
+                let is_whole = by.what.has_node(node);
+                let all = capacity.nodes[node_pos].row.node.devices.iter().enumerate();
+                let reserved = all.filter(|(_, it)| is_whole || by.what.has_device(node, &it.uuid));
+                let devices = reserved.map(|(ix, _)| ix).collect();
+                holds.add(node_pos, Hold::Reserved { by, devices, is_whole });
             }
         }
         holds
@@ -142,30 +146,23 @@ impl<'a> Holds<'a> {
     pub fn starts(&self, node_pos: usize) -> impl Iterator<Item = Timestamp> {
         let here = self.by_node.get(&node_pos).into_iter().flatten();
         here.filter_map(|hold| match hold {
-            Hold::Start { span, .. } => Some(span.from),
+            Hold::Start { run, .. } => Some(run.from),
             Hold::Reserved { .. } => None,
         })
     }
 
     /// The devices of a node, by position, that are reserved for work of a shape at a moment.
-    fn own(
-        &self,
-        node_pos: usize,
-        node: &NodeCapacity<'_>,
-        shape: &Shape,
-        at: Timestamp,
-    ) -> BTreeSet<usize> {
+    fn own(&self, node_pos: usize, shape: &Shape, at: Timestamp) -> BTreeSet<usize> {
         let here = self.by_node.get(&node_pos).into_iter().flatten();
         let own = here.filter_map(|hold| match hold {
-            Hold::Reserved { by, devices } => {
+            Hold::Reserved { by, devices, .. } => {
                 let window = by.occurrence(at)?;
                 let is_own = !by.is_maintenance() && window.from <= at && by.whom.admits(shape);
-                let all = || (0..node.row.node.devices.len()).collect();
-                is_own.then(|| devices.clone().unwrap_or_else(all))
+                is_own.then_some(devices)
             }
             Hold::Start { .. } => None,
         });
-        own.flatten().collect()
+        own.flatten().copied().collect()
     }
 
     /// Returns the reason of a job that waits where only reserved devices are given out.
@@ -177,7 +174,7 @@ impl<'a> Holds<'a> {
             shape.fit.gpus.rank_of(&node.row.node.devices[*ix]).is_some()
         };
         let nodes = capacity.nodes.iter().enumerate().map(|(node_pos, node)| {
-            let own = self.own(node_pos, node, shape, self.now);
+            let own = self.own(node_pos, shape, self.now);
             own.into_iter().filter(|ix| asked(node, ix)).count()
         });
         let reserved = u64::try_from(nodes.sum::<usize>()).unwrap_or(u64::MAX);
@@ -213,29 +210,27 @@ impl<'a> Holds<'a> {
         at: Timestamp,
         departures: &dyn Fn() -> Vec<Departure>,
     ) -> Option<Vec<usize>> {
-        let span = demand.span(at);
+        let run = demand.run(at);
         let mut closed = Vec::new();
         let mut starts = Vec::new();
         for hold in self.by_node.get(&node_pos).into_iter().flatten() {
             let Some(conflict) =
-                hold.conflict(span, self.now).filter(|_| !hold.admits(demand.shape))
+                hold.conflict(run, self.now).filter(|_| !hold.admits(demand.shape))
             else {
                 continue;
             };
             match hold {
-                Hold::Reserved { devices: None, .. } => return None,
-                Hold::Reserved { devices: Some(devices), .. } => closed.extend(devices),
-                Hold::Start { uses, host, .. } => {
-                    starts.push(Start { uses, host: *host, span: conflict });
-                }
+                Hold::Reserved { is_whole: true, .. } => return None,
+                Hold::Reserved { devices, .. } => closed.extend(devices),
+                Hold::Start { held, .. } => starts.push((held, conflict)),
             }
         }
         if self.reserved_only {
-            let own = self.own(node_pos, node, demand.shape, span.from);
+            let own = self.own(node_pos, demand.shape, at);
             closed.extend((0..node.row.node.devices.len()).filter(|ix| !own.contains(ix)));
         }
         if !starts.is_empty() {
-            closed.extend(held_by_starts(node, demand, span, &starts, &departures())?);
+            closed.extend(held_by_starts(node, demand, at, &starts, &departures())?);
         }
         closed.sort_unstable();
         closed.dedup();
@@ -249,49 +244,39 @@ impl<'a> Holds<'a> {
         node_pos: usize,
         node: &NodeCapacity<'_>,
         shape: &Shape,
-        now: Timestamp,
     ) -> Option<Reason> {
-        let span = Span::new(now, shape.takes);
+        let now = self.now;
+        let run = Window::lasting(now, shape.takes);
         let here = self.by_node.get(&node_pos).into_iter().flatten();
         let conflicts = here.filter(|hold| !hold.admits(shape));
-        let conflicts = conflicts.filter_map(|hold| Some((hold.conflict(span, now)?.from, hold)));
+        let conflicts = conflicts.filter_map(|hold| Some((hold.conflict(run, now)?.from, hold)));
         let (_, first) = conflicts.min_by_key(|(from, _)| *from)?;
         Some(first.reason(node, shape, now))
     }
 }
 
-/// What one planned start holds on a node.
-struct Start<'a> {
-    uses: &'a [DeviceUse],
-    host: HostResources,
-    span: Span,
-}
-
-/// Returns the devices that planned starts hold from a demand; `None` if they hold its host
-/// resources.
+/// Returns the devices that planned starts hold from a demand that starts at `from`; `None` if they
+/// hold its host resources. Each start has its parts of the node for a time.
 fn held_by_starts(
     node: &NodeCapacity<'_>,
     demand: &Demand<'_>,
-    span: Span,
-    starts: &[Start<'_>],
+    from: Timestamp,
+    starts: &[(&Held, Window)],
     departures: &[Departure],
 ) -> Option<Vec<usize>> {
     let mut closed = Vec::new();
     // Free capacity falls only where a hold begins.
-    let begins = starts.iter().map(|start| start.span.from.max(span.from));
-    for at in begins.chain([span.from]) {
+    let begins = starts.iter().map(|(_, run)| run.from.max(from));
+    for at in begins.chain([from]) {
         let mut freed = Freed::default();
         let ended = departures.iter().filter(|departure| departure.end.at <= at);
-        ended.for_each(|departure| freed.add(departure));
-        let is_held = |start: &&Start<'_>| {
-            start.span.from <= at && start.span.until.is_none_or(|until| at < until)
-        };
-        let held = || starts.iter().filter(is_held);
-        let host = held().fold(HostResources::default(), |sum, start| sum.more(start.host));
+        ended.for_each(|departure| freed.add(&departure.held));
+        let held = || starts.iter().filter(|(_, run)| run.holds(at)).map(|(held, _)| held);
+        let host = held().fold(HostResources::default(), |sum, held| sum.more(held.host));
         if demand.host().first_short_with(host, node.free.more(freed.host)).is_some() {
             return None;
         }
-        let held: Vec<DeviceUse> = held().flat_map(|start| start.uses.iter().copied()).collect();
+        let held: Vec<DeviceUse> = held().flat_map(|held| held.uses.iter().copied()).collect();
         let of_starts: BTreeSet<usize> = held.iter().map(|it| it.device_ix).collect();
         let gpus = &demand.fit().gpus;
         let is_closed = |ix: &usize| {

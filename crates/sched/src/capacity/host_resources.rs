@@ -2,41 +2,41 @@
 
 use gpool_model::plan::Fit;
 use gpool_model::{Allocation, JobSpec, ResourceKind, Resources};
-use gpool_world::{Free, NodeRow};
+use gpool_world::NodeRow;
 
 use super::task_spread::most_times;
 
-/// Amounts of CPU cores, memory and task slots.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct HostResources {
-    cpus: i64,
-    memory: i64,
-    tasks: i64,
-    /// Of these, tasks without GPUs.
-    plain: i64,
-    /// Of the node itself, in parts of [`Resources::WHOLE_NODE`].
-    node: i64,
-}
+/// The kinds, in the order in which a shortage is reported. The node itself is counted in parts of
+/// [`Resources::WHOLE_NODE`]; plain tasks are the tasks without GPUs.
+static KINDS: [ResourceKind; 5] = [
+    ResourceKind::Node,
+    ResourceKind::Cpu,
+    ResourceKind::Memory,
+    ResourceKind::Tasks,
+    ResourceKind::PlainTasks,
+];
 
-const WHOLE_NODE: i64 = Resources::WHOLE_NODE.cast_signed();
+/// Amounts of CPU cores, memory and task slots, by position in [`KINDS`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HostResources([i64; 5]);
 
 impl HostResources {
     /// Free resources of a node now; negative if more is booked than the node has.
     pub fn of(row: &NodeRow) -> Self {
-        let amount = |free: Free| free.now.min(free.later);
-        Self {
-            cpus: amount(row.cpu),
-            memory: amount(row.memory),
-            tasks: amount(row.tasks),
-            plain: amount(row.plain),
-            node: amount(row.whole),
-        }
+        let free = [row.whole, row.cpu, row.memory, row.tasks, row.plain];
+        Self(free.map(|free| free.now.min(free.later)))
+    }
+
+    fn new(node: u64, resources: &Resources, plain: u64) -> Self {
+        let [cpus, memory, tasks] = [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks]
+            .map(|it| resources.get(&it));
+        let signed = |amount| i64::try_from(amount).unwrap_or(i64::MAX);
+        Self([node, cpus, memory, tasks, plain].map(signed))
     }
 
     /// The whole capacity of a node.
     pub fn of_capacity(row: &NodeRow) -> Self {
-        let plain = i64::try_from(row.node.plain_tasks()).unwrap_or(i64::MAX);
-        Self { node: WHOLE_NODE, plain, ..Self::beside_node(&row.node.capacity) }
+        Self::new(Resources::WHOLE_NODE, &row.node.capacity, row.node.plain_tasks())
     }
 
     /// Returns the need of one unit of a fit on a node: all its tasks there.
@@ -46,19 +46,14 @@ impl HostResources {
         let tasks = i64::from(fit.n_new_tasks());
         let node = if fit.is_exclusive() { WHOLE_NODE } else { n_tasks };
         let plain = if fit.gpus.is_none() { tasks } else { 0 };
-        Self { cpus: amount(fit.cpus.get()), memory: amount(fit.memory.get()), tasks, plain, node }
+        Self([node, amount(fit.cpus.get()), amount(fit.memory.get()), tasks, plain])
     }
 
     /// The product. One whole node is enough for any number of units of one job.
     pub fn times(self, times: u32) -> Self {
-        let amount = |of: i64| of.saturating_mul(i64::from(times));
-        Self {
-            cpus: amount(self.cpus),
-            memory: amount(self.memory),
-            tasks: amount(self.tasks),
-            plain: amount(self.plain),
-            node: amount(self.node).min(WHOLE_NODE),
-        }
+        let mut product = self.0.map(|amount| amount.saturating_mul(i64::from(times)));
+        product[0] = product[0].min(WHOLE_NODE);
+        Self(product)
     }
 
     /// Returns how many times this fits into `available`, at most `most`.
@@ -68,28 +63,14 @@ impl HostResources {
 
     /// Returns the resources that an allocation books.
     pub fn booked(allocation: &Allocation) -> Self {
-        let node = allocation.of_node().cast_signed();
-        let plain = i64::try_from(allocation.plain_tasks()).unwrap_or(i64::MAX);
-        Self { node, plain, ..Self::beside_node(&allocation.resources) }
+        Self::new(allocation.of_node(), &allocation.resources, allocation.plain_tasks())
     }
 
     /// Returns the resources that a task of a paused job books.
     pub fn booked_paused(spec: &JobSpec) -> Self {
-        let booked = Self::beside_node(&spec.resources_paused());
-        let plain = if spec.gpus.is_none() { booked.tasks } else { 0 };
-        Self { plain, ..booked }
-    }
-
-    /// CPU cores, memory and tasks.
-    fn beside_node(resources: &Resources) -> Self {
-        let amount = |kind| i64::try_from(resources.get(&kind)).unwrap_or(i64::MAX);
-        Self {
-            cpus: amount(ResourceKind::Cpu),
-            memory: amount(ResourceKind::Memory),
-            tasks: amount(ResourceKind::Tasks),
-            plain: 0,
-            node: 0,
-        }
+        let kept = spec.resources_paused();
+        let plain = if spec.gpus.is_none() { kept.get(&ResourceKind::Tasks) } else { 0 };
+        Self::new(0, &kept, plain)
     }
 
     /// The first kind that `available` has less of than this. A demand that needs nothing of a
@@ -100,63 +81,29 @@ impl HostResources {
 
     /// The same beside an amount that is held for others.
     pub fn first_short_with(self, held: Self, available: Self) -> Option<ResourceKind> {
-        let kinds = [
-            ResourceKind::Node,
-            ResourceKind::Cpu,
-            ResourceKind::Memory,
-            ResourceKind::Tasks,
-            ResourceKind::PlainTasks,
-        ];
-        kinds.into_iter().find(|kind| {
-            let (needed, held) = (self.amount(kind), held.amount(kind));
-            needed > 0 && available.amount(kind) < needed.saturating_add(held)
-        })
-    }
-
-    /// Thousandths of cores; 0 if negative.
-    pub fn cpus(self) -> u64 {
-        u64::try_from(self.cpus).unwrap_or(0)
+        let amounts = self.0.into_iter().zip(held.0).zip(available.0);
+        let is_short = |((needed, held), available): ((i64, i64), i64)| {
+            needed > 0 && available < needed.saturating_add(held)
+        };
+        KINDS.iter().zip(amounts).find(|(_, amounts)| is_short(*amounts)).map(|(it, _)| it.clone())
     }
 
     /// The amount of one kind; 0 if negative.
     pub fn get(self, kind: &ResourceKind) -> u64 {
-        u64::try_from(self.amount(kind)).unwrap_or(0)
+        let mut amounts = KINDS.iter().zip(self.0);
+        let amount = amounts.find(|(it, _)| *it == kind).map_or(0, |(_, amount)| amount);
+        u64::try_from(amount).unwrap_or(0)
     }
 
-    fn amount(self, kind: &ResourceKind) -> i64 {
-        match kind {
-            ResourceKind::Cpu => self.cpus,
-            ResourceKind::Memory => self.memory,
-            ResourceKind::Tasks => self.tasks,
-            ResourceKind::PlainTasks => self.plain,
-            ResourceKind::Node => self.node,
-            ResourceKind::UserTasks
-            | ResourceKind::Gpu
-            | ResourceKind::GpuModel(_)
-            | ResourceKind::GpuPool(_)
-            | ResourceKind::GpuMemory
-            | ResourceKind::MigProfile(_)
-            | ResourceKind::PauseMemory => 0,
-        }
-    }
-
+    /// The sum.
     pub fn more(self, other: Self) -> Self {
-        Self {
-            cpus: self.cpus.saturating_add(other.cpus),
-            memory: self.memory.saturating_add(other.memory),
-            tasks: self.tasks.saturating_add(other.tasks),
-            plain: self.plain.saturating_add(other.plain),
-            node: self.node.saturating_add(other.node),
-        }
+        Self(std::array::from_fn(|at| self.0[at].saturating_add(other.0[at])))
     }
 
+    /// The difference.
     pub fn less(self, other: Self) -> Self {
-        Self {
-            cpus: self.cpus.saturating_sub(other.cpus),
-            memory: self.memory.saturating_sub(other.memory),
-            tasks: self.tasks.saturating_sub(other.tasks),
-            plain: self.plain.saturating_sub(other.plain),
-            node: self.node.saturating_sub(other.node),
-        }
+        Self(std::array::from_fn(|at| self.0[at].saturating_sub(other.0[at])))
     }
 }
+
+const WHOLE_NODE: i64 = Resources::WHOLE_NODE.cast_signed();

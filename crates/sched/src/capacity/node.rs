@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Bytes, Device, GpuRequest, MilliGpu, NodeName, Share};
-use gpool_world::{NodeIx, NodeRow};
+use gpool_model::{Bytes, Device, GpuRequest, JobId, MilliGpu, NodeName, Share};
+use gpool_world::{NodeIx, NodeRow, unusable};
 
 use super::demand::Demand;
 use super::departures::{DeviceUse, Freed};
-use super::device_filter::unusable;
 use super::host_resources::HostResources;
 use super::placed::Placed;
 
@@ -27,22 +26,16 @@ pub(crate) struct NodeCapacity<'a> {
     /// Booked by this plan, by device position: number of jobs, and bytes of its memory.
     booked: BTreeMap<usize, (usize, Bytes)>,
     /// Number of devices with shares on them.
-    n_shared: usize,
+    pub n_shared: usize,
     /// Whether this plan booked anything here.
-    is_booked: bool,
+    pub is_booked: bool,
 }
 
 /// The rank of each kind of device in a request: the position of the model that it matches.
 pub(crate) struct ModelRanks {
-    rank_by_kind: Vec<Option<usize>>,
+    /// In the order of the capacity's kinds.
+    pub rank_by_kind: Vec<Option<usize>>,
     pub n_ranks: usize,
-}
-
-impl ModelRanks {
-    /// Takes the rank of each kind, in the order of the capacity's kinds.
-    pub fn new(ranks: impl Iterator<Item = Option<usize>>, gpus: &GpuRequest) -> Self {
-        Self { rank_by_kind: ranks.collect(), n_ranks: gpus.models.len().max(1) }
-    }
 }
 
 impl<'a> NodeCapacity<'a> {
@@ -71,6 +64,13 @@ impl<'a> NodeCapacity<'a> {
 
     pub fn name(&self) -> &NodeName {
         &self.row.node.name
+    }
+
+    /// The jobs there. The tasks of one job stand one after the other.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> {
+        let mut jobs: Vec<JobId> = self.row.here.iter().map(|task| task.job).collect();
+        jobs.dedup();
+        jobs.into_iter()
     }
 
     /// Whether the node takes work and passes the filters of a fit, whatever is free.
@@ -118,11 +118,6 @@ impl<'a> NodeCapacity<'a> {
         !self.row.devices[device_ix].holders.is_empty() || self.booked.contains_key(&device_ix)
     }
 
-    /// Number of devices with shares on them.
-    pub fn n_shared(&self) -> usize {
-        self.n_shared
-    }
-
     /// Whether some device may have room for a share.
     pub fn takes_shares(&self) -> bool {
         self.n_free + self.n_shared > 0
@@ -146,30 +141,16 @@ impl<'a> NodeCapacity<'a> {
         u32::try_from(part).unwrap_or(u32::MAX)
     }
 
-    /// Whether this plan booked anything here.
-    pub fn is_booked(&self) -> bool {
-        self.is_booked
-    }
-
-    /// Number of jobs that hold or claim a device or a part of it.
-    fn n_holders(&self, device_ix: usize) -> usize {
-        let (n_booked, _) = self.booked.get(&device_ix).copied().unwrap_or_default();
-        self.row.devices[device_ix].holders.len() + n_booked
-    }
-
-    /// Bytes of a device's memory that no job has; negative if more is booked than it has.
-    fn memory_left(&self, device_ix: usize) -> i128 {
-        let left = self.row.devices[device_ix].memory;
-        let (_, booked) = self.booked.get(&device_ix).copied().unwrap_or_default();
-        i128::from(left.now.min(left.later)) - i128::from(booked.get())
-    }
-
     /// Returns the number of holders that stay on a device once some jobs have left, and the bytes
     /// of its memory that no job has then.
     pub fn left_after(&self, device_ix: usize, freed: &Freed) -> (usize, i128) {
+        let ledger = &self.row.devices[device_ix];
+        let (n_booked, booked) = self.booked.get(&device_ix).copied().unwrap_or_default();
         let (n_freed, memory) = freed.of(device_ix);
-        let n_holders = self.n_holders(device_ix).saturating_sub(n_freed);
-        (n_holders, self.memory_left(device_ix) + memory)
+        let n_holders = (ledger.holders.len() + n_booked).saturating_sub(n_freed);
+        // More may be booked than it has.
+        let left = i128::from(ledger.memory.now.min(ledger.memory.later));
+        (n_holders, left - i128::from(booked.get()) + memory)
     }
 
     /// Whether a device has room for a use beside held ones, once `freed` was given back.

@@ -1,10 +1,8 @@
 //! The part of a node that a job gets.
 
 use gpool_model::plan::Fit;
-use gpool_model::{Placement, Share, Slot, SlotPart};
-use gpool_world::{NodeIx, World};
+use gpool_model::{Node, Placement, Share, Slot, SlotPart};
 
-use super::demand::Demand;
 use super::host_resources::HostResources;
 
 /// The part of one node that a job gets.
@@ -12,30 +10,22 @@ use super::host_resources::HostResources;
 pub(crate) struct Placed {
     /// Position of the node in the capacity.
     pub node_pos: usize,
-    node_ix: NodeIx,
     /// Positions of devices of the node, ascending: those of all tasks there.
     pub devices: Vec<usize>,
     /// The part of each device; `None` is the whole device.
-    share: Option<Share>,
+    pub share: Option<Share>,
     /// Units of the demand on the node.
     pub times: u32,
 }
 
 impl Placed {
-    /// Gives a demand these devices of a node, by position, ascending.
-    pub fn new(node_pos: usize, node_ix: NodeIx, devices: Vec<usize>, demand: &Demand<'_>) -> Self {
-        let (share, times) = (demand.share(), demand.times);
-        Self { node_pos, node_ix, devices, share, times }
-    }
-
     /// The host resources that all tasks there book.
     pub fn host(&self, fit: &Fit) -> HostResources {
         HostResources::needed(fit).times(self.times)
     }
 
     /// One placement for each task there.
-    fn placements<'a>(&'a self, fit: &Fit, world: &'a World) -> impl Iterator<Item = Placement> {
-        let node = &world.nodes()[self.node_ix.0].node;
+    pub fn placements(&self, fit: &Fit, node: &Node) -> impl Iterator<Item = Placement> {
         let n_each = usize::try_from(fit.gpus.n_devices()).unwrap_or(usize::MAX);
         let slot = |ix: &usize| {
             let device = &node.devices[*ix];
@@ -50,11 +40,6 @@ impl Placed {
             Placement { node: node.name.clone(), slots: own.iter().map(slot).collect() }
         })
     }
-}
-
-/// One placement for each task, by rank: the tasks of the first node come first.
-pub(crate) fn placements(placed: &[Placed], fit: &Fit, world: &World) -> Vec<Placement> {
-    placed.iter().flat_map(|placed| placed.placements(fit, world)).collect()
 }
 
 /// Units that a node has already.

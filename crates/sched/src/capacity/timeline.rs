@@ -7,18 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use gpool_model::{
-    Attempt, Exit, JobId, Phase, PlannedStart, Policy, Shape, Slot, StartBasis, Timestamp,
-};
-use gpool_world::{ExpectedEnd, ExpectedEnds, FreedOn, JobRow, Snapshot, World};
+use gpool_model::{Exit, JobId, Phase, PlannedStart, Shape, StartBasis, Timestamp};
+use gpool_world::{ExpectedEnd, ExpectedEnds, FreedOn, JobRow, NodeIx, Snapshot, World};
 
 use super::cluster::Capacity;
-use super::demand::{Demand, seed};
-use super::departures::{Departure, DeviceUse, Freed};
+use super::demand::Demand;
+use super::departures::{Departure, DeviceUse, Freed, Held};
 use super::fits::{Candidate, Departures};
 use super::holds::{Hold, Holds};
 use super::host_resources::HostResources;
-use super::placed::{Placed, placements};
+use super::placed::Placed;
 
 /// Expected departures. They are read only as far as they are needed, each once in a cycle.
 pub(crate) struct Timeline<'a> {
@@ -76,7 +74,7 @@ struct Ended {
 
 impl Ended {
     fn add(&mut self, departure: Departure) {
-        self.freed.add(&departure);
+        self.freed.add(&departure.held);
         self.departures.push(departure);
     }
 
@@ -119,7 +117,8 @@ impl Passed {
     ) -> Vec<usize> {
         let mut touched = Vec::new();
         while let Some((end, freed)) = timeline.seen(self.n_seen).filter(|(end, _)| end.at == at) {
-            for (node_pos, n_devices) in freed.iter().map(|it| capacity.freed(*it)) {
+            for FreedOn { node: NodeIx(ix), n_devices } in freed {
+                let node_pos = capacity.by_ix[*ix];
                 let ended = self.by_node.entry(node_pos).or_default();
                 ended.n_devices += n_devices;
                 // A job with several tasks on a node is read once.
@@ -133,7 +132,7 @@ impl Passed {
         while let Some(departure) = self.decided.next_if(|departure| departure.end.at == at) {
             touched.push(departure.node_pos);
             let ended = self.by_node.entry(departure.node_pos).or_default();
-            ended.n_devices += departure.uses.len();
+            ended.n_devices += departure.held.uses.len();
             ended.add(departure);
         }
         touched.sort_unstable();
@@ -166,9 +165,8 @@ impl<'a> Timeline<'a> {
         let Snapshot { world, now } = self.snapshot;
         let Some(end) = world.expected_end_if_started(row, now) else { return };
         let end = ExpectedEnd { job, ..end };
-        let uses = uses(capacity, shape, placed);
-        let (node_pos, host) = (placed.node_pos, placed.host(&shape.fit));
-        self.decided.push(Departure { end, node_pos, uses, host });
+        let held = held(capacity, shape, placed);
+        self.decided.push(Departure { end, node_pos: placed.node_pos, held });
     }
 
     /// Changes the departure of a job that this cycle evicts.
@@ -177,18 +175,14 @@ impl<'a> Timeline<'a> {
         let end = world.expected_end_if_taken_back(row, exit, self.snapshot.now);
         self.leaving.insert(end.job);
         self.seen.retain(|(seen, _)| seen.job != end.job);
-        let kept = if exit == Exit::Pause { keeps_paused(row) } else { keeps(row) };
+        let kept = keeps(row, exit == Exit::Pause);
         self.decided.extend(departures_of(world, capacity, row, end, kept, None));
     }
 
     /// All departures from one node, the earliest first.
     pub fn on_node(&self, capacity: &Capacity<'_>, node_pos: usize) -> Vec<Departure> {
         let Snapshot { world, now } = self.snapshot;
-        // The tasks of one job on a node stand one after the other.
-        let mut jobs: Vec<JobId> =
-            capacity.nodes[node_pos].row.here.iter().map(|task| task.job).collect();
-        jobs.dedup();
-        let rows = jobs.into_iter().filter_map(|job| world.job(job));
+        let rows = capacity.nodes[node_pos].jobs().filter_map(|job| world.job(job));
         let ends = rows.filter_map(|row| world.expected_end(row, now));
         let stays = ends.filter(|end| !self.leaving.contains(&end.job));
         let mut departures: Vec<Departure> =
@@ -198,17 +192,15 @@ impl<'a> Timeline<'a> {
         departures
     }
 
-    /// Returns the earliest start of an attempt of a job that fits nowhere now.
+    /// Returns the earliest start of a job that fits nowhere now.
     pub fn plan(
         &mut self,
         capacity: &Capacity<'a>,
         holds: &Holds<'a>,
-        shape: &Shape,
+        demand: Demand<'_>,
         job: JobId,
-        attempt: Attempt,
-        policy: &Policy,
     ) -> Option<Planned<'a>> {
-        let demand = Demand::new(shape, policy, seed(job, attempt));
+        let shape = demand.shape;
         let search = Search { capacity, holds, demand };
         let places = match demand.is_of_one_node() {
             true => vec![self.earliest(search)?],
@@ -216,15 +208,13 @@ impl<'a> Timeline<'a> {
         };
         let at = places.first()?.at;
         let basis = places.iter().map(|place| place.basis).max()?;
-        let span = demand.span(at);
+        let run = demand.run(at);
         let placed: Vec<Placed> = places.into_iter().map(|place| place.placed).collect();
-        let hold = |it: &Placed| {
-            let (uses, host) = (uses(capacity, shape, it), it.host(&shape.fit));
-            (it.node_pos, Hold::Start { job, uses, host, span })
-        };
+        let hold =
+            |it: &Placed| (it.node_pos, Hold::Start { job, held: held(capacity, shape, it), run });
         let holds = placed.iter().map(hold).collect();
         let placements = match shape.fit.at.is_empty() {
-            true => placements(&placed, &shape.fit, self.snapshot.world),
+            true => capacity.placements(&placed, &shape.fit),
             false => shape.fit.at.clone(),
         };
         Some(Planned { start: PlannedStart { job, at, placements, basis }, holds })
@@ -265,7 +255,7 @@ impl<'a> Timeline<'a> {
         let n_ended = departures.iter().take_while(|departure| departure.end.at <= at).count();
         let ended = &departures[..n_ended];
         let mut freed = Freed::default();
-        ended.iter().for_each(|departure| freed.add(departure));
+        ended.iter().for_each(|departure| freed.add(&departure.held));
         let is_later = at > self.snapshot.now;
         search.place(node_pos, at, &|| departures.to_vec(), &freed, ended, is_later)
     }
@@ -313,8 +303,9 @@ impl<'a> Timeline<'a> {
 impl<'a> Search<'a, '_> {
     /// Nodes with holds that take the demand.
     fn held_nodes(&self) -> impl Iterator<Item = usize> {
-        let all = self.holds.nodes(self.capacity.nodes.len());
-        all.filter(|node_pos| self.capacity.nodes[*node_pos].takes(self.demand.fit()))
+        let Self { capacity, holds, .. } = self;
+        let all = holds.nodes(capacity.nodes.len());
+        all.filter(|node_pos| capacity.nodes[*node_pos].takes(self.demand.fit()))
     }
 
     /// Whether a node has no holds and takes the demand.
@@ -333,12 +324,13 @@ impl<'a> Search<'a, '_> {
         is_later: bool,
     ) -> Option<Place> {
         let Self { capacity, holds, demand } = *self;
-        if !capacity.nodes[node_pos].may_fit(&demand, freed) {
+        let node = &capacity.nodes[node_pos];
+        if !node.may_fit(&demand, freed) {
             return None;
         }
-        let candidate = Candidate::new(capacity, node_pos, demand, at, holds, all)?;
+        let candidate = Candidate::new((capacity, holds), node_pos, demand, at, all)?;
         let placed = candidate.place(Departures::Expected(freed))?;
-        let devices = &capacity.nodes[node_pos].row.node.devices;
+        let devices = &node.row.node.devices;
         let gpus = &demand.fit().gpus;
         let rank = placed.devices.first().and_then(|ix| gpus.rank_of(&devices[*ix]));
         let basis = basis(ended, &placed.devices, is_later);
@@ -362,23 +354,20 @@ fn first_best(places: impl Iterator<Item = Place>) -> Option<Place> {
     best
 }
 
-/// The parts of devices that a job has at a place.
-fn uses(capacity: &Capacity<'_>, shape: &Shape, placed: &Placed) -> Vec<DeviceUse> {
+/// What a job has at a place.
+fn held(capacity: &Capacity<'_>, shape: &Shape, placed: &Placed) -> Held {
     let devices = &capacity.nodes[placed.node_pos].row.node.devices;
-    placed.devices.iter().map(|ix| DeviceUse::of(&shape.fit.gpus, *ix, &devices[*ix])).collect()
+    let of = |ix: &usize| DeviceUse::of(&shape.fit.gpus, *ix, &devices[*ix]);
+    Held { uses: placed.devices.iter().map(of).collect(), host: placed.host(&shape.fit) }
 }
 
 /// The host resources that each task of a job keeps after its departure: only a paused job keeps
 /// some.
-fn keeps(row: &JobRow) -> HostResources {
-    match row.job.phase {
-        Phase::Paused { .. } => keeps_paused(row),
-        _ => HostResources::default(),
+fn keeps(row: &JobRow, pauses: bool) -> HostResources {
+    match pauses || matches!(row.job.phase, Phase::Paused { .. }) {
+        true => HostResources::booked_paused(&row.spec),
+        false => HostResources::default(),
     }
-}
-
-fn keeps_paused(row: &JobRow) -> HostResources {
-    HostResources::booked_paused(&row.spec)
 }
 
 /// What a job gives back when it ends, on all its nodes or on one.
@@ -389,7 +378,7 @@ fn departures<'b>(
     only: Option<usize>,
 ) -> impl Iterator<Item = Departure> + 'b {
     let row = world.job(end.job).expect("a job that holds something is in the world");
-    departures_of(world, capacity, row, end, keeps(row), only)
+    departures_of(world, capacity, row, end, keeps(row, false), only)
 }
 
 fn departures_of<'b>(
@@ -405,22 +394,16 @@ fn departures_of<'b>(
         if only.is_some_and(|only| only != node_pos) {
             return None;
         }
-        let all = &capacity.nodes[node_pos].row.node.devices;
-        let used = |slot: &Slot| {
-            let device_ix = all.iter().position(|device| device.uuid == slot.device)?;
-            let memory = slot.part.memory_of(all[device_ix].memory);
-            Some(DeviceUse { device_ix, memory, is_whole: slot.part.is_alone() })
-        };
-        let uses = allocation.held_slots().iter().filter_map(used).collect();
-        let host = HostResources::booked(allocation).less(kept);
-        Some(Departure { end, node_pos, uses, host })
+        let mut held = Held::default();
+        held.add(allocation, &capacity.nodes[node_pos].row.node.devices, kept);
+        Some(Departure { end, node_pos, held })
     })
 }
 
 /// The basis of a start: the worst basis of the departures that free its devices, or, if all of
 /// these are free already, of the departures that free host resources.
 fn basis(ended: &[Departure], devices: &[usize], is_later: bool) -> StartBasis {
-    let gives = |it: &&Departure| it.uses.iter().any(|it| devices.contains(&it.device_ix));
+    let gives = |it: &&Departure| it.held.uses.iter().any(|it| devices.contains(&it.device_ix));
     let of_devices = ended.iter().filter(gives).map(|it| it.end.basis).max();
     let of_host = || ended.iter().map(|it| it.end.basis).max().filter(|_| is_later);
     of_devices.or_else(of_host).unwrap_or(StartBasis::Limit)

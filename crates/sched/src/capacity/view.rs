@@ -23,8 +23,8 @@ impl<'a, 'b> View<'a, 'b> {
     /// Returns a node as a candidate for a demand that starts now.
     pub fn candidate(&self, demand: Demand<'b>, node_pos: usize) -> Option<Candidate<'a, 'b>> {
         let departures = || self.departures(node_pos);
-        let Self { snapshot, capacity, holds, .. } = *self;
-        Candidate::new(capacity, node_pos, demand, snapshot.now, holds, &departures)
+        let plan = (self.capacity, self.holds);
+        Candidate::new(plan, node_pos, demand, self.snapshot.now, &departures)
     }
 
     /// Returns the expected departures from a node, the earliest first.

@@ -96,7 +96,7 @@ fn guaranteed(level: &mut [Claimant], total: u64, buffers: &mut Buffers) -> u64 
 
 /// If a department was cut to whole steps, some children may get less than their `kept` parts. Then
 /// the children with more give it to them, the last in order first.
-fn keep(level: &mut [Claimant]) {
+pub fn keep(level: &mut [Claimant]) {
     let bounded = |it: &&mut Claimant| !it.guaranteed.is_unlimited();
     let mut missing = 0;
     for it in level.iter_mut().filter(bounded) {
@@ -253,36 +253,4 @@ fn give(level: &mut [Claimant], asker: &mut Asker, most: u64) -> u64 {
     level[asker.ix].share += given;
     asker.want -= given;
     given
-}
-
-#[cfg(test)]
-mod tests {
-    use gpool_model::{Amount, Weight};
-
-    use super::*;
-
-    fn has(share: u64, kept: u64) -> Claimant {
-        let all = Amount::counted(5_000);
-        let weight = Weight::from_thousandths(1000).expect("one is a weight");
-        Claimant {
-            guaranteed: all,
-            limit: Amount::UNLIMITED,
-            weight,
-            priority: 0,
-            usage: 0,
-            claim: 5_000,
-            step: 1000,
-            share,
-            safe: all,
-            kept,
-        }
-    }
-
-    #[test]
-    fn projects_above_their_kept_part_give_to_those_below_it() {
-        let mut level = [has(4_000, 3_000), has(0, 1_500), has(2_000, 1_500), has(500, 500)];
-        keep(&mut level);
-        let shares = level.map(|it| it.share);
-        assert_eq!(shares, [3_000, 1_500, 1_500, 500]);
-    }
 }

@@ -72,12 +72,6 @@ impl Ledger {
         self.n_kinds
     }
 
-    /// Number of projects.
-    #[must_use]
-    pub fn n_rows(&self) -> usize {
-        self.accounts.len() / self.n_kinds.max(1)
-    }
-
     /// The account of a project for one kind.
     #[must_use]
     pub fn account(&self, row: Row, kind: usize) -> &Account {
@@ -107,13 +101,7 @@ impl Ledger {
 
     /// Adds usage, by kind, to a leaf and all projects above it.
     pub fn add(&mut self, tree: &Tree, leaf: Row, amounts: &[u64], preemptible: bool) {
-        for row in tree.upwards(leaf) {
-            let accounts = &mut self.accounts[row.ix() * self.n_kinds..][..self.n_kinds];
-            for (it, amount) in accounts.iter_mut().zip(amounts) {
-                it.held += amount;
-                it.held_for_good += if preemptible { 0 } else { *amount };
-            }
-        }
+        self.change(tree, leaf, amounts, preemptible, |held, amount| held + amount);
     }
 
     /// Removes usage: undoes [`add`](Self::add).
@@ -122,12 +110,22 @@ impl Ledger {
     /// If it was not held.
     pub fn remove(&mut self, tree: &Tree, leaf: Row, amounts: &[u64], preemptible: bool) {
         let less = |held: u64, amount: u64| held.checked_sub(amount).expect("it was added before");
+        self.change(tree, leaf, amounts, preemptible, less);
+    }
+
+    fn change(
+        &mut self,
+        tree: &Tree,
+        leaf: Row,
+        amounts: &[u64],
+        preemptible: bool,
+        with: impl Fn(u64, u64) -> u64,
+    ) {
         for row in tree.upwards(leaf) {
             let accounts = &mut self.accounts[row.ix() * self.n_kinds..][..self.n_kinds];
             for (it, amount) in accounts.iter_mut().zip(amounts) {
-                it.held = less(it.held, *amount);
-                let for_good = if preemptible { 0 } else { *amount };
-                it.held_for_good = less(it.held_for_good, for_good);
+                it.held = with(it.held, *amount);
+                it.held_for_good = with(it.held_for_good, if preemptible { 0 } else { *amount });
             }
         }
     }

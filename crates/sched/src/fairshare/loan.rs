@@ -3,69 +3,25 @@
 
 use gpool_model::Amount;
 
-/// Marks the jobs over quota, in `marks`. `pieces` are the amounts of the jobs, by kind, in the
-/// order of precedence; `own` is the project's own quota of each kind, and `kept`
-/// the usage by jobs that can't be evicted.
+/// Returns of each job whether it is over quota. `pieces` are the amounts of the jobs, by kind, in
+/// the order of precedence; `own` is the project's own quota of each kind, and `kept` the usage by
+/// jobs that can't be evicted.
 ///
 /// A job that does not fit is over quota as a whole, and jobs after it may still fit: else one
 /// large gang would put all jobs after it over quota.
 pub fn mark_loans<'a>(
     own: &[Amount],
     pieces: impl Iterator<Item = &'a [u64]>,
-    kept: &mut [u64],
-    marks: &mut Vec<bool>,
-) {
-    marks.clear();
-    for piece in pieces {
-        let fits =
-            own.iter().zip(&*kept).zip(piece).all(|((own, kept), amount)| {
-                *amount == 0 || own.allows(kept.saturating_add(*amount))
-            });
+    mut kept: Vec<u64>,
+) -> Vec<bool> {
+    let mut is_over = |piece: &[u64]| {
+        let mut kinds = own.iter().zip(&kept).zip(piece);
+        let fits = kinds
+            .all(|((own, kept), amount)| *amount == 0 || own.allows(kept.saturating_add(*amount)));
         if fits {
-            for (kept, amount) in kept.iter_mut().zip(piece) {
-                *kept += amount;
-            }
+            kept.iter_mut().zip(piece).for_each(|(kept, amount)| *kept += amount);
         }
-        marks.push(!fits);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn marks(own: &[Amount], pieces: &[&[u64]]) -> Vec<bool> {
-        marks_beside(&vec![0; own.len()], own, pieces)
-    }
-
-    fn marks_beside(for_good: &[u64], own: &[Amount], pieces: &[&[u64]]) -> Vec<bool> {
-        let (mut kept, mut marks) = (for_good.to_vec(), Vec::new());
-        mark_loans(own, pieces.iter().copied(), &mut kept, &mut marks);
-        marks
-    }
-
-    #[test]
-    fn jobs_that_cannot_be_evicted_use_up_the_quota_even_if_they_exceed_it() {
-        let own = [Amount::counted(2)];
-        assert_eq!(marks_beside(&[1], &own, &[&[1], &[1]]), [false, true]);
-        assert_eq!(marks_beside(&[3], &own, &[&[1], &[1]]), [true, true]);
-    }
-
-    #[test]
-    fn the_oldest_jobs_are_within_the_quota() {
-        let own = [Amount::counted(2)];
-        assert_eq!(marks(&own, &[&[1], &[1], &[1]]), [false, false, true]);
-    }
-
-    #[test]
-    fn a_gang_beyond_the_quota_is_over_it_and_smaller_jobs_after_it_are_not() {
-        let own = [Amount::counted(2)];
-        assert_eq!(marks(&own, &[&[4], &[1], &[1], &[1]]), [true, false, false, true]);
-    }
-
-    #[test]
-    fn only_kinds_that_a_job_uses_count() {
-        let own = [Amount::counted(1), Amount::NOTHING, Amount::UNLIMITED];
-        assert_eq!(marks(&own, &[&[1, 0, 9], &[0, 1, 0], &[0, 0, 9]]), [false, true, false]);
-    }
+        !fits
+    };
+    pieces.map(&mut is_over).collect()
 }

@@ -18,8 +18,8 @@ pub use claimant::{Claimant, Cut, Feedback, cut, groups};
 pub use division::{Ask, Division, Method};
 pub use ledger::{Account, Ledger};
 pub use loan::mark_loans;
-pub use ratio::Ratio;
-pub use reclaim::{Denied, Reclaim, Reclaimer, Victim};
+pub use ratio::{Ratio, by_parts};
+pub use reclaim::{Denied, Reclaimer, Victim, check, gate};
 pub use tree::{Member, Row, Tree};
 
 /// Memory for divisions, kept between calls so that none allocates.

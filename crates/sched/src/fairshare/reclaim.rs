@@ -12,6 +12,8 @@
 //! 4. A piece is not reclaimed if its project could reclaim it back at once.
 //! 5. Guarantees count as far as the capacity covers them.
 
+use std::collections::BTreeMap;
+
 use super::ledger::Ledger;
 use super::ratio::Ratio;
 use super::tree::{Row, Tree};
@@ -72,184 +74,135 @@ pub enum Denied {
     },
 }
 
-/// The rules, for any tree and ledger, with memory for the check.
-#[derive(Debug, Clone, Default)]
-pub struct Reclaim {
-    // The usage of each kind without the victims, for the rows in `touched`.
-    held: Vec<u64>,
-    // By row: the kinds of the victims there, as bits.
-    kinds: Vec<u64>,
-    is_touched: Vec<bool>,
-    touched: Vec<Row>,
-    path: Vec<Row>,
+/// The gate: whether a project may reclaim for a job at all.
+///
+/// # Errors
+/// If it would exceed its share, or jobs that can't be evicted would exceed its guarantee.
+pub fn gate(ledger: &Ledger, reclaimer: &Reclaimer<'_>) -> Result<(), Denied> {
+    let held = |kind| ledger.account(reclaimer.project, kind).held;
+    within_share(ledger, reclaimer, &held)?;
+    match reclaimer.preemptible {
+        true => Ok(()),
+        false => within_guarantee(ledger, reclaimer, reclaimer.project),
+    }
 }
 
-impl Reclaim {
-    /// The gate: whether a project may reclaim for a job at all.
-    ///
-    /// # Errors
-    /// If it would exceed its share, or jobs that can't be evicted would exceed its guarantee.
-    pub fn gate(&mut self, ledger: &Ledger, reclaimer: &Reclaimer<'_>) -> Result<(), Denied> {
-        self.begin(ledger);
-        self.within_share(ledger, reclaimer)?;
-        match reclaimer.preemptible {
-            true => Ok(()),
-            false => self.within_guarantee(ledger, reclaimer, reclaimer.project),
+/// The check: whether these victims, in this order, may leave for a job. Jobs that move to another
+/// place are not among them.
+///
+/// # Errors
+/// The reason why they may not.
+pub fn check(
+    tree: &Tree,
+    ledger: &Ledger,
+    reclaimer: &Reclaimer<'_>,
+    victims: &[Victim<'_>],
+) -> Result<(), Denied> {
+    let mut usage = Usage { tree, ledger, changed: BTreeMap::new() };
+    for (ix, victim) in victims.iter().enumerate() {
+        if !usage.is_on_loan(reclaimer, victim) {
+            return Err(Denied::Own { victim: ix });
+        }
+        usage.change(victim, kinds_of(victim.piece), u64::saturating_sub);
+    }
+    let losers: Vec<(Row, u64)> =
+        usage.changed.iter().map(|(row, (_, kinds))| (*row, *kinds)).collect();
+    usage.keeps_order(reclaimer, &losers)?;
+    if !reclaimer.preemptible {
+        let mut path = tree.upwards(reclaimer.project);
+        return path.try_for_each(|project| within_guarantee(ledger, reclaimer, project));
+    }
+    usage.stays(reclaimer, victims)
+}
+
+fn within_share(
+    ledger: &Ledger,
+    reclaimer: &Reclaimer<'_>,
+    held: &dyn Fn(usize) -> u64,
+) -> Result<(), Denied> {
+    for (kind, amount) in judged(reclaimer) {
+        if !ledger.account(reclaimer.project, kind).share.allows(held(kind) + amount) {
+            return Err(Denied::OverShare { kind });
+        }
+    }
+    Ok(())
+}
+
+fn within_guarantee(
+    ledger: &Ledger,
+    reclaimer: &Reclaimer<'_>,
+    project: Row,
+) -> Result<(), Denied> {
+    for (kind, amount) in judged(reclaimer) {
+        let account = ledger.account(project, kind);
+        if !account.guaranteed.allows(account.held_for_good + amount) {
+            return Err(Denied::OverGuaranteed { project, kind });
+        }
+    }
+    Ok(())
+}
+
+/// The usage of all projects once some jobs have left.
+struct Usage<'l> {
+    tree: &'l Tree,
+    ledger: &'l Ledger,
+    /// The usage by kind where it is not that of the ledger, and the kinds of the victims there, as
+    /// bits.
+    changed: BTreeMap<Row, (Vec<u64>, u64)>,
+}
+
+impl Usage<'_> {
+    fn held(&self, row: Row, kind: usize) -> u64 {
+        match self.changed.get(&row) {
+            Some((held, _)) => held[kind],
+            None => self.ledger.account(row, kind).held,
         }
     }
 
-    /// The check: whether these victims, in this order, may leave for a job. Jobs that move to
-    /// another place are not among them.
-    ///
-    /// # Errors
-    /// The reason why they may not.
-    pub fn check(
-        &mut self,
-        tree: &Tree,
-        ledger: &Ledger,
-        reclaimer: &Reclaimer<'_>,
-        victims: &[Victim<'_>],
-    ) -> Result<(), Denied> {
-        self.begin(ledger);
-        for (ix, victim) in victims.iter().enumerate() {
-            if !self.is_on_loan(tree, ledger, reclaimer, victim) {
-                return Err(Denied::Own { victim: ix });
-            }
-            self.take(tree, ledger, victim);
-            for row in tree.upwards(victim.project) {
-                self.kinds[row.ix()] |= kinds_of(victim.piece);
-            }
+    /// Changes the usage of a job's project, and of all above it.
+    fn change(&mut self, job: &Victim<'_>, kinds: u64, with: impl Fn(u64, u64) -> u64) {
+        for row in self.tree.upwards(job.project) {
+            let accounts = self.ledger.accounts(row);
+            let before = || (accounts.iter().map(|account| account.held).collect(), 0);
+            let (held, of_victims) = self.changed.entry(row).or_insert_with(before);
+            held.iter_mut().zip(job.piece).for_each(|(held, amount)| *held = with(*held, *amount));
+            *of_victims |= kinds;
         }
-        self.keeps_order(tree, ledger, reclaimer, &self.touched, None)?;
-        if !reclaimer.preemptible {
-            for project in tree.upwards(reclaimer.project) {
-                self.within_guarantee(ledger, reclaimer, project)?;
-            }
-            return Ok(());
-        }
-        self.stays(tree, ledger, reclaimer, victims)
-    }
-
-    fn begin(&mut self, ledger: &Ledger) {
-        for row in self.touched.drain(..) {
-            self.is_touched[row.ix()] = false;
-            self.kinds[row.ix()] = 0;
-        }
-        let n_rows = ledger.n_rows();
-        self.held.resize(n_rows * ledger.n_kinds(), 0);
-        self.kinds.resize(n_rows, 0);
-        self.is_touched.resize(n_rows, false);
-    }
-
-    fn held(&self, ledger: &Ledger, row: Row, kind: usize) -> u64 {
-        match self.is_touched[row.ix()] {
-            true => self.held[row.ix() * ledger.n_kinds() + kind],
-            false => ledger.account(row, kind).held,
-        }
-    }
-
-    fn touch(&mut self, ledger: &Ledger, row: Row) -> &mut [u64] {
-        let n_kinds = ledger.n_kinds();
-        let held = &mut self.held[row.ix() * n_kinds..][..n_kinds];
-        if !std::mem::replace(&mut self.is_touched[row.ix()], true) {
-            self.touched.push(row);
-            for (held, account) in held.iter_mut().zip(ledger.accounts(row)) {
-                *held = account.held;
-            }
-        }
-        held
-    }
-
-    fn take(&mut self, tree: &Tree, ledger: &Ledger, victim: &Victim<'_>) {
-        for row in tree.upwards(victim.project) {
-            for (held, amount) in self.touch(ledger, row).iter_mut().zip(victim.piece) {
-                *held = held.saturating_sub(*amount);
-            }
-        }
-    }
-
-    fn give(&mut self, tree: &Tree, ledger: &Ledger, victim: &Victim<'_>) {
-        for row in tree.upwards(victim.project) {
-            for (held, amount) in self.touch(ledger, row).iter_mut().zip(victim.piece) {
-                *held += amount;
-            }
-        }
-    }
-
-    fn within_share(&self, ledger: &Ledger, reclaimer: &Reclaimer<'_>) -> Result<(), Denied> {
-        let row = reclaimer.project;
-        for (kind, amount) in judged(reclaimer) {
-            let share = ledger.account(row, kind).share;
-            if !share.allows(self.held(ledger, row, kind) + amount) {
-                return Err(Denied::OverShare { kind });
-            }
-        }
-        Ok(())
-    }
-
-    fn within_guarantee(
-        &self,
-        ledger: &Ledger,
-        reclaimer: &Reclaimer<'_>,
-        project: Row,
-    ) -> Result<(), Denied> {
-        for (kind, amount) in judged(reclaimer) {
-            let account = ledger.account(project, kind);
-            if !account.guaranteed.allows(account.held_for_good + amount) {
-                return Err(Denied::OverGuaranteed { project, kind });
-            }
-        }
-        Ok(())
     }
 
     /// Whether a victim is over quota, as the reclaimer sees it: its side exceeds its own quota, or
     /// its guarantee if the reclaimer's side stays within its guarantee.
-    fn is_on_loan(
-        &self,
-        tree: &Tree,
-        ledger: &Ledger,
-        reclaimer: &Reclaimer<'_>,
-        victim: &Victim<'_>,
-    ) -> bool {
-        let Some((ours, theirs)) = tree.parting(reclaimer.project, victim.project) else {
+    fn is_on_loan(&self, reclaimer: &Reclaimer<'_>, victim: &Victim<'_>) -> bool {
+        let Some((ours, theirs)) = self.tree.parting(reclaimer.project, victim.project) else {
             return false;
         };
         let entitled = judged(reclaimer).all(|(kind, amount)| {
-            let account = ledger.account(ours, kind);
-            account.guaranteed.allows(self.held(ledger, ours, kind) + amount)
+            let account = self.ledger.account(ours, kind);
+            account.guaranteed.allows(self.held(ours, kind) + amount)
         });
         let exceeds = |row: Row, kind: usize| {
-            let (account, held) = (ledger.account(row, kind), self.held(ledger, row, kind));
+            let (account, held) = (self.ledger.account(row, kind), self.held(row, kind));
             !account.own().allows(held) || (entitled && !account.guaranteed.allows(held))
         };
         judged(reclaimer).any(|(kind, _)| {
             victim.piece[kind] > 0
-                && levels(tree, victim.project, theirs).all(|row| exceeds(row, kind))
+                && levels(self.tree, victim.project, theirs).all(|row| exceeds(row, kind))
         })
     }
 
     /// Whether on each level a project that exceeds its share for the job stays less saturated than
-    /// its siblings among `losers`, in the kinds that are requested or lost. `lost` are these kinds
-    /// if they are the same for all.
-    fn keeps_order(
-        &self,
-        tree: &Tree,
-        ledger: &Ledger,
-        reclaimer: &Reclaimer<'_>,
-        losers: &[Row],
-        lost: Option<u64>,
-    ) -> Result<(), Denied> {
-        let asked = kinds_of(reclaimer.unit);
+    /// its siblings among `losers`, in the kinds that are requested or lost; these are with each
+    /// loser.
+    fn keeps_order(&self, reclaimer: &Reclaimer<'_>, losers: &[(Row, u64)]) -> Result<(), Denied> {
+        let (tree, asked) = (self.tree, kinds_of(reclaimer.unit));
         for project in tree.upwards(reclaimer.project) {
-            let siblings = losers
-                .iter()
-                .filter(|it| **it != project && tree.parent(**it) == tree.parent(project));
-            for other in siblings {
-                let involved = asked | lost.unwrap_or(self.kinds[other.ix()]);
-                for kind in (0..ledger.n_kinds()).filter(|kind| involved >> kind & 1 == 1) {
-                    let would = self.held(ledger, project, kind) + reclaimer.unit[kind];
-                    if !self.stays_behind(ledger, project, would, *other, kind) {
-                        return Err(Denied::MoreSaturated { project, other: *other, kind });
+            let is_sibling = |row: Row| row != project && tree.parent(row) == tree.parent(project);
+            for (other, lost) in losers.iter().copied().filter(|(row, _)| is_sibling(*row)) {
+                let involved = asked | lost;
+                for kind in (0..self.ledger.n_kinds()).filter(|kind| involved >> kind & 1 == 1) {
+                    let would = self.held(project, kind) + reclaimer.unit[kind];
+                    if !self.stays_behind(project, would, other, kind) {
+                        return Err(Denied::MoreSaturated { project, other, kind });
                     }
                 }
             }
@@ -259,28 +212,19 @@ impl Reclaim {
 
     /// Whether a project with the usage `would` is within its share, or less saturated than
     /// another.
-    fn stays_behind(
-        &self,
-        ledger: &Ledger,
-        project: Row,
-        would: u64,
-        other: Row,
-        kind: usize,
-    ) -> bool {
-        let (ours, theirs) = (ledger.account(project, kind), ledger.account(other, kind));
-        if ours.share.allows(would) {
+    fn stays_behind(&self, project: Row, would: u64, other: Row, kind: usize) -> bool {
+        let share = |row: Row| self.ledger.account(row, kind).share;
+        if share(project).allows(would) {
             return true;
         }
-        let (Some(our_share), their_share) = (ours.share.finite(), theirs.share.finite()) else {
-            return true;
-        };
-        match their_share {
-            Some(0) => our_share > 0,
+        match (share(project).finite(), share(other).finite()) {
+            (None, _) => true,
             // A project without a bound is never saturated.
-            None => false,
-            Some(their_share) => {
+            (Some(_), None) => false,
+            (Some(our_share), Some(0)) => our_share > 0,
+            (Some(our_share), Some(their_share)) => {
                 let ours = Ratio::new(u128::from(would), u128::from(our_share));
-                let held = u128::from(self.held(ledger, other, kind));
+                let held = u128::from(self.held(other, kind));
                 let theirs = Ratio::new(held, u128::from(their_share));
                 // A zero share has no ratio: any usage of it is the most saturated.
                 ours.is_some_and(|ours| Some(ours) < theirs)
@@ -289,36 +233,28 @@ impl Reclaim {
     }
 
     /// Whether no victim's project could reclaim the capacity back for the victim.
-    fn stays(
-        &mut self,
-        tree: &Tree,
-        ledger: &Ledger,
-        reclaimer: &Reclaimer<'_>,
-        victims: &[Victim<'_>],
-    ) -> Result<(), Denied> {
+    fn stays(&mut self, reclaimer: &Reclaimer<'_>, victims: &[Victim<'_>]) -> Result<(), Denied> {
         let gained = Victim { project: reclaimer.project, piece: reclaimer.unit };
-        let mut path = std::mem::take(&mut self.path);
-        path.clear();
-        path.extend(tree.upwards(gained.project));
-        self.give(tree, ledger, &gained);
-        let returns = victims.iter().position(|victim| {
+        let lost = kinds_of(gained.piece);
+        let path: Vec<(Row, u64)> =
+            self.tree.upwards(gained.project).map(|row| (row, lost)).collect();
+        let add = |held: u64, amount: u64| held + amount;
+        self.change(&gained, 0, add);
+        for (ix, victim) in victims.iter().enumerate() {
             let back = Reclaimer { project: victim.project, unit: victim.piece, preemptible: true };
-            if self.within_share(ledger, &back).is_err()
-                || !self.is_on_loan(tree, ledger, &back, &gained)
+            let held = |kind| self.held(back.project, kind);
+            if within_share(self.ledger, &back, &held).is_err() || !self.is_on_loan(&back, &gained)
             {
-                return false;
+                continue;
             }
-            self.take(tree, ledger, &gained);
-            let lost = Some(kinds_of(gained.piece));
-            let ordered = self.keeps_order(tree, ledger, &back, &path, lost);
-            self.give(tree, ledger, &gained);
-            ordered.is_ok()
-        });
-        self.path = path;
-        match returns {
-            None => Ok(()),
-            Some(victim) => Err(Denied::TakenBack { victim }),
+            self.change(&gained, 0, u64::saturating_sub);
+            let is_ordered = self.keeps_order(&back, &path).is_ok();
+            self.change(&gained, 0, add);
+            if is_ordered {
+                return Err(Denied::TakenBack { victim: ix });
+            }
         }
+        Ok(())
     }
 }
 

@@ -39,7 +39,6 @@ struct Place {
     parent: Option<Row>,
     first: u32,
     end: u32,
-    depth: u32,
     priority: i32,
 }
 
@@ -76,14 +75,10 @@ impl Tree {
         let mut tree = Self { n_tops: children(None).len(), ..Self::default() };
         let mut laid = Vec::with_capacity(members.len());
         let place = |tree: &mut Self, laid: &mut Vec<usize>, ixs: &[usize], parent| {
-            let depth = match parent {
-                Some(Row(row)) => tree.places[row as usize].depth + 1,
-                None => 0,
-            };
             for &ix in ixs {
                 laid.push(ix);
                 let priority = members[ix].priority;
-                tree.places.push(Place { parent, first: 0, end: 0, depth, priority });
+                tree.places.push(Place { parent, first: 0, end: 0, priority });
             }
         };
         place(&mut tree, &mut laid, children(None), None);
@@ -175,84 +170,11 @@ impl Tree {
     /// above the other, or they are the same.
     #[must_use]
     pub fn parting(&self, one: Row, two: Row) -> Option<(Row, Row)> {
-        let depth = |row: Row| self.places[row.ix()].depth;
-        let level = depth(one).min(depth(two));
-        let climb = |row: Row| {
-            self.upwards(row).find(|row| depth(*row) == level).expect("a path has every level")
+        let path = |row: Row| {
+            let mut path: Vec<Row> = self.upwards(row).collect();
+            path.reverse();
+            path
         };
-        let (mut one, mut two) = (climb(one), climb(two));
-        if one == two {
-            return None;
-        }
-        while self.parent(one) != self.parent(two) {
-            one = self.parent(one).expect("the tops have the same parent: none");
-            two = self.parent(two).expect("the tops have the same parent: none");
-        }
-        Some((one, two))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn member(parent: Option<usize>, priority: i32, created: u64, id: u64) -> Member<u64> {
-        Member { parent, priority, created, id }
-    }
-
-    #[test]
-    fn siblings_stand_side_by_side_in_the_order_of_division() {
-        let members = [
-            member(Some(3), 0, 5, 0),
-            member(Some(3), 0, 4, 9),
-            member(Some(3), 7, 9, 1),
-            member(None, 0, 2, 2),
-            member(None, 0, 1, 3),
-            member(Some(3), 0, 4, 8),
-            member(Some(4), 0, 0, 0),
-        ];
-        let tree = Tree::new(&members).unwrap();
-        let laid: Vec<usize> = (0..members.len()).map(|ix| tree.row(ix).ix()).collect();
-        assert_eq!(laid, [6, 5, 3, 1, 0, 4, 2]);
-        assert_eq!(tree.children(None), 0..2);
-        assert_eq!(tree.children(Some(Row(1))), 3..7);
-        assert_eq!(tree.departments(), [Row(0), Row(1)]);
-        assert!(tree.is_leaf(Row(2)));
-    }
-
-    #[test]
-    fn paths_part_at_siblings() {
-        // 0 ── 2 ── 4      1 ── 3
-        //   └─ 5
-        let members = [
-            member(None, 0, 0, 0),
-            member(None, 0, 0, 1),
-            member(Some(0), 0, 0, 2),
-            member(Some(1), 0, 0, 3),
-            member(Some(2), 0, 0, 4),
-            member(Some(0), 0, 0, 5),
-        ];
-        let tree = Tree::new(&members).unwrap();
-        let row = |ix| tree.row(ix);
-        assert_eq!(tree.parting(row(4), row(3)), Some((row(0), row(1))));
-        assert_eq!(tree.parting(row(4), row(5)), Some((row(2), row(5))));
-        assert_eq!(tree.parting(row(5), row(4)), Some((row(5), row(2))));
-        assert_eq!(tree.parting(row(4), row(0)), None);
-        assert_eq!(tree.parting(row(4), row(4)), None);
-    }
-
-    #[test]
-    fn a_list_that_is_no_tree_is_refused() {
-        let none = member(Some(7), 0, 0, 0);
-        assert!(Tree::new(&[none]).is_none());
-        let cycle = [
-            member(None, 0, 0, 0),
-            member(Some(3), 0, 0, 1),
-            member(Some(1), 0, 0, 2),
-            member(Some(4), 0, 0, 3),
-            member(Some(3), 0, 0, 4),
-        ];
-        assert!(Tree::new(&cycle).is_none());
-        assert!(Tree::new::<u64>(&[]).unwrap().is_empty());
+        path(one).into_iter().zip(path(two)).find(|(one, two)| one != two)
     }
 }

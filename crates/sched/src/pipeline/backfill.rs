@@ -5,8 +5,8 @@ use gpool_model::{OrderKey, PlannedStarts, Reason};
 use gpool_world::Head;
 
 use super::find_placement::waits_for_capacity;
-use super::{Cycle, Scope};
-use crate::capacity::Planned;
+use super::{Cycle, Request, Scope};
+use crate::capacity::{Demand, Planned, seed};
 use crate::quota_state::resource_flavors::Flavor;
 
 /// The most planned starts under [`PlannedStarts::All`]: the cost of one grows with the others.
@@ -41,11 +41,10 @@ impl Cycle<'_, '_> {
     pub(super) fn plan_start(
         &mut self,
         head: &Head,
-        flavors: &[Flavor<'_>],
+        request: &Request<'_>,
         reason: &Reason,
     ) -> bool {
-        let queue = self.world().shape(head.shape_ix);
-        let shape = &queue.shape;
+        let shape = &self.world().shape(head.shape_ix).shape;
         if !self.scope.may_plan() || !waits_for_capacity(reason) || shape.joins {
             return false;
         }
@@ -58,10 +57,10 @@ impl Cycle<'_, '_> {
         let (job, attempt) = self.cursor.next(self.row(head));
         let (cluster, policy) = (&mut self.cluster, self.scope.policy);
         let mut earliest: Option<(Planned<'_>, &Flavor<'_>)> = None;
-        for flavor in flavors {
+        for flavor in &request.open {
             let (capacity, holds) = (&cluster.capacity, &cluster.holds);
-            let shape = &flavor.shape;
-            let planned = cluster.timeline.plan(capacity, holds, shape, job, attempt, policy);
+            let demand = Demand::new(&flavor.shape, policy, seed(job, attempt));
+            let planned = cluster.timeline.plan(capacity, holds, demand, job);
             let Some(planned) = planned else { continue };
             if earliest.as_ref().is_none_or(|(than, _)| planned.start.at < than.start.at) {
                 earliest = Some((planned, flavor));
@@ -73,13 +72,9 @@ impl Cycle<'_, '_> {
         };
         self.plan.planned.push(start);
         self.scope.n_planned += 1;
-        // The planned start counts for its user and project: their other jobs must not take it.
-        self.users.started(cluster.snapshot.world, policy, shape);
-        if let Some(projects) = &mut cluster.projects {
-            let row = projects.leaf(queue);
-            projects.add(row, &flavor.charge, shape.preemptible);
-        }
         holds.into_iter().for_each(|(node_pos, hold)| cluster.holds.add(node_pos, hold));
+        // Other jobs of its user and project must not take its quota.
+        self.charge(shape, request.charged, &flavor.charge);
         plans_always
     }
 }

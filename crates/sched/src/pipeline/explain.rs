@@ -12,15 +12,13 @@ use gpool_model::{
     TakenBack,
 };
 use gpool_world::order::level_of_waiting;
-use gpool_world::{JobRow, NodeRow, Snapshot, fit_of};
+use gpool_world::{JobRow, NodeRow, Snapshot, Unusable, fit_of, unusable};
 
-use super::find_placement::{self, find_placement, would_place};
+use super::array_cursor::ArrayCursor;
+use super::find_placement::would_place;
 use super::{Workspace, plan};
-use crate::array_cursor::ArrayCursor;
-use crate::capacity::{Capacity, Demand, Holds, Timeline, Unusable, View, seed, unusable};
 use crate::caps::user_quota;
 use crate::fit_reason;
-use crate::quota_state::resource_flavors::of_one_model;
 pub use reserved::KeptBy;
 pub use rivals::Rivals;
 
@@ -123,19 +121,17 @@ impl<'a> Explainer<'a> {
             _ => None,
         });
         let jobs: BTreeSet<JobId> = claims.flatten().map(|task| task.job).collect();
-        let ends = jobs.iter().filter_map(|id| self.snapshot.world.job(*id)).flat_map(|row| {
-            row.job.phase.allocations().iter().filter_map(|it| match it.state {
-                AllocationState::Releasing { deadline } => Some(deadline),
-                _ => None,
-            })
+        let rows = jobs.iter().filter_map(|id| self.snapshot.world.job(*id));
+        let held: Vec<&Allocation> = rows.flat_map(|row| row.job.phase.allocations()).collect();
+        let ends = held.iter().filter_map(|it| match it.state {
+            AllocationState::Releasing { deadline } => Some(deadline),
+            _ => None,
         });
         let until = ends.max();
-        let held = jobs.iter().filter_map(|id| self.snapshot.world.job(*id)).flat_map(|row| {
-            let all = row.job.phase.allocations().iter();
-            all.flat_map(|it| it.held_slots().iter().map(move |slot| (&it.node, slot)))
-        });
-        let devices: BTreeSet<(NodeName, u32)> =
-            held.map(|(node, slot)| (node.clone(), slot.index)).collect();
+        let devices = held
+            .iter()
+            .flat_map(|it| it.held_slots().iter().map(|slot| (it.node.clone(), slot.index)));
+        let devices: BTreeSet<(NodeName, u32)> = devices.collect();
         let devices = devices.into_iter().take(Self::DEVICES_MAX).collect();
         let (job, n_jobs) = (*jobs.first()?, jobs.len() as u64);
         let spec = self.snapshot.world.job(job).map(|row| &row.spec);
@@ -151,17 +147,10 @@ impl<'a> Explainer<'a> {
             reasons.extend(self.ahead(row));
         }
         if matches!(row.job.phase, Phase::Pending { .. }) {
-            if reasons.iter().any(is_quota) {
-                reasons.extend(self.no_room(row));
-            }
-            for reason in self.unreachable_nodes(row) {
-                if !reasons.contains(&reason) {
-                    reasons.push(reason);
-                }
-            }
-            let more = self.left_out(row).into_iter();
-            let more = more.chain(self.reserved_for_others(row)).chain(self.unusable_devices(row));
-            for reason in more {
+            let no_room = if reasons.iter().any(is_quota) { self.no_room(row) } else { None };
+            let more = no_room.into_iter().chain(self.unreachable_nodes(row));
+            let more = more.chain(self.left_out(row)).chain(self.reserved_for_others(row));
+            for reason in more.chain(self.unusable_devices(row)) {
                 // Every device of a drained node gives the same reason.
                 if !reasons.contains(&reason) {
                     reasons.push(reason);
@@ -235,25 +224,16 @@ impl<'a> Explainer<'a> {
             return quota;
         }
         match self.is_brief {
-            true => would_place(&self.snapshot, self.policy, shape).err(),
+            true => self.no_room(row),
             false => self.by_shape().get(shape).cloned(),
         }
     }
 
     /// Why the job has no place now, apart from quotas.
     fn no_room(&self, row: &JobRow) -> Option<Reason> {
-        let Self { snapshot, policy, .. } = self;
         let (shape_ix, _) = self.queued(row)?;
-        let shape = &*of_one_model(snapshot.world, &snapshot.world.shape(shape_ix).shape);
-        let capacity = Capacity::new(snapshot.world);
-        let holds = Holds::of(snapshot, policy, &capacity);
-        let timeline = Timeline::new(snapshot);
-        let seed = seed(row.job.id, row.job.attempt);
-        let demand = Demand::new(shape, snapshot.world.policy_of(row), seed);
-        let (capacity, holds, timeline) = (&capacity, &holds, Some(&timeline));
-        let view = View { snapshot: *snapshot, capacity, holds, timeline };
-        let is_placed = find_placement(view, demand, None).is_some();
-        (!is_placed).then(|| find_placement::reason(view, demand))
+        let shape = &self.snapshot.world.shape(shape_ix).shape;
+        would_place(&self.snapshot, self.policy, shape).err()
     }
 
     /// The nodes that its pool or its choice of nodes excludes.
@@ -265,12 +245,10 @@ impl<'a> Explainer<'a> {
     fn unreachable_nodes(&self, row: &JobRow) -> Vec<Reason> {
         let (gpus, fit) = (&row.spec.gpus, fit_of(row));
         let n_devices = gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
-        let capacity = Capacity::new(self.snapshot.world);
-        let nodes = capacity.nodes.iter().filter(|node| !node.row.node.connected);
-        nodes
-            .filter(|node| fit.may_be_on(&node.row.node))
-            .filter(|node| fit_reason::most_of_a_kind(node, gpus) >= n_devices)
-            .map(|node| Reason::AgentUnreachable { node: node.name().clone() })
+        let nodes = self.snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
+        let away = nodes.filter(|node| !node.connected && fit.may_be_on(node));
+        away.filter(|node| fit_reason::most_of_a_kind(node, gpus) >= n_devices)
+            .map(|node| Reason::AgentUnreachable { node: node.name.clone() })
             .take(Self::DEVICES_MAX)
             .collect()
     }
@@ -280,16 +258,14 @@ impl<'a> Explainer<'a> {
             return Vec::new();
         }
         let fit = fit_of(row);
-        let nodes = self.snapshot.world.nodes_by_name();
-        let nodes = nodes.filter(|(_, node)| fit.may_be_on(&node.node));
-        let devices = nodes.flat_map(|(_, node)| {
-            (0..node.node.devices.len()).map(move |device_ix| (node, device_ix))
+        let nodes = self.snapshot.world.nodes_by_name().map(|(_, node)| node);
+        let asked =
+            |node: &NodeRow, ix: &usize| row.spec.gpus.rank_of(&node.node.devices[*ix]).is_some();
+        let reasons = nodes.filter(|node| fit.may_be_on(&node.node)).flat_map(|node| {
+            let devices = (0..node.node.devices.len()).filter(move |ix| asked(node, ix));
+            devices.filter_map(|ix| unusable_reason(node, ix))
         });
-        devices
-            .filter(|(node, ix)| row.spec.gpus.rank_of(&node.node.devices[*ix]).is_some())
-            .filter_map(|(node, ix)| unusable_reason(node, ix))
-            .take(Self::DEVICES_MAX)
-            .collect()
+        reasons.take(Self::DEVICES_MAX).collect()
     }
 }
 

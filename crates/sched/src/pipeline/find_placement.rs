@@ -8,7 +8,7 @@ use gpool_world::Snapshot;
 
 use crate::capacity::{
     Candidate, Capacity, Demand, Departures, Freed, Holds, ModelRanks, Placed, View, most_times,
-    placements, share_out,
+    share_out,
 };
 use crate::fit_reason;
 use crate::fragmentation::{Fragmentation, Look};
@@ -36,7 +36,7 @@ pub fn would_place(
     let mut look = fragmentation.look(snapshot, &capacity, shape);
     let view = View { snapshot: *snapshot, capacity: &capacity, holds: &holds, timeline: None };
     match find_placement(view, demand, look.as_mut()) {
-        Some(placed) => Ok(placements(&placed, &shape.fit, snapshot.world)),
+        Some(placed) => Ok(capacity.placements(&placed, &shape.fit)),
         None => Err(reason(view, demand)),
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn find_placement(
 pub(super) fn reason(view: View<'_, '_>, demand: Demand<'_>) -> Reason {
     let without_holds = Holds::default();
     let otherwise = find_placement(View { holds: &without_holds, ..view }, demand, None);
-    let View { capacity, holds, snapshot, .. } = view;
+    let View { capacity, holds, .. } = view;
     let short = || fit_reason::reason(capacity, demand.fit());
     let not_reserved = holds.not_reserved(capacity, demand.shape);
     let Some(placed) = otherwise else {
@@ -93,7 +93,7 @@ pub(super) fn reason(view: View<'_, '_>, demand: Demand<'_>) -> Reason {
     let held = || {
         placed.iter().find_map(|placed| {
             let node = &capacity.nodes[placed.node_pos];
-            holds.reason(placed.node_pos, node, demand.shape, snapshot.now)
+            holds.reason(placed.node_pos, node, demand.shape)
         })
     };
     not_reserved.or_else(held).unwrap_or_else(short)
@@ -185,9 +185,6 @@ impl<'a, 'b> Search<'a, 'b, '_> {
         n_opened: usize,
         found: Candidate<'a, 'b>,
     ) -> Candidate<'a, 'b> {
-        if !look.has_end() {
-            return found;
-        }
         let nodes = &self.view.capacity.nodes;
         let mut best = (look.lengthens(&nodes[found.node_pos]), found);
         let mut n_looks = 0;
@@ -217,10 +214,6 @@ impl<'a, 'b> Search<'a, 'b, '_> {
         let fitting = self.nodes().filter_map(|node_pos| self.fits_on(node_pos, 1));
         let mut fitting: Vec<(usize, Candidate<'a, 'b>)> = match self.demand.share() {
             None => fitting.take(n_nodes).collect(),
-            // One task needs no list of all nodes.
-            Some(_) if n_nodes == 1 => {
-                fitting.min_by_key(|(n_opened, _)| *n_opened).into_iter().collect()
-            }
             Some(_) => fitting.collect(),
         };
         if fitting.len() < n_nodes {

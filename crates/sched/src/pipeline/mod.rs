@@ -17,6 +17,7 @@
 //! [`Cycle::schedule_job`] takes one job through stages 3 to 7, [`Cycle::start_job`] through 3 to
 //! 6.
 
+mod array_cursor;
 mod backfill;
 pub(crate) mod consolidate;
 mod explain;
@@ -29,19 +30,19 @@ mod start_job;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::{Decision, JobId, Millis, Plan, Policy, PoolName, Reason};
+use gpool_model::{Decision, JobId, Millis, Plan, Policy, PoolName, Reason, Shape};
 use gpool_world::{Head, JobRow, ShapeIx, Snapshot, World};
 
+use self::array_cursor::ArrayCursor;
 use self::consolidate::Movables;
 use self::preempt::{Lasts, Preempting};
 use self::queue_order::{Leaf, QueueOrder, scopes};
 use self::reclaim::Reclaiming;
-use crate::array_cursor::ArrayCursor;
 use crate::capacity::{Capacity, Holds, Timeline, View};
 use crate::caps::Users;
 use crate::fairshare::Row;
 use crate::fragmentation::Fragmentation;
-use crate::pending_report::{PendingReport, SaysWhy};
+use crate::pending_report::PendingReport;
 use crate::quota_state::resource_flavors::Flavor;
 use crate::quota_state::{Amounts, Projects};
 use crate::victims::Evictions;
@@ -155,6 +156,8 @@ struct Cycle<'a, 'w> {
     waiting: PendingReport,
     /// Whether a job was started that may be evicted.
     starts_evictable: bool,
+    /// Whether every project has its share, and idle capacity is lent.
+    is_lending: bool,
 }
 
 /// A job that is scheduled, and its resource flavors by the answer of the quotas.
@@ -178,37 +181,37 @@ struct Request<'f> {
 
 /// Decides which jobs start now, when the jobs with a planned start do, and why the others wait.
 pub fn plan(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
-    run(snapshot, policy, workspace, SaysWhy::Yes)
+    run(snapshot, policy, workspace, PendingReport::default())
 }
 
 /// The same without the reasons, which takes much less time where many jobs wait.
 pub fn decide(snapshot: &Snapshot<'_>, policy: &Policy, workspace: &mut Workspace) -> Plan {
-    run(snapshot, policy, workspace, SaysWhy::No)
+    run(snapshot, policy, workspace, PendingReport::silent())
 }
 
 fn run<'a>(
     snapshot: &Snapshot<'a>,
     policy: &'a Policy,
     workspace: &mut Workspace,
-    says_why: SaysWhy,
+    waiting: PendingReport,
 ) -> Plan {
     let world = snapshot.world;
     let mut scopes: Vec<Scope<'_>> =
         scopes(policy).map(|(pool, policy)| Scope::new(pool, policy)).collect();
-    let mut cycle = Cycle::new(snapshot, policy, workspace, says_why);
+    let mut cycle = Cycle::new(snapshot, policy, workspace, waiting);
     // Every project gets its share in every scope before any capacity is lent.
     let mut queues: Vec<QueueOrder<'_>> = Vec::new();
     for scope in &mut scopes {
         cycle.within(scope, |cycle| {
-            let pool = cycle.scope.pool;
-            let mut queue = QueueOrder::new(world, pool, cycle.cluster.shared(), cycle);
+            let mut queue = QueueOrder::new(cycle);
             cycle.schedule(&mut queue);
             queues.push(queue);
         });
     }
+    cycle.is_lending = true;
     for (scope, queue) in scopes.iter_mut().zip(&mut queues) {
         cycle.within(scope, |cycle| {
-            if queue.lend(cycle.cluster.shared(), cycle) {
+            if queue.lend(cycle) {
                 cycle.schedule(queue);
             }
         });
@@ -221,7 +224,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
         snapshot: &Snapshot<'a>,
         policy: &'a Policy,
         workspace: &'w mut Workspace,
-        says_why: SaysWhy,
+        waiting: PendingReport,
     ) -> Self {
         let world = snapshot.world;
         workspace.fragmentation.begin();
@@ -232,19 +235,21 @@ impl<'a, 'w> Cycle<'a, 'w> {
         let capacity = Capacity::new(world);
         let holds = Holds::of(snapshot, policy, &capacity);
         let timeline = Timeline::new(snapshot);
+        let evictions = Evictions::new(snapshot, &capacity);
         Self {
             cluster: Cluster { snapshot: *snapshot, capacity, holds, timeline, projects },
             scope: Scope::new(None, policy),
             workspace,
             plan: Plan { basis: world.revision(), ..Plan::default() },
-            evictions: Evictions::default(),
+            evictions,
             movables: Movables::default(),
             reclaiming: Reclaiming::default(),
             preempting: Preempting::default(),
             cursor: ArrayCursor::default(),
             users: Users::default(),
-            waiting: PendingReport::new(says_why),
+            waiting,
             starts_evictable: false,
+            is_lending: false,
         }
     }
 
@@ -269,7 +274,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
 
     /// Schedules the jobs of a queue, in its order.
     fn schedule(&mut self, queue: &mut QueueOrder<'_>) {
-        while let Some((leaf, head)) = queue.next(self.cluster.shared(), self) {
+        while let Some((leaf, head)) = queue.next(self) {
             self.schedule_job(leaf, head, queue);
             queue.settle(self.cluster.shared(), leaf);
         }
@@ -281,7 +286,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
         let (world, policy) = (self.world(), self.scope.policy);
         if let Some(reason) = self.cursor.full(world, head.job()) {
             let n_left = self.cursor.n_left(self.row(&head));
-            self.waiting.of_array(head.shape_ix, head.job().number, n_left, reason);
+            self.waiting.of_array(head.shape_ix, head.job().number, n_left, &reason);
             queue.heads(leaf).push_next(world, policy, &head);
             return;
         }
@@ -291,7 +296,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
             self.waiting.of_shape(head.shape_ix, &reason);
             return;
         }
-        let request = self.request(&head, leaf.is_some() && !queue.is_lending);
+        let request = self.request(&head, leaf.is_some() && !self.is_lending);
         let waits = match request.may_start() {
             false => None,
             true => match self.start_job(&head, &request, queue) {
@@ -315,7 +320,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
             Some(reason) if !may_borrow => {
                 // The other jobs of the shape do not fit either, or may not start.
                 self.waiting.of_shape(head.shape_ix, &reason);
-                if !request.open.is_empty() && self.plan_start(&head, &request.open, &reason) {
+                if !request.open.is_empty() && self.plan_start(&head, &request, &reason) {
                     queue.heads(leaf).push_next(world, policy, &head);
                 }
             }
@@ -333,11 +338,11 @@ impl<'a, 'w> Cycle<'a, 'w> {
             let open = vec![Flavor::as_asked(world, shape)];
             return Request { open, by_right, ..Request::default() };
         };
-        let row = projects.leaf(queue);
+        let row = projects.leaf(queue.line());
         let mut request = Request { charged: Some(row), by_right, ..Request::default() };
         for flavor in projects.flavors(world, shape, row) {
             request.is_mixed |= flavor.is_mixed;
-            match projects.refuses(row, &flavor.charge, shape.preemptible) {
+            match projects.refuses(row, &flavor.charge, shape.preemptible, &[]) {
                 Some(reason) => {
                     let (charge, preemptible) = (&flavor.charge, shape.preemptible);
                     request.is_limited_above |= projects.is_limited_above(row, charge, preemptible);
@@ -352,16 +357,23 @@ impl<'a, 'w> Cycle<'a, 'w> {
         request
     }
 
-    /// Counts a job that starts for its user and its project.
+    /// Counts a job that starts.
     fn count_start(&mut self, head: &Head, charged: Option<Row>, charge: &Amounts) {
         let shape = &self.world().shape(head.shape_ix).shape;
-        self.users.started(self.world(), self.scope.policy, shape);
+        self.charge(shape, charged, charge);
         if let (Some(projects), Some(row)) = (&mut self.cluster.projects, charged) {
-            projects.add(row, charge, shape.preemptible);
             projects.take_slots(row, &shape.fit);
         }
         self.starts_evictable |= shape.preemptible;
         self.waiting.started(head.shape_ix);
+    }
+
+    /// Counts a start, or a planned start, for a user and a project.
+    fn charge(&mut self, shape: &Shape, charged: Option<Row>, charge: &Amounts) {
+        self.users.started(self.world(), self.scope.policy, shape);
+        if let (Some(projects), Some(row)) = (&mut self.cluster.projects, charged) {
+            projects.ledger.add(&projects.tree, row, charge, shape.preemptible);
+        }
     }
 
     fn world(&self) -> &'a World {

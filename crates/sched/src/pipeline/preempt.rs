@@ -12,11 +12,11 @@ use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, ProjectIx, World};
 
 use crate::fairshare::Row;
-use crate::pipeline::consolidate::{MayHave, Movables, Moving, move_others};
+use crate::pipeline::consolidate::{Movables, Moving, move_others};
 use crate::quota_state::Projects;
 use crate::victims::{
-    ByNode, Cost, Evictable, Evictions, Input, Search, Solution, VictimNode, amounts_of, cost,
-    fewest, fewest_that, in_order, min_runtime, pauses_any, put,
+    ByNode, Evictable, Evictions, Input, Search, Solution, Test, fewest_that, in_order, pauses_any,
+    put,
 };
 
 /// Whether jobs may be preempted: by priority or GPU-time, where one of these is the first key of
@@ -71,7 +71,7 @@ impl Lasts {
         let mut lasts = Self::default();
         let Some(projects) = projects.filter(|_| happens(world, policy)) else { return lasts };
         lasts.by_row.resize(projects.tree.len(), None);
-        for (row, of) in world.project_rows().iter().zip(projects.rows()) {
+        for (row, of) in world.project_rows().iter().zip(&projects.rows) {
             let all = row.evictable_by.keys().map(|rank| precedence(policy, *rank, 0));
             let last = all.max();
             for known in [&mut lasts.of_all, &mut lasts.by_row[of.ix()]] {
@@ -97,7 +97,7 @@ pub(crate) struct Preemptor<'m> {
     pub is_escalated: bool,
     /// The most jobs that may move for it.
     pub n_moved_most: u64,
-    pub may_have: MayHave<'m>,
+    pub may_have: &'m Test<'m>,
 }
 
 /// The evictable jobs of a project, or of all.
@@ -126,12 +126,10 @@ struct Among {
     may_pause: bool,
 }
 
-/// The result of one search.
-enum Answer {
-    Found(Solution),
+/// The search found no jobs that may leave.
+struct NotFound {
     /// Enough jobs may leave, but not before their minimum run time is over.
-    TooSoon,
-    None,
+    is_too_soon: bool,
 }
 
 impl Preempting {
@@ -160,9 +158,8 @@ impl Preempting {
             }
             let among = Among { project, may_pause };
             match self.preempt_among(among, input, evictions, movables, preemptor) {
-                Answer::Found(solution) => return Some(solution),
-                Answer::TooSoon => is_too_soon = true,
-                Answer::None => {}
+                Ok(solution) => return Some(solution),
+                Err(not_found) => is_too_soon |= not_found.is_too_soon,
             }
         }
         if is_too_soon {
@@ -179,12 +176,12 @@ impl Preempting {
         evictions: &mut Evictions,
         movables: &mut Movables,
         preemptor: Preemptor<'_>,
-    ) -> Answer {
+    ) -> Result<Solution, NotFound> {
         let (policy, shape) = (input.demand.policy, input.demand.shape);
         let own = precedence_of_waiting(policy, shape, preemptor.is_escalated);
         // Mostly no job comes after it. By priorities alone that is known without reading the jobs.
         if !policy.asks_attained() && own >= self.lasts.of(among.project) {
-            return Answer::None;
+            return Err(NotFound { is_too_soon: false });
         }
         // Jobs ask in the order of precedence, so the list of one serves those after it.
         let known = self.known.remove(&among).filter(|known| known.after <= own);
@@ -203,11 +200,12 @@ impl OfProject {
         let (world, now, policy) = (view.snapshot.world, view.snapshot.now, demand.policy);
         let domain = demand.shape.domain.as_ref();
         let mut own = Self { after, last: FIRST, by_node: BTreeMap::new() };
-        for (ix, (row, of)) in world.project_rows().iter().zip(projects.rows()).enumerate() {
+        for (ix, (row, of)) in world.project_rows().iter().zip(&projects.rows).enumerate() {
             if among.project.is_some_and(|project| project != *of) || row.evictable.is_empty() {
                 continue;
             }
-            let safe_for = min_runtime(world, &row.name, |it| it.min_runtime.preempt);
+            let mut above = world.upwards(&row.name);
+            let safe_for = above.find_map(|it| it.min_runtime.preempt).unwrap_or_default();
             let has_policy =
                 |job: &&JobRow| world.policy().domain(job.spec.pool.as_ref()) == domain;
             let jobs = row.evictable.iter().filter_map(|id| world.job(*id));
@@ -220,19 +218,16 @@ impl OfProject {
                 if has <= after {
                     continue;
                 }
-                let leaf = projects.leaf_of(ProjectIx(ix), job.spec.owner.uid);
-                let amounts = amounts_of(world, projects, job);
-                let evictable = Evictable::of(view, projects, job, leaf, &amounts, among.may_pause);
-                let Some(mut evictable) = evictable else { continue };
+                let amounts = projects.amounts_of(world, job);
+                let may_pause = among.may_pause;
+                let it = Evictable::of(view, projects, (job, ProjectIx(ix)), &amounts, may_pause);
+                let Some(mut it) = it.filter(|it| it.has_run(safe_for, now)) else { continue };
                 if policy.asks_attained() {
-                    evictable.order.level = Reverse(level);
-                    evictable.order.came_at = Some(Reverse(job.spec.submitted_at));
+                    it.order.level = Reverse(level);
+                    it.order.came_at = Some(Reverse(job.spec.submitted_at));
                 }
-                let Reverse(started_at) = evictable.order.started_at;
-                if started_at.after(safe_for) <= now {
-                    own.last = own.last.max(has);
-                    put(&mut own.by_node, evictable);
-                }
+                own.last = own.last.max(has);
+                put(&mut own.by_node, it);
             }
         }
         own.by_node.values_mut().for_each(|all| all.sort_unstable_by_key(|it| it.order));
@@ -246,21 +241,20 @@ impl OfProject {
         movables: &mut Movables,
         Preemptor { is_escalated, n_moved_most, may_have }: Preemptor<'_>,
         own: Precedence,
-    ) -> Answer {
+    ) -> Result<Solution, NotFound> {
         let (policy, shape) = (input.demand.policy, input.demand.shape);
         if own >= self.last || evictions.backoff.applies_to(shape) {
-            return Answer::None;
+            return Err(NotFound { is_too_soon: false });
         }
         let placed = evictions.place_on_leaving(&input).filter(|_| may_have(&[]));
         if let Some(placed) = placed {
             evictions.wait_for(&input.demand, &placed);
-            return Answer::None;
+            return Err(NotFound { is_too_soon: false });
         }
         let now = input.view.snapshot.now;
         // Jobs that matter less leave at once. Rotating jobs of equal importance has its cost.
         let is_too_soon = |it: &Evictable| {
-            let Reverse(started_at) = it.order.started_at;
-            started_at.after(policy.min_run) > now
+            !it.has_run(policy.min_run, now)
                 && why(policy, it, shape, is_escalated) == TakenBack::Rotate
         };
         let comes_after = |it: &Evictable| {
@@ -270,7 +264,7 @@ impl OfProject {
         };
         let may_go = |it: &Evictable| comes_after(it) && !is_too_soon(it);
         let all = &self.by_node;
-        let search = Search { input, evictions, all, may_go: &may_go };
+        let search = Search { input, evictions, all, may_go: &may_go, is_enough: &|_| true };
         let found = solve(search, may_have);
         let waits = |it: &Evictable| comes_after(it) && is_too_soon(it);
         let waits = found.is_none()
@@ -287,54 +281,30 @@ impl OfProject {
                 // Without any, stage consolidate has tried it.
                 let is_new = !giving.is_empty();
                 let moving = Moving { giving, n_most: n_moved_most, may_have };
-                is_new.then(|| move_others(input, evictions, movables, moving)).flatten()
+                is_new.then(|| move_others(input, evictions, movables, &moving)).flatten()
             }
             None => None,
         };
-        match found {
-            Some(found) => Answer::Found(found),
-            None if waits => Answer::TooSoon,
-            None => Answer::None,
-        }
+        found.ok_or(NotFound { is_too_soon: waits })
     }
 }
 
-/// The fewest jobs that make room, and that leave the project enough quota.
-fn solve(search: Search<'_, '_, '_>, may_have: MayHave<'_>) -> Option<Solution> {
+/// The fewest jobs that make room, and that leave the project enough quota. Jobs may have to leave
+/// although there is room, since the project has reached its quota.
+fn solve(search: Search<'_, '_, '_>, may_have: &Test<'_>) -> Option<Solution> {
     if search.input.demand.is_of_one_node() {
-        return on_one_node(search, may_have);
+        // With a victim the job also claims devices of the node that others are leaving.
+        let is_enough = |gone: &[&Evictable]| !gone.is_empty() && may_have(gone);
+        return Search { is_enough: &is_enough, ..search }.on_one(&[], &mut |_| Ok(()));
     }
     // Victims that make room may be enough for the quota too.
     let found = search.solve(&[], &mut |_| Ok(()));
     let is_enough = |found: &Solution| may_have(&found.victims.iter().collect::<Vec<_>>());
     found.filter(is_enough).or_else(|| {
         let all = in_order(search.all, search.may_go);
-        let gone = fewest_that(all, &may_have, &mut |_| Ok(()))?;
+        let gone = fewest_that(all, may_have, &mut |_| Ok(()))?;
         search.solve(&gone, &mut |_| Ok(()))
     })
-}
-
-/// The same for a job of one node. Jobs may have to leave although there is room, since the project
-/// has reached its quota.
-fn on_one_node(search: Search<'_, '_, '_>, may_have: MayHave<'_>) -> Option<Solution> {
-    let Search { input, evictions, all, may_go } = search;
-    let mut best: Option<(Cost, Solution)> = None;
-    for (node_pos, all) in all {
-        let all: Vec<&Evictable> = all.iter().filter(|it| may_go(it)).collect();
-        let node = VictimNode::new(input.view, input.demand, *node_pos, evictions);
-        let Some(node) = node.filter(|_| !all.is_empty()) else { continue };
-        let place = |gone: &[&Evictable]| {
-            let placed = node.place(gone)?;
-            may_have(gone).then_some(placed)
-        };
-        let Some((victims, placed)) = fewest(&all, &place) else { continue };
-        let cost = cost(input.projects, &victims, input.charge, *node_pos);
-        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            let victims = victims.into_iter().cloned().collect();
-            best = Some((cost, Solution { placed: vec![placed], victims }));
-        }
-    }
-    best.map(|(_, solution)| solution)
 }
 
 fn precedence_of(policy: &Policy, it: &Evictable) -> Precedence {

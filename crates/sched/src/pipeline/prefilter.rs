@@ -6,31 +6,30 @@ use gpool_world::{FitIx, Head, Line};
 
 use super::Cycle;
 use super::preempt;
-use super::queue_order::{Filter, Leaf, Verdict};
-
-impl Filter for Cycle<'_, '_> {
-    fn of_line(&self, leaf: Leaf, line: &Line, is_lending: bool) -> Verdict {
-        self.with_reasons(leaf, is_lending, self.verdict_of_line(leaf, line, is_lending))
-    }
-
-    fn of_job(&self, leaf: Leaf, head: &Head, is_lending: bool) -> Verdict {
-        self.with_reasons(leaf, is_lending, self.verdict(leaf, head, is_lending))
-    }
-}
+use super::queue_order::{Leaf, Verdict};
 
 impl Cycle<'_, '_> {
+    /// The verdict on all jobs of a line that are left.
+    pub(super) fn of_line(&self, leaf: Leaf, line: &Line) -> Verdict {
+        self.with_reasons(leaf, self.verdict_of_line(leaf, line))
+    }
+
+    /// The verdict on one job.
+    pub(super) fn of_job(&self, leaf: Leaf, head: &Head) -> Verdict {
+        self.with_reasons(leaf, self.verdict(leaf, head))
+    }
+
     /// A plan with reasons looks at every job, once every project has its share.
-    fn with_reasons(&self, leaf: Leaf, is_lending: bool, verdict: Verdict) -> Verdict {
+    fn with_reasons(&self, leaf: Leaf, verdict: Verdict) -> Verdict {
         match verdict {
-            Verdict::Never if !self.waiting.is_silent && (is_lending || leaf.is_none()) => {
-                Verdict::Now
-            }
-            Verdict::Never if !self.waiting.is_silent => Verdict::Later,
+            Verdict::Never if self.waiting.is_silent => Verdict::Never,
+            Verdict::Never if self.is_lending || leaf.is_none() => Verdict::Now,
+            Verdict::Never => Verdict::Later,
             verdict => verdict,
         }
     }
 
-    fn verdict_of_line(&self, leaf: Leaf, line: &Line, is_lending: bool) -> Verdict {
+    fn verdict_of_line(&self, leaf: Leaf, line: &Line) -> Verdict {
         let n_whole = line.least_whole();
         // The first job of a line preempts the most jobs.
         let preempts = || line.first().is_some_and(|first| self.may_preempt(leaf, first));
@@ -38,16 +37,16 @@ impl Cycle<'_, '_> {
             return Verdict::Now;
         }
         let finds_nothing = n_whole > self.cluster.capacity.most_free() && !self.scope.may_plan();
-        if finds_nothing && (is_lending || leaf.is_none()) {
+        if finds_nothing && (self.is_lending || leaf.is_none()) {
             return Verdict::Never;
         }
         // GPUs are the first of the counted kinds.
         let gpus = [MilliGpu::DEVICE.get().saturating_mul(n_whole as u64)];
-        let by_quota = self.by_quota(leaf, &gpus, line.any_preemptible(), is_lending);
+        let by_quota = self.by_quota(leaf, &gpus, line.any_preemptible());
         by_quota.unwrap_or(Verdict::Now)
     }
 
-    fn verdict(&self, leaf: Leaf, head: &Head, is_lending: bool) -> Verdict {
+    fn verdict(&self, leaf: Leaf, head: &Head) -> Verdict {
         if self.reads_all() || self.may_preempt(leaf, (head.priority, head.joins)) {
             return Verdict::Now;
         }
@@ -55,12 +54,12 @@ impl Cycle<'_, '_> {
         let Some(projects) = self.cluster.projects.as_ref().filter(|_| leaf.is_some()) else {
             return if finds_nothing() { Verdict::Never } else { Verdict::Now };
         };
-        if is_lending && finds_nothing() {
+        if self.is_lending && finds_nothing() {
             return Verdict::Never;
         }
         let gpus = [head.gpus.get()];
         let all;
-        let charge = match projects.n_kinds() {
+        let charge = match projects.kinds.len() {
             1 => &gpus[..],
             _ => {
                 let world = self.world();
@@ -68,24 +67,18 @@ impl Cycle<'_, '_> {
                 &all[..]
             }
         };
-        match self.by_quota(leaf, charge, head.preemptible, is_lending) {
+        match self.by_quota(leaf, charge, head.preemptible) {
             Some(Verdict::Later) if finds_nothing() => Verdict::Never,
             verdict => verdict.unwrap_or(Verdict::Now),
         }
     }
 
     /// The verdict by the quota of the project; `None` without shares.
-    fn by_quota(
-        &self,
-        leaf: Leaf,
-        charge: &[u64],
-        preemptible: bool,
-        is_lending: bool,
-    ) -> Option<Verdict> {
+    fn by_quota(&self, leaf: Leaf, charge: &[u64], preemptible: bool) -> Option<Verdict> {
         let (projects, row) = self.cluster.projects.as_ref().zip(leaf)?;
         let is_refused = || projects.bound(row, charge, preemptible, &[]).is_some();
         let is_limited_above = || projects.is_limited_above(row, charge, preemptible);
-        Some(match is_lending {
+        Some(match self.is_lending {
             true if is_refused() => Verdict::Never,
             true => Verdict::Now,
             false if projects.is_entitled(row, charge) && (!is_refused() || is_limited_above()) => {

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 
 use gpool_model::{JobId, Policy, PoolName};
-use gpool_world::{Head, Line, ShapeIx, Snapshot, World};
+use gpool_world::{Head, ShapeIx, Snapshot};
 
+use super::Cycle;
 use crate::fairshare::Row;
 use crate::order::Heads;
 use crate::quota_state::{Projects, Standing};
@@ -38,8 +39,6 @@ pub fn in_order<'a>(
 
 /// The pending jobs that the cycle has not considered yet.
 pub(crate) struct QueueOrder<'w> {
-    world: &'w World,
-    pool: Option<&'w PoolName>,
     /// By row of the tree of projects; one entry without shares between projects.
     heads: Vec<Heads<'w>>,
     /// Heads of lines that were considered.
@@ -52,21 +51,10 @@ pub(crate) struct QueueOrder<'w> {
     aside: Vec<(Leaf, Head)>,
     /// Whether jobs were skipped that may start once capacity is lent.
     has_skipped: bool,
-    /// Whether capacity is lent.
-    pub is_lending: bool,
 }
 
 /// The project or user of a job; `None` without shares between projects.
 pub(crate) type Leaf = Option<Row>;
-
-/// Tells which jobs need no search.
-pub(crate) trait Filter {
-    /// The verdict on all jobs of a line that are left.
-    fn of_line(&self, leaf: Leaf, line: &Line, is_lending: bool) -> Verdict;
-
-    /// The verdict on one job.
-    fn of_job(&self, leaf: Leaf, head: &Head, is_lending: bool) -> Verdict;
-}
 
 /// Whether a job is considered.
 pub(crate) enum Verdict {
@@ -82,36 +70,28 @@ fn ix(leaf: Leaf) -> usize {
 }
 
 impl<'w> QueueOrder<'w> {
-    /// Queues the first job of every shape that passes the filter: of the jobs that name `pool`,
-    /// which has its own policy, or of all others. `projects` have shares.
-    pub fn new(
-        world: &'w World,
-        pool: Option<&'w PoolName>,
-        projects: Option<&Projects>,
-        filter: &impl Filter,
-    ) -> Self {
-        let n_rows = projects.map_or(1, |projects| projects.tree.len());
+    /// Queues the first job of every shape that passes the prefilter: of the jobs that the cycle's
+    /// scope schedules.
+    pub fn new(cycle: &Cycle<'w, '_>) -> Self {
+        let n_rows = cycle.cluster.shared().map_or(1, |projects| projects.tree.len());
         let mut queue = Self {
-            world,
-            pool,
             heads: Vec::new(),
             seen: BTreeSet::new(),
             standings: vec![None; n_rows],
             open: vec![BTreeSet::new(); n_rows + 1],
             aside: Vec::new(),
             has_skipped: false,
-            is_lending: false,
         };
         queue.heads.resize_with(n_rows, Heads::default);
-        queue.add_lines(projects, filter);
-        queue.order(projects);
+        queue.add_lines(cycle);
+        queue.order(cycle.cluster.shared());
         queue
     }
 
-    fn add_lines(&mut self, projects: Option<&Projects>, filter: &impl Filter) {
-        for (key, line) in self.world.lines_of(self.pool) {
-            let leaf = projects.map(|projects| projects.leaf_in_line(key));
-            match filter.of_line(leaf, line, self.is_lending) {
+    fn add_lines(&mut self, cycle: &Cycle<'w, '_>) {
+        for (key, line) in cycle.world().lines_of(cycle.scope.pool) {
+            let leaf = cycle.cluster.shared().map(|projects| projects.leaf(key));
+            match cycle.of_line(leaf, line) {
                 Verdict::Now => self.heads[ix(leaf)].add(line),
                 Verdict::Later => self.has_skipped = true,
                 Verdict::Never => {}
@@ -127,34 +107,31 @@ impl<'w> QueueOrder<'w> {
     }
 
     /// Takes the next job out of the queue.
-    pub fn next(
-        &mut self,
-        projects: Option<&Projects>,
-        filter: &impl Filter,
-    ) -> Option<(Leaf, Head)> {
+    pub fn next(&mut self, cycle: &Cycle<'_, '_>) -> Option<(Leaf, Head)> {
+        let projects = cycle.cluster.shared();
         loop {
             let leaf = self.first_leaf(projects)?;
-            let (is_lending, has_skipped) = (self.is_lending, &mut self.has_skipped);
+            let has_skipped = &mut self.has_skipped;
             self.heads[ix(leaf)].open(|line| {
-                let verdict = filter.of_line(leaf, line, is_lending);
+                let verdict = cycle.of_line(leaf, line);
                 *has_skipped |= matches!(verdict, Verdict::Later);
                 !matches!(verdict, Verdict::Now)
             });
-            if let Some(head) = self.next_of(leaf, filter) {
+            if let Some(head) = self.next_of(leaf, cycle) {
                 return Some((leaf, head));
             }
-            self.close(projects?, leaf?);
+            self.settle(Some(projects?), leaf);
         }
     }
 
     /// Takes the next job of a project out of the queue; `None` if it has none left.
-    fn next_of(&mut self, leaf: Leaf, filter: &impl Filter) -> Option<Head> {
+    fn next_of(&mut self, leaf: Leaf, cycle: &Cycle<'_, '_>) -> Option<Head> {
         let mut last = None;
         loop {
             let heads = &mut self.heads[ix(leaf)];
             if let Some((line_ix, line)) = heads.line().filter(|(ix, _)| last != Some(*ix)) {
                 last = Some(line_ix);
-                let verdict = filter.of_line(leaf, line, self.is_lending);
+                let verdict = cycle.of_line(leaf, line);
                 if !matches!(verdict, Verdict::Now) {
                     self.has_skipped |= matches!(verdict, Verdict::Later);
                     heads.skip_line();
@@ -164,7 +141,7 @@ impl<'w> QueueOrder<'w> {
             let (head, is_first) = heads.first()?;
             let key = (head.shape_ix, head.is_escalated);
             if !is_first || !self.seen.contains(&key) {
-                match filter.of_job(leaf, head, self.is_lending) {
+                match cycle.of_job(leaf, head) {
                     Verdict::Now => {
                         let head = *head;
                         heads.advance();
@@ -211,16 +188,6 @@ impl<'w> QueueOrder<'w> {
         projects.tree.upwards(leaf).for_each(|row| self.update(projects, row));
     }
 
-    /// Closes a project without jobs left, and the departments that have no other project.
-    fn close(&mut self, projects: &Projects, leaf: Row) {
-        for row in projects.tree.upwards(leaf) {
-            self.update(projects, row);
-            if self.standings[row.ix()].is_some() {
-                break;
-            }
-        }
-    }
-
     /// Updates the place of a project among its siblings.
     fn update(&mut self, projects: &Projects, row: Row) {
         let is_open = match projects.tree.is_leaf(row) {
@@ -240,20 +207,19 @@ impl<'w> QueueOrder<'w> {
         }
     }
 
-    /// Begins to lend capacity: queues the jobs beyond the shares of their projects. Returns false
-    /// if there are none.
-    pub fn lend(&mut self, projects: Option<&Projects>, filter: &impl Filter) -> bool {
-        if self.is_lending || (self.aside.is_empty() && !self.has_skipped) {
+    /// Queues the jobs beyond the shares of their projects, once capacity is lent. Returns false if
+    /// there are none.
+    pub fn lend(&mut self, cycle: &Cycle<'w, '_>) -> bool {
+        if self.aside.is_empty() && !self.has_skipped {
             return false;
         }
-        self.is_lending = true;
         for (leaf, head) in std::mem::take(&mut self.aside) {
             self.heads[ix(leaf)].push_again(head);
         }
         if self.has_skipped {
-            self.add_lines(projects, filter);
+            self.add_lines(cycle);
         }
-        self.order(projects);
+        self.order(cycle.cluster.shared());
         true
     }
 }

@@ -9,14 +9,15 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use gpool_model::Amount;
 use gpool_world::{JobRow, ProjectIx};
 
 use crate::capacity::Placed;
-use crate::fairshare::{Denied, Reclaim, Reclaimer, Row, Victim, mark_loans};
+use crate::fairshare::{Denied, Reclaimer, Row, Victim, check, gate, mark_loans};
 use crate::quota_state::Amounts;
 use crate::victims::{
-    ByNode, Evictable, Evictions, Input, Search, Solution, amounts_of, fewest_that, in_order,
-    leaving, min_runtime, pauses_any, put,
+    ByNode, Evictable, Evictions, Input, Search, Solution, fewest_that, in_order, leaving,
+    pauses_any, put,
 };
 
 /// The jobs that may be reclaimed in a cycle, computed when a job first asks for them.
@@ -24,7 +25,6 @@ use crate::victims::{
 pub(crate) struct Reclaiming {
     /// Jobs over quota, if jobs may be paused and if not.
     borrowing: BTreeMap<bool, ByNode>,
-    rules: Reclaim,
 }
 
 /// A limit above the project that keeps a job waiting.
@@ -40,7 +40,7 @@ impl Reclaiming {
     /// Returns the jobs that leave so that a job fits, and its place; `None` if no jobs that may be
     /// reclaimed help.
     pub fn reclaim(&mut self, input: Input<'_, '_>, evictions: &mut Evictions) -> Option<Solution> {
-        if !self.may_reclaim(&input, evictions) {
+        if !may_reclaim(&input, evictions) {
             return None;
         }
         if let Some(placed) = evictions.place_on_leaving(&input) {
@@ -62,17 +62,12 @@ impl Reclaiming {
         evictions: &mut Evictions,
         free: Option<&[Placed]>,
     ) -> Option<Solution> {
-        if !self.may_reclaim(&input, evictions) {
+        if !may_reclaim(&input, evictions) {
             return None;
         }
         let preemptible = input.demand.shape.preemptible;
         let (by, ..) = input.projects.bound(input.leaf, input.charge, preemptible, &[])?;
         self.solve(input, evictions, Some(Limited { by, free }))
-    }
-
-    fn may_reclaim(&mut self, input: &Input<'_, '_>, evictions: &Evictions) -> bool {
-        self.rules.gate(&input.projects.ledger, &reclaimer(input)).is_ok()
-            && !evictions.backoff.applies_to(input.demand.shape)
     }
 
     /// A paused job keeps its host memory. If that is short, the search is repeated without pauses.
@@ -96,22 +91,17 @@ impl Reclaiming {
         limited: Option<Limited<'_>>,
         may_pause: bool,
     ) -> Option<Solution> {
-        let Self { borrowing, rules } = self;
-        let all = &*borrowing.entry(may_pause).or_insert_with(|| borrowing_jobs(&input, may_pause));
+        let of = || borrowing_jobs(&input, may_pause);
+        let all = &*self.borrowing.entry(may_pause).or_insert_with(of);
         let (projects, reclaimer) = (input.projects, reclaimer(&input));
-        let may_have = |gone: &[&Evictable]| {
-            let given: Vec<(Row, &[u64])> =
-                gone.iter().map(|it| (it.leaf, &it.amounts[..])).collect();
-            let Reclaimer { unit, preemptible, .. } = reclaimer;
-            projects.refuses_after(input.leaf, unit, preemptible, &given).is_none()
-        };
+        let may_have = |gone: &[&Evictable]| input.has_quota_after(gone, true);
         let mut judge = |gone: &[&Evictable]| {
             if limited.is_some() && !may_have(gone) {
                 return Err(None);
             }
             let victims = gone.iter().map(|it| Victim { project: it.project, piece: &it.amounts });
             let victims: Vec<Victim<'_>> = victims.collect();
-            let checked = rules.check(&projects.tree, &projects.ledger, &reclaimer, &victims);
+            let checked = check(&projects.tree, &projects.ledger, &reclaimer, &victims);
             checked.map_err(|denied| match denied {
                 Denied::Own { victim } | Denied::TakenBack { victim } => Some(gone[victim].job),
                 _ => None,
@@ -122,7 +112,7 @@ impl Reclaiming {
                 && !evictions.has(it.job)
                 && !it.delays_planned_start(&input.view)
         };
-        let search = Search { input, evictions, all, may_go: &may_go };
+        let search = Search { input, evictions, all, may_go: &may_go, is_enough: &|_| true };
         let found = match limited {
             None => search.solve(&[], &mut judge),
             Some(Limited { by, free }) => {
@@ -147,6 +137,11 @@ impl Reclaiming {
     }
 }
 
+fn may_reclaim(input: &Input<'_, '_>, evictions: &Evictions) -> bool {
+    gate(&input.projects.ledger, &reclaimer(input)).is_ok()
+        && !evictions.backoff.applies_to(input.demand.shape)
+}
+
 /// The project that reclaims: users of one project do not reclaim from each other.
 fn reclaimer<'b>(input: &Input<'_, 'b>) -> Reclaimer<'b> {
     let project = input.projects.project(input.leaf);
@@ -156,7 +151,7 @@ fn reclaimer<'b>(input: &Input<'_, 'b>) -> Reclaimer<'b> {
 /// Whether all jobs on the devices of a place leave because of this plan.
 fn is_evicted(input: &Input<'_, '_>, placed: &Placed) -> bool {
     let leaving = leaving(&input.view.snapshot, &input.view.capacity.nodes[placed.node_pos]);
-    !placed.devices.is_empty() && placed.devices.iter().all(|ix| !leaving.has_device(*ix))
+    !placed.devices.is_empty() && placed.devices.iter().all(|ix| leaving.of(*ix).0 == 0)
 }
 
 /// All jobs over quota that may end.
@@ -164,8 +159,7 @@ fn borrowing_jobs(input: &Input<'_, '_>, may_pause: bool) -> ByNode {
     let Input { view, projects, .. } = input;
     let (world, now) = (view.snapshot.world, view.snapshot.now);
     let mut by_node = ByNode::new();
-    let mut marks = Vec::new();
-    for (ix, (project, of)) in world.project_rows().iter().zip(projects.rows()).enumerate() {
+    for (ix, (project, of)) in world.project_rows().iter().zip(&projects.rows).enumerate() {
         let over = projects.over_own(*of);
         let (Some(saturation), false) = (over, project.evictable.is_empty()) else { continue };
         let mut rows: Vec<&JobRow> =
@@ -174,19 +168,19 @@ fn borrowing_jobs(input: &Input<'_, '_>, may_pause: bool) -> ByNode {
         // be evicted are counted before.
         rows.sort_by_key(|row| (Reverse(row.job.priority), row.spec.submitted_at, row.job.id));
         let amounts: Vec<Amounts> =
-            rows.iter().map(|row| amounts_of(world, projects, row)).collect();
-        let mut kept = projects.amounts(&project.sum.for_good);
+            rows.iter().map(|row| projects.amounts_of(world, row)).collect();
+        let kept = projects.amounts(&project.sum.for_good);
         let pieces = amounts.iter().map(|it| &it[..]);
-        mark_loans(&projects.guaranteed(*of), pieces, &mut kept, &mut marks);
-        let safe_for = min_runtime(world, &project.name, |it| it.min_runtime.reclaim);
+        let guaranteed: Vec<Amount> =
+            projects.ledger.accounts(*of).iter().map(|account| account.guaranteed).collect();
+        let marks = mark_loans(&guaranteed, pieces, kept);
+        let mut above = world.upwards(&project.name);
+        let safe_for = above.find_map(|it| it.min_runtime.reclaim).unwrap_or_default();
         let borrowed = rows.into_iter().zip(&amounts).zip(&marks).filter(|(_, mark)| **mark);
         for ((row, amounts), _) in borrowed {
-            let leaf = projects.leaf_of(ProjectIx(ix), row.spec.owner.uid);
-            let job = Evictable::of(view, projects, row, leaf, amounts, may_pause);
-            let Some(mut job) = job else { continue };
-            job.order.saturation = Reverse(saturation);
-            let Reverse(started_at) = job.order.started_at;
-            if started_at.after(safe_for) <= now {
+            let job = Evictable::of(view, projects, (row, ProjectIx(ix)), amounts, may_pause);
+            if let Some(mut job) = job.filter(|it| it.has_run(safe_for, now)) {
+                job.order.saturation = Reverse(saturation);
                 put(&mut by_node, job);
             }
         }

@@ -9,7 +9,7 @@ use super::find_placement::{self, find_placement, waits_for_capacity};
 use super::preempt::{self, Preemptor};
 use super::queue_order::QueueOrder;
 use super::{Cycle, Failed, Request};
-use crate::capacity::{Demand, Placed, placements, seed};
+use crate::capacity::{Demand, Placed, seed};
 use crate::fairshare::Row;
 use crate::fragmentation::Look;
 use crate::quota_state::Amounts;
@@ -94,7 +94,7 @@ impl Cycle<'_, '_> {
             if !request.by_right && matches!(stage, Stage::Reclaim | Stage::ReclaimAtLimit) {
                 return None;
             }
-            let solution = self.solve(stage, head, flavor, leaf, queue.is_lending)?;
+            let solution = self.solve(stage, head, flavor, leaf)?;
             self.evict_and_start(stage, head, &flavor.shape, solution, queue);
             Some(flavor.charge.clone())
         })
@@ -107,7 +107,6 @@ impl Cycle<'_, '_> {
         head: &Head,
         flavor: &Flavor<'_>,
         leaf: Row,
-        is_lending: bool,
     ) -> Option<Solution> {
         let (policy, row) = (self.scope.policy, self.row(head));
         let (charge, preemptible) = (&flavor.charge[..], flavor.shape.preemptible);
@@ -137,14 +136,8 @@ impl Cycle<'_, '_> {
                 self.reclaiming.reclaim_at_limit(input, evictions, free.as_deref())
             }
             Stage::Preempt => {
-                let may_borrow = !projects.are_shared || is_lending;
-                let may_have = |gone: &[&Evictable]| {
-                    let given: Vec<(Row, &[u64])> =
-                        gone.iter().map(|it| (it.leaf, &it.amounts[..])).collect();
-                    let refused = || projects.refuses_after(leaf, charge, preemptible, &given);
-                    (may_borrow || projects.borrows_no_more(leaf, charge, &given))
-                        && refused().is_none()
-                };
+                let may_borrow = !projects.are_shared || self.is_lending;
+                let may_have = |gone: &[&Evictable]| input.has_quota_after(gone, may_borrow);
                 let is_escalated = head.is_escalated;
                 let preemptor = Preemptor { is_escalated, n_moved_most, may_have: &may_have };
                 self.preempting.preempt(input, evictions, &mut self.movables, preemptor)
@@ -214,9 +207,9 @@ impl Cycle<'_, '_> {
     ) -> Option<Amounts> {
         let (world, projects) = (self.world(), self.cluster.projects.as_ref()?);
         let leaf = request.charged?;
-        let placements = placements(placed, &shape.fit, world);
+        let placements = self.cluster.capacity.placements(placed, &shape.fit);
         let charge = projects.charge_at(world, shape, &placements);
-        let may_have = projects.refuses(leaf, &charge, shape.preemptible).is_none()
+        let may_have = projects.refuses(leaf, &charge, shape.preemptible, &[]).is_none()
             && (!request.by_right || projects.is_entitled(leaf, &charge));
         may_have.then(|| {
             self.start(head, shape, placed, Vec::new());
@@ -293,7 +286,7 @@ impl Cycle<'_, '_> {
             after.push(u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX));
             self.plan.decisions.push(Decision::Evict { job, attempt, why, beneficiary, exit });
             if let Some(projects) = &mut self.cluster.projects {
-                projects.remove(it.leaf, &it.amounts);
+                projects.ledger.remove(&projects.tree, it.leaf, &it.amounts, true);
             }
             queue.settle(self.cluster.shared(), Some(it.leaf));
         }
@@ -310,7 +303,7 @@ impl Cycle<'_, '_> {
         let fit = &shape.fit;
         self.plan.decisions.push(match fit.at.is_empty() {
             true => {
-                let placements = placements(placed, fit, self.world());
+                let placements = self.cluster.capacity.placements(placed, fit);
                 Decision::Start { job, attempt, placements, after }
             }
             false => Decision::Resume { job, attempt, placements: fit.at.clone(), after },

@@ -6,16 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_model::{
-    Amount, GpuTime, MilliGpu, Policy, Project, ProjectName, Quota, ResourceKind, Resources,
-    ShareBetween, used,
+    Amount, GpuTime, MilliGpu, Policy, Project, ProjectName, Quota, Quotas, ResourceKind,
+    Resources, ShareBetween, used,
 };
-use gpool_world::{Holding, ProjectIx, ProjectRow, Snapshot, World};
+use gpool_world::{Holding, LineKey, ProjectIx, ProjectRow, Snapshot, World};
 
 use super::resource_flavors::Classes;
 use super::{Projects, in_devices};
-use crate::fairshare::{Account, Ask, Buffers, Division, Feedback, Ledger, Method, Row};
+use crate::fairshare::{
+    Account, Ask, Buffers, Division, Feedback, Ledger, Member, Method, Row, Tree,
+};
 use crate::pipeline::preempt;
-use crate::share_tree::{Holder, tree, users};
 
 impl Projects {
     /// Returns the quota state of a snapshot. `None` without shares and limits: by policy, or if
@@ -99,11 +100,9 @@ impl Projects {
             is_user[row.ix()] = it.user.is_some();
             users.extend(it.user.map(|user| (user, row)));
         }
-        let row_of = |name: &ProjectName| {
-            let at = holders[..n_projects].binary_search_by(|it| it.project.name.cmp(name));
-            tree.row(at.unwrap_or(0))
-        };
-        let rows: Vec<Row> = world.project_rows().iter().map(|row| row_of(&row.name)).collect();
+        let position = |name| position(&holders[..n_projects], name).unwrap_or(0);
+        let project_rows = world.project_rows().iter();
+        let rows = project_rows.map(|row| tree.row(position(&row.name))).collect();
         let is_recorded = |row: &ProjectRow| world.projects().contains_key(&row.name);
         let recorded = world.project_rows().iter().map(|row| (row.name.clone(), is_recorded(row)));
         let mut projects = Self {
@@ -225,7 +224,8 @@ impl Projects {
         for (ix, row) in world.project_rows().iter().enumerate() {
             for uid in row.used.keys() {
                 let used = world.used_by(ProjectIx(ix), *uid, now);
-                for above in self.tree.upwards(self.leaf_of(ProjectIx(ix), *uid)) {
+                let leaf = self.leaf(LineKey { project_ix: ProjectIx(ix), uid: Some(*uid) });
+                for above in self.tree.upwards(leaf) {
                     let sum = &mut self.used[above.ix()];
                     *sum = sum.saturating_add(used);
                 }
@@ -250,7 +250,7 @@ impl Projects {
             }
         }
         for (_, key, line) in world.lines() {
-            let row = self.leaf_in_line(key);
+            let row = self.leaf(key);
             for (at, kind) in self.kinds.iter().enumerate() {
                 let Some(amount) = line.asked().of(kind) else { continue };
                 let share = line.asked().smallest_share().filter(|_| in_devices(kind));
@@ -259,7 +259,7 @@ impl Projects {
         }
         // The request for models and pools of GPUs depends on the GPUs that a job may have.
         for (_, queue) in world.shapes().filter(|_| self.classes.are_counted()) {
-            let row = self.leaf(queue);
+            let row = self.leaf(queue.line());
             let charge = self.charge(world, &queue.shape).into_iter().zip(&self.kinds).enumerate();
             for (at, (amount, _)) in charge.filter(|(_, (_, kind))| kind.is_part_of_gpus()) {
                 let is_share = (1..MilliGpu::DEVICE.get()).contains(&amount);
@@ -308,4 +308,46 @@ fn in_millionths(used: GpuTime, all: GpuTime) -> u32 {
     let part = u128::from(used.get()) * 1_000_000;
     let part = part.checked_div(u128::from(all.get())).unwrap_or(0);
     u32::try_from(part).unwrap_or(u32::MAX).min(1_000_000)
+}
+
+/// A project or a user with a row of the tree.
+struct Holder<'a> {
+    /// The project; of a user, a project without guarantee and limit.
+    project: Cow<'a, Project>,
+    user: Option<(ProjectIx, u32)>,
+}
+
+/// The users with running or pending jobs of a project.
+fn users(world: &World) -> impl Iterator<Item = Holder<'_>> {
+    let held = world.project_rows().iter().enumerate();
+    let held = held.flat_map(|(ix, it)| it.by_user.keys().map(move |uid| (ProjectIx(ix), *uid)));
+    let wanted = world.shapes().filter_map(|(_, it)| Some((it.project_ix, it.shape.uid?)));
+    let all: BTreeSet<(ProjectIx, u32)> = held.chain(wanted).collect();
+    all.into_iter().map(|(ix, uid)| {
+        let name = world.project_rows()[ix.0].name.clone();
+        let project = Project { quotas: Quotas::default(), ..Project::open(name) };
+        Holder { project: Cow::Owned(project), user: Some((ix, uid)) }
+    })
+}
+
+/// The tree of the projects, which come first and are sorted by name, and their users.
+/// `None` if they are no tree, which no command allows.
+fn tree(holders: &[Holder<'_>], n_projects: usize) -> Option<Tree> {
+    let members = holders.iter().map(|Holder { project, user }| {
+        let parent = match user {
+            Some(_) => Some(&project.name),
+            None => project.parent.as_ref(),
+        };
+        Member {
+            parent: parent.and_then(|name| position(&holders[..n_projects], name)),
+            priority: project.priority,
+            created: project.created_at.get(),
+            id: (&project.name, user.map(|(_, uid)| uid)),
+        }
+    });
+    Tree::new(&members.collect::<Vec<_>>())
+}
+
+fn position(projects: &[Holder<'_>], name: &ProjectName) -> Option<usize> {
+    projects.binary_search_by(|it| it.project.name.cmp(name)).ok()
 }

@@ -155,7 +155,7 @@ impl Projects {
             let mut open = all.clone();
             let may_have = |counts: &[bool]| {
                 let charge = self.charge_if(shape, |at| counts[at]);
-                self.refuses(leaf, &charge, shape.preemptible).is_none()
+                self.refuses(leaf, &charge, shape.preemptible, &[]).is_none()
             };
             let own = classes().filter(|(class, counts)| class.pool == *pool && may_have(counts));
             let mut models: Vec<&str> = own.map(|(class, _)| class.model.as_str()).collect();
@@ -180,7 +180,7 @@ impl Projects {
             world.add_parts(&mut held, &place.node, &place.slots, |_| each);
         }
         let mut charge = self.charge_if(shape, |_| false);
-        for (amount, kind) in charge.iter_mut().zip(self.kinds()) {
+        for (amount, kind) in charge.iter_mut().zip(&self.kinds) {
             *amount = (*amount).max(held.counted_as(kind));
         }
         charge
@@ -189,14 +189,14 @@ impl Projects {
     /// The rank of a class for a project: guaranteed to it or to one above it, guaranteed to no
     /// project, or guaranteed to others.
     fn rank_for(&self, world: &World, leaf: Row, counts: &[bool]) -> u8 {
-        let parts = self.kinds().iter().zip(counts);
+        let parts = self.kinds.iter().zip(counts);
         let parts = parts.filter(|(kind, counts)| kind.is_part_of_gpus() && **counts);
         let mut parts = parts.map(|(kind, _)| kind).filter(|kind| world.promises(kind)).peekable();
         let is_own = |kind: &ResourceKind| {
-            let mut path = self.tree.upwards(leaf).map(|row| world.projects().get(self.name(row)));
+            let mut path = world.upwards(&self.names[leaf.ix()]);
             path.any(|it| {
-                let quota = it.and_then(|it| it.quotas.get(kind)).and_then(|it| it.guaranteed);
-                quota.is_some_and(|it| it > Amount::NOTHING)
+                let guaranteed = it.quotas.get(kind).and_then(|it| it.guaranteed);
+                guaranteed.is_some_and(|it| it > Amount::NOTHING)
             })
         };
         match (parts.peek().is_none(), parts.any(is_own)) {
@@ -239,6 +239,6 @@ impl Projects {
             | ResourceKind::Node => 0,
         };
         let n_tasks = u64::from(fit.gang.n_tasks());
-        self.kinds().iter().enumerate().map(|it| amount(it).saturating_mul(n_tasks)).collect()
+        self.kinds.iter().enumerate().map(|it| amount(it).saturating_mul(n_tasks)).collect()
     }
 }

@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 
+use gpool_model::Timestamp;
 use gpool_model::attained::Level;
-use gpool_model::{ResourceKind, Timestamp};
 
 use super::evictable::Evictable;
-use crate::dominant_share::DominantShare;
-use crate::quota_state::Projects;
+use crate::fairshare::Ratio;
+use crate::quota_state::GPUS;
 
 /// The cost of a set of victims on a node; the least is chosen.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub(crate) struct Cost {
     /// More than twice the demand would leave.
     is_wasteful: bool,
     /// The share of the project that is least over its share.
-    saturation: Reverse<DominantShare>,
+    saturation: Reverse<Ratio>,
     gpus: u64,
     priority: i32,
     lost: u64,
@@ -31,25 +31,19 @@ pub(crate) struct Cost {
 impl Cost {
     /// Whether it is less than any cost of victims of projects that are no further over their
     /// shares than that.
-    pub fn is_below(&self, saturation: Reverse<DominantShare>) -> bool {
+    pub fn is_below(&self, saturation: Reverse<Ratio>) -> bool {
         self.level == Reverse(0) && !self.is_wasteful && self.saturation < saturation
     }
 }
 
 /// Returns the cost of these victims for a demand with that charge, by kind.
-pub(crate) fn cost(
-    projects: &Projects,
-    victims: &[&Evictable],
-    charge: &[u64],
-    node_pos: usize,
-) -> Cost {
-    let gpus_at = projects.position(&ResourceKind::Gpu);
-    let gpus: u64 = victims.iter().map(|it| it.amounts[gpus_at]).sum();
+pub(crate) fn cost(victims: &[&Evictable], charge: &[u64], node_pos: usize) -> Cost {
+    let gpus: u64 = victims.iter().map(|it| it.amounts[GPUS]).sum();
     let orders = || victims.iter().map(|it| it.order);
     Cost {
         level: orders().map(|it| it.level).max().unwrap_or(Reverse(0)),
         came_at: orders().map(|it| it.came_at).max().flatten(),
-        is_wasteful: gpus > charge[gpus_at].saturating_mul(2),
+        is_wasteful: gpus > charge[GPUS].saturating_mul(2),
         saturation: orders().map(|it| it.saturation).max().expect("there is a victim"),
         gpus,
         priority: orders().map(|it| it.priority).max().unwrap_or(0),

@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 
 use gpool_model::attained::Level;
 use gpool_model::{
-    AllocationState, Bytes, Exit, JobId, Millis, Phase, Project, ProjectName, ResourceKind,
-    Resources, Timestamp,
+    AllocationState, Exit, JobId, Millis, Phase, ResourceKind, Resources, Timestamp,
 };
-use gpool_world::{JobRow, World};
+use gpool_world::{JobRow, LineKey, ProjectIx, World};
 
-use crate::capacity::{HostResources, View};
-use crate::dominant_share::DominantShare;
-use crate::fairshare::Row;
+use crate::capacity::{Held, HostResources, View};
+use crate::fairshare::{Ratio, Row};
 use crate::quota_state::{Amounts, Projects};
 
 /// A job that may be evicted, with all its tasks, wherever they are.
@@ -25,7 +23,7 @@ pub(crate) struct Evictable {
     /// The part of its charge that it gives up, by kind.
     pub amounts: Amounts,
     /// Devices and host resources that it gives up, by position of the node in the capacity.
-    pub held: BTreeMap<usize, HeldOn>,
+    pub held: BTreeMap<usize, Held>,
     pub exit: Exit,
     /// Whether it moves to another place at once.
     pub moves: bool,
@@ -37,7 +35,7 @@ pub(crate) struct Evictable {
 /// the least work, and the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EvictionOrder {
-    pub saturation: Reverse<DominantShare>,
+    pub saturation: Reverse<Ratio>,
     pub priority: i32,
     /// False if the job makes another one larger.
     pub stays: bool,
@@ -49,14 +47,6 @@ pub(crate) struct EvictionOrder {
     pub lost: u64,
     pub started_at: Reverse<Timestamp>,
     pub job: Reverse<JobId>,
-}
-
-/// The devices and host resources of a job on one node.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct HeldOn {
-    /// Devices, by position, with bytes of their memory.
-    pub devices: Vec<(usize, Bytes)>,
-    pub host: HostResources,
 }
 
 /// Evictable jobs by position of their nodes; on each node in eviction order.
@@ -77,24 +67,12 @@ pub(crate) fn pauses_any(by_node: &ByNode) -> bool {
     by_node.values().flatten().any(|it| it.exit == Exit::Pause)
 }
 
-/// Returns the charge of a job, by kind.
-pub(crate) fn amounts_of(world: &World, projects: &Projects, row: &JobRow) -> Amounts {
-    let mut sum = vec![0; projects.n_kinds()];
-    for allocation in row.job.phase.allocations() {
-        for (sum, amount) in sum.iter_mut().zip(projects.amounts_held(world, allocation)) {
-            *sum += amount;
-        }
-    }
-    sum
-}
-
 impl Evictable {
-    /// Returns a job with its charge, by kind; `None` if it can't be evicted now.
+    /// Returns a job of a project, with its charge by kind; `None` if it can't be evicted now.
     pub fn of(
         view: &View<'_, '_>,
         projects: &Projects,
-        row: &JobRow,
-        leaf: Row,
+        (row, project_ix): (&JobRow, ProjectIx),
         amounts: &[u64],
         may_pause: bool,
     ) -> Option<Self> {
@@ -115,25 +93,19 @@ impl Evictable {
         let less =
             |(amount, kept): (&u64, u64)| amount.saturating_sub(kept.saturating_mul(n_tasks));
         let amounts = amounts.iter().zip(projects.amounts(&kept)).map(less).collect();
-        let mut held = BTreeMap::<usize, HeldOn>::new();
+        let mut held = BTreeMap::<usize, Held>::new();
         let mut gpus = 0;
         for allocation in row.job.phase.allocations() {
             if matches!(allocation.state, AllocationState::Claimed { .. }) {
                 return None;
             }
             let node_pos = view.capacity.position(world, &allocation.node)?;
-            let all = &view.capacity.nodes[node_pos].row.node.devices;
-            let devices = allocation.slots.iter().filter_map(|slot| {
-                let ix = all.iter().position(|device| device.uuid == slot.device)?;
-                Some((ix, slot.part.memory_of(all[ix].memory)))
-            });
-            let here = held.entry(node_pos).or_default();
-            here.devices.extend(devices);
-            here.host = here.host.more(HostResources::booked(allocation)).less(kept_host);
+            let devices = &view.capacity.nodes[node_pos].row.node.devices;
+            held.entry(node_pos).or_default().add(allocation, devices, kept_host);
             gpus += allocation.resources.get(&ResourceKind::Gpu);
         }
         let order = EvictionOrder {
-            saturation: Reverse(DominantShare::EQUAL),
+            saturation: Reverse(Ratio::whole(0)),
             priority: row.job.priority,
             stays: row.spec.joins.is_none(),
             level: Reverse(0),
@@ -142,6 +114,7 @@ impl Evictable {
             started_at: Reverse(started_at),
             job: Reverse(row.job.id),
         };
+        let leaf = projects.leaf(LineKey { project_ix, uid: Some(row.spec.owner.uid) });
         let project = projects.project(leaf);
         Some(Self { job: row.job.id, leaf, project, amounts, held, exit, moves: false, order })
     }
@@ -161,9 +134,14 @@ impl Evictable {
         }
     }
 
+    /// Whether it has run that long.
+    pub fn has_run(&self, length: Millis, now: Timestamp) -> bool {
+        self.order.started_at.0.after(length) <= now
+    }
+
     /// Number of devices that it holds on a node.
     pub fn n_devices_on(&self, node_pos: usize) -> usize {
-        self.held.get(&node_pos).map_or(0, |held| held.devices.len())
+        self.held.get(&node_pos).map_or(0, |held| held.uses.len())
     }
 }
 
@@ -191,17 +169,4 @@ fn lost(row: &JobRow, exit: Exit, ran: Millis) -> Millis {
         }
         Exit::Requeue | Exit::Kill => ran,
     }
-}
-
-/// Returns the minimum run time of the jobs of a project: its own setting, or that of the first
-/// project above it that has one.
-pub(crate) fn min_runtime(
-    world: &World,
-    name: &ProjectName,
-    setting: impl Fn(&Project) -> Option<Millis>,
-) -> Millis {
-    let projects = world.projects();
-    let above = |it: &&Project| projects.get(it.parent.as_ref()?);
-    let mut upwards = std::iter::successors(projects.get(name), above).take(projects.len());
-    upwards.find_map(setting).unwrap_or(Millis::ZERO)
 }

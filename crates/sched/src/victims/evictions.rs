@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::JobId;
+use gpool_world::Snapshot;
 
 use super::backoff::Backoff;
-use super::evictable::{Evictable, HeldOn};
-use crate::capacity::{Demand, Placed, View};
+use super::evictable::Evictable;
+use crate::capacity::{Capacity, Demand, DeviceUse, Placed, View};
 use crate::fairshare::Row;
 use crate::quota_state::Projects;
 
@@ -23,6 +24,16 @@ pub(crate) struct Input<'a, 'b> {
 }
 
 impl Input<'_, '_> {
+    /// Whether its quota allows the job once these jobs have left. Without `may_borrow` its project
+    /// borrows no more than before.
+    pub fn has_quota_after(&self, gone: &[&Evictable], may_borrow: bool) -> bool {
+        let Self { projects, leaf, charge, .. } = *self;
+        let given: Vec<(Row, &[u64])> = gone.iter().map(|it| (it.leaf, &it.amounts[..])).collect();
+        let preemptible = self.demand.shape.preemptible;
+        (may_borrow || projects.borrows_no_more(leaf, charge, &given))
+            && projects.refuses(leaf, charge, preemptible, &given).is_none()
+    }
+
     /// Returns the same search for devices of one model of the request.
     pub fn of_model(self, model: Option<usize>) -> Self {
         Self { demand: self.demand.of_model(model), ..self }
@@ -38,17 +49,25 @@ pub(crate) struct Solution {
 /// The evictions of a cycle.
 #[derive(Default)]
 pub(crate) struct Evictions {
-    gone: BTreeSet<JobId>,
+    /// The victims.
+    pub gone: BTreeSet<JobId>,
     /// Devices that a job of this cycle claims: node and position.
     claimed: BTreeSet<(usize, usize)>,
-    /// What the victims of this cycle give up, by position of the node.
-    pub freed: BTreeMap<usize, Vec<HeldOn>>,
-    /// Nodes that a job was leaving when the cycle began, by position; computed when it is needed.
-    left: Option<BTreeSet<usize>>,
+    /// The parts of devices that the victims of this cycle give up, by position of the node.
+    pub freed: BTreeMap<usize, Vec<DeviceUse>>,
+    /// Nodes that a job was leaving when the cycle began, by position.
+    left: BTreeSet<usize>,
     pub backoff: Backoff,
 }
 
 impl Evictions {
+    pub fn new(snapshot: &Snapshot<'_>, capacity: &Capacity<'_>) -> Self {
+        let world = snapshot.world;
+        let held = world.leaving().flat_map(|row| row.job.phase.allocations());
+        let left = held.filter_map(|it| capacity.position(world, &it.node)).collect();
+        Self { left, ..Self::default() }
+    }
+
     /// Whether a job is a victim of this cycle.
     pub fn has(&self, job: JobId) -> bool {
         self.gone.contains(&job)
@@ -58,7 +77,7 @@ impl Evictions {
     pub fn commit(&mut self, solution: Solution) -> Solution {
         self.gone.extend(solution.victims.iter().map(|it| it.job));
         for (node_pos, held) in solution.victims.iter().flat_map(|it| &it.held) {
-            self.freed.entry(*node_pos).or_default().push(held.clone());
+            self.freed.entry(*node_pos).or_default().extend(&held.uses);
         }
         solution.placed.iter().for_each(|placed| self.claim(placed));
         solution
@@ -81,22 +100,13 @@ impl Evictions {
         self.backoff.add(demand.shape);
     }
 
-    /// Computes the nodes that a job was leaving when the cycle began, if they are not known.
-    pub fn learn_left(&mut self, view: &View<'_, '_>) {
-        self.left.get_or_insert_with(|| {
-            let world = view.snapshot.world;
-            let held = world.leaving().flat_map(|row| row.job.phase.allocations());
-            held.filter_map(|it| view.capacity.position(world, &it.node)).collect()
-        });
-    }
-
-    /// Whether a job may have been leaving a node when the cycle began.
-    pub fn may_be_left(&self, node_pos: usize) -> bool {
-        self.left.as_ref().is_none_or(|left| left.contains(&node_pos))
+    /// Whether a job was leaving a node when the cycle began.
+    pub fn was_left(&self, node_pos: usize) -> bool {
+        self.left.contains(&node_pos)
     }
 
     /// Nodes that a job is leaving, by position: since before this cycle, then because of it.
     pub fn left(&self) -> impl Iterator<Item = usize> {
-        self.left.iter().flatten().chain(self.freed.keys()).copied()
+        self.left.iter().chain(self.freed.keys()).copied()
     }
 }

@@ -2,7 +2,7 @@
 //! reclaim and preempt choose which jobs may leave; the search is the same for all of them.
 //!
 //! [`Input`] is the demand and the state of the cluster, [`Evictable`] a job that may leave,
-//! [`Evictions`] the evictions of a cycle so far. [`VictimNode`] answers for one node, [`cost()`]
+//! [`Evictions`] the evictions of a cycle so far. [`VictimNode`] answers for one node, [`cost`]
 //! compares sets of victims, [`Search`] finds the nodes for all tasks of a job, a [`Solution`].
 
 mod backoff;
@@ -12,10 +12,8 @@ mod evictions;
 mod node;
 mod search;
 
-pub(crate) use cost::{Cost, cost};
-pub(crate) use evictable::{
-    ByNode, Evictable, amounts_of, best_exit, min_runtime, pauses_any, put,
-};
+pub(crate) use backoff::Backoff;
+pub(crate) use evictable::{ByNode, Evictable, best_exit, pauses_any, put};
 pub(crate) use evictions::{Evictions, Input, Solution};
 pub(crate) use node::{VictimNode, leaving};
-pub(crate) use search::{Search, fewest, fewest_that, in_order};
+pub(crate) use search::{Search, Test, fewest_that, in_order};

@@ -1,13 +1,14 @@
 //! A node on which victims make room for a demand: whether it fits there once they have left, and
 //! on which devices.
 
-use gpool_model::{Allocation, AllocationState, Exit};
+use gpool_model::Exit;
 use gpool_world::{JobRow, Snapshot};
 
 use super::evictable::{Evictable, best_exit};
 use super::evictions::{Evictions, Input};
 use crate::capacity::{
-    Candidate, Demand, Departure, Departures, Freed, HostResources, NodeCapacity, Placed, View,
+    Candidate, Demand, Departure, Departures, Freed, Held, HostResources, NodeCapacity, Placed,
+    View,
 };
 
 /// One node on which victims make room.
@@ -28,24 +29,25 @@ impl<'a, 'b> VictimNode<'a, 'b> {
         evictions: &Evictions,
     ) -> Option<Self> {
         let departures = || keeping_memory(&view, node_pos);
-        let View { snapshot, capacity, holds, .. } = view;
-        let mut candidate =
-            Candidate::new(capacity, node_pos, demand, snapshot.now, holds, &departures)?;
+        let mut candidate = Candidate::new(
+            (view.capacity, view.holds),
+            node_pos,
+            demand,
+            view.snapshot.now,
+            &departures,
+        )?;
         candidate.close(evictions.claimed_on(node_pos));
-        let mut leaving = match evictions.may_be_left(node_pos) {
+        let mut leaving = match evictions.was_left(node_pos) {
             true => leaving(&view.snapshot, &view.capacity.nodes[node_pos]),
             false => Freed::default(),
         };
-        let freed = evictions.freed.get(&node_pos).into_iter().flatten();
-        for (ix, memory) in freed.flat_map(|it| &it.devices) {
-            leaving.add_device(*ix, *memory);
-        }
+        leaving.add_uses(evictions.freed.get(&node_pos).map_or(&[], Vec::as_slice));
         Some(Self { node_pos, candidate, leaving })
     }
 
     /// Whether a job is leaving each of the devices of a place already.
     fn is_left(&self, placed: &Placed) -> bool {
-        placed.devices.iter().all(|ix| self.leaving.has_device(*ix))
+        placed.devices.iter().all(|ix| self.leaving.of(*ix).0 > 0)
     }
 
     /// Whether the demand fits once these have left.
@@ -60,10 +62,8 @@ impl<'a, 'b> VictimNode<'a, 'b> {
 
     fn freed(&self, gone: &[&Evictable]) -> Freed {
         let mut freed = self.leaving.clone();
-        for held in gone.iter().filter_map(|it| it.held.get(&self.node_pos)) {
-            held.devices.iter().for_each(|(ix, memory)| freed.add_device(*ix, *memory));
-            freed.host = freed.host.more(held.host);
-        }
+        let here = gone.iter().filter_map(|it| it.held.get(&self.node_pos));
+        here.for_each(|held| freed.add(held));
         freed
     }
 }
@@ -71,8 +71,7 @@ impl<'a, 'b> VictimNode<'a, 'b> {
 impl Evictions {
     /// Returns the place of a job of one node on devices that jobs are leaving already. No job that
     /// fits at once can take these in between.
-    pub fn place_on_leaving(&mut self, input: &Input<'_, '_>) -> Option<Placed> {
-        self.learn_left(&input.view);
+    pub fn place_on_leaving(&self, input: &Input<'_, '_>) -> Option<Placed> {
         if !input.demand.is_of_one_node() {
             return None;
         }
@@ -90,28 +89,23 @@ fn keeping_memory(view: &View<'_, '_>, node_pos: usize) -> Vec<Departure> {
         let row = world.job(departure.end.job);
         let pauses = |row: &&JobRow| best_exit(world, row, true) == Some(Exit::Pause);
         if let Some(row) = row.filter(pauses) {
-            departure.host = departure.host.less(HostResources::booked_paused(&row.spec));
+            departure.held.host = departure.held.host.less(HostResources::booked_paused(&row.spec));
         }
     }
     departures
 }
 
-/// Returns what jobs that are leaving a node give back. A demand that fits then waits for them.
+/// Returns the devices that jobs which are leaving a node give back. A demand that fits then waits
+/// for them.
 pub(crate) fn leaving(snapshot: &Snapshot<'_>, node: &NodeCapacity<'_>) -> Freed {
-    let mut leaving = Freed::default();
-    let all = &node.row.node.devices;
-    let rows = node.row.here.iter().filter_map(|task| Some((task, snapshot.world.job(task.job)?)));
-    let leaves = |it: &&Allocation| {
-        matches!(it.state, AllocationState::Releasing { .. } | AllocationState::Pausing)
-    };
-    for (task, row) in rows {
-        let own = row.job.phase.allocations().iter().filter(|it| it.task == *task);
-        for slot in own.filter(leaves).flat_map(Allocation::held_slots) {
-            let Some(ix) = all.iter().position(|device| device.uuid == slot.device) else {
-                continue;
-            };
-            leaving.add_device(ix, slot.part.memory_of(all[ix].memory));
+    let mut held = Held::default();
+    for task in &node.row.here {
+        let own = snapshot.world.job(task.job).map_or(&[][..], |row| row.job.phase.allocations());
+        for allocation in own.iter().filter(|it| it.task == *task && it.is_leaving()) {
+            held.add(allocation, &node.row.node.devices, HostResources::default());
         }
     }
+    let mut leaving = Freed::default();
+    leaving.add_uses(&held.uses);
     leaving
 }

@@ -13,6 +13,9 @@ use crate::capacity::{Placed, most_times, n_missing, put, share_out, times_on};
 /// Whether these jobs may leave together. An error names one that may not, if the others may.
 pub(crate) type Judge<'j> = dyn FnMut(&[&Evictable]) -> Result<(), Option<JobId>> + 'j;
 
+/// A condition on jobs that leave together.
+pub(crate) type Test<'t> = dyn Fn(&[&Evictable]) -> bool + 't;
+
 /// A demand, and the jobs that may leave for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'s, 'a, 'b> {
@@ -20,6 +23,8 @@ pub(crate) struct Search<'s, 'a, 'b> {
     pub evictions: &'s Evictions,
     pub all: &'s ByNode,
     pub may_go: &'s dyn Fn(&Evictable) -> bool,
+    /// Whether the victims of one node are enough, apart from the room that they make.
+    pub is_enough: &'s Test<'s>,
 }
 
 /// The place of the demand on one node, and the jobs that leave for it there.
@@ -61,11 +66,11 @@ impl Search<'_, '_, '_> {
     }
 
     /// The node on which all tasks fit at the least cost.
-    fn on_one(&self, gone: &[Evictable], judge: &mut Judge<'_>) -> Option<Solution> {
+    pub fn on_one(&self, gone: &[Evictable], judge: &mut Judge<'_>) -> Option<Solution> {
         let times = self.input.demand.n_units();
         let mut best: Option<Choice> = None;
         for (node_pos, all) in self.all {
-            if times <= self.most_on(*node_pos) && self.may_be_enough(*node_pos, times, all) {
+            if times <= self.input.most_on(*node_pos) && self.may_be_enough(*node_pos, times, all) {
                 let choice = self.choice(*node_pos, times, all, gone, judge);
                 best = Choice::cheaper(best, choice);
             }
@@ -82,7 +87,7 @@ impl Search<'_, '_, '_> {
         let mut placed: Vec<Placed> = Vec::new();
         if demand.n_units() > 1 || !victims.is_empty() {
             let all = 0..self.input.view.capacity.nodes.len();
-            self.place_without_more(&victims, all, &mut placed);
+            self.input.place_without_more(self.evictions, &victims, all, &mut placed);
             if n_missing(&placed, fit) == 0 {
                 placed.sort_by_key(|it| it.node_pos);
                 // Without victims the job waits for jobs that are leaving already.
@@ -104,7 +109,9 @@ impl Search<'_, '_, '_> {
                     break;
                 }
                 let times = times_on(&placed, *node_pos) + 1;
-                if times <= self.most_on(*node_pos) && self.may_be_enough(*node_pos, times, all) {
+                if times <= self.input.most_on(*node_pos)
+                    && self.may_be_enough(*node_pos, times, all)
+                {
                     let choice = self.choice(*node_pos, times, all, &victims, judge);
                     best = Choice::cheaper(best, choice);
                 }
@@ -115,14 +122,11 @@ impl Search<'_, '_, '_> {
             let left = best.victims.iter().flat_map(|it| it.held.keys().copied());
             let left: BTreeSet<usize> = left.collect();
             victims.extend(best.victims);
-            self.place_without_more(&victims, left.into_iter(), &mut placed);
+            let left = left.into_iter();
+            self.input.place_without_more(self.evictions, &victims, left, &mut placed);
         }
         placed.sort_by_key(|it| it.node_pos);
         Some(Solution { placed, victims })
-    }
-
-    fn most_on(&self, node_pos: usize) -> u32 {
-        self.input.demand.fit().most_on(&self.input.view.capacity.nodes[node_pos].row.node)
     }
 
     fn node(&self, node_pos: usize, times: u32) -> Option<VictimNode<'_, '_>> {
@@ -130,48 +134,17 @@ impl Search<'_, '_, '_> {
     }
 
     fn cost(&self, victims: &[&Evictable], node_pos: usize) -> Cost {
-        cost(self.input.projects, victims, self.input.charge, node_pos)
+        cost(victims, self.input.charge, node_pos)
     }
 
     /// Whether a node may have enough devices with those of all these jobs: computed from counters.
     fn may_be_enough(&self, node_pos: usize, times: u32, all: &[Evictable]) -> bool {
         let n_held: usize = all.iter().map(|it| it.n_devices_on(node_pos)).sum();
         let n_free = self.input.view.capacity.nodes[node_pos].n_free;
-        self.evictions.may_be_left(node_pos)
+        self.evictions.was_left(node_pos)
             || self.evictions.freed.contains_key(&node_pos)
             || self.input.demand.share().is_some()
             || n_free + n_held >= self.input.demand.times(times).n_devices()
-    }
-
-    /// Adds places on some nodes that need no more victims than these, on the lowest names; no more
-    /// than are missing.
-    fn place_without_more(
-        &self,
-        victims: &[Evictable],
-        nodes: impl Iterator<Item = usize>,
-        placed: &mut Vec<Placed>,
-    ) {
-        let fit = self.input.demand.fit();
-        let gone: Vec<&Evictable> = victims.iter().collect();
-        let missing = n_missing(placed, fit);
-        let units_on = |node_pos: usize| {
-            let has = times_on(placed, node_pos);
-            let most = self.most_on(node_pos).saturating_sub(has);
-            let more = most_times(most.min(missing), |more| {
-                self.node(node_pos, has + more).is_some_and(|node| node.fits(&gone))
-            });
-            (more > 0).then_some((node_pos, more))
-        };
-        let fitting = nodes.filter_map(units_on);
-        let fitting: Vec<(usize, u32)> = match fit.gang.anywhere {
-            true => fitting.collect(),
-            false => fitting.take(usize::try_from(missing).unwrap_or(usize::MAX)).collect(),
-        };
-        for (node_pos, more) in share_out(missing, &fitting).unwrap_or(fitting) {
-            let times = times_on(placed, node_pos) + more;
-            let more = self.node(node_pos, times).and_then(|node| node.place(&gone));
-            more.into_iter().for_each(|more| put(placed, more));
-        }
     }
 
     /// The cheapest jobs that leave one node beside the present victims, so that the demand fits.
@@ -187,45 +160,79 @@ impl Search<'_, '_, '_> {
         let goes = |it: &Evictable| victims.iter().any(|victim| victim.job == it.job);
         let may_go =
             |it: &&Evictable| (self.may_go)(it) && !self.evictions.has(it.job) && !goes(it);
-        let mut all: Vec<&Evictable> = all.iter().filter(may_go).collect();
-        // A job that may not leave after all is left out, and the others are tried again.
-        while let Some(more) = node.fewest(victims, &all) {
-            let gone: Vec<&Evictable> = victims.iter().chain(more.iter().copied()).collect();
-            match judge(&gone) {
-                Ok(()) => {
-                    let placed = node.place(&gone)?;
-                    let cost = self.cost(&more, node_pos);
-                    let victims = more.into_iter().cloned().collect();
-                    return Some(Choice { cost, placed, victims });
-                }
-                Err(Some(job)) if more.iter().any(|it| it.job == job) => {
-                    all.retain(|it| it.job != job);
-                }
-                Err(_) => return None,
-            }
+        let all = all.iter().filter(may_go).collect();
+        let (victims, placed) = node.fewest(victims, all, self.is_enough, judge)?;
+        let cost = self.cost(&victims.iter().collect::<Vec<_>>(), node_pos);
+        Some(Choice { cost, placed, victims })
+    }
+}
+
+impl Input<'_, '_> {
+    /// The most units of the demand that a node may get, whatever is free there.
+    pub fn most_on(&self, node_pos: usize) -> u32 {
+        self.demand.fit().most_on(&self.view.capacity.nodes[node_pos].row.node)
+    }
+
+    /// Adds places on some nodes that need no more victims than these, on the first of them; no
+    /// more than are missing.
+    pub fn place_without_more(
+        &self,
+        evictions: &Evictions,
+        victims: &[Evictable],
+        nodes: impl Iterator<Item = usize>,
+        placed: &mut Vec<Placed>,
+    ) {
+        let fit = self.demand.fit();
+        let gone: Vec<&Evictable> = victims.iter().collect();
+        let missing = n_missing(placed, fit);
+        let node = |ix, times| VictimNode::new(self.view, self.demand.times(times), ix, evictions);
+        let units_on = |node_pos: usize| {
+            let has = times_on(placed, node_pos);
+            let most = self.most_on(node_pos).saturating_sub(has);
+            let more = most_times(most.min(missing), |more| {
+                node(node_pos, has + more).is_some_and(|node| node.fits(&gone))
+            });
+            (more > 0).then_some((node_pos, more))
+        };
+        let fitting = nodes.filter_map(units_on);
+        let fitting: Vec<(usize, u32)> = match fit.gang.anywhere {
+            true => fitting.collect(),
+            false => fitting.take(usize::try_from(missing).unwrap_or(usize::MAX)).collect(),
+        };
+        for (node_pos, more) in share_out(missing, &fitting).unwrap_or(fitting) {
+            let times = times_on(placed, node_pos) + more;
+            let more = node(node_pos, times).and_then(|node| node.place(&gone));
+            more.into_iter().for_each(|more| put(placed, more));
         }
-        None
     }
 }
 
 impl VictimNode<'_, '_> {
-    /// Returns the fewest of `all` that have to leave beside `victims`; `None` if all of them are
-    /// not enough, or none has to.
-    pub fn fewest<'l>(
+    /// Returns the fewest of `all` that have to leave beside `victims`, and the place of the demand
+    /// then; `None` if all of them are not enough, or none has to.
+    pub fn fewest(
         &self,
         victims: &[Evictable],
-        all: &[&'l Evictable],
-    ) -> Option<Vec<&'l Evictable>> {
-        let is_enough = |chosen: &[&Evictable]| {
-            let gone: Vec<&Evictable> = victims.iter().chain(chosen.iter().copied()).collect();
-            self.fits(&gone)
+        all: Vec<&Evictable>,
+        is_enough: &Test<'_>,
+        judge: &mut Judge<'_>,
+    ) -> Option<(Vec<Evictable>, Placed)> {
+        let fits = |more: &[&Evictable]| {
+            let gone = together(victims, more);
+            self.fits(&gone) && is_enough(&gone)
         };
-        if is_enough(&[]) {
+        if fits(&[]) {
             return None;
         }
-        let (chosen, ()) = fewest(all, &|chosen| is_enough(chosen).then_some(()))?;
-        Some(chosen)
+        let more = fewest_that(all, &fits, &mut |more| judge(&together(victims, more)))?;
+        let gone: Vec<&Evictable> = victims.iter().chain(&more).collect();
+        let placed = self.place(&gone)?;
+        Some((more, placed))
     }
+}
+
+fn together<'l>(victims: &'l [Evictable], more: &[&'l Evictable]) -> Vec<&'l Evictable> {
+    victims.iter().chain(more.iter().copied()).collect()
 }
 
 /// Returns all evictable jobs that pass a test, in eviction order.
@@ -241,45 +248,35 @@ pub(crate) fn in_order<'l>(
     all
 }
 
-/// Returns the fewest jobs, in the order of `all`, that `found` has an answer for, with the answer;
-/// `None` if it has none for all of them.
-pub(crate) fn fewest<'l, T>(
-    all: &[&'l Evictable],
-    found: &dyn Fn(&[&Evictable]) -> Option<T>,
-) -> Option<(Vec<&'l Evictable>, T)> {
-    let mut chosen = Vec::new();
-    let mut answer = None;
-    for it in all {
-        chosen.push(*it);
-        answer = found(&chosen);
-        if answer.is_some() {
-            break;
-        }
-    }
-    let mut answer = answer?;
-    // The last one is needed. Of the others, a job later in the order stays if it can.
-    for at in (0..chosen.len() - 1).rev() {
-        let mut fewer = chosen.clone();
-        fewer.remove(at);
-        if let Some(other) = found(&fewer) {
-            (chosen, answer) = (fewer, other);
-        }
-    }
-    Some((chosen, answer))
-}
-
 /// Returns the fewest jobs, in the order of `all`, that pass a test and may leave.
 pub(crate) fn fewest_that(
     mut all: Vec<&Evictable>,
-    test: &dyn Fn(&[&Evictable]) -> bool,
+    test: &Test<'_>,
     judge: &mut Judge<'_>,
 ) -> Option<Vec<Evictable>> {
-    while let Some((victims, ())) = fewest(&all, &|gone| test(gone).then_some(())) {
+    // A job that may not leave after all is left out, and the others are tried again.
+    while let Some(victims) = fewest(&all, test) {
         match judge(&victims) {
             Ok(()) => return Some(victims.into_iter().cloned().collect()),
-            Err(Some(job)) => all.retain(|it| it.job != job),
-            Err(None) => return None,
+            Err(Some(job)) if victims.iter().any(|it| it.job == job) => {
+                all.retain(|it| it.job != job);
+            }
+            Err(_) => return None,
         }
     }
     None
+}
+
+/// The fewest jobs, in the order of `all`, that pass a test; `None` if all of them do not.
+fn fewest<'l>(all: &[&'l Evictable], test: &Test<'_>) -> Option<Vec<&'l Evictable>> {
+    let n_first = (1..=all.len()).find(|n| test(&all[..*n]))?;
+    let mut chosen = all[..n_first].to_vec();
+    // The last one is needed. Of the others, a job later in the order stays if it can.
+    for at in (0..chosen.len() - 1).rev() {
+        let stays = chosen.remove(at);
+        if !test(&chosen) {
+            chosen.insert(at, stays);
+        }
+    }
+    Some(chosen)
 }

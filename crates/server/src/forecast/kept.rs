@@ -137,7 +137,7 @@ impl Forecaster {
     }
 
     pub fn failed(&self, why: &str) {
-        tracing::error!(why, "no forecast was made; the last one stays");
+        tracing::error!(why, "forecast failed; the previous one stays");
         self.kept().n_failed += 1;
     }
 
@@ -151,7 +151,8 @@ impl Forecaster {
             Arc::clone(&kept.learnt)
         };
         if let Err(error) = write(&self.path, &learnt) {
-            tracing::warn!(%error, path = %self.path.display(), "can't keep what was learnt");
+            tracing::warn!(%error, path = %self.path.display(), "can't store the calibration of \
+                                                                 forecasts");
         }
     }
 }

@@ -20,7 +20,7 @@ use tower::ServiceBuilder;
 use tower::util::MapRequestLayer;
 
 use super::asker::{Accounts, Asks, FindAccount, Identify, Peer};
-use super::line::{Ends, Line};
+use super::connection::{Connection, Ends};
 use super::{Api, router};
 use crate::handle::CoreHandle;
 
@@ -49,7 +49,7 @@ pub async fn serve(
 
 /// How long the other end of a connection may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub struct Patience {
     /// For the headers of a request; and between two requests.
     pub headers: Duration,
     /// For the body of a request, or for the next part of a long one.
@@ -96,7 +96,7 @@ pub(crate) async fn serve_as(
                     connections.spawn(server.clone().connection(stream, end.clone()));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be taken");
+                    tracing::warn!(%error, "can't accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -123,22 +123,21 @@ impl Server {
         let Ok(peer) = stream.peer_cred() else { return };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         let peer = Peer { uid: peer.uid(), gid: peer.gid(), pid };
-        let line = Line::new(stream);
+        let connection = Connection::new(stream);
         let Some(seat) = Seat::take(&self, peer.uid).map(|seat| Seated(Arc::new(seat))) else {
-            let what =
-                format!("you have {} connections open, which is the most", self.connections_max);
-            return refuse(&line, &Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)).await;
+            let what = format!("you have {} open connections, the maximum", self.connections_max);
+            return refuse(&connection, &Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)).await;
         };
         // The system's name service may take its time.
         let identify = self.identify.clone();
         let found = move || identify(peer);
         let Ok(asker) = tokio::task::spawn_blocking(found).await else { return };
-        self.answer(line, Asks(Arc::new(asker)), seat, end).await;
+        self.answer(connection, Asks(Arc::new(asker)), seat, end).await;
     }
 
     async fn answer(
         &self,
-        line: Arc<Line>,
+        connection: Arc<Connection>,
         asks: Asks,
         seat: Seated,
         mut end: watch::Receiver<bool>,
@@ -150,26 +149,26 @@ impl Server {
             request
         });
         let service = ServiceBuilder::new().layer(with_asker).service(self.router.clone());
-        let ends = Ends::new(line.clone(), self.patience.answer);
-        let connection = http1::Builder::new()
+        let ends = Ends::new(connection.clone(), self.patience.answer);
+        let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.patience.headers)
             .max_buf_size(HEADERS_BUFFERED)
             .serve_connection(TokioIo::new(ends), TowerToHyperService::new(service))
             .with_upgrades();
-        tokio::pin!(connection);
+        tokio::pin!(served);
         let result = tokio::select! {
-            result = connection.as_mut() => Some(result),
+            result = served.as_mut() => Some(result),
             _ = end.wait_for(|end| *end) => None,
         };
         let Some(result) = result else {
-            connection.as_mut().graceful_shutdown();
-            return drop(connection.await);
+            served.as_mut().graceful_shutdown();
+            return drop(served.await);
         };
         // Other errors are the peer's: it has gone, or speaks no HTTP.
-        if result.is_err_and(|error| error.is_timeout()) && line.was_heard() {
+        if result.is_err_and(|error| error.is_timeout()) && connection.was_heard() {
             let what = "the headers of the request did not come in time";
-            refuse(&line, &Problem::new(catalogue::BODY_TIMEOUT, what)).await;
+            refuse(&connection, &Problem::new(catalogue::BODY_TIMEOUT, what)).await;
         }
     }
 }
@@ -209,7 +208,7 @@ impl Drop for Seat {
 }
 
 /// Sends a problem without reading the request.
-async fn refuse(line: &Line, problem: &Problem) {
+async fn refuse(connection: &Connection, problem: &Problem) {
     let body = serde_json::to_string(problem).expect("problems are plain data");
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
     let later = if problem.status == 429 { "retry-after: 1\r\n" } else { "" };
@@ -219,5 +218,5 @@ async fn refuse(line: &Line, problem: &Problem) {
         body.len()
     );
     // One attempt is enough: the client may be gone.
-    drop(tokio::time::timeout(LAST_WORDS, line.write_all(answer.as_bytes())).await);
+    drop(tokio::time::timeout(LAST_WORDS, connection.write_all(answer.as_bytes())).await);
 }

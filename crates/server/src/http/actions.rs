@@ -73,7 +73,7 @@ async fn on_one(row: &VerbRow, api: &Api, asker: &Asker, id: &str, request: Requ
             let JsonBytes(body) = JsonBytes::from_request(request, api).await?;
             let (jobs, verb) = row.read(&body)?;
             if !jobs.is_empty() {
-                let why = "the path names the job already; leave the list out".to_owned();
+                let why = "the path already names the job; leave the list out".to_owned();
                 return Err(Refusal::Invalid { field: "jobs".to_owned(), why }.into());
             }
             verb
@@ -100,7 +100,7 @@ async fn carry_out(api: &Api, asker: &Asker, jobs: Vec<JobId>, verb: JobVerb) ->
 
 pub(crate) fn selected(ids: &[String]) -> Result<Vec<JobId>, ApiError> {
     if ids.is_empty() {
-        let why = "it names no job; write {\"jobs\": [\"17\"]}".to_owned();
+        let why = "it has no job; write {\"jobs\": [\"17\"]}".to_owned();
         return Err(Refusal::Invalid { field: "jobs".to_owned(), why }.into());
     }
     ids.iter().map(|id| job_id(id)).collect()
@@ -135,12 +135,15 @@ fn document(row: &VerbRow, end: &str) -> OperationBuilder {
     let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
     let conflict = match states.is_empty() {
         true => "A job has ended".to_owned(),
-        false => format!("The state of a job is none of {}", states.join(", ")),
+        false => format!("The state of a job is not one of {}", states.join(", ")),
     };
     OperationBuilder::new()
         .operation_id(Some(format!("jobs_{}{end}", row.verb.name())))
         .summary(Some(row.summary))
-        .response("200", answer("The states that the jobs are in now", "application/json", CHANGED))
+        .response(
+            "200",
+            answer("The states of the jobs after the change", "application/json", CHANGED),
+        )
         .response("409", answer(&conflict, "application/problem+json", &Problem::name()))
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Peer {
 pub(crate) type Identify = Arc<dyn Fn(Peer) -> Asker + Send + Sync>;
 
 /// A resource limit: kind by the kernel's number, soft, hard; `None` is unlimited.
-pub(crate) type Limit = (u32, Option<u64>, Option<u64>);
+pub type Limit = (u32, Option<u64>, Option<u64>);
 
 /// The user of one connection.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Accounts {
 
 /// Names in `/proc/PID/limits` with the kernel's numbers.
 /// Source: `lnames` in Linux's `fs/proc/base.c`; `asm-generic/resource.h`.
-const LIMITS: [(&str, u32); 16] = [
+pub const LIMITS: [(&str, u32); 16] = [
     ("Max cpu time", 0),
     ("Max file size", 1),
     ("Max data size", 2),
@@ -145,7 +145,8 @@ const LIMITS: [(&str, u32); 16] = [
     ("Max realtime timeout", 15),
 ];
 
-fn limits_of(pid: u32, uid: u32) -> Option<Vec<Limit>> {
+/// Returns the limits of a process; `None` if it does not run as this user.
+pub fn limits_of(pid: u32, uid: u32) -> Option<Vec<Limit>> {
     let folder = format!("/proc/{pid}");
     let limits = fs::read_to_string(format!("{folder}/limits")).ok()?;
     // Check the owner after reading: another user's process may have got the same number in
@@ -156,7 +157,8 @@ fn limits_of(pid: u32, uid: u32) -> Option<Vec<Limit>> {
     Some(parse_limits(&limits))
 }
 
-pub(crate) fn parse_limits(text: &str) -> Vec<Limit> {
+/// Reads the text of `/proc/PID/limits`.
+pub fn parse_limits(text: &str) -> Vec<Limit> {
     let number = |word: &str| match word {
         "unlimited" => Some(None),
         digits => digits.parse().ok().map(Some),
@@ -167,30 +169,4 @@ pub(crate) fn parse_limits(text: &str) -> Vec<Limit> {
         Some((*kind, number(words.next()?)?, number(words.next()?)?))
     };
     LIMITS.iter().filter_map(row).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_read_as_the_kernel_writes_them() {
-        let text = "Limit                     Soft Limit           Hard Limit           Units\n\
-                    Max cpu time              unlimited            unlimited            seconds\n\
-                    Max open files            1024                 1048576              files\n\
-                    Max nice priority         0                    0                    \n";
-        let limits = parse_limits(text);
-        assert_eq!(
-            limits,
-            [(0, None, None), (7, Some(1024), Some(1_048_576)), (13, Some(0), Some(0))]
-        );
-    }
-
-    #[test]
-    fn a_process_of_another_user_is_not_believed() {
-        let own = std::process::id();
-        let uid = rustix::process::getuid().as_raw();
-        assert_eq!(limits_of(own, uid).map(|limits| limits.len()), Some(LIMITS.len()));
-        assert_eq!(limits_of(own, uid + 1), None);
-    }
 }

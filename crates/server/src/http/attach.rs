@@ -11,6 +11,7 @@ use axum::http::header::{CONNECTION, UPGRADE};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Response, StatusCode};
 use gpool_model::attach::{NotOpened, Opening};
+use gpool_model::refusal::Permitted;
 use gpool_model::{NodeName, Phase, Refusal, TaskId};
 use gpool_wire::attach::UPGRADE as PROTOCOL;
 use gpool_wire::{AttachJob, ExecInJob, ForwardToJob, Problem, catalogue};
@@ -25,7 +26,7 @@ use super::asker::{Asker, Asks};
 use super::extract::{ApiError, JsonBody, Segment, job_id};
 use super::{Api, jobs};
 use crate::fault::internal;
-use crate::link::TaskLine;
+use crate::link::TaskStream;
 
 /// How long a job's shepherd may take to open a line.
 const OPENING: Duration = Duration::from_secs(10);
@@ -47,17 +48,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Upgrading {
     }
 }
 
-/// Attaches to the terminal of a job. Its last output comes first.
+/// Attaches to the terminal of a job. The answer begins with its last output.
 #[utoipa::path(
     post, path = "/jobs/{id}/attach", operation_id = "jobs_attach", request_body = AttachJob,
     params(("id" = String, Path, description = "The job")),
     responses(
-        (status = 101, description = "The line is open; what follows is frames"),
-        (status = 403, description = "It is another user's", body = Problem,
+        (status = 101, description = "The stream is open; frames follow"),
+        (status = 403, description = "The job belongs to another user", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It does not run, or has no terminal", body = Problem,
+        (status = 409, description = "The job is not running or has no terminal", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -73,17 +74,17 @@ pub(crate) async fn attach(
     open(&api, &asker, at, "attach to", Opening::Attach { window }, upgrading).await
 }
 
-/// Runs a further program among the processes of a job that runs, with its environment and GPUs.
+/// Runs another program in a running job, with its environment and GPUs.
 #[utoipa::path(
     post, path = "/jobs/{id}/exec", operation_id = "jobs_exec", request_body = ExecInJob,
     params(("id" = String, Path, description = "The job")),
     responses(
-        (status = 101, description = "It was started; what follows is frames"),
-        (status = 403, description = "It is another user's", body = Problem,
+        (status = 101, description = "The program was started; frames follow"),
+        (status = 403, description = "The job belongs to another user", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It does not run", body = Problem,
+        (status = 409, description = "The job is not running", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -95,7 +96,7 @@ pub(crate) async fn exec(
     JsonBody(body): JsonBody<ExecInJob>,
 ) -> Result<Response<Body>, ApiError> {
     let opening = Opening::Exec(body.check()?);
-    open(&api, &asker, (&id, body.rank), "run something in", opening, upgrading).await
+    open(&api, &asker, (&id, body.rank), "run a program in", opening, upgrading).await
 }
 
 /// Connects to a port or socket on which a process of a running job listens.
@@ -103,12 +104,13 @@ pub(crate) async fn exec(
     post, path = "/jobs/{id}/forward", operation_id = "jobs_forward", request_body = ForwardToJob,
     params(("id" = String, Path, description = "The job")),
     responses(
-        (status = 101, description = "It is connected; what follows are its bytes"),
-        (status = 403, description = "It is another user's", body = Problem,
+        (status = 101, description = "The stream is connected; its bytes follow"),
+        (status = 403, description = "The job belongs to another user", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It does not run, or nothing of it listens there",
+        (status = 409, description = "The job is not running, or none of its processes listens \
+                                      there",
          body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -136,7 +138,7 @@ async fn open(
     let owner = &found.spec.owner;
     if !asker.may_see(owner.uid) {
         let what = format!("{action} job {id} of user {}", owner.user);
-        return Err(Refusal::NotPermitted { what }.into());
+        return Err(Refusal::NotPermitted { what, by: Permitted::Owner }.into());
     }
     let (node, task) = match &found.job.phase {
         Phase::Ended(end) => {
@@ -163,21 +165,21 @@ async fn open(
         return Err(not_opened(id, &NotOpened::NoTerminal).into());
     }
     let Some((upgrade, seat)) = upgrading.0 else {
-        let why = format!("a line to a job begins with Upgrade: {PROTOCOL}");
+        let why = format!("the request needs the header Upgrade: {PROTOCOL}");
         return Err(Refusal::Invalid { field: "Upgrade".to_owned(), why }.into());
     };
     // The user, the action and the job's owner, without the input typed.
     tracing::info!(target: "audit", by = &*asker.caller.owner.user, job = %id,
         of = &*owner.user, "{action} a job");
-    let line = match node {
-        Some(node) => line_to(api, &node, task, opening).await?,
+    let stream = match node {
+        Some(node) => stream_to(api, &node, task, opening).await?,
         None => Err(NotOpened::NotRunning),
     };
-    let line = line.map_err(|why| not_opened(id, &why))?;
-    let stream = StdUnixStream::from(line.socket);
+    let opened = stream.map_err(|why| not_opened(id, &why))?;
+    let stream = StdUnixStream::from(opened.socket);
     stream.set_nonblocking(true).map_err(internal)?;
     let stream = UnixStream::from_std(stream).map_err(internal)?;
-    tokio::spawn(carry(api.clone(), upgrade, seat, stream, line.early));
+    tokio::spawn(carry(api.clone(), upgrade, seat, stream, opened.early));
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
@@ -185,13 +187,13 @@ async fn open(
     Ok(response)
 }
 
-/// Has the agent of a node open a line to a task.
-async fn line_to(
+/// Has the agent of a node open a stream to a task.
+async fn stream_to(
     api: &Api,
     node: &NodeName,
     task: TaskId,
     opening: Opening,
-) -> Result<Result<TaskLine, NotOpened>, ApiError> {
+) -> Result<Result<TaskStream, NotOpened>, ApiError> {
     let (answer, answered) = oneshot::channel();
     let agent = api.handle.shared.agents.get().and_then(|agents| agents.get(node));
     let open = &agent.ok_or_else(|| internal(format!("node {node} has no agent here")))?.open;
@@ -201,7 +203,8 @@ async fn line_to(
         Ok(Ok(line)) => Ok(line),
         Ok(Err(_)) => Ok(Err(NotOpened::NotRunning)),
         Err(_) => {
-            let why = "its shepherd does not answer; it may be of an earlier version".to_owned();
+            let why =
+                "its shepherd process does not answer; it may have an earlier version".to_owned();
             Ok(Err(NotOpened::Failed { why }))
         }
     }
@@ -236,14 +239,14 @@ async fn carry(api: Api, upgrade: OnUpgrade, seat: Seated, mut job: UnixStream, 
 fn not_opened(id: gpool_model::JobId, why: &NotOpened) -> Problem {
     match why {
         NotOpened::NoTerminal => {
-            let what = format!("job {id} does not run on a terminal");
+            let what = format!("job {id} has no terminal");
             Problem::new(catalogue::NO_TERMINAL, what)
-                .because("only what was started by shell or run --pty has one to attach to")
+                .because("only jobs of `gpool shell` and `gpool run --pty` have a terminal")
                 .try_this(format!("gpool logs -f {id}"))
                 .try_this(format!("gpool exec {id} -- bash"))
         }
         NotOpened::NotRunning => {
-            let what = format!("job {id} does not run at this moment");
+            let what = format!("job {id} is not running now");
             Problem::new(catalogue::WRONG_STATE, what).try_this(format!("gpool show {id}"))
         }
         NotOpened::NothingListens { ports } => {
@@ -260,7 +263,7 @@ fn not_opened(id: gpool_model::JobId, why: &NotOpened) -> Problem {
             }
         }
         NotOpened::TooMany { most } => {
-            let what = format!("{most} lines are open to job {id}, which is the most");
+            let what = format!("job {id} has {most} open streams, the maximum");
             Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)
         }
         NotOpened::Failed { why } => {

@@ -53,13 +53,13 @@ enum ForecastsOrBulkAnswer {
     post, path = "/jobs/bulk", operation_id = "jobs_create_many",
     params(
         DryRun,
-        ("Idempotency-Key" = Option<String>, Header, description = "A name for this request"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A unique name of this request"),
     ),
     request_body(content = String, content_type = "application/jsonl",
         description = "Lines of JSON; at most 64 MiB and 1,000,000 jobs"),
     responses(
-        (status = 201, description = "All were taken", body = Document<BulkAnswer>),
-        (status = 200, description = "With dry_run: what would become of each; for a repeated \
+        (status = 201, description = "All jobs were submitted", body = Document<BulkAnswer>),
+        (status = 200, description = "With dry_run: the forecasts; for a repeated \
          request: the same answer", body = ForecastsOrBulkAnswer),
         (status = 400, description = "A line is not valid; its number is in `line`", body = Problem,
          content_type = "application/problem+json"),
@@ -256,9 +256,9 @@ impl Lines {
         let handle = self.store.as_ref().map(Files::handle);
         let mut checked = submit::checked(&job, &self.asker, handle)?;
         if checked.has_setup() {
-            let why = "a job of many has none; submit what prepares them first, and name it in \
-                       their after"
-                .to_owned();
+            let why =
+                "a bulk submission can't have setups; submit the setup first, and name it in after"
+                    .to_owned();
             return Err(Refusal::Invalid { field: "setup".to_owned(), why });
         }
         let Some(files) = &mut self.store else { return Ok(context::one_not_stored(checked)) };
@@ -281,7 +281,7 @@ impl Lines {
         let context = context::store_context(files, &checked.environment, checked.umask, limits)?;
         if self.contexts.insert(context.clone()) && self.contexts.len() > CONTEXTS_MAX {
             let most =
-                format!("{CONTEXTS_MAX} different ones; share them by a first line of defaults");
+                format!("{CONTEXTS_MAX} different ones; share one with a first line of defaults");
             return Err(Refusal::TooLarge { what: "the set of environments".to_owned(), most });
         }
         if !has_own {

@@ -70,13 +70,13 @@ const COMMON: &[Common] = &[
     Common {
         status: 400,
         name: "Invalid",
-        what: "The body is not JSON, a field is not known, or a value is not valid.",
+        what: "The body is not JSON, a field is unknown, or a value is not valid.",
         is_of: |_| true,
     },
     Common {
         status: 403,
         name: "NotPermitted",
-        what: "The caller may not do this.",
+        what: "The caller has no permission.",
         is_of: |asked| asked.route.role != Role::Everybody || asked.admits(),
     },
     Common {
@@ -130,7 +130,7 @@ const COMMON: &[Common] = &[
     Common {
         status: 500,
         name: "Failed",
-        what: "The server met an error of its own.",
+        what: "The server had an internal error.",
         is_of: |_| true,
     },
     Common {
@@ -142,7 +142,7 @@ const COMMON: &[Common] = &[
     Common {
         status: 507,
         name: "StorageFull",
-        what: "The disk of the server's state directory is full. Nothing was changed.",
+        what: "The disk of the server's state folder is full. Nothing was changed.",
         is_of: Asked::changes,
     },
 ];
@@ -258,7 +258,7 @@ impl Common {
                 let seconds = HeaderBuilder::new().schema(Some(u32::schema()));
                 response.header(
                     "Retry-After",
-                    seconds.description(Some("After how many seconds to try again")).build(),
+                    seconds.description(Some("Seconds until the next attempt")).build(),
                 )
             }
             _ => response,

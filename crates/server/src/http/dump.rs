@@ -10,14 +10,14 @@ use super::extract::ApiError;
 use crate::case::Case;
 use crate::fault::internal;
 
-/// The present state with the plan that is made from it, as `gpool replay` takes it. Without what
-/// users wrote: commands, names, notes, paths.
+/// Returns the present state and its plan, as `gpool replay` reads them, without commands, names,
+/// notes and paths of users.
 #[utoipa::path(
     get, path = "/dump", operation_id = "dump",
     responses(
         (status = 200, description = "The state, the plan, and a checksum of both",
          body = Object, content_type = "application/json"),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -10,6 +10,7 @@ use axum::response::Response;
 use gpool_model::array::{ArrayValues, ValuesRef};
 use gpool_model::job::{BlobId, JobState, Owner};
 use gpool_model::record::EndedJob;
+use gpool_model::refusal::Permitted;
 use gpool_model::{
     ArrayState, Command, Job, JobId, JobNumber, NewJob, Outcome, Positions, Reason, Refusal, Reply,
     placeholder,
@@ -61,7 +62,7 @@ struct Chosen {
     get, path = "/jobs/{id}/elements", operation_id = "jobs_elements",
     params(("id" = String, Path, description = "The array"), ElementParams),
     responses(
-        (status = 200, description = "Its elements; none of a job that is no array",
+        (status = 200, description = "The elements; empty if the job is not an array",
          body = List<gpool_wire::Job>),
         (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
@@ -280,17 +281,17 @@ pub(crate) struct RetryParams {
     post, path = "/jobs/{id}/retry", operation_id = "jobs_retry",
     params(
         ("id" = String, Path, description = "The job, array or element"), RetryParams,
-        ("Idempotency-Key" = Option<String>, Header, description = "A name for this request"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A unique name of this request"),
     ),
     responses(
-        (status = 200, description = "What runs again, and as which job", body = Document<Retried>),
-        (status = 400, description = "It can't be held", body = Problem,
+        (status = 200, description = "The jobs that run again", body = Document<Retried>),
+        (status = 400, description = "The job can't be held", body = Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "It is another user's", body = Problem,
+        (status = 403, description = "The job belongs to another user", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It has not ended, or its environment was removed",
+        (status = 409, description = "The job has not ended, or its environment was removed",
          body = Problem,
          content_type = "application/problem+json"),
     )
@@ -312,7 +313,8 @@ pub(crate) async fn retry(
     };
     if let Some(n) = api.handle.query(lives).await? {
         if params.hold {
-            let why = format!("elements of job {} run again with the others of it", id.number);
+            let why =
+                format!("name the whole array {}: its elements run again together", id.number);
             return Err(Refusal::Invalid { field: "hold".to_owned(), why }.into());
         }
         let command = Command::Retry { jobs: vec![id] };
@@ -361,7 +363,7 @@ fn check_owner(asker: &Asker, id: JobId, owner: &Owner) -> Result<(), Refusal> {
         return Ok(());
     }
     let what = format!("retry job {id} of user {}", owner.user);
-    Err(Refusal::NotPermitted { what })
+    Err(Refusal::NotPermitted { what, by: Permitted::Owner })
 }
 
 /// Pins the files of an ended job while it is submitted again.

@@ -22,14 +22,14 @@ const ALIVE: Duration = Duration::from_secs(15);
 /// Events that are turned into text at once.
 const BATCH: usize = 256;
 
-/// Watches what happens: jobs that change state, nodes that change. After a lost connection send
-/// the last id as `Last-Event-ID`. An event of type `resync` says that some were missed: read what
-/// you need anew, and go on.
+/// Streams events: state changes of jobs, and changes of nodes. After a lost connection, send the
+/// last id as `Last-Event-ID`. An event of type `resync` reports that events were missed: read the
+/// needed state again.
 #[utoipa::path(
     get,
     path = "/events",
     operation_id = "events_stream",
-    params(("Last-Event-ID" = Option<String>, Header, description = "Go on after this event")),
+    params(("Last-Event-ID" = Option<String>, Header, description = "Continue after this event")),
     responses((
         status = 200, description = "Server-sent events; the data of each is an Event",
         body = Event, content_type = "text/event-stream",

@@ -48,7 +48,7 @@ impl IntoResponse for ApiError {
 }
 
 pub(crate) async fn no_such_route(uri: Uri) -> ApiError {
-    Problem::new(catalogue::NO_SUCH_ROUTE, format!("there is nothing at {:?}", uri.path()))
+    Problem::new(catalogue::NO_SUCH_ROUTE, format!("there is no path {:?}", uri.path()))
         .try_this("GET /openapi.json")
         .into()
 }
@@ -111,8 +111,8 @@ pub(crate) fn check_type(headers: &HeaderMap, known: &[&str]) -> Result<(), ApiE
         return Ok(());
     }
     let what = match kind {
-        "" => "the request does not say what its body is".to_owned(),
-        kind => format!("the body is declared as {kind:?}"),
+        "" => "the request has no Content-Type".to_owned(),
+        kind => format!("its Content-Type is {kind:?}"),
     };
     Err(Problem::new(catalogue::NOT_JSON_TYPE, what)
         .try_this(format!("Content-Type: {}", known.join(" or ")))

@@ -33,7 +33,7 @@ pub fn list(uri: &Uri) -> Result<String, Problem> {
     let cursor = asked.cursor.as_deref().map(listing::cursor_of).transpose().map_err(problem)?;
     listing::limit(asked.limit).map_err(problem)?;
     let states = listing::states(asked.state.as_deref()).map_err(problem)?;
-    assert!(!states.is_empty(), "no state is meant by {:?}", asked.state);
+    assert!(!states.is_empty(), "{:?} does not name a state", asked.state);
     Ok(cursor.map(listing::in_text).unwrap_or_default())
 }
 

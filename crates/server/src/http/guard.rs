@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use gpool_model::Refusal;
+use gpool_model::refusal::Permitted;
 use gpool_wire::{IDEMPOTENCY_KEY, Problem, catalogue};
 
 use super::Api;
@@ -38,7 +39,7 @@ const SINGLE: [HeaderName; 5] = [
 
 /// How many requests each user sends.
 #[derive(Clone)]
-pub(crate) struct Rates {
+pub struct Rates {
     per_second: u32,
     /// By user: the time until which the requests so far would last at the permitted rate (a leaky
     /// bucket as a virtual clock).
@@ -49,12 +50,13 @@ impl Rates {
     /// The permitted burst, as a time at the permitted rate.
     const BURST: Duration = Duration::from_secs(2);
 
+    /// The permitted requests per second of each user.
     pub fn new(per_second: u32) -> Self {
         Self { per_second: per_second.max(1), until: Arc::default() }
     }
 
     /// Counts a request; false if it is one too many.
-    fn take(&self, uid: u32, now: Instant) -> bool {
+    pub fn take(&self, uid: u32, now: Instant) -> bool {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         if until.len() > COUNTED {
             until.retain(|_, until| *until > now);
@@ -98,12 +100,12 @@ fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     let sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
     let size = target + sizes.sum::<usize>();
     if size > HEADERS_MAX {
-        let what = format!("the headers have {size} bytes, and {HEADERS_MAX} are the most");
+        let what = format!("the headers have {size} bytes; the maximum is {HEADERS_MAX}");
         return Err(Problem::new(catalogue::HEADERS_TOO_LARGE, what).into());
     }
     for name in &SINGLE {
         if headers.get_all(name).iter().nth(1).is_some() {
-            let why = "it is there more than once".to_owned();
+            let why = "it is given more than once".to_owned();
             return Err(Refusal::Invalid { field: name.to_string(), why }.into());
         }
     }
@@ -112,8 +114,10 @@ fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         None => Ok(()),
         Some(value) => {
             let kind = String::from_utf8_lossy(value.as_bytes());
-            let what = format!("the body is declared as {kind:?}");
-            Err(Problem::new(catalogue::ENCODED_BODY, what).try_this("send it as it is").into())
+            let what = format!("its Content-Encoding is {kind:?}");
+            Err(Problem::new(catalogue::ENCODED_BODY, what)
+                .try_this("send the body without compression")
+                .into())
         }
     }
 }
@@ -133,36 +137,19 @@ pub(crate) async fn permit(
         return no_such_route(request.uri().clone()).await.into_response();
     }
     let row = ROUTES.iter().find(|row| row.path == path.as_str() && row.method == method);
-    match row.map(|row| row.role) {
-        Some(Role::Admin) if !asker.caller.admin => {
-            let what = format!("use {method} {}", path.as_str());
-            ApiError::from(Refusal::NotPermitted { what }).into_response()
-        }
-        // Handlers check the owners of things, the router checks methods.
-        Some(Role::Everybody | Role::Owner | Role::ProjectAdmin | Role::Admin) | None => {
-            let response = next.run(request).await;
-            let status = response.status();
-            debug_assert!(
-                row.is_none_or(|row| contract::documents(row, status)),
-                "{row:?} answers {status}, which the API's document lacks"
-            );
-            response
-        }
+    if let Some(row) = row
+        && row.role == Role::Admin
+        && !asker.caller.admin
+    {
+        let (what, by) = (row.task.to_owned(), Permitted::Admin);
+        return ApiError::from(Refusal::NotPermitted { what, by }).into_response();
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_are_counted_for_each_user_and_forgotten_with_time() {
-        let rates = Rates::new(10);
-        let start = Instant::now();
-        let n_taken = |uid, at| (0..100).filter(|_| rates.take(uid, at)).count();
-        assert_eq!(n_taken(1, start), 20, "two seconds' worth at once");
-        assert_eq!(n_taken(2, start), 20, "another user has as many");
-        assert_eq!(n_taken(1, start + Duration::from_millis(500)), 5);
-        assert_eq!(n_taken(1, start + Duration::from_secs(60)), 20, "and no more for waiting");
-    }
+    // Handlers check the owners of things, the router checks methods.
+    let response = next.run(request).await;
+    let status = response.status();
+    debug_assert!(
+        row.is_none_or(|row| contract::documents(row, status)),
+        "{row:?} answers {status}, which the API's document lacks"
+    );
+    response
 }

@@ -14,21 +14,21 @@ use super::extract::ApiError;
 /// How long a server that is ready may take to say so.
 const READY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether the server lives.
+/// Reports that the server is alive.
 #[utoipa::path(
     get, path = "/healthz", operation_id = "healthz",
-    responses((status = 200, description = "It does", body = String, content_type = "text/plain"))
+    responses((status = 200, description = "Yes", body = String, content_type = "text/plain"))
 )]
 pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether the server takes requests.
+/// Reports whether the server accepts requests.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz",
     responses(
-        (status = 200, description = "It does", body = String, content_type = "text/plain"),
-        (status = 503, description = "Not yet, or no more", body = Problem,
+        (status = 200, description = "Yes", body = String, content_type = "text/plain"),
+        (status = 503, description = "The server is starting or stopping", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -40,7 +40,7 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<&'static str, ApiEr
     }
 }
 
-/// This document.
+/// Returns this document.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "openapi",
     responses((status = 200, description = "OpenAPI 3.1", body = Object))

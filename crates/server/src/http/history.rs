@@ -21,8 +21,8 @@ const PAGE: u32 = 1_000;
 /// Bytes of their records.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// Sums over the jobs that have ended, of those that the parameters let through: the newest
-/// 200,000 of them. Parameters are those of the list of jobs; living jobs do not count.
+/// Returns sums over ended jobs: the newest 200,000 that match the parameters, which are those of
+/// the list of jobs.
 #[utoipa::path(
     get, path = "/history/totals", operation_id = "history_totals", params(ListParams),
     responses(
@@ -104,7 +104,7 @@ fn hours(millis: u128) -> f64 {
     millis as f64 / 3_600_000.0
 }
 
-/// Reports how long a job waited and ran, and its use against its request.
+/// Returns the waiting time and run time of a job, and its usage against its request.
 #[utoipa::path(
     get, path = "/jobs/{id}/report", operation_id = "jobs_report",
     params(("id" = String, Path, description = "The job")),

@@ -131,11 +131,12 @@ async fn retry_until(
     Ok((Some(can_retry), can_retry.then_some(gpool_wire::Time(until))))
 }
 
-/// Lists jobs: those that have not ended by id, then those that have, newest first.
+/// Lists jobs: first those that have not ended, by id, then ended ones, newest first.
 #[utoipa::path(
     get, path = "/jobs", operation_id = "jobs_list", params(ListParams),
     responses(
-        (status = 200, description = "A page of jobs, at most 8 MiB; it may end before the limit",
+        (status = 200, description = "A page of jobs of at most 8 MiB; it may have fewer jobs than \
+                                      the limit",
          body = List<gpool_wire::Job>),
         (status = 400, description = "A parameter is not valid", body = Problem,
          content_type = "application/problem+json"),
@@ -149,14 +150,14 @@ pub(crate) async fn list(
     listing::page(&api, &asker, params).await
 }
 
-/// Shows one job, living or ended.
+/// Returns a job.
 #[utoipa::path(
     get, path = "/jobs/{id}", operation_id = "jobs_get",
     params(("id" = String, Path, description = "The job")),
     responses(
         (status = 200, description = "The job", body = Document<gpool_wire::Job>,
-         headers(("ETag" = String, description = "Its version, for If-Match"))),
-        (status = 404, description = "There is none", body = Problem,
+         headers(("ETag" = String, description = "The version, for If-Match"))),
+        (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -168,20 +169,20 @@ pub(crate) async fn get(
     answer(&api, &asker, job_id(&id)?).await
 }
 
-/// Edits a job that has not ended. With `If-Match`, only if the job still has that version.
+/// Edits a job that has not ended; with `If-Match`, only if the job has that version.
 #[utoipa::path(
     patch, path = "/jobs/{id}", operation_id = "jobs_edit", request_body = JobPatch,
     params(
         ("id" = String, Path, description = "The job"),
-        ("If-Match" = Option<String>, Header, description = "The version that was seen"),
+        ("If-Match" = Option<String>, Header, description = "The version that the job must have"),
     ),
     responses(
-        (status = 200, description = "The job as it is now", body = Document<gpool_wire::Job>),
-        (status = 403, description = "It is another user's", body = Problem,
+        (status = 200, description = "The job after the change", body = Document<gpool_wire::Job>),
+        (status = 403, description = "The job belongs to another user", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It has ended", body = Problem,
+        (status = 409, description = "The job has ended", body = Problem,
          content_type = "application/problem+json"),
-        (status = 412, description = "Somebody else was faster", body = Problem,
+        (status = 412, description = "Another request changed it first", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -217,6 +218,6 @@ pub(crate) fn version_of(tag: &str) -> Result<Option<u64>, Refusal> {
     let digits = tag.trim().trim_matches('"');
     digits.parse().map(Some).map_err(|_| Refusal::Invalid {
         field: "If-Match".to_owned(),
-        why: "it is no version; send the ETag as it was read: \"3\"".to_owned(),
+        why: "it is not a version; send the ETag of the last read: \"3\"".to_owned(),
     })
 }

@@ -10,12 +10,12 @@ use super::asker::Asks;
 use super::cluster::nodes;
 use super::extract::{ApiError, JsonBody};
 
-/// Changes labels of nodes. What runs there stays; what waits for a label that is gone waits on.
+/// Changes labels of nodes. Running jobs stay; jobs that need a removed label keep waiting.
 #[utoipa::path(
     post, path = "/nodes/label", operation_id = "nodes_label", request_body = LabelNodes,
     responses(
-        (status = 200, description = "Every node as it is now", body = List<Node>),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 200, description = "All nodes after the change", body = List<Node>),
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such node", body = Problem,
          content_type = "application/problem+json"),

@@ -44,7 +44,7 @@ const NAMED: usize = 5;
     get, path = "/jobs/{id}/events", operation_id = "jobs_events",
     params(("id" = String, Path, description = "The job")),
     responses(
-        (status = 200, description = "Its life so far", body = List<JobEvent>),
+        (status = 200, description = "The events", body = List<JobEvent>),
         (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
     )
@@ -130,10 +130,10 @@ fn event(id: JobId, time: Timestamp, kind: &str, text: String) -> JobEvent {
 fn submitted(spec: &JobSpec) -> JobEvent {
     // The scheduler creates jobs that extend an elastic job; no user submits them.
     let by = Some(spec.owner.user.to_string()).filter(|_| spec.joins.is_none());
-    let made = if spec.joins.is_some() { "made" } else { "submitted" };
+    let made = if spec.joins.is_some() { "created" } else { "submitted" };
     let text = match spec.gpus.is_none() {
-        true => format!("{made}, without GPUs"),
-        false => format!("{made}, asking for GPUs {}", spec.gpus_written),
+        true => format!("{made} without GPUs"),
+        false => format!("{made} with --gpus {}", spec.gpus_written),
     };
     JobEvent { by, ..event(spec.id, spec.submitted_at, "submitted", text) }
 }
@@ -165,7 +165,7 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
             let ours = planned.iter().flatten().find(|planned| planned.job == id);
             told.extend(ours.map(|planned| {
                 let place = places(&planned.placements);
-                let text = format!("its place is kept: {place}");
+                let text = format!("is planned to start on {place}");
                 let told = event(id, entry.time, "planned", text);
                 JobEvent { facts: facts([("at", json!(Time(planned.at)))]), ..told }
             }));
@@ -190,10 +190,10 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
             let displaced = kept.iter().filter_map(|kept| match kept {
                 Kept::Displaced { job, how, by } if *job == id => {
                     let how = how.as_str().replace('_', " ");
-                    Some(event(id, entry.time, "displaced", format!("had to go for {by}: {how}")))
+                    Some(event(id, entry.time, "displaced", format!("stopped for {by}: {how}")))
                 }
                 Kept::SetAside { job, violations } if *job == id => {
-                    let text = format!("the plan for it was refused: {}", violations.join("; "));
+                    let text = format!("its plan broke a rule: {}", violations.join("; "));
                     Some(event(id, entry.time, "set_aside", text))
                 }
                 Kept::Joining { job, joins } if *joins == id => {
@@ -202,9 +202,12 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
                 Kept::Joining { job, joins } if *job == id => {
                     Some(event(id, entry.time, "joins", format!("waits to join job {joins}")))
                 }
-                Kept::Left { job } if *job == id => {
-                    Some(event(id, entry.time, "left", "what it joined is over".to_owned()))
-                }
+                Kept::Left { job } if *job == id => Some(event(
+                    id,
+                    entry.time,
+                    "left",
+                    "the job that it joined has ended".to_owned(),
+                )),
                 _ => None,
             });
             displaced.collect()
@@ -218,23 +221,23 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
 fn started(id: JobId, entry: &JournalEntry, decision: &Decision) -> Option<JobEvent> {
     match decision {
         Decision::Start { job, attempt, placements, .. } if *job == id => {
-            let text = format!("given {}, run {attempt}", places(placements));
+            let text = format!("starts on {}, run {attempt}", places(placements));
             let told = event(id, entry.time, "started", text);
             Some(JobEvent { facts: facts([("attempt", json!(attempt.0))]), ..told })
         }
         Decision::Resume { job, attempt, placements, .. } if *job == id => {
-            let text = format!("goes on with {}, run {attempt}", places(placements));
+            let text = format!("continues on {}, run {attempt}", places(placements));
             let told = event(id, entry.time, "resumed", text);
             Some(JobEvent { facts: facts([("attempt", json!(attempt.0))]), ..told })
         }
         Decision::Evict { job, attempt, why, beneficiary, exit } if *job == id => {
             let how = match exit {
                 Exit::Pause => ": it is paused",
-                Exit::Checkpoint => ": it is told to save what it has, and is run again",
-                Exit::Requeue => "",
-                Exit::Kill => ": it is ended, as it allows",
+                Exit::Checkpoint => ": it saves its state and runs again later",
+                Exit::Requeue => ": it runs again later",
+                Exit::Kill => ": it ends, as its exits allow",
             };
-            let text = format!("taken back for job {beneficiary}{how}");
+            let text = format!("is preempted for job {beneficiary}{how}");
             let told = event(id, entry.time, "taken_back", text);
             let facts = facts([
                 ("attempt", json!(attempt.0)),
@@ -267,27 +270,25 @@ fn reported(id: JobId, time: Timestamp, report: &TaskReport) -> Option<JobEvent>
     let run = report.task.attempt;
     match &report.is {
         TaskIs::Running { started_at, .. } => {
-            Some(event(id, *started_at, "running", format!("run {run} began")))
+            Some(event(id, *started_at, "running", format!("run {run} has started")))
         }
         TaskIs::Ended(end) => {
             let code = end.exit.map(gpool_model::job::ExitStatus::shell_code);
             let how = code.map(|code| format!(", exit {code}")).unwrap_or_default();
-            let told = event(id, end.ended_at, "run_ended", format!("run {run} ended{how}"));
+            let told = event(id, end.ended_at, "run_ended", format!("run {run} has ended{how}"));
             Some(JobEvent { facts: facts([("exit_code", json!(code))]), ..told })
         }
-        TaskIs::Paused { .. } => {
-            Some(event(id, time, "paused", format!("run {run} is stopped where it is")))
-        }
+        TaskIs::Paused { .. } => Some(event(id, time, "paused", format!("run {run} is paused"))),
         TaskIs::NotPaused { .. } => {
-            Some(event(id, time, "not_paused", format!("run {run} could not be stopped")))
+            Some(event(id, time, "not_paused", format!("run {run} could not be paused")))
         }
         TaskIs::Refused { devices } => {
             let n = devices.len();
-            let text = format!("its node refused it: {n} of its GPUs were in use by others");
+            let text = format!("its node refused it: other processes used {n} of its GPUs");
             Some(event(id, time, "refused", text))
         }
         TaskIs::Over => {
-            let text = format!("run {run} had ended after the backup that was restored");
+            let text = format!("run {run} had ended since the restored backup");
             Some(event(id, time, "refused", text))
         }
         TaskIs::Launching => None,
@@ -361,17 +362,17 @@ fn waited_words(
     let named: Vec<String> = before.iter().take(NAMED).map(|(_, other)| name(other)).collect();
     let had = match named.is_empty() {
         true => String::new(),
-        false => format!("; what it was given had job {} before", named.join(", ")),
+        false => format!(" for capacity that job {} used", named.join(", ")),
     };
     let jobs = if n_meanwhile == 1 { "job" } else { "jobs" };
     let went = match (n_meanwhile, n_later) {
         (0, _) => String::new(),
-        (n, 0) => format!("; {n} {jobs} that came before it started meanwhile"),
+        (n, 0) => format!("; {n} {jobs} submitted before it started in that time"),
         (n, later) => {
-            format!("; {n} {jobs} started meanwhile and have ended, {later} submitted later")
+            format!("; {n} {jobs} started in that time, {later} of them submitted after it")
         }
     };
-    let text = format!("had waited {}{had}{went}", to.since(from));
+    let text = format!("waited {}{had}{went}", to.since(from));
     let ids: Vec<String> = before.iter().map(|(_, other)| other.id().to_string()).collect();
     let facts = facts([
         ("after", json!(ids)),

@@ -376,8 +376,8 @@ fn no_state(word: &str) -> Refusal {
     known.extend(JobState::ALL.map(JobState::as_str));
     let shown: String = word.chars().take(40).collect();
     let why = match json::nearest(word, known.iter().copied()) {
-        Some(near) => format!("{shown:?} is no state; did you mean {near}?"),
-        None => format!("{shown:?} is no state; they are {}", known.join(", ")),
+        Some(near) => format!("{shown:?} is not a state; did you mean {near}?"),
+        None => format!("{shown:?} is not a state; the states are {}", known.join(", ")),
     };
     invalid("state", why)
 }

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use gpool_model::effect::Change;
 use gpool_model::output::OutputStream;
+use gpool_model::refusal::Permitted;
 use gpool_model::{JobId, Notice, Phase, Refusal, Timestamp};
 use gpool_wire::{LOG_OFFSET, Problem, Time, catalogue};
 use gpool_world::NodeRow;
@@ -44,20 +45,20 @@ pub(crate) struct LogParams {
     /// `stdout` (the default), `stderr`, or `both` in the order of their writing.
     #[param(schema_with = stream_words)]
     pub stream: Option<String>,
-    /// Go on until the job has ended and all is sent.
+    /// Keeps sending until the job has ended and all output is sent.
     #[serde(default)]
     pub follow: bool,
-    /// Nothing, if the output was last written to before then (RFC 3339). Output carries no times
-    /// of its own.
+    /// Returns nothing if the last output is older than this time (RFC 3339). Output has no
+    /// times.
     #[param(format = DateTime)]
     pub since: Option<String>,
-    /// Begin with this number of last lines, as far as they are in the last 64 MiB.
+    /// Begins with this number of last lines, within the last 64 MiB.
     pub tail: Option<u64>,
-    /// Begin at this byte.
+    /// Begins at this byte.
     pub offset: Option<u64>,
-    /// The run; by default the last that has started, or to follow the next one.
+    /// The run (default: the last that has started; with `follow`, the next one if none has).
     pub attempt: Option<u32>,
-    /// The rank of the task; 0 by default.
+    /// The rank of the task (default: 0).
     pub rank: Option<u32>,
 }
 
@@ -66,18 +67,18 @@ fn stream_words() -> Object {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
 }
 
-/// Reads what a job has written, as bytes. The header `gpool-log-offset` says with which byte the
-/// answer begins, so that it can be gone on with by `offset`.
+/// Returns the output of a job as bytes. The header `gpool-log-offset` is the position of the first
+/// byte; `offset` continues from a position.
 #[utoipa::path(
     get, path = "/jobs/{id}/logs", operation_id = "jobs_logs",
     params(("id" = String, Path, description = "The job"), LogParams),
     responses(
         (status = 200, description = "The output; empty before the job starts", body = String,
          content_type = "text/plain"),
-        (status = 403, description = "It is another user's", body = Problem,
+        (status = 403, description = "The job belongs to another user", body = Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such job, it writes to a file of its own, or it \
-          is an array: each element has output",
+        (status = 404, description = "There is no such job, its output goes to a file of the \
+          user, or it is an array: each element has output",
          body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -93,7 +94,7 @@ pub(crate) async fn get(
     let found = jobs::find(&api, id).await?;
     if !asker.may_see(found.spec.owner.uid) {
         let what = format!("read the output of job {id} of user {}", found.spec.owner.user);
-        return Err(Refusal::NotPermitted { what }.into());
+        return Err(Refusal::NotPermitted { what, by: Permitted::Owner }.into());
     }
     let (run, suffix, streams) = log_of(&found, &params)?;
     let folders = places(&node_folders(&api).await?, &run);
@@ -111,7 +112,7 @@ pub(crate) async fn get(
         Opened::At(output, offset) => (output, offset),
         Opened::TooOld if !params.follow || job_has_ended => return Ok(answer(Body::empty(), 0)),
         Opened::Missing if job_has_ended && has_run(&found.job.phase) => {
-            let what = format!("the output of job {id} is not there any more");
+            let what = format!("the output of job {id} was removed");
             let problem = Problem::new(catalogue::NO_SUCH_LOG, what);
             let keep = api.handle.shared.keep_output;
             return Err(match (keep, kept_until(&found.job.phase, keep)) {
@@ -146,7 +147,7 @@ fn unreadable(id: JobId, error: &io::Error) -> ApiError {
     use rustix::io::Errno;
     match Errno::from_io_error(error) {
         Some(Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::INVAL) => {
-            let what = format!("the output of job {id} is no plain file of its user's any more");
+            let what = format!("the output of job {id} is not a regular file of its user any more");
             Problem::new(catalogue::NO_SUCH_LOG, what).into()
         }
         _ => internal(error).into(),
@@ -180,7 +181,7 @@ fn log_of(
 ) -> Result<(PathBuf, String, Vec<OutputStream>), ApiError> {
     let (spec, job) = (&found.spec, &found.job);
     if job.array.is_some() {
-        let what = format!("job {} is an array, and each of its elements has output", job.id);
+        let what = format!("job {} is an array: each element has its own output", job.id);
         let first = spec.array.as_ref().map_or(0, |array| array.indexes.at(0).unwrap_or(0));
         return Err(Problem::new(catalogue::NO_SUCH_LOG, what)
             .try_this(format!("gpool logs {}.{first}", job.id))
@@ -195,7 +196,7 @@ fn log_of(
     let attempt = params.attempt.unwrap_or(last);
     if attempt == 0 || attempt > newest {
         let what = format!("job {} has no attempt {attempt}", job.id);
-        let newest = format!("its newest is {}#{newest}", job.id);
+        let newest = format!("the newest is {}#{newest}", job.id);
         return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(newest).into());
     }
     let n_tasks = spec.gang.n_tasks();
@@ -204,7 +205,7 @@ fn log_of(
         rank if rank < n_tasks => format!("-{rank}"),
         rank => {
             let what = format!("job {} has no task {rank}", job.id);
-            let there = format!("it has {n_tasks}, counted from 0");
+            let there = format!("it has {n_tasks} tasks, counted from 0");
             return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(there).into());
         }
     };
@@ -232,10 +233,10 @@ fn streams(found: &Found, word: &str) -> Result<Vec<OutputStream>, ApiError> {
     match (kept.is_empty(), wanted.first()) {
         (true, Some(first)) => {
             let what =
-                format!("job {} writes {} to a file of its own", found.job.id, first.as_str());
+                format!("job {} writes {} to a file of its user", found.job.id, first.as_str());
             let path = own(first).unwrap_or_default();
             Err(Problem::new(catalogue::NO_SUCH_LOG, what)
-                .because(format!("{path:?}, as seen from {:?}", found.spec.directory))
+                .because(format!("{path:?}, relative to {:?}", found.spec.directory))
                 .into())
         }
         _ => Ok(kept),

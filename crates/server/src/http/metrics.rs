@@ -68,7 +68,7 @@ pub(crate) async fn measure(
     response
 }
 
-/// Figures in the OpenMetrics text format.
+/// Returns metrics in the OpenMetrics text format.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics",
     responses((
@@ -131,17 +131,21 @@ impl Page {
         let build = vec![("version", info.version.to_owned())];
         self.numbers("gpool_build_info", "Version of the server", [(build, 1.0)]);
         let requests = api.meters.requests.clone();
-        self.add("gpool_http_requests", "Requests answered", requests);
+        self.add("gpool_http_requests", "Number of answered requests", requests);
         let durations = api.meters.durations.clone();
-        self.add("gpool_http_request_duration_seconds", "Until an answer began", durations);
+        self.add(
+            "gpool_http_request_duration_seconds",
+            "Time from a request to the start of its answer",
+            durations,
+        );
         let process = Process::now();
         let none = Labels::new;
         let rows = process.resident_bytes.map(|bytes| (none(), float(bytes)));
-        self.numbers("process_resident_memory_bytes", "Memory of the server", rows);
+        self.numbers("process_resident_memory_bytes", "Resident memory of the server", rows);
         let rows = process.n_open_files.map(|n| (none(), float(n)));
-        self.numbers("process_open_fds", "Files that the server has open", rows);
+        self.numbers("process_open_fds", "Open files of the server", rows);
         let started = float(info.started_at.get()) / 1000.0;
-        self.numbers("process_start_time_seconds", "When it started", [(none(), started)]);
+        self.numbers("process_start_time_seconds", "Start time of the server", [(none(), started)]);
         let counter = ConstCounter::new(process.cpu_seconds);
         self.add("process_cpu_seconds", "CPU time of the server", counter);
     }
@@ -153,11 +157,19 @@ impl Page {
         self.numbers("gpool_jobs", "Jobs that have not ended", rows);
         let rows = counted.waiting.into_iter();
         let rows = rows.map(|(code, n)| (vec![("reason", code.to_owned())], float(n)));
-        self.numbers("gpool_pending_jobs", "Pending jobs by what keeps them", rows);
+        self.numbers("gpool_pending_jobs", "Pending jobs by reason", rows);
         let submitted = ConstCounter::new(counted.n_submitted);
-        self.add("gpool_jobs_submitted", "Jobs ever submitted to this cluster", submitted);
+        self.add(
+            "gpool_jobs_submitted",
+            "Jobs submitted to this cluster since its creation",
+            submitted,
+        );
         let alerts = ConstCounter::new(counted.n_alerts);
-        self.add("gpool_plan_alerts", "Plans that broke an invariant and were dropped", alerts);
+        self.add(
+            "gpool_plan_alerts",
+            "Plans that were dropped because they broke an invariant",
+            alerts,
+        );
         let writable = (Labels::new(), flag(counted.is_store_writable));
         self.numbers("gpool_store_writable", "Whether changes can be stored", [writable]);
         self.notifications(&counted.notifications);
@@ -175,14 +187,18 @@ impl Page {
 
     fn notifications(&mut self, counts: &NotifyCounts) {
         let waiting = (Labels::new(), float(counts.waiting));
-        self.numbers("gpool_notifications_waiting", "Messages still to be sent", [waiting]);
+        self.numbers(
+            "gpool_notifications_waiting",
+            "Notifications that wait to be sent",
+            [waiting],
+        );
         let family = Family::<Labels, Counter>::default();
         for (result, n) in
             [("taken", counts.taken), ("given_up", counts.given_up), ("dropped", counts.dropped)]
         {
             family.get_or_create(&vec![("result", result.to_owned())]).inc_by(n);
         }
-        self.add("gpool_notifications", "Messages about jobs, by what became of them", family);
+        self.add("gpool_notifications", "Notifications by result", family);
     }
 
     /// Departments include the projects below them, so a label tells them apart from projects.
@@ -197,24 +213,34 @@ impl Page {
             self.numbers(name, help, rows.collect::<Vec<_>>());
         };
         let sum = |loans: &[QuotaLoan]| loans.iter().fold(0.0, |sum, it| sum + it.gpus);
-        each("gpool_project_guaranteed_gpus", "What it is guaranteed, if not all", &|it| {
-            finite(&it.guaranteed)
-        });
-        each("gpool_project_limit_gpus", "What it never exceeds", &|it| {
+        each(
+            "gpool_project_guaranteed_gpus",
+            "Guaranteed GPUs of the project; absent if unlimited",
+            &|it| finite(&it.guaranteed),
+        );
+        each("gpool_project_limit_gpus", "Limit of the project", &|it| {
             it.limit.as_ref().and_then(finite)
         });
-        each("gpool_project_share_gpus", "What it may have now", &|it| it.share);
-        each("gpool_project_held_gpus", "What it holds", &|it| Some(it.held));
-        each("gpool_project_borrowed_gpus", "What of that is on loan", &|it| Some(it.on_loan));
-        each("gpool_project_lent_gpus", "What of its guarantee others hold", &|it| {
-            Some(sum(&it.lends))
+        each("gpool_project_share_gpus", "GPUs that the project can have now", &|it| it.share);
+        each("gpool_project_held_gpus", "Allocated GPUs of the project", &|it| Some(it.held));
+        each("gpool_project_borrowed_gpus", "Allocated GPUs that the project borrows", &|it| {
+            Some(it.on_loan)
         });
-        each("gpool_project_pending_gpus", "What its waiting jobs ask for", &|it| Some(it.pending));
-        each("gpool_project_pending_jobs", "Its jobs that wait for room", &|it| {
+        each(
+            "gpool_project_lent_gpus",
+            "Guaranteed GPUs of the project that others borrow",
+            &|it| Some(sum(&it.lends)),
+        );
+        each(
+            "gpool_project_pending_gpus",
+            "Requested GPUs of pending jobs of the project",
+            &|it| Some(it.pending),
+        );
+        each("gpool_project_pending_jobs", "Pending jobs of the project", &|it| {
             Some(float(it.n_pending))
         });
         let hour = 3600.0;
-        each("gpool_project_used_gpu_seconds", "What it used lately, decayed", &|it| {
+        each("gpool_project_used_gpu_seconds", "Decayed usage of the project", &|it| {
             Some(it.used * hour)
         });
     }
@@ -224,9 +250,11 @@ impl Page {
         let mut each = |name, help, value: &dyn Fn(&Node) -> f64| {
             self.numbers(name, help, nodes.iter().map(|node| (labels(node), value(node))));
         };
-        each("gpool_node_up", "Whether the agent answers", &|node| flag(node.connected));
-        each("gpool_node_cpus", "CPU cores that can be booked", &|node| node.cpus);
-        each("gpool_node_memory_bytes", "Memory that can be booked", &|node| float(node.memory));
+        each("gpool_node_up", "Whether the agent of the node answers", &|node| {
+            flag(node.connected)
+        });
+        each("gpool_node_cpus", "CPU cores of the node for jobs", &|node| node.cpus);
+        each("gpool_node_memory_bytes", "Memory of the node for jobs", &|node| float(node.memory));
         let info = |node: &Node| {
             let mut labels = labels(node);
             labels.push(("version", node.version.clone()));
@@ -234,7 +262,7 @@ impl Page {
             labels.push(("devices_from", node.devices_from.clone()));
             (labels, 1.0)
         };
-        self.numbers("gpool_node_info", "What a node is", nodes.iter().map(info));
+        self.numbers("gpool_node_info", "Properties of the node", nodes.iter().map(info));
     }
 
     fn gpus(&mut self, gpus: &[Gpu]) {
@@ -246,11 +274,13 @@ impl Page {
             let rows = gpus.iter().filter_map(|gpu| Some((labels(gpu), value(gpu)?)));
             self.numbers(name, help, rows.collect::<Vec<_>>());
         };
-        each("gpool_gpu_utilization_ratio", "Time in which a kernel ran", &|gpu| gpu.utilization);
-        each("gpool_gpu_memory_used_bytes", "Memory in use", &|gpu| gpu.memory_used.map(float));
-        each("gpool_gpu_memory_total_bytes", "Memory", &|gpu| Some(float(gpu.memory_total)));
-        each("gpool_gpu_power_watts", "Power drawn", &|gpu| gpu.power_w);
-        each("gpool_gpu_temperature_celsius", "Temperature", &|gpu| {
+        each("gpool_gpu_utilization_ratio", "Fraction of time with a running kernel", &|gpu| {
+            gpu.utilization
+        });
+        each("gpool_gpu_memory_used_bytes", "GPU memory in use", &|gpu| gpu.memory_used.map(float));
+        each("gpool_gpu_memory_total_bytes", "GPU memory", &|gpu| Some(float(gpu.memory_total)));
+        each("gpool_gpu_power_watts", "Power draw of the GPU", &|gpu| gpu.power_w);
+        each("gpool_gpu_temperature_celsius", "Temperature of the GPU", &|gpu| {
             gpu.temperature_c.map(f64::from)
         });
         let states = gpus.iter().flat_map(|gpu| {
@@ -260,14 +290,14 @@ impl Page {
                 (labels, flag(gpu.state == state))
             })
         });
-        self.numbers("gpool_gpu_state", "1 for the state that it is in", states);
+        self.numbers("gpool_gpu_state", "1 for the current state of the GPU, otherwise 0", states);
         let info = |gpu: &Gpu| {
             let mut labels = labels(gpu);
             labels.push(("model", gpu.model.clone()));
             labels.push(("pci_bus_id", gpu.pci_bus.clone()));
             (labels, 1.0)
         };
-        self.numbers("gpool_gpu_info", "What a device is", gpus.iter().map(info));
+        self.numbers("gpool_gpu_info", "Properties of the GPU", gpus.iter().map(info));
     }
 }
 

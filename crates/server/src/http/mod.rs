@@ -7,6 +7,7 @@ mod asker;
 mod attach;
 mod bulk;
 mod cluster;
+mod connection;
 mod context;
 mod contract;
 mod dump;
@@ -22,7 +23,6 @@ mod jobs;
 mod labels;
 mod later;
 mod life;
-mod line;
 mod listing;
 mod logs;
 mod metrics;
@@ -38,8 +38,8 @@ mod reservations;
 pub mod routes;
 mod simulate;
 mod submit;
-#[cfg(test)]
-mod tests;
+#[cfg(feature = "fuzzing")]
+pub mod testing;
 mod users;
 mod why;
 mod why_nodes;
@@ -56,7 +56,7 @@ use utoipa_axum::routes;
 use crate::feed::Feed;
 use crate::handle::CoreHandle;
 
-pub use crate::link::{LineAnswer, TaskLine};
+pub use crate::link::{StreamAnswer, TaskStream};
 use accept::Patience;
 pub use accept::serve;
 pub use asker::{Account, FindAccount};
@@ -95,8 +95,9 @@ impl Api {
 #[openapi(
     info(
         title = "gpool",
-        description = "GPUs for jobs. Served on a unix socket; callers are known by the socket's \
-                       peer credentials. Errors are RFC 9457 problems with a stable code.",
+        description = "Schedules jobs on GPUs. The API is served on a unix socket; the peer \
+                       credentials of the socket identify the caller. Errors are RFC 9457 problems \
+                       with a stable code.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     components(schemas(gpool_wire::Problem, gpool_wire::Event, gpool_wire::Message))

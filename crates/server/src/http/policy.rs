@@ -18,7 +18,7 @@ const LOOKED_AT_MAX: usize = 500;
 /// Number of jobs that a preview names.
 const NAMED_MAX: usize = 100;
 
-/// How the scheduler decides.
+/// Returns the policy of the scheduler.
 #[utoipa::path(
     get, path = "/policies", operation_id = "policies_get",
     responses((status = 200, description = "The policy", body = Document<PolicyInfo>))
@@ -28,12 +28,12 @@ pub(crate) async fn get(State(api): State<Api>) -> Result<Json<Document<PolicyIn
     Ok(Json(Document::new(policy)))
 }
 
-/// Changes how the scheduler decides from now on.
+/// Changes the policy; the next decision uses it.
 #[utoipa::path(
     patch, path = "/policies", operation_id = "policies_edit", request_body = PolicyPatch,
     responses(
-        (status = 200, description = "The policy as it is now", body = Document<PolicyInfo>),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 200, description = "The policy after the change", body = Document<PolicyInfo>),
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
     )
 )]

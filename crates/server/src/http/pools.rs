@@ -13,7 +13,7 @@ use super::extract::{ApiError, JsonBody};
 /// More nodes than this are not moved at once.
 const NODES_MAX: usize = 4096;
 
-/// The pools that nodes are in.
+/// Lists all pools with their nodes.
 #[utoipa::path(
     get, path = "/pools", operation_id = "pools_list",
     responses((status = 200, description = "By name", body = List<Pool>))
@@ -25,12 +25,12 @@ pub(crate) async fn pools(
     Ok(Json(List::new(Pool::of(&all_nodes(&api, asker.caller.owner.uid).await?))))
 }
 
-/// Puts nodes into a pool. What runs there stays; what waits for the pool that they leave waits on.
+/// Moves nodes into a pool. Running jobs stay; jobs that wait for the old pool keep waiting.
 #[utoipa::path(
     post, path = "/pools/move", operation_id = "pools_move", request_body = MoveNodes,
     responses(
-        (status = 200, description = "The pools as they are now", body = List<Pool>),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 200, description = "All pools after the change", body = List<Pool>),
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such node", body = Problem,
          content_type = "application/problem+json"),
@@ -44,7 +44,7 @@ pub(crate) async fn move_nodes(
     let pool = check::pool(&asked.pool)?;
     let n_nodes = asked.nodes.len();
     if n_nodes == 0 || n_nodes > NODES_MAX {
-        let why = format!("{n_nodes} are named; name from 1 to {NODES_MAX}");
+        let why = format!("it has {n_nodes} nodes; give from 1 to {NODES_MAX}");
         return Err(Refusal::Invalid { field: "nodes".to_owned(), why }.into());
     }
     let nodes = asked.nodes.iter().map(NodeName::new).collect();

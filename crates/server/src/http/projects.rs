@@ -46,14 +46,14 @@ pub(crate) async fn list(
     Ok(Json(List::new(api.handle.look(asker.caller.owner.uid, Age::New, ask).await?)))
 }
 
-/// One project.
+/// Returns a project.
 #[utoipa::path(
     get, path = "/projects/{name}", operation_id = "projects_get",
-    params(("name" = String, Path, description = "Its name")),
+    params(("name" = String, Path, description = "The name")),
     responses(
         (status = 200, description = "The project", body = Document<gpool_wire::Project>,
-         headers(("ETag" = String, description = "Its version, for If-Match"))),
-        (status = 404, description = "There is none", body = Problem,
+         headers(("ETag" = String, description = "The version, for If-Match"))),
+        (status = 404, description = "There is no such project", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -71,18 +71,18 @@ pub(crate) async fn get(
     Ok(([(ETAG, tag)], Json(Document::new(shown))).into_response())
 }
 
-/// Makes a project.
+/// Creates a project.
 #[utoipa::path(
     post, path = "/projects", operation_id = "projects_create", request_body = ProjectSettings,
     responses(
-        (status = 200, description = "What changed, and what should be known",
+        (status = 200, description = "The changes, with warnings",
          body = Document<ProjectsAnswer>),
-        (status = 400, description = "A setting is malformed", body = Problem,
+        (status = 400, description = "A setting is not valid", body = Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "Only admins may, and those of a project above it",
+        (status = 403, description = "Only for admins of the server or of a project above it",
          body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It would make no tree, or is there", body = Problem,
-         content_type = "application/problem+json"),
+        (status = 409, description = "It would not form a tree, or the project exists",
+         body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn create(
@@ -97,15 +97,15 @@ pub(crate) async fn create(
 #[utoipa::path(
     post, path = "/projects/apply", operation_id = "projects_apply", request_body = ProjectSet,
     responses(
-        (status = 200, description = "What changed, or would change",
+        (status = 200, description = "The changes; with dry_run, those that would be made",
          body = Document<ProjectsAnswer>),
-        (status = 400, description = "A setting is malformed", body = Problem,
+        (status = 400, description = "A setting is not valid", body = Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "Only admins may, and those of a project above",
+        (status = 403, description = "Only for admins of the server or of a project above",
          body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "They would make no tree", body = Problem,
+        (status = 409, description = "The projects would not form a tree", body = Problem,
          content_type = "application/problem+json"),
-        (status = 412, description = "Somebody else was faster", body = Problem,
+        (status = 412, description = "Another request changed it first", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -121,22 +121,22 @@ pub(crate) async fn apply(
 #[utoipa::path(
     patch, path = "/projects/{name}", operation_id = "projects_edit",
     params(
-        ("name" = String, Path, description = "Its name"),
-        ("If-Match" = Option<String>, Header, description = "Its version as it was read"),
+        ("name" = String, Path, description = "The name"),
+        ("If-Match" = Option<String>, Header, description = "The version that it must have"),
     ),
     request_body = ProjectSettings,
     responses(
-        (status = 200, description = "What changed, and what should be known",
+        (status = 200, description = "The changes, with warnings",
          body = Document<ProjectsAnswer>),
-        (status = 400, description = "A setting is malformed", body = Problem,
+        (status = 400, description = "A setting is not valid", body = Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "Only admins may, and those of a project above it",
+        (status = 403, description = "Only for admins of the server or of a project above it",
          body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is none", body = Problem,
+        (status = 404, description = "There is no such project", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It would make no tree", body = Problem,
+        (status = 409, description = "The projects would not form a tree", body = Problem,
          content_type = "application/problem+json"),
-        (status = 412, description = "Somebody else was faster", body = Problem,
+        (status = 412, description = "Another request changed it first", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -155,18 +155,18 @@ pub(crate) async fn edit(
 #[utoipa::path(
     delete, path = "/projects/{name}", operation_id = "projects_delete",
     params(
-        ("name" = String, Path, description = "Its name"),
-        ("If-Match" = Option<String>, Header, description = "Its version as it was read"),
+        ("name" = String, Path, description = "The name"),
+        ("If-Match" = Option<String>, Header, description = "The version that it must have"),
     ),
     responses(
-        (status = 200, description = "What changed", body = Document<ProjectsAnswer>),
-        (status = 403, description = "Only admins may, and those of a project above it",
+        (status = 200, description = "The changes", body = Document<ProjectsAnswer>),
+        (status = 403, description = "Only for admins of the server or of a project above it",
          body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is none", body = Problem,
+        (status = 404, description = "There is no such project", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It has jobs, or others below it", body = Problem,
+        (status = 409, description = "The project has jobs, or projects below it", body = Problem,
          content_type = "application/problem+json"),
-        (status = 412, description = "Somebody else was faster", body = Problem,
+        (status = 412, description = "Another request changed it first", body = Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -8,11 +8,11 @@ use super::Api;
 use super::asker::Asks;
 use super::extract::ApiError;
 
-/// What the last start of the server found: how the one before ended, and what became of the jobs
-/// that it had started.
+/// Returns the report of the last start of the server: how the previous server ended, and the state
+/// of the jobs that it had started.
 #[utoipa::path(
     get, path = "/recovery", operation_id = "recovery",
-    responses((status = 200, description = "The account", body = Document<Recovery>))
+    responses((status = 200, description = "The report", body = Document<Recovery>))
 )]
 pub(crate) async fn get(
     State(api): State<Api>,

@@ -22,10 +22,10 @@ use crate::view::View;
 /// More targets than this in one request are refused.
 const TARGETS_MAX: usize = 10_000;
 
-/// Every reservation and maintenance window that is not over.
+/// Lists reservations and maintenance windows that are not over.
 #[utoipa::path(
     get, path = "/reservations", operation_id = "reservations_list",
-    responses((status = 200, description = "By when they hold next", body = List<Reservation>))
+    responses((status = 200, description = "Sorted by their next start", body = List<Reservation>))
 )]
 pub(crate) async fn list(State(api): State<Api>) -> Result<Json<List<Reservation>>, ApiError> {
     Ok(Json(List::new(api.handle.query(all).await?)))
@@ -39,13 +39,13 @@ pub(crate) fn all(view: &View<'_>) -> Vec<Reservation> {
     all
 }
 
-/// One reservation or maintenance window.
+/// Returns a reservation or maintenance window.
 #[utoipa::path(
     get, path = "/reservations/{name}", operation_id = "reservations_get",
-    params(("name" = String, Path, description = "Its name")),
+    params(("name" = String, Path, description = "The name")),
     responses(
         (status = 200, description = "The reservation", body = Document<Reservation>),
-        (status = 404, description = "There is none", body = Problem,
+        (status = 404, description = "There is no such reservation", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -70,12 +70,12 @@ pub(crate) async fn get(
     post, path = "/reservations", operation_id = "reservations_create",
     request_body = ReserveRequest,
     responses(
-        (status = 200, description = "The reservation, and whose work it touches",
+        (status = 200, description = "The reservation and the affected jobs",
          body = Document<ReserveAnswer>),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It clashes, there is not as much, or it touches the work of \
-         others", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It overlaps, there are too few GPUs, or it affects jobs",
+         body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn create(
@@ -94,17 +94,17 @@ pub(crate) async fn create(
 /// Changes a reservation.
 #[utoipa::path(
     patch, path = "/reservations/{name}", operation_id = "reservations_edit",
-    params(("name" = String, Path, description = "Its name")),
+    params(("name" = String, Path, description = "The name")),
     request_body = ReserveRequest,
     responses(
-        (status = 200, description = "The reservation, and whose work it touches",
+        (status = 200, description = "The reservation and the affected jobs",
          body = Document<ReserveAnswer>),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is none", body = Problem,
+        (status = 404, description = "There is no such reservation", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It clashes, there is not as much, or it touches the work of \
-         others", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It overlaps, there are too few GPUs, or it affects jobs",
+         body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn edit(
@@ -122,15 +122,15 @@ pub(crate) async fn edit(
     answer(&api, uid, before, api.handle.command(asker.caller.clone(), command).await?).await
 }
 
-/// Ends a reservation before its time; other jobs can use its capacity at once.
+/// Ends a reservation early; other jobs can use its capacity at once.
 #[utoipa::path(
     delete, path = "/reservations/{name}", operation_id = "reservations_cancel",
-    params(("name" = String, Path, description = "Its name")),
+    params(("name" = String, Path, description = "The name")),
     responses(
-        (status = 200, description = "Those that are left", body = List<Reservation>),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 200, description = "The other reservations", body = List<Reservation>),
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is none", body = Problem,
+        (status = 404, description = "There is no such reservation", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -144,17 +144,17 @@ pub(crate) async fn cancel(
     list(State(api)).await
 }
 
-/// Gives nodes or devices no new work. Where the work of others is touched, nothing is done unless
-/// `at_deadline` says what becomes of it.
+/// Drains nodes or devices: they get no new jobs. If jobs of other users run there, the request is
+/// refused unless `at_deadline` chooses what happens to them.
 #[utoipa::path(
     post, path = "/nodes/drain", operation_id = "nodes_drain_many", request_body = DrainRequest,
     responses(
-        (status = 200, description = "Whose work it touches", body = Document<DrainAnswer>),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 200, description = "The affected jobs", body = Document<DrainAnswer>),
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such node or device", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It touches the work of others", body = Problem,
+        (status = 409, description = "It affects jobs", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -167,17 +167,17 @@ pub(crate) async fn drain_many(
     drain_these(&api, asker.caller.clone(), targets, &asked).await
 }
 
-/// Gives a node, or devices of it, no new work.
+/// Drains a node or devices of it.
 #[utoipa::path(
     post, path = "/nodes/{name}/drain", operation_id = "nodes_drain", request_body = DrainRequest,
     params(("name" = String, Path, description = "The node")),
     responses(
-        (status = 200, description = "Whose work it touches", body = Document<DrainAnswer>),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 200, description = "The affected jobs", body = Document<DrainAnswer>),
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such node or device", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It touches the work of others", body = Problem,
+        (status = 409, description = "It affects jobs", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -218,17 +218,17 @@ async fn drain_these(
     Ok(Json(Document::new(DrainAnswer { targets, affected, done: outcome.done })))
 }
 
-/// Gives nodes or devices work again.
+/// Ends the drain of nodes or devices.
 #[utoipa::path(
     post, path = "/nodes/undrain", operation_id = "nodes_undrain_many",
     request_body = UndrainRequest,
     responses(
-        (status = 200, description = "It was done", body = Document<DrainAnswer>),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 200, description = "Done", body = Document<DrainAnswer>),
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such node or device", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "One is not drained", body = Problem,
+        (status = 409, description = "A node or GPU is not drained", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -241,18 +241,18 @@ pub(crate) async fn undrain_many(
     undrain_these(&api, asker.caller.clone(), targets).await
 }
 
-/// Gives a node, or devices of it, work again.
+/// Ends the drain of a node or of devices of it.
 #[utoipa::path(
     post, path = "/nodes/{name}/undrain", operation_id = "nodes_undrain",
     request_body = UndrainRequest,
     params(("name" = String, Path, description = "The node")),
     responses(
-        (status = 200, description = "It was done", body = Document<DrainAnswer>),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 200, description = "Done", body = Document<DrainAnswer>),
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
         (status = 404, description = "There is no such node or device", body = Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It is not drained", body = Problem,
+        (status = 409, description = "The node or GPU is not drained", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -309,16 +309,16 @@ fn shown(view: &View<'_>, it: &gpool_model::Reservation) -> Reservation {
 
 /// Returns the index of a reserved device, and its fault if it has one.
 fn found(world: &World, node: &NodeName, uuid: &DeviceUuid) -> (Option<u32>, Option<String>) {
-    use gpool_sched::Unusable;
-    let gone = (None, Some("is not there any more".to_owned()));
+    use gpool_world::Unusable;
+    let gone = (None, Some("does not exist any more".to_owned()));
     let Some(row) = world.node(node) else { return gone };
     let Some(ix) = row.node.devices.iter().position(|device| device.uuid == *uuid) else {
         return gone;
     };
-    let wrong = gpool_sched::unusable(row, ix).map(|why| match why {
-        Unusable::Unhealthy(_) => "can't be used: it is faulty",
-        Unusable::Unmanaged(_) => "is used outside gpool",
-        Unusable::NotAllowed => "is kept from new work by an admin",
+    let wrong = gpool_world::unusable(row, ix).map(|why| match why {
+        Unusable::Unhealthy(_) => "is faulty",
+        Unusable::Unmanaged(_) => "is in use outside gpool",
+        Unusable::NotAllowed => "is closed for new jobs by an admin",
         Unusable::Drained(_) => "is drained",
         Unusable::Divided => "is divided into MIG instances",
     });
@@ -326,7 +326,7 @@ fn found(world: &World, node: &NodeName, uuid: &DeviceUuid) -> (Option<u32>, Opt
 }
 
 /// `lab2`, or `lab1:0,2-5`.
-fn targets_of(text: &str) -> Result<Vec<DrainTarget>, Refusal> {
+pub fn targets_of(text: &str) -> Result<Vec<DrainTarget>, Refusal> {
     let (node, devices) = match text.split_once(':') {
         Some((node, devices)) => (node, Some(devices)),
         None => (text, None),
@@ -336,7 +336,7 @@ fn targets_of(text: &str) -> Result<Vec<DrainTarget>, Refusal> {
         Refusal::Invalid { field: "targets".to_owned(), why }
     };
     if node.is_empty() {
-        return Err(invalid("it names no node"));
+        return Err(invalid("it has no node"));
     }
     let node = NodeName::new(node);
     let Some(devices) = devices else {
@@ -344,10 +344,10 @@ fn targets_of(text: &str) -> Result<Vec<DrainTarget>, Refusal> {
     };
     let words: Vec<String> = devices.split(',').map(str::to_owned).collect();
     if words.iter().any(String::is_empty) {
-        return Err(invalid("a GPU is missing"));
+        return Err(invalid("the index of a GPU is missing"));
     }
     let devices =
-        devices_of(&words)?.ok_or_else(|| invalid("name the node alone for all of it"))?;
+        devices_of(&words)?.ok_or_else(|| invalid("for the whole node, give only its name"))?;
     let of = |device| DrainTarget { node: node.clone(), device: Some(device) };
     Ok(devices.into_iter().map(of).collect())
 }
@@ -375,26 +375,10 @@ fn all_targets(words: &[String], node: Option<&str>) -> Result<Vec<DrainTarget>,
     Ok(targets)
 }
 
-fn target_word(target: &DrainTarget) -> String {
+/// The target as text, as `targets_of` reads it.
+pub fn target_word(target: &DrainTarget) -> String {
     match &target.device {
         Some(device) => format!("{}:{device}", target.node),
         None => target.node.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn targets_are_nodes_or_devices_of_them() {
-        let words = |text: &str| -> Vec<String> {
-            targets_of(text).expect(text).iter().map(target_word).collect()
-        };
-        assert_eq!(words("lab2"), ["lab2"]);
-        assert_eq!(words("lab1:0,2-3"), ["lab1:0", "lab1:2", "lab1:3"]);
-        for wrong in ["", ":0", "lab1:", "lab1:0,,1", "lab1:all", "lab1:3-1"] {
-            assert!(targets_of(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -27,10 +27,16 @@ pub struct Route {
     pub path: &'static str,
     /// Users with permission.
     pub role: Role,
+    /// The task, for the refusal of a caller that is not an admin; empty for other roles.
+    pub task: &'static str,
 }
 
 const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
-    Route { method, path, role }
+    Route { method, path, role, task: "" }
+}
+
+const fn admin(method: &'static str, path: &'static str, task: &'static str) -> Route {
+    Route { method, path, role: Role::Admin, task }
 }
 
 /// Every route: the fixed ones, and those of the verbs on jobs.
@@ -62,21 +68,21 @@ const FIXED: &[Route] = &[
     route("POST", "/api/v1/jobs/{id}/exec", Role::Owner),
     route("POST", "/api/v1/jobs/{id}/forward", Role::Owner),
     route("GET", "/api/v1/gpus", Role::Everybody),
-    route("POST", "/api/v1/gpus/allow", Role::Admin),
+    admin("POST", "/api/v1/gpus/allow", "choose the GPUs for new jobs"),
     route("GET", "/api/v1/nodes", Role::Everybody),
     route("GET", "/api/v1/nodes/{name}", Role::Everybody),
     route("GET", "/api/v1/pools", Role::Everybody),
-    route("POST", "/api/v1/pools/move", Role::Admin),
-    route("POST", "/api/v1/nodes/drain", Role::Admin),
-    route("POST", "/api/v1/nodes/label", Role::Admin),
-    route("POST", "/api/v1/nodes/undrain", Role::Admin),
-    route("POST", "/api/v1/nodes/{name}/drain", Role::Admin),
-    route("POST", "/api/v1/nodes/{name}/undrain", Role::Admin),
+    admin("POST", "/api/v1/pools/move", "move nodes between pools"),
+    admin("POST", "/api/v1/nodes/drain", "drain nodes"),
+    admin("POST", "/api/v1/nodes/label", "change labels of nodes"),
+    admin("POST", "/api/v1/nodes/undrain", "undrain nodes"),
+    admin("POST", "/api/v1/nodes/{name}/drain", "drain nodes"),
+    admin("POST", "/api/v1/nodes/{name}/undrain", "undrain nodes"),
     route("GET", "/api/v1/reservations", Role::Everybody),
-    route("POST", "/api/v1/reservations", Role::Admin),
+    admin("POST", "/api/v1/reservations", "reserve GPUs or nodes"),
     route("GET", "/api/v1/reservations/{name}", Role::Everybody),
-    route("PATCH", "/api/v1/reservations/{name}", Role::Admin),
-    route("DELETE", "/api/v1/reservations/{name}", Role::Admin),
+    admin("PATCH", "/api/v1/reservations/{name}", "change reservations"),
+    admin("DELETE", "/api/v1/reservations/{name}", "cancel reservations"),
     route("GET", "/api/v1/projects", Role::Everybody),
     route("POST", "/api/v1/projects", Role::ProjectAdmin),
     route("POST", "/api/v1/projects/apply", Role::ProjectAdmin),
@@ -85,18 +91,18 @@ const FIXED: &[Route] = &[
     route("DELETE", "/api/v1/projects/{name}", Role::ProjectAdmin),
     route("GET", "/api/v1/quota", Role::Everybody),
     route("GET", "/api/v1/policies", Role::Everybody),
-    route("PATCH", "/api/v1/policies", Role::Admin),
+    admin("PATCH", "/api/v1/policies", "change the policy"),
     route("GET", "/api/v1/users/{name}", Role::Everybody),
-    route("PATCH", "/api/v1/users/{name}", Role::Admin),
+    admin("PATCH", "/api/v1/users/{name}", "set limits of users"),
     route("GET", "/api/v1/events", Role::Everybody),
     route("GET", "/api/v1/notifications", Role::Everybody),
     route("GET", "/api/v1/notifications/secret", Role::Everybody),
     route("GET", "/api/v1/version", Role::Everybody),
     route("GET", "/api/v1/status", Role::Everybody),
     route("GET", "/api/v1/recovery", Role::Everybody),
-    route("POST", "/api/v1/simulate", Role::Admin),
-    route("GET", "/api/v1/dump", Role::Admin),
-    route("POST", "/api/v1/shutdown", Role::Admin),
+    admin("POST", "/api/v1/simulate", "simulate changes"),
+    admin("GET", "/api/v1/dump", "read the server's state"),
+    admin("POST", "/api/v1/shutdown", "stop this server"),
     route("GET", "/healthz", Role::Everybody),
     route("GET", "/readyz", Role::Everybody),
     route("GET", "/openapi.json", Role::Everybody),

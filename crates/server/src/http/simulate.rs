@@ -32,10 +32,10 @@ const NAMED_MAX: usize = 1000;
 #[utoipa::path(
     post, path = "/simulate", operation_id = "simulate", request_body = SimulateAsk,
     responses(
-        (status = 200, description = "What would come of it", body = Document<Simulation>),
-        (status = 400, description = "It is not understood", body = Problem,
+        (status = 200, description = "The effects", body = Document<Simulation>),
+        (status = 400, description = "A change is not valid", body = Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -81,9 +81,10 @@ fn of(
     let outlook =
         forecast::outlook(part, caller, changes, until).map_err(|(_, refusal)| refusal)?;
     match outlook.is_broken {
-        true => {
-            Err(internal("a plan broke an invariant on the way; gpool debug dump has the case"))
-        }
+        true => Err(internal(
+            "a plan of the simulation violated an invariant; please report it with the file of \
+             gpool debug dump",
+        )),
         false => Ok(outlook),
     }
 }

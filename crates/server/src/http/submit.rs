@@ -53,11 +53,11 @@ enum ForecastOrJob {
     post, path = "/jobs", operation_id = "jobs_create", request_body = JobCreate,
     params(
         DryRun,
-        ("Idempotency-Key" = Option<String>, Header, description = "A name for this request"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A unique name of this request"),
     ),
     responses(
         (status = 201, description = "The job", body = Document<gpool_wire::Job>),
-        (status = 200, description = "With dry_run: what would become of it; for a repeated \
+        (status = 200, description = "With dry_run: the forecast; for a repeated \
          request: the job", body = ForecastOrJob),
         (status = 400, description = "A field is not valid", body = Problem,
          content_type = "application/problem+json"),
@@ -67,7 +67,7 @@ enum ForecastOrJob {
          content_type = "application/problem+json"),
         (status = 422, description = "No node could ever run it", body = Problem,
          content_type = "application/problem+json"),
-        (status = 429, description = "One user may have no more jobs, or no more stored for them",
+        (status = 429, description = "The user has too many jobs, or too much stored for them",
          body = Problem, content_type = "application/problem+json"),
         (status = 507, description = "The server can't store more", body = Problem,
          content_type = "application/problem+json"),

@@ -28,11 +28,11 @@ async fn limits(api: &Api, name: String) -> Result<UserLimits, Refusal> {
     api.handle.query(look).await
 }
 
-/// What a user has and may have; `all` for users that have no caps of their own.
+/// Returns the usage and the limits of a user; `all` for users without limits of their own.
 #[utoipa::path(
     get, path = "/users/{name}", operation_id = "users_get",
     params(("name" = String, Path, description = "The user")),
-    responses((status = 200, description = "What it is", body = Document<UserLimits>))
+    responses((status = 200, description = "The usage and the limits", body = Document<UserLimits>))
 )]
 pub(crate) async fn get(
     State(api): State<Api>,
@@ -41,15 +41,15 @@ pub(crate) async fn get(
     Ok(Json(Document::new(limits(&api, name).await?)))
 }
 
-/// Changes what a user may have; what runs goes on.
+/// Changes the limits of a user; running jobs continue.
 #[utoipa::path(
     patch, path = "/users/{name}", operation_id = "users_limit", request_body = UserCapsPatch,
     params(("name" = String, Path, description = "The user, or `all`")),
     responses(
-        (status = 200, description = "What it is now", body = Document<UserLimits>),
-        (status = 400, description = "It is no cap", body = Problem,
+        (status = 200, description = "The limits after the change", body = Document<UserLimits>),
+        (status = 400, description = "A limit is not valid", body = Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "Only admins may", body = Problem,
+        (status = 403, description = "Only for admins", body = Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -49,7 +49,7 @@ fn yes() -> bool {
     get, path = "/jobs/{id}/why", operation_id = "jobs_why",
     params(("id" = String, Path, description = "The job"), WhyParams),
     responses(
-        (status = 200, description = "The reasons; none for a job that does not wait",
+        (status = 200, description = "The reasons; empty if the job does not wait",
          body = Document<Why>),
         (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
@@ -195,7 +195,7 @@ fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {
     why.eta_missing = match (&why.eta, estimate.is_out_of_reach) {
         (Some(_), _) => None,
         (None, true) => Some(format!(
-            "more than {AHEAD_MAX} jobs go first, and the last forecast does not reach it"
+            "more than {AHEAD_MAX} jobs are before it, and the last forecast does not cover it"
         )),
         (None, false) => Some(missing(found, estimate.without_deadline)),
     };
@@ -216,25 +216,25 @@ fn missing(found: &Found, without_deadline: Option<gpool_model::Eta>) -> String 
     let id = found.job.id;
     match (&found.job.phase, found.spec.life.deadline, without_deadline) {
         _ if found.job.holder() == Some(Holder::Admin) => {
-            "it waits until an admin starts it".to_owned()
+            "only an admin can let it start".to_owned()
         }
-        (Phase::Held { .. }, ..) => format!("it is held until it is released: gpool release {id}"),
+        (Phase::Held { .. }, ..) => format!("it starts after gpool release {id}"),
         (Phase::Paused { held: Some(_), .. }, ..) => {
-            format!("it stays paused until it is resumed: gpool resume {id}")
+            format!("it continues after gpool resume {id}")
         }
         (_, Some(deadline), Some(eta)) => {
             let limit = found.spec.time_limit;
             let last =
                 limit.map(|limit| Timestamp::new(deadline.get().saturating_sub(limit.get())));
-            let last = last.map(|at| format!(", and so must start by {}", Time(at).short()));
+            let last = last.map(|at| format!(", so it must start by {}", Time(at).short()));
             let earliest = match eta.p10 {
                 Some(at) => format!("the earliest start is {}", Time(at).short()),
-                None => "it would start later than that".to_owned(),
+                None => "it would start after that".to_owned(),
             };
             let (deadline, last) = (Time(deadline).short(), last.unwrap_or_default());
             format!("it must end by {deadline}{last}; {earliest}")
         }
-        _ => "nothing that is known lets it start".to_owned(),
+        _ => "no known event lets it start".to_owned(),
     }
 }
 
@@ -249,11 +249,11 @@ fn middle(tried: &Tried, part: &Part) -> Option<gpool_model::Eta> {
 fn frees(part: &Part, freed: &forecast::FreedBy) -> Option<Frees> {
     let row = part.excerpt.jobs.get(&freed.job)?;
     let because = match part.lengths.get(&freed.job)?.source {
-        Source::Limit => "its limit".to_owned(),
-        Source::LikeRuns { n_runs: 1 } => "how long the last such job ran".to_owned(),
-        Source::LikeRuns { n_runs } => format!("how long the last {n_runs} such jobs ran"),
-        Source::Elapsed => "no limit, and nothing like it has run: a guess".to_owned(),
-        Source::Stopping => "it was told to end".to_owned(),
+        Source::Limit => "time limit".to_owned(),
+        Source::LikeRuns { n_runs: 1 } => "run time of the last such job".to_owned(),
+        Source::LikeRuns { n_runs } => format!("run time of the last {n_runs} such jobs"),
+        Source::Elapsed => "a guess: no time limit and no earlier run".to_owned(),
+        Source::Stopping => "it is stopping".to_owned(),
     };
     let [p10, p90] = freed.ends.map(|end| end.map(Time));
     let (job, user) = (freed.job.to_string(), row.spec.owner.user.to_string());

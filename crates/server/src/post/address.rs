@@ -27,7 +27,7 @@ pub enum Allowed {
 
 /// It is neither a host nor a range of addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is neither a host nor a range of addresses; write hooks.example or 127.0.0.0/8")]
+#[error("{0:?} is not a host or a range of addresses; write hooks.example or 127.0.0.0/8")]
 pub struct BadAllowed(String);
 
 impl FromStr for Allowed {
@@ -136,18 +136,20 @@ fn embedded(v6: Ipv6Addr) -> Vec<Ipv4Addr> {
 
 /// Looks names up, and gives only addresses that may be asked.
 #[derive(Debug)]
-pub(crate) struct Guarded {
+pub struct Guarded {
     names: DefaultResolver,
     /// The internal addresses that are allowed; `None` allows all.
     allow: Option<Vec<Allowed>>,
 }
 
 impl Guarded {
+    /// Gives no address of this machine except the allowed ones; `None` allows all addresses.
     pub fn new(allow: Option<Vec<Allowed>>) -> Self {
         Self { names: DefaultResolver::default(), allow }
     }
 
-    fn may_ask(&self, host: &str, address: SocketAddr) -> bool {
+    /// Whether a message to this host may go to this address.
+    pub fn may_ask(&self, host: &str, address: SocketAddr) -> bool {
         let Some(allow) = &self.allow else { return true };
         let ip = address.ip();
         let is_allowed = |ip: IpAddr| allow.iter().any(|it| it.covers(host, ip));
@@ -172,110 +174,12 @@ impl Resolver for Guarded {
         found.iter().filter(|it| self.may_ask(host, **it)).for_each(|it| open.push(*it));
         if open.is_empty() {
             let what = format!(
-                "{host} is inside the server's machine, where only admins send messages; \
-                 notify_allow in gpool.toml opens it"
+                "{host} is inside the server's machine, and only admins may send messages there; \
+                 notify_allow in gpool.toml allows others"
             );
             let refused = std::io::Error::new(std::io::ErrorKind::PermissionDenied, what);
             return Err(ureq::Error::Io(refused));
         }
         Ok(open)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn guard(allow: &[&str]) -> Guarded {
-        let allow = allow.iter().map(|it| it.parse().expect("valid")).collect();
-        Guarded::new(Some(allow))
-    }
-
-    fn asks(guard: &Guarded, host: &str, ip: &str) -> bool {
-        guard.may_ask(host, SocketAddr::new(ip.parse().expect("an address"), 80))
-    }
-
-    #[test]
-    fn users_reach_nothing_inside_the_machine() {
-        let guard = guard(&[]);
-        for ip in [
-            "127.0.0.1",
-            "127.9.9.9",
-            "0.0.0.0",
-            "0.1.2.3",
-            "169.254.169.254",
-            "100.100.100.200",
-            "224.0.0.1",
-            "255.255.255.255",
-            "::1",
-            "::",
-            "fe80::1",
-            "ff02::1",
-            "fd00:ec2::254",
-            "::ffff:127.0.0.1",
-            "::ffff:169.254.169.254",
-            "::127.0.0.1",
-            "::ffff:0:127.0.0.1",
-            "64:ff9b::a9fe:a9fe",
-            "64:ff9b::127.0.0.1",
-            "64:ff9b:1::8.8.8.8",
-            "64:ff9b:1:7f00:0:100::",
-            "2002:7f00:1::",
-            "2002:7f00:1::1",
-            "2002:a9fe:a9fe::1",
-            // Teredo of the client 127.0.0.1, and by the server 127.0.0.1.
-            "2001:0:808:808::80ff:fffe",
-            "2001:0:7f00:1::f7f7:f7f7",
-            "2001:db8::5efe:127.0.0.1",
-            "2001:db8::200:5efe:169.254.169.254",
-            "fe80::5efe:8.8.8.8",
-            "192.0.0.192",
-            "240.0.0.1",
-            "168.63.129.16",
-            "100.100.100.100",
-            "fd20:ce::254",
-            "fd00:c1::a9fe:a9fe",
-            "fd00:42::42",
-        ] {
-            assert!(!asks(&guard, "x", ip), "{ip}");
-        }
-        for ip in [
-            "10.0.0.1",
-            "172.16.0.1",
-            "192.168.1.1",
-            "100.64.0.1",
-            "198.18.0.1",
-            "fd12:3456::1",
-            "8.8.8.8",
-            "2001:db8::1",
-            "2606:4700::1111",
-            "::ffff:8.8.8.8",
-            "::ffff:10.0.0.1",
-            "64:ff9b::808:808",
-            "64:ff9b::10.0.0.1",
-            "2002:808:808::1",
-            "2002:a00:1::1",
-            "2001:db8::5efe:10.0.0.1",
-            "2001:0:808:808::f7f7:f7f7",
-        ] {
-            assert!(asks(&guard, "x", ip), "{ip}");
-        }
-        assert!(asks(&Guarded::new(None), "x", "127.0.0.1"), "admins do");
-    }
-
-    #[test]
-    fn what_is_allowed_is_a_host_or_a_range() {
-        let some = guard(&["127.0.0.0/31", "Hooks.Lab", "fe80::/10"]);
-        assert!(asks(&some, "x", "127.0.0.1") && asks(&some, "x", "::ffff:127.0.0.1"));
-        assert!(!asks(&some, "x", "127.0.0.2"));
-        assert!(asks(&some, "hooks.lab", "127.0.0.2") && asks(&some, "x", "fe80::7"));
-        assert!(asks(&guard(&["0.0.0.0/0"]), "x", "169.254.169.254"));
-        assert!(asks(&guard(&["::/0"]), "x", "::1"));
-        let home = guard(&["127.0.0.1"]);
-        assert!(asks(&home, "x", "2002:7f00:1::1"), "it stands for what is allowed");
-        assert!(!asks(&home, "x", "2001:0:7f00:1::80ff:fffd"), "each that it stands for counts");
-        for text in ["", "a b", "127.0.0.1/33", "::1/129", "a/8", "127.0.0.0/x", "http://x"] {
-            assert!(text.parse::<Allowed>().is_err(), "{text}");
-        }
     }
 }

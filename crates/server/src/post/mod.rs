@@ -23,7 +23,9 @@ use crate::input::Input;
 
 pub use address::{Allowed, BadAllowed};
 pub use mail::MailSettings;
-pub(crate) use sign::Keys;
+pub use sign::Keys;
+#[cfg(feature = "fuzzing")]
+pub use {address::Guarded, sign::KEY_FILE};
 
 /// How messages are sent.
 #[derive(Debug, Clone, Default)]
@@ -83,7 +85,7 @@ impl Post {
             move |sent| drop(inputs.send(Input::Delivered(id, sent)))
         };
         if under_way.0.fetch_add(1, Ordering::Relaxed) >= Self::UNDER_WAY_MAX {
-            return answer(failed("too many messages are on their way"));
+            return answer(failed("too many messages are being sent"));
         }
         let (keys, mail) = (Arc::clone(&self.keys), Arc::clone(&self.mail));
         let agent = self.agents[usize::from(delivery.by_admin)].clone();
@@ -141,9 +143,11 @@ fn post(agent: &Agent, keys: &Keys, delivery: &Delivery) -> Sent {
     // Only the status of the answer is read.
     match answer.map(|answer| answer.status().as_u16()) {
         Ok(200..=299) => Sent::Taken,
-        Ok(410) => Sent::Refused { why: Arc::from("it answers 410: gone, send no more") },
+        Ok(410) => {
+            Sent::Refused { why: Arc::from("it answers 410 (gone): no more messages are sent") }
+        }
         Ok(status @ 300..=399) => {
-            failed(&format!("it answers {status}, and redirects are not followed"))
+            failed(&format!("it answers {status}, and gpool does not follow redirects"))
         }
         Ok(status) => failed(&format!("it answers {status}")),
         Err(error) => not_sent(&error),
@@ -160,7 +164,7 @@ fn not_sent(error: &ureq::Error) -> Sent {
             Sent::Unanswered { why: Arc::from(why) }
         }
         ureq::Error::HostNotFound => {
-            Sent::Unanswered { why: Arc::from("there is no host of that name") }
+            Sent::Unanswered { why: Arc::from("the host name is unknown") }
         }
         ureq::Error::Io(_) | ureq::Error::ConnectionFailed => {
             Sent::Unanswered { why: short(&error.to_string()) }

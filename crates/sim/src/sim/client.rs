@@ -338,7 +338,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         }
     };
     // Thousandths of each device.
-    let gpus = match positive("share").map(|milli| Share::Part(MilliGpu::new(u64::from(milli)))) {
+    let gpus = match positive("share").map(|milli| Share::part(MilliGpu::new(u64::from(milli)))) {
         Some(share) if !gpus.is_none() => gpus.shared(share).expect("they were asked for whole"),
         _ => gpus,
     };

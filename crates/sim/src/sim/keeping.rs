@@ -125,10 +125,24 @@ impl Sim {
         let world = server.control.world();
         let mut reserved = self.watch.reserved.difference(&self.watch.released);
         if let Some(name) = reserved.find(|name| !world.reservations().contains_key(*name)) {
-            let what = format!("reservation {name} is gone, and nobody released it");
+            let what = format!("reservation {name} is gone, and no request released it");
             self.blame(Invariant::Undone, what);
         }
     }
+}
+
+/// Runs a scenario to the middle of its last step. Returns the number of jobs that start, and the
+/// outsider that is found with these known before the step, and without.
+#[must_use]
+pub fn outsiders(scenario: &crate::Scenario) -> Option<(usize, [Option<String>; 2])> {
+    let mut sim = Sim::new(&scenario.cluster, None);
+    scenario.happenings.iter().for_each(|what| sim.happen(what));
+    sim.take_inbox();
+    let server = sim.server.as_ref()?;
+    let (world, now) = (server.control.world(), server.life.clock());
+    let before = starting(world);
+    let find = |before: &BTreeSet<Started>| outsider(world, now, before, &Claims::new());
+    Some((before.len(), [find(&before), find(&BTreeSet::new())]))
 }
 
 /// Returns the jobs that are starting: attempt of each job, and since when.
@@ -188,26 +202,4 @@ fn consent(then: u64) -> Consent {
         _ => Some(Displace::Cancel),
     };
     Consent { dry_run: false, choice }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Scenario;
-
-    #[test]
-    fn who_starts_in_a_step_after_which_the_node_is_emptied_is_an_outsider_and_nobody_else() {
-        let text = include_str!("../../scenarios/drained-behind-a-start.txt");
-        let scenario: Scenario = text.parse().expect("a scenario");
-        let mut sim = Sim::new(&scenario.cluster, None);
-        scenario.happenings.iter().for_each(|what| sim.happen(what));
-        sim.take_inbox();
-        let server = sim.server.as_ref().expect("a server");
-        let (world, now) = (server.control.world(), server.life.clock());
-        let before = starting(world);
-        assert_eq!(before.len(), 1, "a job starts");
-        assert_eq!(outsider(world, now, &before, &Claims::new()), None);
-        let found = outsider(world, now, &BTreeSet::new(), &Claims::new());
-        assert_eq!(found.as_deref(), Some("job 1 started on n0, drained"));
-    }
 }

@@ -45,7 +45,7 @@ impl Sim {
         // What a server sent before a commit failed may be heard while it is sent again.
         let is_heard = self.post.settled.contains(&news(&delivery));
         if !is_heard && !self.store.records.contains_key(&key) {
-            let what = format!("{} is sent before what it tells is durable", delivery.id);
+            let what = format!("message {} is sent before its event is durable", delivery.id);
             self.blame(Invariant::TooEarly, what);
         }
         self.post.under_way.push(delivery);
@@ -83,7 +83,7 @@ impl Sim {
         let told = ended.map(|it| (it.job.id, it.job.attempt, it.job.phase.state()));
         let mut untold = told.filter(|it| !waiting.contains(it) && !self.post.settled.contains(it));
         if let Some((job, _, state)) = untold.next() {
-            self.blame(Invariant::Untold, format!("nobody was told that job {job} is {state}"));
+            self.blame(Invariant::Untold, format!("no message reports that job {job} is {state}"));
         }
     }
 }

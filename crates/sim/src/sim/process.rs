@@ -72,7 +72,7 @@ impl Sim {
             return self.task_ended(m, task, end);
         }
         claim.started = Some((pid, clock));
-        let order = claim.order.as_ref().expect("whoever starts a program had an order");
+        let order = claim.order.as_ref().expect("a program starts only after an order");
         let grace = order.spec.grace.get();
         let left = order.spec.life.deadline.map(|at| at.since(clock).get());
         claim.since = now;
@@ -148,7 +148,7 @@ impl Sim {
         for &task in &due {
             let claim = &self.machines[m].claims[&task];
             if claim.ending.is_none() {
-                let order = claim.order.as_ref().expect("only what was launched has a limit");
+                let order = claim.order.as_ref().expect("only a launched task has a limit");
                 let grace = order.spec.grace;
                 let is_limit = claim.limit_at.is_some_and(|at| at <= now);
                 let why = if is_limit { Why::Limit } else { Why::Deadline };
@@ -195,7 +195,7 @@ impl Sim {
 
     fn task_ended(&mut self, m: usize, task: TaskId, end: TaskEnd) {
         let claim = self.machines[m].claims.get_mut(&task);
-        claim.expect("only what was claimed ends").ended = Some(end.clone());
+        claim.expect("only a claimed task ends").ended = Some(end.clone());
         self.agent_input(m, Input::Ended { task, end });
     }
 

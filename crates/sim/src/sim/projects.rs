@@ -162,7 +162,7 @@ impl Sim {
         };
         let node = agreed.pools.iter().find(|it| !stays(it)).map(|(node, _)| node);
         let what = match (project, node) {
-            (Some(it), _) => format!("what was agreed with project {} is gone", it.name),
+            (Some(it), _) => format!("the setting of project {} is lost", it.name),
             (None, Some(node)) => format!("{node} is not in the pool that it was put into"),
             (None, None) => return,
         };

@@ -93,7 +93,7 @@ impl Sim {
                 Some((control, Life::new(records, revision)))
             }
             Err(error) => {
-                self.blame(Invariant::Store, format!("what is durable can't be loaded: {error}"));
+                self.blame(Invariant::Store, format!("can't load the durable state: {error}"));
                 None
             }
         }
@@ -309,7 +309,8 @@ impl Sim {
                 {
                     let durable = self.store.archive.get(&job).map(|it| it.job.phase.state());
                     if durable != Some(state) {
-                        let what = format!("job {job} is told to be {state}, durable: {durable:?}");
+                        let what =
+                            format!("job {job} is reported as {state}, durable: {durable:?}");
                         self.blame(Invariant::TooEarly, what);
                     }
                 }
@@ -380,7 +381,7 @@ impl Sim {
             }
         };
         if is_early {
-            let what = format!("{order:?} leaves before what it rests on is durable");
+            let what = format!("{order:?} is sent before its commit is durable");
             self.blame(Invariant::TooEarly, what);
         }
     }

@@ -178,7 +178,7 @@ impl Sim {
             found.push("a message is on its way".to_owned());
         }
         if !self.unanswered().is_empty() {
-            found.push("somebody waits for an answer".to_owned());
+            found.push("a request has no answer".to_owned());
         }
         found.join("; ")
     }
@@ -190,7 +190,7 @@ impl Sim {
         believed.sort_by_key(Record::key);
         if records != believed {
             let differ = records.iter().zip(&believed).find(|(one, other)| one != other);
-            let what = format!("what is durable is not what is believed: {differ:?}");
+            let what = format!("the durable state differs from that in memory: {differ:?}");
             return self.blame(Invariant::Store, what);
         }
         self.check_post();

@@ -63,7 +63,7 @@ impl Sim {
         let n_taken = self.watch.taken.settled.len() - before;
         self.totals.taken += u64::try_from(n_taken).expect("few");
         if let Some(id) = lost {
-            let what = format!("job {id} claims no longer what others leave for it");
+            let what = format!("job {id} lost its claim on devices of its victims");
             self.blame(Invariant::Taken, what);
         }
     }
@@ -85,7 +85,7 @@ impl Sim {
         };
         let found = world.holding().find(owes).map(|row| row.job.id);
         if let Some(id) = found {
-            let what = format!("job {id} is taken back, and nobody claims what it leaves");
+            let what = format!("job {id} is evicted, and no job claims its devices");
             self.blame(Invariant::Taken, what);
         }
     }

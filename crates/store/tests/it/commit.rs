@@ -76,7 +76,7 @@ fn a_commit_out_of_order_changes_nothing() {
         (commit(11, vec![], vec![], vec![]), "revision 11 after 9"),
         (commit(10, vec![], vec![entry(seq, "again")], vec![]), "journal"),
         (commit(10, vec![], vec![entry(seq + 2, "gap")], vec![]), "journal"),
-        (commit(10, vec![], vec![], vec![ended(job, "again")]), "is in the archive already"),
+        (commit(10, vec![], vec![], vec![ended(job, "again")]), "is already in the archive"),
     ] {
         let error = store.commit(&[wrong]).unwrap_err();
         assert!(matches!(error, CommitError::OutOfOrder(_)), "{error}");
@@ -111,7 +111,7 @@ fn an_older_term_is_refused() {
     assert_eq!(store.commit(&[of_term(6, 2)]), Err(fenced.clone()));
     assert_eq!(
         store.commit(&[of_term(8, 2), of_term(7, 3)]).unwrap_err().to_string(),
-        "term 7 is over: term 8 has taken over"
+        "term 7 has ended: a server with term 8 has taken over"
     );
     store.commit(&[of_term(7, 2)]).unwrap();
     drop(store);

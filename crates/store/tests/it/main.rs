@@ -10,9 +10,12 @@
 mod backup;
 mod blobs;
 mod commit;
+mod file;
 mod full;
+mod hash;
 mod journal;
 mod kill;
+mod lock;
 mod open;
 mod prune;
 mod removed;

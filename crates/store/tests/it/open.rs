@@ -54,7 +54,7 @@ fn a_folder_that_others_may_write_is_refused() {
     let state = State::new();
     fs::create_dir(&state.dir).unwrap();
     fs::set_permissions(&state.dir, Permissions::from_mode(0o777)).unwrap();
-    assert!(state.refusal().contains("others may write"));
+    assert!(state.refusal().contains("other users can write"));
     assert_eq!(fs::read_dir(&state.dir).unwrap().count(), 0);
 }
 
@@ -133,7 +133,7 @@ fn a_store_of_another_version_is_refused_before_anything_is_written() {
         drop(connection);
         let before = content(&state.dir);
         let says = state.refusal();
-        let words = format!("{word} gpool (9.1.0, schema {found}; this one knows 1)");
+        let words = format!("{word} gpool (9.1.0, schema {found}; this one supports 1)");
         assert!(says.contains(&words) && says.contains("gpool restore"), "{says}");
         assert_eq!(content(&state.dir), before);
     }
@@ -197,7 +197,7 @@ fn a_database_that_took_another_way_than_its_mark_is_refused() {
     drop(store);
     fs::copy(other.join("store.db"), state.dir.join("store.db")).unwrap();
     let says = state.refusal();
-    assert!(says.contains("not the one that was committed"), "{says}");
+    assert!(says.contains("differs from the committed entry"), "{says}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl FromStr for Rule {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|rule| rule.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("there is no baseline {text:?}; there are {names}")
+            format!("there is no baseline {text:?}; the baselines are {names}")
         })
     }
 }

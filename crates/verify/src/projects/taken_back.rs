@@ -41,21 +41,23 @@ pub(super) fn check(
         TakenBack::Consolidate => false,
     };
     if is_too_new {
-        let what = "it was started too lately";
+        let what = "it is within its minimum run time";
         found.push(Violation::WrongEviction { job, what });
     }
     let what = match why {
         TakenBack::Consolidate if !is_moved(snapshot, policy, (row, exit), beneficiary) => {
-            "it does not save its work, or it or the other came just now"
+            "it can't be moved: it has no checkpoints, or it ran or its beneficiary waited too \
+             briefly"
         }
         TakenBack::Preempt if !gives_way(snapshot, policy, row, beneficiary) => {
-            "it has no lower priority than another of its project"
+            "its priority is not lower than that of its beneficiary"
         }
         TakenBack::Rotate if !has_had_more(snapshot, policy, row, beneficiary) => {
-            "it has not had more GPU-time than another of its project, or was started just now"
+            "its attained GPU time is not above that of its beneficiary, or it is within its \
+             minimum run time"
         }
         TakenBack::Shrink if !is_extra(world, policy, row, beneficiary) => {
-            "it makes no job larger, or room for nobody who goes before that"
+            "it does not make a job larger, or its beneficiary does not go before that job"
         }
         _ => return,
     };

@@ -1,5 +1,30 @@
 //! Command-line flags of fields.
 
+/// Headings of the flags of a job request in the help text.
+pub mod heading {
+    /// Every heading, in the order of the help text.
+    pub const ALL: [&str; 9] =
+        [RESOURCES, NODES, TIME, PROGRAM, STREAMS, ARRAY, PREEMPTION, NOTIFICATIONS, SUBMISSION];
+    /// GPUs, CPU cores and memory.
+    pub const RESOURCES: &str = "GPUs, CPUs and memory";
+    /// The number of tasks, and the nodes for them.
+    pub const NODES: &str = "Nodes and tasks";
+    /// The start, the time limit and the place in the queue.
+    pub const TIME: &str = "Time and order";
+    /// The program of the job, and its environment.
+    pub const PROGRAM: &str = "Program and environment";
+    /// Standard input, output and error; the terminal.
+    pub const STREAMS: &str = "Input and output";
+    /// Arrays.
+    pub const ARRAY: &str = "Arrays";
+    /// Preemption, warnings before the end, and another start after it.
+    pub const PREEMPTION: &str = "Preemption and restarts";
+    /// Notifications.
+    pub const NOTIFICATIONS: &str = "Notifications";
+    /// The name of the job, and the treatment of the submission.
+    pub const SUBMISSION: &str = "Submission";
+}
+
 /// The flag of a field. A flag without a value name is a switch.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag {
@@ -56,7 +81,7 @@ impl Flag {
             value: None,
             values: Values::Switch,
             help,
-            heading: "Job",
+            heading: heading::SUBMISSION,
             hyphen: false,
             commas: false,
             bare: None,

@@ -28,17 +28,19 @@ pub(super) fn node_rule(text: &str) -> Kept {
 /// Checks a fraction of each GPU.
 pub(super) fn gpu_share(text: &str) -> Kept {
     match Share::parse(text).map_err(|error| error.to_string())? {
-        Share::Part(_) => Ok(text.to_owned()),
-        Share::Memory(_) => Err(format!("{text:?} is memory; write --gpu-memory {text}")),
+        Share::Part { .. } => Ok(text.to_owned()),
+        Share::Memory { .. } => {
+            Err(format!("{text:?} is an amount of memory; write --gpu-memory {text}"))
+        }
     }
 }
 
 /// Checks the memory of each GPU.
 pub(super) fn gpu_memory(text: &str) -> Kept {
     match Share::parse(text) {
-        Ok(Share::Memory(_)) => Ok(text.to_owned()),
+        Ok(Share::Memory { .. }) => Ok(text.to_owned()),
         Err(error) if text.contains(':') => Err(error.to_string()),
-        Ok(Share::Part(_)) | Err(_) => {
+        Ok(Share::Part { .. }) | Err(_) => {
             let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
             not_zero(text, bytes.is_zero(), "leave --gpu-memory out for whole GPUs")
         }
@@ -47,13 +49,13 @@ pub(super) fn gpu_memory(text: &str) -> Kept {
 
 /// Checks a number of nodes.
 pub(super) fn nodes(text: &str) -> Kept {
-    let none = "a job runs on at least one node: --nodes 1";
+    let none = "a job needs at least one node: --nodes 1";
     range(text, gang::n_nodes(&text.into()), none)
 }
 
 /// Checks a number of tasks.
 pub(super) fn tasks(text: &str) -> Kept {
-    range(text, gang::n_tasks(&text.into()), "a job has at least one task: --tasks 1")
+    range(text, gang::n_tasks(&text.into()), "a job needs at least one task: --tasks 1")
 }
 
 fn range(text: &str, read: Result<(u32, u32), Refusal>, none: &str) -> Kept {
@@ -68,20 +70,20 @@ fn range(text: &str, read: Result<(u32, u32), Refusal>, none: &str) -> Kept {
 pub(super) fn tasks_per_node(text: &str) -> Kept {
     match text.parse::<u32>() {
         Ok(1..) => Ok(text.to_owned()),
-        _ => Err(format!("{text:?} is no number of tasks, such as 1")),
+        _ => Err(format!("{text:?} is not a number of tasks; write, for example, 1")),
     }
 }
 
 /// Checks a number of CPU cores.
 pub(super) fn cpus(text: &str) -> Kept {
     let cpus = parse::cpus(text).map_err(|error| error.to_string())?;
-    not_zero(text, cpus.is_zero(), "leave --cpus out to book none")
+    not_zero(text, cpus.is_zero(), "leave --cpus out to request none")
 }
 
 /// Checks an amount of memory.
 pub(super) fn memory(text: &str) -> Kept {
     let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
-    not_zero(text, bytes.is_zero(), "leave --mem out to book none")
+    not_zero(text, bytes.is_zero(), "leave --mem out to request none")
 }
 
 /// Checks a time limit.
@@ -133,7 +135,7 @@ pub(super) fn array(text: &str) -> Kept {
 pub(super) fn max_parallel(text: &str) -> Kept {
     match text.parse::<u32>() {
         Ok(1..) => Ok(text.to_owned()),
-        _ => Err(format!("{text:?} is no number from 1 on; write, for example, 8")),
+        _ => Err(format!("{text:?} is not a number of at least 1; write, for example, 8")),
     }
 }
 
@@ -193,5 +195,9 @@ fn kept<T, E: ToString>(text: &str, read: Result<T, E>) -> Kept {
 }
 
 fn not_zero(text: &str, is_zero: bool, instead: &str) -> Kept {
-    if is_zero { Err(format!("{text:?} is nothing; {instead}")) } else { Ok(text.to_owned()) }
+    if is_zero {
+        Err(format!("{text:?} must be more than 0; {instead}"))
+    } else {
+        Ok(text.to_owned())
+    }
 }

@@ -10,35 +10,36 @@ use crate::time::Time;
 pub(super) const ABOUT: &[About] = &[
     about(
         "held_by_admin",
-        "An admin stopped it, and only an admin can start it.",
-        "ask the admin that gpool why names; gpool cancel ends it",
+        "An admin holds it, and only an admin can release it.",
+        "ask the admin that gpool why names; gpool cancel ends the job",
     ),
-    about("held_by_user", "Its user holds it.", "gpool release"),
+    about("held_by_user", "Its user holds it.", "gpool release JOB"),
     about(
         "path_or_image_missing",
-        "A folder or file that it needs is not there.",
-        "make it, or submit again with another",
+        "A folder or file that it needs does not exist.",
+        "create it, or submit the job again with another one",
     ),
     about(
         "set_aside",
         "The scheduler's plan for it broke a rule, so the scheduler holds it and starts others.",
-        "gpool release tries again; an admin sends the case in alerts/ to whoever mends gpool",
+        "gpool release JOB tries again; an admin reports the case in alerts/ as a bug",
     ),
 ];
 
 /// The text for a job that the scheduler holds.
 pub(crate) const SET_ASIDE: &str = concat!(
-    "held by the scheduler: its plan for this job broke a rule, ",
-    "and an admin finds the case in alerts/",
+    "held by the scheduler: its plan for this job broke a rule; ",
+    "the case is in alerts/",
 );
 
 pub(super) fn told(reason: &R) -> Option<Told> {
     Some(match reason {
-        R::HeldByUser { since } => {
-            ("held by its user until released".to_owned(), vec![("since", json!(Time(*since)))])
-        }
+        R::HeldByUser { since } => (
+            "It is held until its user releases it".to_owned(),
+            vec![("since", json!(Time(*since)))],
+        ),
         R::SetAside { since } => (
-            format!("{SET_ASIDE}; released, it is tried again"),
+            format!("It is {SET_ASIDE}; gpool release tries again"),
             vec![("since", json!(Time(*since)))],
         ),
         R::HeldByAdmin { since, hold } => {
@@ -52,7 +53,10 @@ pub(super) fn told(reason: &R) -> Option<Told> {
         R::PathOrImageMissing { since, node, path } => {
             let facts =
                 vec![("since", json!(Time(*since))), ("node", json!(node)), ("path", json!(path))];
-            (format!("held: {path} is not on {node}; released, it looks again"), facts)
+            (
+                format!("It is held: {path} does not exist on {node}; gpool release tries again"),
+                facts,
+            )
         }
         _ => return None,
     })

@@ -21,14 +21,14 @@ pub(crate) use self::held::SET_ASIDE;
 use crate::json::take;
 use crate::kind::amount_words;
 pub use crate::request_words::request_words;
-pub(crate) use crate::request_words::{devices, gpus, models_words, share_words};
+pub(crate) use crate::request_words::{devices, gpus, models_words, share_part, share_words};
 use crate::time::Time;
 
 /// A reason why a job does not start.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(example = json!({
     "code": "gpus_not_free_together", "need": 4, "free": 2, "node": "lab1", "blocking": true,
-    "text": "4 GPUs needed together; lab1 has 2 free"
+    "text": "It needs 4 GPUs on one node, and no node has more than 2 free"
 }))]
 pub struct Reason {
     /// Stable code. New ones may be added.
@@ -67,7 +67,7 @@ impl Reason {
     #[must_use]
     pub fn for_stranger(mut self) -> Self {
         if self.facts.remove("path").is_some() {
-            "held: something that it needs is not there".clone_into(&mut self.text);
+            "It is held: a file that it needs does not exist".clone_into(&mut self.text);
         }
         self
     }
@@ -89,7 +89,7 @@ pub fn all() -> impl Iterator<Item = &'static About> {
     [room::ABOUT, node::ABOUT, order::ABOUT, quota::ABOUT, held::ABOUT].into_iter().flatten()
 }
 
-/// Returns a reason as one line of text, numbers first.
+/// Returns a reason as a sentence about the job, without the final period.
 #[must_use]
 pub fn reason_text(reason: &gpool_model::Reason) -> String {
     told(reason).0
@@ -112,11 +112,19 @@ const fn about(code: &'static str, what: &'static str, tip: &'static str) -> Abo
     About { code, what, tip }
 }
 
-/// Formats a time span: `Fri 20 Nov 18:00 UTC to Fri 20 Nov 22:00 UTC`.
+/// Formats a time span: `from Fri 20 Nov 18:00 UTC until Fri 20 Nov 22:00 UTC`.
 pub(crate) fn span_words(from: Timestamp, until: Option<Timestamp>) -> String {
-    let until =
-        until.map_or_else(|| "until released".to_owned(), |it| format!("to {}", Time(it).short()));
-    format!("{} {until}", Time(from).short())
+    let until = until.map_or_else(|| "an admin ends it".to_owned(), |it| Time(it).short());
+    format!("from {} until {until}", Time(from).short())
+}
+
+/// Describes a number of free devices: `none is free`, `2 are free`.
+fn free_words(free: u32) -> String {
+    match free {
+        0 => "none is free".to_owned(),
+        1 => "1 is free".to_owned(),
+        n => format!("{n} are free"),
+    }
 }
 
 /// Formats an amount of a user's cap.
@@ -125,49 +133,5 @@ pub(crate) fn cap_words(what: UserCap, amount: u64) -> String {
         (UserCap::RunningJobs, 1) => "1 job running".to_owned(),
         (UserCap::RunningJobs, n) => format!("{n} jobs running"),
         (UserCap::Gpus, amount) => amount_words(&ResourceKind::Gpu, amount),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    /// The model's source. The test reads all codes from it: a reason has fields, so there is no
-    /// list of values.
-    const MODEL: &str = include_str!("../../../model/src/reason.rs");
-
-    #[test]
-    fn every_code_says_what_it_means_once() {
-        let code = |line: &'static str| {
-            let (_, rest) = line.split_once("=> \"")?;
-            rest.strip_suffix("\",")
-        };
-        let from = MODEL.find("fn code(").expect("reasons have codes");
-        let until = MODEL[from..].find("\n    }\n").map_or(MODEL.len(), |end| from + end);
-        let model: BTreeSet<&str> = MODEL[from..until].lines().filter_map(code).collect();
-        let codes: Vec<&str> = all().map(|it| it.code).collect();
-        assert_eq!(codes.iter().copied().collect::<BTreeSet<_>>(), model);
-        assert_eq!(codes.len(), model.len());
-    }
-
-    #[test]
-    fn who_has_as_much_in_a_project_is_named_with_the_cap() {
-        let in_red = |what, used, most| gpool_model::Reason::QuotaUserInProject {
-            user: "ana".into(),
-            project: gpool_model::ProjectName::new("red"),
-            what,
-            used,
-            most,
-        };
-        assert_eq!(
-            reason_text(&in_red(UserCap::RunningJobs, 1, 2)),
-            "ana has 1 job running in project red, and one user may have at most 2 jobs running"
-        );
-        assert_eq!(
-            reason_text(&in_red(UserCap::Gpus, 500, 1000)),
-            "ana has 0.5 GPUs in project red, and one user may have at most 1 GPU"
-        );
     }
 }

@@ -4,57 +4,65 @@ use gpool_model::Reason as R;
 use gpool_model::{DeviceUuid, NodeName};
 use serde_json::{Value, json};
 
-use super::{About, Told, about, gpus, span_words};
+use super::{About, Told, about, free_words, gpus, span_words};
 use crate::chosen::only_words;
 use crate::time::Time;
 
 pub(super) const ABOUT: &[About] = &[
     about(
         "agent_unreachable",
-        "The node's agent does not answer, so nothing is started there.",
-        "gpool status; it goes on by itself when the agent is back",
+        "The node's agent does not answer, so no job starts there.",
+        "gpool nodes; jobs start again when the agent is back",
     ),
-    about("gpu_not_allowed", "An admin keeps the GPUs from new jobs.", "gpool gpus allow all"),
+    about(
+        "gpu_not_allowed",
+        "An admin has excluded the GPU from new jobs.",
+        "an admin allows it again: gpool gpus allow all",
+    ),
     about(
         "gpu_unhealthy",
-        "The driver reports a fault of the GPU; it is given to nobody.",
-        "gpool gpus shows the fault; an admin looks at the machine",
+        "The driver reports a fault of the GPU, so no job gets it.",
+        "gpool gpus shows the fault; an admin must check the machine",
     ),
     about(
         "maintenance_soon",
-        "It would not end before a maintenance of the node begins.",
-        "a shorter --time may fit before it",
+        "It would not end before a maintenance window of the node begins.",
+        "with a shorter --time it may end before that",
     ),
-    about("node_drained", "The node takes no new work.", "gpool nodes shows until when and why"),
+    about(
+        "node_drained",
+        "The node is drained: no new job starts there.",
+        "gpool nodes has the reason",
+    ),
     about(
         "node_occupied",
-        "It wants a node alone (--exclusive) where other jobs run, or such a job has the node.",
-        "it starts when the others have ended; gpool edit --no-exclusive lets it run beside others",
+        "It needs a node without other jobs (--exclusive), or another such job has the node.",
+        "it starts when the other jobs have ended; gpool edit --no-exclusive removes the condition",
     ),
     about(
         "only_in_pool",
-        "It was submitted for one pool of nodes (--pool), so others are not looked at.",
-        "gpool pool shows which nodes are in it; without --pool it may run on any",
+        "It may only run in one pool of nodes (--pool).",
+        "gpool pool lists the nodes of each pool; without --pool a job may run on any node",
     ),
     about(
         "only_on_nodes",
-        "It was submitted for some nodes only (--node, --not-node, --where).",
-        "gpool nodes -o wide shows the labels of nodes; gpool edit changes which it may use",
+        "It may only run on some nodes (--node, --not-node, --where).",
+        "gpool nodes -o wide shows the labels of nodes; gpool edit changes the filter",
     ),
     about(
         "paused_on",
-        "It is paused, and goes on on the devices that it had; not all of them are free.",
-        "gpool gpus shows who has them; gpool requeue runs it again anywhere, from its start",
+        "It is paused and continues on its own GPUs; some of them are in use.",
+        "gpool gpus shows their jobs; gpool requeue restarts it from the beginning on any GPUs",
     ),
     about(
         "reserved_for_other",
-        "What is free is reserved for somebody else.",
-        "a shorter --time may fit before the reservation begins",
+        "The free GPUs or nodes are reserved for others.",
+        "with a shorter --time it may end before the reservation begins",
     ),
     about(
         "unmanaged_process",
         "A process outside gpool uses the GPU.",
-        "gpool gpus shows whose it is; it is given out when that has ended",
+        "gpool gpus shows the process; jobs can use the GPU when it has ended",
     ),
 ];
 
@@ -62,7 +70,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
     Some(match reason {
         R::UnmanagedProcess { node, index, device, pid, user, name } => {
             let text = format!(
-                "GPU {index} of {node} is used outside gpool: pid {pid}{}{}",
+                "A process outside gpool uses GPU {index} of {node}: pid {pid}{}{}",
                 name.as_ref().map(|name| format!(" {name}")).unwrap_or_default(),
                 user.as_ref().map(|user| format!(" (user {user})")).unwrap_or_default(),
             );
@@ -74,12 +82,14 @@ pub(super) fn told(reason: &R) -> Option<Told> {
             of_device(node, *index, device, [("why", json!(why))]),
         ),
         R::GpuNotAllowed { node, index, device } => (
-            format!("GPU {index} of {node} is kept from new work by an admin"),
+            format!("An admin has excluded GPU {index} of {node} from new jobs"),
             of_device(node, *index, device, []),
         ),
         R::NodeDrained { node, index, by, reason } => {
             let what = index.map_or_else(|| node.to_string(), |gpu| format!("GPU {gpu} of {node}"));
-            let until = by.map(|by| format!(" by {}", Time(by).short())).unwrap_or_default();
+            let until = by
+                .map(|by| format!(" and must be empty by {}", Time(by).short()))
+                .unwrap_or_default();
             let facts = vec![
                 ("node", json!(node)),
                 ("gpu", json!(index)),
@@ -91,21 +101,21 @@ pub(super) fn told(reason: &R) -> Option<Told> {
         R::NodeOccupied { node, exclusive } => {
             let text = match exclusive {
                 true => format!(
-                    "it wants a node without other jobs (--exclusive), and {node} runs some"
+                    "It needs a node without other jobs (--exclusive), and other jobs run on {node}"
                 ),
-                false => format!("{node} runs a job that has the node alone (--exclusive)"),
+                false => format!("A job with --exclusive has {node} for itself"),
             };
             (text, vec![("node", json!(node)), ("exclusive", json!(exclusive))])
         }
         R::AgentUnreachable { node } => {
-            (format!("the agent of {node} does not answer"), vec![("node", json!(node))])
+            (format!("The agent of {node} does not answer"), vec![("node", json!(node))])
         }
         R::PausedOn { node, indexes, free } => {
             let listed: Vec<String> = indexes.iter().map(ToString::to_string).collect();
-            let listed = listed.join(", ");
-            let text = format!(
-                "it is paused on {node} (GPU {listed}) and goes on there; {free} of them free"
-            );
+            let noun = gpus(u32::try_from(indexes.len()).unwrap_or(u32::MAX));
+            let (listed, free_words) = (listed.join(","), free_words(*free));
+            let text =
+                format!("It needs its own {noun} {listed} of {node} to continue, and {free_words}");
             (text, vec![("node", json!(node)), ("gpus", json!(indexes)), ("free", json!(free))])
         }
         _ => return told_of_choice(reason),
@@ -115,20 +125,23 @@ pub(super) fn told(reason: &R) -> Option<Told> {
 /// Reasons for nodes that the job's filter or a reservation excludes.
 fn told_of_choice(reason: &R) -> Option<Told> {
     Some(match reason {
-        R::ReservedForOther { reservation, node, n_devices, from, until } => {
+        R::ReservedForOther { reservation, whom, node, n_devices, from, until } => {
             let what = match n_devices {
-                0 => node.to_string(),
-                n => format!("{n} {} of {node}", gpus(*n)),
+                0 => format!("{node} is"),
+                1 => format!("1 GPU of {node} is"),
+                n => format!("{n} GPUs of {node} are"),
             };
+            let others = whom.as_deref().unwrap_or("others");
             let span = span_words(*from, *until);
             let facts = vec![
                 ("reservation", json!(reservation)),
                 ("node", json!(node)),
                 ("n_devices", json!(n_devices)),
+                ("whom", json!(whom)),
                 ("from", json!(Time(*from))),
                 ("until", json!(until.map(Time))),
             ];
-            (format!("{what} reserved for others by {reservation}, {span}"), facts)
+            (format!("{what} reserved for {others} {span} ({reservation})"), facts)
         }
         R::MaintenanceSoon { reservation, node, from, until } => {
             let span = span_words(*from, *until);
@@ -138,13 +151,13 @@ fn told_of_choice(reason: &R) -> Option<Told> {
                 ("from", json!(Time(*from))),
                 ("until", json!(until.map(Time))),
             ];
-            (format!("maintenance {reservation} of {node}, {span}"), facts)
+            (format!("{node} has maintenance {reservation} {span}"), facts)
         }
         R::OnlyInPool { pool, n_nodes } => {
             let text = match n_nodes {
-                0 => format!("no node is in pool {pool}"),
-                1 => format!("only nodes of pool {pool}: 1 node"),
-                n => format!("only nodes of pool {pool}: {n} nodes"),
+                0 => format!("It may only run in pool {pool}, which has no nodes"),
+                1 => format!("It may only run in pool {pool}, on 1 node"),
+                n => format!("It may only run in pool {pool}, on {n} nodes"),
             };
             (text, vec![("pool", json!(pool)), ("n_nodes", json!(n_nodes))])
         }

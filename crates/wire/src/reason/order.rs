@@ -11,45 +11,45 @@ use crate::time::Time;
 pub(super) const ABOUT: &[About] = &[
     about(
         "ahead_in_order",
-        "Another job is before it, and what is free is for that one.",
-        "gpool queue shows the order; gpool prio changes it as far as you may",
+        "Other jobs are before it in the queue, and the free capacity is for them.",
+        "gpool queue shows the order; gpool prio changes it, within your permissions",
     ),
     about(
         "backoff_after_failure",
-        "It failed, and is tried again after a pause.",
-        "gpool show says when",
+        "It failed, and its next attempt starts after a delay.",
+        "gpool show has the time",
     ),
-    about("begin_time", "It is not to start before a moment (--begin).", "gpool edit changes it"),
+    about("begin_time", "Its begin time has not come (--begin).", "gpool edit JOB --begin TIME"),
     about(
         "dependency_failed",
-        "A job that it waits for ended otherwise than was asked, so it can never start.",
-        "gpool show names that job; gpool cancel takes this one off the queue",
+        "Its dependency ended in another way than required, so it can never start.",
+        "gpool edit JOB --after none removes the dependency; gpool cancel ends the job",
     ),
     about(
         "gpu_time_had",
-        "Whoever has had less GPU-time goes first here, and this job and another differ in it.",
-        "nothing; gpool policy show has the bounds between levels",
+        "The policy prefers jobs with less GPU time, and the GPU time of two jobs differs.",
+        "nothing to do; gpool policy show has the bounds between levels",
     ),
     about(
         "group_parallel_limit",
-        "As many elements of the array run as may at once.",
-        "gpool edit changes the limit",
+        "The array runs as many elements at once as its limit allows.",
+        "gpool edit JOB --max-parallel N",
     ),
     about(
         "preemption_grace",
-        "What others had on loan is taken back for it, and they are still leaving its place.",
-        "nothing; it starts when they have left, or when their grace is over",
+        "gpool has preempted other jobs for it, and they have not ended yet.",
+        "nothing to do; it starts when they have ended, at the latest after their grace period",
     ),
-    about("waits_for_job", "It waits for another job to end (--after).", "gpool show names it"),
+    about("waits_for_job", "It waits for another job (--after).", "gpool show names that job"),
     about(
         "waits_for_one_of",
-        "It waits for one of several jobs to end (--after-one).",
-        "gpool show names them",
+        "It waits for one of several jobs (--after-one).",
+        "gpool show names these jobs",
     ),
     about(
         "would_delay",
-        "It would fit now, and delay the planned start of a job before it.",
-        "a shorter --time may fit in between",
+        "It fits now, but would delay the planned start of a job before it in the queue.",
+        "with a shorter --time it may end before that start",
     ),
 ];
 
@@ -57,57 +57,54 @@ pub(super) fn told(reason: &R) -> Option<Told> {
     Some(match reason {
         R::AheadInOrder { job, n_ahead } => {
             let text = match n_ahead {
-                1 => format!("job {job} goes first"),
-                _ => format!("{n_ahead} jobs go first, job {job} the last of them"),
+                1 => format!("Job {job} is before it in the queue"),
+                _ => format!("{n_ahead} jobs are before it in the queue, the last is job {job}"),
             };
             (text, vec![("job", json!(job)), ("n_ahead", json!(n_ahead))])
         }
         R::WouldDelay { job, planned_at } => {
             let at = Time(*planned_at);
-            let text =
-                format!("it would not end before {at}, when job {job} is planned to start there");
+            let short = at.short();
+            let text = format!("It would delay job {job}, which is planned to start at {short}");
             (text, vec![("job", json!(job)), ("planned_at", json!(at))])
         }
         R::GroupParallelLimit { running, most } => (
-            format!("{running} of its elements run, and {most} may at once"),
+            format!("{running} of its elements run, and its limit is {most} at once"),
             vec![("running", json!(running)), ("most", json!(most))],
         ),
         R::WaitsForJob { job, kind } => (
-            format!("waits for job {job} to {}", ending(*kind)),
+            format!("It waits for job {job} to {}", ending(*kind)),
             vec![("job", json!(job)), ("kind", json!(kind))],
         ),
         R::WaitsForOneOf { job, kind, n_jobs } => {
             let end = ending(*kind);
             let text = match n_jobs {
-                1 => format!("waits for job {job} to {end}, the last that may"),
-                _ => format!("waits for one of {n_jobs} jobs, such as job {job} to {end}"),
+                1 => format!("It waits for job {job} to {end}, the only one left"),
+                _ => format!("It waits for one of {n_jobs} jobs, such as job {job} to {end}"),
             };
             (text, vec![("job", json!(job)), ("kind", json!(kind)), ("n_jobs", json!(n_jobs))])
         }
         R::DependencyFailed { job, state } => (
-            format!(
-                "job {job}, which it waited for, is {state}; edit or cancel it: it can't start so"
-            ),
+            format!("It can never start: its dependency, job {job}, has ended as {state}"),
             vec![("job", json!(job)), ("state", json!(state))],
         ),
-        R::BeginTime { at } => (
-            format!("starts at {} at the earliest", Time(*at).short()),
-            vec![("at", json!(Time(*at)))],
-        ),
+        R::BeginTime { at } => {
+            (format!("It begins at {} or later", Time(*at).short()), vec![("at", json!(Time(*at)))])
+        }
         R::BackoffAfterFailure { until, attempt } => (
-            format!("attempt {attempt} comes after a pause, until {}", Time(*until).short()),
+            format!("It runs again after {} (attempt {attempt})", Time(*until).short()),
             vec![("until", json!(Time(*until))), ("attempt", json!(attempt))],
         ),
-        _ => return told_of_taking_back(reason),
+        _ => return told_of_preemption(reason),
     })
 }
 
 /// Reasons for ending victims, and for GPU time of other jobs.
-fn told_of_taking_back(reason: &R) -> Option<Told> {
+fn told_of_preemption(reason: &R) -> Option<Told> {
     Some(match reason {
         R::PreemptionGrace { of, devices, job, n_jobs, until } => {
-            let leaves = words::leaves((*job, *n_jobs), of.as_ref(), devices);
-            let by = until.map(|until| format!(", by {} at the latest", Time(until).short()));
+            let victims = words::releases((*job, *n_jobs), of.as_ref(), devices);
+            let by = until.map(|until| format!(", at {} at the latest", Time(until).short()));
             let device = |(node, index): &(_, u32)| json!({"node": node, "gpu": index});
             let facts = vec![
                 ("job", json!(job)),
@@ -117,14 +114,16 @@ fn told_of_taking_back(reason: &R) -> Option<Told> {
                 ("gpus", json!(devices.iter().map(device).collect::<Vec<Value>>())),
                 ("until", json!(until.map(Time))),
             ];
-            (format!("its place is decided; {leaves} first{}", by.unwrap_or_default()), facts)
+            (format!("It has a place, and starts when {victims}{}", by.unwrap_or_default()), facts)
         }
         R::GpuTimeHad { job, theirs, own, until } => {
-            let had = format!("job {job} has had {theirs} GPU-hours, this one {own}");
+            let used = format!("Job {job} has used {theirs} GPU-hours and this job {own}");
             let text = match until {
-                Some(until) => format!("{had}: it makes room, not before {}", Time(*until).short()),
-                None if theirs > own => format!("{had}: it makes room"),
-                None => format!("{had}: who has had less goes first"),
+                Some(until) => {
+                    format!("{used}: job {job} is preempted after {}", Time(*until).short())
+                }
+                None if theirs > own => format!("{used}: job {job} is preempted"),
+                None => format!("{used}: jobs with less go first"),
             };
             let facts = vec![
                 ("job", json!(job)),

@@ -1,70 +1,64 @@
 //! Reasons for limits and quotas of users and projects.
 
-use gpool_model::Reason as R;
 use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
+use gpool_model::{ProjectName, Reason as R, ResourceKind};
 use serde_json::{Value, json};
 
-use super::{About, Told, about, cap_words, gpus};
+use super::{About, Told, about, gpus};
 use crate::kind::{amount_words, in_api_unit, kind_word};
 
 pub(super) const ABOUT: &[About] = &[
     about(
         "not_reserved",
-        "Only GPUs that are reserved are given out, and too few are reserved for it and free.",
-        "an admin reserves some with gpool reserve create; gpool reserve list shows what there is",
+        "Only reserved GPUs are used, and too few of the GPUs reserved for it are free.",
+        "an admin reserves GPUs with gpool reserve create; gpool reserve list shows them",
     ),
     about(
         "quota_project",
-        "Its project, or one above it, holds as much as it may, or as is guaranteed.",
-        "gpool quota; a job with --preemptible may borrow what stands idle",
+        "Its project, or one above it, has reached its limit or uses its whole guarantee.",
+        "gpool quota; a job with --preemptible may borrow idle GPUs of other projects",
     ),
     about(
         "quota_user",
-        "Its user runs or holds as much as one user may.",
-        "it goes on when another job of that user has ended",
+        "Its user has reached the limit for one user.",
+        "it starts when another job of the user has ended; an admin can raise the limit",
     ),
     about(
         "quota_user_in_project",
-        "Its user runs or holds as much in the project, or in one above it, as one user may there.",
+        "Its user has reached the limit for one user in the project, or in one above it.",
         concat!(
-            "it goes on when another job of that user there has ended; ",
-            "gpool project show names the cap",
+            "it starts when another job of the user there has ended; ",
+            "gpool project show has the limit",
         ),
     ),
     about(
         "user_slots",
-        "Its user has as many task slots as one user may have (node_user_tasks_max).",
+        "Its user has reached the limit of task slots for one user (node_user_tasks_max).",
         "it starts when another job of the user ends",
     ),
 ];
 
-const ONLY_RESERVED: &str = "only reserved GPUs are given out";
-const ASK_TO_RESERVE: &str = "an admin can reserve more: gpool reserve create";
+const ONLY_RESERVED: &str = "Only reserved GPUs are used here";
+const ASK_TO_RESERVE: &str = "an admin can reserve more with gpool reserve create";
 
 pub(super) fn told(reason: &R) -> Option<Told> {
     Some(match reason {
         R::UserSlots { used, most, slots } => (
-            format!("its user has {used} of {slots} task slots, and one user may have {most}"),
+            format!(
+                "Its user has {used} of {slots} task slots, and the limit for one user is {most}"
+            ),
             vec![("used", json!(used)), ("most", json!(most)), ("slots", json!(slots))],
         ),
         R::QuotaUser { what, used, most } => {
-            let text = match what {
-                UserCap::RunningJobs => {
-                    format!("its user has {used} jobs running, and {most} are the most")
-                }
-                UserCap::Gpus => {
-                    let [used, most] = [used, most].map(|it| crate::node::cores(*it));
-                    format!("its user holds {used} GPUs, and {most} are the most")
-                }
-            };
+            let held = held_words(*what, *used, *most);
+            let text = format!("Its user {held}, their limit (set by an admin)");
             (text, of_cap(*what, *used, *most))
         }
         R::QuotaUserInProject { user, project, what, used, most } => {
+            let held = held_words(*what, *used, *most);
             let text = format!(
-                "{user} has {} in project {project}, and one user may have at most {}",
-                cap_words(*what, *used),
-                cap_words(*what, *most)
+                "Its user {held} in project {project}, their limit there (set by an admin)"
             );
             let mut facts = of_cap(*what, *used, *most);
             facts.extend([("user", json!(user)), ("project", json!(project))]);
@@ -73,7 +67,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
         R::NotReserved { reserved } => {
             let text = match reserved {
                 0 => {
-                    format!("{ONLY_RESERVED}, and no such GPU is reserved for it; {ASK_TO_RESERVE}")
+                    format!("{ONLY_RESERVED}, and none is reserved for it; {ASK_TO_RESERVE}")
                 }
                 n => format!(
                     "{ONLY_RESERVED}, and too few of the {n} {} reserved for it are free; \
@@ -98,24 +92,60 @@ fn of_project(reason: &R) -> Option<Told> {
         ("asked", in_api_unit(kind, *asked)),
         ("most", in_api_unit(kind, *most)),
     ];
-    let [held, asked, most] = [held, asked, most].map(|it| amount_words(kind, *it));
     let text = match bound {
-        Bound::Limit => format!(
-            "project {project} holds {held} of at most {most}, and this asks for {asked} more"
-        ),
-        Bound::GuaranteedOnly => format!(
-            "project {project} holds {held} of the {most} that it is guaranteed, nothing is lent \
-             here, and this asks for {asked} more"
-        ),
-        Bound::Guaranteed => {
-            let are = if asked.starts_with("1 ") { "is" } else { "are" };
+        Bound::Limit => {
+            let [held, asked, most] = [held, asked, most].map(|it| amount_words(kind, *it));
             format!(
-                "it can't be taken back, so it needs {asked} that {are} guaranteed; project \
-                 {project} has used {held} of {most}; with --preemptible it may borrow"
+                "Project {project} uses {held}, its limit is {most}, and this job needs {asked}"
             )
+        }
+        Bound::GuaranteedOnly => {
+            let used = guarantee_words(project, kind, [*held, *asked, *most]);
+            format!("{used}; projects do not lend here")
+        }
+        Bound::Guaranteed => {
+            let used = guarantee_words(project, kind, [*held, *asked, *most]);
+            format!("{used}; with --preemptible it can borrow idle capacity")
         }
     };
     Some((text, facts))
+}
+
+/// Describes the use of a guarantee: `vision's 2 guaranteed GPUs are in use`.
+fn guarantee_words(
+    project: &ProjectName,
+    kind: &ResourceKind,
+    [held, asked, most]: [u64; 3],
+) -> String {
+    if most == 0 {
+        return format!("Project {project} has no guaranteed {kind}");
+    }
+    let words = amount_words(kind, most);
+    let guaranteed = match words.split_once(' ') {
+        Some((n, noun)) if !words.contains(" of ") => format!("{n} guaranteed {noun}"),
+        _ => format!("guaranteed {words}"),
+    };
+    if held >= most {
+        let are = if words.starts_with("1 ") || words.contains(" of ") { "is" } else { "are" };
+        return format!("{project}'s {guaranteed} {are} in use");
+    }
+    let [held, asked] = [held, asked].map(|it| amount_words(kind, it));
+    format!("Project {project} uses {held} of its {guaranteed}, and this job needs {asked}")
+}
+
+/// Describes the use of a user's limit: `holds 1 GPU`, `holds 2.5 of 3 GPUs`, `runs 2 jobs`.
+fn held_words(what: UserCap, used: u64, most: u64) -> String {
+    match what {
+        UserCap::RunningJobs if used == 1 => "runs 1 job".to_owned(),
+        UserCap::RunningJobs => format!("runs {used} jobs"),
+        UserCap::Gpus if used == most => {
+            format!("holds {}", amount_words(&ResourceKind::Gpu, used))
+        }
+        UserCap::Gpus => {
+            let most = amount_words(&ResourceKind::Gpu, most);
+            format!("holds {} of {most}", crate::node::cores(used))
+        }
+    }
 }
 
 fn of_cap(what: UserCap, used: u64, most: u64) -> Vec<(&'static str, Value)> {

@@ -3,88 +3,114 @@
 use gpool_model::Reason as R;
 use serde_json::json;
 
-use super::{About, Told, about, devices, request_words, share_words};
+use super::{About, Told, about, devices, free_words, request_words, share_part, share_words};
 use crate::kind::{amount_words, in_api_unit, kind_word};
 
 pub(super) const ABOUT: &[About] = &[
     about(
         "cpu_or_mem_short",
-        "The nodes with free GPUs lack CPU cores or memory.",
-        "ask for less by --cpus and --mem",
+        "The nodes with free GPUs lack free CPU cores or memory.",
+        "request less with --cpus and --mem",
     ),
-    about("gpu_memory_too_small", "No free GPU has as much memory as is asked.", "gpool gpus"),
+    about(
+        "gpu_memory_too_small",
+        "No GPU has the requested memory.",
+        "gpool gpus shows the memory of each GPU",
+    ),
     about(
         "gpu_model_missing",
-        "No free GPU is of a model that is asked.",
-        "name more: 'a100|h100'",
+        "No node has enough GPUs of the requested model.",
+        "gpool gpus lists the models; --gpus 'a100|h100:2' requests one of several",
     ),
-    about("gpu_share_not_free", "No GPU has so large a share left.", "ask for a smaller share"),
-    about("gpus_not_free", "Fewer GPUs are free than are asked.", "gpool why shows who has them"),
+    about(
+        "gpu_share_not_free",
+        "No GPU has the requested part free.",
+        "request a smaller part of a GPU",
+    ),
+    about(
+        "gpus_not_free",
+        "Fewer GPUs are free than requested.",
+        "gpool why shows the jobs that use them",
+    ),
     about(
         "gpus_not_free_together",
         "Enough GPUs are free, but not on one node.",
-        "ask for fewer, or wait until one node has them",
+        "request fewer GPUs, or wait until one node has enough",
     ),
     about(
         "nodes_not_free",
-        "Fewer nodes have room at once than a job of several nodes needs.",
-        "ask for fewer nodes, or less on each",
+        "Fewer nodes have enough free capacity than the job needs.",
+        "request fewer nodes, or less on each node",
     ),
     about(
         "slots_kept_for_gpus",
-        "The node has task slots left and keeps them for jobs with GPUs (node_gpu_tasks_kept).",
-        "it starts when a job without GPUs ends there; gpool queue shows those that run",
+        "The node's free task slots are for jobs with GPUs (node_gpu_tasks_kept).",
+        "it starts when a job without GPUs ends on the node; gpool queue shows the running jobs",
     ),
     about(
         "tasks_not_free",
-        "Fewer tasks of a job have room at once than it starts with, wherever they may be.",
-        "ask for fewer tasks, or less for each",
+        "Free capacity is too small for the tasks that the job starts with.",
+        "request fewer tasks, or less for each task",
     ),
 ];
 
 pub(super) fn told(reason: &R) -> Option<Told> {
     Some(match reason {
         R::GpusNotFree { need, free, of_instances } => (
-            format!("{need} {} needed, {free} free", devices(*need, *of_instances)),
+            format!("It needs {need} {}, and {}", devices(*need, *of_instances), free_words(*free)),
             vec![("need", json!(need)), ("free", json!(free))],
         ),
         R::GpusNotFreeTogether { need, free, node, of_instances } => {
             let what = devices(*need, *of_instances);
             (
-                format!("{need} {what} needed together; {node} has {free} free"),
+                format!(
+                    "It needs {need} {what} on one node, and no node has more than {free} free"
+                ),
                 vec![("need", json!(need)), ("free", json!(free)), ("node", json!(node))],
             )
         }
         R::NodesNotFree { need, free, able } => {
             let text = match able < need {
                 true => {
-                    format!("{need} nodes needed at once, and {able} could ever hold a part of it")
+                    format!("It needs {need} nodes at once, and only {able} are large enough")
                 }
-                false => format!(
-                    "{need} nodes needed at once; {free} of {able} that could hold it have room"
-                ),
+                false => {
+                    let enough = match free {
+                        0 => "none of them has".to_owned(),
+                        1 => "1 of them has".to_owned(),
+                        n => format!("{n} of them have"),
+                    };
+                    format!(
+                        "It needs {need} nodes at once; {able} are large enough, and {enough} \
+                         enough free capacity"
+                    )
+                }
             };
             (text, vec![("need", json!(need)), ("free", json!(free)), ("able", json!(able))])
         }
         R::TasksNotFree { need, free, able } => {
             let text = match able < need {
-                true => format!("{need} tasks at once, and there could ever be room for {able}"),
-                false => format!("{need} tasks needed at once; there is room for {free}"),
+                true => {
+                    format!("It needs {need} tasks at once, and at most {able} fit on the nodes")
+                }
+                false => {
+                    format!("It needs {need} tasks at once; the free capacity is enough for {free}")
+                }
             };
             (text, vec![("need", json!(need)), ("free", json!(free)), ("able", json!(able))])
         }
         R::GpuModelMissing { asked, most } => {
             let text = match most {
-                0 => format!("no node has {}", request_words(asked)),
+                0 => format!("No node has {}", request_words(asked)),
                 _ => format!(
-                    "{} needed on one node; the most on one is {most}",
+                    "It needs {} on one node; the most on one node is {most}",
                     request_words(asked)
                 ),
             };
             (text, vec![("asked", json!(asked.to_string())), ("most", json!(most))])
         }
         R::GpuMemoryTooSmall { need, largest } => (
-            format!("GPUs of at least {need} needed; the largest has {largest}"),
+            format!("It needs GPUs with at least {need}; the largest has {largest}"),
             vec![("need", json!(need)), ("largest", json!(largest))],
         ),
         _ => return told_of_parts(reason),
@@ -95,11 +121,17 @@ pub(super) fn told(reason: &R) -> Option<Told> {
 fn told_of_parts(reason: &R) -> Option<Told> {
     Some(match reason {
         R::GpuShareNotFree { need, share, free, node, largest } => {
-            let of_one = share_words(*share);
             let text = match need {
-                1 => format!("{of_one} needed; at most {largest} of one are free"),
+                1 if largest.is_zero() => {
+                    format!("It needs {}, and no GPU has a part free", share_words(*share))
+                }
+                1 => format!(
+                    "It needs {}, and no GPU has more than {largest} free",
+                    share_words(*share)
+                ),
                 _ => format!(
-                    "{of_one} needed on each of {need}; {node} has {free} with that much free"
+                    "It needs {} of each of {need} GPUs; {node} has {free} with that much free",
+                    share_part(*share)
                 ),
             };
             let facts = vec![
@@ -119,13 +151,13 @@ fn told_of_parts(reason: &R) -> Option<Told> {
                 ("free", in_api_unit(kind, *free)),
                 ("node", json!(node)),
             ];
-            (format!("{needed} needed; {node} has {left} free"), facts)
+            (format!("It needs {needed}, and {node} has {left} free"), facts)
         }
         R::SlotsKeptForGpus { node, need, free, most, slots } => {
             let (used, kept) = (most.saturating_sub(*free), slots.saturating_sub(*most));
             let text = format!(
-                "jobs without GPUs have {used} of {slots} task slots of {node}, and {kept} are \
-                 kept for jobs with GPUs"
+                "Jobs without GPUs use {used} of {slots} task slots of {node}; the other {kept} \
+                 are for jobs with GPUs"
             );
             let facts = vec![
                 ("node", json!(node)),

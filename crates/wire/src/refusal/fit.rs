@@ -13,17 +13,24 @@ use crate::kind::amount_words;
 use crate::problem::Problem;
 use crate::reason::{devices, gpus, models_words, request_words};
 
-pub(super) fn told(refusal: &Refusal) -> Option<Problem> {
+pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
     let problem = |what: String| Problem::new(refusal.code(), what);
     Some(match refusal {
-        Refusal::NoGpus { asked, why } => {
-            problem(format!("{} asked for, and the cluster has no GPUs", request_words(asked)))
-                .because(why.clone())
-                .try_this("gpool doctor    (looks for the cause)")
-                .try_this("gpool run -- …  (without --gpus, runs without a GPU)")
-        }
+        Refusal::NoGpus { asked, why } => problem(format!(
+            "the job requests {}, and the cluster has no GPUs",
+            request_words(asked)
+        ))
+        .because(why.clone())
+        .try_this("gpool doctor   (finds the cause)")
+        .try_this("leave --gpus out   (to run without a GPU)"),
         Refusal::ImpossibleGpus { asked, largest, nearest, models, n_kept_back } => {
-            let what = format!("no node could ever run this: {} on one node", request_words(asked));
+            let is_unknown = largest.is_none() && *n_kept_back == 0 && !asked.models.is_empty();
+            let what = match is_unknown {
+                true => no_such_model(asked),
+                false => {
+                    format!("no node could ever run this: {} on one node", request_words(asked))
+                }
+            };
             let problem = kept_back(problem(what), *n_kept_back);
             impossible_gpus(problem, asked, largest.as_ref(), nearest.as_ref(), models)
         }
@@ -34,7 +41,7 @@ pub(super) fn told(refusal: &Refusal) -> Option<Problem> {
         }
         Refusal::TooFewNodes { asked, gang, able, largest } => {
             let what = match gang.anywhere {
-                true => "there could never be room for this",
+                true => "the cluster could never run this",
                 false => "too few nodes could ever run this",
             };
             let problem = problem(format!("{what}: {}", gang_words(asked, *gang)));
@@ -45,18 +52,17 @@ pub(super) fn told(refusal: &Refusal) -> Option<Problem> {
             no_such_pool(problem(what), name, pools)
         }
         Refusal::InPool { pool, refusal } => Problem::from(&**refusal)
-            .because(format!("only nodes of pool {pool} count: --pool {pool} was asked for")),
+            .because(format!("--pool {pool} allows only the nodes of that pool")),
         Refusal::NoSuchNodes { nodes, unknown, there } => {
             let what = match unknown.as_slice() {
-                [] => format!("the job may use no node: {nodes}"),
+                [] => format!("no node matches the request: {nodes}"),
                 [name] => format!("there is no node {:?}", name.as_str()),
                 names => format!("there are no nodes {}", node_words(names)),
             };
             no_such_nodes(problem(what), nodes, unknown, there)
         }
-        Refusal::OnNodes { nodes, refusal } => {
-            Problem::from(&**refusal).because(format!("only some nodes count: {nodes}"))
-        }
+        Refusal::OnNodes { nodes, refusal } => Problem::from(&**refusal)
+            .because(format!("the request allows only some nodes: {nodes}")),
         Refusal::NoSuchNode { name } => {
             problem(format!("there is no node {:?}", name.as_str())).try_this("gpool status")
         }
@@ -82,7 +88,7 @@ fn too_few_nodes(
 ) -> Problem {
     if gang.anywhere {
         let could = if able == 1 { "task could" } else { "tasks could" };
-        let problem = problem.because(format!("{able} {could} ever run at once"));
+        let problem = problem.because(format!("at most {able} {could} run at once"));
         let problem = match able {
             0 => problem,
             _ => problem.try_this(format!("--tasks {able} --gpus '{asked}'")),
@@ -93,7 +99,7 @@ fn too_few_nodes(
         };
     }
     let could = if able == 1 { "node could" } else { "nodes could" };
-    let problem = problem.because(format!("{able} {could} hold its part of it"));
+    let problem = problem.because(format!("{able} {could} run one part of it"));
     let problem = match (able, gang.tasks_per_node) {
         (0, _) => problem,
         (_, 1) => problem.try_this(format!("--nodes {able} --gpus '{asked}'")),
@@ -123,7 +129,7 @@ fn gang_words(asked: &GpuRequest, gang: Gang) -> String {
 
 fn no_such_pool(problem: Problem, name: &PoolName, pools: &[PoolName]) -> Problem {
     let names: Vec<&str> = pools.iter().map(PoolName::as_str).collect();
-    let problem = problem.because(format!("nodes are in: {}", names.join(", ")));
+    let problem = problem.because(format!("the pools are: {}", names.join(", ")));
     match nearest(name.as_str(), names.iter().copied()).or(names.first().copied()) {
         Some(near) => problem.try_this(format!("--pool {near}")),
         None => problem.try_this("gpool nodes"),
@@ -137,7 +143,7 @@ fn no_such_nodes(
     there: &[(NodeName, Vec<String>)],
 ) -> Problem {
     let names: Vec<NodeName> = there.iter().map(|(name, _)| name.clone()).collect();
-    let problem = problem.because(format!("nodes are: {}", node_words(&names)));
+    let problem = problem.because(format!("the nodes are: {}", node_words(&names)));
     if unknown.is_empty() && !nodes.rules.is_empty() {
         let labels: BTreeSet<&str> =
             there.iter().flat_map(|(_, labels)| labels).map(String::as_str).collect();
@@ -168,10 +174,20 @@ fn kept_back(problem: Problem, n_devices: u32) -> Problem {
     if n_devices == 0 {
         return problem;
     }
-    let are = if n_devices == 1 { "GPU of that kind is" } else { "GPUs of that kind are" };
+    let are = if n_devices == 1 { "such GPU is" } else { "such GPUs are" };
     problem
-        .because(format!("{n_devices} {are} kept from new jobs by an admin"))
+        .because(format!("{n_devices} {are} closed for new jobs by an admin"))
         .try_this("gpool gpus allow all   (as an admin)")
+}
+
+/// Returns the title for a request of GPU models or MIG profiles that no node has.
+fn no_such_model(asked: &GpuRequest) -> String {
+    let names: Vec<String> = asked.models.iter().map(|it| format!("{:?}", it.as_str())).collect();
+    match (asked.is_of_instances(), names.as_slice()) {
+        (false, [name]) => format!("there is no GPU model {name}"),
+        (false, names) => format!("there are no GPU models {}", names.join(" or ")),
+        (true, names) => format!("no GPU has MIG instances {}", names.join(" or ")),
+    }
 }
 
 fn impossible_gpus(
@@ -186,7 +202,7 @@ fn impossible_gpus(
             problem = problem.because(largest_words(asked, largest));
             let fits = GpuRequest { amount: asked.amount.of(largest.n_devices), ..asked.clone() };
             if largest.n_devices > 0 {
-                problem = problem.try_this(format!("gpool run --gpus {} -- …", quoted(&fits)));
+                problem = problem.try_this(format!("--gpus {}", quoted(&fits)));
             }
         }
         None if models.is_empty() => problem = problem.because("no node has a GPU"),
@@ -197,9 +213,16 @@ fn impossible_gpus(
         }
     }
     if let Some(nearest) = nearest {
-        problem = problem.try_this(format!("gpool run --gpus {} -- …", quoted(nearest)));
+        let of_any = if nearest.models.is_empty() { "   (of any model)" } else { "" };
+        problem = problem.try_this(format!("--gpus {}{of_any}", quoted(nearest)));
     }
-    problem.try_this("--allow-unsatisfiable queues it until there is such a node")
+    if largest.is_none()
+        && let Some((model, most)) = models.first()
+    {
+        let (model, n) = (model.to_ascii_lowercase(), asked.n_devices().min(*most));
+        problem = problem.try_this(format!("--gpus {model}:{n}   (of this model)"));
+    }
+    problem.try_this("--allow-unsatisfiable   (queues it until such a node exists)")
 }
 
 /// Formats a GPU request for a shell, quoted where needed.
@@ -220,9 +243,8 @@ fn largest_words(asked: &GpuRequest, largest: &LargestFit) -> String {
             format!("{} {what}", models_words(asked))
         }
     };
-    let are = if *n_in_cluster == 1 { "is" } else { "are" };
     format!(
-        "the most on one node is {n_devices}, on {node}; there {are} {n_in_cluster} {kind} in all"
+        "no node has more than {n_devices} ({node}); the cluster has {n_in_cluster} {kind} in total"
     )
 }
 
@@ -233,9 +255,8 @@ fn impossible_resource(
     node: Option<&NodeName>,
 ) -> Problem {
     let problem = match node {
-        Some(node) => {
-            problem.because(format!("the largest is {node} with {}", amount_words(kind, largest)))
-        }
+        Some(node) => problem
+            .because(format!("the largest node, {node}, has {}", amount_words(kind, largest))),
         None => problem.because("no node has any"),
     };
     let problem = match kind {
@@ -247,7 +268,7 @@ fn impossible_resource(
         }
         _ => problem,
     };
-    problem.try_this("--allow-unsatisfiable queues it until there is such a node")
+    problem.try_this("--allow-unsatisfiable   (queues it until such a node exists)")
 }
 
 /// Formats bytes for `--mem`, rounded down.

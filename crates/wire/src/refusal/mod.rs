@@ -16,13 +16,13 @@ use crate::problem::Problem;
 
 impl From<&Refusal> for Problem {
     fn from(refusal: &Refusal) -> Self {
-        let told = fit::told(refusal)
-            .or_else(|| job::told(refusal))
-            .or_else(|| limits::told(refusal))
-            .or_else(|| project::told(refusal))
-            .or_else(|| reserve::told(refusal))
-            .or_else(|| server::told(refusal));
-        told.unwrap_or_else(|| {
+        let text = fit::text(refusal)
+            .or_else(|| job::text(refusal))
+            .or_else(|| limits::text(refusal))
+            .or_else(|| project::text(refusal))
+            .or_else(|| reserve::text(refusal))
+            .or_else(|| server::text(refusal));
+        text.unwrap_or_else(|| {
             let title = catalogue::entry(refusal.code()).map_or("", |entry| entry.title);
             Self::new(refusal.code(), title)
         })

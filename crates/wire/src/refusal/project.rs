@@ -10,7 +10,7 @@ use crate::problem::Problem;
 /// Maximum number of names in a message.
 const NAMED_MAX: usize = 20;
 
-pub(super) fn told(refusal: &Refusal) -> Option<Problem> {
+pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
     of_job(refusal).or_else(|| of_change(refusal))
 }
 
@@ -25,10 +25,9 @@ fn of_job(refusal: &Refusal) -> Option<Problem> {
                 .try_this(format!("--project {}", near.unwrap_or("default")))
         }
         Refusal::DepartmentTakesNoJobs { name, leaves } => {
-            let problem = problem(format!(
-                "project {name} is a department: jobs belong to the projects below it"
-            ))
-            .because(format!("below it: {}", list(leaves)));
+            let problem =
+                problem(format!("project {name} is a department: submit to a project below it"))
+                    .because(format!("below it: {}", list(leaves)));
             match leaves.first() {
                 Some(leaf) => problem.try_this(format!("--project {leaf}")),
                 None => problem,
@@ -36,33 +35,36 @@ fn of_job(refusal: &Refusal) -> Option<Problem> {
         }
         Refusal::NotMember { name, members, open, user } => {
             let problem = problem(format!("you may not submit to project {name}"))
-                .because(format!("its members are {}; you are {user}", members.join(", ")))
+                .because(format!("its members are {}, and you are {user}", members.join(", ")))
                 .because(format!("you may submit to: {}", list(open)));
             match open.first() {
                 Some(open) => problem.try_this(format!("--project {open}")),
-                None => problem.try_this("ask an admin: gpool project edit PROJECT --members …"),
+                None => {
+                    problem.try_this("ask an admin to run: gpool project edit PROJECT --members …")
+                }
             }
         }
         Refusal::AboveQuota { project, kind, bound, asked, most, .. } => {
-            let (asked, most) = (are(kind, *asked), amount_words(kind, *most));
+            let (asked, most) = (amount_words(kind, *asked), amount_words(kind, *most));
+            let guaranteed = format!("{project} is guaranteed {most}");
             let (what, why) = match bound {
                 Bound::Limit => (
-                    format!("{asked} more than project {project} may ever hold"),
+                    format!("it requests {asked}, more than the limit of project {project}"),
                     format!("the limit of {project} is {most}"),
                 ),
                 Bound::Guaranteed => (
                     format!(
-                        "it can't be taken back, and {asked} more than project {project} is \
-                         guaranteed"
+                        "it requests {asked}, and a non-preemptible job can only use the \
+                         guaranteed quota of project {project}"
                     ),
-                    format!("{project} is guaranteed {most}"),
+                    guaranteed,
                 ),
                 Bound::GuaranteedOnly => (
                     format!(
-                        "{asked} more than project {project} is guaranteed, and nothing is lent \
-                         here"
+                        "it requests {asked}, more than project {project} is guaranteed, and the \
+                         policy lets projects borrow nothing"
                     ),
-                    format!("{project} is guaranteed {most}"),
+                    guaranteed,
                 ),
             };
             let problem = problem(format!("this could never run: {what}")).because(why);
@@ -80,58 +82,61 @@ fn of_job(refusal: &Refusal) -> Option<Problem> {
 fn of_change(refusal: &Refusal) -> Option<Problem> {
     let problem = |what: String| Problem::new(refusal.code(), what);
     Some(match refusal {
-        Refusal::ProjectExists { name } => problem(format!("there is a project {name} already"))
+        Refusal::ProjectExists { name } => problem(format!("project {name} already exists"))
             .try_this(format!("gpool project edit {name}   (changes it)")),
         Refusal::ProjectHasJobs { name, n_jobs, child } => {
             let jobs = if *n_jobs == 1 { "job" } else { "jobs" };
             problem(match child {
                 None => format!("project {name} has jobs that have not ended"),
                 Some(child) => format!(
-                    "project {name} has jobs, so {child} can't be below it: departments have none"
+                    "project {child} can't be below {name}: {name} has jobs, and a department \
+                     can't have jobs"
                 ),
             })
-            .because(format!("{n_jobs} {jobs} of it wait or run"))
-            .try_this(format!("gpool queue -p {name}   (cancel them, or wait for their ends)"))
+            .because(format!("{n_jobs} {jobs} of {name} wait or run"))
+            .try_this(format!("gpool queue -p {name}   (cancel them, or wait until they end)"))
         }
         Refusal::ProjectHasChildren { name, children } => {
-            problem(format!("project {name} has others below it"))
+            problem(format!("project {name} has projects below it"))
                 .because(format!("below it: {}", list(children)))
-                .try_this("delete those first, or give them another --parent")
+                .try_this("delete those first, or move them with --parent")
         }
         Refusal::ProjectCycle { projects } => {
             let names: Vec<&str> = projects.iter().map(|name| name.as_str()).collect();
             let circle = names.join(" → ");
             problem(format!("a project would be below itself: {circle} → {}", names[0]))
         }
-        Refusal::ProjectNeeded { name } => problem(format!(
-            "project {name} must take jobs: those that name no project belong to it"
-        ))
-        .try_this(format!("gpool project edit {name} --limit 0   (nothing starts in it)")),
+        Refusal::ProjectNeeded { name } => {
+            problem(format!("project {name} is needed: jobs without --project belong to it"))
+                .try_this(format!("gpool project edit {name} --limit 0   (no job starts in it)"))
+        }
         Refusal::TooManyProjects { most } => {
-            problem(format!("there are {most} projects, as many as there may be"))
-                .try_this("gpool project delete NAME   (of those that are not needed)")
+            problem(format!("there are already {most} projects, the maximum"))
+                .try_this("gpool project delete NAME   (deletes one that is not needed)")
         }
         Refusal::ProjectConflict { name, expected, found } => {
-            problem(format!("project {name} was changed by somebody else"))
+            problem(format!("another request changed project {name} first"))
                 .because(match (expected, found) {
                     (_, 0) => "it was deleted".to_owned(),
-                    (0, _) => "it was created meanwhile".to_owned(),
-                    _ => format!("you saw version {expected}; it is at version {found} now"),
+                    (0, _) => "it was created in the meantime".to_owned(),
+                    _ => format!("you read version {expected}; it is now at version {found}"),
                 })
-                .try_this(format!("gpool project show {name}, then repeat it if still wanted"))
+                .try_this(format!(
+                    "gpool project show {name}, then repeat the change if you still want it"
+                ))
         }
         Refusal::AboveParent { project, parent, kind, bound, asked, most } => {
             let what =
-                asked.map_or_else(|| "without bound".to_owned(), |it| amount_words(kind, it));
+                asked.map_or_else(|| "an unlimited amount".to_owned(), |it| amount_words(kind, it));
             let most = amount_words(kind, *most);
-            problem(format!("{what} for {project} is more than {parent} has to give"))
+            problem(format!("{what} for {project} is more than {parent} has"))
                 .because(match bound {
                     Bound::Limit => format!("the limit of {parent} is {most}"),
                     Bound::Guaranteed | Bound::GuaranteedOnly => {
-                        format!("{parent} is guaranteed {most}, for all below it together")
+                        format!("{parent} is guaranteed {most}, for all projects below it together")
                     }
                 })
-                .try_this("less, or ask an admin of the cluster")
+                .try_this("give less, or ask an admin of the server")
         }
         _ => return None,
     })
@@ -139,17 +144,20 @@ fn of_change(refusal: &Refusal) -> Option<Problem> {
 
 fn above_quota(problem: Problem, bound: Bound, kind: &ResourceKind) -> Problem {
     let problem = match kind {
-        ResourceKind::GpuModel(_) => problem.try_this("--gpus N of another model, or of any"),
+        ResourceKind::GpuModel(_) => {
+            problem.try_this("--gpus N   (of any model), or another model")
+        }
         ResourceKind::GpuPool(_) => problem.try_this("another --pool"),
         _ => problem,
     };
     let problem = match bound {
-        Bound::Limit | Bound::GuaranteedOnly => problem.try_this("less, or another --project"),
-        Bound::Guaranteed => problem.try_this(
-            "--preemptible   (it may borrow what is idle, and is put back when its owner asks)",
-        ),
+        Bound::Limit | Bound::GuaranteedOnly => {
+            problem.try_this("request less, or use another --project")
+        }
+        Bound::Guaranteed => problem
+            .try_this("--preemptible   (it can borrow idle GPUs until their owner needs them)"),
     };
-    problem.try_this("--allow-unsatisfiable queues it until the quota is another")
+    problem.try_this("--allow-unsatisfiable   (queues it until the quota is raised)")
 }
 
 fn list(names: &[ProjectName]) -> String {
@@ -162,11 +170,4 @@ fn list(names: &[ProjectName]) -> String {
         n => format!(" and {n} more"),
     };
     format!("{}{more}", shown.join(", "))
-}
-
-/// Returns an amount and its verb: `1 GPU is`, `2 GPUs are`.
-fn are(kind: &ResourceKind, amount: u64) -> String {
-    let words = amount_words(kind, amount);
-    let are = if words.starts_with("1 ") { "is" } else { "are" };
-    format!("{words} {are}")
 }

@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::reason::request_words;
 use crate::touched;
 
-pub(super) fn told(refusal: &Refusal) -> Option<Problem> {
+pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
     let problem = |what: String| Problem::new(refusal.code(), what);
     Some(match refusal {
         Refusal::NoSuchReservation { name, names } => {
@@ -16,37 +16,38 @@ pub(super) fn told(refusal: &Refusal) -> Option<Problem> {
                 .because(format!("there are: {there}"))
                 .try_this("gpool reserve list")
         }
-        Refusal::ReservationExists { name } => {
-            problem(format!("there is a reservation {name} already"))
-                .try_this(format!("gpool reserve edit {name}   (changes it), or another --name"))
-        }
-        Refusal::ReservationClash { other, whom, node, index, from, until } => {
-            problem(format!("reservation {other} keeps the same for somebody else at that time"))
-                .because(touched::clash(whom, node, *index, *from, *until))
-                .try_this(format!("gpool reserve show {other}, then another time or other GPUs"))
-        }
+        Refusal::ReservationExists { name } => problem(format!(
+            "reservation {name} already exists"
+        ))
+        .try_this(format!("gpool reserve edit {name}   (changes it), or use another --name")),
+        Refusal::ReservationClash { other, whom, node, index, from, until } => problem(format!(
+            "reservation {other} overlaps: it has the same GPUs or nodes at that time"
+        ))
+        .because(touched::clash(whom, node, *index, *from, *until))
+        .try_this(format!("gpool reserve show {other}, then choose another time or other GPUs")),
         Refusal::NotEnoughToReserve { asked, most, spread } => {
             let asked = request_words(asked);
             match spread {
-                true => problem(format!("there is not as much to reserve: {asked}"))
-                    .because(format!("{most} can be reserved, on all nodes together"))
-                    .try_this("gpool reserve list   (what is kept for others)"),
-                false => problem(format!("there is not as much to reserve: {asked} on one node"))
-                    .because(format!("the most that can be reserved on one node is {most}"))
-                    .try_this("--spread takes them from several nodes"),
+                true => problem(format!("can't reserve {asked}"))
+                    .because(format!("at most {most} can be reserved then, on all nodes together"))
+                    .try_this("gpool reserve list   (shows the other reservations)"),
+                false => problem(format!("can't reserve {asked} on one node"))
+                    .because(format!("at most {most} can be reserved then on one node"))
+                    .try_this("--spread   (takes them from several nodes)"),
             }
         }
         Refusal::TooManyReservations { most } => {
-            problem(format!("there are {most} reservations, as many as there may be"))
-                .try_this("gpool reserve cancel NAME   (of those that are not needed)")
+            problem(format!("there are already {most} reservations, the maximum"))
+                .try_this("gpool reserve cancel NAME   (cancels one that is not needed)")
         }
         Refusal::AffectsOthers { action, affected } => touched::affects(
-            problem(format!("nothing changed yet: to {action} touches the work of others")),
+            problem(format!(
+                "{action}: nothing changed yet, because it affects running or waiting jobs"
+            )),
             affected,
         ),
-        Refusal::NotDrained { what } => {
-            problem(format!("{what} is not drained")).try_this("gpool nodes   (what is drained)")
-        }
+        Refusal::NotDrained { what } => problem(format!("{what} is not drained"))
+            .try_this("gpool nodes   (shows the drained nodes and GPUs)"),
         _ => return None,
     })
 }

@@ -29,7 +29,7 @@ impl Asks {
     /// Uncounts a job that no longer holds anything.
     pub fn remove(&mut self, spec: &JobSpec) {
         let fit = fit(spec);
-        let n_nodes = self.n_nodes.get_mut(&fit).expect("who holds something was counted");
+        let n_nodes = self.n_nodes.get_mut(&fit).expect("a job with an allocation was counted");
         let before = n_nodes.checked_ilog2();
         *n_nodes -= u64::from(spec.gang.nodes);
         self.n_changes += u64::from(n_nodes.checked_ilog2() != before);

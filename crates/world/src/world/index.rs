@@ -44,7 +44,7 @@ impl World {
                 let mut freed = Vec::with_capacity(allocations.len());
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);
-                    let node = *ix.expect("what is held is on a node that is there");
+                    let node = *ix.expect("an allocation is on an existing node");
                     self.nodes[node.0].book(allocation);
                     freed.push(FreedOn { node, n_devices: allocation.held_slots().len() });
                 }
@@ -77,7 +77,7 @@ impl World {
                 self.ends.remove(row);
                 for allocation in allocations {
                     let ix = self.node_by_name.get(&allocation.node);
-                    let ix = ix.expect("what is held is on a node that is there");
+                    let ix = ix.expect("an allocation is on an existing node");
                     self.nodes[ix.0].unbook(allocation);
                 }
             }

@@ -288,11 +288,7 @@ fn for_each_held(row: &JobRow, mut count: impl FnMut(HeldAs, &Allocation)) {
         _ => false,
     };
     for allocation in row.job.phase.allocations() {
-        let leaves = matches!(
-            allocation.state,
-            AllocationState::Releasing { .. } | AllocationState::Pausing
-        );
-        match (leaves, returns) {
+        match (allocation.is_leaving(), returns) {
             (true, true) => count(HeldAs::Returning, allocation),
             (true, false) => {}
             (false, _) => {

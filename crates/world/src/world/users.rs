@@ -178,7 +178,7 @@ impl World {
     }
 
     /// A project and all projects above it. Stops even where the records contain a cycle.
-    fn upwards(&self, name: &ProjectName) -> impl Iterator<Item = &Project> {
+    pub fn upwards(&self, name: &ProjectName) -> impl Iterator<Item = &Project> {
         let above = |it: &&Project| self.projects.get(it.parent.as_ref()?);
         std::iter::successors(self.projects.get(name), above).take(self.projects.len())
     }

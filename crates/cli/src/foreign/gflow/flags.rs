@@ -24,7 +24,7 @@ pub static JOB: &[Flag] = &[
     row("name", 'n', Value, Covered, "--name").also(&["job-name", "J"]),
     row("name-template", '\0', Value, Covered, "--name; {lr} is filled in for each element"),
     row("no-auto-cancel", '\0', Nothing, Covered, "--on-unmet keep"),
-    row("notify-email", '\0', Value, Covered, "--notify EVENTS@mailto:…; at any end unless said"),
+    row("notify-email", '\0', Value, Covered, "--notify EVENTS@mailto:…; by default at any end"),
     row(
         "notify-on",
         '\0',
@@ -38,7 +38,7 @@ pub static JOB: &[Flag] = &[
         .also(&["nice"]),
     row("project", 'P', Value, Approximated, "--project, if there is one of that name"),
     row("shared", '\0', Nothing, Covered, "--shared"),
-    row("strict", '\0', Nothing, Covered, "of gpool: what is ignored becomes an error"),
+    row("strict", '\0', Nothing, Covered, "of gpool: ignored flags become errors"),
     row("time", 't', Value, Covered, "--time; a bare number is minutes")
         .also(&["time-limit", "timelimit"]),
 ];
@@ -54,14 +54,14 @@ pub static CONFIG: &[Flag] = &[row(
 
 /// The flags that only `gbatch` has.
 pub static BATCH: &[Flag] = &[
-    row("command", '\0', Value, Covered, "a line for /bin/sh in place of words"),
+    row("command", '\0', Value, Covered, "a command line for /bin/sh instead of words"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
 /// `gbatch`.
 pub static GBATCH: Spoken = Spoken {
     name: "gbatch",
-    about: "Hand in a script or a command as a job of gpool",
+    about: "Submit a script or a command as a job of gpool",
     flags: &[JOB, BATCH, CONFIG],
     words: "SCRIPT | COMMAND",
 };
@@ -75,11 +75,15 @@ static ATTENDED: &[Flag] = &[
 /// `grun`.
 pub static GRUN: Spoken = Spoken {
     name: "grun",
-    about: "Run a command as a job of gpool and stay with it; Ctrl-C twice cancels it",
+    about: "Run a command as a job of gpool and show its output; Ctrl-C twice cancels it",
     flags: &[JOB, ATTENDED, CONFIG],
     words: "COMMAND",
 };
 
 /// A `# GFLOW` line.
-pub static DIRECTIVE: Spoken =
-    Spoken { name: "# GFLOW", about: "A line at the start of a script", flags: &[JOB], words: "" };
+pub static DIRECTIVE: Spoken = Spoken {
+    name: "# GFLOW",
+    about: "A comment at the start of a script",
+    flags: &[JOB],
+    words: "",
+};

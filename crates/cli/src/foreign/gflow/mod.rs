@@ -1,5 +1,5 @@
 //! gflow: the flags of the commands that create jobs, and `# GFLOW` lines.
 
 pub mod flags;
-mod ranges;
+pub mod ranges;
 pub mod translate;

@@ -28,8 +28,9 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
                 all.flag("gpu-memory", &format!("{}M", mebibytes(flag)?), flag);
             }
             "gpu-memory" => all.warnings.push(
-                "--gpu-memory without --shared limits nothing, as in gflow: the GPU is whole"
-                    .to_owned(),
+                "--gpu-memory without --shared has no effect, as in gflow: the job gets the whole \
+                 GPU"
+                .to_owned(),
             ),
             "gpus" => all.flag("gpus", value, flag),
             "max-concurrent" => all.flag("max-parallel", value, flag),

@@ -7,9 +7,9 @@ use crate::foreign::flag::{Flag, Spoken, row};
 
 const NO_STEPS: &str = "processes are placed evenly, node by node";
 const ONE_NODE: &str = "nodes are chosen by gpool; leave it out";
-const NO_NEED: &str = "it changes nothing here";
+const NO_NEED: &str = "it has no effect";
 const NOT_CHOSEN: &str = "nodes are chosen by gpool";
-const TOPOLOGY: &str = "cores are booked by number only";
+const TOPOLOGY: &str = "only the number of cores counts";
 
 /// The flags that `sbatch`, `srun`, `salloc` and `#SBATCH` lines share.
 pub static JOB: &[Flag] = &[
@@ -30,18 +30,18 @@ pub static JOB: &[Flag] = &[
     ),
     row("error", 'e', Value, Covered, "--stderr"),
     row("exclude", 'x', Value, Covered, "--not-node"),
-    row("exclusive", '\0', Maybe, Approximated, "--exclusive; it gets the GPUs it asks for"),
+    row("exclusive", '\0', Maybe, Approximated, "--exclusive; the job gets the GPUs it requests"),
     row("export", '\0', Value, Approximated, "-e, and --clean-env for NONE and for lists"),
     row("gpus", 'G', Value, Covered, "--gpus, of all tasks together"),
     row("gpus-per-node", '\0', Value, Covered, "--gpus, of a node's tasks together"),
     row("gpus-per-task", '\0', Value, Covered, "--gpus"),
-    row("gres", '\0', Value, Approximated, "--gpus for gpu[:MODEL][:N]; others are named"),
+    row("gres", '\0', Value, Approximated, "--gpus for gpu[:MODEL][:N]; a warning names others"),
     row("hold", 'H', Nothing, Covered, "--hold"),
     row("input", 'i', Value, Covered, "--stdin"),
     row("job-name", 'J', Value, Covered, "--name"),
     row("mail-type", '\0', Value, Approximated, "--notify EVENTS@mailto:…; END is any end"),
-    row("mail-user", '\0', Value, Covered, "--notify EVENTS@mailto:…; the caller unless said"),
-    row("mem", '\0', Value, Covered, "--mem; a bare number is MB, and 0 books none"),
+    row("mail-user", '\0', Value, Covered, "--notify EVENTS@mailto:…; by default the caller"),
+    row("mem", '\0', Value, Covered, "--mem; a bare number is MB, and 0 requests none"),
     row("mem-per-cpu", '\0', Value, Covered, "--mem, times the cores"),
     row("mem-per-gpu", '\0', Value, Covered, "--mem, times the GPUs: host memory, with a warning"),
     row("nice", '\0', Maybe, Approximated, "--priority -N, from -1000 to 1000"),
@@ -58,9 +58,9 @@ pub static JOB: &[Flag] = &[
         .also(&["tasks-per-node"]),
     row("output", 'o', Value, Covered, "--stdout, and --stderr where there is no --error"),
     row("partition", 'p', Value, Approximated, "--pool, if there is one of that name"),
-    row("priority", '\0', Value, Ignored, "--nice, or --priority of gpool, say it"),
-    row("qos", 'q', Value, Ignored, "--project and --priority say what a job may have"),
-    row("no-requeue", '\0', Nothing, Covered, "jobs are not queued again unless they ask"),
+    row("priority", '\0', Value, Ignored, "use --nice, or --priority of gpool"),
+    row("qos", 'q', Value, Ignored, "use --project and --priority"),
+    row("no-requeue", '\0', Nothing, Covered, "jobs are not requeued by default"),
     row("requeue", '\0', Nothing, Covered, "--requeue"),
     row("signal", '\0', Value, Approximated, "--signal-before; without B: to all but the script"),
     row("time", 't', Value, Covered, "--time"),
@@ -78,14 +78,14 @@ static BESIDE: &[Flag] = &[
     row("contiguous", '\0', Nothing, Ignored, ONE_NODE),
     row("core-spec", 'S', Value, Ignored, TOPOLOGY),
     row("cores-per-socket", '\0', Value, Ignored, TOPOLOGY),
-    row("cpu-freq", '\0', Value, Ignored, "gpool leaves frequencies alone"),
+    row("cpu-freq", '\0', Value, Ignored, "gpool does not change frequencies"),
     row("delay-boot", '\0', Value, Ignored, NO_NEED),
     row("distribution", 'm', Value, Ignored, NO_STEPS),
     row("extra-node-info", 'B', Value, Ignored, TOPOLOGY),
     row("get-user-env", '\0', Maybe, Ignored, "a job gets its caller's environment"),
     row("gid", '\0', Value, Instead, "submit as that user: sudo -u USER sbatch …"),
     row("gpu-bind", '\0', Value, Ignored, "each job sees its own GPUs only"),
-    row("gpu-freq", '\0', Value, Ignored, "gpool leaves frequencies alone"),
+    row("gpu-freq", '\0', Value, Ignored, "gpool does not change frequencies"),
     row("gpus-per-socket", '\0', Value, Instead, "--gpus N"),
     row("gres-flags", '\0', Value, Ignored, NO_NEED),
     row("hint", '\0', Value, Ignored, TOPOLOGY),
@@ -93,7 +93,7 @@ static BESIDE: &[Flag] = &[
     row("licenses", 'L', Value, Ignored, "there are no licenses"),
     row("mcs-label", '\0', Value, Ignored, NO_NEED),
     row("mem-bind", '\0', Value, Ignored, TOPOLOGY),
-    row("mincpus", '\0', Value, Ignored, "--cpus-per-task says how many"),
+    row("mincpus", '\0', Value, Ignored, "use --cpus-per-task"),
     row("network", '\0', Value, Ignored, NO_NEED),
     row("no-kill", 'k', Maybe, Ignored, ONE_NODE),
     row("nodefile", 'F', Value, Ignored, NOT_CHOSEN),
@@ -101,7 +101,7 @@ static BESIDE: &[Flag] = &[
     row("ntasks-per-gpu", '\0', Value, Ignored, NO_STEPS),
     row("ntasks-per-socket", '\0', Value, Ignored, NO_STEPS),
     row("overcommit", 'O', Nothing, Ignored, NO_STEPS),
-    row("oversubscribe", 's', Nothing, Ignored, "GPUs are not shared unasked"),
+    row("oversubscribe", 's', Nothing, Ignored, "GPUs are only shared on request"),
     row("power", '\0', Value, Ignored, NO_NEED),
     row("prefer", '\0', Value, Ignored, NOT_CHOSEN),
     row("profile", '\0', Value, Ignored, "usage is always counted"),
@@ -114,13 +114,13 @@ static BESIDE: &[Flag] = &[
     row("switches", '\0', Value, Ignored, ONE_NODE),
     row("thread-spec", '\0', Value, Ignored, TOPOLOGY),
     row("threads-per-core", '\0', Value, Ignored, TOPOLOGY),
-    row("time-min", '\0', Value, Ignored, "--time is kept as it is"),
-    row("tmp", '\0', Value, Ignored, "disk space is not booked"),
-    row("tres-per-task", '\0', Value, Ignored, "--gpus and --cpus-per-task say it"),
+    row("time-min", '\0', Value, Ignored, "--time does not change"),
+    row("tmp", '\0', Value, Ignored, "disk space is not scheduled"),
+    row("tres-per-task", '\0', Value, Ignored, "use --gpus and --cpus-per-task"),
     row("uid", '\0', Value, Instead, "submit as that user: sudo -u USER sbatch …"),
     row("usage", '\0', Nothing, Instead, "--help"),
     row("use-min-nodes", '\0', Nothing, Ignored, ONE_NODE),
-    row("verbose", 'v', Nothing, Ignored, "gpool -v says more"),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("wckey", '\0', Value, Ignored, "--comment is shown beside the job"),
 ];
 
@@ -130,21 +130,21 @@ pub static BATCH: &[Flag] = &[
     row("batch", '\0', Value, Ignored, NOT_CHOSEN),
     row("export-file", '\0', Value, Instead, "--env-file FILE of gpool submit"),
     row("ignore-pbs", '\0', Nothing, Covered, "PBS lines are never read"),
-    row("open-mode", '\0', Value, Ignored, "files are begun anew with each run"),
+    row("open-mode", '\0', Value, Ignored, "each run overwrites its files"),
     row("parsable", '\0', Nothing, Covered, "only the id is printed"),
-    row("strict", '\0', Nothing, Covered, "of gpool: what is ignored becomes an error"),
+    row("strict", '\0', Nothing, Covered, "of gpool: ignored flags become errors"),
     row("test-only", '\0', Nothing, Covered, "--dry-run"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
     row("wait", 'W', Nothing, Covered, "waits, and exits with the job's code"),
-    row("wrap", '\0', Value, Covered, "the line runs as one of /bin/sh"),
+    row("wrap", '\0', Value, Covered, "runs the line with /bin/sh"),
 ];
 
 /// The flags that only `salloc` has.
 static ALLOC: &[Flag] = &[
-    row("bell", '\0', Nothing, Ignored, "the terminal's prompt says it"),
+    row("bell", '\0', Nothing, Ignored, "the terminal's prompt shows it"),
     row("immediate", 'I', Maybe, Approximated, "--no-queue: at once, whatever its number"),
     row("kill-command", 'K', Maybe, Covered, "the signal for the command when the job has ended"),
-    row("no-bell", '\0', Nothing, Covered, "there is none"),
+    row("no-bell", '\0', Nothing, Covered, "there is no bell"),
     row("no-shell", '\0', Nothing, Covered, "the job stays until scancel or its time limit"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
@@ -157,17 +157,17 @@ static RUN: &[Flag] = &[
     row("cpu-bind", '\0', Value, Ignored, TOPOLOGY),
     row("disable-status", 'X', Nothing, Ignored, "Ctrl-C leaves the job, twice cancels it"),
     row("epilog", '\0', Value, Ignored, "put it into the command"),
-    row("exact", '\0', Nothing, Covered, "a step with a number of GPUs has them alone"),
+    row("exact", '\0', Nothing, Covered, "a step with a number of GPUs has exclusive GPUs"),
     row("het-group", '\0', Value, Instead, "one job for each part"),
     row("immediate", 'I', Maybe, Approximated, "--no-queue: at once, whatever its number"),
     row("interactive", '\0', Nothing, Ignored, NO_NEED),
-    row("jobid", '\0', Value, Covered, "a step of a running job of yours, beside what it runs"),
+    row("jobid", '\0', Value, Covered, "a step in a running job of yours"),
     row("kill-on-bad-exit", 'K', Maybe, Covered, "the first process that fails ends the others"),
     row("label", 'l', Nothing, Covered, "each line with the rank of its process"),
     row("mpi", '\0', Value, Ignored, "there is no PMI; start MPI by mpirun"),
     row("multi-prog", '\0', Nothing, Instead, "one job for each program"),
     row("no-allocate", 'Z', Nothing, Instead, "run the command without srun"),
-    row("overlap", '\0', Nothing, Covered, "GPUs that other steps have, too"),
+    row("overlap", '\0', Nothing, Covered, "also GPUs of other steps"),
     row("preserve-env", 'E', Nothing, Ignored, "a job gets its caller's environment"),
     row("prolog", '\0', Value, Ignored, "put it into the command"),
     row("pty", '\0', Nothing, Covered, "--pty of gpool run"),
@@ -179,15 +179,15 @@ static RUN: &[Flag] = &[
     row("task-epilog", '\0', Value, Ignored, "put it into the command"),
     row("task-prolog", '\0', Value, Ignored, "put it into the command"),
     row("threads", 'T', Value, Ignored, NO_STEPS),
-    row("unbuffered", 'u', Nothing, Covered, "output is passed on as it comes, not line by line"),
+    row("unbuffered", 'u', Nothing, Covered, "output is not buffered by line"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
-    row("wait", 'W', Value, Covered, "seconds after the first end until the others are ended"),
+    row("wait", 'W', Value, Covered, "seconds from the first end until the others are ended"),
 ];
 
 /// `sbatch`.
 pub static SBATCH: Spoken = Spoken {
     name: "sbatch",
-    about: "Hand in a script as a job of gpool",
+    about: "Submit a script as a job of gpool",
     flags: &[JOB, BATCH, BESIDE],
     words: "SCRIPT [ARGUMENTS]",
 };
@@ -195,7 +195,7 @@ pub static SBATCH: Spoken = Spoken {
 /// `srun`.
 pub static SRUN: Spoken = Spoken {
     name: "srun",
-    about: "Start processes in the tasks of a job, or in a new one, and stay with them",
+    about: "Start processes in a job of gpool, or in a new job, and show their output",
     flags: &[JOB, RUN, BESIDE],
     words: "COMMAND",
 };
@@ -203,7 +203,7 @@ pub static SRUN: Spoken = Spoken {
 /// `salloc`.
 pub static SALLOC: Spoken = Spoken {
     name: "salloc",
-    about: "Get a place for processes, and run a command or a shell in which srun uses it",
+    about: "Allocate nodes and GPUs, and run a shell or a command whose srun uses them",
     flags: &[JOB, ALLOC, BESIDE],
     words: "COMMAND",
 };
@@ -211,7 +211,7 @@ pub static SALLOC: Spoken = Spoken {
 /// A `#SBATCH` line.
 pub static DIRECTIVE: Spoken = Spoken {
     name: "#SBATCH",
-    about: "A line at the start of a script",
+    about: "A comment at the start of a script",
     flags: &[JOB, BATCH, BESIDE],
     words: "",
 };

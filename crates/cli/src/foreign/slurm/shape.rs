@@ -66,7 +66,7 @@ pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
     let n_gpus = gpus(asked, shape, all)?;
     let per_gpu = |given: &Given, n: u64| match n_gpus {
         Some(n_gpus) => Ok(n.saturating_mul(n_gpus)),
-        None => Err(invalid(given, "counts for each GPU, and no GPU is asked for").tip("--gpus 1")),
+        None => Err(invalid(given, "is per GPU, and the job requests no GPU").tip("--gpus 1")),
     };
     let mut n_cores = shape.each();
     if let Some((flag, n)) = count_of(given, "cpus-per-gpu")? {
@@ -84,8 +84,7 @@ pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
         let mebibytes = per_gpu(flag, values::mebibytes(flag)?)?;
         memory(flag, mebibytes, all);
         all.warnings.push(
-            "--mem-per-gpu is host memory in Slurm, and is taken so; for a GPU's own memory write \
-             --gpus 40G.."
+            "--mem-per-gpu is host memory, as in Slurm; for GPU memory write --gpus 40G.."
                 .to_owned(),
         );
     }
@@ -99,7 +98,7 @@ pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
 
 fn memory(flag: &Given, mebibytes: u64, all: &mut Translated) {
     if mebibytes == 0 {
-        all.remarks.push(format!("{} 0 books no memory and limits none", flag.flag.written()));
+        all.remarks.push(format!("{} 0 requests and limits no memory", flag.flag.written()));
     } else {
         all.flag("mem", &format!("{mebibytes}M"), flag);
     }
@@ -136,7 +135,7 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
                 return Err(failure.tip(format!("--ntasks {most}")));
             }
             if processes < n {
-                let what = "a process for each node at least";
+                let what = "each node needs at least one process";
                 all.remarks.push(format!("{} {n}: {processes} nodes, {what}", flag.flag.written()));
             }
             Shape { n_parts: n.min(processes), anywhere: false, processes }
@@ -162,7 +161,7 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
 fn n_nodes(flag: &Given) -> Result<u64> {
     let (least, most) = values::range(flag)?;
     if least != most {
-        let failure = invalid(flag, "is a number of nodes that may change");
+        let failure = invalid(flag, "is a range of nodes");
         return Err(failure.tip(format!("--nodes {}", least.max(1))));
     }
     values::count(&Given { value: least.to_string(), ..flag.clone() })
@@ -203,8 +202,8 @@ fn asked_gpus<'g>(given: &'g [Given], all: &mut Translated) -> Result<Option<Ask
             && by.place.is_some() == flag.place.is_some()
         {
             let (one, other) = (by.flag.written(), flag.flag.written());
-            let what = format!("{one} asks for {earlier} and {other} for {text}");
-            all.contradictions.push(format!("{what}: the later is taken"));
+            let what = format!("{one} requests {earlier} and {other} requests {text}");
+            all.contradictions.push(format!("{what}: the later one counts"));
         }
         asked = Some(Asked { text, n, flag });
     }
@@ -218,7 +217,7 @@ fn gpus(asked: Option<Asked<'_>>, shape: Shape, all: &mut Translated) -> Result<
     let n = match flag.flag.long {
         "gpus-per-task" => n.saturating_mul(shape.each()),
         "gpus" if !n.is_multiple_of(shape.n_parts) => {
-            return Err(invalid(flag, "can't be spread evenly over the nodes")
+            return Err(invalid(flag, "can't be distributed evenly over the nodes")
                 .tip("--gpus-per-node 1, for each of them"));
         }
         "gpus" => n / shape.n_parts,

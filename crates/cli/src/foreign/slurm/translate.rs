@@ -114,7 +114,7 @@ fn signal(flag: &Given, all: &mut Translated) -> Result<()> {
         return Err(invalid(flag, "is not SIGNAL@SECONDS").tip("--signal=USR1@90"));
     }
     if name.is_empty() || !to.chars().all(|c| matches!(c, 'B' | 'R')) {
-        return Err(invalid(flag, "names no signal").tip("--signal=USR1@90"));
+        return Err(invalid(flag, "has no signal").tip("--signal=USR1@90"));
     }
     // B signals the script only; otherwise its child processes get the signal.
     let to = if to.contains('B') { 'B' } else { 'S' };
@@ -127,7 +127,7 @@ fn signal(flag: &Given, all: &mut Translated) -> Result<()> {
 fn dependency(flag: &Given, all: &mut Translated) -> Result<()> {
     let is_any = flag.value.contains('?');
     if is_any && flag.value.contains(',') {
-        let failure = invalid(flag, "has both , (all of them) and ? (one of them)");
+        let failure = invalid(flag, "has both , (all) and ? (any)");
         return Err(failure.tip("--dependency=afterok:1:2 or --dependency=afterok:1?afterok:2"));
     }
     let mut found = Vec::new();
@@ -143,27 +143,28 @@ fn dependency(flag: &Given, all: &mut Translated) -> Result<()> {
             "afterany" => "end",
             "after" if !is_any => "start",
             "after" => {
-                let failure = invalid(flag, "has after among several of which one is enough");
+                let failure = invalid(flag, "has after in a list of alternatives (?)");
                 return Err(failure.tip("--dependency=after:ID,afterok:ID waits for both"));
             }
             "aftercorr" if !is_any => "each",
             "aftercorr" => {
-                let failure = invalid(flag, "has aftercorr among several of which one is enough");
+                let failure = invalid(flag, "has aftercorr in a list of alternatives (?)");
                 return Err(failure.tip("--dependency=aftercorr:ID,afterok:ID waits for both"));
             }
             _ => {
-                let failure = invalid(flag, "is no dependency");
+                let failure = invalid(flag, "is not a dependency");
                 return Err(failure.tip("--dependency=afterok:17:18,afterany:19"));
             }
         };
         if ids.is_empty() {
-            return Err(invalid(flag, "names no job").tip("--dependency=afterok:17"));
+            return Err(invalid(flag, "has no job").tip("--dependency=afterok:17"));
         }
         for id in ids.split(':') {
             let (id, minutes) = id.split_once('+').unwrap_or((id, ""));
             if !minutes.is_empty() {
-                all.warnings
-                    .push(format!("--dependency: the {minutes} minutes after {id} are left out"));
+                all.warnings.push(format!(
+                    "--dependency: the delay of {minutes} minutes after {id} is ignored"
+                ));
             }
             found.push(format!("{kind}:{id}"));
         }

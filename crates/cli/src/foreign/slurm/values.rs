@@ -110,16 +110,19 @@ pub fn gres(given: &Given, ignored: &mut Vec<String>) -> Result<Option<(String, 
                 let asked = match rest.rsplit(':').next().unwrap_or(rest).parse::<u64>() {
                     Ok(_) => gpus(&Given { value: rest.to_owned(), ..given.clone() })?,
                     Err(_) if is_model(rest) => (format!("{}:1", model_name(rest)), 1),
-                    Err(_) => return Err(invalid(given, "names no GPUs").tip("--gres=gpu:a100:2")),
+                    Err(_) => return Err(invalid(given, "has no GPUs").tip("--gres=gpu:a100:2")),
                 };
                 if found.replace(asked).is_some() {
-                    let failure = invalid(given, "asks for GPUs twice");
+                    let failure = invalid(given, "requests GPUs twice");
                     return Err(failure.tip("--gpus 'a100|h100:2' of gpool takes either model"));
                 }
             }
             "shard" | "mps" => {
-                return Err(invalid(given, "asks for a part of a GPU, which --gres does not")
-                    .tip("--gres=gpu:1, or gpool submit --gpus 0.5"));
+                return Err(invalid(
+                    given,
+                    "requests a fraction of a GPU, which --gres does not support",
+                )
+                .tip("--gres=gpu:1, or gpool submit --gpus 0.5"));
             }
             _ => ignored.push(format!("--gres={part}")),
         }
@@ -213,7 +216,7 @@ pub fn path(given: &Given, warnings: &mut Vec<String>) -> String {
                 let what = format!("%{}", other.map(String::from).unwrap_or_default());
                 let flag = given.flag.written();
                 warnings
-                    .push(format!("{flag}: {what} is not filled in; gpool has %j %A %a %x %u %N"));
+                    .push(format!("{flag}: {what} is not replaced; gpool knows %j %A %a %x %u %N"));
             }
         }
         if !width.is_empty() {

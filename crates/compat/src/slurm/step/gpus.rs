@@ -63,7 +63,7 @@ pub fn give(
                 continue;
             };
             if needed > all.len() {
-                let what = format!("srun: {needed} GPUs are asked for on {node}");
+                let what = format!("srun: the step requests {needed} GPUs on {node}");
                 return Err(Failure::new(errors::USAGE, what)
                     .why(format!("the job has {} there", all.len())));
             }
@@ -74,7 +74,7 @@ pub fn give(
         }
         given.locks.clear();
         if !std::mem::replace(&mut has_said, true) {
-            session.screen.note("srun: waiting for GPUs that other steps of the job have");
+            session.screen.note("srun: waiting for GPUs of other steps of the job");
         }
         std::thread::sleep(LOOK);
     };

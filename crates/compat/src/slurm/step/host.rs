@@ -53,7 +53,7 @@ pub fn run(args: &StepHostArgs) -> Result {
         // The other end failed, and has reported it.
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Exit::FAILED),
         Err(error) => {
-            let what = format!("the line to srun was lost: {error}");
+            let what = format!("lost the connection to srun: {error}");
             Err(Failure::new(errors::CONNECTION_LOST, what))
         }
     }

@@ -4,9 +4,9 @@ mod gpus;
 pub mod host;
 mod options;
 mod output;
-mod plan;
+pub(crate) mod plan;
 mod start;
-mod turns;
+pub(crate) mod turns;
 mod watch;
 mod wire;
 
@@ -130,9 +130,9 @@ pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
     }
     if let Some(other) = &job.other {
         // The processes would run as that user, with the files and the environment of `srun`.
-        let what = format!("srun: job {} is of user {other}", job.place.job);
+        let what = format!("srun: job {} belongs to user {other}", job.place.job);
         return Err(Failure::new(catalogue::NOT_PERMITTED, what)
-            .why("a step is given your terminal and your environment, which that user could use")
+            .why("that user could use your terminal and your environment")
             .tip(format!("gpool exec {} -- COMMAND", job.place.job)));
     }
     if is_alone && Some(host.rank) == job.place.rank && options.is_plain() {
@@ -184,7 +184,10 @@ fn start_all(
         };
         let lost = |error: std::io::Error| {
             let node = &plan.hosts[at].node;
-            Failure::new(errors::CONNECTION_LOST, format!("srun: {node} is lost: {error}"))
+            Failure::new(
+                errors::CONNECTION_LOST,
+                format!("srun: lost the connection to {node}: {error}"),
+            )
         };
         wire::send(stream, &start).map_err(lost)?;
         for rank in ranks {

@@ -155,9 +155,10 @@ fn wait(given: Option<&Given>) -> Result<Option<Duration>> {
     match given.value.trim().parse::<u64>() {
         Ok(0) => Ok(None),
         Ok(seconds) => Ok(Some(Duration::from_secs(seconds))),
-        Err(_) => {
-            Err(Failure::new(errors::INVALID, format!("--wait: {:?} is not seconds", given.value))
-                .tip("--wait=60"))
-        }
+        Err(_) => Err(Failure::new(
+            errors::INVALID,
+            format!("--wait: {:?} is not a number of seconds", given.value),
+        )
+        .tip("--wait=60")),
     }
 }

@@ -117,7 +117,7 @@ fn listen(tell: Sender<Happening>) -> Result<String> {
 /// The path of this program; the file may have been replaced meanwhile.
 fn program() -> Result<String> {
     let path = std::env::current_exe().map_err(|error| {
-        Failure::new(errors::INTERNAL, format!("can't tell where gpool is: {error}"))
+        Failure::new(errors::INTERNAL, format!("can't find the program gpool: {error}"))
     })?;
     let path = path.to_string_lossy();
     Ok(path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned())
@@ -137,7 +137,7 @@ fn start_here(program: &str, name: &str, host: &Host, tell: &Sender<Happening>) 
     let (tell, rank) = (tell.clone(), host.rank);
     std::thread::spawn(move || {
         if !child.wait().is_ok_and(|status| status.success()) {
-            let _ = tell.send(Happening::NoHost(rank, "it has ended by itself".to_owned()));
+            let _ = tell.send(Happening::NoHost(rank, "it has ended".to_owned()));
         }
     });
     Ok(())

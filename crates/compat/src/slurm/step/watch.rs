@@ -96,7 +96,7 @@ pub fn gather(
             Happening::NoHost(rank, why) if !found.contains_key(&rank) => {
                 let node = plan.hosts.iter().find(|host| host.rank == rank);
                 let node = node.map_or("?", |host| host.node.as_str());
-                let what = format!("srun: no process can be started on {node}");
+                let what = format!("srun: can't start processes on {node}");
                 return Err(Failure::new(errors::EXEC_NOT_STARTED, what).why(why));
             }
             Happening::Signal(number, _) => return Ok(Err(exit(128 + number))),
@@ -210,7 +210,7 @@ impl<'s> Step<'s> {
         for rank in 0..self.plan.processes.len() {
             if self.plan.processes[rank].host == at && self.codes[rank].is_none() {
                 let rank = u32::try_from(rank).unwrap_or(u32::MAX);
-                self.ended(rank, LOST, Some("its node has ended the task of the job"));
+                self.ended(rank, LOST, Some("the task of the job on its node has ended"));
             }
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn notifications(client: &Client, status: &Status) -> Option<Probe> {
         .map(|(to, (n, why))| format!("{to}: {}, {why}", count(*n, "message")))
         .collect();
     let named = if named.is_empty() { String::new() } else { format!("; {}", named.join("; ")) };
-    Some(less(what, format!("{text}{named}; gpool notify says more")))
+    Some(less(what, format!("{text}{named}; gpool notify shows more")))
 }
 
 /// The failing addresses, each with the number of waiting notifications and the last error.
@@ -74,17 +74,17 @@ pub(super) fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
     });
     let Some((scope, path)) = found else {
         let runs = Path::new("/run/systemd/system").exists();
-        return runs.then(|| less(what, "none; gpool up --systemd writes one"));
+        return runs.then(|| less(what, "none; gpool up --systemd installs one"));
     };
     let shown = path.display();
     let unit = std::fs::read_to_string(&path).unwrap_or_default();
     let Some(program) = program_of(&unit) else {
-        return Some(less(what, format!("{shown} starts no gpool")));
+        return Some(less(what, format!("{shown} does not start gpool")));
     };
     let mut faults = Vec::new();
     match version_of(&program) {
         Some(version) if version == VERSION => {}
-        Some(version) => faults.push(format!("starts {program} {version}, this is {VERSION}")),
+        Some(version) => faults.push(format!("starts {program} {version}, and this is {VERSION}")),
         None => faults.push(format!("starts {program}, which does not run")),
     }
     match (asked(scope, "is-enabled"), asked(scope, "is-active")) {
@@ -102,7 +102,7 @@ pub(super) fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
 }
 
 /// The program that a unit starts.
-fn program_of(unit: &str) -> Option<String> {
+pub fn program_of(unit: &str) -> Option<String> {
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart="))?;
     let program = match line.strip_prefix('"') {
         Some(rest) => rest.split('"').next()?,
@@ -125,17 +125,4 @@ fn asked(scope: Scope, question: &str) -> Option<String> {
     let ran = ran.stderr(Stdio::null()).output().ok()?;
     let said = String::from_utf8_lossy(&ran.stdout);
     said.lines().next().map(|line| line.trim().to_owned()).filter(|word| !word.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_unit_says_what_it_starts() {
-        let unit = crate::systemd::unit(Scope::User, Path::new("/opt/my gpool/gpool"));
-        assert_eq!(program_of(&unit).as_deref(), Some("/opt/my gpool/gpool"));
-        assert_eq!(program_of("ExecStart=/bin/x up").as_deref(), Some("/bin/x"));
-        assert_eq!(program_of("[Unit]\n"), None);
-    }
 }

@@ -260,6 +260,12 @@ impl Cluster {
         self.start(words).end()
     }
 
+    /// The page of `gpool why` as one line.
+    #[track_caller]
+    pub fn why(&self, id: &str) -> String {
+        self.gpool(["why", id]).ok().split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     pub fn start<A: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = A>) -> Running {
         Running::start(self.command().args(words), None)
     }
@@ -343,7 +349,7 @@ impl Cluster {
 
     /// Starts a server without waiting for it; it writes to `server.log`.
     pub fn launch(&mut self) {
-        assert!(self.server.is_none(), "a server runs already");
+        assert!(self.server.is_none(), "a server is already running");
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)

@@ -78,9 +78,9 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
         |name, what, value: usize| Figure::new(name, what, value as f64, "jobs").exactly(0.0);
     let figures = vec![
         none("clock_killed", "jobs killed or started by a jump", n_harmed),
-        none("clock_wrong", "exit codes that are wrong or lost", n_wrong),
-        none("clock_backwards", "jobs that came before an earlier one", n_backwards),
-        Figure::new("clock_limit_error_s", "a limit of 3 s was off by at most", worst, "s")
+        none("clock_wrong", "wrong or lost exit codes", n_wrong),
+        none("clock_backwards", "jobs listed before an earlier one", n_backwards),
+        Figure::new("clock_limit_error_s", "largest error of a limit of 3 s", worst, "s")
             .below(1.0)
             .with_samples(&errors),
     ];
@@ -115,6 +115,6 @@ fn lived(rig: &Rig, number: u32) -> Result<f64> {
     let times: Vec<f64> = text.lines().filter_map(|line| line.parse().ok()).collect();
     match (times.first(), times.last()) {
         (Some(first), Some(last)) => Ok(last - first),
-        _ => Err(failed("a job noted no time")),
+        _ => Err(failed("a job wrote no time")),
     }
 }

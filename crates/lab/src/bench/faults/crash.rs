@@ -101,12 +101,12 @@ fn count(rig: &Rig, acknowledged: &Acknowledged) -> Result<Vec<Figure>> {
     let jobs =
         |name, what, value: usize| Figure::new(name, what, value as f64, "jobs").exactly(0.0);
     Ok(vec![
-        jobs("kill_lost", "acknowledged jobs that are lost", n_lost),
-        jobs("kill_twice", "jobs that ran twice, by what they wrote", n_starts - started.len()),
-        jobs("kill_never", "jobs that ended without having run", n_never),
-        jobs("kill_wrong", "exit codes that are wrong", n_wrong),
-        jobs("kill_reused", "ids that were given twice", acknowledged.len() - ids.len()),
-        jobs("kill_damage", "damage that verify finds", usize::from(!is_sound)),
+        jobs("kill_lost", "lost acknowledged jobs", n_lost),
+        jobs("kill_twice", "jobs that ran twice, by their output", n_starts - started.len()),
+        jobs("kill_never", "jobs that ended without a run", n_never),
+        jobs("kill_wrong", "wrong exit codes", n_wrong),
+        jobs("kill_reused", "IDs assigned twice", acknowledged.len() - ids.len()),
+        jobs("kill_damage", "damage found by verify", usize::from(!is_sound)),
     ])
 }
 
@@ -153,14 +153,13 @@ pub fn agent(options: &Options, stop: &Stop) -> Result<Outcome> {
         }
     }
     rig.end()?;
-    let did =
-        format!("kill -9 of the agent, {n_rounds} times with 16 jobs, half of which then end");
+    let did = format!("kill -9 of the agent, {n_rounds} times with 16 jobs; half of them then end");
     let n_running = n_jobs / 2;
     let jobs =
         |name, what, value: usize| Figure::new(name, what, value as f64, "jobs").exactly(0.0);
     let figures = vec![
-        jobs("agentkill_gone", "jobs that did not go on", n_running - n_kept),
-        jobs("agentkill_wrong", "exit codes that are wrong or lost", n_jobs - n_right),
+        jobs("agentkill_gone", "jobs that did not continue", n_running - n_kept),
+        jobs("agentkill_wrong", "wrong or lost exit codes", n_jobs - n_right),
         jobs("agentkill_twice", "jobs that ran twice", n_starts - n_jobs),
     ];
     Ok(Outcome::Done { did, figures })

@@ -57,8 +57,8 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     let mb =
         |name, what, bytes: u64| Figure::new(name, what, bytes as f64 / 1e6, "MB").below(300.0);
     let figures = vec![
-        Figure::new("100k_lost", "jobs that are lost", n_lost as f64, "jobs").exactly(0.0),
-        Figure::new("100k_submit_s", "submitted, one bulk a user", submitted, "s"),
+        Figure::new("100k_lost", "lost jobs", n_lost as f64, "jobs").exactly(0.0),
+        Figure::new("100k_submit_s", "submission, one bulk per user", submitted, "s"),
         mb("100k_memory_mb", "server memory", memory),
         Figure::new("100k_queue_ms", "gpool queue", queue, "ms").below(200.0),
         Figure::new("100k_why_ms", "gpool why of the last", why, "ms").below(200.0),

@@ -14,7 +14,7 @@ use crate::bench::figure::{Figure, Ranked};
 /// Waits until a GPU is reported like this; returns the seconds.
 fn shown(rig: &Rig, gpu: usize, is_so: impl Fn(&gpool_wire::Gpu) -> bool) -> Result<f64> {
     let client = rig.client();
-    rig.stop.until_so(&format!("GPU {gpu} is shown as it is"), || {
+    rig.stop.until_so(&format!("gpool shows the state of GPU {gpu}"), || {
         client.gpus().is_ok_and(|gpus| gpus.items.get(gpu).is_some_and(&is_so))
     })
 }
@@ -74,16 +74,16 @@ pub fn driver(options: &Options, stop: &Stop) -> Result<Outcome> {
         )
         .below(1000.0),
         Figure::new("nvml_start_s", "job on another GPU meanwhile, slowest", worst(starts), "s"),
-        Figure::new("nvml_hang_seen_s", "until a hang is shown", seen_hang, "s").below(10.0),
+        Figure::new("nvml_hang_seen_s", "until gpool shows a hang", seen_hang, "s").below(10.0),
         Figure::new(
             "nvml_fault_seen_s",
-            "until a fault is shown, slowest",
+            "until gpool shows a fault, slowest",
             worst(seen_faults),
             "s",
         )
         .below(10.0),
-        Figure::new("nvml_back_s", "until it is used again after a hang", back, "s"),
-        Figure::new("nvml_harmed", "jobs harmed, of 4 that ran", n_harmed as f64, "jobs")
+        Figure::new("nvml_back_s", "until the GPU is used again after a hang", back, "s"),
+        Figure::new("nvml_harmed", "harmed jobs, of 4 running", n_harmed as f64, "jobs")
             .exactly(0.0),
     ];
     let did = format!("simulated GPUs: one hung for {hang_s} s, Xid 79, Xid 48, one lost");
@@ -112,11 +112,11 @@ pub fn rival(options: &Options, stop: &Stop) -> Result<Outcome> {
     let jobs =
         |name, what, value: usize| Figure::new(name, what, value as f64, "jobs").exactly(0.0);
     let figures = vec![
-        Figure::new("rival_seen_s", "until a rival is shown, slowest", slowest, "s")
+        Figure::new("rival_seen_s", "until gpool shows the foreign process, slowest", slowest, "s")
             .below(10.0)
             .with_samples(&seen),
-        jobs("rival_placed", "jobs started beside a rival that was seen", n_placed),
-        jobs("rival_between", "jobs started beside one that came just before", n_between),
+        jobs("rival_placed", "jobs started on a GPU with a known foreign process", n_placed),
+        jobs("rival_between", "jobs started beside a process that had just begun", n_between),
     ];
     let did = format!("a foreign process on a simulated GPU, {n_rivals} times at random moments");
     Ok(Outcome::Done { did, figures })

@@ -41,10 +41,11 @@ pub fn full(_options: &Options, stop: &Stop) -> Result<Outcome> {
     let is_running = rig.client().job(&runs).is_ok_and(|job| job.state == JobState::Running);
     rig.write("go", "")?;
     std::fs::remove_file(rig.state().join("ballast"))
-        .map_err(|error| failed(format!("can't make room: {error}")))?;
+        .map_err(|error| failed(format!("can't free space: {error}")))?;
     let client = rig.client();
-    let resumed =
-        stop.until_so("jobs are taken again", || client.submit(&shell("true"), None).is_ok())?;
+    let resumed = stop.until_so("the server accepts jobs again", || {
+        client.submit(&shell("true"), None).is_ok()
+    })?;
     let end = rig.ended(&runs)?;
     let n_hurt = usize::from(!is_running || end.exit_code != Some(5));
     let n_lost = acknowledged.iter().filter(|id| !is_held(id)).count();
@@ -57,12 +58,22 @@ pub fn full(_options: &Options, stop: &Stop) -> Result<Outcome> {
     let none =
         |name, what, value: usize, unit| Figure::new(name, what, value as f64, unit).exactly(0.0);
     let figures = vec![
-        none("diskfull_unreadable", "acknowledged jobs unreadable meanwhile", n_unreadable, "jobs"),
+        none(
+            "diskfull_unreadable",
+            "acknowledged jobs unreadable in the meantime",
+            n_unreadable,
+            "jobs",
+        ),
         none("diskfull_lost", "acknowledged jobs lost afterwards", n_lost, "jobs"),
         none("diskfull_hurt", "running jobs hurt", n_hurt, "jobs"),
-        none("diskfull_restarts", "restarts that it took to go on", n_restarts, "restarts"),
-        Figure::new("diskfull_resumed_s", "room until jobs are taken again", resumed, "s")
-            .below(10.0),
+        none("diskfull_restarts", "restarts needed to continue", n_restarts, "restarts"),
+        Figure::new(
+            "diskfull_resumed_s",
+            "from free space until jobs are accepted again",
+            resumed,
+            "s",
+        )
+        .below(10.0),
     ];
     Ok(Outcome::Done { did, figures })
 }
@@ -92,5 +103,5 @@ fn submit_until_refused(
             }
         }
     }
-    Err(failed("the disk is never full"))
+    Err(failed("the disk did not fill up"))
 }

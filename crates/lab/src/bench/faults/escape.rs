@@ -15,7 +15,7 @@ use crate::bench::figure::{Figure, Ranked};
 /// Runs jobs that use more memory than they requested.
 pub fn memory(options: &Options, stop: &Stop) -> Result<Outcome> {
     if !matches!(Capabilities::probe().memory, Held::CgroupV1 | Held::CgroupV2) {
-        return Ok(Outcome::skipped("no memory cgroup can be used here; gpool doctor says more"));
+        return Ok(Outcome::skipped("no usable memory cgroup; gpool doctor shows more"));
     }
     let n_jobs = options.amount(20, 4);
     let mut rig = Rig::up("none", stop)?;
@@ -40,13 +40,17 @@ pub fn memory(options: &Options, stop: &Stop) -> Result<Outcome> {
     let jobs =
         |name, what, value: u32| Figure::new(name, what, f64::from(value), "jobs").exactly(0.0);
     let figures = vec![
-        jobs("oom_not_ended", "jobs over their memory that were not ended", n_jobs - n_ended),
+        jobs(
+            "oom_not_ended",
+            "jobs above their memory limit that were not ended",
+            n_jobs - n_ended,
+        ),
         jobs("oom_not_said", "jobs ended without the reason", n_jobs - n_said),
         jobs("oom_harmed", "other jobs harmed", n_harmed),
         Figure::new("oom_servers", "servers and agents ended", f64::from(n_dead), "").exactly(0.0),
         if may_lower_score() { score.exactly(-900.0) } else { score },
     ];
-    let did = format!("{n_jobs} jobs with 64 MiB that take 400");
+    let did = format!("{n_jobs} jobs with a limit of 64 MiB that use 400 MiB");
     Ok(Outcome::Done { did, figures })
 }
 
@@ -103,7 +107,7 @@ pub fn processes(options: &Options, stop: &Stop) -> Result<Outcome> {
     let figures = vec![
         Figure::new(
             "fork_gone_s",
-            "until all is gone, beyond a grace of 1 s, slowest",
+            "until all processes end, after 1 s of grace, slowest",
             slowest,
             "s",
         )
@@ -111,13 +115,15 @@ pub fn processes(options: &Options, stop: &Stop) -> Result<Outcome> {
         .with_samples(&over),
         Figure::new(
             "fork_left",
-            "processes left when the job is said to have ended",
+            "processes left when gpool reports the end of the job",
             n_left as f64,
             "",
         )
         .exactly(0.0),
-        Figure::new("fork_most", "processes of the largest", n_most as f64, ""),
+        Figure::new("fork_most", "processes of the largest job", n_most as f64, ""),
     ];
-    let did = format!("fork bombs, daemons and deaf jobs cancelled, {n_rounds} times each");
+    let did = format!(
+        "fork bombs, daemons and jobs that ignore signals cancelled, {n_rounds} times each"
+    );
     Ok(Outcome::Done { did, figures })
 }

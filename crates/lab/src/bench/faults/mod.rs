@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use super::figure::Figure;
 pub use crowd::become_user;
-use rig::Stop;
+pub use rig::Stop;
 
 /// A fault that can be provoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -73,14 +73,14 @@ pub struct Options {
 
 impl Options {
     /// An extent: full or quick.
-    fn amount(&self, full: u32, quick: u32) -> u32 {
+    pub fn amount(&self, full: u32, quick: u32) -> u32 {
         if self.quick { quick } else { full }
     }
 }
 
 /// The result of one fault.
 #[derive(Debug, Serialize)]
-struct Row {
+pub struct Row {
     fault: Fault,
     /// The action, for people.
     did: String,
@@ -91,13 +91,24 @@ struct Row {
 }
 
 /// The result of a fault, without its name.
-enum Outcome {
-    Done { did: String, figures: Vec<Figure> },
-    Skipped { why: String },
+pub enum Outcome {
+    /// The fault was provoked.
+    Done {
+        /// The action, for people.
+        did: String,
+        /// The measured values.
+        figures: Vec<Figure>,
+    },
+    /// The fault can't be provoked here.
+    Skipped {
+        /// The reason.
+        why: String,
+    },
 }
 
 impl Outcome {
-    fn skipped(why: impl Into<String>) -> Self {
+    /// A skipped fault with the reason.
+    pub fn skipped(why: impl Into<String>) -> Self {
         Self::Skipped { why: why.into() }
     }
 }
@@ -138,7 +149,8 @@ pub fn run(options: &Options, screen: &Screen) -> Result {
     Ok(if n_missed(&rows) == 0 { Exit::OK } else { Exit::FAILED })
 }
 
-fn chosen(options: &Options) -> Vec<Fault> {
+/// The faults to provoke.
+pub fn chosen(options: &Options) -> Vec<Fault> {
     match options.faults.as_slice() {
         [] => Fault::value_variants().to_vec(),
         some => some.to_vec(),
@@ -163,7 +175,8 @@ fn provoke(fault: Fault, options: &Options, stop: &Stop) -> Result<Outcome> {
     }
 }
 
-fn row(fault: Fault, outcome: Outcome) -> Row {
+/// The row of the report.
+pub fn row(fault: Fault, outcome: Outcome) -> Row {
     match outcome {
         Outcome::Done { did, figures } => Row { fault, did, figures, skipped: None },
         Outcome::Skipped { why } => {
@@ -172,12 +185,14 @@ fn row(fault: Fault, outcome: Outcome) -> Row {
     }
 }
 
-fn n_missed(rows: &[Row]) -> usize {
+/// The number of missed targets.
+pub fn n_missed(rows: &[Row]) -> usize {
     let figures = rows.iter().flat_map(|row| &row.figures);
     figures.filter(|figure| figure.reached == Some(false)).count()
 }
 
-fn text(row: &Row) -> String {
+/// A row as lines of text.
+pub fn text(row: &Row) -> String {
     let value = row.fault.to_possible_value();
     let name = value.as_ref().map_or("", |value| value.get_name()).to_owned();
     match &row.skipped {
@@ -189,41 +204,14 @@ fn text(row: &Row) -> String {
     }
 }
 
-fn summary(rows: &[Row]) -> String {
+/// The closing line: reached targets and skipped faults.
+pub fn summary(rows: &[Row]) -> String {
     let n_skipped = rows.iter().filter(|row| row.skipped.is_some()).count();
     let figures = rows.iter().flat_map(|row| &row.figures);
     let n_bars = figures.filter(|figure| figure.reached.is_some()).count();
     let n_reached = n_bars - n_missed(rows);
-    format!("{n_reached} of {n_bars} bars reached, {n_skipped} of {} faults skipped\n", rows.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn done(figures: Vec<Figure>) -> Row {
-        row(Fault::Kill, Outcome::Done { did: "two kills".to_owned(), figures })
-    }
-
-    #[test]
-    fn a_missed_bar_is_counted_and_a_skipped_fault_says_why() {
-        let good = Figure::new("lost", "jobs lost", 0.0, "jobs").exactly(0.0);
-        let bad = Figure::new("lost", "jobs lost", 1.0, "jobs").exactly(0.0);
-        let explains = Figure::new("n", "jobs", 7.0, "jobs");
-        let skipped = row(Fault::Clock, Outcome::skipped("no library"));
-        assert_eq!(text(&skipped), "clock: skipped: no library\n\n");
-        let rows = [done(vec![good, explains]), done(vec![bad]), skipped];
-        assert_eq!(n_missed(&rows), 1);
-        assert_eq!(summary(&rows), "1 of 2 bars reached, 1 of 3 faults skipped\n");
-        assert!(text(&rows[0]).starts_with("kill: two kills\n"), "{}", text(&rows[0]));
-    }
-
-    #[test]
-    fn all_faults_are_chosen_if_none_is_named() {
-        let options = Options { faults: Vec::new(), quick: true, kept: None };
-        assert_eq!(chosen(&options).len(), 13);
-        assert_eq!(options.amount(9, 3), 3);
-        let one = Options { faults: vec![Fault::Crowd], ..options };
-        assert_eq!(chosen(&one), [Fault::Crowd]);
-    }
+    format!(
+        "{n_reached} of {n_bars} targets reached, {n_skipped} of {} faults skipped\n",
+        rows.len()
+    )
 }

@@ -14,13 +14,13 @@ use crate::bench::figure::Figure;
 /// Opens a copy of it, and runs a job there.
 pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     let Some(kept) = &options.kept else {
-        return Ok(Outcome::skipped("no old state folder is named (--kept)"));
+        return Ok(Outcome::skipped("no old state folder is given (--kept)"));
     };
     let mut rig = Rig::new("sim:2xH100-80G", stop)?;
     take(kept, &rig.path("kept"))?;
     let holds_store = |path: &PathBuf| path.join("store.db").exists();
     let folder = [rig.path("kept"), rig.path("kept/state")].into_iter().find(holds_store);
-    let folder = folder.ok_or_else(|| failed(format!("no store is in {}", kept.display())))?;
+    let folder = folder.ok_or_else(|| failed(format!("{} has no store", kept.display())))?;
     std::fs::rename(&folder, rig.state()).map_err(|error| failed(format!("no state: {error}")))?;
     let began = Instant::now();
     rig.start()?;
@@ -30,13 +30,12 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     let is_sound = rig.gpool(&["verify", &rig.state().display().to_string()]).is_ok();
     rig.end()?;
     let figures = vec![
-        Figure::new("upgrade_s", "until a server answers on it", opened, "s").below(2.0),
-        Figure::new("upgrade_wrong", "jobs that failed on it", f64::from(n_wrong), "jobs")
-            .exactly(0.0),
-        Figure::new("upgrade_damage", "damage that verify finds", f64::from(!is_sound), "")
+        Figure::new("upgrade_s", "until a server answers", opened, "s").below(2.0),
+        Figure::new("upgrade_wrong", "jobs that failed", f64::from(n_wrong), "jobs").exactly(0.0),
+        Figure::new("upgrade_damage", "damage found by verify", f64::from(!is_sound), "")
             .exactly(0.0),
     ];
-    Ok(Outcome::Done { did: format!("a copy of {} opened", kept.display()), figures })
+    Ok(Outcome::Done { did: format!("opened a copy of {}", kept.display()), figures })
 }
 
 /// Copies a folder, or unpacks an archive of one.

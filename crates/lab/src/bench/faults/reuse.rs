@@ -48,15 +48,16 @@ pub fn measure() -> Result<Outcome> {
     let said = text(&done.stdout);
     let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let [n_strangers, n_signalled, n_wrong] = numbers[..] else {
-        return Err(failed("the count of strangers failed").why(text(&done.stderr)));
+        return Err(failed("can't count the unrelated processes").why(text(&done.stderr)));
     };
     let figures = vec![
-        Figure::new("pidreuse_signalled", "strangers that a signal reached", n_signalled, "")
+        Figure::new("pidreuse_signalled", "unrelated processes that got a signal", n_signalled, "")
             .exactly(0.0),
-        Figure::new("pidreuse_wrong", "jobs not said to be lost", n_wrong, "jobs").exactly(0.0),
+        Figure::new("pidreuse_wrong", "jobs not reported as lost", n_wrong, "jobs").exactly(0.0),
     ];
     let did = format!(
-        "{n_strangers} strangers with ids of killed servers, shepherds and jobs, of {ID_MAX} ids"
+        "{n_strangers} unrelated processes with the ids of killed servers, shepherds and jobs, of \
+         {ID_MAX} ids"
     );
     Ok(Outcome::Done { did, figures })
 }
@@ -64,18 +65,18 @@ pub fn measure() -> Result<Outcome> {
 /// Why such a namespace is impossible here, if it is.
 fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
-        return Some("only root can make a namespace of process ids".to_owned());
+        return Some("only root can create a namespace of process IDs".to_owned());
     }
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     if (numbers.next(), numbers.next()) < (Some(6), Some(14)) {
         // On such a kernel the number would change for the whole machine.
-        return Some(format!("Linux {release} has one highest process id for all namespaces"));
+        return Some(format!("Linux {release} has one maximum process ID for all namespaces"));
     }
     let mut can = Command::new("unshare");
     can.args(["--pid", "--fork", "--mount-proc", "true"]).stderr(Stdio::null());
     (!can.status().is_ok_and(|status| status.success()))
-        .then(|| "unshare can't make a namespace here".to_owned())
+        .then(|| "unshare can't create a namespace here".to_owned())
 }
 
 /// The part inside the namespace: prints the number of other processes, how many of them a signal
@@ -83,7 +84,7 @@ fn missing() -> Option<String> {
 pub fn inside(screen: &Screen) -> Result {
     let stop = Stop::watch()?;
     std::fs::write("/proc/sys/kernel/pid_max", ID_MAX.to_string())
-        .map_err(|error| failed(format!("can't lower the highest process id: {error}")))?;
+        .map_err(|error| failed(format!("can't lower the maximum process ID: {error}")))?;
     while start()?.0.id() < FIRST_REUSED {}
     let (mut n_strangers, mut n_signalled, mut n_wrong) = (0, 0, 0);
     let mut rig = Rig::up("none", &stop)?;
@@ -143,5 +144,5 @@ fn strangers_with(ids: &[u32]) -> Result<Vec<Stranger>> {
             return Ok(found);
         }
     }
-    Err(failed("process ids are not given out again"))
+    Err(failed("the kernel did not reuse the process IDs in time"))
 }

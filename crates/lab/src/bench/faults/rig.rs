@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Whether the user has interrupted.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(pub Arc<AtomicBool>);
 
 impl Stop {
     /// Watches for Ctrl-C and TERM, which then no longer end the program by themselves.
@@ -47,7 +47,7 @@ impl Stop {
     /// Fails if the user has interrupted.
     pub fn check(&self) -> Result<()> {
         match self.is_asked() {
-            true => Err(failed("interrupted; all is cleaned up").exit_with(Exit::DETACHED)),
+            true => Err(failed("interrupted; everything is cleaned up").exit_with(Exit::DETACHED)),
             false => Ok(()),
         }
     }
@@ -100,7 +100,8 @@ impl Rig {
     /// Creates the folder of a cluster without starting it.
     pub fn new(devices: &str, stop: &Stop) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("gpool-faults-").tempdir();
-        let folder = folder.map_err(|error| failed(format!("no temporary folder: {error}")))?;
+        let folder =
+            folder.map_err(|error| failed(format!("can't create a temporary folder: {error}")))?;
         // Jobs of other users must reach the socket and their own folders.
         let mode = std::fs::Permissions::from_mode(0o711);
         std::fs::set_permissions(folder.path(), mode)
@@ -385,20 +386,5 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0 % bound
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interrupt_ends_a_wait() {
-        let stop = Stop::default();
-        assert_eq!(stop.until("a number", || Some(7)).ok(), Some(7));
-        stop.0.store(true, Ordering::Relaxed);
-        let failure = stop.until("nothing", || None::<()>).expect_err("it is asked");
-        assert_eq!(failure.exit(), Exit::DETACHED);
-        assert!(stop.pause(Duration::from_secs(100)).is_err());
     }
 }

@@ -72,12 +72,18 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
         ms("slow_idle_ms", "API p99 without slow clients", idle),
         ms("slow_attacked_ms", "API p99 with them", attacked),
         ratio("slow_ratio", "with to without", attacked / idle),
-        ms("slow_busy_ms", "API p99 beside a job that writes to nowhere", beside),
+        ms("slow_busy_ms", "API p99 beside a job that writes to /dev/null", beside),
         ms("slow_line_ms", "API p99 beside a job that writes one line", line),
-        ratio("slow_line_ratio", "one line to nowhere", line / beside),
-        Figure::new("slow_memory_mb", "memory grown with them", grown(memory), "MB").below(64.0),
-        Figure::new("slow_line_memory_mb", "memory grown after all", grown(memory_line), "MB")
+        ratio("slow_line_ratio", "one line to /dev/null", line / beside),
+        Figure::new("slow_memory_mb", "memory growth with them connected", grown(memory), "MB")
             .below(64.0),
+        Figure::new(
+            "slow_line_memory_mb",
+            "memory growth after all of them",
+            grown(memory_line),
+            "MB",
+        )
+        .below(64.0),
     ];
     let did = format!(
         "{n_connected} connections: {} requests never finished, {} bodies of 1 byte/s, {} watchers \
@@ -182,7 +188,7 @@ fn events(rig: &Rig, n_events: u32) -> Result<()> {
     let key = gpool_client::new_key();
     let answer = rig.client().submit_many(&mut lines, Some(&key)).map_err(Failure::from)?;
     // Cancelled again, so that the measured requests have the same answer as before.
-    let first: u64 = answer.first.parse().map_err(|_| failed("an id is no number"))?;
+    let first: u64 = answer.first.parse().map_err(|_| failed("an ID is not a number"))?;
     let ids: Vec<String> = (first..first + answer.n_jobs).map(|id| id.to_string()).collect();
     for part in ids.chunks(1000) {
         rig.client().cancel(part).map_err(Failure::from)?;

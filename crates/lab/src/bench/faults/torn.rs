@@ -54,13 +54,13 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     }
     let count = |name, what: &str, value: u32| Figure::new(name, what, f64::from(value), "");
     let figures = vec![
-        count("torn_wrong", "flipped bits that changed what is read, not detected", flips.wrong)
+        count("torn_wrong", "flipped bits that changed data and were not detected", flips.wrong)
             .exactly(0.0),
         count("torn_detected", "flipped bits detected", flips.detected),
-        count("torn_harmless", "flipped bits where nothing is kept", flips.harmless),
+        count("torn_harmless", "flipped bits in unused parts", flips.harmless),
         count("torn_cut_wrong", "lost ends of the log, not detected", cuts.wrong).exactly(0.0),
         count("torn_cut_detected", "lost ends of the log, detected", cuts.detected),
-        count("torn_cut_harmless", "lost ends of the log where nothing is kept", cuts.harmless),
+        count("torn_cut_harmless", "lost ends of the log in unused parts", cuts.harmless),
     ];
     let (n_flips, n_cuts) = (flips.n(), cuts.n());
     let did = format!(
@@ -85,14 +85,15 @@ struct Good {
 impl Good {
     fn of(rig: &Rig, name: &str, file: &'static str) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("gpool-faults-").tempdir();
-        let folder = folder.map_err(|error| failed(format!("no temporary folder: {error}")))?;
+        let folder =
+            folder.map_err(|error| failed(format!("can't create a temporary folder: {error}")))?;
         copy(&rig.state(), &folder.path().join("good"))?;
         let path = folder.path().join("good").join(file);
         let bytes = std::fs::read(&path).map_err(|error| io(&path, &error))?;
         let good = Self { folder, file, bytes, records: Vec::new() };
         match good.open_with(&good.bytes)? {
             Opened::Holds(records) => Ok(Self { records, ..good }),
-            Opened::Refused => Err(failed(format!("the {name} store is refused undamaged"))),
+            Opened::Refused => Err(failed(format!("the undamaged {name} store is refused"))),
         }
     }
 

@@ -3,7 +3,7 @@
 //! not fit both a light and a dark page, and they have no descriptions for screen readers; several
 //! also depend on fonts and image encoders.
 
-mod scale;
+pub mod scale;
 
 use std::fmt::Write as _;
 
@@ -204,45 +204,4 @@ fn place(value: f64) -> String {
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plot(title: &str) -> Plot {
-        let x = Axis::linear("hours", (0.0, 10.0), 5, plain);
-        Plot::new(title, "it grows", (200.0, 100.0), x, Axis::percent("", (0.0, 1.0), 2))
-    }
-
-    #[test]
-    fn shapes_lie_where_their_values_are() {
-        let mut plot = plot("Growth");
-        plot.line("s1", &[(0.0, 0.0), (10.0, 1.0), (99.0, 9.0)]);
-        plot.blocks("s2", [Block { x: (0.0, 5.0), y: (0.0, 0.5) }]);
-        plot.dots("s3", &[(5.0, 0.5)]);
-        plot.area("s4", &[(0.0, 0.0, 0.5), (10.0, 0.5, 1.0)]);
-        let paths: Vec<&str> = plot.shapes.iter().map(|shape| shape.path.as_str()).collect();
-        let left = 5.0 * LETTER + 14.0;
-        assert_eq!(left, 54.0);
-        assert_eq!(
-            paths,
-            [
-                "M54 54L184 14L184 14",
-                "M54 34h65v20h-65z",
-                "M119 34h0",
-                "M54 34L184 14L184 34L54 54Z"
-            ]
-        );
-    }
-
-    #[test]
-    fn what_is_written_is_escaped_and_the_summary_is_there_twice() {
-        let mut plot = plot("<script>alert('x')</script> & co");
-        plot.text(0.0, 0.0, "\"><b>");
-        let text = plot.to_string();
-        assert!(!text.contains("<script") && !text.contains("<b>"), "{text}");
-        assert!(text.contains("role=\"img\"") && text.contains(": it grows\""), "{text}");
-        assert!(text.contains("<desc>it grows</desc>"), "{text}");
-    }
 }

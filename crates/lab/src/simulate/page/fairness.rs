@@ -18,17 +18,17 @@ const N_PARTS_MAX: f64 = 62.0;
 
 /// GPU time of one owner in one interval.
 #[derive(Debug, Clone, Copy, Default)]
-struct Share {
+pub struct Share {
     /// GPU time of running jobs.
-    got: f64,
+    pub got: f64,
     /// GPU time of running and waiting jobs.
-    asked: f64,
+    pub asked: f64,
 }
 
 /// Jain's index of the ratios of received to requested GPU time: 1 if all owners have the same
 /// ratio, 1/n if one of n owners got everything. `None` if fewer than two owners request GPUs, or
 /// none gets any.
-fn index(shares: impl Iterator<Item = Share>) -> Option<f64> {
+pub fn index(shares: impl Iterator<Item = Share>) -> Option<f64> {
     let parts = shares.filter(|share| share.asked > 0.0).map(|share| share.got / share.asked);
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for part in parts {
@@ -57,7 +57,7 @@ fn indexes(outcome: &Outcome, window: Window, parts: &[(f64, f64)]) -> Vec<Optio
 }
 
 /// The index over time under each policy; `None` if there is nothing to compare.
-pub fn over_time(played: &[(String, Outcome)], window: Window) -> Option<Figure> {
+pub(super) fn over_time(played: &[(String, Outcome)], window: Window) -> Option<Figure> {
     let parts = window.parts(N_PARTS_MAX);
     let all: Vec<Vec<Option<f64>>> =
         played.iter().map(|(_, outcome)| indexes(outcome, window, &parts)).collect();
@@ -65,12 +65,12 @@ pub fn over_time(played: &[(String, Outcome)], window: Window) -> Option<Figure>
     known().next()?;
     let least = known().fold(1.0, f64::min);
     let from = ((least * 10.0).floor() / 10.0).min(0.9);
-    let x = Axis::time("the first job came", (0.0, window.span));
-    let y = Axis::linear("Jain's index, 1 is even", (from, 1.0), 5, plain);
+    let x = Axis::time("the first submission", (0.0, window.span));
+    let y = Axis::linear("Jain's fairness index", (from, 1.0), 5, plain);
     let step = part_of_time(parts.first().map_or(0.0, |(from, to)| to - from));
     let mut grid = Grid {
-        caption: format!("Jain's index, of each {step}"),
-        head: ["POLICY", "MEAN", "LEAST"].map(str::to_owned).to_vec(),
+        caption: format!("Jain's fairness index of each {step}"),
+        head: ["POLICY", "AVERAGE", "MINIMUM"].map(str::to_owned).to_vec(),
         ..Grid::default()
     };
     for ((policy, _), indexes) in played.iter().zip(&all) {
@@ -82,9 +82,9 @@ pub fn over_time(played: &[(String, Outcome)], window: Window) -> Option<Figure>
     let said = grid
         .rows
         .iter()
-        .map(|row| format!("by {} {} in the mean, {} at the least", row[0], row[1], row[2]));
+        .map(|row| format!("with {} {} on average, at least {}", row[0], row[1], row[2]));
     let summary = said.collect::<Vec<_>>().join("; ");
-    let mut plot = Plot::new("How evenly owners get what they ask for", &summary, USUAL, x, y);
+    let mut plot = Plot::new("Fairness between owners", &summary, USUAL, x, y);
     for (ix, indexes) in all.iter().enumerate() {
         // The line has a gap where the index is undefined.
         for known in parts.iter().zip(indexes).collect::<Vec<_>>().split(|(_, it)| it.is_none()) {
@@ -94,30 +94,12 @@ pub fn over_time(played: &[(String, Outcome)], window: Window) -> Option<Figure>
         }
     }
     let text = format!(
-        "Which part an owner gets: the GPU-time of its jobs that run, of that of all its jobs that \
-         are there, in each {step}. Jain's index of these parts (Jain, Chiu, Hawe, DEC-TR-301, \
-         1984) is 1 if it is the same for all owners, large and small. The upright axis begins at \
-         {}.",
+        "For each owner and each {step}: the GPU-time of its running jobs as a fraction of that of \
+         its running and waiting jobs. Jain's index of these fractions (Jain, Chiu, Hawe, \
+         DEC-TR-301, 1984) is 1 if all owners, large and small, have the same fraction. The \
+         vertical axis begins at {}.",
         plain(from)
     );
     let keys = keys(played.iter().map(|(policy, _)| policy.as_str()), Key::line);
-    Some(Figure::usual("How evenly owners get what they ask for", text, keys, plot, grid))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_index_is_that_of_its_source() {
-        let of = |shares: &[(f64, f64)]| {
-            index(shares.iter().map(|(got, asked)| Share { got: *got, asked: *asked }))
-        };
-        assert_eq!(of(&[(1.0, 2.0), (5.0, 10.0)]), Some(1.0));
-        assert_eq!(of(&[(1.0, 1.0), (0.0, 1.0), (0.0, 9.0), (0.0, 1.0)]), Some(0.25));
-        // Owners without requests do not count; a single owner has no index.
-        assert_eq!(of(&[(1.0, 2.0), (5.0, 10.0), (0.0, 0.0)]), Some(1.0));
-        assert_eq!(of(&[(1.0, 2.0)]), None);
-        assert_eq!(of(&[(0.0, 2.0), (0.0, 1.0)]), None);
-    }
+    Some(Figure::usual("Fairness between owners", text, keys, plot, grid))
 }

@@ -58,9 +58,9 @@ pub fn figure(
     let panels = played.iter().zip(all).map(|((policy, _), blocks)| {
         let area: f64 = blocks.iter().flatten().map(|it| it.x.1 - it.x.0).sum();
         let part = area / (f64::from(n_rows) * (cut.to - cut.from));
-        let title = format!("GPUs of {which} by {policy}");
+        let title = format!("GPUs of {which} with {policy}");
         let summary = format!(
-            "{} were in use {} of the time, by {} of jobs",
+            "{} in use {} of the time, by {} of jobs",
             count(u64::from(n_rows), "GPU"),
             percent(part),
             count(blocks.iter().map(Vec::len).sum::<usize>() as u64, "run")
@@ -73,13 +73,13 @@ pub fn figure(
         Panel { heading: policy.clone(), plot }
     });
     let text = format!(
-        "Each line is a GPU, each box a job on it, in the colour of its owner; where nothing is \
-         drawn it was idle. This is {which}, {} of day {day}, on which most was in use by {}.",
-        if cut.to < to { "the first hours" } else { "all" },
+        "Each row is a GPU, each box a job in the color of its owner, each gap idle time. Shown \
+         are {which} in {} day {day}, the day with the most GPUs in use with {}.",
+        if cut.to < to { "the first hours of" } else { "the whole of" },
         played[0].0
     );
     Some(Figure {
-        heading: "What ran where".to_owned(),
+        heading: "Jobs on each GPU".to_owned(),
         text,
         keys: owners.keys(),
         panels: panels.collect(),

@@ -63,7 +63,7 @@ impl Mean {
 }
 
 /// The 97.5 % quantile of Student's t-distribution.
-fn student(degrees: usize) -> f64 {
+pub fn student(degrees: usize) -> f64 {
     const FIRST: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
     if let Some(value) = degrees.checked_sub(1).and_then(|ix| FIRST.get(ix)) {
         return *value;
@@ -74,49 +74,4 @@ fn student(degrees: usize) -> f64 {
     let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
     let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
     z + first / n + second / n.powi(2) + third / n.powi(3)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn each(values: &[f64]) -> Mean {
-        let blocks: Vec<Sum> = values.iter().map(|sum| Sum { sum: *sum, n: 1.0 }).collect();
-        Mean::of(&blocks).expect("there are some")
-    }
-
-    #[test]
-    fn quantiles_are_those_of_the_tables() {
-        for (degrees, expected) in [(1, 12.706), (9, 2.262), (10, 2.228), (30, 2.042), (120, 1.980)]
-        {
-            assert!((student(degrees) - expected).abs() < 0.001, "{degrees}: {}", student(degrees));
-        }
-    }
-
-    #[test]
-    fn blocks_of_one_size_give_the_interval_of_a_plain_mean() {
-        let told = each(&[1.0, 2.0, 3.0]);
-        let half = 4.303 / 3.0_f64.sqrt();
-        let (low, high) = told.interval.expect("of three");
-        assert!((low - (2.0 - half)).abs() < 1e-9 && (high - (2.0 + half)).abs() < 1e-9);
-        assert!(!told.is_told());
-        assert!(each(&[1.0, 1.1, 0.9]).is_told());
-        assert!(each(&[-1.0, -1.1, -0.9]).is_told());
-    }
-
-    #[test]
-    fn of_one_block_the_mean_is_all_there_is() {
-        let none = Sum::default();
-        let alone = Mean::of(&[none, Sum { sum: 6.0, n: 3.0 }, none]).expect("there is one");
-        assert_eq!((alone.mean, alone.n_blocks, alone.interval), (2.0, 1, None));
-        assert_eq!(Mean::of(&[none]), None);
-    }
-
-    #[test]
-    fn blocks_that_follow_each_other_are_known() {
-        let slow: Vec<f64> = (0..40).map(|n| f64::from(n / 10)).collect();
-        assert!(each(&slow).is_correlated());
-        let fast: Vec<f64> = (0..40).map(|n| f64::from(n % 2)).collect();
-        assert!(!each(&fast).is_correlated());
-    }
 }

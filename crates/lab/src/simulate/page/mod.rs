@@ -2,16 +2,16 @@
 //! the answer in a sentence, its confidence, tables, and described plots. The page is one file that
 //! loads nothing, runs nothing, and is always the same for the same result.
 
-mod fairness;
+pub mod fairness;
 mod gantt;
-mod interval;
+pub mod interval;
 mod owners;
-pub(super) mod packing;
-pub(super) mod queue;
-#[cfg(test)]
-mod tests;
+pub mod packing;
+pub mod queue;
 mod waits;
-mod window;
+pub mod window;
+
+pub use waits::span;
 
 use askama::Template;
 use gpool_cli::render::safe::safe;
@@ -43,7 +43,7 @@ struct Page {
 
 /// A table.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Grid {
+pub struct Grid {
     /// The caption above.
     pub caption: String,
     /// The column heads.
@@ -127,29 +127,33 @@ fn keys<'a>(policies: impl Iterator<Item = &'a str>, key: impl Fn(&str, &str) ->
 }
 
 /// The command line, with shell quotes.
-pub(super) fn command() -> String {
+pub fn command() -> String {
     // Words that are not UTF-8 were refused earlier.
     let words: Vec<String> =
         std::env::args_os().skip(1).filter_map(|it| it.into_string().ok()).collect();
     format!("gpool {}", safe(&words::command(&words)))
 }
 
-/// The size of a difference with its confidence interval.
-fn by_how_much(mean: &Mean, (less, more): (&str, &str), text: impl Fn(f64) -> String) -> String {
-    let word = |value: f64| if value < 0.0 { less } else { more };
-    let told = format!("{} {}", text(mean.mean.abs()), word(mean.mean));
+/// The size of a significant difference with its confidence interval; otherwise only that it is not
+/// significant.
+pub fn by_how_much(
+    mean: &Mean,
+    (less, more): (&str, &str),
+    text: impl Fn(f64) -> String,
+) -> String {
     match mean.interval {
         Some((low, high)) if mean.is_told() => {
+            let word = if mean.mean < 0.0 { less } else { more };
             let (near, far) = if low > 0.0 { (low, high) } else { (-high, -low) };
-            let word = word(mean.mean);
-            format!("{told}, with 95 % confidence {} to {} {word}", text(near), text(far))
+            let (by, near, far) = (text(mean.mean.abs()), text(near), text(far));
+            format!(": {by} {word} (95 % confidence interval: {near} to {far})")
         }
-        _ => format!("{told}, of which it can't be told whether it is more than chance"),
+        _ => "; the difference is not significant".to_owned(),
     }
 }
 
 /// The confidence interval of a difference.
-fn interval(mean: &Mean, text: impl Fn(f64) -> String) -> String {
+pub fn interval(mean: &Mean, text: impl Fn(f64) -> String) -> String {
     mean.interval.map_or("-".to_owned(), |(low, high)| {
         format!("{} … {}", signed(low, &text), signed(high, &text))
     })
@@ -162,9 +166,9 @@ fn signed(value: f64, text: impl Fn(f64) -> String) -> String {
 }
 
 /// The comparison in a word.
-fn verdict(mean: &Mean, (less, more): (&str, &str)) -> String {
+pub fn verdict(mean: &Mean, (less, more): (&str, &str)) -> String {
     match mean {
-        mean if !mean.is_told() => "not told apart".to_owned(),
+        mean if !mean.is_told() => "not significant".to_owned(),
         mean if mean.mean < 0.0 => less.to_owned(),
         _ => more.to_owned(),
     }
@@ -175,11 +179,11 @@ fn percent(part: f64) -> String {
 }
 
 fn points(part: f64) -> String {
-    format!("{:.2} points", part * 100.0)
+    format!("{:.2} percentage points", part * 100.0)
 }
 
 /// Names joined for a sentence.
-fn listed(names: &[&str]) -> String {
+pub fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => (*one).to_owned(),

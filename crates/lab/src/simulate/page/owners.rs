@@ -7,7 +7,7 @@ use gpool_cli::render::safe::safe;
 use gpool_trace::Layout;
 use gpool_trace::queue::{Outcome, Played};
 
-use super::waits::{Unit, mean, part_of_time};
+use super::waits::{mean, part_of_time, span};
 use super::window::{Window, spread};
 use super::{Figure, Grid, Key, Panel, USUAL, percent};
 use crate::render::plot::{Axis, HOUR, Plot, plain};
@@ -62,7 +62,7 @@ impl Owners {
     fn name(&self, class: usize) -> String {
         match self.names.get(class) {
             None => format!("{} others", self.n_all - self.names.len()),
-            Some(name) if name.is_empty() => "nobody named".to_owned(),
+            Some(name) if name.is_empty() => "no owner".to_owned(),
             Some(name) => safe(name).into_owned(),
         }
     }
@@ -91,16 +91,14 @@ impl Owners {
                 (vec![self.name(class), n.to_string(), hours, percent(part)], waits.collect())
             })
             .collect();
-        let longest = rows.iter().flat_map(|(_, waits)| waits).flatten().copied();
-        let unit = Unit::of(longest.fold(0.0, f64::max));
-        let mut head = ["OWNER", "JOBS", "GPU-HOURS", "OF ALL"].map(str::to_owned).to_vec();
-        head.extend(played.iter().map(|(policy, _)| format!("WAIT, {policy}")));
+        let mut head = ["OWNER", "JOBS", "GPU-HOURS", "PERCENT"].map(str::to_owned).to_vec();
+        head.extend(played.iter().map(|(policy, _)| format!("AVG WAIT, {policy}")));
         let rows = rows.into_iter().map(|(mut row, waits)| {
-            let text = |wait: Option<f64>| wait.map_or("-".to_owned(), |wait| unit.text(wait));
+            let text = |wait: Option<f64>| wait.map_or("-".to_owned(), span);
             row.extend(waits.into_iter().map(text));
             row
         });
-        let caption = "What owners asked for, and how long their jobs waited in the mean";
+        let caption = "GPU-hours and average wait of each owner";
         Grid { caption: caption.to_owned(), head, rows: rows.collect(), note: String::new() }
     }
 }
@@ -117,8 +115,8 @@ fn in_use(
         let class = owners.class_of(&job.owner);
         for run in &job.runs {
             let ran = (window.at(run.from), window.at(run.until));
-            spread(parts, ran, |ix, span| {
-                sums[ix][class] += span * job.n_gpus() / (parts[ix].1 - parts[ix].0);
+            spread(parts, ran, |ix, length| {
+                sums[ix][class] += length * job.n_gpus() / (parts[ix].1 - parts[ix].0);
             });
         }
     }
@@ -142,10 +140,10 @@ pub fn over_time(
             time / window.span / n_gpus
         };
         let said = (0..owners.classes()).map(|class| {
-            format!("{} has {} of the GPUs in the mean", owners.name(class), percent(used(class)))
+            format!("{} has {} of the GPUs on average", owners.name(class), percent(used(class)))
         });
-        let title = format!("GPUs in use by {policy}");
-        let x = Axis::time("the first job came", (0.0, window.span));
+        let title = format!("GPUs in use with {policy}");
+        let x = Axis::time("the first submission", (0.0, window.span));
         let y = Axis::linear("GPUs in use", (0.0, n_gpus), 4, plain);
         let mut plot = Plot::new(&title, &said.collect::<Vec<_>>().join("; "), USUAL, x, y);
         let mut lower = vec![0.0; parts.len()];
@@ -163,12 +161,12 @@ pub fn over_time(
     });
     let step = parts.first().map_or(0.0, |(from, to)| to - from);
     let text = format!(
-        "Each area is the GPUs of one owner, in the mean of each {}; the broken line is all that \
-         there are. From when the first job came until the last one did.",
+        "Each area is the GPUs of one owner, averaged over each {}, from the first to the last \
+         submission. The dashed line is the number of all GPUs.",
         part_of_time(step)
     );
     Figure {
-        heading: "Who has the GPUs".to_owned(),
+        heading: "GPUs in use by owner".to_owned(),
         text,
         keys: owners.keys(),
         panels: panels.collect(),

@@ -64,7 +64,7 @@ struct Pair<'a> {
 
 /// The texts for the compared value.
 struct Words {
-    /// The text before the policy.
+    /// The text before the fraction.
     before: &'static str,
     /// The text after the fraction.
     is_lost: &'static str,
@@ -75,18 +75,18 @@ struct Words {
 }
 
 const FILLED: Words = Words {
-    before: "When as many GPUs have been asked for as there are, by",
-    is_lost: "of them stay idle",
-    less: ("fewer", "more"),
-    heading: "GPUs that stay idle when all have been asked for",
-    of: "of all GPUs",
+    before: "Once tasks for all GPUs have been requested, ",
+    is_lost: "of the GPUs are idle",
+    less: ("less", "more"),
+    heading: "Idle GPUs once all have been requested",
+    of: "percent of all GPUs",
 };
 const CHURNED: Words = Words {
-    before: "By",
-    is_lost: "of what is asked for is turned away",
+    before: "",
+    is_lost: "of the requested GPUs are rejected",
     less: ("less", "more"),
-    heading: "What was turned away, of what was asked for",
-    of: "of the GPUs that were asked for",
+    heading: "Rejected GPUs",
+    of: "percent of the requested GPUs",
 };
 
 /// The page as HTML.
@@ -96,10 +96,10 @@ pub fn page(packing: Packing<'_>) -> String {
     let measured = &packing.measured;
     let pairs = pairs(measured);
     let names: Vec<&str> = measured.iter().map(|(policy, _)| policy.as_str()).collect();
-    let each = if names.len() > 1 { ", the same tasks for each" } else { "" };
+    let each = if names.len() > 1 { ", each for the same tasks" } else { "" };
     let how = match packing.churn {
-        None => "came one after the other and stayed, and whoever found no room was turned away",
-        Some(_) => "came and went, and whoever found no room was turned away",
+        None => "arrive one after the other and stay",
+        Some(_) => "arrive and end",
     };
     let mut figures = Vec::new();
     if measured.iter().any(|(_, seeds)| !seeds.is_empty()) {
@@ -108,17 +108,18 @@ pub fn page(packing: Packing<'_>) -> String {
         }
         figures.push(paired((words.heading, words.of), measured, |seed| Some(seed.loss)));
         if packing.churn.is_some() {
-            let of_eight = ("Tasks of eight GPUs that were turned away", "of all of eight");
+            let of_eight = ("Rejected tasks of 8 GPUs", "percent of the tasks of 8 GPUs");
             figures.push(paired(of_eight, measured, |seed| seed.of_eight));
         }
     }
     let page = Page {
-        title: format!("How full a cluster gets: {}", listed(&names)),
+        title: format!("Cluster utilization: {}", listed(&names)),
         lead: format!(
-            "Tasks {how}; {} chose the nodes of a cluster of {} and {}{each}.",
-            listed(&names),
+            "Tasks {how} in a cluster of {} and {}; a task that does not fit is rejected. Nodes \
+             are chosen by {}{each}.",
             count(packing.n_nodes as u64, "node"),
             count(packing.n_gpus, "GPU"),
+            listed(&names),
         ),
         answers: answers(measured, &pairs, words),
         warnings: warnings(packing.is_part, &pairs),
@@ -176,24 +177,18 @@ fn answers(measured: &[(String, Vec<Seed>)], pairs: &[Pair<'_>], words: &Words) 
         let Pair { first, other, losses, difference, .. } = pair;
         let (was, is) = (percent(losses.0), percent(losses.1));
         if losses.0 == losses.1 {
-            return format!("{before} {other} {is} {is_lost}, as much as by {first}.");
+            return format!("{before}{is} {is_lost} with {first} and with {other}.");
         }
-        let ratio = match losses.0 {
-            loss if loss > 0.0 => {
-                format!("{:.2} times as much as by {first} ({was})", losses.1 / loss)
-            }
-            _ => format!("and nothing by {first}"),
-        };
         let by = by_how_much(difference, words.less, points);
-        format!("{before} {other} {is} {is_lost}, {ratio}: {by}.")
+        format!("{before}{was} {is_lost} with {first}, {is} with {other}{by}.")
     });
     let alone = measured.iter().filter_map(|(policy, seeds)| {
         let loss = mean(seeds.iter().map(|seed| seed.loss))?;
-        Some(format!("{before} {policy} {} {is_lost}.", percent(loss)))
+        Some(format!("{before}{} {is_lost} with {policy}.", percent(loss)))
     });
     let answers: Vec<String> = if pairs.is_empty() { alone.collect() } else { compared.collect() };
     match answers.is_empty() {
-        true => vec!["No seed was tried to its end, so nothing can be said.".to_owned()],
+        true => vec!["No seed was completed: there is no result.".to_owned()],
         false => answers,
     }
 }
@@ -202,15 +197,15 @@ fn warnings(is_part: bool, pairs: &[Pair<'_>]) -> Vec<String> {
     let mut warnings = Vec::new();
     if is_part {
         warnings.push(
-            "This is a part: it was interrupted, and has the policies and seeds that were done \
-             until then. Policies are compared by the seeds that both have."
+            "This result is partial: the simulation was interrupted. Policies are compared by the \
+             seeds that both completed."
                 .to_owned(),
         );
     }
     if let Some(pair) = pairs.iter().find(|pair| pair.difference.n_blocks < SEEDS_MIN) {
         warnings.push(format!(
-            "These are too few seeds to tell: {}. With fewer than {SEEDS_MIN} an interval means \
-             little.",
+            "There are too few seeds: {}. With fewer than {SEEDS_MIN} the confidence interval is \
+             unreliable.",
             count(pair.difference.n_blocks as u64, "seed")
         ));
     }
@@ -218,8 +213,8 @@ fn warnings(is_part: bool, pairs: &[Pair<'_>]) -> Vec<String> {
     let alike: Vec<&str> = pairs.iter().filter(are_alike).map(|pair| pair.other).collect();
     if let ([_, ..], Some(pair)) = (&alike[..], pairs.first()) {
         warnings.push(format!(
-            "These seeds do not tell {} and {} apart: the interval of the difference contains 0, \
-             or there is none.",
+            "The difference between {} and {} is not significant: its confidence interval contains \
+             0, or there is none.",
             pair.first,
             listed(&alike)
         ));
@@ -238,28 +233,25 @@ fn facts(packing: &Packing<'_>, names: &[&str]) -> Vec<(&'static str, String)> {
         ),
         ("Tasks", format!("{}: {}", path(packing.tasks), grouped(packing.n_tasks as u64))),
         ("Policies", names.join(" · ")),
-        ("Seeds", format!("{seeds}: each is another order of the same tasks")),
-        ("Known of run times", "nothing: no policy here asks".to_owned()),
+        ("Seeds", format!("{seeds}; each is a random order of the same tasks")),
+        ("Known run times", "none: packing does not use them".to_owned()),
     ];
     if let Some((load, n_moves)) = packing.churn {
         let moves = match n_moves {
             0 => "no task moves".to_owned(),
-            n => format!("{} may move for one that finds no room", count(n as u64, "task")),
+            n => format!("up to {} can move for a task that does not fit", count(n as u64, "task")),
         };
-        facts.push((
-            "Load",
-            format!("so many that {} of all GPUs would be taken; {moves}", percent(load)),
-        ));
+        facts.push(("Load", format!("tasks for {} of all GPUs; {moves}", percent(load))));
     }
     facts
 }
 
 fn differences(pairs: &[Pair<'_>], words: &Words) -> Option<Grid> {
     let first = pairs.first()?.first;
-    let mut head = ["POLICY", "LOST", "OF", "DIFFERENCE", "±", "95 % INTERVAL", "SEEDS", "LOST IS"]
+    let mut head = ["POLICY", "VALUE", "OF", "DIFFERENCE", "±", "95 % INTERVAL", "SEEDS", "RESULT"]
         .map(str::to_owned)
         .to_vec();
-    head[2] = format!("BY {first}");
+    head[2] = format!("WITH {first}");
     let row = |pair: &Pair<'_>| {
         vec![
             pair.other.to_owned(),
@@ -273,12 +265,12 @@ fn differences(pairs: &[Pair<'_>], words: &Words) -> Option<Grid> {
         ]
     };
     Some(Grid {
-        caption: format!("Each beside {first}, seed by seed. {}", words.heading),
+        caption: format!("{}: comparison with {first}, seed by seed", words.heading),
         head,
         rows: pairs.iter().map(row).collect(),
-        note: "In percentage points: the mean of the differences of the same seed, how far single \
-               seeds lie from it (±, the standard deviation), and between what the mean lies. \
-               Seeds are orders of one set of tasks on one cluster, and say nothing of others."
+        note: "DIFFERENCE is the average difference between results of the same seed, ± its \
+               standard deviation. Seeds are orders of one set of tasks on one cluster; the \
+               confidence interval does not hold for others."
             .to_owned(),
     })
 }
@@ -298,11 +290,11 @@ fn curves(measured: &[(String, Vec<Seed>)]) -> Figure {
     let from = (least * 20.0).floor() / 20.0;
     let ends = (at.first().copied().unwrap_or(0.9), at.last().copied().unwrap_or(1.3));
     let x = Axis {
-        label: "asked for, of all GPUs".to_owned(),
+        label: "requested GPUs, percent of all".to_owned(),
         scale: Scale::Linear(ends.0, ends.1),
         ticks: at.iter().map(|at| (*at, format!("{:.0} %", at * 100.0))).collect(),
     };
-    let y = Axis::percent("given out, of all GPUs", (from, 1.0), 5);
+    let y = Axis::percent("allocated GPUs, percent of all", (from, 1.0), 5);
     let mut head = vec!["POLICY".to_owned()];
     head.extend(at.iter().map(|at| format!("AT {:.0} %", at * 100.0)));
     let rows = measured.iter().map(|(policy, seeds)| {
@@ -310,12 +302,12 @@ fn curves(measured: &[(String, Vec<Seed>)]) -> Figure {
         let parts = parts.map(|part| part.map_or("-".to_owned(), percent));
         std::iter::once(policy.clone()).chain(parts).collect()
     });
-    let caption = "Given out when so much had been asked for".to_owned();
+    let caption = "Allocated GPUs by requested GPUs, in percent of all".to_owned();
     let grid = Grid { caption, head, rows: rows.collect(), note: String::new() };
     let said = grid.rows.iter().map(|row| {
         let parts = row[1..].iter().zip(&grid.head[1..]);
         let parts = parts.map(|(part, at)| format!("{part} {}", at.to_lowercase()));
-        format!("by {} {}", row[0], parts.collect::<Vec<_>>().join(", "))
+        format!("with {} {}", row[0], parts.collect::<Vec<_>>().join(", "))
     });
     let summary = said.collect::<Vec<_>>().join("; ");
     let mut plot = Plot::new(&grid.caption, &summary, USUAL, x, y);
@@ -334,12 +326,12 @@ fn curves(measured: &[(String, Vec<Seed>)]) -> Figure {
         plot.dots(&class_of(ix), &line);
     }
     let text = format!(
-        "The mean of all seeds, and around it how far single seeds lie from it; the broken line is \
-         all that was asked for, and all that there is. The upright axis begins at {:.0} %.",
+        "The line is the average of all seeds, the band its standard deviation, and the dashed \
+         line the requested GPUs up to all GPUs. The vertical axis begins at {:.0} %.",
         from * 100.0
     );
     let keys = keys(measured.iter().map(|(policy, _)| policy.as_str()), Key::line);
-    Figure::usual("How much of the cluster could be used", text, keys, plot, grid)
+    Figure::usual("Allocated GPUs", text, keys, plot, grid)
 }
 
 /// A bar for the mean of each policy, a dot for each seed, and lines between the dots of a seed.
@@ -364,7 +356,7 @@ fn paired(
     let text_of = |value: Option<f64>| value.map_or("-".to_owned(), percent);
     let said = measured.iter().zip(&means).map(|((policy, seeds), mean)| {
         let seeds = count(seeds.len() as u64, "seed");
-        format!("by {policy} {} in the mean of {seeds}", text_of(*mean))
+        format!("with {policy} {} on average of {seeds}", text_of(*mean))
     });
     let summary = said.collect::<Vec<_>>().join("; ");
     let size = (USUAL.0, n.mul_add(ROW, 64.0));
@@ -391,8 +383,7 @@ fn paired(
     }
     Figure {
         heading: heading.to_owned(),
-        text: "A bar is the mean, each dot a seed, and lines lead from a seed to the same one."
-            .to_owned(),
+        text: "A bar is the average, each dot a seed; lines connect the dots of a seed.".to_owned(),
         keys: Vec::new(),
         panels: vec![Panel { heading: String::new(), plot }],
         grid: Some(grid),

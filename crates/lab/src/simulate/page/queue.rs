@@ -11,7 +11,7 @@ use gpool_wire::Problem;
 
 use super::interval::{Mean, Sum};
 use super::owners::Owners;
-use super::waits::{Unit, mean, wait};
+use super::waits::{Unit, mean, span, wait};
 use super::window::Window;
 use super::{
     Figure, Grid, Page, by_how_much, command, fairness, gantt, interval, listed, owners, signed,
@@ -23,7 +23,7 @@ use crate::simulate::VERSION;
 /// With fewer blocks a confidence interval is unreliable.
 /// Source: B. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982.
 const BLOCKS_MIN: usize = 10;
-const WORDS: (&str, &str) = ("less", "more");
+const WORDS: (&str, &str) = ("shorter", "longer");
 
 /// The input and the results.
 pub struct Queue<'a> {
@@ -65,12 +65,12 @@ pub fn page(queue: Queue<'_>) -> String {
     let pairs = pairs(played);
     let names: Vec<&str> = played.iter().map(|(policy, _)| policy.as_str()).collect();
     let facts = facts(&queue, &names);
-    let each = if names.len() > 1 { "each of " } else { "" };
+    let n_times =
+        if names.len() > 1 { "once with each of the policies " } else { "with the policy " };
     let page = Page {
-        title: format!("How long jobs wait: {}", listed(&names)),
+        title: format!("Waiting times: {}", listed(&names)),
         lead: format!(
-            "The {} of {} came to {}, in virtual time, and the scheduler that runs jobs decided by \
-             {each}{}.",
+            "The {} of {} ran in virtual time on {}, {n_times}{}.",
             count(queue.n_jobs, "job"),
             if queue.is_store { "a cluster's history" } else { "a trace" },
             nodes(queue.cluster),
@@ -148,27 +148,23 @@ impl<'a> Pair<'a> {
         Some(Self { first: first.0, other: other.0, n_jobs, waits, difference })
     }
 
+    /// The unit of the difference and its interval.
     fn unit(&self) -> Unit {
-        Unit::of(self.waits.0.max(self.waits.1))
+        let (low, high) = self.difference.interval.unwrap_or_default();
+        Unit::of(self.difference.mean.abs().max(low.abs()).max(high.abs()))
     }
 
     fn answer(&self) -> String {
-        let unit = self.unit();
-        let (before, after) = (unit.text(self.waits.0), unit.text(self.waits.1));
+        let Self { first, other, .. } = self;
+        let unit = Unit::of(self.waits.0.max(self.waits.1));
+        let (before, after) = unit.pair(self.waits.0, self.waits.1);
         if self.waits.0 == self.waits.1 {
-            return format!(
-                "By {} jobs wait as long as by {}: {after} in the mean.",
-                self.other, self.first
-            );
+            let name = unit.name_of(&before);
+            return format!("Average wait: {before} {name} with {first} and with {other}.");
         }
-        let ratio = match self.waits.0 {
-            before if before > 0.0 => {
-                format!("{:.2} times as long as by {}", self.waits.1 / before, self.first)
-            }
-            _ => format!("and not at all by {}", self.first),
-        };
-        let by = by_how_much(&self.difference, WORDS, |span| unit.text(span));
-        format!("By {} jobs wait {after} in the mean, {ratio} ({before}): {by}.", self.other)
+        let (name, of_difference) = (unit.name_of(&before), self.unit());
+        let by = by_how_much(&self.difference, WORDS, |span| of_difference.words(span));
+        format!("Average wait: {before} {name} with {first}, {after} with {other}{by}.")
     }
 }
 
@@ -184,8 +180,8 @@ fn key(job: &Played) -> (Timestamp, &str, u64, u64) {
 }
 
 /// The day since the first job.
-#[allow(clippy::cast_possible_truncation, reason = "no trace has so many days")]
-#[allow(clippy::cast_sign_loss, reason = "nothing was before the first job")]
+#[allow(clippy::cast_possible_truncation, reason = "the days of a trace are few")]
+#[allow(clippy::cast_sign_loss, reason = "no time is before the first job")]
 fn day(origin: Timestamp, at: Timestamp) -> usize {
     (at.since(origin).get() as f64 / DAY) as usize
 }
@@ -198,14 +194,14 @@ fn answers(played: &[(String, Outcome)], pairs: &[Pair<'_>]) -> Vec<String> {
         let mean = mean(outcome.jobs.iter())?;
         let n_at_once = outcome.jobs.iter().filter(|job| wait(job) < 1_000.0).count();
         Some(format!(
-            "By {policy} jobs wait {} in the mean; {:.0} % of them start within a second.",
-            Unit::of(mean).text(mean),
+            "Average wait: {} with {policy}; {:.0} % of the jobs start within a second.",
+            Unit::of(mean).words(mean),
             n_at_once as f64 * 100.0 / outcome.jobs.len() as f64
         ))
     };
     let answers: Vec<String> = played.iter().filter_map(alone).collect();
     match answers.is_empty() {
-        true => vec!["No job ran, so nothing can be said.".to_owned()],
+        true => vec!["No job ran: there is no result.".to_owned()],
         false => answers,
     }
 }
@@ -214,21 +210,21 @@ fn warnings(queue: &Queue<'_>, pairs: &[Pair<'_>]) -> Vec<String> {
     let mut warnings = Vec::new();
     if queue.is_part {
         warnings.push(
-            "This is a part: it was interrupted. The last policy was left with the jobs that had \
-             come until then, and nobody came after them; policies behind it are missing."
+            "This result is partial: the simulation was interrupted. The last policy has only the \
+             jobs that arrived until then, and later policies are missing."
                 .to_owned(),
         );
     }
     warnings.extend(queue.left_out.iter().map(|words| format!("{words}.")));
     for (policy, outcome) in queue.played {
-        let said = not_as_asked(outcome).into_iter();
-        warnings.extend(said.map(|words| format!("By {policy} {words}.")));
+        let reports = not_as_asked(outcome).into_iter();
+        warnings.extend(reports.map(|words| format!("With {policy}, {words}.")));
     }
     if let Some(pair) = pairs.iter().find(|pair| pair.difference.n_blocks < BLOCKS_MIN) {
         warnings.push(format!(
-            "The window is too small to tell: its jobs came on {}. Jobs that come at one time wait \
-             for each other, so days are what is counted, and with fewer than {BLOCKS_MIN} of them \
-             an interval means little.",
+            "The trace is too short: its jobs were submitted on {}. Jobs of the same time wait for \
+             each other, so the confidence interval counts days, and with fewer than {BLOCKS_MIN} \
+             days it is unreliable.",
             count(pair.difference.n_blocks as u64, "day")
         ));
     }
@@ -236,8 +232,8 @@ fn warnings(queue: &Queue<'_>, pairs: &[Pair<'_>]) -> Vec<String> {
     let alike: Vec<&str> = pairs.iter().filter(are_alike).map(|pair| pair.other).collect();
     if let ([_, ..], Some(pair)) = (&alike[..], pairs.first()) {
         warnings.push(format!(
-            "This window does not tell {} and {} apart: the interval of the difference contains 0, \
-             or there is none.",
+            "The difference between {} and {} is not significant: its confidence interval contains \
+             0, or there is none.",
             pair.first,
             listed(&alike)
         ));
@@ -248,8 +244,8 @@ fn warnings(queue: &Queue<'_>, pairs: &[Pair<'_>]) -> Vec<String> {
     let following: Vec<&str> = pairs.iter().filter(follow).map(|pair| pair.other).collect();
     if !following.is_empty() {
         warnings.push(format!(
-            "How {} and {} differ on one day is much like how they do on the next: the interval is \
-             narrower than it should be.",
+            "The difference between {} and {} on one day resembles that of the day before: the \
+             confidence interval is too narrow.",
             pairs[0].first,
             listed(&following)
         ));
@@ -262,22 +258,20 @@ fn facts(queue: &Queue<'_>, names: &[&str]) -> Vec<(&'static str, String)> {
     let span = queue.played.iter().filter_map(|(_, outcome)| outcome.came);
     let days = span.map(|(first, last)| last.since(first).get() as f64 / DAY).fold(0.0, f64::max);
     let known = match terms.are_ends_known {
-        true => "of each job just how long it will run, as nobody knows but to compare",
-        false if queue.is_store => {
-            "the time limits of jobs that have one, and how long the jobs ran that ended before"
-        }
-        false => "nothing but how long the jobs ran that ended before",
+        true => "the exact run time of each job, for comparison",
+        false if queue.is_store => "time limits, and the run times of ended jobs",
+        false => "the run times of ended jobs",
     };
     let takes_back = queue.played.iter().filter(|(_, outcome)| outcome.n_taken_back > 0);
     let takes_back: Vec<&str> = takes_back.map(|(name, _)| name.as_str()).collect();
-    let go_on = format!("they go on later where they were, and do {} of it again", terms.restart);
-    let taken_back = match terms.are_preemptible {
-        true => format!("jobs may be taken back; {go_on}"),
+    let restart = format!("they continue later and repeat {} of work", terms.restart);
+    let preemption = match terms.are_preemptible {
+        true => format!("all jobs are preemptible; {restart}"),
         false if queue.is_store => {
-            "jobs that may be are taken back; those that save go on where they were".to_owned()
+            "preemptible jobs can be preempted; those with checkpoints continue".to_owned()
         }
-        false if takes_back.is_empty() => "no job is taken back".to_owned(),
-        false => format!("jobs may be taken back by {}; {go_on}", takes_back.join(" and ")),
+        false if takes_back.is_empty() => "none".to_owned(),
+        false => format!("all jobs are preemptible with {}; {restart}", listed(&takes_back)),
     };
     let in_all = match cluster.alike() {
         Some(_) => format!(", {} in all", count(cluster.n_usable(), "GPU")),
@@ -285,24 +279,25 @@ fn facts(queue: &Queue<'_>, names: &[&str]) -> Vec<(&'static str, String)> {
     };
     vec![
         ("Trace", safe(&queue.trace.display().to_string()).into_owned()),
-        ("Jobs", format!("{}, which came within {days:.1} days", grouped(queue.n_jobs))),
+        ("Jobs", format!("{}, submitted within {days:.1} days", grouped(queue.n_jobs))),
         ("Cluster", nodes(cluster) + &in_all),
         ("Policies", names.join(" · ")),
-        ("Known of run times", known.to_owned()),
-        ("Taking back", taken_back),
+        ("Known run times", known.to_owned()),
+        ("Preemption", preemption),
     ]
 }
 
 fn differences(pairs: &[Pair<'_>]) -> Option<Grid> {
     let first = pairs.first()?.first;
-    let head = ["POLICY", "WAIT", "OF", "DIFFERENCE", "95 % INTERVAL", "DAYS", "JOBS", "WAITS"];
+    let head =
+        ["POLICY", "AVG WAIT", "OF", "DIFFERENCE", "95 % INTERVAL", "DAYS", "JOBS", "RESULT"];
     let row = |pair: &Pair<'_>| {
         let unit = pair.unit();
         let text = |span: f64| unit.text(span);
         vec![
             pair.other.to_owned(),
-            text(pair.waits.1),
-            text(pair.waits.0),
+            span(pair.waits.1),
+            span(pair.waits.0),
             signed(pair.difference.mean, text),
             interval(&pair.difference, text),
             pair.difference.n_blocks.to_string(),
@@ -311,15 +306,15 @@ fn differences(pairs: &[Pair<'_>]) -> Option<Grid> {
         ]
     };
     let mut head = head.map(str::to_owned).to_vec();
-    head[2] = format!("BY {first}");
+    head[2] = format!("WITH {first}");
     Some(Grid {
-        caption: format!("Each beside {first}, job by job"),
+        caption: format!("Comparison with {first}, job by job"),
         head,
         rows: pairs.iter().map(row).collect(),
-        note: "The mean of how much longer the same job waits by the one than by the other. The \
-               interval is from means of days (24 hours, from the first job on), not of jobs, as \
-               jobs of one time wait for each other; it is for each policy by itself, and says \
-               nothing of other clusters or other months."
+        note: "DIFFERENCE is the average difference of the waiting times of the same job. Jobs of \
+               the same time wait for each other, so the confidence interval uses averages of \
+               days (24 hours from the first job) instead of jobs. It holds for one pair of \
+               policies and this trace, not for other clusters or months."
             .to_owned(),
     })
 }
@@ -327,14 +322,15 @@ fn differences(pairs: &[Pair<'_>]) -> Option<Grid> {
 /// How many jobs did not run as requested, and why.
 #[must_use]
 pub fn not_as_asked(outcome: &Outcome) -> Vec<String> {
-    let are = |n: u64| format!("{} {}", count(n, "job"), if n == 1 { "is" } else { "are" });
+    let were = |n: u64| format!("{} {}", count(n, "job"), if n == 1 { "was" } else { "were" });
     let refused = outcome.refusal.as_ref().map(|refusal| {
         let why = Problem::from(refusal).detail;
-        format!("{} refused, the first: {why}", are(outcome.n_refused))
+        format!("{} refused; the first: {why}", were(outcome.n_refused))
     });
-    let stuck = (outcome.n_stuck > 0)
-        .then(|| format!("{} never started, as nothing gives way", count(outcome.n_stuck, "job")));
+    let stuck = (outcome.n_stuck > 0).then(|| {
+        format!("{} never started: no job can be preempted", count(outcome.n_stuck, "job"))
+    });
     let cut = (outcome.n_cut > 0)
-        .then(|| format!("{} taken back for good before the work is done", are(outcome.n_cut)));
+        .then(|| format!("{} preempted and did not finish", were(outcome.n_cut)));
     refused.into_iter().chain(stuck).chain(cut).collect()
 }

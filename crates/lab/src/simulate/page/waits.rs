@@ -1,4 +1,4 @@
-//! Waiting times of jobs: their distribution, and means by number of GPUs and over time.
+//! Waiting times of jobs: their distribution, and averages by number of GPUs and over time.
 
 use gpool_trace::queue::{Outcome, Played};
 
@@ -32,28 +32,57 @@ fn sizes(played: &[(String, Outcome)]) -> Vec<(u64, u64, &'static str)> {
 /// Most points of a line that are visible.
 const N_POINTS: u32 = 240;
 
-/// A common unit for lengths of time.
+/// A unit for lengths of time.
 #[derive(Debug, Clone, Copy)]
 pub struct Unit {
     of: f64,
     name: &'static str,
+    /// The name in sentences, for one and for several.
+    words: (&'static str, &'static str),
 }
 
 impl Unit {
-    /// The unit that gives the longest value, in milliseconds, few digits.
+    /// The unit in which people write the longest value, in milliseconds.
     pub fn of(longest: f64) -> Self {
-        let (of, name) = match longest {
-            span if span >= 0.1 * HOUR => (HOUR, "h"),
-            span if span >= 6_000.0 => (60_000.0, "min"),
-            _ => (1_000.0, "s"),
+        let (of, name, words) = match longest {
+            span if span >= 2.0 * DAY => (DAY, "d", ("day", "days")),
+            span if span >= 2.0 * HOUR => (HOUR, "h", ("hour", "hours")),
+            span if span >= 120_000.0 => (60_000.0, "min", ("minute", "minutes")),
+            _ => (1_000.0, "s", ("second", "seconds")),
         };
-        Self { of, name }
+        Self { of, name, words }
     }
 
     /// A length of time in this unit.
     pub fn text(self, span: f64) -> String {
-        format!("{:.2} {}", span / self.of, self.name)
+        format!("{:.1} {}", span / self.of, self.name)
     }
+
+    /// A length of time for a sentence, e.g. `3.5 hours`.
+    pub fn words(self, span: f64) -> String {
+        let number = format!("{:.1}", span / self.of);
+        let number = number.strip_suffix(".0").unwrap_or(&number);
+        format!("{number} {}", self.name_of(number))
+    }
+
+    /// Two lengths of time in this unit, with the fewest decimals that show a difference.
+    pub fn pair(self, one: f64, other: f64) -> (String, String) {
+        let (one, other) = (one / self.of, other / self.of);
+        let least = usize::from(one.max(other) < 10.0);
+        let texts = |n: usize| (format!("{one:.n$}"), format!("{other:.n$}"));
+        let differ = (least..3).map(texts).find(|(one, other)| one != other);
+        differ.unwrap_or_else(|| texts(least))
+    }
+
+    /// The name of the unit after a number.
+    pub fn name_of(self, number: &str) -> &'static str {
+        if number == "1" { self.words.0 } else { self.words.1 }
+    }
+}
+
+/// A length of time, in milliseconds, in its own unit.
+pub fn span(length: f64) -> String {
+    Unit::of(length).text(length)
 }
 
 /// A length of time as it follows "each".
@@ -75,7 +104,7 @@ pub fn wait(job: &Played) -> f64 {
     job.wait().get() as f64
 }
 
-/// The mean wait of jobs.
+/// The average wait of jobs.
 pub fn mean<'a>(jobs: impl Iterator<Item = &'a Played>) -> Option<f64> {
     let (sum, n) = jobs.fold((0.0, 0.0), |(sum, n), job| (sum + wait(job), n + 1.0));
     (n > 0.0).then(|| sum / n)
@@ -98,27 +127,26 @@ pub fn distribution(played: &[(String, Outcome)]) -> Figure {
     let longest = sorted.iter().filter_map(|waits| waits.last()).copied().fold(0.0, f64::max);
     let least = sorted.iter().map(|waits| part(waits, 1_000.0)).fold(1.0, f64::min);
     let from = ((least * 10.0).floor() / 10.0).min(0.9);
-    let x = Axis::spans("no longer than, logarithmic", longest);
-    let y = Axis::percent("jobs that waited", (from, 1.0), 5);
+    let x = Axis::spans("waiting time (logarithmic)", longest);
+    let y = Axis::percent("jobs", (from, 1.0), 5);
     let spans = [1_000.0, 60_000.0, 600_000.0, HOUR, 6.0 * HOUR, 24.0 * HOUR];
     let head = ["POLICY", "≤ 1 s", "≤ 1 min", "≤ 10 min", "≤ 1 h", "≤ 6 h", "≤ 1 d"];
     let mut grid = Grid {
-        caption: "Jobs that waited no longer than so long".to_owned(),
+        caption: "Jobs by waiting time".to_owned(),
         head: head.map(str::to_owned).to_vec(),
         ..Grid::default()
     };
-    let mut said = Vec::new();
+    let mut reports = Vec::new();
     for ((policy, _), waits) in played.iter().zip(&sorted) {
         let parts = spans.map(|span| percent(part(waits, span)));
-        said.push(format!(
-            "by {policy} {} waited no longer than a second, {} no longer than an \
-                           hour",
+        reports.push(format!(
+            "with {policy} {} of the jobs wait at most a second, {} at most an hour",
             parts[0], parts[3]
         ));
         grid.rows.push(std::iter::once(policy.clone()).chain(parts).collect());
     }
-    let summary = said.join("; ");
-    let mut plot = Plot::new("Jobs that waited no longer than so long", &summary, USUAL, x, y);
+    let summary = reports.join("; ");
+    let mut plot = Plot::new(&grid.caption, &summary, USUAL, x, y);
     let last = (longest.max(10_000.0) * 1.2).ln();
     let first = 1_000_f64.ln();
     for (ix, waits) in sorted.iter().enumerate() {
@@ -128,17 +156,17 @@ pub fn distribution(played: &[(String, Outcome)]) -> Figure {
     }
     let text = match from {
         from if from > 0.0 => format!(
-            "The higher a line, the more jobs waited no longer than that. The upright axis begins \
-             at {:.0} %: more than that waited less than a second.",
+            "Percentage of jobs that wait at most this long; higher is better. The vertical axis \
+             begins at {:.0} %: more jobs than that wait less than a second.",
             from * 100.0
         ),
-        _ => "The higher a line, the more jobs waited no longer than that.".to_owned(),
+        _ => "Percentage of jobs that wait at most this long; higher is better.".to_owned(),
     };
     let keys = keys(played.iter().map(|(policy, _)| policy.as_str()), Key::line);
-    Figure::usual("How many waited how long", text, keys, plot, grid)
+    Figure::usual("Distribution of waiting times", text, keys, plot, grid)
 }
 
-/// Mean waits by number of GPUs.
+/// Average waits by number of GPUs.
 pub fn by_size(played: &[(String, Outcome)]) -> Figure {
     let sizes = sizes(played);
     let of_size = |outcome: &Outcome, (least, most, _): (u64, u64, &str)| {
@@ -150,17 +178,17 @@ pub fn by_size(played: &[(String, Outcome)]) -> Figure {
     let longest = means.iter().flatten().flatten().copied().fold(0.0, f64::max);
     let unit = Unit::of(longest);
     let x = Axis {
-        label: "GPUs that the job asks for".to_owned(),
+        label: "GPUs of the job".to_owned(),
         scale: Scale::Linear(0.0, sizes.len() as f64),
         ticks: (0_u32..)
             .zip(&sizes)
             .map(|(ix, (_, _, text))| (f64::from(ix) + 0.5, (*text).to_owned()))
             .collect(),
     };
-    let label = format!("mean wait, {}", unit.name);
+    let label = format!("average wait ({})", unit.words.1);
     let y = Axis::linear(&label, (0.0, longest / unit.of * 1.05), 5, plain);
     let mut grid = Grid {
-        caption: "Mean wait by the GPUs that a job asks for".to_owned(),
+        caption: "Average wait by number of GPUs".to_owned(),
         head: ["GPUS", "JOBS"].map(str::to_owned).to_vec(),
         ..Grid::default()
     };
@@ -169,18 +197,18 @@ pub fn by_size(played: &[(String, Outcome)]) -> Figure {
         let n = played.first().map_or(0, |(_, outcome)| {
             outcome.jobs.iter().filter(|job| (least..=most).contains(&job.gpus.get())).count()
         });
-        let shown = |mean: Option<f64>| mean.map_or("-".to_owned(), |mean| unit.text(mean));
+        let shown = |mean: Option<f64>| mean.map_or("-".to_owned(), span);
         let mut row = vec![text.to_owned(), n.to_string()];
         row.extend(means.iter().map(|means| shown(means[ix])));
         grid.rows.push(row);
     }
     let said = grid.rows.iter().filter(|row| row[1] != "0").map(|row| {
         let by =
-            played.iter().zip(&row[2..]).map(|((policy, _), wait)| format!("{wait} by {policy}"));
+            played.iter().zip(&row[2..]).map(|((policy, _), wait)| format!("{wait} with {policy}"));
         format!("{} GPUs: {}", row[0], by.collect::<Vec<_>>().join(", "))
     });
     let summary = said.collect::<Vec<_>>().join("; ");
-    let mut plot = Plot::new("Mean wait by the GPUs that a job asks for", &summary, USUAL, x, y);
+    let mut plot = Plot::new(&grid.caption, &summary, USUAL, x, y);
     let width = 0.8 / played.len().max(1) as f64;
     for (policy, means) in means.iter().enumerate() {
         let blocks = (0_u32..).zip(means).filter_map(|(size, mean)| {
@@ -190,14 +218,14 @@ pub fn by_size(played: &[(String, Outcome)]) -> Figure {
         });
         plot.blocks(&class_of(policy), blocks);
     }
-    let text = "Jobs that ask for many GPUs are few; how many there are of each size, and their \
-                waits in numbers, is in the table."
+    let text = "Large jobs are few: the table has the number of jobs and the average wait of each \
+                size."
         .to_owned();
     let keys = keys(played.iter().map(|(policy, _)| policy.as_str()), Key::area);
-    Figure::usual("Who waits: small jobs and large ones", text, keys, plot, grid)
+    Figure::usual("Average wait of small and large jobs", text, keys, plot, grid)
 }
 
-/// Mean waits by time of submission.
+/// Average waits by time of submission.
 pub fn over_time(played: &[(String, Outcome)], window: Window) -> Figure {
     let parts = window.parts((window.span / DAY).clamp(24.0, 180.0));
     let means: Vec<Vec<Option<f64>>> =
@@ -205,15 +233,15 @@ pub fn over_time(played: &[(String, Outcome)], window: Window) -> Figure {
     let longest = means.iter().flatten().flatten().copied().fold(0.0, f64::max);
     let unit = Unit::of(longest);
     let each = part_of_time(parts.first().map_or(0.0, |(from, to)| to - from));
-    let x = Axis::time("the first job came", (0.0, window.span));
+    let x = Axis::time("the first submission", (0.0, window.span));
     let y = Axis::linear(
-        &format!("mean wait, {}", unit.name),
+        &format!("average wait ({})", unit.words.1),
         (0.0, longest / unit.of * 1.05),
         5,
         plain,
     );
     let mut grid = Grid {
-        caption: format!("Mean wait of the jobs that came in each {each}"),
+        caption: format!("Average wait of the jobs submitted in each {each}"),
         head: ["FROM", "JOBS"].map(str::to_owned).to_vec(),
         ..Grid::default()
     };
@@ -224,14 +252,14 @@ pub fn over_time(played: &[(String, Outcome)], window: Window) -> Figure {
         let (of, name) = if window.span > 2.0 * DAY { (DAY, "d") } else { (HOUR, "h") };
         let from = format!("{} {name}", plain((from / of * 100.0).round() / 100.0));
         let mut row = vec![from, first.iter().filter(is).count().to_string()];
-        let text = |mean: Option<f64>| mean.map_or("-".to_owned(), |mean| unit.text(mean));
+        let text = |mean: Option<f64>| mean.map_or("-".to_owned(), span);
         row.extend(means.iter().map(|means| text(means[ix])));
         grid.rows.push(row);
     }
     let said = played.iter().zip(&means).map(|((policy, _), means)| {
         let most = means.iter().flatten().copied().fold(0.0, f64::max);
         let at = means.iter().position(|mean| *mean == Some(most)).unwrap_or(0);
-        format!("by {policy} {} at the most, from {} on", unit.text(most), grid.rows[at][0])
+        format!("with {policy} at most {}, from {} on", span(most), grid.rows[at][0])
     });
     let summary = said.collect::<Vec<_>>().join("; ");
     let mut plot = Plot::new(&grid.caption, &summary, USUAL, x, y);
@@ -242,11 +270,11 @@ pub fn over_time(played: &[(String, Outcome)], window: Window) -> Figure {
         plot.line(&class_of(ix), &points.collect::<Vec<_>>());
     }
     let text = format!(
-        "The mean wait of the jobs that came in each {each}. Where few stretches make up most of \
-         it, one window tells little of the next."
+        "Average wait of the jobs submitted in each {each}. If a few peaks cause most of the \
+         waiting, one trace predicts little about the next."
     );
     let keys = keys(played.iter().map(|(policy, _)| policy.as_str()), Key::line);
-    Figure::usual("When jobs wait", text, keys, plot, grid)
+    Figure::usual("Average wait over time", text, keys, plot, grid)
 }
 
 /// The interval that contains a time; the end of the last one belongs to it.

@@ -1,11 +1,9 @@
 //! A full-screen view of a queue simulation while it runs: slowed down to be readable, and
 //! controlled by keys.
 
-mod pace;
+pub mod pace;
 mod shown;
-#[cfg(test)]
-mod tests;
-mod view;
+pub mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +60,7 @@ pub struct Watch<'s> {
     pace: Pace,
     progress: Progress,
     policy: String,
-    /// Mean waits under the completed policies, in hours.
+    /// Average waits under the completed policies, in milliseconds.
     before: Vec<(String, f64)>,
     owners: Owners,
     waited: Waited,
@@ -89,8 +87,8 @@ impl Waited {
         }
     }
 
-    fn mean_hours(self) -> f64 {
-        self.sum.get() as f64 / 3_600_000.0 / self.n.max(1) as f64
+    fn average(self) -> f64 {
+        self.sum.get() as f64 / self.n.max(1) as f64
     }
 }
 
@@ -149,7 +147,7 @@ impl<'s> Watch<'s> {
 
     /// Completes the policy.
     pub fn end(&mut self) {
-        self.before.push((std::mem::take(&mut self.policy), self.waited.mean_hours()));
+        self.before.push((std::mem::take(&mut self.policy), self.waited.average()));
         self.progress.next(self.busy(self.began.elapsed()));
     }
 

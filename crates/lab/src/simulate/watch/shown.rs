@@ -73,9 +73,9 @@ pub fn needs_terminal(session: &Session, tip: &str) -> Result<()> {
         return Err(no_terminal("--watch").tip(tip));
     }
     if is_dumb() {
-        let what = "--watch needs a terminal that pictures can be drawn on";
+        let what = "--watch needs a terminal that can move the cursor";
         let failure = Failure::new(errors::NO_TERMINAL_HERE, what);
-        return Err(failure.why("TERM=dumb says that this one can't").tip(tip));
+        return Err(failure.why("TERM=dumb declares that this one can't").tip(tip));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use gpool_cli::render::words::grouped;
 use gpool_model::Millis;
 
 use crate::render::cluster_grid::Grid;
+use crate::simulate::page::span;
 
 /// A cluster in the middle of a trace.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +27,7 @@ pub struct View<'a> {
     pub waiting: &'a BTreeMap<u32, u64>,
     /// The total wait of ended jobs, and their number.
     pub waited: (Millis, u64),
-    /// Mean waits under the completed policies, in hours.
+    /// Average waits under the completed policies, in milliseconds.
     pub before: &'a [(String, f64)],
     /// The progress and the remaining time.
     pub progress: &'a str,
@@ -65,8 +66,8 @@ impl View<'_> {
         let drawn = self.grid.draw(columns, lines.saturating_sub(taken));
         if let Some(nodes) = drawn.nodes_of_sign {
             let unit = match nodes {
-                1 => "  a sign: a node".to_owned(),
-                n => format!("  a sign: {} nodes", grouped(n as u64)),
+                1 => "  one character: a node".to_owned(),
+                n => format!("  one character: {} nodes", grouped(n as u64)),
             };
             if let Some(gpus) = head.get_mut(1) {
                 gpus.dim(&unit);
@@ -108,7 +109,8 @@ impl View<'_> {
     /// The numbers of running and waiting jobs, with the largest waiting jobs as far as they fit.
     fn jobs(&self, columns: usize) -> Row {
         let n_waiting: u64 = self.waiting.values().sum();
-        let mut text = format!("{} jobs run, {} wait", grouped(self.n_running), grouped(n_waiting));
+        let mut text =
+            format!("{} jobs running, {} pending", grouped(self.n_running), grouped(n_waiting));
         let room = columns.saturating_sub(", … GPUs".chars().count());
         let mut between = ": ";
         let mut n_left = self.waiting.keys().filter(|size| **size > 0).count();
@@ -131,10 +133,10 @@ impl View<'_> {
     fn waits(&self, columns: usize) -> Row {
         let mut row = Row::default();
         let (waited, n) = self.waited;
-        let mean = waited.get() as f64 / 3_600_000.0 / n.max(1) as f64;
-        row.plain(&format!("mean wait {mean:.3} h of {} that ended", grouped(n)));
+        let mean = span(waited.get() as f64 / n.max(1) as f64);
+        row.plain(&format!("average wait {mean} of {} ended jobs", grouped(n)));
         for (policy, mean) in self.before.iter().rev() {
-            let more = format!("; {} {mean:.3} h", safe(policy));
+            let more = format!("; {} {}", safe(policy), span(*mean));
             if row.width() + more.chars().count() > columns {
                 break;
             }

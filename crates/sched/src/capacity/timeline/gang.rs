@@ -24,12 +24,8 @@ struct Nodes {
 impl Search<'_, '_> {
     /// The most units that a node may get, whatever is free there.
     fn most(&self, node_pos: usize) -> u32 {
-        self.most_anywhere(node_pos).min(self.demand.n_units())
-    }
-
-    /// The most units that a node may get of any number of units.
-    fn most_anywhere(&self, node_pos: usize) -> u32 {
-        self.demand.fit().most_on(&self.capacity.nodes[node_pos].row.node)
+        let node = &self.capacity.nodes[node_pos].row.node;
+        self.demand.fit().most_on(node).min(self.demand.n_units())
     }
 
     /// The search for that many units on one node.
@@ -110,7 +106,7 @@ impl<'a> Timeline<'a> {
             let departures = nodes.held.get(&node_pos)?;
             self.on_held(search.times(times), node_pos, departures, at)
         };
-        let most = nodes.held.keys().map(|ix| search.most_anywhere(*ix));
+        let most = nodes.held.keys().map(|ix| search.most(*ix));
         if nodes.n_open.saturating_add(most.fold(0, u32::saturating_add)) < n_units {
             return None;
         }

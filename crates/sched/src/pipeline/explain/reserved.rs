@@ -5,6 +5,7 @@ use gpool_model::{Device, Node, Reason, Reservation, Shape};
 use gpool_world::{JobRow, Snapshot, fit_of};
 
 use super::Explainer;
+use crate::capacity::reserved_for_others;
 
 /// Why a waiting job may not have a device, used or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl<'a> Explainer<'a> {
     pub fn kept_by(&self, row: &JobRow, node: &Node, device: &Device) -> Option<KeptBy<'a>> {
         let Snapshot { world, now } = self.snapshot;
         let length = Shape::takes(row.spec.time_limit, row.spec.grace);
-        let run = Window { from: now, until: length.map(|length| now.after(length)) };
+        let run = Window::lasting(now, length);
         let here = world.reservations().values();
         let here = here.filter(|by| by.what.has_device(&node.name, &device.uuid));
         let here = here.filter_map(|by| Some((by, by.occurrence(now)?)));
@@ -62,12 +63,7 @@ impl<'a> Explainer<'a> {
             }
         }
         let reason = |(node, by, window, n_devices): (&Node, &Reservation, Window, u32)| {
-            let (reservation, node) = (by.name.clone(), node.name.clone());
-            let Window { from, until } = window;
-            match by.is_maintenance() {
-                true => Reason::MaintenanceSoon { reservation, node, from, until },
-                false => Reason::ReservedForOther { reservation, node, n_devices, from, until },
-            }
+            reserved_for_others(by, window, &node.name, n_devices)
         };
         kept.into_iter().map(reason).take(Self::DEVICES_MAX).collect()
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gpool_model::{JobSpec, NodeFilter};
 
 use super::super::Values::{Checked, Many};
-use super::super::{Field, Flag, Group, written};
+use super::super::{Field, Flag, Group, heading, written};
 use super::{field, join};
 use crate::node::cores;
 use crate::{check, gang};
@@ -18,8 +18,9 @@ pub(super) static PLACE: &[Field] = &[
                 "gpus",
                 "GPUS",
                 Checked(written::gpus),
-                "GPUs of each task, e.g. 2, a100:2, 'a100|h100:2', 40G..:2 or 0.5",
+                "GPUs of each task, e.g. 2, a100:2, 'a100|h100:2', 40G..:2, 0.5 or 0.25:0.8",
             )
+            .under(heading::RESOURCES)
             .short('g')
             .hyphen(),
         ),
@@ -36,8 +37,10 @@ pub(super) static PLACE: &[Field] = &[
                 "gpu-share",
                 "PART",
                 Checked(written::gpu_share),
-                "Fraction of each GPU, shared with other jobs, e.g. 0.5",
+                "Fraction of each GPU, shared with other jobs, e.g. 0.5, or 0.25:0.8 for a \
+                 limit above the guaranteed request",
             )
+            .under(heading::RESOURCES)
             .hyphen(),
         ),
         ..field!("gpu_share", gpu_share)
@@ -50,8 +53,10 @@ pub(super) static PLACE: &[Field] = &[
                 "gpu-memory",
                 "SIZE",
                 Checked(written::gpu_memory),
-                "Memory of each GPU, shared with other jobs, e.g. 20G",
+                "Memory of each GPU, shared with other jobs, e.g. 20G, or 20G:40G for a limit \
+                 above the guaranteed request",
             )
+            .under(heading::RESOURCES)
             .hyphen()
         }),
         ..field!("gpu_memory", gpu_memory)
@@ -65,6 +70,7 @@ pub(super) static PLACE: &[Field] = &[
                 "Number of nodes (default: 1), e.g. 2, or 2-4 to grow while nodes are free; GPUs, \
                  cores and memory apply to each task",
             )
+            .under(heading::NODES)
             .short('N')
             .hyphen(),
         ),
@@ -76,12 +82,15 @@ pub(super) static PLACE: &[Field] = &[
         ..field!("nodes", nodes)
     },
     Field {
-        flag: Some(Flag::value(
-            "tasks-per-node",
-            "N",
-            Checked(written::tasks_per_node),
-            "Number of tasks on each node (default: 1)",
-        )),
+        flag: Some(
+            Flag::value(
+                "tasks-per-node",
+                "N",
+                Checked(written::tasks_per_node),
+                "Number of tasks on each node (default: 1)",
+            )
+            .under(heading::NODES),
+        ),
         group: Group::Tasks,
         ..field!("tasks_per_node", tasks_per_node)
     },
@@ -95,16 +104,20 @@ pub(super) static PLACE: &[Field] = &[
                 "Number of tasks, on as few nodes as possible, e.g. 8, or 4-8 to grow while GPUs \
                  are free; GPUs, cores and memory apply to each task",
             )
+            .under(heading::NODES)
             .hyphen()
         }),
         group: Group::Tasks,
         ..field!("tasks", tasks)
     },
     Field {
-        flag: Some(Flag::switch(
-            "torchrun",
-            "Set the environment variables that torchrun reads instead of its options",
-        )),
+        flag: Some(
+            Flag::switch(
+                "torchrun",
+                "Set the environment variables that torchrun reads instead of its options",
+            )
+            .under(heading::NODES),
+        ),
         apply: |job, request| {
             request.torchrun = job.torchrun;
             Ok(())
@@ -112,17 +125,22 @@ pub(super) static PLACE: &[Field] = &[
         ..field!("torchrun", torchrun)
     },
     Field {
-        flag: Some(Flag::value(
-            "launcher",
-            "N",
-            Checked(written::tasks_per_node),
-            "Number of processes that srun starts by default; only the first task runs the command",
-        )),
+        flag: Some(
+            Flag::value(
+                "launcher",
+                "N",
+                Checked(written::tasks_per_node),
+                "Number of processes that srun starts by default; only the first task runs \
+             the command",
+            )
+            .under(heading::NODES),
+        ),
         ..field!("launcher", launcher)
     },
     Field {
         flag: Some(
             Flag::value("cpus", "CORES", Checked(written::cpus), "CPU cores, e.g. 4 or 0.5")
+                .under(heading::RESOURCES)
                 .short('c')
                 .hyphen(),
         ),
@@ -138,6 +156,7 @@ pub(super) static PLACE: &[Field] = &[
     Field {
         flag: Some(
             Flag::value("mem", "SIZE", Checked(written::memory), "Memory, e.g. 20G (GiB) or 512M")
+                .under(heading::RESOURCES)
                 .short('m')
                 .hyphen(),
         ),
@@ -151,12 +170,15 @@ pub(super) static PLACE: &[Field] = &[
         ..field!("mem", mem)
     },
     Field {
-        flag: Some(Flag::value(
-            "pool",
-            "POOL",
-            Checked(written::filled),
-            "Pool of nodes to run in (default: any)",
-        )),
+        flag: Some(
+            Flag::value(
+                "pool",
+                "POOL",
+                Checked(written::filled),
+                "Pool of nodes to run in (default: any)",
+            )
+            .under(heading::NODES),
+        ),
         apply: |job, request| {
             request.pool = job.pool.as_deref().map(check::pool).transpose()?;
             Ok(())
@@ -165,12 +187,15 @@ pub(super) static PLACE: &[Field] = &[
         ..field!("pool", pool)
     },
     Field {
-        flag: Some(Flag::value(
-            "node",
-            "NODES",
-            Many(written::node_list),
-            "Nodes to use (default: all), e.g. lab1,lab2 or node[1-4,7]",
-        )),
+        flag: Some(
+            Flag::value(
+                "node",
+                "NODES",
+                Many(written::node_list),
+                "Nodes to use (default: all), e.g. lab1,lab2 or node[1-4,7]",
+            )
+            .under(heading::NODES),
+        ),
         apply: |job, request| {
             request.nodes = job.node_filter()?;
             Ok(())
@@ -179,32 +204,42 @@ pub(super) static PLACE: &[Field] = &[
         ..field!("node", node)
     },
     Field {
-        flag: Some(Flag::value(
-            "not-node",
-            "NODES",
-            Many(written::node_list),
-            "Nodes to avoid, e.g. lab1,lab2 or node[1-4,7]",
-        )),
+        flag: Some(
+            Flag::value(
+                "not-node",
+                "NODES",
+                Many(written::node_list),
+                "Nodes to avoid, e.g. lab1,lab2 or node[1-4,7]",
+            )
+            .under(heading::NODES),
+        ),
         join: join!(not_node),
         show: |spec, _, shown| shown.not_node = node_words(spec, |nodes| &nodes.exclude),
         ..field!("not_node", not_node)
     },
     Field {
-        flag: Some(Flag::value(
-            "where",
-            "RULE",
-            Many(written::node_rule),
-            "Rule for node labels or GPU models, e.g. rack=3, rack!=3, ssd or 'rack=3|rack=4'",
-        )),
+        flag: Some(
+            Flag::value(
+                "where",
+                "RULE",
+                Many(written::node_rule),
+                "Rule for node labels or GPU models, e.g. rack=3, rack!=3, ssd or \
+             'rack=3|rack=4'",
+            )
+            .under(heading::NODES),
+        ),
         join: join!(rules),
         show: |spec, _, shown| shown.rules = node_words(spec, |nodes| &nodes.rules),
         ..field!("where", rules)
     },
     Field {
-        flag: Some(Flag::switch(
-            "exclusive",
-            "Run only on nodes without other jobs, and start no other job there",
-        )),
+        flag: Some(
+            Flag::switch(
+                "exclusive",
+                "Run only on nodes without other jobs, and start no other job there",
+            )
+            .under(heading::NODES),
+        ),
         show: |spec, _, shown| shown.exclusive = spec.is_exclusive(),
         ..field!("exclusive", exclusive)
     },

@@ -1,12 +1,9 @@
 //! Fields for the program and name of the job, and for array elements.
 
 use super::super::Values::{Checked, Many};
-use super::super::{Field, Flag, Group, written};
+use super::super::{Field, Flag, Group, heading, written};
 use super::{field, join};
 use crate::{check, compat, launch, notify};
-
-/// Heading of the array flags in the help text.
-const ARRAY: &str = "Array";
 
 /// The program and name of the job, and array elements.
 pub(super) static PROGRAM: &[Field] = &[
@@ -71,12 +68,15 @@ pub(super) static PROGRAM: &[Field] = &[
     Field { group: Group::Environment, ..field!("environment", environment) },
     Field { group: Group::Environment, ..field!("environment_bytes", environment_bytes) },
     Field {
-        flag: Some(Flag::value(
-            "stdin",
-            "FILE",
-            Checked(written::filled),
-            "File to read as standard input",
-        )),
+        flag: Some(
+            Flag::value(
+                "stdin",
+                "FILE",
+                Checked(written::filled),
+                "File to read as standard input",
+            )
+            .under(heading::STREAMS),
+        ),
         apply: |job, request| {
             request.stdin = check::path("stdin", job.stdin.as_deref())?;
             Ok(())
@@ -87,12 +87,15 @@ pub(super) static PROGRAM: &[Field] = &[
         ..field!("stdin", stdin)
     },
     Field {
-        flag: Some(Flag::value(
-            "stdout",
-            "FILE",
-            Checked(written::filled),
-            "File for standard output (default: stored by gpool)",
-        )),
+        flag: Some(
+            Flag::value(
+                "stdout",
+                "FILE",
+                Checked(written::filled),
+                "File for standard output (default: stored by gpool)",
+            )
+            .under(heading::STREAMS),
+        ),
         apply: |job, request| {
             request.stdout = check::path("stdout", job.stdout.as_deref())?;
             Ok(())
@@ -103,12 +106,15 @@ pub(super) static PROGRAM: &[Field] = &[
         ..field!("stdout", stdout)
     },
     Field {
-        flag: Some(Flag::value(
-            "stderr",
-            "FILE",
-            Checked(written::filled),
-            "File for standard error (default: stored by gpool)",
-        )),
+        flag: Some(
+            Flag::value(
+                "stderr",
+                "FILE",
+                Checked(written::filled),
+                "File for standard error (default: stored by gpool)",
+            )
+            .under(heading::STREAMS),
+        ),
         apply: |job, request| {
             request.stderr = check::path("stderr", job.stderr.as_deref())?;
             Ok(())
@@ -146,8 +152,8 @@ pub(super) static PROGRAM: &[Field] = &[
                 Checked(written::array),
                 "Indexes of the elements, e.g. 0-99, 1,3,7-9 or 0-99:2%8 (8 at once)",
             )
-            .hyphen()
-            .under(ARRAY),
+            .under(heading::ARRAY)
+            .hyphen(),
         ),
         group: Group::Array,
         ..field!("array", array)
@@ -161,8 +167,8 @@ pub(super) static PROGRAM: &[Field] = &[
                 Checked(written::max_parallel),
                 "Maximum number of elements that run at once (default: all), e.g. 8",
             )
+            .under(heading::ARRAY)
             .hyphen()
-            .under(ARRAY)
         }),
         apply: |job, request| {
             if job.max_parallel.is_some() {
@@ -180,7 +186,7 @@ pub(super) static PROGRAM: &[Field] = &[
                 Checked(written::count),
                 "Maximum number of failed elements before the rest is cancelled, e.g. 3",
             )
-            .under(ARRAY),
+            .under(heading::ARRAY),
         ),
         apply: |job, request| {
             if job.max_fails.is_some() {
@@ -194,13 +200,16 @@ pub(super) static PROGRAM: &[Field] = &[
     Field { group: Group::Array, ..field!("items", items) },
     Field { group: Group::Array, ..field!("table", table) },
     Field {
-        flag: Some(Flag::value(
-            "notify",
-            "EVENTS@URL",
-            Many(written::notify),
-            "Events to send to a web or mail address, e.g. done,fail@https://host/path or \
+        flag: Some(
+            Flag::value(
+                "notify",
+                "EVENTS@URL",
+                Many(written::notify),
+                "Events to send to a web or mail address, e.g. done,fail@https://host/path or \
              fail@mailto:ana@example.org",
-        )),
+            )
+            .under(heading::NOTIFICATIONS),
+        ),
         apply: |job, request| {
             let rules = notify::rules(&job.notify)?;
             if !rules.is_empty() {
@@ -238,8 +247,9 @@ pub(super) static PROGRAM: &[Field] = &[
                 "compat",
                 "WHICH",
                 Many(written::compat),
-                "Scheduler whose environment variables to set too: slurm, gflow or valohai",
+                "Other scheduler to set environment variables of: slurm, gflow or valohai",
             )
+            .under(heading::PROGRAM)
         }),
         join: join!(compat),
         apply: |job, request| {

@@ -1,14 +1,11 @@
 //! Fields for the start, time limit, end and preemption of the job.
 
 use super::super::Values::{Checked, Many, OneOf};
-use super::super::{Field, Flag, written};
+use super::super::{Field, Flag, heading, written};
 use super::field;
 use crate::exits::{self, Exits};
 use crate::time::{Time, seconds};
 use crate::{check, course};
-
-/// Heading of these flags in the help text.
-const HEADING: &str = "When, and what follows";
 
 /// The start, time limit, end and preemption of the job.
 pub(super) static WHEN: &[Field] = &[
@@ -20,6 +17,7 @@ pub(super) static WHEN: &[Field] = &[
                 Checked(written::time_limit),
                 "Time limit (default: none), e.g. 1h30m, 01:30:00 or 90 (minutes)",
             )
+            .under(heading::TIME)
             .short('t')
             .hyphen(),
         ),
@@ -39,6 +37,7 @@ pub(super) static WHEN: &[Field] = &[
                 Checked(written::span_written),
                 "Time between SIGTERM and SIGKILL (default: 30s), e.g. 2m",
             )
+            .under(heading::PREEMPTION)
             .hyphen(),
         ),
         apply: |job, request| {
@@ -76,7 +75,7 @@ pub(super) static WHEN: &[Field] = &[
                 OneOf(&["cancel", "keep"]),
                 "Action if the dependencies can never be met (default: cancel)",
             )
-            .under(HEADING),
+            .under(heading::TIME),
         ),
         apply: |job, request| {
             if let Some(word) = &job.on_unmet {
@@ -116,7 +115,7 @@ pub(super) static WHEN: &[Field] = &[
                 "Signal before the time limit, e.g. 90s (USR1), TERM@5m, B:TERM@5m (only the \
                  command) or S:TERM@5m (all other processes)",
             )
-            .under(HEADING),
+            .under(heading::PREEMPTION),
         ),
         apply: |job, request| {
             let warning = job.signal_before.as_deref().map(course::warning).transpose()?;
@@ -144,7 +143,8 @@ pub(super) static WHEN: &[Field] = &[
     Field {
         flag: Some(Flag {
             opposite: Some(("no-requeue", "Never requeue the job, not even on request")),
-            ..Flag::switch("requeue", "Requeue the job after a node failure").under(HEADING)
+            ..Flag::switch("requeue", "Requeue the job after a node failure")
+                .under(heading::PREEMPTION)
         }),
         apply: |job, request| {
             request.life.requeue = job.requeue;
@@ -162,7 +162,7 @@ pub(super) static WHEN: &[Field] = &[
                 "Allow the scheduler to preempt and requeue the job, so that it can run over \
                  quota",
             )
-            .under(HEADING)
+            .under(heading::PREEMPTION)
         }),
         show: |spec, _, shown| shown.preemptible = spec.life.preemptible == Some(true),
         ..field!("preemptible", preemptible)
@@ -177,7 +177,7 @@ pub(super) static WHEN: &[Field] = &[
                 "Allowed ways to preempt the job; the least disruptive one is used: pause, \
                  checkpoint, requeue, kill",
             )
-            .under(HEADING)
+            .under(heading::PREEMPTION)
         }),
         apply: |job, request| {
             let Exits { preemptible, exits, checkpoint } = Exits::of(job)?;
@@ -198,9 +198,10 @@ pub(super) static WHEN: &[Field] = &[
                 "checkpointable",
                 "SIGNAL[@TIME]",
                 Checked(written::checkpoint),
-                "Signal to save the state before preemption (default: TERM), e.g. USR1 or USR1@2m",
+                "Signal to save the state before preemption (default: TERM), e.g. USR1 or \
+                 USR1@2m",
             )
-            .under(HEADING)
+            .under(heading::PREEMPTION)
         }),
         clears: true,
         show: |spec, _, shown| {
@@ -209,7 +210,7 @@ pub(super) static WHEN: &[Field] = &[
         ..field!("checkpoint", checkpoint)
     },
     Field {
-        flag: Some(Flag::switch("hold", "Hold the job until it is released")),
+        flag: Some(Flag::switch("hold", "Hold the job until it is released").under(heading::TIME)),
         apply: |job, request| {
             if job.hold {
                 request.standing.hold = true;
@@ -227,6 +228,7 @@ pub(super) static WHEN: &[Field] = &[
                 Checked(written::priority),
                 "Priority, -1000 to 1000; higher goes first (default: 0)",
             )
+            .under(heading::TIME)
             .hyphen()
         }),
         apply: |job, request| {

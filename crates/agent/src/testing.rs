@@ -1,0 +1,13 @@
+//! Internals for the tests of this crate, in `tests/it`.
+
+pub use crate::activation::{Variables, apply, wrap};
+pub use crate::agent::await_launches;
+pub use crate::agent::done::Done;
+pub use crate::agent::facts::{capacity, capacity_with, memory};
+pub use crate::environment::{Surroundings, environment, fill_in, output_file};
+pub use crate::message::{Element, GpuMemory, ToShepherd, line, take_lines};
+pub use crate::record::{Claim, Claimant, Found, Record};
+pub use crate::rendezvous::Place;
+pub use crate::shepherd::files::make_output;
+pub use crate::shepherd::output::{Kept, Order, Progress, Stream, Target};
+pub use crate::shepherd::terminal::{REMEMBERED, Terminal, open};

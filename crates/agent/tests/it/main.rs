@@ -1,0 +1,18 @@
+//! Tests of the crate in one binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod activation;
+mod compat;
+mod done;
+mod environment;
+mod facts;
+mod files;
+mod launching;
+mod layout;
+mod message;
+mod output;
+mod record;
+mod rendezvous;
+mod survey;
+mod terminal;

@@ -1,0 +1,76 @@
+//! Measures how tasks use their devices: the largest memory, and how busy whole devices were. Pure.
+
+use std::collections::BTreeMap;
+
+use gpool_model::device::DeviceSample;
+use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::job::GpuUsage;
+use gpool_model::unit::{Bytes, Millis, Timestamp};
+
+/// Two samples that are further apart say nothing about the time between them.
+const GAP_MAX: Millis = Millis::from_secs(30);
+
+/// Measures the tasks of a node.
+#[derive(Debug, Default)]
+pub struct Meter {
+    tasks: BTreeMap<TaskId, Measured>,
+}
+
+/// A task that may use a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    /// The task.
+    pub task: TaskId,
+    /// The most memory that it may use; `None` for a task that has the whole device.
+    pub limit: Option<Bytes>,
+    /// The memory of its processes, if it was read.
+    pub memory: Option<Bytes>,
+}
+
+#[derive(Debug, Default)]
+struct Measured {
+    usage: GpuUsage,
+    /// When the utilization of each of its devices was last read.
+    read_at: BTreeMap<DeviceUuid, Timestamp>,
+}
+
+impl Meter {
+    /// Adds one sample of a device with this much memory, and the tasks that may use it.
+    ///
+    /// The utilization is that of the device, so it counts only for tasks that have all of it. The
+    /// same holds for the memory of the device, which is used where the driver does not report the
+    /// memory of processes.
+    pub fn add(
+        &mut self,
+        (uuid, device_memory): (&DeviceUuid, Bytes),
+        at: Timestamp,
+        sample: &DeviceSample,
+        uses: &[Use],
+    ) {
+        for &Use { task, limit, memory } in uses {
+            let measured = self.tasks.entry(task).or_default();
+            let of_device = sample.memory_used.filter(|_| limit.is_none());
+            let memory = memory.max(of_device);
+            if let Some(memory) = memory.filter(|memory| *memory > measured.usage.memory_peak) {
+                measured.usage.memory_peak = memory;
+                measured.usage.memory_limit = limit.unwrap_or(device_memory);
+            }
+            let Some(percent) = sample.utilization_percent.filter(|_| limit.is_none()) else {
+                continue;
+            };
+            let last = measured.read_at.insert(uuid.clone(), at);
+            let passed = last.map(|last| at.since(last)).filter(|passed| *passed <= GAP_MAX);
+            let Some(passed) = passed else { continue };
+            let busy = Millis::new(passed.get() * u64::from(percent.min(100)) / 100);
+            measured.usage.busy = measured.usage.busy.saturating_add(busy);
+            measured.usage.measured = measured.usage.measured.saturating_add(passed);
+        }
+    }
+
+    /// Returns the measured use of a task that has ended, and forgets it. `None` if nothing was
+    /// measured.
+    pub fn take(&mut self, task: TaskId) -> Option<GpuUsage> {
+        let Measured { usage, .. } = self.tasks.remove(&task)?;
+        (usage != GpuUsage::default()).then_some(usage)
+    }
+}

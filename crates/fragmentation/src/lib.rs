@@ -1,0 +1,23 @@
+//! The score of a placement: how much of a node would stay idle once it has been filled with
+//! expected tasks. Whole numbers only, without jobs and nodes: the scheduler and the replay of
+//! traces place by it.
+//!
+//! [`Left`] is the free part of a node and [`Ask`] the demand of a task. A [`Mix`] has the expected
+//! tasks, a [`Rollout`] fills nodes with them, a [`Reserve`] keeps nodes for tasks of several
+//! devices.
+//!
+//! Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, for the measure by a mix of
+//! tasks.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+mod left;
+mod mix;
+mod reserve;
+mod rollout;
+
+pub use left::{Ask, Left, WHOLE};
+pub use mix::{Mix, Weighed};
+pub use reserve::Reserve;
+pub use rollout::{Rollout, RolloutRule, splitmix};

@@ -1,0 +1,149 @@
+//! The examples in the help of each command. A test parses each of them.
+
+use gpool_cli::examples::Table;
+
+use cluster::CLUSTER;
+use jobs::JOBS;
+
+mod cluster;
+mod jobs;
+
+/// Every table of examples, by the words of the command.
+pub const TABLES: &[&Table] = &[JOBS, CLUSTER, PROJECTS, SIMULATED];
+
+/// Examples of the commands for users, projects and the policy.
+const PROJECTS: &Table = &[
+    ("user", &[("gpool user limit ana", "The limits of a user")]),
+    (
+        "user limit",
+        &[
+            ("gpool user limit ana", "The limits of a user"),
+            ("gpool user limit ana --running 8 --gpus 4", "At most 8 running jobs and 4 GPUs"),
+            ("gpool user limit all --pending 1000", "For users without limits of their own"),
+        ],
+    ),
+    (
+        "policy",
+        &[
+            ("gpool policy show", "Every setting"),
+            ("gpool policy set escalate_after=2h", "Change one"),
+        ],
+    ),
+    (
+        "policy show",
+        &[
+            ("gpool policy show", "Every setting with its value"),
+            ("gpool policy show --toml > policy.toml", "A file for policy set --file"),
+        ],
+    ),
+    (
+        "policy set",
+        &[
+            ("gpool policy set escalate_after=2h planned_starts=all", "Change two settings"),
+            ("gpool policy set --preset valohai:escalate_after=24h --dry-run", "Preview a preset"),
+            ("gpool policy set pool.batch=fifo", "A preset for one pool"),
+        ],
+    ),
+    (
+        "policy diff",
+        &[
+            ("gpool policy diff", "Settings that differ from the preset in use"),
+            ("gpool policy diff valohai", "Settings that differ from another preset"),
+        ],
+    ),
+    (
+        "project",
+        &[
+            ("gpool project list", "All projects with their quotas"),
+            (
+                "gpool project create vision --gpus 4 --limit 8",
+                "4 GPUs guaranteed, never more than 8",
+            ),
+        ],
+    ),
+    (
+        "project create",
+        &[
+            (
+                "gpool project create vision --gpus 4 --limit 8",
+                "4 GPUs guaranteed, never more than 8",
+            ),
+            (
+                "gpool project create nlp --parent lab --gpus-of h100=2 --members ana,@students",
+                "2 guaranteed H100s, below another project",
+            ),
+        ],
+    ),
+    (
+        "project edit",
+        &[
+            ("gpool project edit default --gpus 0", "All GPUs of project default can be reclaimed"),
+            ("gpool project edit vision --limit 12 --dry-run", "Preview a change"),
+        ],
+    ),
+    ("project delete", &[("gpool project delete vision", "Delete a project without jobs")]),
+    ("project list", &[("gpool project list -o wide", "All projects with more columns")]),
+    ("project show", &[("gpool project show vision", "One project in full")]),
+    (
+        "project apply",
+        &[
+            ("gpool project apply projects.toml --dry-run", "Compare a file with the projects"),
+            ("gpool project apply projects.toml --prune", "Delete projects that it does not name"),
+        ],
+    ),
+    (
+        "quota",
+        &[
+            ("gpool quota", "Quota, usage and loans of all projects"),
+            ("gpool quota vision", "One project, with those above and below it"),
+        ],
+    ),
+];
+
+/// Examples of the commands for simulations and simulated GPUs.
+const SIMULATED: &Table = &[
+    (
+        "simulate",
+        &[
+            ("gpool simulate --if 'drain lab1'", "The next decisions if a node were drained"),
+            (
+                "gpool simulate --if 'project red guaranteed=8' --if 'policy preset=fifo'",
+                "Two changes, applied in order",
+            ),
+            ("gpool simulate --for 2h --if 'add 2 nodes x 8 h100' -o json", "The next two hours"),
+        ],
+    ),
+    (
+        "sim",
+        &[
+            ("gpool sim add-process 3 --pid 4242 --memory 20G", "A foreign process on GPU 3"),
+            ("gpool sim break 3", "Break GPU 3"),
+        ],
+    ),
+    (
+        "sim add-process",
+        &[
+            ("gpool sim add-process 3 --pid 4242 --memory 20G", "A foreign process on GPU 3"),
+            ("gpool sim add-process lab1:3 --pid 4242 --user bo --name python", "On node lab1"),
+        ],
+    ),
+    ("sim remove-process", &[("gpool sim remove-process 3 --pid 4242", "Remove it from GPU 3")]),
+    (
+        "sim use-memory",
+        &[
+            ("gpool sim use-memory 3 20G", "Use 20 GiB of GPU 3"),
+            ("gpool sim use-memory 3 0B", "Use none"),
+        ],
+    ),
+    ("sim utilize", &[("gpool sim utilize 3 95", "GPU 3 reports 95 % utilization")]),
+    (
+        "sim break",
+        &[
+            ("gpool sim break 3 --why 'double-bit ECC error'", "GPU 3 reports an error"),
+            ("gpool sim break 3 --lost", "GPU 3 falls off the bus"),
+        ],
+    ),
+    ("sim heal", &[("gpool sim heal 3", "GPU 3 works again")]),
+    ("sim hang", &[("gpool sim hang 3", "The driver does not answer for GPU 3")]),
+    ("sim unhang", &[("gpool sim unhang 3", "The driver answers again")]),
+];

@@ -1,0 +1,217 @@
+//! Examples of the commands for jobs.
+
+use gpool_cli::examples::Table;
+
+/// The examples, by the words of the command.
+pub(super) const JOBS: &Table = &[
+    (
+        "run",
+        &[
+            (
+                "gpool run --gpus 1 -- python train.py",
+                "Run a program on one GPU and show its output",
+            ),
+            (
+                "gpool run --gpus h100:2 --time 1h30m -- ./train.sh",
+                "Two H100s, for at most 90 minutes",
+            ),
+            ("gpool run --pty --gpus 1 -- python", "An interactive program on a terminal"),
+        ],
+    ),
+    (
+        "shell",
+        &[
+            ("gpool shell --gpus 1 --time 2h", "A shell with one GPU for two hours"),
+            ("gpool shell --gpus 40G..:1 --shell zsh", "zsh with a GPU of at least 40 GiB"),
+        ],
+    ),
+    (
+        "submit",
+        &[
+            ("gpool submit --gpus 1 -- python train.py", "Queue a program for one GPU"),
+            (
+                "gpool submit --gpus 2 --time 4h train.sh --lr 0.1",
+                "Queue a script with an argument",
+            ),
+            ("gpool submit --after 1842 eval.sh", "Start when job 1842 has succeeded"),
+            (
+                "gpool submit --gpus 1 --param lr=0.1,0.01 -- python train.py --lr {lr}",
+                "An array with an element for each learning rate",
+            ),
+        ],
+    ),
+    (
+        "queue",
+        &[
+            ("gpool queue", "Waiting and running jobs of all users"),
+            ("gpool queue --user ana --state pending", "Waiting jobs of one user"),
+            ("gpool queue --watch=5s", "Show the queue again every 5 seconds"),
+            ("gpool queue -o json", "One JSON document for scripts"),
+        ],
+    ),
+    (
+        "why",
+        &[
+            ("gpool why 1842", "Why the job waits, and its expected start"),
+            ("gpool why @", "The same for your newest job"),
+            ("gpool why 1842 -o json", "The reasons with their codes as JSON"),
+        ],
+    ),
+    (
+        "show",
+        &[
+            ("gpool show 1842", "Request, GPUs, times and output files of a job"),
+            ("gpool show 1842.3-7", "Elements 3 to 7 of an array"),
+        ],
+    ),
+    (
+        "logs",
+        &[
+            ("gpool logs -f 1842", "Follow the output until the job has ended"),
+            ("gpool logs --tail 50 @", "The last 50 lines of your newest job"),
+            ("gpool logs 1842.3 --stderr", "Standard error of element 3 of an array"),
+        ],
+    ),
+    (
+        "cancel",
+        &[
+            ("gpool cancel 1842", "End one job"),
+            ("gpool cancel 1842.3-7 1850", "End elements of an array, and another job"),
+            ("gpool cancel all", "End all your jobs"),
+        ],
+    ),
+    (
+        "wait",
+        &[
+            ("gpool wait 1842 1843", "Wait until both jobs have ended"),
+            ("gpool wait @ --timeout 2h", "Wait at most two hours for your newest job"),
+        ],
+    ),
+    (
+        "hold",
+        &[
+            ("gpool hold 1842", "Keep a waiting job from starting"),
+            ("gpool hold all", "The same for all your waiting jobs"),
+        ],
+    ),
+    (
+        "release",
+        &[
+            ("gpool release 1842", "Let a held job start"),
+            ("gpool release 1842 --at 'tomorrow 08:00'", "The same tomorrow at 08:00"),
+        ],
+    ),
+    ("pause", &[("gpool pause 1842", "Stop the processes and free the GPUs")]),
+    ("resume", &[("gpool resume 1842", "Continue a paused job")]),
+    (
+        "retry",
+        &[
+            ("gpool retry 1842", "Run an ended job again"),
+            ("gpool retry 10-20 --failed", "Of these jobs, only those that did not succeed"),
+            ("gpool retry 1842 --hold", "Hold it, to change it with gpool edit first"),
+        ],
+    ),
+    (
+        "signal",
+        &[
+            ("gpool signal USR1 1842", "Ask a program to write a checkpoint"),
+            ("gpool signal INT all", "Interrupt all your running jobs"),
+        ],
+    ),
+    (
+        "attach",
+        &[
+            ("gpool attach 1842", "Show the terminal of a job; Ctrl-\\ d detaches"),
+            ("gpool attach @ --detach-keys ctrl-p,ctrl-q", "Other keys to detach"),
+        ],
+    ),
+    (
+        "exec",
+        &[
+            ("gpool exec 1842 -- bash", "A shell beside the program of a job"),
+            ("gpool exec 1842 -- nvidia-smi", "The GPUs as the job sees them"),
+            ("gpool exec 1842 --rank 1 -- py-spy dump --pid 4242", "In the second task of a gang"),
+        ],
+    ),
+    (
+        "forward",
+        &[
+            ("gpool forward 1842 8888", "Port 8888 of the job at http://127.0.0.1:8888"),
+            ("gpool forward 1842 9000:8888", "The same at port 9000"),
+            ("gpool forward 1842 9000:/tmp/app.sock", "A unix socket of the job at port 9000"),
+        ],
+    ),
+    (
+        "extend",
+        &[
+            ("gpool extend 1842 +30m", "Half an hour longer"),
+            ("gpool extend 1842 --by -10m", "Ten minutes shorter"),
+            ("gpool extend 1842 --to 4h", "Four hours from the start of the job"),
+            ("gpool extend 1842 --to none", "No time limit"),
+        ],
+    ),
+    (
+        "requeue",
+        &[
+            ("gpool requeue 1842", "Stop a job and queue it again"),
+            ("gpool requeue 1842 --hold", "Hold it until gpool release"),
+        ],
+    ),
+    (
+        "edit",
+        &[
+            ("gpool edit 1842 --gpus 1 --time 2h", "Request less, so that the job starts sooner"),
+            ("gpool edit 1842 --deadline none --after none", "Remove settings"),
+            ("gpool edit 1842", "Change the request in $EDITOR"),
+        ],
+    ),
+    (
+        "prio",
+        &[
+            ("gpool prio -5 1842", "Let other jobs go first"),
+            ("gpool prio 10 1842 1843", "Raise the priority of two jobs"),
+        ],
+    ),
+    (
+        "note",
+        &[
+            ("gpool note 1842 'baseline, seed 3'", "Show a note with the job"),
+            ("gpool note 1842 ''", "Remove the note"),
+        ],
+    ),
+    (
+        "notify",
+        &[
+            (
+                "gpool notify 1842 done,fail@https://example.org/hook",
+                "Send events to a web address",
+            ),
+            ("gpool notify 1842 fail@mailto:ana@example.org", "Send a mail if the job fails"),
+            ("gpool notify 1842 none", "Send nothing"),
+            ("gpool notify", "List notifications that could not be sent"),
+        ],
+    ),
+    (
+        "events",
+        &[
+            ("gpool events", "Print events as they happen"),
+            ("gpool events 1842", "The past events of a job"),
+            ("gpool events -f 1842 1843", "Events of two jobs until both have ended"),
+        ],
+    ),
+    (
+        "history",
+        &[
+            ("gpool history --since 7d", "Jobs that ended in the last week"),
+            ("gpool history --state failed --user ana", "Failed jobs of one user"),
+            ("gpool history --by project --since 30d", "GPU hours of each project"),
+        ],
+    ),
+    (
+        "report",
+        &[
+            ("gpool report 1842", "Used and requested GPUs, memory and time of a job"),
+            ("gpool report all --since 7d", "Your jobs of the last week"),
+        ],
+    ),
+];

@@ -1,0 +1,359 @@
+//! The input of a cycle, as plain data: the caller fills it from the state of a cluster or from a
+//! scenario. Names identify things; the order of the lists means nothing.
+
+use std::ops::{Add, AddAssign, Index, IndexMut, Sub, SubAssign};
+
+/// One of the three quantities that are divided among projects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Thousandths of a GPU.
+    Gpu,
+    /// Thousandths of a CPU core.
+    Cpu,
+    /// Bytes of memory.
+    Memory,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Gpu, Self::Cpu, Self::Memory];
+}
+
+/// An amount of each quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Amounts {
+    /// Thousandths of a GPU.
+    pub gpu: i64,
+    /// Thousandths of a CPU core.
+    pub cpu: i64,
+    /// Bytes of memory.
+    pub memory: i64,
+}
+
+impl Index<Kind> for Amounts {
+    type Output = i64;
+
+    fn index(&self, kind: Kind) -> &i64 {
+        match kind {
+            Kind::Gpu => &self.gpu,
+            Kind::Cpu => &self.cpu,
+            Kind::Memory => &self.memory,
+        }
+    }
+}
+
+impl IndexMut<Kind> for Amounts {
+    fn index_mut(&mut self, kind: Kind) -> &mut i64 {
+        match kind {
+            Kind::Gpu => &mut self.gpu,
+            Kind::Cpu => &mut self.cpu,
+            Kind::Memory => &mut self.memory,
+        }
+    }
+}
+
+impl AddAssign for Amounts {
+    fn add_assign(&mut self, other: Self) {
+        for kind in Kind::ALL {
+            self[kind] = self[kind].saturating_add(other[kind]);
+        }
+    }
+}
+
+impl SubAssign for Amounts {
+    fn sub_assign(&mut self, other: Self) {
+        for kind in Kind::ALL {
+            self[kind] = self[kind].saturating_sub(other[kind]);
+        }
+    }
+}
+
+impl Add for Amounts {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
+impl Sub for Amounts {
+    type Output = Self;
+
+    fn sub(mut self, other: Self) -> Self {
+        self -= other;
+        self
+    }
+}
+
+/// Everything that a cycle decides from.
+#[derive(Debug, Clone, Default)]
+pub struct Input {
+    /// Now, in milliseconds of the clock that the moments below are of.
+    pub now: i64,
+    /// The tree of projects.
+    pub projects: Vec<Project>,
+    /// The nodes that may be used.
+    pub nodes: Vec<Node>,
+    /// Where tasks may go, for those that may not go everywhere.
+    pub sites: Vec<Site>,
+    /// Jobs that wait, run or leave.
+    pub jobs: Vec<Job>,
+}
+
+/// The quota of a project for one quantity; `None` is unset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// The guarantee; unset, all of it.
+    pub guaranteed: Option<i64>,
+    /// The limit; unset, there is none.
+    pub limit: Option<i64>,
+    /// Its weight where more than the guarantees is divided.
+    pub weight: i64,
+    /// Its decayed use, in millionths of the whole.
+    pub usage: i64,
+}
+
+/// A project, inner or leaf.
+#[derive(Debug, Clone)]
+pub struct Project {
+    /// Its name.
+    pub name: String,
+    /// The project that it belongs to.
+    pub parent: Option<String>,
+    /// Its priority among its siblings, higher first.
+    pub priority: i64,
+    /// When it was made; older first.
+    pub created: i64,
+    /// Its part of the GPUs.
+    pub gpu: Quota,
+    /// Its part of the CPU cores.
+    pub cpu: Quota,
+    /// Its part of the memory.
+    pub memory: Quota,
+    /// How long a job of it runs at least before a job of the same project may end it,
+    /// in milliseconds.
+    pub min_run_preempt: Option<i64>,
+    /// How long a job of it runs at least before another project may have it back,
+    /// in milliseconds.
+    pub min_run_reclaim: Option<i64>,
+}
+
+impl Project {
+    /// Its part of a quantity.
+    pub fn quota(&self, kind: Kind) -> Quota {
+        match kind {
+            Kind::Gpu => self.gpu,
+            Kind::Cpu => self.cpu,
+            Kind::Memory => self.memory,
+        }
+    }
+}
+
+/// A node.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Thousandths of its CPU cores.
+    pub cpu: i64,
+    /// Its memory in bytes.
+    pub memory: i64,
+    /// How many tasks it holds.
+    pub slots: i64,
+    /// Its devices, those that are alike together.
+    pub devices: Vec<Devices>,
+}
+
+/// Devices of a node that are alike.
+#[derive(Debug, Clone)]
+pub struct Devices {
+    /// Their name, where tasks request devices by kind.
+    pub kind: String,
+    /// How many there are.
+    pub count: i64,
+    /// The memory of each in bytes, if it is known.
+    pub memory: Option<i64>,
+    /// Whether and how they are cut.
+    pub mode: DeviceMode,
+}
+
+/// How devices are given out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceMode {
+    /// Whole, or in shares.
+    Whole,
+    /// Whole only: each is a single instance.
+    Single,
+    /// By instance; not whole, and not in shares.
+    Mixed(Vec<Instances>),
+}
+
+/// Instances of one profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instances {
+    /// The profile, such as `1g.10gb`.
+    pub profile: String,
+    /// How many.
+    pub count: i64,
+    /// What one of them is charged, in thousandths of a GPU.
+    pub charge: i64,
+}
+
+/// Where a task may go. `None` stands for no such condition.
+#[derive(Debug, Clone, Default)]
+pub struct Site {
+    /// Only on these nodes.
+    pub nodes: Option<Vec<String>>,
+    /// Only on devices of these kinds.
+    pub kinds: Option<Vec<String>>,
+}
+
+/// A job: tasks that make sense together.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// Its project.
+    pub project: String,
+    /// Its priority in its project, higher first.
+    pub priority: i64,
+    /// Whether it may be ended for others.
+    pub preemptible: bool,
+    /// When it was made; older first.
+    pub created: i64,
+    /// Its parts and how many tasks of each must run at once.
+    pub gang: Group,
+    /// When it began to run the last time.
+    pub last_start: Option<i64>,
+    /// Since when fewer of its tasks run than must run at once.
+    pub stale_since: Option<i64>,
+    /// Its tasks.
+    pub tasks: Vec<Task>,
+}
+
+/// A part of a job that runs whole or not at all.
+#[derive(Debug, Clone, Default)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Sets of tasks that are alike in rank.
+    pub sets: Vec<TaskSet>,
+    /// Parts of this part.
+    pub groups: Vec<Self>,
+}
+
+/// Tasks with a minimum that must run at once.
+#[derive(Debug, Clone, Default)]
+pub struct TaskSet {
+    /// Its name, the only one in the job.
+    pub name: String,
+    /// How many must run at once.
+    pub min: i64,
+}
+
+/// A task: one process on one node.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Its name.
+    pub name: String,
+    /// The set that it belongs to.
+    pub set: String,
+    /// Its state.
+    pub state: TaskState,
+    /// Where it is or is to be, for one that has a place.
+    pub placement: Option<Placement>,
+    /// Its request.
+    pub request: Request,
+    /// Where it may go, a row of [`Input::sites`].
+    pub site: Option<usize>,
+    /// Its rank among the tasks of its job, higher first; one that has none comes last.
+    pub priority: Option<i64>,
+    /// When it was made; older first.
+    pub created: i64,
+    /// The node that it is promised.
+    pub nominated: Option<String>,
+}
+
+/// What a task does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskState {
+    /// It waits.
+    Pending,
+    /// It waits and may not start yet.
+    Gated,
+    /// It was given its place and has not begun.
+    Bound,
+    /// It runs.
+    Running,
+    /// It gets its place when victims have left.
+    Pipelined,
+    /// It is leaving its place.
+    Releasing,
+    /// It ended well.
+    Succeeded,
+    /// It ended badly.
+    Failed,
+}
+
+/// Where a task is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// The node.
+    pub node: String,
+    /// Which of its lists of devices.
+    pub devices: usize,
+    /// The shared devices that it is on, by names that mean something on this node alone.
+    pub shared: Vec<String>,
+}
+
+/// What a task asks for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Request {
+    /// GPUs.
+    pub gpu: GpuAsk,
+    /// Thousandths of a CPU core.
+    pub cpu: i64,
+    /// Bytes of memory.
+    pub memory: i64,
+}
+
+/// Which GPUs a task asks for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum GpuAsk {
+    /// None.
+    #[default]
+    None,
+    /// A number of whole devices.
+    Whole(i64),
+    /// A fraction of each of several devices.
+    Share {
+        /// The part in thousandths, less than the whole.
+        milli: i64,
+        /// Of how many devices.
+        devices: i64,
+    },
+    /// Some memory of each of so many.
+    Memory {
+        /// How much in bytes.
+        bytes: i64,
+        /// Of how many devices.
+        devices: i64,
+    },
+    /// Instances, by profile.
+    Mig(Vec<MigAsk>),
+    /// Something with an unknown kind: it is never placed, and where it is no instance is
+    /// given out.
+    Unbooked,
+}
+
+/// Instances of one profile that are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MigAsk {
+    /// The profile, such as `1g.10gb`.
+    pub profile: String,
+    /// How many.
+    pub count: i64,
+    /// What one of them is charged, in thousandths of a GPU.
+    pub charge: i64,
+}

@@ -1,0 +1,23 @@
+//! Tests of the crate in one binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod bench;
+mod csv;
+mod fairness;
+mod faults;
+mod figure;
+mod history;
+mod interval;
+mod load;
+mod pace;
+mod packing;
+mod page;
+mod plot;
+mod policy;
+mod process;
+mod progress;
+mod rig;
+mod scale;
+mod watch_view;
+mod window;

@@ -1,0 +1,6 @@
+//! Tests of the crate in one binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod converge;
+mod seating;

@@ -1,0 +1,9 @@
+//! Tests of the crate in one binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod fair;
+mod loan;
+mod ratio;
+mod task_spread;
+mod tree;

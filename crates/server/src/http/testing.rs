@@ -1,0 +1,197 @@
+//! A server for tests: its core runs in this process, the test plays the agent of its only node,
+//! and each socket has one fixed user. Also functions that the tests call by themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::time::Duration;
+
+use gpool_model::agent::{Order, Report};
+use gpool_model::device::DeviceSample;
+use gpool_model::{Caller, DeviceUuid, Millis, NodeName, Policy};
+use gpool_store::{Committer, Options, Store};
+use tokio::net::UnixListener;
+use tokio::sync::{broadcast, watch};
+
+use super::accept::serve_as;
+use super::asker::{Asker, Peer};
+use crate::core::Core;
+use crate::feed::Feed;
+use crate::forecast::kept::Forecaster;
+use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
+use crate::input::Input;
+use crate::limits::Limits;
+use crate::link::AskAgent;
+use crate::post::{NotifySettings, Post};
+use crate::recovery::Found;
+
+pub use super::accept::Patience;
+pub use super::asker::{LIMITS, Limit, limits_of, parse_limits};
+pub use super::cluster::devices_of;
+pub use super::guard::Rates;
+pub use super::reservations::{target_word, targets_of};
+pub use crate::alert::{KEPT_MOST, dump};
+pub use crate::clock::now;
+pub use crate::history::ran;
+pub use crate::live::{Live, Pulse, of};
+pub use crate::otherwise::{FORMS, Supposed, added, read};
+pub use crate::output::{remove, untouched};
+pub use crate::post::{Guarded, KEY_FILE, Keys};
+pub use crate::reads::{Reads, State, Work};
+pub use crate::run::{STOP_PATIENCE, within};
+
+/// The node of the server.
+pub const NODE: &str = "lab1";
+
+/// The agent of the node: gets each order, and answers with reports.
+pub type OnOrder = Box<dyn Fn(Order, &dyn Fn(Report)) + Send>;
+
+/// The samples of the node's devices.
+pub type Samples = fn() -> BTreeMap<DeviceUuid, DeviceSample>;
+
+/// A running server. It ends when it is dropped.
+pub struct Server {
+    handle: CoreHandle,
+    inputs: mpsc::Sender<Input>,
+    core: Option<std::thread::JoinHandle<()>>,
+    found: Option<Found>,
+}
+
+impl Server {
+    /// Starts a server with its state below a folder. It takes jobs of every user.
+    ///
+    /// # Errors
+    /// If the store can't be opened, or a thread can't be started.
+    pub fn start(
+        folder: &Path,
+        limits: Limits,
+        on_order: OnOrder,
+        samples: Samples,
+    ) -> anyhow::Result<Self> {
+        let state_dir = folder.join("state");
+        let (store, loaded) = Store::open(&state_dir, &Options::default())?;
+        let (blobs, presence) = (store.blobs()?, store.presence());
+        let (inputs, inbox) = mpsc::channel();
+        let done = inputs.clone();
+        let on_done = Box::new(move |result| drop(done.send(Input::Committed(result))));
+        let committer = Committer::spawn(store, on_done)?;
+        let info = ServerInfo {
+            version: "0.0.0",
+            nodes: vec![NodeName::new(NODE)],
+            state_dir,
+            socket: folder.join("api.sock"),
+            // Of root, so that it takes jobs of every user.
+            uid: 0,
+            started_at: now(),
+            find_user: |name| Some((name.parse().ok()?, name.to_owned())),
+            mail: crate::MailSettings::default(),
+        };
+        let open = Box::new(|_, _, answer: crate::http::StreamAnswer| drop(answer));
+        let agent = AskAgent { open, samples: Box::new(samples) };
+        let shared = Arc::new(Shared {
+            info,
+            limits,
+            inputs: inputs.clone(),
+            notices: broadcast::Sender::new(4096),
+            feed: Arc::new(Feed::new(now())),
+            blobs,
+            presence,
+            agents: OnceLock::from(BTreeMap::from([(NodeName::new(NODE), agent)])),
+            early: OnceLock::new(),
+            account: OnceLock::new(),
+            keys: Arc::new(Keys::open(folder)?),
+            usual_notify: Vec::new(),
+            unexpected: Mutex::new(BTreeSet::new()),
+            keep_output: Some(Millis::ZERO),
+            keep_environment: crate::environments::KEPT_USUALLY,
+            lacking: Mutex::default(),
+            stop: watch::Sender::new(StopRequest::None),
+            forecaster: Arc::new(Forecaster::new(folder)),
+            pulse: Arc::default(),
+            reads: Reads::start()?,
+            still: Mutex::default(),
+        });
+        let (policy, give_back) = (Policy::fair(), || {});
+        let settings = NotifySettings::default();
+        let post = Post::new(Arc::clone(&shared.keys), &settings, inputs.clone());
+        let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
+        let found = Found::of(core.world(), &shared.info.state_dir);
+        let reports = inputs.clone();
+        core.set_agents(Box::new(move |node, order| {
+            on_order(order, &|report| drop(reports.send(Input::Report(node.clone(), report))));
+        }));
+        core.begin();
+        let core = std::thread::spawn(move || core.run(&inbox));
+        Ok(Self { handle: CoreHandle { shared }, inputs, core: Some(core), found: Some(found) })
+    }
+
+    /// The handle of the core.
+    #[must_use]
+    pub fn handle(&self) -> &CoreHandle {
+        &self.handle
+    }
+
+    /// Reports for the node.
+    pub fn report(&self, report: Report) {
+        drop(self.inputs.send(Input::Report(NodeName::new(NODE), report)));
+    }
+
+    /// Completes the account of the start, as the server does once the node has reported.
+    ///
+    /// # Panics
+    /// If it is called twice, or the core has ended.
+    pub async fn complete_start(&mut self) {
+        let found = self.found.take().expect("it is called once");
+        let account = found.account(&self.handle).await.expect("the core runs");
+        assert!(self.handle.shared.account.set(account).is_ok());
+    }
+
+    /// Makes forecasts until it is dropped.
+    pub fn forecasts(&self) -> impl Future<Output = ()> + Send + 'static {
+        crate::forecast::keep(self.handle.clone())
+    }
+
+    /// Serves a socket on which every client is the same user, until `shutdown` completes.
+    pub fn serve(
+        &self,
+        listener: UnixListener,
+        (caller, home): (Caller, String),
+        patience: Patience,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let identify =
+            Arc::new(move |peer: Peer| Asker::new(caller.clone(), home.clone(), peer.pid));
+        serve_as(listener, self.handle.clone(), identify, patience, shutdown)
+    }
+
+    /// Reads on behalf of a user.
+    pub fn push_read(&self, uid: u32, work: Work) {
+        self.handle.shared.reads.push(uid, work);
+    }
+
+    /// Removes the output of all jobs that have ended; returns their number.
+    ///
+    /// # Errors
+    /// If the server is stopping.
+    pub async fn remove_output(&self) -> Result<u64, gpool_model::Refusal> {
+        crate::output::remove_due(&self.handle, Millis::ZERO).await
+    }
+
+    /// Removes environments that were last used longer ago than `keep`; returns their number.
+    ///
+    /// # Errors
+    /// If the server is stopping.
+    pub async fn remove_environments(&self, keep: Duration) -> Result<usize, gpool_model::Refusal> {
+        crate::environments::look(&self.handle, keep).await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.inputs.send(Input::Stop));
+        if let Some(core) = self.core.take() {
+            drop(core.join());
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Mail about jobs, handed to the sendmail of the server's machine. A user chooses the address and
+//! the name of the job; the rest of a message is the server's.
+
+use gpool_model::job::{JobState, Owner};
+use gpool_model::notify::JobNews;
+use gpool_model::{Attempt, ProjectName, Timestamp};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpool_model::notify::{Delivery, Sent};
+use gpool_server::MailSettings;
+
+fn delivery(name: &str) -> Delivery {
+    let news = JobNews {
+        job: "12".parse().expect("an id"),
+        attempt: Attempt(1),
+        state: JobState::Failed,
+        at: Timestamp::new(1),
+        name: Arc::from(name),
+        owner: Owner { uid: 7, gid: 7, user: "ana".into() },
+        project: ProjectName::new("red"),
+        gpus: Arc::from("2"),
+        nodes: Vec::new(),
+        submitted_at: Timestamp::new(1),
+        started_at: None,
+        ended_at: None,
+        exit_code: Some(3),
+    };
+    let (id, url) = (Delivery::id_of(&news, 0), Arc::from("mailto:ana@example.org"));
+    let due = Timestamp::new(2);
+    Delivery { id, url, by_admin: false, news, n_attempts: 0, why: None, due, given_up: false }
+}
+
+fn written(name: &str) -> String {
+    let settings = MailSettings { from: Some("gpool@lab".to_owned()), ..MailSettings::default() };
+    let message = settings.message(&delivery(name), "ana@example.org").expect("a message");
+    String::from_utf8(message.formatted()).expect("ASCII")
+}
+
+#[test]
+fn a_message_says_what_became_of_the_job() {
+    let text = written("train");
+    for words in [
+        "From: gpool <gpool@lab>\r\n",
+        "To: ana@example.org\r\n",
+        "Subject: gpool: job 12 \"train\" failed, exit 3\r\n",
+        "Message-ID: <msg_12_1_failed_1_0@lab>\r\n",
+        "Auto-Submitted: auto-generated\r\n",
+        "\r\nproject    red\r\n",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn a_name_of_a_job_makes_no_header() {
+    let text = written("x\r\nBcc: eve@example.org\r\n\r\nhello \u{1F600}");
+    let head = text.split("\r\n\r\n").next().expect("a head");
+    let is_bcc = |line: &str| line.to_ascii_lowercase().starts_with("bcc:");
+    assert!(!head.lines().any(is_bcc), "{text}");
+    let names = ["From", "To", "Subject", "Message-ID", "Auto-Submitted", "Content-Type"];
+    let known = |line: &&str| names.iter().any(|name| line.starts_with(&format!("{name}:")));
+    assert_eq!(head.lines().filter(known).count(), names.len(), "{head}");
+    assert!(text.is_ascii());
+}
+
+#[test]
+fn one_that_hangs_is_ended() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).expect("executable");
+        MailSettings { programs: vec![path], ..MailSettings::default() }
+    };
+    let send = |settings: &MailSettings, patience| {
+        settings.send(&delivery("a"), "ana@example.org", patience)
+    };
+    let hangs = program("hangs", "#!/bin/sh\nexec sleep 1000\n");
+    let sent = send(&hangs, Duration::from_millis(50));
+    assert!(matches!(sent, Sent::Failed { why } if why.contains("did not accept the message")));
+    let long = Duration::from_secs(60);
+    let fails = program("fails", "#!/bin/sh\ncat > /dev/null\necho no such user >&2\nexit 67\n");
+    let sent = send(&fails, long);
+    assert!(matches!(&sent, Sent::Failed { why } if why.contains("no such user")), "{sent:?}");
+    let none = MailSettings { programs: Vec::new(), ..MailSettings::default() };
+    assert!(matches!(send(&none, long), Sent::Failed { why } if why.contains("no sendmail")));
+}

@@ -1,0 +1,38 @@
+//! Tests of the crate in one binary. Those of the API see it as its callers do: a real server on a
+//! real socket, and an agent that pretends.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test that can't go on should stop where it is"
+)]
+
+mod address;
+mod alert;
+mod asker;
+mod case;
+mod cluster;
+mod contract;
+mod framing;
+mod guard;
+mod history;
+mod identity;
+mod input;
+mod inspect;
+mod jobs;
+mod kept;
+mod limits;
+mod listing;
+mod live;
+mod mail;
+mod otherwise;
+mod output;
+mod places;
+mod reads;
+mod reservations;
+mod rig;
+mod run;
+mod shapes;
+mod sign;
+mod streams;
+mod table;

@@ -1,0 +1,113 @@
+//! The table of routes against the router, route by route and role by role.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::rig::{ANA, BO, OWNER, Rig, raw, request};
+use gpool_server::http::openapi_json;
+use gpool_server::http::routes::{ROUTES, Role, Route};
+
+#[test]
+fn every_route_has_a_row() {
+    let document: Value = serde_json::from_str(&openapi_json()).unwrap();
+    let served: BTreeSet<(String, String)> = document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().keys();
+            methods.map(|method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+        })
+        .collect();
+    let rows: BTreeSet<(String, String)> =
+        ROUTES.iter().map(|row| (row.method.to_owned(), row.path.to_owned())).collect();
+    assert_eq!(served, rows);
+    assert_eq!(rows.len(), ROUTES.len(), "a row stands there twice");
+}
+
+#[test]
+fn operations_have_names_of_their_own() {
+    let document: serde_json::Value = serde_json::from_str(&openapi_json()).unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    let operations = paths.values().flat_map(|path| path.as_object().unwrap().values());
+    let names: Vec<&str> =
+        operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    let different: BTreeSet<&&str> = names.iter().collect();
+    assert_eq!(different.len(), names.len());
+    assert_eq!(document["openapi"].as_str().map(|version| &version[..3]), Some("3.1"));
+}
+
+#[test]
+fn the_document_in_the_repository_is_the_one_that_is_served() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    if std::env::var_os("GPOOL_BLESS").is_some() {
+        std::fs::write(path, openapi_json()).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        kept == openapi_json(),
+        "docs/openapi.json differs; GPOOL_BLESS=1 cargo test -p gpool-server --test it writes it"
+    );
+}
+
+/// The document's example of a body, so that a refusal is about the caller and nothing else.
+fn body_of(document: &Value, row: &Route) -> String {
+    let operation = &document["paths"][row.path][row.method.to_lowercase()];
+    let mut content = operation["requestBody"]["content"].as_object().into_iter().flatten();
+    match content.next().map(|(_, content)| &content["example"]) {
+        None => String::new(),
+        Some(Value::String(lines)) => lines.clone(),
+        Some(example) => example.to_string(),
+    }
+}
+
+#[test]
+fn each_role_gets_what_the_table_says() {
+    let document: Value = serde_json::from_str(&openapi_json()).unwrap();
+    let mut rig = Rig::new();
+    let ana = rig.client(ANA);
+    let job = serde_json::from_str(r#"{"command":["sleep"],"gpus":"1"}"#).unwrap();
+    assert_eq!(ana.submit(&job, None).unwrap().id, "1");
+    rig.until("it runs", || ana.job("1").unwrap().state.as_str() == "running");
+    let (stranger, admin) = (rig.socket(BO), rig.socket(OWNER));
+    // Of the name of the node, so that one word stands for both.
+    let window =
+        r#"{"name":"lab1","nobody":true,"nodes":["lab1"],"for":"1h","at_begin":"let_finish"}"#;
+    let (status, _, body) = raw(&admin, &request("POST", "/api/v1/reservations", window));
+    assert_eq!(status, 200, "{body}");
+    let project = r#"{"name":"lab1"}"#;
+    let (status, _, body) = raw(&admin, &request("POST", "/api/v1/projects", project));
+    assert_eq!(status, 200, "{body}");
+    for row in ROUTES.iter() {
+        // Its answer has no end, and it needs no identity.
+        if row.path.ends_with("/events") {
+            continue;
+        }
+        let path = row.path.replace("{id}", "1").replace("{name}", "lab1");
+        let request = request(row.method, &path, &body_of(&document, row));
+        let (status, _, body) = raw(&stranger, &request);
+        match row.role {
+            Role::Everybody => assert!(status < 300, "{row:?} {status} {body}"),
+            Role::Owner | Role::ProjectAdmin | Role::Admin => {
+                assert_eq!(status, 403, "{row:?} {body}")
+            }
+        }
+    }
+    assert_eq!(ana.job("1").unwrap().state.as_str(), "running", "nothing was done to it");
+    let of_admins = [Role::ProjectAdmin, Role::Admin];
+    for row in ROUTES.iter().filter(|row| of_admins.contains(&row.role)) {
+        let body = body_of(&document, row);
+        let path = row.path.replace("{name}", "lab1");
+        let (status, _, body) = raw(&admin, &request(row.method, &path, &body));
+        assert!(status < 300, "{row:?} {status} {body}");
+    }
+    // Its owner may do it, as far as its state allows.
+    let owner = rig.socket(ANA);
+    for row in ROUTES.iter().filter(|row| row.role == Role::Owner) {
+        let path = row.path.replace("{id}", "1");
+        let (status, _, body) = raw(&owner, &request(row.method, &path, &body_of(&document, row)));
+        let is_line = ["attach", "exec", "forward"].iter().any(|end| path.ends_with(end));
+        assert!(is_line || !matches!(status, 400 | 403), "{row:?} {status} {body}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of the crate in one binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod happening;
+mod keeping;
+mod rng;
+mod scenario;

@@ -1,0 +1,154 @@
+//! The table of the fields of a job request: its completeness, and everything derived from it.
+
+use std::collections::BTreeSet;
+
+use gpool_wire::JobCreate;
+use gpool_wire::field::{Group, Values, field, fields};
+use serde_json::{Map, Value, json};
+use utoipa::PartialSchema as _;
+
+/// A value for each field.
+fn samples() -> Map<String, Value> {
+    let all = serde_json::from_str(
+        r##"{
+        "command": ["true"],
+        "script": {"name": "a.sh", "text": "#!/bin/sh\n"},
+        "name": "train",
+        "gpus": "a100:2",
+        "gpu_share": "0.5",
+        "gpu_memory": "20G",
+        "cpus": "4",
+        "mem": "1G",
+        "nodes": "2-4",
+        "tasks_per_node": 2,
+        "tasks": "8",
+        "torchrun": true,
+        "launcher": 2,
+        "time": "1h",
+        "grace": "5s",
+        "priority": -5,
+        "project": "vision",
+        "pool": "batch",
+        "node": ["lab1"],
+        "not_node": ["lab2"],
+        "where": ["rack=3"],
+        "exclusive": true,
+        "directory": "/home/ana",
+        "environment": {"A": "1"},
+        "environment_bytes": "QT0xAA==",
+        "stdin": "in",
+        "stdout": "out",
+        "stderr": "err",
+        "pty": {"rows": 24, "columns": 80},
+        "activate": [{"venv": "/v"}],
+        "setup": {"run": "uv sync"},
+        "after": ["ok:1"],
+        "after_one": ["end:2"],
+        "on_unmet": "keep",
+        "begin": "2026-11-20T15:30:00Z",
+        "deadline": "2026-11-21T15:30:00Z",
+        "signal_before": "90s",
+        "retry": {"most": 3},
+        "requeue": true,
+        "preemptible": false,
+        "exits": ["kill"],
+        "checkpoint": "USR1",
+        "array": "0-9",
+        "max_parallel": 2,
+        "max_fails": 1,
+        "params": [{"name": "lr", "values": ["1", "2"]}],
+        "items": ["a"],
+        "table": {"names": ["a"], "rows": [["1"]]},
+        "hold": true,
+        "note": "mine",
+        "notify": ["fail@https://host/path"],
+        "allow_unsatisfiable": true,
+        "umask": 18,
+        "compat": ["slurm"]
+    }"##,
+    );
+    let Value::Object(all) = all.unwrap() else { panic!("it is an object") };
+    all
+}
+
+fn with(key: &str, value: &Value) -> JobCreate {
+    serde_json::from_value(json!({key: value})).unwrap_or_else(|error| panic!("{key}: {error}"))
+}
+
+#[test]
+fn each_field_of_the_api_has_one_row() {
+    let schema = serde_json::to_value(JobCreate::schema()).unwrap();
+    let schema: BTreeSet<&str> =
+        schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+    let rows: Vec<&str> = fields().map(|field| field.key).collect();
+    assert_eq!(rows.iter().copied().collect::<BTreeSet<_>>(), schema);
+    assert_eq!(rows.len(), schema.len(), "each once");
+    let sampled = samples();
+    assert_eq!(sampled.keys().map(String::as_str).collect::<BTreeSet<_>>(), schema);
+}
+
+#[test]
+fn a_line_takes_every_default_that_it_does_not_say() {
+    for (key, value) in samples() {
+        let defaults = with(&key, &value);
+        let field = field(&key).unwrap();
+        assert!((field.is_said)(&defaults), "{key}");
+        let mut line = JobCreate::default();
+        line.fill_from(&defaults);
+        let is_merged_as_bytes = field.group == Group::Environment;
+        assert_eq!(line == defaults, !is_merged_as_bytes, "{key}");
+        let mut own = defaults.clone();
+        own.fill_from(&JobCreate::default());
+        assert_eq!(own, defaults, "{key}");
+        assert_eq!(JobCreate::default().over(defaults.clone()), defaults, "{key}");
+    }
+}
+
+#[test]
+fn a_line_that_says_one_of_a_group_takes_none_of_it() {
+    let defaults: JobCreate =
+        serde_json::from_value(json!({"nodes": 2, "tasks_per_node": 4, "gpus": "1"})).unwrap();
+    let mut line = with("tasks", &json!(8));
+    line.fill_from(&defaults);
+    assert_eq!(serde_json::to_value(&line).unwrap(), json!({"tasks": 8, "gpus": "1"}));
+}
+
+#[test]
+fn layers_of_flags_join_lists_and_the_upper_one_wins() {
+    let upper: JobCreate = serde_json::from_value(
+        json!({"tasks": "8", "not_node": ["b"], "node": ["n1"], "compat": ["gflow"]}),
+    )
+    .unwrap();
+    let lower: JobCreate = serde_json::from_value(json!({
+        "nodes": "2", "tasks_per_node": 2, "not_node": ["a"], "node": ["n2"], "time": "1h"
+    }))
+    .unwrap();
+    let both = serde_json::to_value(upper.over(lower)).unwrap();
+    let expected = json!({
+        "tasks": "8", "not_node": ["a", "b"], "node": ["n1"], "compat": ["gflow"], "time": "1h"
+    });
+    assert_eq!(both, expected);
+}
+
+#[test]
+fn flags_read_into_the_field_that_they_are_of() {
+    let word = |key: &str| match key {
+        "tasks_per_node" | "launcher" | "max_parallel" | "max_fails" => "2",
+        "priority" => "-5",
+        "requeue" | "preemptible" => "true",
+        key => samples()[key].as_str().map_or("slurm", |text| text.to_owned().leak()),
+    };
+    let mut longs = BTreeSet::new();
+    for field in fields() {
+        let Some(flag) = &field.flag else { continue };
+        assert!(longs.insert(flag.long), "--{} stands twice", flag.long);
+        let mut job = JobCreate::default();
+        let value = if matches!(flag.values, Values::Switch) && flag.opposite.is_none() {
+            Vec::new()
+        } else {
+            vec![word(field.key).to_owned()]
+        };
+        (field.slot)(&mut job).read(value);
+        assert!((field.is_said)(&job), "--{}", flag.long);
+    }
+}

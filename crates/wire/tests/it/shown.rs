@@ -1,0 +1,185 @@
+//! The JSON of a job in each state of its life.
+
+use std::sync::Arc;
+
+use gpool_model::job::{BlobId, EndCause, ExitStatus, GpuUsage, Holder, Usage};
+use gpool_model::{
+    Allocation, AllocationState, Attempt, Bytes, DeviceUuid, Generation, GpuRequest, Job, JobEnd,
+    JobId, JobRequest, JobSpec, Millis, NodeName, Outcome, Owner, Phase, Reason, Resources, Slot,
+    SlotPart, TaskId, Timestamp, Version,
+};
+use gpool_wire::show::Shown;
+use gpool_wire::{Document, List};
+use serde_json::{Value, json};
+
+const T0: Timestamp = Timestamp::new(1_795_188_600_000);
+
+fn spec() -> JobSpec {
+    JobSpec {
+        retry_of: None,
+        joins: None,
+        id: JobId::single(7),
+        owner: Owner { uid: 1000, gid: 1000, user: "ana".into() },
+        script: None,
+        context: BlobId("c0ffee".into()),
+        setup: None,
+        submitted_at: T0,
+        request: JobRequest {
+            name: "train".into(),
+            command: vec!["python".to_owned(), "x.py".to_owned()],
+            directory: "/home/ana".to_owned(),
+            gpus: GpuRequest::parse("a100:1").unwrap(),
+            gpus_written: Arc::from("A100"),
+            memory: Some(Bytes::from_gib(2)),
+            time_limit: Some(Millis::from_mins(90)),
+            grace: Millis::from_secs(30),
+            ..JobRequest::default()
+        },
+    }
+}
+
+fn job(phase: Phase) -> Job {
+    Job {
+        array: None,
+        id: JobId::single(7),
+        version: Version(2),
+        priority: 0,
+        note: None,
+        notify: Vec::new(),
+        attempt: Attempt::FIRST,
+        generation: Generation(1),
+        waited: Millis::ZERO,
+        course: gpool_model::Rare::default(),
+        phase,
+    }
+}
+
+fn allocation() -> Allocation {
+    let slot = Slot { index: 3, device: DeviceUuid::new("GPU-3"), part: SlotPart::Whole };
+    Allocation {
+        task: TaskId { job: JobId::single(7), attempt: Attempt::FIRST, rank: 0 },
+        node: NodeName::new("lab1"),
+        slots: vec![slot],
+        resources: Resources::none(),
+        state: AllocationState::Running,
+    }
+}
+
+fn shown(phase: Phase, reasons: Vec<Reason>) -> Value {
+    let shown = Shown { reasons, ..Shown::default() };
+    let job = gpool_wire::Job::new(&spec(), &job(phase), T0.after(Millis::from_secs(60)), &shown);
+    let document = serde_json::to_value(Document::new(&job)).unwrap();
+    let read: Document<gpool_wire::Job> = serde_json::from_value(document.clone()).unwrap();
+    assert_eq!(read.body, job, "it reads what it writes");
+    document
+}
+
+fn has(document: &Value, expected: &Value) {
+    for (key, value) in expected.as_object().unwrap() {
+        assert_eq!(&document[key], value, "{key}");
+    }
+}
+
+#[test]
+fn a_job_has_the_keys_that_scripts_rely_on() {
+    let reason = Reason::GpusNotFree { need: 1, free: 0, of_instances: false };
+    let pending = shown(Phase::Pending { since: T0 }, vec![reason]);
+    has(
+        &pending,
+        &json!({
+            "apiVersion": "gpool/v1", "id": "7", "name": "train", "user": "ana",
+            "project": "default", "state": "pending", "attempt": 1, "gpus": "A100",
+            "placement": [], "submitted_at": "2026-11-20T15:30:00.000Z", "started_at": null,
+            "ended_at": null, "exit_code": null, "eta": null, "mem": 2_147_483_648_u64,
+            "time_limit": 5400.0, "waited_s": 60.0, "version": 2,
+            "reasons": [{
+                "code": "gpus_not_free", "need": 1, "free": 0, "blocking": true,
+                "text": "It needs 1 GPU, and none is free",
+            }],
+        }),
+    );
+}
+
+#[test]
+fn a_job_shows_where_it_runs_and_how_it_ended() {
+    let started_at = T0.after(Millis::from_secs(5));
+    let running = shown(Phase::Running { allocations: vec![allocation()], started_at }, vec![]);
+    has(
+        &running,
+        &json!({
+            "state": "running", "started_at": "2026-11-20T15:30:05.000Z", "waited_s": 5.0,
+            "placement": [{"node": "lab1", "devices": [3], "uuids": ["GPU-3"]}],
+        }),
+    );
+    let end = JobEnd {
+        outcome: Outcome::Failed,
+        cause: Some(EndCause::Oom),
+        exit: Some(ExitStatus::Signal(9)),
+        started_at: Some(started_at),
+        ended_at: T0.after(Millis::from_secs(10)),
+        usage: Usage {
+            cpu_user: Millis::new(1500),
+            cpu_system: Millis::ZERO,
+            memory_peak: Bytes::new(5),
+            gpu: Some(GpuUsage {
+                memory_peak: Bytes::new(7),
+                memory_limit: Bytes::new(20),
+                busy: Millis::from_secs(1),
+                measured: Millis::from_secs(4),
+            }),
+        },
+        allocations: vec![allocation()],
+    };
+    let ended = shown(Phase::Ended(Box::new(end)), vec![]);
+    has(
+        &ended,
+        &json!({
+            "state": "failed", "exit_code": 137, "signal": 9, "cause": "oom",
+            "usage": {
+                "cpu_user_s": 1.5, "cpu_system_s": 0.0, "memory_peak": 5,
+                "gpu_memory_peak": 7, "gpu_memory_limit": 20, "gpu_utilization": 0.25,
+            },
+            "placement": [{"node": "lab1", "devices": [3], "uuids": ["GPU-3"]}],
+        }),
+    );
+    let held = shown(Phase::Held { by: Holder::Admin, since: T0, missing: None }, vec![]);
+    has(&held, &json!({"state": "held", "held_by": "admin"}));
+}
+
+#[test]
+fn nothing_inherited_is_ever_shown() {
+    let text = shown(Phase::Pending { since: T0 }, vec![]).to_string();
+    assert!(!text.contains("c0ffee"), "{text}");
+}
+
+#[test]
+fn another_users_job_keeps_its_secrets() {
+    let shown = Shown { private: true, ..Shown::default() };
+    let job = gpool_wire::Job::new(&spec(), &job(Phase::Pending { since: T0 }), T0, &shown);
+    assert_eq!((job.name.as_str(), job.command.len()), ("(private)", 0));
+    assert_eq!((job.directory, job.note, job.user.as_str()), (None, None, "ana"));
+}
+
+#[test]
+fn a_list_is_one_document() {
+    let mut list = List::new(vec![1, 2]);
+    assert_eq!(
+        serde_json::to_value(&list).unwrap(),
+        json!({"apiVersion": "gpool/v1", "items": [1, 2]})
+    );
+    list.next_cursor = Some("x".to_owned());
+    let text = serde_json::to_string(&list).unwrap();
+    assert_eq!(serde_json::from_str::<List<i32>>(&text).unwrap(), list);
+}
+
+#[test]
+fn another_user_does_not_see_the_file_that_a_job_needs() {
+    let missing = Reason::PathOrImageMissing {
+        since: T0,
+        node: gpool_model::NodeName::new("lab1"),
+        path: "/home/ana/secret".to_owned(),
+    };
+    let reason = gpool_wire::Reason::new(&missing, true).for_stranger();
+    let json = serde_json::to_string(&reason).unwrap();
+    assert!(!json.contains("secret") && json.contains("path_or_image_missing"), "{json}");
+}
