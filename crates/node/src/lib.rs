@@ -1,4 +1,4 @@
-//! The node-level scheduler: device choice and agent convergence.
+//! The node-level scheduler: device choice, loans of memory, and agent convergence.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
@@ -6,4 +6,5 @@
 mod action;
 pub mod converge;
 mod done;
+pub mod loans;
 pub mod seating;

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod converge;
+mod loans;
 mod seating;

@@ -1,0 +1,228 @@
+//! Divides the memory of one device among the tasks that share it. A task is guaranteed its
+//! request. Memory that nobody uses is lent above a request, up to the limit; when a task needs what
+//! it was guaranteed, loans are called back.
+//!
+//! The functions read the present state and know nothing of earlier calls. So the agent calls them
+//! after each change, and a restarted agent continues from the driver's figures.
+
+use std::cmp::Reverse;
+
+use gpool_model::unit::{Bytes, Millis, Timestamp};
+
+/// A task on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tenant {
+    /// The memory that it is guaranteed.
+    pub request: Bytes,
+    /// The most memory that it may use; at least the request.
+    pub limit: Bytes,
+    /// The memory that it uses, by the larger of the driver's and its own figure.
+    pub used: Bytes,
+    /// An allocation that waits for an answer.
+    pub wish: Option<Wish>,
+    /// Its priority; loans of a lower one are called back first.
+    pub priority: i32,
+    /// When it started; loans of a newer task are called back first.
+    pub started_at: Timestamp,
+}
+
+/// An allocation that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wish {
+    /// The memory that the task would use with it.
+    pub total: Bytes,
+    /// Since when it waits; the oldest is served first.
+    pub since: Timestamp,
+}
+
+/// The answer for a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// The memory that it may use without asking. Below what it uses, it may not grow.
+    pub bytes: Bytes,
+    /// The memory that it may keep, if a loan is called back; at least the request.
+    pub keep: Option<Bytes>,
+    /// The answer to its wish.
+    pub wish: Option<Answer>,
+}
+
+/// The answer to a wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// The grant covers it.
+    Yes,
+    /// It is guaranteed, and waits for loans that are called back, or for memory that no task of
+    /// gpool uses.
+    Wait,
+    /// It is above the limit, or above the request and nothing is free.
+    No,
+}
+
+impl Tenant {
+    /// The memory that it uses above its request.
+    #[must_use]
+    pub fn loan(&self) -> Bytes {
+        self.used.saturating_sub(self.request)
+    }
+
+    /// What it needs now and is guaranteed. A wish above the request is a loan as a whole.
+    fn entitled(&self) -> Bytes {
+        let wish = self.wish.filter(|wish| wish.total <= self.request);
+        wish.map_or(self.used, |wish| wish.total.max(self.used))
+    }
+
+    /// The most that it can use now.
+    fn wanted(&self) -> Bytes {
+        let wish = self.wish.filter(|wish| wish.total <= self.limit);
+        wish.map_or(self.used, |wish| wish.total.max(self.used))
+    }
+}
+
+/// Divides `memory`, all memory of a device that the tasks can use, among its tenants. The grants,
+/// by tenant, never exceed the memory together, unless the tenants use more already.
+///
+/// An agent first applies the grants that are lower than before, then reads the use again: a task
+/// may have grown meanwhile.
+#[must_use]
+pub fn divide(memory: Bytes, tenants: &[Tenant]) -> Vec<Grant> {
+    let entitled: Vec<Bytes> = tenants.iter().map(Tenant::entitled).collect();
+    let needed = sum(entitled.iter().copied());
+    let (bytes, keep) = match memory.checked_sub(needed) {
+        Some(free) => (lend(free, tenants, entitled), vec![None; tenants.len()]),
+        None => {
+            let keep = call_back(needed.saturating_sub(memory), tenants);
+            (serve(memory, tenants, &keep), keep)
+        }
+    };
+    let grants = tenants.iter().zip(bytes).zip(keep);
+    grants
+        .map(|((tenant, bytes), keep)| Grant { bytes, keep, wish: answer(tenant, bytes) })
+        .collect()
+}
+
+fn answer(tenant: &Tenant, granted: Bytes) -> Option<Answer> {
+    tenant.wish.map(|wish| match wish.total {
+        total if total <= granted => Answer::Yes,
+        total if total <= tenant.request => Answer::Wait,
+        _ => Answer::No,
+    })
+}
+
+/// Lends free memory to those that wish for more than their request, and lets those that use less
+/// grow up to it without asking. The rest stays free for the next wish.
+fn lend(mut free: Bytes, tenants: &[Tenant], mut granted: Vec<Bytes>) -> Vec<Bytes> {
+    for ix in borrowers(tenants) {
+        // Part of an allocation is of no use.
+        let more = tenants[ix].wanted().saturating_sub(granted[ix]);
+        if let Some(left) = free.checked_sub(more) {
+            granted[ix] = tenants[ix].wanted();
+            free = left;
+        }
+    }
+    for (tenant, granted) in tenants.iter().zip(&mut granted) {
+        let more = tenant.request.saturating_sub(*granted).min(free);
+        *granted = granted.saturating_add(more);
+        free = free.saturating_sub(more);
+    }
+    granted
+}
+
+/// The tenants that wish for more than their request and at most their limit. First the one whose
+/// loan would be the smallest part of its request, so that borrowers share in proportion to their
+/// requests; then the one that waits longest.
+fn borrowers(tenants: &[Tenant]) -> Vec<usize> {
+    let mut order: Vec<usize> =
+        (0..tenants.len()).filter(|ix| tenants[*ix].wanted() > tenants[*ix].entitled()).collect();
+    order.sort_by(|one, other| {
+        let [one, other] = [&tenants[*one], &tenants[*other]];
+        let part = |tenant: &Tenant, of: &Tenant| {
+            let loan = tenant.wanted().saturating_sub(tenant.request);
+            u128::from(loan.get()) * u128::from(of.request.get())
+        };
+        let since = |tenant: &Tenant| tenant.wish.map(|wish| wish.since);
+        (part(one, other), since(one)).cmp(&(part(other, one), since(other)))
+    });
+    order
+}
+
+/// What each borrower may keep so that `missing` becomes free: the largest loan gives first, then
+/// the lowest priority, then the newest task. Never below a request.
+fn call_back(mut missing: Bytes, tenants: &[Tenant]) -> Vec<Option<Bytes>> {
+    let mut order: Vec<usize> = (0..tenants.len()).collect();
+    order.sort_by_key(|ix| {
+        let tenant = &tenants[*ix];
+        (Reverse(tenant.loan()), tenant.priority, Reverse(tenant.started_at))
+    });
+    let mut keep = vec![None; tenants.len()];
+    for ix in order {
+        let taken = tenants[ix].loan().min(missing);
+        if !taken.is_zero() {
+            keep[ix] = Some(tenants[ix].used.saturating_sub(taken));
+            missing = missing.saturating_sub(taken);
+        }
+    }
+    keep
+}
+
+/// The grants while loans are called back: what is physically free goes to the guaranteed wishes,
+/// the oldest first, and nobody else grows.
+fn serve(memory: Bytes, tenants: &[Tenant], keep: &[Option<Bytes>]) -> Vec<Bytes> {
+    let used = sum(tenants.iter().map(|tenant| tenant.used));
+    let mut free = memory.saturating_sub(used);
+    let mut grants: Vec<Bytes> =
+        tenants.iter().zip(keep).map(|(tenant, keep)| keep.unwrap_or(tenant.used)).collect();
+    let mut waiting: Vec<usize> =
+        (0..tenants.len()).filter(|ix| tenants[*ix].entitled() > tenants[*ix].used).collect();
+    waiting.sort_by_key(|ix| tenants[*ix].wish.map(|wish| wish.since));
+    for ix in waiting {
+        let more = tenants[ix].entitled().saturating_sub(tenants[ix].used).min(free);
+        grants[ix] = grants[ix].saturating_add(more);
+        free = free.saturating_sub(more);
+    }
+    grants
+}
+
+fn sum(bytes: impl IntoIterator<Item = Bytes>) -> Bytes {
+    bytes.into_iter().fold(Bytes::ZERO, Bytes::saturating_add)
+}
+
+/// What an agent does to get a loan back, mildest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rung {
+    /// Tell the job, which can free caches. It can't grow from now on.
+    Notify,
+    /// Move the task to a device with room.
+    Move,
+    /// Pause it until there is room.
+    Pause,
+    /// End it.
+    Stop,
+}
+
+/// What a task allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exits {
+    /// It can be moved, and there is room elsewhere.
+    pub can_move: bool,
+    /// It can be paused.
+    pub can_pause: bool,
+}
+
+impl Rung {
+    /// The rung after a loan was called for this time, if the guarantee must be met within
+    /// `deadline`. The job has a third of it to free the memory itself, and the last sixth is left
+    /// for the end of its processes.
+    #[must_use]
+    pub fn after(called_for: Millis, deadline: Millis, exits: Exits) -> Self {
+        let is_past = |sixths: u64| {
+            called_for.get().saturating_mul(6) >= deadline.get().saturating_mul(sixths)
+        };
+        match exits {
+            _ if is_past(5) => Self::Stop,
+            Exits { can_pause: true, .. } if is_past(3) => Self::Pause,
+            Exits { can_move: true, .. } if is_past(2) => Self::Move,
+            Exits { can_pause: true, .. } if is_past(2) => Self::Pause,
+            _ => Self::Notify,
+        }
+    }
+}
