@@ -8,3 +8,4 @@ pub mod converge;
 mod done;
 pub mod loans;
 pub mod seating;
+pub mod spread;

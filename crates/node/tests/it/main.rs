@@ -5,3 +5,4 @@
 mod converge;
 mod loans;
 mod seating;
+mod spread;

@@ -1,0 +1,211 @@
+//! Chooses the devices on which shares physically are. The server books shares packed, so that
+//! whole devices stay free; the node spreads them over devices that nobody booked, so that each can
+//! grow to its limit. When a job gets such a device as a whole, the shares on it move away.
+//!
+//! A piece that can't move must be where it is booked. So all pieces can always go there, and every
+//! device that the books show as free can be freed.
+
+use std::cmp::Ordering;
+
+use gpool_model::unit::Bytes;
+
+/// A device of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space<'a> {
+    /// Its model; a piece only moves between equal devices.
+    pub model: &'a str,
+    /// The memory for jobs.
+    pub memory: Bytes,
+    /// Whether pieces that are booked elsewhere may be on it.
+    pub is_open: bool,
+}
+
+/// The part of a device that a task has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// A number for its task: the pieces of one task are on different devices.
+    pub task: usize,
+    /// The position of the booked device.
+    pub booked: usize,
+    /// The position of the device where it is; `None` if its task is about to start.
+    pub at: Option<usize>,
+    /// The guaranteed memory, and the most memory; `None` if it has the device alone.
+    pub share: Option<(Bytes, Bytes)>,
+    /// Whether it can be moved.
+    pub can_move: bool,
+}
+
+/// More placements than this are not compared.
+const PLACEMENTS_MAX: usize = 20_000;
+/// Most pieces that are moved without need, so that others fit.
+const EXTRA_MAX: usize = 2;
+
+/// The positions of the devices on which the pieces should be, by piece. Preferred, in this order:
+/// the fewest moves; the greatest smallest part of its limit that a piece can reach before it meets
+/// a neighbour's request, then the second smallest and so on; the lowest positions.
+///
+/// `None` if a piece would have to move and can't.
+#[must_use]
+pub fn spread(spaces: &[Space<'_>], pieces: &[Piece]) -> Option<Vec<usize>> {
+    let forced: Vec<usize> =
+        (0..pieces.len()).filter(|ix| must_move(spaces, pieces, *ix)).collect();
+    if forced.iter().any(|ix| pieces[*ix].at.is_some() && !pieces[*ix].can_move) {
+        return None;
+    }
+    let free: Vec<usize> = (0..pieces.len())
+        .filter(|ix| pieces[*ix].can_move && !forced.contains(ix) && pieces[*ix].share.is_some())
+        .collect();
+    for n_extra in 0..=EXTRA_MAX.min(free.len()) {
+        let mut best = None;
+        for extra in combinations(&free, n_extra) {
+            let moving: Vec<usize> = forced.iter().copied().chain(extra).collect();
+            let n_placements = spaces.len().checked_pow(u32::try_from(moving.len()).ok()?);
+            if n_placements.is_none_or(|number| number > PLACEMENTS_MAX) {
+                return home(spaces, pieces);
+            }
+            let mut search = Search { spaces, pieces, best: &mut best };
+            search.place(&moving, &mut start(pieces, &moving));
+        }
+        if let Some((_, places)) = best {
+            return Some(places);
+        }
+    }
+    home(spaces, pieces)
+}
+
+/// Whether a piece has no place yet, or can't stay.
+fn must_move(spaces: &[Space<'_>], pieces: &[Piece], ix: usize) -> bool {
+    let piece = &pieces[ix];
+    piece.at.is_none_or(|at| !may_be(spaces, pieces, piece, at))
+}
+
+/// Whether a piece may be on a device, apart from the room there.
+fn may_be(spaces: &[Space<'_>], pieces: &[Piece], piece: &Piece, at: usize) -> bool {
+    if at == piece.booked {
+        return true;
+    }
+    let [here, home] = [&spaces[at], &spaces[piece.booked]];
+    piece.share.is_some()
+        && here.is_open
+        && (here.model, here.memory) == (home.model, home.memory)
+        && !pieces.iter().any(|other| other.share.is_none() && other.booked == at)
+}
+
+/// The places of the pieces that stay.
+fn start(pieces: &[Piece], moving: &[usize]) -> Vec<Option<usize>> {
+    let stays = |(ix, piece): (usize, &Piece)| piece.at.filter(|_| !moving.contains(&ix));
+    pieces.iter().enumerate().map(stays).collect()
+}
+
+/// Every piece that can move goes to the device that it has booked.
+fn home(spaces: &[Space<'_>], pieces: &[Piece]) -> Option<Vec<usize>> {
+    let place = |piece: &Piece| match piece.at {
+        Some(at) if !piece.can_move => at,
+        _ => piece.booked,
+    };
+    let places: Vec<usize> = pieces.iter().map(place).collect();
+    let some: Vec<Option<usize>> = places.iter().copied().map(Some).collect();
+    let fits = |ix: usize| {
+        may_be(spaces, pieces, &pieces[ix], places[ix]) && has_room(spaces, pieces, &some, ix)
+    };
+    (0..pieces.len()).all(fits).then_some(places)
+}
+
+/// Whether the device of a placed piece holds all pieces there, and no other one of its task.
+fn has_room(spaces: &[Space<'_>], pieces: &[Piece], places: &[Option<usize>], ix: usize) -> bool {
+    let Some(at) = places[ix] else { return false };
+    let here = (0..pieces.len()).filter(|other| places[*other] == Some(at));
+    let mut requests = Bytes::ZERO;
+    for other in here {
+        if other != ix && pieces[other].task == pieces[ix].task {
+            return false;
+        }
+        let whole = spaces[at].memory;
+        requests =
+            requests.saturating_add(pieces[other].share.map_or(whole, |(request, _)| request));
+    }
+    requests <= spaces[at].memory
+}
+
+/// A part of a limit, as a fraction.
+type Reach = (u64, u64);
+
+struct Search<'a> {
+    spaces: &'a [Space<'a>],
+    pieces: &'a [Piece],
+    /// The best placement so far, with what its pieces reach, the smallest first.
+    best: &'a mut Option<(Vec<Reach>, Vec<usize>)>,
+}
+
+impl Search<'_> {
+    /// Tries all places of the moving pieces.
+    fn place(&mut self, moving: &[usize], places: &mut Vec<Option<usize>>) {
+        let Some((ix, rest)) = moving.split_first() else { return self.compare(places) };
+        for at in 0..self.spaces.len() {
+            let piece = &self.pieces[*ix];
+            // A piece that stays where it is would be no move.
+            if piece.at == Some(at) || !may_be(self.spaces, self.pieces, piece, at) {
+                continue;
+            }
+            places[*ix] = Some(at);
+            self.place(rest, places);
+        }
+        places[*ix] = None;
+    }
+
+    fn compare(&mut self, places: &[Option<usize>]) {
+        let fits = |ix: usize| has_room(self.spaces, self.pieces, places, ix);
+        if !(0..self.pieces.len()).all(fits) {
+            return;
+        }
+        let placed: Vec<usize> = places.iter().copied().flatten().collect();
+        let reaches = reaches(self.spaces, self.pieces, &placed);
+        // The first of equal placements has the lowest positions.
+        let is_better = self.best.as_ref().is_none_or(|(best, _)| further(&reaches, best));
+        if is_better {
+            *self.best = Some((reaches, placed));
+        }
+    }
+}
+
+/// What part of its limit each piece can reach, the smallest first.
+fn reaches(spaces: &[Space<'_>], pieces: &[Piece], places: &[usize]) -> Vec<Reach> {
+    let mut booked = vec![Bytes::ZERO; spaces.len()];
+    for (piece, at) in pieces.iter().zip(places) {
+        let request = piece.share.map_or(spaces[*at].memory, |(request, _)| request);
+        booked[*at] = booked[*at].saturating_add(request);
+    }
+    let reach = |(piece, at): (&Piece, &usize)| {
+        let (request, limit) = piece.share?;
+        let others = booked[*at].saturating_sub(request);
+        Some((limit.min(spaces[*at].memory.saturating_sub(others)).get(), limit.get().max(1)))
+    };
+    let mut reaches: Vec<Reach> = pieces.iter().zip(places).filter_map(reach).collect();
+    reaches.sort_by(|one, other| order(*one, *other));
+    reaches
+}
+
+fn order(one: Reach, other: Reach) -> Ordering {
+    let product = |part: u64, whole: u64| u128::from(part) * u128::from(whole);
+    product(one.0, other.1).cmp(&product(other.0, one.1))
+}
+
+fn further(one: &[Reach], other: &[Reach]) -> bool {
+    let mut orders = one.iter().zip(other).map(|(one, other)| order(*one, *other));
+    orders.find(|it| it.is_ne()).is_some_and(Ordering::is_gt)
+}
+
+/// All sets of `number` elements, in lexical order.
+fn combinations(from: &[usize], number: usize) -> Vec<Vec<usize>> {
+    if number == 0 {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for (ix, first) in from.iter().enumerate() {
+        for mut rest in combinations(&from[ix + 1..], number - 1) {
+            rest.insert(0, *first);
+            all.push(rest);
+        }
+    }
+    all
+}
