@@ -5,6 +5,7 @@
 //! order reaches only the incarnation that it is for, and the reports of an agent arrive in sending
 //! order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,10 @@ pub enum Order {
         term: Term,
         /// The number of the question; the answer carries it.
         round: Round,
+        /// The devices of the node on which no task may be that did not book them, because they
+        /// are drained or reserved.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        closed: BTreeSet<DeviceUuid>,
     },
     /// Run this task.
     Run(Box<TaskOrder>),

@@ -3,6 +3,32 @@
 use gpool_model::agent::{Order, Report, TaskEnd, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
+use gpool_model::{Device, Slot};
+
+/// Where a task is. The server books devices so that whole ones stay free; the node may spread
+/// shares over others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seats {
+    /// Its parts of devices, with the devices that it uses.
+    pub slots: Vec<Slot>,
+    /// The devices that the server booked, by slot.
+    pub booked: Vec<DeviceUuid>,
+}
+
+impl Seats {
+    /// On the booked devices.
+    #[must_use]
+    pub fn booked(slots: &[Slot]) -> Self {
+        let booked = slots.iter().map(|slot| slot.device.clone()).collect();
+        Self { slots: slots.to_vec(), booked }
+    }
+
+    /// The devices that the task uses, by slot.
+    #[must_use]
+    pub fn devices(&self) -> Vec<DeviceUuid> {
+        self.slots.iter().map(|slot| slot.device.clone()).collect()
+    }
+}
 
 /// The result of an order to pause or resume a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +46,23 @@ pub enum Halting {
 pub enum Input {
     /// An order from the server.
     Order(Order),
+    /// The devices of the node, and whether it can move running tasks between them.
+    Devices {
+        /// In the driver's order.
+        devices: Vec<Device>,
+        /// Whether it can move tasks.
+        can_move: bool,
+    },
     /// A task that is already on this node: found when the agent started, or launched by another
     /// shepherd.
-    Found(TaskReport),
+    Found {
+        /// Its state.
+        report: TaskReport,
+        /// Where it is.
+        seats: Seats,
+        /// Whether it left its devices, to go to others.
+        is_detached: bool,
+    },
     /// A task's program was started.
     Started {
         /// The task.
@@ -48,6 +88,25 @@ pub enum Input {
         /// The result.
         halting: Halting,
     },
+    /// A task has left its devices, to go to others, or could not leave them.
+    Detached {
+        /// The task.
+        task: TaskId,
+        /// Whether it uses no device now.
+        is_done: bool,
+    },
+    /// A task has come to the devices that it was sent to.
+    Attached {
+        /// The task.
+        task: TaskId,
+    },
+    /// A task could not come to the devices that it was sent to, and uses none.
+    NotAttached {
+        /// The task.
+        task: TaskId,
+        /// The devices that it had before.
+        left: Vec<DeviceUuid>,
+    },
     /// Other processes use devices of a task, so it was not launched.
     Refused {
         /// The task.
@@ -68,7 +127,24 @@ pub enum Input {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Launch a task, or refuse it because of its devices.
-    Launch(Box<TaskOrder>),
+    Launch {
+        /// The server's order, with the booked devices.
+        order: Box<TaskOrder>,
+        /// Where it starts.
+        seats: Seats,
+    },
+    /// Let a running task leave its devices; its memory there is kept.
+    Detach {
+        /// The task.
+        task: TaskId,
+    },
+    /// Bring a task that left its devices to these, and note them in its claim.
+    Attach {
+        /// The task.
+        task: TaskId,
+        /// The devices, by slot.
+        devices: Vec<DeviceUuid>,
+    },
     /// Make sure that a task is never launched here, then report its end; or report its state if it
     /// was already launched.
     Prevent {
@@ -108,6 +184,8 @@ pub enum Action {
         task: TaskId,
         /// The generation of the order.
         generation: Generation,
+        /// Its devices from now on, by slot.
+        devices: Vec<DeviceUuid>,
     },
     /// Send a task's processes a signal.
     Signal {

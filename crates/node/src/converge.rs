@@ -8,8 +8,9 @@ use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskR
 use gpool_model::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
 use gpool_model::unit::{Millis, Timestamp};
 
-pub use crate::action::{Action, Halting, Input};
+pub use crate::action::{Action, Halting, Input, Seats};
 use crate::done::Done;
+use crate::places::{Found, Places, Step};
 
 /// The tasks of an agent, and the orders for them.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +18,7 @@ pub struct Converge {
     /// The highest term of all orders.
     term: Term,
     tasks: BTreeMap<TaskId, Known>,
+    places: Places,
     done: Done,
     /// Requests for signals that were carried out in this term.
     signalled: BTreeSet<RequestId>,
@@ -92,8 +94,24 @@ impl Converge {
     pub fn step(&mut self, input: Input) -> Vec<Action> {
         match input {
             Input::Order(order) => self.obey(order),
-            Input::Found(report) => self.found(report),
+            Input::Devices { devices, can_move } => {
+                let steps = self.places.describe(devices, can_move);
+                self.follow(steps)
+            }
+            Input::Found { report, seats, is_detached } => self.found(report, seats, is_detached),
             Input::Started { task, pid, started_at } => self.started(task, pid, started_at),
+            Input::Detached { task, is_done } => {
+                let steps = self.places.detached(task, is_done);
+                self.follow(steps)
+            }
+            Input::Attached { task } => {
+                let steps = self.places.runs(task);
+                self.follow(steps)
+            }
+            Input::NotAttached { task, left } => {
+                let steps = self.places.not_attached(task, &left);
+                self.follow(steps)
+            }
             Input::Limited { task, generation } => self.limited(task, generation),
             Input::Halted { task, generation, halting } => self.halted(task, generation, halting),
             Input::Refused { task, devices } => self.refused(task, devices),
@@ -126,9 +144,12 @@ impl Converge {
             self.signalled.clear();
         }
         match order {
-            Order::Sync { term, round } => {
+            Order::Sync { term, round, closed } => {
+                let steps = self.places.close(closed);
+                let mut actions = self.follow(steps);
                 let (stamp, tasks) = (Stamp::default(), self.tasks());
-                vec![Action::Report(Report::Tasks { stamp, term, round, tasks })]
+                actions.push(Action::Report(Report::Tasks { stamp, term, round, tasks }));
+                actions
             }
             Order::Run(order) => self.run(order),
             Order::Stop { task, generation, grace, signal, .. } => {
@@ -162,7 +183,27 @@ impl Converge {
             }
         }
         self.tasks.insert(task, Known { generation, state: State::Launching { stop: None } });
-        vec![Action::Launch(order)]
+        let steps = self.places.arrive(order);
+        self.follow(steps)
+    }
+
+    /// Carries out what follows for the devices.
+    fn follow(&mut self, steps: Vec<Step>) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for step in steps {
+            match step {
+                Step::Act(action) => actions.push(action),
+                Step::Refuse(task, devices) => actions.extend(self.refused(task, devices)),
+            }
+        }
+        actions
+    }
+
+    /// The actions of a change, and those of tasks that waited for the devices of this one.
+    fn and_left(&mut self, task: TaskId, mut actions: Vec<Action>) -> Vec<Action> {
+        let steps = self.places.left(task);
+        actions.extend(self.follow(steps));
+        actions
     }
 
     /// Answers an order for a task that is not launched any more. Without the answer, a server that
@@ -192,6 +233,10 @@ impl Converge {
         }
         known.generation = generation;
         match &mut known.state {
+            State::Launching { .. } if self.places.is_waiting(task) => {
+                let actions = prevent(known);
+                self.and_left(task, actions)
+            }
             State::Launching { stop } | State::Running { stop, .. } => {
                 // A repeated order changes nothing, unless it ends the task sooner.
                 if stop.is_some_and(|earlier| earlier.covers(ending)) {
@@ -207,9 +252,17 @@ impl Converge {
     }
 
     /// A new limit never launches a task. Its generation counts only once it is noted in the claim.
-    fn limit(&self, task: TaskId, generation: Generation, limit: Option<Millis>) -> Vec<Action> {
+    fn limit(
+        &mut self,
+        task: TaskId,
+        generation: Generation,
+        limit: Option<Millis>,
+    ) -> Vec<Action> {
         match self.tasks.get(&task) {
             Some(known) if known.goes_on() && generation > known.generation => {
+                if self.places.limit(task, generation, limit) {
+                    return self.limited(task, generation);
+                }
                 vec![Action::Limit { task, generation, limit }]
             }
             // A server that repeats an order may have missed the report.
@@ -246,7 +299,8 @@ impl Converge {
                 vec![Action::Pause { task, generation }]
             }
             (Halt::Told | Halt::Done | Halt::Failed, false) => {
-                vec![Action::Resume { task, generation }]
+                let steps = self.places.resume(task, generation);
+                self.follow(steps)
             }
         }
     }
@@ -264,7 +318,13 @@ impl Converge {
             Halting::Resumed => Halt::No,
             Halting::NotPaused => Halt::Failed,
         };
-        self.report(task)
+        let steps = match halting {
+            Halting::Paused => self.places.paused(task),
+            Halting::Resumed | Halting::NotPaused => self.places.runs(task),
+        };
+        let mut actions = self.report(task);
+        actions.extend(self.follow(steps));
+        actions
     }
 
     fn signal(&mut self, task: TaskId, signal: i32, request: RequestId) -> Vec<Action> {
@@ -304,7 +364,7 @@ impl Converge {
         }
     }
 
-    fn found(&mut self, report: TaskReport) -> Vec<Action> {
+    fn found(&mut self, report: TaskReport, seats: Seats, is_detached: bool) -> Vec<Action> {
         let TaskReport { task, generation, is } = report;
         if self.done.is_over(task) {
             return match is {
@@ -338,8 +398,20 @@ impl Converge {
             TaskIs::Over => return Vec::new(),
         };
         let goes_on = matches!(state, State::Launching { .. } | State::Running { .. });
+        let found = match state {
+            State::Running { halt: Halt::Done, .. } => Found::Paused,
+            State::Running { .. } if is_detached => Found::Detached,
+            State::Running { .. } => Found::Running,
+            _ => Found::Launching,
+        };
         self.tasks.insert(task, Known { generation, state });
+        if goes_on {
+            self.places.found(task, seats, found);
+        }
         let mut actions = self.report(task);
+        if !goes_on {
+            actions = self.and_left(task, actions);
+        }
         actions.extend(stop.filter(|_| goes_on).map(|ending| ending.action(task)));
         actions
     }
@@ -353,12 +425,15 @@ impl Converge {
             State::Running { .. } | State::Ended(_) | State::Refused { .. } => return Vec::new(),
         };
         known.state = State::Running { pid, started_at, stop, halt: Halt::No };
-        self.report(task)
+        let mut actions = self.report(task);
+        let steps = self.places.runs(task);
+        actions.extend(self.follow(steps));
+        actions
     }
 
     fn refused(&mut self, task: TaskId, devices: Vec<DeviceUuid>) -> Vec<Action> {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
-        match known.state {
+        let actions = match known.state {
             State::Launching { stop: None } => {
                 known.state = State::Refused { devices };
                 self.report(task)
@@ -367,15 +442,17 @@ impl Converge {
                 known.state = State::Preventing { ending };
                 vec![Action::Prevent { task, generation: known.generation }]
             }
-            _ => Vec::new(),
-        }
+            _ => return Vec::new(),
+        };
+        self.and_left(task, actions)
     }
 
     fn ended(&mut self, task: TaskId, end: TaskEnd) -> Vec<Action> {
         match self.tasks.get_mut(&task) {
             Some(known) if !matches!(known.state, State::Ended(_)) => {
                 known.state = State::Ended(end);
-                self.report(task)
+                let actions = self.report(task);
+                self.and_left(task, actions)
             }
             // A task that was acknowledged before it ended here leaves nothing behind either.
             None if self.done.is_over(task) => vec![Action::Forget(task)],

@@ -7,5 +7,6 @@ mod action;
 pub mod converge;
 mod done;
 pub mod loans;
+mod places;
 pub mod seating;
 pub mod spread;

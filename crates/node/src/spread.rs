@@ -17,7 +17,18 @@ pub struct Space<'a> {
     /// The memory for jobs.
     pub memory: Bytes,
     /// Whether pieces that are booked elsewhere may be on it.
-    pub is_open: bool,
+    pub guests: Guests,
+}
+
+/// Whether a device takes pieces that are booked elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guests {
+    /// Others may come.
+    Come,
+    /// Those that are there may stay.
+    Stay,
+    /// Those that are there have to leave.
+    Leave,
 }
 
 /// The part of a device that a task has.
@@ -36,7 +47,7 @@ pub struct Piece {
 }
 
 /// More placements than this are not compared.
-const PLACEMENTS_MAX: usize = 20_000;
+const PLACEMENTS_MAX: usize = 4096;
 /// Most pieces that are moved without need, so that others fit.
 const EXTRA_MAX: usize = 2;
 
@@ -53,7 +64,7 @@ pub fn spread(spaces: &[Space<'_>], pieces: &[Piece]) -> Option<Vec<usize>> {
         return None;
     }
     let free: Vec<usize> = (0..pieces.len())
-        .filter(|ix| pieces[*ix].can_move && !forced.contains(ix) && pieces[*ix].share.is_some())
+        .filter(|ix| pieces[*ix].can_move && pieces[*ix].share.is_some() && !forced.contains(ix))
         .collect();
     for n_extra in 0..=EXTRA_MAX.min(free.len()) {
         let mut best = None;
@@ -73,10 +84,10 @@ pub fn spread(spaces: &[Space<'_>], pieces: &[Piece]) -> Option<Vec<usize>> {
     home(spaces, pieces)
 }
 
-/// Whether a piece has no place yet, or can't stay.
+/// Whether a share has no place yet, or can't stay.
 fn must_move(spaces: &[Space<'_>], pieces: &[Piece], ix: usize) -> bool {
     let piece = &pieces[ix];
-    piece.at.is_none_or(|at| !may_be(spaces, pieces, piece, at))
+    piece.share.is_some() && piece.at.is_none_or(|at| !may_be(spaces, pieces, piece, at))
 }
 
 /// Whether a piece may be on a device, apart from the room there.
@@ -86,14 +97,17 @@ fn may_be(spaces: &[Space<'_>], pieces: &[Piece], piece: &Piece, at: usize) -> b
     }
     let [here, home] = [&spaces[at], &spaces[piece.booked]];
     piece.share.is_some()
-        && here.is_open
+        && (here.guests == Guests::Come || (here.guests == Guests::Stay && piece.at == Some(at)))
         && (here.model, here.memory) == (home.model, home.memory)
         && !pieces.iter().any(|other| other.share.is_none() && other.booked == at)
 }
 
-/// The places of the pieces that stay.
+/// The places of the pieces that stay. Whole devices are never chosen here.
 fn start(pieces: &[Piece], moving: &[usize]) -> Vec<Option<usize>> {
-    let stays = |(ix, piece): (usize, &Piece)| piece.at.filter(|_| !moving.contains(&ix));
+    let stays = |(ix, piece): (usize, &Piece)| match piece.share {
+        None => Some(piece.booked),
+        Some(_) => piece.at.filter(|_| !moving.contains(&ix)),
+    };
     pieces.iter().enumerate().map(stays).collect()
 }
 

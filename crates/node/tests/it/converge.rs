@@ -16,16 +16,16 @@ use gpool_model::job::{BlobId, ExitStatus, JobSpec, Owner, Usage};
 
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Millis, Timestamp};
-use gpool_node::converge::{Action, Converge, Halting, Input};
+use gpool_node::converge::{Action, Converge, Halting, Input, Seats};
 use proptest::prelude::*;
 
 const GRACE: Millis = Millis::from_secs(30);
 
-fn task(number: u64) -> TaskId {
+pub(crate) fn task(number: u64) -> TaskId {
     TaskId { job: JobId::single(number), attempt: Attempt::FIRST, rank: 0 }
 }
 
-fn run(term: u64, number: u64, generation: u64) -> Order {
+pub(crate) fn run(term: u64, number: u64, generation: u64) -> Order {
     let id = JobId::single(number);
     let spec = JobSpec {
         retry_of: None,
@@ -70,7 +70,7 @@ fn acknowledge(term: u64, number: u64) -> Order {
     Order::Acknowledge { term, task: task(number), generation }
 }
 
-fn end(stopped: bool) -> TaskEnd {
+pub(crate) fn end(stopped: bool) -> TaskEnd {
     TaskEnd {
         started_at: None,
         ended_at: Timestamp::ZERO,
@@ -104,12 +104,15 @@ fn reported(actions: &[Action]) -> Vec<&TaskIs> {
 #[test]
 fn a_task_is_launched_once_reported_and_forgotten() {
     let mut converge = Converge::default();
-    assert!(matches!(&obey(&mut converge, run(1, 1, 1))[..], [Action::Launch(_)]));
+    assert!(matches!(&obey(&mut converge, run(1, 1, 1))[..], [Action::Launch { .. }]));
     let again = obey(&mut converge, run(1, 1, 1));
     assert_eq!(reported(&again), [&TaskIs::Launching], "reported again, not launched again");
     assert!(matches!(reported(&converge.step(started(1)))[..], [TaskIs::Running { pid: 7, .. }]));
     assert_eq!(reported(&converge.step(ended(1))), [&TaskIs::Ended(end(false))]);
-    let sync = obey(&mut converge, Order::Sync { term: Term(2), round: Round(1) });
+    let sync = obey(
+        &mut converge,
+        Order::Sync { term: Term(2), round: Round(1), closed: BTreeSet::new() },
+    );
     let [Action::Report(Report::Tasks { term: Term(2), tasks, .. })] = &sync[..] else {
         panic!("{sync:?}")
     };
@@ -184,7 +187,10 @@ fn a_running_task_is_paused_and_resumed_by_the_last_order() {
     assert_eq!(reported(&obey(&mut converge, pause(3))), [&paused], "reported again");
     assert_eq!(obey(&mut converge, resume(2)), [], "from before the pause");
     let generation = Generation(4);
-    assert_eq!(obey(&mut converge, resume(4)), [Action::Resume { task, generation }]);
+    assert_eq!(
+        obey(&mut converge, resume(4)),
+        [Action::Resume { task, generation, devices: Vec::new() }]
+    );
     assert_eq!(converge.step(halted(3, Halting::Paused)), [], "out of date");
     assert_eq!(reported(&converge.step(halted(4, Halting::Resumed))), [&running]);
     assert_eq!(obey(&mut converge, pause(3)), [], "from before the resume");
@@ -213,7 +219,8 @@ fn a_stop_ends_a_task_that_was_already_launched() {
     let _ = obey(&mut converge, stop(1, 1, 2));
     let is = TaskIs::Running { pid: 7, started_at: Timestamp::ZERO };
     let found = TaskReport { task: task(1), generation: Generation(1), is: is.clone() };
-    let actions = converge.step(Input::Found(found));
+    let actions =
+        converge.step(Input::Found { report: found, seats: Seats::default(), is_detached: false });
     assert_eq!(reported(&actions), [&is]);
     assert_eq!(actions.last(), Some(&Action::Stop { task: task(1), grace: GRACE, signal: None }));
 }
@@ -227,14 +234,14 @@ fn a_refused_task_is_launched_only_by_a_later_generation() {
     assert_eq!(reported(&converge.step(refusal)), [&TaskIs::Refused { devices }]);
     let again = obey(&mut converge, run(1, 1, 1));
     assert!(matches!(reported(&again)[..], [TaskIs::Refused { .. }]), "the same order again");
-    assert!(matches!(&obey(&mut converge, run(1, 1, 2))[..], [Action::Launch(_)]));
+    assert!(matches!(&obey(&mut converge, run(1, 1, 2))[..], [Action::Launch { .. }]));
 
     let refusal = Input::Refused { task: task(1), devices: Vec::new() };
     let _ = converge.step(refusal);
     assert_eq!(obey(&mut converge, acknowledge(1, 1)), []);
     assert_eq!(converge.tasks(), []);
     assert_eq!(obey(&mut converge, run(1, 1, 2)), [], "late, and now placed elsewhere");
-    assert!(matches!(&obey(&mut converge, run(1, 1, 3))[..], [Action::Launch(_)]), "came back");
+    assert!(matches!(&obey(&mut converge, run(1, 1, 3))[..], [Action::Launch { .. }]), "came back");
 }
 
 #[test]
@@ -251,7 +258,7 @@ fn a_late_acknowledgement_of_a_refusal_keeps_the_end_of_the_next_launch() {
     let mut converge = Converge::default();
     assert_eq!(obey(&mut converge, of_refusal), []);
     assert_eq!(obey(&mut converge, run(1, 1, 1)), [], "over");
-    assert!(matches!(&obey(&mut converge, run(1, 1, 2))[..], [Action::Launch(_)]), "not over");
+    assert!(matches!(&obey(&mut converge, run(1, 1, 2))[..], [Action::Launch { .. }]), "not over");
 }
 
 #[test]
@@ -279,7 +286,8 @@ fn tasks_of_an_earlier_agent_are_adopted_or_forgotten() {
     let is = TaskIs::Ended(end(false));
     let found = |number| {
         let generation = Generation(1);
-        Input::Found(TaskReport { task: task(number), generation, is: is.clone() })
+        let report = TaskReport { task: task(number), generation, is: is.clone() };
+        Input::Found { report, seats: Seats::default(), is_detached: false }
     };
     assert_eq!(converge.step(found(1)), [Action::Forget(task(1))], "acknowledged before");
     assert_eq!(reported(&converge.step(found(2))), [&is]);
@@ -308,7 +316,7 @@ impl Machine {
     fn carry_out(&mut self, converge: &mut Converge, actions: Vec<Action>) {
         for action in actions {
             let follows = match action {
-                Action::Launch(order) => {
+                Action::Launch { order, .. } => {
                     let task = order.task();
                     *self.launches.entry(task).or_default() += 1;
                     self.claimed.insert(task);
@@ -326,10 +334,10 @@ impl Machine {
                 Action::Pause { task, generation } => {
                     Some(Input::Halted { task, generation, halting: Halting::Paused })
                 }
-                Action::Resume { task, generation } => {
+                Action::Resume { task, generation, .. } => {
                     Some(Input::Halted { task, generation, halting: Halting::Resumed })
                 }
-                Action::Signal { .. } => None,
+                Action::Detach { .. } | Action::Attach { .. } | Action::Signal { .. } => None,
                 Action::Report(report) => {
                     self.reports.push(report);
                     None
@@ -356,7 +364,10 @@ impl Machine {
 fn resync(machine: &mut Machine, converge: &mut Converge, term: u64, wanted: &[Wanted]) {
     for _ in 0..3 {
         machine.reports.clear();
-        machine.obey(converge, Order::Sync { term: Term(term), round: Round(1) });
+        machine.obey(
+            converge,
+            Order::Sync { term: Term(term), round: Round(1), closed: BTreeSet::new() },
+        );
         let Some(Report::Tasks { tasks, .. }) = machine.reports.last().cloned() else {
             panic!("no answer to sync")
         };

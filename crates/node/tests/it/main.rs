@@ -4,5 +4,6 @@
 
 mod converge;
 mod loans;
+mod moves;
 mod seating;
 mod spread;

@@ -1,10 +1,11 @@
 //! Where shares physically are: spread while devices are free, moved when one is needed whole.
 
 use gpool_model::unit::Bytes;
-use gpool_node::spread::{Piece, Space, spread};
+use gpool_node::spread::{Guests, Piece, Space, spread};
 use proptest::prelude::*;
 
-const DEVICE: Space<'static> = Space { model: "H100", memory: Bytes::new(80), is_open: true };
+const DEVICE: Space<'static> =
+    Space { model: "H100", memory: Bytes::new(80), guests: Guests::Come };
 
 fn share(task: usize, booked: usize, at: Option<usize>, request: u64, limit: u64) -> Piece {
     let share = Some((Bytes::new(request), Bytes::new(limit)));
@@ -39,7 +40,7 @@ fn shares_without_room_to_grow_stay_packed() {
 
 #[test]
 fn closed_and_other_devices_take_no_guest() {
-    let closed = Space { is_open: false, ..DEVICE };
+    let closed = Space { guests: Guests::Leave, ..DEVICE };
     let other = Space { model: "A100", ..DEVICE };
     let pieces = [share(0, 0, Some(0), 40, 80), share(1, 0, None, 40, 80)];
     assert_eq!(spread(&[DEVICE, closed, other], &pieces), Some(vec![0, 0]));
@@ -129,7 +130,7 @@ fn is_allowed(spaces: &[Space<'_>], pieces: &[Piece], places: &[usize]) -> bool 
             .collect();
         let requests: u64 = here.iter().filter_map(|it| Some(it.share?.0.get())).sum();
         let n_whole = here.iter().filter(|it| it.share.is_none()).count();
-        let guests_ok = here.iter().all(|it| it.booked == at || spaces[at].is_open);
+        let guests_ok = here.iter().all(|it| it.booked == at || spaces[at].guests == Guests::Come);
         let stuck_ok = here.iter().all(|it| it.can_move || it.at.is_none_or(|is| is == at));
         let whole_ok = n_whole == 0 || (n_whole == 1 && here.len() == 1);
         requests <= 80 && guests_ok && stuck_ok && whole_ok
@@ -141,8 +142,9 @@ proptest! {
     fn a_free_device_in_the_books_can_be_freed_with_the_fewest_moves(
         (opens, pieces) in nodes(), new in any::<bool>(),
     ) {
+        let closed = Space { guests: Guests::Leave, ..DEVICE };
         let spaces: Vec<Space<'_>> =
-            opens.iter().map(|is_open| Space { is_open: *is_open, ..DEVICE }).collect();
+            opens.iter().map(|opens| if *opens { DEVICE } else { closed }).collect();
         // Spread what can move, one after the other, as tasks start.
         let mut placed: Vec<Piece> = Vec::new();
         for piece in &pieces {

@@ -1,0 +1,366 @@
+//! Where the tasks of a node are, and what must move before another one starts. The state machine
+//! around [`crate::spread`].
+//!
+//! A task moves in two steps: it leaves its devices, and comes to others when they have room. So
+//! two tasks can also change places.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use gpool_model::agent::TaskOrder;
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::unit::{Bytes, Millis};
+use gpool_model::{Device, DeviceHealth, Slot, SlotPart};
+
+use crate::action::{Action, Seats};
+use crate::spread::{Guests, Piece, Space, spread};
+
+/// The devices of a node with the tasks on them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places {
+    devices: Vec<Device>,
+    /// Whether the node can move running tasks.
+    can_move: bool,
+    /// Devices on which no guest may be: drained or reserved.
+    closed: BTreeSet<DeviceUuid>,
+    tasks: BTreeMap<TaskId, Placed>,
+    /// Tasks that wait for their devices, oldest first.
+    waiting: VecDeque<Waiting>,
+}
+
+/// A task that has devices.
+#[derive(Debug, Clone)]
+struct Placed {
+    /// Where it is; where it goes, if it uses no device now.
+    seats: Seats,
+    state: State,
+    /// Whether a move has failed.
+    is_stuck: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It uses no device: it was not launched yet, or it is between devices.
+    Away,
+    /// It is being launched, or comes to its devices. It can't be moved yet.
+    Coming,
+    Running,
+    /// It leaves its devices, to go to others.
+    Leaving,
+    /// The server paused it: it uses no device.
+    Paused,
+}
+
+/// A task that waits for its devices.
+#[derive(Debug, Clone)]
+struct Waiting {
+    task: TaskId,
+    /// Whether its devices are chosen. Later tasks wait until they are.
+    is_placed: bool,
+    aim: Aim,
+}
+
+#[derive(Debug, Clone)]
+enum Aim {
+    Launch(Box<TaskOrder>),
+    Resume(Generation),
+    /// It is between devices.
+    Attach,
+}
+
+/// How a task was found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Found {
+    /// Its program has not started.
+    Launching,
+    Running,
+    Paused,
+    /// It was between devices.
+    Detached,
+}
+
+/// What follows from a change.
+pub(crate) enum Step {
+    Act(Action),
+    /// The task can't be launched: guests that can't move are on these devices.
+    Refuse(TaskId, Vec<DeviceUuid>),
+}
+
+impl Places {
+    /// Replaces the description of the devices.
+    pub fn describe(&mut self, devices: Vec<Device>, can_move: bool) -> Vec<Step> {
+        (self.devices, self.can_move) = (devices, can_move);
+        self.advance()
+    }
+
+    /// Replaces the devices on which no guest may be.
+    pub fn close(&mut self, closed: BTreeSet<DeviceUuid>) -> Vec<Step> {
+        self.closed = closed;
+        // A guest that can't move stays.
+        let moves = self.plan(None).map(|places| self.move_to(&places));
+        moves.unwrap_or_default()
+    }
+
+    /// Notes a task that was already on this node. Nothing follows before the next change: other
+    /// tasks may not be known yet.
+    pub fn found(&mut self, task: TaskId, seats: Seats, is: Found) {
+        if seats.slots.is_empty() || self.tasks.contains_key(&task) {
+            return;
+        }
+        let state = match is {
+            Found::Launching => State::Coming,
+            Found::Running => State::Running,
+            Found::Paused => State::Paused,
+            Found::Detached => State::Away,
+        };
+        if state == State::Away {
+            self.waiting.push_back(Waiting { task, is_placed: false, aim: Aim::Attach });
+        }
+        self.tasks.insert(task, Placed { seats, state, is_stuck: false });
+    }
+
+    /// Places a task that should start. Its launch follows once nothing is in the way.
+    pub fn arrive(&mut self, order: Box<TaskOrder>) -> Vec<Step> {
+        let (task, seats) = (order.task(), Seats::booked(&order.allocation.slots));
+        if seats.slots.is_empty() {
+            return vec![Step::Act(Action::Launch { order, seats })];
+        }
+        self.tasks.insert(task, Placed { seats, state: State::Away, is_stuck: false });
+        self.waits(task, Aim::Launch(order))
+    }
+
+    /// A task should go on that is or was about to be paused.
+    pub fn resume(&mut self, task: TaskId, generation: Generation) -> Vec<Step> {
+        match self.tasks.get(&task) {
+            Some(placed) if placed.state == State::Paused => {
+                self.waiting.retain(|waiting| waiting.task != task);
+                self.waits(task, Aim::Resume(generation))
+            }
+            placed => {
+                let devices = placed.map(|placed| placed.seats.devices()).unwrap_or_default();
+                vec![Step::Act(Action::Resume { task, generation, devices })]
+            }
+        }
+    }
+
+    fn waits(&mut self, task: TaskId, aim: Aim) -> Vec<Step> {
+        self.waiting.push_back(Waiting { task, is_placed: false, aim });
+        self.advance()
+    }
+
+    /// Whether a task waits to be launched.
+    pub fn is_waiting(&self, task: TaskId) -> bool {
+        let mut waiting = self.waiting.iter();
+        waiting.any(|it| it.task == task && matches!(it.aim, Aim::Launch(_)))
+    }
+
+    /// Changes the limit of a task that waits to be launched. Returns whether it does.
+    pub fn limit(&mut self, task: TaskId, generation: Generation, limit: Option<Millis>) -> bool {
+        let waiting = self.waiting.iter_mut().find(|waiting| waiting.task == task);
+        let Some(Waiting { aim: Aim::Launch(order), .. }) = waiting else { return false };
+        order.generation = generation;
+        std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
+        true
+    }
+
+    /// The program of a task runs on its devices: it has started, goes on, or has moved.
+    pub fn runs(&mut self, task: TaskId) -> Vec<Step> {
+        match self.tasks.get_mut(&task) {
+            Some(placed) if placed.state != State::Leaving => placed.state = State::Running,
+            Some(_) | None => return Vec::new(),
+        }
+        self.waiting.retain(|waiting| waiting.task != task);
+        self.advance()
+    }
+
+    /// A task is paused, and others may use its devices.
+    pub fn paused(&mut self, task: TaskId) -> Vec<Step> {
+        let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
+        placed.state = State::Paused;
+        self.waiting.retain(|waiting| waiting.task != task);
+        self.advance()
+    }
+
+    /// A task has left its devices, or could not.
+    pub fn detached(&mut self, task: TaskId, is_done: bool) -> Vec<Step> {
+        let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
+        if placed.state != State::Leaving {
+            return Vec::new();
+        }
+        if is_done {
+            placed.state = State::Away;
+            return self.waits(task, Aim::Attach);
+        }
+        (placed.state, placed.is_stuck) = (State::Running, true);
+        // Whoever waits for its devices needs others to move.
+        self.waiting.iter_mut().for_each(|waiting| waiting.is_placed = false);
+        self.advance()
+    }
+
+    /// A task could not come to its devices. Only those that it left are certain to take it.
+    pub fn not_attached(&mut self, task: TaskId, left: &[DeviceUuid]) -> Vec<Step> {
+        let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
+        (placed.state, placed.is_stuck) = (State::Away, true);
+        self.put(task, left);
+        self.waiting.push_back(Waiting { task, is_placed: true, aim: Aim::Attach });
+        self.advance()
+    }
+
+    /// A task has ended, or was refused.
+    pub fn left(&mut self, task: TaskId) -> Vec<Step> {
+        self.waiting.retain(|waiting| waiting.task != task);
+        match self.tasks.remove(&task) {
+            Some(_) => self.advance(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Places waiting tasks, and starts those whose devices have room.
+    fn advance(&mut self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut next = 0;
+        while let Some(waiting) = self.waiting.get(next) {
+            let (task, is_launch) = (waiting.task, matches!(waiting.aim, Aim::Launch(_)));
+            // A node that can't move tasks leaves them where the server booked them.
+            if !waiting.is_placed && self.can_move {
+                match self.plan(Some(task)) {
+                    Some(places) => steps.extend(self.move_to(&places)),
+                    None if self.is_unsettled() => break,
+                    None if !is_launch => {
+                        next += 1;
+                        continue;
+                    }
+                    None => {
+                        self.waiting.remove(next);
+                        let placed = self.tasks.remove(&task);
+                        let booked = placed.map(|placed| placed.seats.booked);
+                        steps.push(Step::Refuse(task, booked.unwrap_or_default()));
+                        continue;
+                    }
+                }
+            }
+            self.waiting[next].is_placed = true;
+            if self.can_move && !self.has_room(task) {
+                next += 1;
+            } else if let Some(waiting) = self.waiting.remove(next) {
+                steps.push(Step::Act(self.start(waiting)));
+            }
+        }
+        steps
+    }
+
+    /// Whether some task is about to become movable.
+    fn is_unsettled(&self) -> bool {
+        self.tasks.values().any(|it| matches!(it.state, State::Coming | State::Leaving))
+    }
+
+    /// Whether the tasks that are on the devices of a waiting one leave it room.
+    fn has_room(&self, task: TaskId) -> bool {
+        let present =
+            |it: &&Placed| matches!(it.state, State::Coming | State::Running | State::Leaving);
+        self.tasks[&task].seats.slots.iter().all(|wanted| {
+            let others = self.tasks.values().filter(present).flat_map(|it| &it.seats.slots);
+            let here = others.filter(|slot| slot.device == wanted.device);
+            let device = self.devices.iter().find(|device| device.uuid == wanted.device);
+            let memory = device.map_or(Bytes::ZERO, |device| device.memory);
+            let used = |slot: &Slot| slot.part.memory_of(memory);
+            here.map(used).fold(used(wanted), Bytes::saturating_add) <= memory
+        })
+    }
+
+    fn start(&mut self, waiting: Waiting) -> Action {
+        let Waiting { task, aim, .. } = waiting;
+        let placed = self.tasks.get_mut(&task).expect("a waiting task has devices");
+        placed.state = State::Coming;
+        let seats = placed.seats.clone();
+        match aim {
+            Aim::Launch(order) => Action::Launch { order, seats },
+            Aim::Resume(generation) => {
+                Action::Resume { task, generation, devices: seats.devices() }
+            }
+            Aim::Attach => Action::Attach { task, devices: seats.devices() },
+        }
+    }
+
+    /// The positions of the devices for all tasks that use any or are about to, and for `new`.
+    /// `None` if a task would have to move that can't.
+    fn plan(&self, new: Option<TaskId>) -> Option<BTreeMap<TaskId, Vec<usize>>> {
+        let spaces: Vec<Space<'_>> = self.devices.iter().map(|device| self.space(device)).collect();
+        let is_placed =
+            |task| self.waiting.iter().any(|waiting| waiting.task == task && waiting.is_placed);
+        let (mut pieces, mut owners) = (Vec::new(), Vec::new());
+        for (number, (task, placed)) in self.tasks.iter().enumerate() {
+            let uses = !matches!(placed.state, State::Away | State::Paused | State::Leaving);
+            let is_new = new == Some(*task);
+            let Some(places) = self.positions(&placed.seats) else { continue };
+            if !(uses || is_new || is_placed(*task)) {
+                continue;
+            }
+            let is_movable = self.can_move && placed.state == State::Running && !placed.is_stuck;
+            for (slot, (at, booked)) in placed.seats.slots.iter().zip(places) {
+                let share = match slot.part {
+                    SlotPart::Share { memory, limit, .. } => Some((memory, limit)),
+                    SlotPart::Whole | SlotPart::Instance { .. } => None,
+                };
+                let at = Some(at).filter(|_| !is_new);
+                let can_move = is_movable && share.is_some();
+                pieces.push(Piece { task: number, booked, at, share, can_move });
+                owners.push(*task);
+            }
+        }
+        let mut by_task: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
+        for (task, at) in owners.into_iter().zip(spread(&spaces, &pieces)?) {
+            by_task.entry(task).or_default().push(at);
+        }
+        Some(by_task)
+    }
+
+    /// The positions of the devices where a task is, and of those that are booked for it; `None` if
+    /// the node has lost one.
+    fn positions(&self, seats: &Seats) -> Option<Vec<(usize, usize)>> {
+        let at = |uuid: &DeviceUuid| self.devices.iter().position(|device| device.uuid == *uuid);
+        let slots = seats.slots.iter().zip(&seats.booked);
+        slots.map(|(slot, booked)| Some((at(&slot.device)?, at(booked)?))).collect()
+    }
+
+    fn space<'d>(&self, device: &'d Device) -> Space<'d> {
+        let is_fit = device.health == DeviceHealth::Healthy
+            && device.unmanaged.is_empty()
+            && !device.is_divided()
+            && device.instance.is_none();
+        let guests = match self.closed.contains(&device.uuid) {
+            true => Guests::Leave,
+            false if is_fit && self.can_move => Guests::Come,
+            false => Guests::Stay,
+        };
+        Space { model: &device.model, memory: device.memory, guests }
+    }
+
+    /// Notes the places of tasks that use no device, and lets the others leave theirs if they
+    /// should be elsewhere. Those are placed again once they have left.
+    fn move_to(&mut self, places: &BTreeMap<TaskId, Vec<usize>>) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (task, places) in places {
+            let devices: Vec<DeviceUuid> =
+                places.iter().map(|at| self.devices[*at].uuid.clone()).collect();
+            let Some(placed) = self.tasks.get_mut(task) else { continue };
+            match placed.state {
+                State::Running if placed.seats.devices() != devices => {
+                    placed.state = State::Leaving;
+                    steps.push(Step::Act(Action::Detach { task: *task }));
+                }
+                State::Away | State::Paused => self.put(*task, &devices),
+                State::Running | State::Coming | State::Leaving => {}
+            }
+        }
+        steps
+    }
+
+    fn put(&mut self, task: TaskId, devices: &[DeviceUuid]) {
+        let Some(placed) = self.tasks.get_mut(&task) else { return };
+        for (slot, uuid) in placed.seats.slots.iter_mut().zip(devices) {
+            let device = self.devices.iter().find(|device| device.uuid == *uuid);
+            slot.index = device.map_or(slot.index, |device| device.index);
+            slot.device = uuid.clone();
+        }
+    }
+}
