@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use gpool_model::agent::{TaskEnd, TaskOrder};
 use gpool_model::attach::{NotOpened, Opening};
-use gpool_model::id::{Generation, TaskId};
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_model::{ArrayValues, placeholder};
 use gpool_sys::cgroup::Site;
@@ -14,8 +14,11 @@ use serde::{Deserialize, Serialize};
 /// The first message to a shepherd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Launch {
-    /// The task to run.
+    /// The task to run, with the devices that it uses.
     pub order: TaskOrder,
+    /// The devices that the server booked for it, by slot.
+    #[serde(default)]
+    pub booked: Vec<DeviceUuid>,
     /// The agent's state directory.
     pub state_dir: PathBuf,
     /// The place for control groups.
@@ -121,6 +124,16 @@ pub enum ToShepherd {
     Resume {
         /// The generation of the order.
         generation: Generation,
+        /// Its devices from now on, by slot.
+        #[serde(default)]
+        devices: Vec<DeviceUuid>,
+    },
+    /// Leave the task's devices, to go to others.
+    Detach,
+    /// Come to these devices, by slot.
+    Attach {
+        /// The devices.
+        devices: Vec<DeviceUuid>,
     },
     /// Send the task's processes a signal.
     Signal {
@@ -185,6 +198,21 @@ pub(crate) enum FromShepherd {
     NotPaused {
         /// The generation of the order.
         generation: Generation,
+    },
+    /// The task left its devices, or could not.
+    Detached {
+        /// Whether it did.
+        is_done: bool,
+    },
+    /// The task is on these devices.
+    Attached {
+        /// The devices, by slot.
+        devices: Vec<DeviceUuid>,
+    },
+    /// The task could not come to other devices, and uses none.
+    NotAttached {
+        /// The devices that it had before.
+        left: Vec<DeviceUuid>,
     },
     /// The task has ended: no process of it is left, and its output is written.
     Ended {

@@ -7,10 +7,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use gpool_model::Slot;
 use gpool_model::agent::TaskEnd;
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
-use gpool_model::unit::{Bytes, Millis, Timestamp};
-use gpool_model::{Slot, SlotPart};
+use gpool_model::unit::{Millis, Timestamp};
+use gpool_node::converge::Seats;
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, lock};
 use rustix::fs::{CWD, RenameFlags};
@@ -40,12 +41,12 @@ pub struct Claimant {
     pub uid: u32,
     /// The place of its control group.
     pub site: Site,
-    /// The task's devices.
-    pub devices: Vec<DeviceUuid>,
-    /// The memory that the task may use of each device, in the same order; empty if it has the
-    /// devices alone.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shares: Vec<Bytes>,
+    /// The task's parts of devices, where it is.
+    #[serde(default)]
+    pub slots: Vec<Slot>,
+    /// The devices that the server booked for it, by slot.
+    #[serde(default)]
+    pub booked: Vec<DeviceUuid>,
 }
 
 /// One line of a claim.
@@ -64,6 +65,12 @@ pub(crate) enum Line {
     Halted {
         generation: Generation,
         is_paused: bool,
+    },
+    /// The task left its devices, to go to others.
+    Detached,
+    /// The task came to these devices, by slot.
+    Attached {
+        devices: Vec<DeviceUuid>,
     },
     /// All processes that the killed claimant left have ended.
     Swept,
@@ -88,6 +95,8 @@ pub struct Record {
     /// Whether its processes were last paused (`true`) or resumed, and the generation of that
     /// order.
     pub halted: Option<(Generation, bool)>,
+    /// Whether it left its devices, to go to others.
+    pub is_detached: bool,
     /// Whether the claimant was killed, and all processes that it left have ended.
     pub is_swept: bool,
     /// The end.
@@ -116,8 +125,16 @@ impl Record {
             match (line, &mut record) {
                 (Line::Claimed(claimant), None) => {
                     let (started, limited, halted, ended) = (None, None, None, None);
-                    let is_swept = false;
-                    record = Some(Self { claimant, started, limited, halted, is_swept, ended });
+                    let (is_detached, is_swept) = (false, false);
+                    record = Some(Self {
+                        claimant,
+                        started,
+                        limited,
+                        halted,
+                        is_detached,
+                        is_swept,
+                        ended,
+                    });
                 }
                 (Line::Started { pid, at }, Some(record)) => record.started = Some((pid, at)),
                 (Line::Limited { generation, limit }, Some(record)) => {
@@ -125,6 +142,13 @@ impl Record {
                 }
                 (Line::Halted { generation, is_paused }, Some(record)) => {
                     record.halted = Some((generation, is_paused));
+                }
+                (Line::Detached, Some(record)) => record.is_detached = true,
+                (Line::Attached { devices }, Some(record)) => {
+                    record.is_detached = false;
+                    for (slot, device) in record.claimant.slots.iter_mut().zip(devices) {
+                        slot.device = device;
+                    }
                 }
                 (Line::Swept, Some(record)) => record.is_swept = true,
                 // Only the first end counts.
@@ -144,7 +168,7 @@ impl Claimant {
         let shepherd = std::process::id();
         let shepherd_started = clock::boot_ticks();
         let (boot_id, site) = (boot_id.to_owned(), Site::default());
-        let (devices, shares) = (Vec::new(), Vec::new());
+        let (slots, booked) = (Vec::new(), Vec::new());
         Self {
             task,
             generation,
@@ -154,25 +178,14 @@ impl Claimant {
             boot_id,
             uid,
             site,
-            devices,
-            shares,
+            slots,
+            booked,
         }
     }
 
-    /// Stores the devices of the allocation.
-    pub fn has(&mut self, slots: &[Slot]) {
-        let share = |slot: &Slot| match slot.part {
-            SlotPart::Whole | SlotPart::Instance { .. } => None,
-            SlotPart::Share { limit, .. } => Some(limit),
-        };
-        self.devices = slots.iter().map(|slot| slot.device.clone()).collect();
-        self.shares = slots.iter().filter_map(share).collect();
-    }
-
-    /// The task's devices, each with the memory that the task may use of it.
-    pub fn given(&self) -> impl Iterator<Item = (DeviceUuid, Option<Bytes>)> {
-        let share = |ix: usize| self.shares.get(ix).copied();
-        self.devices.iter().enumerate().map(move |(ix, device)| (device.clone(), share(ix)))
+    /// Where the task is.
+    pub fn seats(&self) -> Seats {
+        Seats { slots: self.slots.clone(), booked: self.booked.clone() }
     }
 }
 
@@ -252,6 +265,16 @@ impl Claim {
     /// Notes that the task's processes were paused or resumed.
     pub fn halted(&mut self, generation: Generation, is_paused: bool) -> io::Result<()> {
         self.append(&Line::Halted { generation, is_paused })
+    }
+
+    /// Notes that the task left its devices.
+    pub fn detached(&mut self) -> io::Result<()> {
+        self.append(&Line::Detached)
+    }
+
+    /// Notes the devices that the task came to.
+    pub fn attached(&mut self, devices: &[DeviceUuid]) -> io::Result<()> {
+        self.append(&Line::Attached { devices: devices.to_vec() })
     }
 
     /// Notes the end.

@@ -44,10 +44,23 @@ pub struct Device {
     /// Tasks that use more of its memory than their limit, by task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overshoots: Vec<Overshoot>,
+    /// Tasks that are on it although they booked another device, by task. They leave when a job gets
+    /// the device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<Guest>,
     /// Whether the driver reports the memory of each process, so that the agent would notice an
     /// overshoot; unknown until a process of gpool ran there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tells_memory: Option<bool>,
+}
+
+/// A task on a device that it did not book.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guest {
+    /// The task.
+    pub task: TaskId,
+    /// The device of the same node that it booked.
+    pub booked: DeviceUuid,
 }
 
 /// A task that uses more memory of a device than its limit.

@@ -53,7 +53,8 @@ const EXTRA_MAX: usize = 2;
 
 /// The positions of the devices on which the pieces should be, by piece. Preferred, in this order:
 /// the fewest moves; the greatest smallest part of its limit that a piece can reach before it meets
-/// a neighbour's request, then the second smallest and so on; the lowest positions.
+/// a neighbour's request, then the second smallest and so on; the fewest pieces that are not on the
+/// device that they booked; the lowest positions.
 ///
 /// `None` if a piece would have to move and can't.
 #[must_use]
@@ -77,7 +78,7 @@ pub fn spread(spaces: &[Space<'_>], pieces: &[Piece]) -> Option<Vec<usize>> {
             let mut search = Search { spaces, pieces, best: &mut best };
             search.place(&moving, &mut start(pieces, &moving));
         }
-        if let Some((_, places)) = best {
+        if let Some((_, _, places)) = best {
             return Some(places);
         }
     }
@@ -147,8 +148,9 @@ type Reach = (u64, u64);
 struct Search<'a> {
     spaces: &'a [Space<'a>],
     pieces: &'a [Piece],
-    /// The best placement so far, with what its pieces reach, the smallest first.
-    best: &'a mut Option<(Vec<Reach>, Vec<usize>)>,
+    /// The best placement so far, with what its pieces reach, the smallest first, and how many are
+    /// guests.
+    best: &'a mut Option<(Vec<Reach>, usize, Vec<usize>)>,
 }
 
 impl Search<'_> {
@@ -174,10 +176,13 @@ impl Search<'_> {
         }
         let placed: Vec<usize> = places.iter().copied().flatten().collect();
         let reaches = reaches(self.spaces, self.pieces, &placed);
+        let n_guests = self.pieces.iter().zip(&placed).filter(|(it, at)| it.booked != **at).count();
         // The first of equal placements has the lowest positions.
-        let is_better = self.best.as_ref().is_none_or(|(best, _)| further(&reaches, best));
+        let is_better = self.best.as_ref().is_none_or(|(best, guests, _)| {
+            further(&reaches, best).then_with(|| guests.cmp(&n_guests)).is_gt()
+        });
         if is_better {
-            *self.best = Some((reaches, placed));
+            *self.best = Some((reaches, n_guests, placed));
         }
     }
 }
@@ -204,9 +209,9 @@ fn order(one: Reach, other: Reach) -> Ordering {
     product(one.0, other.1).cmp(&product(other.0, one.1))
 }
 
-fn further(one: &[Reach], other: &[Reach]) -> bool {
+fn further(one: &[Reach], other: &[Reach]) -> Ordering {
     let mut orders = one.iter().zip(other).map(|(one, other)| order(*one, *other));
-    orders.find(|it| it.is_ne()).is_some_and(Ordering::is_gt)
+    orders.find(|it| it.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 /// All sets of `number` elements, in lexical order.

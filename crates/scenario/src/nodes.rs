@@ -206,6 +206,7 @@ fn devices(
             unmanaged: Vec::new(),
             strays: Vec::new(),
             overshoots: Vec::new(),
+            guests: Vec::new(),
             tells_memory: None,
         });
         if let (Some(layout), Some(device)) = (&layout, node.devices.last_mut()) {

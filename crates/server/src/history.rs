@@ -200,6 +200,7 @@ fn whole(mut node: Node) -> Node {
         device.unmanaged = Vec::new();
         device.strays = Vec::new();
         device.overshoots = Vec::new();
+        device.guests = Vec::new();
     }
     node
 }

@@ -317,6 +317,7 @@ pub fn added(nodes: &[Node], nth: u32, n_devices: u32, model: &str) -> Result<No
         unmanaged: Vec::new(),
         strays: Vec::new(),
         overshoots: Vec::new(),
+        guests: Vec::new(),
         tells_memory: None,
     };
     let largest = nodes.iter().max_by_key(|node| {

@@ -186,6 +186,7 @@ impl NodeShape {
                 unmanaged: Vec::new(),
                 strays: Vec::new(),
                 overshoots: Vec::new(),
+                guests: Vec::new(),
                 tells_memory: None,
             }
         });

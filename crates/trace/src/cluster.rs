@@ -175,6 +175,7 @@ pub fn node(n: u32, n_gpus: u32) -> Node {
         unmanaged: Vec::new(),
         strays: Vec::new(),
         overshoots: Vec::new(),
+        guests: Vec::new(),
         tells_memory: None,
     };
     let room = Resources::none().with_cpus(MilliCpu::new(1_000_000));

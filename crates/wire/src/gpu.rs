@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use gpool_model::device::{
-    Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Instance, Link, Mig,
+    Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Guest, Instance, Link, Mig,
 };
-use gpool_model::id::TaskId;
+use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::pattern::short_model;
 use gpool_model::{Bytes, Node, SlotPart};
 use serde::{Deserialize, Serialize};
@@ -80,12 +80,24 @@ pub struct Gpu {
     /// Compute processes on the device from jobs without an allocation there.
     #[serde(default)]
     pub strays: Vec<GpuProcess>,
-    /// Jobs that share the device. Empty if the device is free, or one job uses all of it.
+    /// Jobs that use the device although they booked another one. They leave it when a job gets it.
+    #[serde(default)]
+    pub guests: Vec<GpuGuest>,
+    /// Jobs that booked a share of the device. Empty if the device is free, or one job uses all of it.
     #[serde(default)]
     pub shares: Vec<GpuShare>,
     /// Device memory that another job could share, in bytes.
     #[serde(default)]
     pub memory_for_shares: u64,
+}
+
+/// A job on a device that it did not book.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GpuGuest {
+    /// ID of the job.
+    pub job: String,
+    /// Index of the device that it booked.
+    pub booked: u32,
 }
 
 /// A job's fraction of a shared device.
@@ -99,6 +111,9 @@ pub struct GpuShare {
     pub project: String,
     /// Fraction of the device that the job is charged for: 0.25.
     pub part: f64,
+    /// Index of the device that the job uses, if the node moved it to another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<u32>,
     /// Guaranteed memory in bytes.
     pub memory: u64,
     /// Most memory that the job may use while the device has room, in bytes.
@@ -243,16 +258,29 @@ impl Gpu {
             project: first.map(|held| held.project.clone()),
             unmanaged: device.unmanaged.iter().map(GpuProcess::from).collect(),
             strays: device.strays.iter().map(GpuProcess::from).collect(),
-            shares: held.by.iter().filter_map(|held| GpuShare::of(held, device)).collect(),
+            guests: GpuGuest::all(node, device),
+            shares: held.by.iter().filter_map(|held| GpuShare::of(held, node, device)).collect(),
             memory_for_shares: if is_usable { held.free_memory.get() } else { 0 },
         }
     }
 }
 
+impl GpuGuest {
+    fn all(node: &Node, device: &Device) -> Vec<Self> {
+        let guests = device.guests.iter().filter_map(|guest| {
+            let booked = node.devices.iter().find(|device| device.uuid == guest.booked)?;
+            Some(Self { job: guest.task.job.to_string(), booked: booked.index })
+        });
+        guests.collect()
+    }
+}
+
 impl GpuShare {
     /// Returns a task's fraction of a device; `None` if it has all of it.
-    fn of(held: &HeldBy, device: &Device) -> Option<Self> {
+    fn of(held: &HeldBy, node: &Node, device: &Device) -> Option<Self> {
         let SlotPart::Share { charge, memory, limit } = held.part else { return None };
+        let used = guest_place(node, held.task, &device.uuid);
+        let device = used.unwrap_or(device);
         let over = device.overshoots.iter().find(|overshoot| overshoot.task == held.task);
         let is_seen = device.tells_memory == Some(true);
         Some(Self {
@@ -260,12 +288,21 @@ impl GpuShare {
             user: held.user.clone(),
             project: held.project.clone(),
             part: cores(charge.get()),
+            used: used.map(|device| device.index),
             memory: memory.get(),
             memory_limit: limit.get(),
             memory_over: over.map(|overshoot| overshoot.used.get()),
             enforcement: if is_seen { "monitored" } else { "booked" }.to_owned(),
         })
     }
+}
+
+/// Returns the device that a task uses in place of the one that it booked; `None` if it uses the
+/// booked one.
+#[must_use]
+pub fn guest_place<'n>(node: &'n Node, task: TaskId, booked: &DeviceUuid) -> Option<&'n Device> {
+    let is_it = |guest: &Guest| guest.task == task && guest.booked == *booked;
+    node.devices.iter().find(|device| device.guests.iter().any(is_it))
 }
 
 /// Returns the state of a device. Faults come first, then allocations, then unmanaged processes,

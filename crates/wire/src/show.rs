@@ -1,7 +1,7 @@
 //! Conversion of a job's records to the job in the API.
 
 use gpool_model::job::{EndCause, ExitStatus, JobEnd, JobSpec, JobState, Phase, StopCause};
-use gpool_model::{Allocation, RunTotals, Timestamp};
+use gpool_model::{Allocation, Node, RunTotals, Timestamp};
 
 use crate::array::{ArrayShown, ElementShown, Elements};
 use crate::cause::{cause_word, cause_words};
@@ -27,6 +27,8 @@ pub struct Shown {
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
     /// Totals over the elements of an array that has not ended.
     pub elements: Option<Elements>,
+    /// The nodes on which it shares devices.
+    pub nodes: Vec<Node>,
     /// Maximum time that the job gets to save its state and end if it becomes a victim.
     pub save_time_max: Option<gpool_model::Millis>,
 }
@@ -82,7 +84,13 @@ impl Job {
         let (started_at, allocations) = run_of(job);
         let ended = end_of(job);
         let exit = ended.and_then(|end| end.exit);
-        let placed = |it: &Allocation| PlacedOn::new(&it.node, &it.slots);
+        let placed = |it: &Allocation| {
+            let mut placed = PlacedOn::new(&it.node, &it.slots);
+            if let Some(node) = shown.nodes.iter().find(|node| node.name == it.node) {
+                placed.spread(node, it.task, &it.slots);
+            }
+            placed
+        };
         self.placement = allocations.iter().map(placed).collect();
         self.started_at = started_at.map(Time);
         self.ended_at = ended.map(|end| end.ended_at.into());

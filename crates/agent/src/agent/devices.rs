@@ -12,12 +12,14 @@ use gpool_device::{
     Belongs, Cadence, Ignore, Meter, Monitor, Observation, Opened, Schedule, UnmanagedGrace, Use,
     Wanted, overshoots, sort_processes,
 };
+use gpool_model::SlotPart;
 use gpool_model::agent::{Report, Stamp};
-use gpool_model::device::{Device, DeviceHealth, DeviceProcess};
+use gpool_model::device::{Device, DeviceHealth, DeviceProcess, Guest};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::job::GpuUsage;
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_node::converge::Seats;
 use gpool_sys::{clock, proc};
 
 use super::input::{Input, InputSender};
@@ -41,8 +43,27 @@ type Owners = Arc<Mutex<BTreeMap<u32, Given>>>;
 #[derive(Clone)]
 struct Given {
     task: TaskId,
-    /// The memory of each device that the task may use; `None` for a device that it has alone.
-    devices: BTreeMap<DeviceUuid, Option<Bytes>>,
+    seats: Seats,
+}
+
+impl Given {
+    /// The memory of a device that the task may use: `None` if it was not given the device,
+    /// `Some(None)` if it has it alone.
+    fn limit_on(&self, device: &DeviceUuid) -> Option<Option<Bytes>> {
+        let slot = self.seats.slots.iter().find(|slot| slot.device == *device)?;
+        Some(match slot.part {
+            SlotPart::Whole | SlotPart::Instance { .. } => None,
+            SlotPart::Share { limit, .. } => Some(limit),
+        })
+    }
+
+    /// The task with the device that it booked, if it is a guest on this one.
+    fn guest_on(&self, device: &DeviceUuid) -> Option<Guest> {
+        let mut places = self.seats.slots.iter().zip(&self.seats.booked);
+        let (_, booked) =
+            places.find(|(slot, booked)| slot.device == *device && *booked != device)?;
+        Some(Guest { task: self.task, booked: booked.clone() })
+    }
 }
 
 /// The agent's handle of the thread.
@@ -51,6 +72,7 @@ pub(super) struct Devices {
     owners: Owners,
     meter: Arc<Mutex<Meter>>,
     is_heard: Arc<AtomicBool>,
+    can_move: bool,
 }
 
 /// Asks whether a task's devices can be used.
@@ -94,6 +116,8 @@ impl Devices {
             Opened::Source(source) => source.is_free_of_the_stopped(),
             Opened::Nothing { .. } => true,
         };
+        // Tasks that leave nothing on a device can be anywhere.
+        let can_move = can_pause;
         let (monitor, from) = match opened {
             Opened::Source(source) => (Some(Monitor::new(source)), String::new()),
             Opened::Nothing { why } => (None, why),
@@ -117,7 +141,7 @@ impl Devices {
         };
         let (questions, asked) = channel();
         std::thread::Builder::new().name("devices".into()).spawn(move || asker.run(&asked))?;
-        Ok(Self { questions, owners, meter, is_heard })
+        Ok(Self { questions, owners, meter, is_heard, can_move })
     }
 
     /// Notes that a server has sent an order.
@@ -131,16 +155,25 @@ impl Devices {
         let _ = self.questions.send(Question { task, devices });
     }
 
-    /// Notes that processes below this shepherd may use these devices, or this much of their
-    /// memory.
-    pub(super) fn owned(
-        &self,
-        shepherd: u32,
-        task: TaskId,
-        devices: impl IntoIterator<Item = (DeviceUuid, Option<Bytes>)>,
-    ) {
-        let given = Given { task, devices: devices.into_iter().collect() };
+    /// Notes that processes below this shepherd may use these parts of devices.
+    pub(super) fn owned(&self, shepherd: u32, task: TaskId, seats: Seats) {
+        let given = Given { task, seats };
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, given);
+    }
+
+    /// Notes that a task came to these devices, by slot.
+    pub(super) fn moved(&self, task: TaskId, devices: &[DeviceUuid]) {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        for given in owners.values_mut().filter(|given| given.task == task) {
+            for (slot, device) in given.seats.slots.iter_mut().zip(devices) {
+                slot.device = device.clone();
+            }
+        }
+    }
+
+    /// Whether running tasks can be moved between the devices.
+    pub(super) fn can_move(&self) -> bool {
+        self.can_move
     }
 
     /// Returns the measured use of the devices of a task that has ended.
@@ -219,7 +252,7 @@ impl Asker {
         }
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_shared = |uuid: &DeviceUuid| {
-            owners.values().any(|given| given.devices.get(uuid).is_some_and(Option::is_some))
+            owners.values().any(|given| given.limit_on(uuid).flatten().is_some())
         };
         let grace = &self.grace;
         let watched = |uuid: &DeviceUuid| !grace.unmanaged(uuid).is_empty() || is_shared(uuid);
@@ -257,13 +290,13 @@ impl Asker {
                 owners.get(&shepherd)
             };
             let belongs = |pid| match owner(pid) {
-                Some(given) if given.devices.contains_key(&uuid) => Belongs::Here,
+                Some(given) if given.limit_on(&uuid).is_some() => Belongs::Here,
                 Some(_) => Belongs::Elsewhere,
                 None => Belongs::Nobody,
             };
             let share = |pid| {
                 let given = owner(pid)?;
-                Some((given.task, given.devices.get(&uuid).copied()??))
+                Some((given.task, given.limit_on(&uuid)??))
             };
             samples.insert(uuid.clone(), observation.sample);
             let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
@@ -289,6 +322,11 @@ impl Asker {
 
     /// Sends the inventory if it has changed, or if the last one may have been lost.
     fn report(&mut self) {
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for device in &mut self.devices {
+            let guests = owners.values().filter_map(|given| given.guest_on(&device.uuid));
+            device.guests = guests.collect();
+        }
         let is_said = self.reported.as_deref().is_some_and(|last| same(last, &self.devices));
         let is_heard = self.is_heard.load(Ordering::Relaxed);
         if is_said && (is_heard || self.reported_at.elapsed() < ANNOUNCE) {
@@ -313,7 +351,7 @@ fn uses(
     processes: &[DeviceProcess],
     owner: &dyn Fn(u32) -> Option<TaskId>,
 ) -> Vec<Use> {
-    let given = owners.values().filter_map(|it| Some((it.task, *it.devices.get(device)?)));
+    let given = owners.values().filter_map(|it| Some((it.task, it.limit_on(device)?)));
     let memory = |task| {
         let own = processes.iter().filter(|process| owner(process.pid) == Some(task));
         own.filter_map(|process| process.memory).reduce(Bytes::saturating_add)

@@ -3,6 +3,7 @@
 use std::io;
 
 use gpool_model::agent::TaskOrder;
+use gpool_model::id::DeviceUuid;
 use gpool_model::job::{BlobId, EndCause};
 use gpool_model::{ArrayValues, Slot};
 
@@ -16,7 +17,11 @@ pub(super) struct LastValues(Option<(BlobId, ArrayValues)>);
 
 impl Runner {
     /// The first message to a shepherd.
-    pub(super) fn first_message(&self, order: &TaskOrder) -> Result<Vec<u8>, EndCause> {
+    pub(super) fn first_message(
+        &self,
+        order: &TaskOrder,
+        booked: &[DeviceUuid],
+    ) -> Result<Vec<u8>, EndCause> {
         let spec = &order.spec;
         let own = rustix::process::geteuid();
         if !own.is_root() && own.as_raw() != spec.owner.uid {
@@ -39,6 +44,7 @@ impl Runner {
         let memory = order.allocation.slots.iter().filter_map(of_device);
         let launch = Launch {
             order: order.clone(),
+            booked: booked.to_vec(),
             state_dir: config.state_dir.clone(),
             site: self.parts.site.clone(),
             pids_max: Some(config.pids_max.unwrap_or(AgentConfig::PIDS_MAX)),

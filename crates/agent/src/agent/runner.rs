@@ -7,12 +7,11 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::mpsc::Receiver;
 
-use gpool_model::SlotPart;
 use gpool_model::agent::{Report, Stamp, TaskEnd, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::{Bytes, Timestamp};
-use gpool_node::converge::{self, Action, Converge, Halting};
+use gpool_node::converge::{self, Action, Converge, Halting, Seats};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, proc};
 
@@ -49,8 +48,8 @@ pub(super) struct Runner {
     pub(super) shepherds: Shepherds,
     converge: Converge,
     done: Done,
-    /// Tasks that wait for a check of their devices.
-    asked: BTreeMap<TaskId, Box<TaskOrder>>,
+    /// Tasks that wait for a check of the devices that they will use, with the booked ones.
+    asked: BTreeMap<TaskId, (Box<TaskOrder>, Vec<DeviceUuid>)>,
     /// Tasks that are lost, while their devices are being checked.
     pub(super) lost: BTreeMap<TaskId, TaskReport>,
     pub(super) memory: BTreeMap<DeviceUuid, Bytes>,
@@ -131,6 +130,8 @@ impl Runner {
                 if let Report::Inventory { devices, .. } = &*report {
                     let memory = devices.iter().map(|device| (device.uuid.clone(), device.memory));
                     self.memory = memory.collect();
+                    let (devices, can_move) = (devices.clone(), self.parts.devices.can_move());
+                    self.seen.push_back(converge::Input::Devices { devices, can_move });
                 }
                 fail::fail_point!("agent-inventory-before");
                 self.inventory = Some((*report).clone());
@@ -143,11 +144,11 @@ impl Runner {
             Input::Left(task) => self.adopt(task, Generation::default()),
             Input::Checked { task, unusable } => {
                 if let Some(report) = self.lost.remove(&task) {
-                    self.seen.push_back(converge::Input::Found(report));
+                    self.found(report, Seats::default(), false);
                 }
-                if let Some(order) = self.asked.remove(&task) {
+                if let Some((order, booked)) = self.asked.remove(&task) {
                     if unusable.is_empty() {
-                        self.start(&order);
+                        self.start(&order, booked);
                     } else {
                         let devices = unusable;
                         self.seen.push_back(converge::Input::Refused { task, devices });
@@ -226,6 +227,16 @@ impl Runner {
             FromShepherd::NotPaused { generation } => {
                 self.halted(task, generation, Halting::NotPaused);
             }
+            FromShepherd::Detached { is_done } => {
+                self.seen.push_back(converge::Input::Detached { task, is_done });
+            }
+            FromShepherd::Attached { devices } => {
+                self.parts.devices.moved(task, &devices);
+                self.seen.push_back(converge::Input::Attached { task });
+            }
+            FromShepherd::NotAttached { left } => {
+                self.seen.push_back(converge::Input::NotAttached { task, left });
+            }
             FromShepherd::Ended { mut end } => {
                 fail::fail_point!("agent-end-heard");
                 end.usage.gpu = self.parts.devices.measured(task);
@@ -270,13 +281,13 @@ impl Runner {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::Launch(order) => {
+            Action::Launch { order, seats } => {
                 fail::fail_point!("agent-launch-before");
-                self.launch(order);
+                self.launch(order, seats);
             }
             Action::Prevent { task, generation } => self.prevent(task, generation, stopped()),
             Action::Stop { task, grace, signal } => match self.asked.remove(&task) {
-                Some(order) => self.prevent(task, order.generation, stopped()),
+                Some((order, _)) => self.prevent(task, order.generation, stopped()),
                 None => {
                     fail::fail_point!("agent-end-before");
                     self.shepherds.say(task, &ToShepherd::Stop { grace, signal });
@@ -286,7 +297,7 @@ impl Runner {
             },
             Action::Limit { task, generation, limit } => match self.asked.get_mut(&task) {
                 // Nothing was launched yet, so the launch uses the new limit.
-                Some(order) => {
+                Some((order, _)) => {
                     order.generation = generation;
                     std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
                     self.seen.push_back(converge::Input::Limited { task, generation });
@@ -300,8 +311,19 @@ impl Runner {
             Action::Pause { task, generation } => {
                 self.shepherds.say(task, &ToShepherd::Pause { generation });
             }
-            Action::Resume { task, generation } => {
-                self.shepherds.say(task, &ToShepherd::Resume { generation });
+            Action::Resume { task, generation, devices } => {
+                self.parts.devices.moved(task, &devices);
+                self.shepherds.say(task, &ToShepherd::Resume { generation, devices });
+            }
+            Action::Detach { task } => {
+                fail::fail_point!("agent-detach-before");
+                self.shepherds.say(task, &ToShepherd::Detach);
+                fail::fail_point!("agent-detach-after");
+            }
+            Action::Attach { task, devices } => {
+                fail::fail_point!("agent-attach-before");
+                self.shepherds.say(task, &ToShepherd::Attach { devices });
+                fail::fail_point!("agent-attach-after");
             }
             Action::Signal { task, signal } => {
                 fail::fail_point!("agent-signal-before");
@@ -341,20 +363,20 @@ impl Runner {
         self.stamp.clone()
     }
 
-    fn launch(&mut self, order: Box<TaskOrder>) {
-        let devices: Vec<_> =
-            order.allocation.slots.iter().map(|slot| slot.device.clone()).collect();
+    fn launch(&mut self, mut order: Box<TaskOrder>, seats: Seats) {
+        let devices = seats.devices();
+        order.allocation.slots = seats.slots;
         if devices.is_empty() {
-            return self.start(&order);
+            return self.start(&order, seats.booked);
         }
         let task = order.task();
-        self.asked.insert(task, order);
+        self.asked.insert(task, (order, seats.booked));
         self.parts.devices.check(task, devices);
     }
 
-    fn start(&mut self, order: &TaskOrder) {
+    fn start(&mut self, order: &TaskOrder, booked: Vec<DeviceUuid>) {
         let task = order.task();
-        let started = self.first_message(order).and_then(|first| {
+        let started = self.first_message(order, &booked).and_then(|first| {
             let exe = &self.parts.config.shepherd_exe;
             self.shepherds
                 .start(exe, task, first)
@@ -364,11 +386,8 @@ impl Runner {
         match started {
             Ok(pid) => {
                 fail::fail_point!("agent-launch-after");
-                let slots = order.allocation.slots.iter().map(|slot| match slot.part {
-                    SlotPart::Whole | SlotPart::Instance { .. } => (slot.device.clone(), None),
-                    SlotPart::Share { limit, .. } => (slot.device.clone(), Some(limit)),
-                });
-                self.parts.devices.owned(pid, task, slots);
+                let seats = Seats { slots: order.allocation.slots.clone(), booked };
+                self.parts.devices.owned(pid, task, seats);
             }
             Err(cause) => {
                 let end = not_started(cause);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gpool_model::agent::{TaskIs, TaskReport};
 use gpool_model::id::{Generation, TaskId};
 use gpool_model::job::EndCause;
-use gpool_node::converge;
+use gpool_node::converge::{self, Seats};
 
 use super::adopt::{Adopted, Leftovers, adopt, end_leftovers, put_groups_away};
 use super::input::Input;
@@ -44,11 +44,15 @@ impl Runner {
     /// Finds out the state of a task that was claimed.
     pub(super) fn adopt(&mut self, task: TaskId, generation: Generation) {
         let adopted = adopt(&self.parts.layout, task);
+        let (mut seats, mut is_detached) = (Seats::default(), false);
+        if let Ok(Adopted::Alive { record, .. } | Adopted::Leaving { record }) = &adopted {
+            (seats, is_detached) = (record.claimant.seats(), record.is_detached);
+        }
         let (generation, is) = match adopted {
             Ok(Adopted::Alive { record, shepherd }) => {
                 let claimant = &record.claimant;
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
-                self.parts.devices.owned(claimant.shepherd, task, claimant.given());
+                self.parts.devices.owned(claimant.shepherd, task, claimant.seats());
                 // Without the descriptor the agent misses the shepherd's end, but still gets its
                 // messages.
                 drop(watched);
@@ -66,15 +70,15 @@ impl Runner {
                     Some(EndCause::ShepherdLost | EndCause::ProcessesMayBeLeft)
                 );
                 let report = TaskReport { task, generation: known, is: TaskIs::Ended(end) };
-                match record.filter(|it| is_lost && !it.claimant.devices.is_empty()) {
+                match record.filter(|it| is_lost && !it.claimant.slots.is_empty()) {
                     // Processes that still use its devices are reported before the devices become
                     // free.
                     Some(record) => {
-                        self.parts.devices.check(task, record.claimant.devices.clone());
+                        self.parts.devices.check(task, record.claimant.seats().devices());
                         self.lost.insert(task, report);
                         (known, goes_on(&record))
                     }
-                    None => return self.seen.push_back(converge::Input::Found(report)),
+                    None => return self.found(report, seats, is_detached),
                 }
             }
             Ok(Adopted::Unclaimed) => {
@@ -87,7 +91,11 @@ impl Runner {
                 (generation, TaskIs::Ended(not_started(EndCause::LaunchFailed { why })))
             }
         };
-        self.seen.push_back(converge::Input::Found(TaskReport { task, generation, is }));
+        self.found(TaskReport { task, generation, is }, seats, is_detached);
+    }
+
+    pub(super) fn found(&mut self, report: TaskReport, seats: Seats, is_detached: bool) {
+        self.seen.push_back(converge::Input::Found { report, seats, is_detached });
     }
 
     /// Ends the processes that a dead shepherd left, on a separate thread, since the kernel may

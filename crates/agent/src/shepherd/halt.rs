@@ -1,6 +1,6 @@
 //! Pausing and resuming all processes of a task.
 
-use gpool_model::id::Generation;
+use gpool_model::id::{DeviceUuid, Generation};
 
 use super::Shepherd;
 use crate::message::FromShepherd;
@@ -36,18 +36,43 @@ impl Shepherd {
         self.link.say(&FromShepherd::Paused { generation });
     }
 
-    /// Resumes all processes.
-    pub(super) fn resume(&mut self, generation: Generation) {
+    /// Resumes all processes, on these devices.
+    pub(super) fn resume(&mut self, generation: Generation, devices: &[DeviceUuid]) {
         if generation < self.halt.generation {
             return;
         }
         self.halt.generation = generation;
+        self.move_to(devices);
         if self.halt.is_paused {
             // Noted first: the claim must not show a running task as paused.
             let _ = self.claim.halted(generation, false);
             self.thaw();
         }
         self.link.say(&FromShepherd::Resumed { generation });
+    }
+
+    /// Leaves the devices, to go to others. Simulated devices hold nothing of a task, so only the
+    /// claim shows it.
+    pub(super) fn leave_devices(&mut self) {
+        let _ = self.claim.detached();
+        self.link.say(&FromShepherd::Detached { is_done: true });
+    }
+
+    /// Comes to these devices.
+    pub(super) fn take_devices(&mut self, devices: &[DeviceUuid]) {
+        self.move_to(devices);
+        self.link.say(&FromShepherd::Attached { devices: devices.to_vec() });
+    }
+
+    fn move_to(&mut self, devices: &[DeviceUuid]) {
+        let slots = &mut self.launch.order.allocation.slots;
+        for (slot, device) in slots.iter_mut().zip(devices) {
+            slot.device = device.clone();
+        }
+        if !devices.is_empty() {
+            // If the disk is full, a later agent repeats the order.
+            let _ = self.claim.attached(devices);
+        }
     }
 
     /// Lets all processes go on, without a report.

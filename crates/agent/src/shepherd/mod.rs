@@ -139,7 +139,8 @@ fn claim(
         Claimant::this_process(order.task(), order.generation, order.spec.owner.uid, boot_id);
     claimant.site = launch.site.clone();
     claimant.nursery = Some(nursery);
-    claimant.has(&order.allocation.slots);
+    claimant.slots.clone_from(&order.allocation.slots);
+    claimant.booked.clone_from(&launch.booked);
     Claim::take(layout, claimant)
 }
 
@@ -401,7 +402,11 @@ impl Shepherd {
                         }
                         ToShepherd::Limit { generation, limit } => self.limit(generation, limit),
                         ToShepherd::Pause { generation } => self.pause(generation),
-                        ToShepherd::Resume { generation } => self.resume(generation),
+                        ToShepherd::Resume { generation, devices } => {
+                            self.resume(generation, &devices);
+                        }
+                        ToShepherd::Detach => self.leave_devices(),
+                        ToShepherd::Attach { devices } => self.take_devices(&devices),
                         ToShepherd::Signal { signal } => {
                             if let Some(tree) = &self.tree {
                                 tree.signal_group(signal);

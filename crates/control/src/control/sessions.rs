@@ -5,7 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::agent::{Order, Stamp};
-use gpool_model::{Effect, Incarnation, Millis, NodeName, Phase, Round, TaskId, Timestamp};
+use gpool_model::{
+    DeviceUuid, Effect, Incarnation, Millis, NodeName, Phase, ResourceKind, Round, TaskId,
+    Timestamp,
+};
+
+use gpool_world::NodeRow;
 
 use crate::control::Control;
 
@@ -28,6 +33,8 @@ struct Session {
     spoken_of: BTreeSet<TaskId>,
     /// The last question.
     round: Round,
+    /// The devices that the question named as closed for guests.
+    closed: BTreeSet<DeviceUuid>,
     /// Whether the server sent an order after that question.
     was_ordered: bool,
     due: Timestamp,
@@ -41,6 +48,7 @@ impl Default for Session {
             stamp: None,
             spoken_of: BTreeSet::new(),
             round: Round(0),
+            closed: BTreeSet::new(),
             was_ordered: false,
             due: Timestamp::ZERO,
             patience: Sessions::REPEAT,
@@ -112,8 +120,9 @@ impl Control {
         session.stamp.as_ref().map(|stamp| stamp.incarnation.clone())
     }
 
-    /// Asks an agent for its tasks.
+    /// Asks an agent for its tasks, and tells it which devices are closed for guests.
     pub(crate) fn ask(&mut self, node: &NodeName) {
+        let closed = self.closed_on(node);
         let session = self.sessions.by_node.entry(node.clone()).or_default();
         let due = self.now.after(session.patience);
         session.patience = session.patience.saturating_add(session.patience).min(Sessions::QUIET);
@@ -121,9 +130,47 @@ impl Control {
         let session = self.sessions.by_node.entry(node.clone()).or_default();
         session.round = session.round.next();
         session.was_ordered = false;
-        let order = Order::Sync { term: self.world.cluster().term, round: session.round };
+        session.closed.clone_from(&closed);
+        let order = Order::Sync { term: self.world.cluster().term, round: session.round, closed };
         // Not only the last known agent: another one answers as well.
         self.effect(Effect::Order { node: node.clone(), to: None, order });
+    }
+
+    /// The devices of a node that only tasks may use that booked them: drained, reserved now, or
+    /// not allowed by an admin.
+    fn closed_on(&self, node: &NodeName) -> BTreeSet<DeviceUuid> {
+        // Only a node that can pause tasks can move them, so others have no guests.
+        let can_move = |row: &&NodeRow| row.node.capacity.get(&ResourceKind::PauseMemory) > 0;
+        let Some(row) = self.world.node(node).filter(can_move) else { return BTreeSet::new() };
+        let active = self.world.reservations().values().filter(|it| it.is_active(self.now));
+        let active: Vec<_> = active.filter(|it| it.what.touches(node)).collect();
+        let is_closed = |device: &&DeviceUuid| {
+            row.node.drain_of(device).is_some()
+                || !row.node.allows(device)
+                || active.iter().any(|it| it.what.has_device(node, device))
+        };
+        let devices = row.node.devices.iter().map(|device| &device.uuid);
+        devices.filter(is_closed).cloned().collect()
+    }
+
+    /// Asks the agents for which the closed devices have changed since the last question.
+    pub(crate) fn ask_where_closed(&mut self) {
+        let drained = self.world.drained().map(|row| &row.node.name);
+        let reserved = self
+            .world
+            .reservations()
+            .values()
+            .flat_map(|it| it.what.nodes.iter().chain(it.what.devices.keys()));
+        let before = self.sessions.by_node.iter().filter(|(_, session)| !session.closed.is_empty());
+        let nodes: BTreeSet<NodeName> =
+            drained.chain(reserved).chain(before.map(|(node, _)| node)).cloned().collect();
+        for node in nodes {
+            let closed = self.closed_on(&node);
+            let session = self.sessions.by_node.get(&node);
+            if session.is_some_and(|session| session.stamp.is_some() && session.closed != closed) {
+                self.ask(&node);
+            }
+        }
     }
 
     /// Asks all agents.

@@ -16,6 +16,7 @@ use crate::control::Control;
 impl Control {
     /// Makes the changes that are due, and journals them.
     pub(crate) fn keep_up(&mut self) {
+        self.ask_where_closed();
         let keeps = !self.world.reservations().is_empty() || self.world.drained().next().is_some();
         let grows = self.world.elastic().next().is_some() || self.world.joiners().next().is_some();
         if !(keeps || grows) {

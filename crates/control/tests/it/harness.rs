@@ -241,6 +241,7 @@ pub fn device(index: u32) -> Device {
         unmanaged: Vec::new(),
         strays: Vec::new(),
         overshoots: Vec::new(),
+        guests: Vec::new(),
         tells_memory: None,
     }
 }

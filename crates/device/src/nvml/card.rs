@@ -76,6 +76,7 @@ impl Card {
             unmanaged: Vec::new(),
             strays: Vec::new(),
             overshoots: Vec::new(),
+            guests: Vec::new(),
             tells_memory: None,
         })
     }

@@ -171,6 +171,7 @@ impl DeviceSource for SimSource {
             unmanaged: Vec::new(),
             strays: Vec::new(),
             overshoots: Vec::new(),
+            guests: Vec::new(),
             tells_memory: None,
         };
         let instances = match &device.mig {

@@ -12,7 +12,7 @@ use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, NOTHING, indexes};
 use gpool_model::device::DeviceState;
 use gpool_model::{Bytes, Millis};
-use gpool_wire::gpu::GpuPartOf;
+use gpool_wire::gpu::{GpuGuest, GpuPartOf};
 use gpool_wire::reservation::ReservedHere;
 use gpool_wire::{Gpu, GpuShare};
 use serde::Serialize;
@@ -157,11 +157,13 @@ fn user(gpu: &Gpu, view: &View<'_>) -> Cell {
 
 /// The job of a device, or the jobs that share it, each with its fraction.
 fn jobs(gpu: &Gpu) -> Option<String> {
-    if gpu.shares.is_empty() {
+    if gpu.shares.is_empty() && gpu.guests.is_empty() {
         return gpu.job.clone();
     }
-    let of = |share: &GpuShare| format!("{} ({})", share.job, share.part);
-    Some(gpu.shares.iter().map(of).collect::<Vec<_>>().join(", "))
+    let share = |share: &GpuShare| format!("{} ({})", share.job, share.part);
+    let guest = |guest: &GpuGuest| format!("{} (guest)", guest.job);
+    let all = gpu.shares.iter().map(share).chain(gpu.guests.iter().map(guest));
+    Some(all.collect::<Vec<_>>().join(", "))
 }
 
 /// Joins one value of each job that shares a device, without repetitions; for a device with one
@@ -316,6 +318,8 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
         page.label("job", &format!("{job} ({})", view.user(user)));
     }
     page.labels("shares", &gpu.shares.iter().map(|it| share(it, view)).collect::<Vec<_>>());
+    let guest = |it: &GpuGuest| format!("job {}, which booked GPU {}", it.job, it.booked);
+    page.labels("guests", &gpu.guests.iter().map(guest).collect::<Vec<_>>());
     if !gpu.shares.is_empty() {
         page.label("free", &format!("{} for more shares", Bytes::new(gpu.memory_for_shares)));
     }
@@ -335,6 +339,9 @@ fn share(share: &GpuShare, view: &View<'_>) -> String {
     };
     let (job, user, part) = (&share.job, view.user(&share.user), share.part);
     let mut text = format!("job {job} ({user}): {part}, {memory}, {}", share.enforcement);
+    if let Some(used) = share.used {
+        text.push_str(&format!("; now on GPU {used}"));
+    }
     if let Some(over) = share.memory_over {
         text.push_str(&format!("; uses {}, more than its limit", Bytes::new(over)));
     }

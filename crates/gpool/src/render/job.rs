@@ -223,7 +223,9 @@ fn place(placed: &PlacedOn) -> String {
     if placed.devices.is_empty() {
         return placed.node.clone();
     }
-    format!("{}: GPU {} ({})", placed.node, indexes(&placed.devices), placed.uuids.join(", "))
+    let booked = placed.booked.as_ref().map(|booked| format!(", booked GPU {}", indexes(booked)));
+    let (gpus, uuids) = (indexes(&placed.devices), placed.uuids.join(", "));
+    format!("{}: GPU {gpus} ({uuids}){}", placed.node, booked.unwrap_or_default())
 }
 
 /// The line that `run` prints before a job's output:

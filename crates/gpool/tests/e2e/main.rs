@@ -68,6 +68,7 @@ mod silent;
 mod simulate;
 mod slurm;
 mod software;
+mod spread;
 mod steps;
 mod store;
 mod strangers;

@@ -244,6 +244,7 @@ fn inventory(n: u32) -> Report {
         unmanaged: Vec::new(),
         strays: Vec::new(),
         overshoots: Vec::new(),
+        guests: Vec::new(),
         tells_memory: None,
     };
     let room = Resources::none().with_cpus(MilliCpu::new(192_000));

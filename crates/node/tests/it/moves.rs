@@ -34,6 +34,7 @@ fn devices(number: u32) -> Vec<Device> {
         unmanaged: Vec::new(),
         strays: Vec::new(),
         overshoots: Vec::new(),
+        guests: Vec::new(),
         tells_memory: None,
     };
     (0..number).map(device).collect()

@@ -22,6 +22,7 @@ fn devices(models: &[&str]) -> Vec<Device> {
         unmanaged: Vec::new(),
         strays: Vec::new(),
         overshoots: Vec::new(),
+        guests: Vec::new(),
         tells_memory: None,
     };
     models.iter().enumerate().map(device).collect()

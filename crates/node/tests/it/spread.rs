@@ -36,6 +36,7 @@ fn shares_without_room_to_grow_stay_packed() {
     // The limit is the request: it reaches its limit anywhere, and the lowest position wins.
     let pieces = [share(0, 0, Some(0), 40, 40), share(1, 0, None, 40, 40)];
     assert_eq!(spread(&[DEVICE; 2], &pieces), Some(vec![0, 0]));
+    assert_eq!(spread(&[DEVICE; 2], &[share(0, 1, None, 40, 40)]), Some(vec![1]));
 }
 
 #[test]

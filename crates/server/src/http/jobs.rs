@@ -8,7 +8,9 @@ use axum::http::HeaderMap;
 use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
 use gpool_model::record::EndedJob;
-use gpool_model::{Command, Job, JobId, JobSpec, Millis, Phase, Reason, Refusal, Timestamp};
+use gpool_model::{
+    Command, Job, JobId, JobSpec, Millis, Node, Phase, Reason, Refusal, Slot, Timestamp,
+};
 use gpool_wire::array::Elements;
 use gpool_wire::show::Shown;
 use gpool_wire::{Document, JobPatch, List, LogFiles, Problem, Time};
@@ -38,6 +40,8 @@ pub(crate) struct Found {
     pub planned_at: Option<Timestamp>,
     /// Of a living array: its elements together.
     pub elements: Option<Elements>,
+    /// The nodes on which it shares devices.
+    pub nodes: Vec<Node>,
     /// How long it has at most to save and to end when it is taken back.
     pub save_time_max: Option<Millis>,
 }
@@ -47,7 +51,8 @@ impl Found {
     pub fn waiting(row: &JobRow, (reasons, n_more_reasons): (Vec<Reason>, u64)) -> Self {
         let (spec, job) = (Arc::clone(&row.spec), row.job.clone());
         let (eta, planned_at, elements, save_time_max) = (None, None, None, None);
-        Self { spec, job, reasons, n_more_reasons, eta, planned_at, elements, save_time_max }
+        let nodes = Vec::new();
+        Self { spec, job, reasons, n_more_reasons, eta, planned_at, elements, nodes, save_time_max }
     }
 
     /// A job that has ended.
@@ -58,14 +63,21 @@ impl Found {
     /// Returns the parts that the caller may see.
     pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
-        let Self { elements, reasons, n_more_reasons, eta, save_time_max, .. } = self;
-        let shown = Shown { elements, reasons, n_more_reasons, private, eta, save_time_max };
+        let Self { elements, reasons, n_more_reasons, eta, nodes, save_time_max, .. } = self;
+        let shown = Shown { elements, reasons, n_more_reasons, private, eta, nodes, save_time_max };
         let mut job = gpool_wire::Job::new(&self.spec, &self.job, now, &shown);
         if let Some(eta) = &mut job.eta {
             eta.planned_at = self.planned_at.map(Time);
         }
         job
     }
+}
+
+/// The nodes on which a job shares devices, so that it may use others than it booked.
+pub(crate) fn shared_nodes(view: &View<'_>, row: &JobRow) -> Vec<Node> {
+    let shares = |slot: &Slot| !slot.part.is_alone();
+    let held = row.job.phase.allocations().iter().filter(|it| it.slots.iter().any(shares));
+    held.filter_map(|it| Some(view.world.node(&it.node)?.node.clone())).collect()
 }
 
 /// A job, or an element of an array, living or ended.
@@ -83,7 +95,8 @@ pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
         let row = own.as_ref().unwrap_or(row);
         let planned_at = view.planned_at(id);
         let save_time_max = Some(view.world.save_time_max(&row.spec.project));
-        Some(Found { planned_at, elements, save_time_max, ..Found::waiting(row, reasons) })
+        let nodes = shared_nodes(view, row);
+        Some(Found { planned_at, elements, nodes, save_time_max, ..Found::waiting(row, reasons) })
     };
     if let Some(found) = api.handle.query(living).await? {
         let eta = api.handle.eta_of(&found.job);

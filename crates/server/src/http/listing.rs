@@ -16,7 +16,7 @@ use utoipa::IntoParams;
 use super::Api;
 use super::asker::Asker;
 use super::extract::ApiError;
-use super::jobs::Found;
+use super::jobs::{self, Found};
 use super::page::{self, Making, Piece, Room};
 use crate::fault::internal;
 use crate::handle::{Age, CoreHandle};
@@ -260,7 +260,8 @@ fn living(view: &View<'_>, pass: &Pass<'_>, after: Option<JobId>, room: Room) ->
             let reasons = explainer.decisive(row, Reason::LISTED_MAX);
             let elements = elements::together(view.world, row, view.now);
             let (eta, planned_at) = (handle.eta_of(&row.job), view.planned_at(row.job.id));
-            let found = Found { eta, planned_at, elements, ..Found::waiting(row, reasons) };
+            let nodes = jobs::shared_nodes(view, row);
+            let found = Found { eta, planned_at, elements, nodes, ..Found::waiting(row, reasons) };
             found.shown(asker, view.now)
         };
         if piece.is_full() || !piece.add(&shown()) {

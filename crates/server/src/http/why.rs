@@ -106,8 +106,8 @@ pub(crate) async fn get(
 
 fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
     let (spec, job, reasons) = (found.spec.clone(), found.job.clone(), found.reasons.clone());
-    let elements = found.elements.clone();
-    Found { spec, job, reasons, elements, save_time_max: None, ..*found }.shown(asker, now)
+    let (elements, nodes) = (found.elements.clone(), found.nodes.clone());
+    Found { spec, job, reasons, elements, nodes, save_time_max: None, ..*found }.shown(asker, now)
 }
 
 fn waits(phase: &Phase) -> bool {
@@ -150,7 +150,8 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let elements = elements::together(view.world, row, view.now);
     let planned_at = view.planned_at(id);
     let found = Found::waiting(row, (decisive, n_more_reasons));
-    let found = Found { planned_at, elements, ..found };
+    let shared = jobs::shared_nodes(view, row);
+    let found = Found { planned_at, elements, nodes: shared, ..found };
     Some(Explained { found, reasons, nodes, place, part })
 }
 

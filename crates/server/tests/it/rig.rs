@@ -183,7 +183,7 @@ fn pretend(order: Order, report: &dyn Fn(Report)) {
         })
     };
     match order {
-        Order::Sync { term, round } => {
+        Order::Sync { term, round, .. } => {
             let stamp = Stamp::default();
             report(Report::Tasks { stamp, term, round, tasks: Vec::new() });
         }
@@ -243,6 +243,7 @@ fn device(index: u32) -> Device {
         unmanaged: Vec::new(),
         strays: Vec::new(),
         overshoots: Vec::new(),
+        guests: Vec::new(),
         tells_memory: None,
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder};
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder, TaskReport};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::{Generation, Millis, TaskId, Timestamp};
-use gpool_node::converge::{Action, Converge, Input};
+use gpool_node::converge::{Action, Converge, Input, Seats};
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
@@ -161,7 +161,8 @@ impl Sim {
 
     fn carry_out(&mut self, m: usize, action: Action, seen: &mut VecDeque<Input>) {
         match action {
-            Action::Launch(order) => {
+            // No node of the simulation can move tasks, so each starts where it is booked.
+            Action::Launch { order, .. } => {
                 let is_checked =
                     order.allocation.slots.is_empty() || self.bug == Some(Bug::CheckSkipped);
                 let Some(agent) = self.machines[m].agent.as_mut() else { return };
@@ -196,8 +197,11 @@ impl Sim {
             Action::Limit { task, generation, limit } => {
                 seen.extend(self.limit(m, task, generation, limit));
             }
-            // No simulated node can pause, so there are no such orders.
-            Action::Pause { .. } | Action::Resume { .. } => {}
+            // No simulated node can pause or move tasks, so there are no such orders.
+            Action::Pause { .. }
+            | Action::Resume { .. }
+            | Action::Detach { .. }
+            | Action::Attach { .. } => {}
             Action::Signal { task, signal } => {
                 let times = if self.bug == Some(Bug::SignalTwice) { 2 } else { 1 };
                 for _ in 0..times {
@@ -304,7 +308,7 @@ impl Sim {
         let boot = machine.boot;
         let Some(claim) = machine.claims.get(&task) else {
             if let Some(record) = machine.records.get(&task) {
-                return Some(Input::Found(record.report(task)));
+                return Some(found(record.report(task)));
             }
             let cause = EndCause::LaunchFailed { why: "its shepherd was ended".to_owned() };
             let end = TaskEnd { cause: Some(cause), ..not_run(clock) };
@@ -319,7 +323,7 @@ impl Sim {
             let claim = self.machines[m].claims.get_mut(&task);
             claim.expect("it was just looked at").ended = Some(end);
         }
-        Some(Input::Found(self.machines[m].claims[&task].report(task)))
+        Some(found(self.machines[m].claims[&task].report(task)))
     }
 
     /// The devices of a task were asked.
@@ -396,6 +400,10 @@ impl Sim {
         }
         self.links[m].say(Said { by: number, report });
     }
+}
+
+fn found(report: TaskReport) -> Input {
+    Input::Found { report, seats: Seats::default(), is_detached: false }
 }
 
 pub(crate) fn not_run(at: Timestamp) -> TaskEnd {
