@@ -9,6 +9,7 @@ use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_model::{ArrayValues, placeholder};
 use gpool_sys::cgroup::Site;
+use gpool_sys::device_filter::DeviceFilter;
 use serde::{Deserialize, Serialize};
 
 /// The first message to a shepherd.
@@ -23,6 +24,9 @@ pub(crate) struct Launch {
     pub state_dir: PathBuf,
     /// The place for control groups.
     pub site: Site,
+    /// The devices that the task can open; `None` is no limit.
+    #[serde(default)]
+    pub devices: Option<DeviceFilter>,
     /// Most processes and threads of the task.
     pub pids_max: Option<u32>,
     /// Size at which gpool's own output files are cut.

@@ -59,6 +59,8 @@ pub struct Config {
     pub node_gpu_tasks_kept: Option<u32>,
     /// Most slots of these for one user.
     pub node_user_tasks_max: Option<NonZeroU32>,
+    /// Whether the kernel keeps jobs from opening GPUs that are not theirs.
+    pub isolate_gpus: Option<bool>,
     /// Entries that the journal keeps at least; older ones are dropped.
     pub journal_entries: Option<u64>,
     /// Default notification rules for jobs without their own: `fail@https://host/path`.

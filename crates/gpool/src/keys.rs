@@ -83,6 +83,11 @@ pub const KEYS: &[Key] = &[
         "409",
         "Of these, maximum for one user. Without it, 80 %; all if the server is not root's.",
     ),
+    usual(
+        "isolate_gpus",
+        "true",
+        "Whether jobs of root's server can open only their own GPUs, where the kernel supports it.",
+    ),
     usual("journal_entries", "1000000", "Minimum number of journal entries to keep."),
     usual("notify", "[]", "Notifications of jobs without --notify: [\"fail@https://host/path\"]."),
     usual(

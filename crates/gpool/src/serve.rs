@@ -32,6 +32,8 @@ pub struct NodeSettings {
     pub gpu_tasks_kept: Option<u32>,
     /// Most slots of these for one user.
     pub user_tasks_max: Option<u32>,
+    /// Whether the kernel keeps jobs from opening other GPUs.
+    pub isolate_gpus: Option<bool>,
 }
 
 /// The folder of a node's files: the state folder itself for an only node, unless the node already
@@ -67,6 +69,7 @@ pub fn serve(
         agent.pids_max = settings.job_processes_max;
         agent.output_limit = settings.job_output_max.unwrap_or(agent.output_limit);
         agent.tasks_max = settings.tasks_max.unwrap_or(agent.tasks_max);
+        agent.isolate_gpus = settings.isolate_gpus.unwrap_or(agent.isolate_gpus);
         agent.gpu_tasks_kept = settings.gpu_tasks_kept;
         // A server without root has only one user.
         let is_shared = rustix::process::geteuid().is_root();

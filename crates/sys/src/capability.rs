@@ -45,8 +45,8 @@ pub struct Capabilities {
     pub processes: Held,
     /// How CPU time is limited.
     pub cpu: Held,
-    /// Whether a job can be prevented from opening other GPUs. This version can't.
-    pub devices: bool,
+    /// Whether a job can be prevented from opening other GPUs, and otherwise why not.
+    pub devices: Result<(), String>,
     /// Whether processes can be referred to without races (Linux 5.3).
     pub pidfd: bool,
     /// Whether a reboot can be detected (`/proc/sys/kernel/random/boot_id`).
@@ -79,14 +79,14 @@ impl Capabilities {
             memory: held(site.controllers.memory, site.memory_v1.is_some(), Held::ProcessLimit),
             processes: held(site.controllers.pids, site.pids_v1.is_some(), Held::ProcessLimit),
             cpu: held(site.controllers.cpu, false, Held::No),
-            devices: false,
+            devices: site.can_filter_devices(),
             pidfd: matches!(pidfd::open(std::process::id()), Ok(Some(_))),
             boot_id: !proc::boot_id().is_empty(),
             born_in_cgroup: site.unified.is_some() && child::can_be_born_in_cgroup(),
         }
     }
 
-    /// Warnings about missing features, a line each.
+    /// Warnings about missing features, a line each; [`Capabilities::devices`] has its own text.
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
@@ -108,12 +108,6 @@ impl Capabilities {
         }
         if self.cpu == Held::No {
             warnings.push("no cpu controller: --cpus is counted, but not enforced");
-        }
-        if !self.devices {
-            warnings.push(
-                "no device isolation: CUDA_VISIBLE_DEVICES names a job's GPUs, but does not \
-                 enforce it; gpool reports a job that uses other GPUs",
-            );
         }
         if !self.pidfd {
             warnings.push("no pidfd (Linux before 5.3): gpool can't run jobs on this machine");

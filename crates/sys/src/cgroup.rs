@@ -1,6 +1,6 @@
 //! Control groups: kill a whole tree at once (version 2, if writable) and limit it (controllers of
-//! version 2, else version 1). Changes only groups that were made here, and enables controllers in
-//! the own group.
+//! version 2, else version 1), also the devices that it can open. Changes only groups that were
+//! made here, and enables controllers in the own group.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
+
+use crate::device_filter::DeviceFilter;
 
 /// The folders for new groups of this process, and the controllers that work there. Plain paths, so
 /// that another process can use them.
@@ -23,6 +25,9 @@ pub struct Site {
     pub memory_v1: Option<PathBuf>,
     /// A folder of version 1 that limits processes.
     pub pids_v1: Option<PathBuf>,
+    /// A folder of version 1 that limits devices; only where no group of version 2 can be made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices_v1: Option<PathBuf>,
 }
 
 /// The limits that work.
@@ -69,13 +74,52 @@ impl Site {
         if !site.controllers.pids {
             site.pids_v1 = v1("pids", "pids.max");
         }
+        if site.unified.is_none() {
+            site.devices_v1 = v1("devices", "devices.deny");
+        }
         site
     }
 
     /// Makes a group with limits. Limits that don't work here are skipped; [`Group::limited`]
     /// returns those that apply. `None` if no group can be made.
-    #[must_use]
-    pub fn group(&self, name: &str, limits: Limits) -> Option<Group> {
+    ///
+    /// # Errors
+    /// If the device filter can't be applied; there is no group then.
+    pub fn group(
+        &self,
+        name: &str,
+        limits: Limits,
+        devices: Option<&DeviceFilter>,
+    ) -> io::Result<Option<Group>> {
+        let mut group = self.limited(name, limits);
+        let Some(devices) = devices else { return Ok(group.is_somewhere().then_some(group)) };
+        if let Some(folder) = self.devices_v1.as_ref().map(|folder| folder.join(name))
+            && make(&folder).is_ok()
+        {
+            group.devices_v1 = Some(folder);
+        }
+        match group.filter_devices(devices) {
+            Ok(()) => Ok(Some(group)),
+            Err(error) => {
+                group.remove();
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a group's devices can be limited here; otherwise the reason, for users.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn can_filter_devices(&self) -> Result<(), String> {
+        let none = DeviceFilter { majors: [0].into(), ..DeviceFilter::default() };
+        let made = self.group("probe-devices", Limits::default(), Some(&none));
+        let group = made.map_err(|error| error.to_string())?;
+        group.iter().for_each(Group::remove);
+        Ok(())
+    }
+
+    fn limited(&self, name: &str, limits: Limits) -> Group {
         let mut group = Group::default();
         if let Some(folder) = self.unified.as_ref().map(|unified| unified.join(name))
             && make(&folder).is_ok()
@@ -102,8 +146,7 @@ impl Site {
                 group.pids_v1 = Some(folder);
             }
         }
-        (group.unified.is_some() || group.memory_v1.is_some() || group.pids_v1.is_some())
-            .then_some(group)
+        group
     }
 
     /// A group that this or another process made earlier.
@@ -116,6 +159,7 @@ impl Site {
             unified: there(&self.unified),
             memory_v1: there(&self.memory_v1),
             pids_v1: there(&self.pids_v1),
+            devices_v1: there(&self.devices_v1),
             ..Group::default()
         }
     }
@@ -124,7 +168,7 @@ impl Site {
     #[must_use]
     pub fn groups(&self) -> Vec<String> {
         let mut names = std::collections::BTreeSet::new();
-        for folder in [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten() {
+        for folder in self.folders() {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
             let folders = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
             names.extend(folders.filter_map(|entry| entry.file_name().into_string().ok()));
@@ -134,9 +178,14 @@ impl Site {
 
     /// Removes the folders of this site if they are empty.
     pub fn close(&self) {
-        for folder in [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten() {
+        for folder in self.folders() {
             let _ = fs::remove_dir(folder);
         }
+    }
+
+    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        let all = [&self.unified, &self.memory_v1, &self.pids_v1, &self.devices_v1];
+        all.into_iter().flatten()
     }
 }
 
@@ -149,6 +198,7 @@ pub struct Group {
     /// The folder for memory in version 1.
     pub memory_v1: Option<PathBuf>,
     pids_v1: Option<PathBuf>,
+    devices_v1: Option<PathBuf>,
     limited: Controllers,
 }
 
@@ -172,8 +222,7 @@ impl Group {
     /// If a part refuses; its limit would not apply.
     pub fn enter(&self, born_in_unified: bool) -> io::Result<()> {
         let unified = self.unified.as_ref().filter(|_| !born_in_unified);
-        let parts = [unified, self.memory_v1.as_ref(), self.pids_v1.as_ref()];
-        for folder in parts.into_iter().flatten() {
+        for folder in unified.into_iter().chain(self.folders_v1()) {
             write(&folder.join("cgroup.procs"), "0")?;
         }
         Ok(())
@@ -231,11 +280,35 @@ impl Group {
         files.iter().flatten().filter_map(count).sum()
     }
 
+    /// Limits the devices that its processes can open, or changes that limit. Open descriptors are
+    /// not affected.
+    ///
+    /// # Errors
+    /// If no control group here can limit devices.
+    pub fn filter_devices(&self, filter: &DeviceFilter) -> io::Result<()> {
+        match (&self.unified, &self.devices_v1) {
+            (Some(folder), _) => filter.apply(folder),
+            (None, Some(folder)) => filter.apply_v1(folder),
+            (None, None) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "it needs root and a writable cgroup v2 (Linux 5.14) or devices controller of v1",
+            )),
+        }
+    }
+
     /// Removes the group, which must be empty.
     pub fn remove(&self) {
-        for folder in [&self.unified, &self.memory_v1, &self.pids_v1].into_iter().flatten() {
+        for folder in self.unified.iter().chain(self.folders_v1()) {
             let _ = fs::remove_dir(folder);
         }
+    }
+
+    fn folders_v1(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.memory_v1, &self.pids_v1, &self.devices_v1].into_iter().flatten()
+    }
+
+    fn is_somewhere(&self) -> bool {
+        self.unified.is_some() || self.folders_v1().next().is_some()
     }
 
     /// Writes the limits into a folder of version 2, where its controllers have files.

@@ -8,6 +8,7 @@ pub mod capability;
 pub mod cgroup;
 pub mod child;
 pub mod clock;
+pub mod device_filter;
 pub mod listen;
 pub mod lock;
 pub mod memory;

@@ -6,6 +6,7 @@ mod devices;
 pub(crate) mod done;
 pub(crate) mod facts;
 mod input;
+pub(crate) mod isolation;
 mod launch;
 mod runner;
 mod shepherds;
@@ -81,6 +82,8 @@ pub struct AgentConfig {
     pub ignore: Ignore,
     /// How long a device must be free of unknown processes before jobs can use it again.
     pub unmanaged_grace: Millis,
+    /// Whether the kernel keeps jobs from opening GPUs that are not theirs, where it can.
+    pub isolate_gpus: bool,
 }
 
 impl AgentConfig {
@@ -123,6 +126,7 @@ impl AgentConfig {
             memory: None,
             ignore: Ignore::default(),
             unmanaged_grace: Millis::from_secs(5),
+            isolate_gpus: true,
         })
     }
 }

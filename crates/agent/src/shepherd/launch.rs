@@ -90,7 +90,7 @@ impl Shepherd {
             stderr: stderr.as_ref(),
             terminal: terminal.as_ref(),
         };
-        let group = self.group();
+        let group = self.group()?;
         let (pid, told) = self.fork(group.as_ref(), &fds, |setting| match holds {
             true => program.hold(setting),
             false => program.run(setting),
@@ -126,15 +126,19 @@ impl Shepherd {
         Ok(Ends { stdout, stderr, terminal: slave })
     }
 
-    /// The program's control group, with the job's limits.
-    fn group(&self) -> Option<Group> {
+    /// The program's control group, with the job's limits. A task that can't be kept from other
+    /// GPUs does not start: its agent has found that this works here.
+    fn group(&self) -> Result<Option<Group>, String> {
         let spec = &self.launch.order.spec;
         let limits = Limits {
             memory: spec.memory.map(Bytes::get),
             pids: self.launch.pids_max,
             cpu_milli: spec.cpus.map(|cpus| cpus.get()),
         };
-        self.launch.site.group(&claim_name(self.task()), limits)
+        let (name, devices) = (claim_name(self.task()), self.launch.devices.as_ref());
+        self.launch.site.group(&name, limits, devices).map_err(|error| {
+            format!("can't keep the job from other GPUs: {error}; see isolate_gpus in gpool.toml")
+        })
     }
 
     /// Forks a further process of the task.

@@ -213,7 +213,8 @@ fn the_next_agent_removes_the_group_of_a_finished_task() {
     let state = record.ancestors().nth(3).unwrap().as_os_str().as_encoded_bytes();
     let name = format!("gpool-{:016x}", checksum(state));
     let site = gpool_sys::cgroup::Site::open(&name);
-    let of = |name: &str| site.group(name, gpool_sys::cgroup::Limits::default());
+    let limits = gpool_sys::cgroup::Limits::default();
+    let of = |name: &str| site.group(name, limits, None).unwrap();
     let (Some(_), Some(other)) = (of("1#1-0"), of("2#1-0")) else {
         eprintln!("SKIPPED: no cgroups can be made here");
         return;

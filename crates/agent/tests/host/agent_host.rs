@@ -31,6 +31,7 @@ fn main() -> Result<(), Failure> {
             "output_limit" => config.output_limit = Bytes::new(value.parse()?),
             "pids_max" => config.pids_max = Some(value.parse()?),
             "shepherd_exe" => config.shepherd_exe = PathBuf::from(value),
+            "isolate_gpus" => config.isolate_gpus = value.parse()?,
             "unmanaged_grace" => config.unmanaged_grace = Millis::new(value.parse()?),
             _ => return Err(format!("no setting {key}").into()),
         }

@@ -8,6 +8,7 @@ mod done;
 mod environment;
 mod facts;
 mod files;
+mod isolation;
 mod launching;
 mod layout;
 mod message;

@@ -342,6 +342,13 @@ fn limits() -> Vec<Probe> {
             Held::No => less("limit cpu by", "nothing: --cpus is counted, but not enforced"),
             held => ok("limit cpu by", held.as_str()),
         },
+        match &can.devices {
+            Ok(()) => ok("isolate gpus by", "device filters of control groups"),
+            Err(why) => less(
+                "isolate gpus by",
+                format!("CUDA_VISIBLE_DEVICES only, which jobs can change: {why}"),
+            ),
+        },
         ok("other users' jobs", if can.other_users { "yes (root)" } else { "no: only your own" }),
     ];
     let is_fatal = !can.pidfd;

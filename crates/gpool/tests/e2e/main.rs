@@ -38,6 +38,7 @@ mod http;
 mod import;
 mod instances;
 mod interactive;
+mod isolation;
 mod kill;
 mod left;
 mod life;

@@ -45,6 +45,7 @@ fn the_documented_defaults_are_the_real_ones() {
     let user = AgentConfig::user_tasks_max(agent.tasks_max);
     assert_eq!(config.node_user_tasks_max.map(u32::from), Some(user));
     assert_eq!(config.job_processes_max.map(u32::from), Some(AgentConfig::PIDS_MAX));
+    assert_eq!(config.isolate_gpus, Some(agent.isolate_gpus));
     let usual = gpool_store::Options::default();
     assert_eq!(config.journal_entries, Some(usual.journal_keep));
     let (word, _) = DeviceStrategy::ALL[0];

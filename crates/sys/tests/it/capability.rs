@@ -10,7 +10,8 @@ fn the_probe_leaves_no_group_behind_and_finds_pidfds() {
     let name = format!("gpool-probe-{}", std::process::id());
     let again = Site::open(&name);
     again.close();
-    for folder in [again.unified, again.memory_v1, again.pids_v1].into_iter().flatten() {
+    let folders = [again.unified, again.memory_v1, again.pids_v1, again.devices_v1];
+    for folder in folders.into_iter().flatten() {
         assert!(!folder.exists(), "{}", folder.display());
     }
 }
@@ -19,5 +20,6 @@ fn the_probe_leaves_no_group_behind_and_finds_pidfds() {
 fn a_machine_without_groups_has_warnings() {
     let found = Capabilities::with(&Site::default());
     assert_eq!((found.kill, found.memory), (Held::ProcessTree, Held::ProcessLimit));
-    assert_eq!(found.warnings().len(), 5);
+    assert_eq!(found.warnings().len(), 4);
+    assert!(found.devices.unwrap_err().contains("needs root"));
 }

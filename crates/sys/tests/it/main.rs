@@ -5,6 +5,7 @@
 mod capability;
 mod cgroup;
 mod clock;
+mod device_filter;
 mod listen;
 mod lock;
 mod proc;

@@ -1,0 +1,58 @@
+//! The GPUs that a task can open.
+
+use gpool_agent::testing::Isolation;
+use gpool_model::allocation::{Slot, SlotPart};
+use gpool_model::device::{Device, DeviceHealth};
+use gpool_model::id::DeviceUuid;
+use gpool_model::unit::Bytes;
+
+fn device(index: u32, minor: Option<u32>) -> Device {
+    Device {
+        index,
+        uuid: DeviceUuid::new(format!("GPU-{index}")),
+        model: String::new(),
+        memory: Bytes::from_gib(80),
+        pci_bus: String::new(),
+        minor,
+        numa: None,
+        links: [].into(),
+        mig: None,
+        instance: None,
+        health: DeviceHealth::Healthy,
+        unmanaged: Vec::new(),
+        strays: Vec::new(),
+        overshoots: Vec::new(),
+        tells_memory: None,
+    }
+}
+
+fn slot(index: u32) -> Slot {
+    Slot { device: DeviceUuid::new(format!("GPU-{index}")), index, part: SlotPart::Whole }
+}
+
+#[test]
+fn a_task_can_open_the_nodes_of_its_devices_and_those_of_all() {
+    let mut isolation = Isolation::new(true);
+    assert_eq!(isolation.filter(&[]), None, "no inventory yet");
+    isolation.learn(&[device(0, Some(3)), device(1, Some(2)), device(2, None)]);
+    let allowed = |slots: &[Slot]| {
+        let filter = isolation.filter(slots)?;
+        assert_eq!(filter.majors, [195].into());
+        Some(filter.allowed.into_iter().map(|(_, minor)| minor).collect::<Vec<_>>())
+    };
+    assert_eq!(allowed(&[slot(0)]), Some(vec![3, 254, 255]));
+    assert_eq!(allowed(&[slot(0), slot(1)]), Some(vec![2, 3, 254, 255]));
+    assert_eq!(allowed(&[]), Some(vec![254, 255]));
+    // The node of this device is not known, so it could not be allowed.
+    assert_eq!(allowed(&[slot(0), slot(2)]), None);
+}
+
+#[test]
+fn simulated_devices_need_no_filter() {
+    let mut isolation = Isolation::new(true);
+    isolation.learn(&[device(0, None)]);
+    assert_eq!(isolation.filter(&[slot(0)]), None);
+    let mut isolation = Isolation::new(false);
+    isolation.learn(&[device(0, Some(0))]);
+    assert_eq!(isolation.filter(&[slot(0)]), None);
+}
