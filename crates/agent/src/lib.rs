@@ -26,6 +26,7 @@ pub mod survey;
 pub mod testing;
 
 pub use agent::{
-    Agent, AgentConfig, AgentHandle, Answer, Blobs, OpenedStream, StartError, ToServer,
+    Agent, AgentConfig, AgentHandle, Answer, Blobs, DivisionAnswer, OpenedStream, StartError,
+    ToServer,
 };
 pub use context::own_context;

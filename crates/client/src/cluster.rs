@@ -1,9 +1,9 @@
 //! The server, its devices and nodes: one method for each route.
 
 use gpool_wire::{
-    AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, MoveNodes, Node, Notification,
-    NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery, Shutdown, SimulateAsk, Simulation,
-    Status, UserCapsPatch, UserLimits, Version,
+    AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, MigAnswer, MigAsked, MoveNodes,
+    Node, Notification, NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery, Shutdown,
+    SimulateAsk, Simulation, Status, UserCapsPatch, UserLimits, Version,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -141,6 +141,14 @@ impl Client {
     /// See [`Error`].
     pub fn move_nodes(&self, asked: &MoveNodes) -> Result<List<Pool>, Error> {
         self.ask(&Call::post("/pools/move").json(asked))
+    }
+
+    /// Lists MIG profiles and instances, after a change if there is one.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn mig(&self, asked: &MigAsked) -> Result<MigAnswer, Error> {
+        self.ask::<Document<_>>(&Call::post("/mig").json(asked)).map(|answer| answer.body)
     }
 
     /// Changes labels of nodes; returns all nodes.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use gpool_model::device::{Device, DeviceHealth, DeviceProcess, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
+use gpool_model::mig_layout::{MigChange, MigDevice, MigError, MigInstance, MigReport};
 use gpool_model::unit::Timestamp;
 
 use crate::cadence::Wanted;
@@ -218,6 +219,80 @@ impl Monitor {
         observations
     }
 
+    /// Changes the MIG instances of a device, which may take seconds. The next inventory shows the
+    /// change. Returns the new instance.
+    ///
+    /// # Errors
+    /// If the device is gone, or the driver refuses or does not answer in time; after a timeout the
+    /// change may still be made.
+    pub fn divide(
+        &mut self,
+        change: &MigChange,
+        timeout: Duration,
+    ) -> Result<Option<DeviceUuid>, MigError> {
+        let deadline = Instant::now() + timeout;
+        let (source, change) = (Arc::clone(&self.source), change.clone());
+        let uuid = match &change {
+            MigChange::Create { device, .. } => device.clone(),
+            MigChange::Destroy { instance } => self.whole_of(instance)?,
+        };
+        let work = move || match &change {
+            MigChange::Create { device, profile } => {
+                source.create_instance(device, profile).map(Some)
+            }
+            MigChange::Destroy { instance } => source.destroy_instance(instance).map(|()| None),
+        };
+        let answer = self.card(&uuid)?.worker.ask("MIG instances", work);
+        answer.wait(deadline).map_err(|error| of_driver(&error))?
+    }
+
+    /// The devices with MIG mode, with their instances.
+    ///
+    /// # Errors
+    /// If a device is gone, or the driver does not answer in time.
+    pub fn divisions(&mut self, timeout: Duration) -> Result<MigReport, MigError> {
+        let deadline = Instant::now() + timeout;
+        let mut answers = Vec::new();
+        for card in self.cards.values_mut() {
+            let Some(device) = card.device.as_ref().filter(|it| it.is_divided()) else { continue };
+            let (source, uuid, index) =
+                (Arc::clone(&self.source), device.uuid.clone(), device.index);
+            let asked = uuid.clone();
+            let ask = card.worker.ask("MIG profiles", move || source.mig_sizes(&asked));
+            answers.push((uuid, index, ask));
+        }
+        let mut report = MigReport::default();
+        for (uuid, index, answer) in answers {
+            let mut sizes = answer.wait(deadline).map_err(|error| of_driver(&error))??;
+            for instance in sizes.iter_mut().flat_map(|size| &mut size.instances) {
+                self.give_index(instance);
+            }
+            report.devices.push(MigDevice { uuid, index, sizes });
+        }
+        Ok(report)
+    }
+
+    /// Adds the index of an instance; an instance that is in no inventory yet gets none.
+    fn give_index(&self, instance: &mut MigInstance) {
+        let Some((uuid, index)) = &mut instance.device else { return };
+        let known = self.cards.iter().find(|(_, card)| card.is(uuid));
+        *index = known.map_or(0, |(index, _)| *index);
+    }
+
+    /// The device that an instance is a part of.
+    fn whole_of(&self, instance: &DeviceUuid) -> Result<DeviceUuid, MigError> {
+        let devices = || self.cards.values().filter_map(|card| card.device.as_ref());
+        let part = devices().find(|device| device.uuid == *instance);
+        let part = part.and_then(|device| device.instance.as_ref());
+        let parent = part.ok_or(MigError::NoSuchDevice)?.parent;
+        let whole = devices().find(|device| device.index == parent);
+        whole.map(|device| device.uuid.clone()).ok_or(MigError::NoSuchDevice)
+    }
+
+    fn card(&mut self, uuid: &DeviceUuid) -> Result<&mut Card, MigError> {
+        self.cards.values_mut().find(|card| card.is(uuid)).ok_or(MigError::NoSuchDevice)
+    }
+
     /// Polls one device, for example just before a start.
     pub fn look_at(
         &mut self,
@@ -229,6 +304,10 @@ impl Monitor {
         let all = self.look(&BTreeMap::from([(uuid.clone(), wanted)]), now, timeout);
         all.into_values().next().expect("a look returns an observation for each device")
     }
+}
+
+fn of_driver(error: &SourceError) -> MigError {
+    MigError::Driver { why: error.to_string() }
 }
 
 impl Card {

@@ -5,8 +5,13 @@ use std::collections::BTreeMap;
 
 use gpool_model::device::{Device, DeviceHealth, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
+use gpool_model::mig_layout::{MigError, MigSize};
 use gpool_model::unit::Bytes;
 use thiserror::Error;
+
+/// Why the instances of simulated devices can't be changed.
+const SIMULATED: &str =
+    "simulated GPUs are divided by the file of --devices, when the server starts";
 
 /// A source of devices: the driver, or a simulation.
 ///
@@ -59,6 +64,34 @@ pub trait DeviceSource: Send + Sync {
     /// # Errors
     /// If the health is not available this time.
     fn health(&self, uuid: &DeviceUuid) -> Result<DeviceHealth, SourceError>;
+
+    /// The sizes of MIG instances that a device with MIG mode can have, and its instances. They
+    /// have no index.
+    ///
+    /// # Errors
+    /// If the mode is off, or the driver can't list them.
+    fn mig_sizes(&self, uuid: &DeviceUuid) -> Result<Vec<MigSize>, MigError> {
+        let _ = uuid;
+        Err(MigError::Driver { why: SIMULATED.to_owned() })
+    }
+
+    /// Creates a MIG instance, and returns its UUID.
+    ///
+    /// # Errors
+    /// If the device has no such profile or no room, or the driver refuses.
+    fn create_instance(&self, uuid: &DeviceUuid, profile: &str) -> Result<DeviceUuid, MigError> {
+        let _ = (uuid, profile);
+        Err(MigError::Driver { why: SIMULATED.to_owned() })
+    }
+
+    /// Destroys a MIG instance.
+    ///
+    /// # Errors
+    /// If it is in use, or the driver refuses.
+    fn destroy_instance(&self, instance: &DeviceUuid) -> Result<(), MigError> {
+        let _ = instance;
+        Err(MigError::Driver { why: SIMULATED.to_owned() })
+    }
 
     /// Whether a device is free once the processes on it are stopped: only if they leave nothing on
     /// the device.

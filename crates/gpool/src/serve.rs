@@ -130,6 +130,7 @@ fn start_agent(
     // Shared by all callbacks; `None` after the agent was stopped.
     let agent = Arc::new(Mutex::new(Some(agent)));
     let (ordered, opens, asked) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
+    let divided = Arc::clone(&agent);
     Ok(AgentLink {
         order: Box::new(move |order| {
             with(&ordered, |agent| agent.order(order));
@@ -139,6 +140,9 @@ fn start_agent(
                 answer(opened.map(|it| TaskStream { socket: it.socket, early: it.early }));
             });
             with(&opens, |agent| agent.open(task, opening, answer));
+        }),
+        divide: Box::new(move |change, answer| {
+            with(&divided, |agent| agent.divide(change, answer));
         }),
         samples: Box::new(move || with(&asked, AgentHandle::samples).unwrap_or_default()),
         stop: Box::new(move || {

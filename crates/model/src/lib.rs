@@ -31,6 +31,7 @@ pub mod label;
 pub mod launch;
 pub mod life;
 pub mod mig;
+pub mod mig_layout;
 pub mod node;
 pub mod notify;
 pub mod output;

@@ -7,6 +7,7 @@ use gpool_model::agent::{Order, Report};
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::device::DeviceSample;
 use gpool_model::job::BlobId;
+use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::{DeviceUuid, TaskId};
 
 /// A stream to a task.
@@ -38,6 +39,8 @@ pub struct AgentLink {
     pub order: Box<dyn Fn(Order) + Send>,
     /// Opens a stream to a task. The answer may come later, or never.
     pub open: OpenLine,
+    /// Lists the node's MIG instances, after a change if there is one.
+    pub divide: Divide,
     /// Returns the last sample of each device.
     pub samples: Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>,
     /// Stops the agent. Running jobs continue.
@@ -47,11 +50,18 @@ pub struct AgentLink {
 /// Opens a stream to a task.
 pub type OpenLine = Box<dyn Fn(TaskId, Opening, StreamAnswer) + Send + Sync>;
 
+/// Called with the MIG instances of a node.
+pub type DivideAnswer = Box<dyn FnOnce(Result<MigReport, MigError>) + Send>;
+
+/// Lists MIG instances, after a change if there is one. The answer may come later, or never.
+pub type Divide = Box<dyn Fn(Option<MigChange>, DivideAnswer) + Send + Sync>;
+
 /// Returns the last sample of each device from an agent.
 pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>;
 
 /// Functions of an agent that bypass the state machine.
 pub(crate) struct AskAgent {
     pub open: OpenLine,
+    pub divide: Divide,
     pub samples: Samples,
 }

@@ -154,10 +154,11 @@ fn start_agents(
 ) -> anyhow::Result<Vec<Box<dyn FnOnce() + Send>>> {
     let (mut orders, mut asks, mut stops) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for node in &config.nodes {
-        let AgentLink { order, open, samples, stop } = start_agent(node, ports(shared, node))?;
+        let agent = start_agent(node, ports(shared, node))?;
+        let AgentLink { order, open, divide, samples, stop } = agent;
         fail::fail_point!("server-start-agent");
         orders.insert(node.clone(), order);
-        asks.insert(node.clone(), AskAgent { open, samples });
+        asks.insert(node.clone(), AskAgent { open, divide, samples });
         stops.push(stop);
     }
     // An agent of a removed node gets no orders.

@@ -233,7 +233,7 @@ extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(
 ) -> Code {
     device_call("nvmlDeviceGetMigDeviceHandleByIndex", device, |_, it| {
         let ix = index as usize;
-        it.instances.get(ix).ok_or(NOT_FOUND)?;
+        it.instances.get(ix).filter(|it| !it.uuid.is_empty()).ok_or(NOT_FOUND)?;
         give(part, device_ix(device).map(|parent| handle(parent, Some(ix))))
     })
 }

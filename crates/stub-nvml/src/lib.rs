@@ -14,13 +14,15 @@ mod device_calls;
 mod event_calls;
 mod limit_calls;
 mod link_calls;
+mod mig_calls;
 mod system_calls;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub use gpool_stub_state::{
-    Cuda, Device, Event, Instance, Live, Process, STATE_FILE, State, cgroup_of,
+    Cuda, Device, Event, GpuInstance, Instance, Live, MigProfile, Process, STATE_FILE, State,
+    cgroup_of,
 };
 
 /// Copies the library into `folder` under the driver's name, and returns its path. The loader

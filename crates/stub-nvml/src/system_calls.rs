@@ -59,7 +59,12 @@ unsafe extern "C" fn nvmlDeviceGetHandleByUUID(
         }
         // SAFETY: not null, and the caller passes a C string.
         let uuid = unsafe { CStr::from_ptr(uuid) };
-        let ix = state.devices.iter().position(|device| device.uuid.as_bytes() == uuid.to_bytes());
-        give(device, Some(handle(ix.ok_or(NOT_FOUND)?, None)))
+        let is_it = |own: &str| own.as_bytes() == uuid.to_bytes();
+        let found = state.devices.iter().enumerate().find_map(|(ix, device)| {
+            let part = || device.instances.iter().position(|part| is_it(&part.uuid));
+            if is_it(&device.uuid) { Some((ix, None)) } else { Some((ix, Some(part()?))) }
+        });
+        let (ix, part) = found.ok_or(NOT_FOUND)?;
+        give(device, Some(handle(ix, part)))
     })
 }

@@ -84,8 +84,14 @@ pub struct Device {
     pub nv_peers: BTreeSet<usize>,
     /// Whether MIG mode is on; absent if the device does not have it.
     pub mig: Option<bool>,
-    /// MIG instances.
+    /// MIG instances, by place; a place without UUID is empty.
     pub instances: Vec<Instance>,
+    /// The sizes of instances that can be created.
+    pub mig_profiles: Vec<MigProfile>,
+    /// GPU instances that were created.
+    pub gpu_instances: Vec<GpuInstance>,
+    /// The number of MIG instances that were ever created.
+    pub n_divided: u32,
     /// Events, delivered in order and once to each process that waits for them; absent if the
     /// device has none.
     pub events: Option<Vec<Event>>,
@@ -125,6 +131,44 @@ pub struct Instance {
     pub used: u64,
     /// Compute processes on it; the driver lists them for the device too.
     pub processes: Vec<Process>,
+    /// The number of its GPU instance.
+    pub gpu_instance: Option<u32>,
+}
+
+/// A size of MIG instances.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MigProfile {
+    /// `NVML_GPU_INSTANCE_PROFILE_…`.
+    pub kind: u32,
+    /// The number of the profile on this device.
+    pub id: u32,
+    /// The driver's name; empty if it has none.
+    pub name: String,
+    /// Compute slices.
+    pub slices: u32,
+    /// Most instances of a device.
+    pub most: u32,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// MiB of memory.
+    pub memory_mb: u64,
+    /// Memory slices, of eight.
+    pub size: u32,
+    /// The first memory slice of each place.
+    pub starts: Vec<u32>,
+}
+
+/// A GPU instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GpuInstance {
+    /// Its number on the device.
+    pub id: u32,
+    /// The number of its profile.
+    pub profile: u32,
+    /// Its first memory slice.
+    pub start: u32,
 }
 
 /// An event of a device.

@@ -12,6 +12,7 @@ pub mod device_filter;
 pub mod listen;
 pub mod lock;
 pub mod memory;
+pub mod mig;
 pub mod pidfd;
 pub mod privilege;
 pub mod proc;

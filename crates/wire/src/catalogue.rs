@@ -305,6 +305,11 @@ catalogue! {
     NOT_DRAINED = 736, EXIT_CONFLICT, 409, "it is not drained",
         "The node or GPU to undrain is not drained. `gpool nodes` shows the drained ones. Undrain \
          the node to free the GPUs of a drained node.";
+    MIG_REFUSED = 737, EXIT_CONFLICT, 409, "the MIG instances can't be changed",
+        "A MIG instance is destroyed only if no job and no other process uses it, and created only \
+         if the GPU has MIG mode on and room for the profile. `gpool mig list` shows the profiles \
+         with room and the instances. gpool never changes the mode: run nvidia-smi -i GPU -mig 1 \
+         on an idle GPU, then start gpool again.";
     DEPARTMENT = 741, EXIT_CONFLICT, 409, "a department has no jobs",
         "A project with projects below it is a department. Submit to one of the projects below it, \
          which the message lists. `gpool project list` shows the tree.";

@@ -17,11 +17,13 @@ use gpool_model::agent::{Report, Stamp};
 use gpool_model::device::{Device, DeviceHealth, DeviceProcess, Guest};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::job::GpuUsage;
+use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::converge::Seats;
 use gpool_sys::{clock, proc};
 
+use super::division::Division;
 use super::input::{Input, InputSender};
 use super::{AgentConfig, Samples, facts};
 
@@ -29,6 +31,8 @@ use super::{AgentConfig, Samples, facts};
 const INVENTORY: Duration = Duration::from_secs(10);
 /// How long a poll may take before a device counts as not answering.
 const LOOK: Duration = Duration::from_secs(2);
+/// How long a change of MIG instances may take: it takes seconds.
+const DIVIDE: Duration = Duration::from_secs(20);
 /// How often the thread checks which devices are due for a poll.
 const TICK: Duration = Duration::from_secs(1);
 /// How often the inventory is repeated until a server sends an order.
@@ -75,10 +79,11 @@ pub(super) struct Devices {
     can_move: bool,
 }
 
-/// Asks whether a task's devices can be used.
-struct Question {
-    task: TaskId,
-    devices: Vec<DeviceUuid>,
+enum Question {
+    /// Whether a task's devices can be used.
+    Check { task: TaskId, devices: Vec<DeviceUuid> },
+    /// The MIG instances, after a change if there is one.
+    Divide(Division),
 }
 
 struct Asker {
@@ -152,7 +157,19 @@ impl Devices {
     /// Asks whether a task's devices can be used; the answer is an [`Input::Checked`].
     pub(super) fn check(&self, task: TaskId, devices: Vec<DeviceUuid>) {
         // The thread outlives the agent's loop, so this send succeeds.
-        let _ = self.questions.send(Question { task, devices });
+        let _ = self.questions.send(Question::Check { task, devices });
+    }
+
+    /// Lists or changes MIG instances. A launch that is checked later sees the change.
+    pub(super) fn divide(&self, asked: Division) {
+        let _ = self.questions.send(Question::Divide(asked));
+    }
+
+    /// The task that may use a device.
+    pub(super) fn owner(&self, device: &DeviceUuid) -> Option<TaskId> {
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let has = |given: &&Given| given.devices.contains_key(device);
+        owners.values().find(has).map(|given| given.task)
     }
 
     /// Notes that processes below this shepherd may use these parts of devices.
@@ -204,13 +221,18 @@ impl Asker {
                 asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
             match question {
-                Ok(question) => {
-                    let unusable = self.check(&question.devices);
+                Ok(Question::Check { task, devices }) => {
+                    let unusable = self.check(&devices);
                     // The server learns of unhealthy devices before it learns that the task was
                     // refused.
                     self.report();
                     fail::fail_point!("agent-checked");
-                    self.inputs.send(Input::Checked { task: question.task, unusable });
+                    self.inputs.send(Input::Checked { task, unusable });
+                }
+                Ok(Question::Divide(asked)) => {
+                    let divided = self.divide(asked.change.as_ref());
+                    self.report();
+                    (asked.answer)(divided);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -278,6 +300,29 @@ impl Asker {
             })
         };
         devices.iter().filter(|uuid| !usable(uuid)).cloned().collect()
+    }
+
+    /// Lists the MIG instances, after a change if there is one. Refuses to destroy an instance that
+    /// a process uses; jobs were ruled out before.
+    fn divide(&mut self, change: Option<&MigChange>) -> Result<MigReport, MigError> {
+        if let Some(MigChange::Destroy { instance }) = change {
+            let monitor = self.monitor.as_mut().ok_or(MigError::NoSuchDevice)?;
+            let seen = monitor.look_at(instance, Wanted::PROCESSES, now(), LOOK);
+            if let Some(process) = seen.processes.unwrap_or_default().first() {
+                let (name, user) = (process.name.as_deref(), process.user.as_deref());
+                let name = format!("{} of {}", name.unwrap_or("?"), user.unwrap_or("?"));
+                return Err(MigError::HasProcess { pid: process.pid, name });
+            }
+        }
+        let why = self.from.clone();
+        let monitor = self.monitor.as_mut().ok_or(MigError::Driver { why })?;
+        let Some(change) = change else { return monitor.divisions(DIVIDE) };
+        let changed = monitor.divide(change, DIVIDE);
+        // Also after an error: a change without an answer in time may have been made.
+        self.take_inventory();
+        let created = changed?;
+        let monitor = self.monitor.as_mut().ok_or(MigError::NoSuchDevice)?;
+        Ok(MigReport { created, ..monitor.divisions(DIVIDE)? })
     }
 
     fn take(&mut self, seen: BTreeMap<DeviceUuid, Observation>, time: Timestamp) {

@@ -6,6 +6,7 @@ use gpool_model::agent::{Order, Report};
 use gpool_model::id::{DeviceUuid, Incarnation, TaskId};
 use gpool_sys::{clock, proc};
 
+use super::division::Division;
 use super::streams::Asked;
 use super::wake::Waker;
 
@@ -23,6 +24,8 @@ pub(super) enum Input {
     Left(TaskId),
     /// Open a stream to a task.
     Open(Box<Asked>),
+    /// List or change MIG instances.
+    Divide(Box<Division>),
     Stop,
 }
 

@@ -3,6 +3,7 @@
 
 mod adopt;
 mod devices;
+mod division;
 pub(crate) mod done;
 pub(crate) mod facts;
 mod input;
@@ -30,6 +31,7 @@ use gpool_model::attach::Opening;
 use gpool_model::device::DeviceSample;
 use gpool_model::id::{DeviceUuid, NodeName, TaskId};
 use gpool_model::job::BlobId;
+use gpool_model::mig_layout::MigChange;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{lock, pidfd, proc};
@@ -40,6 +42,7 @@ use devices::Devices;
 use runner::Runner;
 use wake::Waker;
 
+pub use division::DivisionAnswer;
 pub use shepherds::OpenedStream;
 pub use streams::Answer;
 
@@ -273,6 +276,14 @@ impl AgentHandle {
     pub fn open(&self, task: TaskId, opening: Opening, answer: Answer) {
         let asked = streams::Asked { task, opening, answer };
         let _ = self.inputs.send(input::Input::Open(Box::new(asked)));
+        self.waker.wake();
+    }
+
+    /// Lists the MIG instances of the node's devices, after a change if there is one. The answer
+    /// comes from a thread of the agent.
+    pub fn divide(&self, change: Option<MigChange>, answer: DivisionAnswer) {
+        let asked = division::Division { change, answer };
+        let _ = self.inputs.send(input::Input::Divide(Box::new(asked)));
         self.waker.wake();
     }
 

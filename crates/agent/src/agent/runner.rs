@@ -50,7 +50,7 @@ pub(super) struct Runner {
     converge: Converge,
     done: Done,
     /// Tasks that wait for a check of the devices that they will use, with the booked ones.
-    asked: BTreeMap<TaskId, (Box<TaskOrder>, Vec<DeviceUuid>)>,
+    pub(super) asked: BTreeMap<TaskId, (Box<TaskOrder>, Vec<DeviceUuid>)>,
     /// Tasks that are lost, while their devices are being checked.
     pub(super) lost: BTreeMap<TaskId, TaskReport>,
     pub(super) memory: BTreeMap<DeviceUuid, Bytes>,
@@ -162,6 +162,7 @@ impl Runner {
                 }
             }
             Input::Open(asked) => self.open(*asked),
+            Input::Divide(asked) => self.divide(*asked),
             Input::Stop => {
                 fail::fail_point!("agent-stop");
                 // Running jobs keep their own groups, and so the folder above them.

@@ -105,6 +105,11 @@ impl Card {
         self.parent.as_ref().is_some_and(|parent| Arc::ptr_eq(parent, other))
     }
 
+    /// The device that it is an instance of.
+    pub(super) fn parent(&self) -> Option<&Self> {
+        self.parent.as_deref()
+    }
+
     /// Whether it is used through its instances only.
     pub(super) fn is_divided(&self) -> Result<bool, SourceError> {
         Ok(self.mig()?.is_some_and(|mig| mig.enabled))

@@ -4,6 +4,7 @@
 pub(crate) mod card;
 pub(crate) mod health;
 pub(crate) mod links;
+mod mig;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use gpool_model::device::{DeviceHealth, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
+use gpool_model::mig_layout::{MigError, MigSize};
 use gpool_model::unit::Bytes;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
@@ -34,6 +36,8 @@ pub struct NvmlSource {
     /// wake a device for the first handle. The handle must outlive calls that never return.
     nvml: &'static Nvml,
     driver: String,
+    /// The loaded library, for calls that the wrapper lacks.
+    library: OsString,
     /// The described devices, by UUID. The lock is never held across a call.
     cards: Mutex<BTreeMap<DeviceUuid, Arc<Card>>>,
 }
@@ -79,7 +83,8 @@ impl NvmlSource {
             .map_err(|error| nothing(format!("can't start a thread: {error}")))?;
         match opened.recv_timeout(timeout) {
             Ok(Ok((nvml, driver))) => {
-                Ok(Self { nvml: Box::leak(Box::new(nvml)), driver, cards: Mutex::default() })
+                let (nvml, library) = (Box::leak(Box::new(nvml)), library.to_os_string());
+                Ok(Self { nvml, driver, library, cards: Mutex::default() })
             }
             Ok(Err(error)) => Err(nothing(explain(&error))),
             Err(_) => Err(nothing(format!("no answer within {} s", timeout.as_secs()))),
@@ -88,6 +93,16 @@ impl NvmlSource {
 
     fn cards(&self) -> MutexGuard<'_, BTreeMap<DeviceUuid, Arc<Card>>> {
         self.cards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A device that has MIG mode on.
+    fn divided(&self, uuid: &DeviceUuid) -> Result<Arc<Card>, MigError> {
+        let card = self.card(uuid).map_err(|_| MigError::NoSuchDevice)?;
+        match card.is_divided() {
+            Ok(true) => Ok(card),
+            Ok(false) => Err(MigError::IsOff),
+            Err(error) => Err(MigError::Driver { why: error.to_string() }),
+        }
     }
 
     fn card(&self, uuid: &DeviceUuid) -> Result<Arc<Card>, SourceError> {
@@ -192,6 +207,20 @@ impl DeviceSource for NvmlSource {
 
     fn health(&self, uuid: &DeviceUuid) -> Result<DeviceHealth, SourceError> {
         self.card(uuid)?.health()
+    }
+
+    fn mig_sizes(&self, uuid: &DeviceUuid) -> Result<Vec<MigSize>, MigError> {
+        mig::sizes(&self.library, &*self.divided(uuid)?)
+    }
+
+    fn create_instance(&self, uuid: &DeviceUuid, profile: &str) -> Result<DeviceUuid, MigError> {
+        mig::create(&self.library, &*self.divided(uuid)?, profile)
+    }
+
+    fn destroy_instance(&self, instance: &DeviceUuid) -> Result<(), MigError> {
+        let card = self.card(instance).map_err(|_| MigError::NoSuchDevice)?;
+        let parent = card.parent().ok_or(MigError::NoSuchDevice)?;
+        mig::destroy(&self.library, parent, instance)
     }
 }
 

@@ -114,6 +114,17 @@ pub(super) const CLUSTER: &Table = &[
     ("pool list", &[("gpool pool list -o json", "All pools as JSON")]),
     ("pool move", &[("gpool pool move lab1 lab2 batch", "Move two nodes into pool batch")]),
     (
+        "mig",
+        &[
+            ("gpool mig", "Profiles and instances of all GPUs with MIG mode"),
+            ("gpool mig create 0 1g.10gb", "Create an instance on GPU 0"),
+            ("gpool mig destroy 1000", "Destroy its first instance"),
+        ],
+    ),
+    ("mig list", &[("gpool mig list lab1 -o wide", "One node, with the places of instances")]),
+    ("mig create", &[("gpool mig create lab1:0 3g.40gb", "Create an instance on GPU 0 of lab1")]),
+    ("mig destroy", &[("gpool mig destroy lab1:1000", "Destroy an instance of GPU 0 of lab1")]),
+    (
         "drain",
         &[
             ("gpool drain lab1 --reason 'new PSU'", "Start no new jobs on a node"),

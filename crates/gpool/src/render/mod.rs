@@ -10,6 +10,7 @@ pub mod hours;
 pub mod job;
 pub mod jobs;
 pub mod life;
+pub mod mig;
 pub mod notifications;
 pub mod pools;
 pub mod projects;

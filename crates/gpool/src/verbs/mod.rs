@@ -21,6 +21,7 @@ pub mod init;
 pub mod install_shims;
 pub mod logs;
 pub mod man;
+pub mod mig;
 pub mod nodes;
 pub mod note;
 pub mod notify;
@@ -196,6 +197,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| user::run(&args, line.session);
     Administer "pool": pool::PoolArgs, "List pools of nodes, or move nodes between pools",
         |args, line| pool::run(args, line.session);
+    Administer "mig": mig::MigArgs, "List, create or destroy MIG instances of GPUs",
+        |args, line| mig::run(args, line.session);
     Administer "drain": drain::DrainArgs, "Start no new jobs on nodes or GPUs",
         |args, line| drain::run(args, line.session);
     Administer "undrain": drain::UndrainArgs, "Start jobs on drained nodes or GPUs again",

@@ -45,6 +45,7 @@ mod life;
 mod limits;
 mod lists;
 mod logs;
+mod mig;
 mod nodes;
 mod notify;
 mod nvml;

@@ -42,7 +42,7 @@ fn body_of(route: &Route, job: &str) -> Value {
         (_, "label") => json!({"nodes": ["lab1"], "labels": ["rack=3"]}),
         (_, "move") => json!({"nodes": ["lab1"], "pool": "batch"}),
         (_, "shutdown") => json!({"now": false}),
-        (_, "attach") => json!({}),
+        (_, "attach" | "mig") => json!({}),
         (_, "exec") => json!({"command": ["true"]}),
         (_, "forward") => json!({"port": 80}),
         (_, "extend") if by_path => json!({"to": "2h"}),

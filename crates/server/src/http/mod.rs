@@ -26,6 +26,7 @@ mod life;
 mod listing;
 mod logs;
 mod metrics;
+mod mig;
 mod notify;
 mod output;
 mod page;
@@ -124,6 +125,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(attach::forward))
         .routes(routes!(cluster::gpus))
         .routes(routes!(cluster::allow))
+        .routes(routes!(mig::mig))
         .routes(routes!(pools::pools))
         .routes(routes!(pools::move_nodes))
         .routes(routes!(labels::label))

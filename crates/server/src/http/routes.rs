@@ -69,6 +69,7 @@ const FIXED: &[Route] = &[
     route("POST", "/api/v1/jobs/{id}/forward", Role::Owner),
     route("GET", "/api/v1/gpus", Role::Everybody),
     admin("POST", "/api/v1/gpus/allow", "choose the GPUs for new jobs"),
+    admin("POST", "/api/v1/mig", "list or change MIG instances"),
     route("GET", "/api/v1/nodes", Role::Everybody),
     route("GET", "/api/v1/nodes/{name}", Role::Everybody),
     route("GET", "/api/v1/pools", Role::Everybody),

@@ -88,7 +88,8 @@ impl Server {
             mail: crate::MailSettings::default(),
         };
         let open = Box::new(|_, _, answer: crate::http::StreamAnswer| drop(answer));
-        let agent = AskAgent { open, samples: Box::new(samples) };
+        let divide = Box::new(|_, answer: crate::link::DivideAnswer| drop(answer));
+        let agent = AskAgent { open, divide, samples: Box::new(samples) };
         let shared = Arc::new(Shared {
             info,
             limits,

@@ -1,0 +1,36 @@
+//! Requests of admins about MIG instances. The thread that polls the devices carries them out, in
+//! turn with its checks before launches, so no task is started on an instance that goes away.
+
+use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::mig_layout::{MigChange, MigError, MigReport};
+
+use super::runner::Runner;
+
+/// Called with the MIG instances of the node, or the reason why nothing was changed.
+pub type DivisionAnswer = Box<dyn FnOnce(Result<MigReport, MigError>) + Send>;
+
+/// A request about MIG instances.
+pub(super) struct Division {
+    /// The change; `None` only lists them.
+    pub change: Option<MigChange>,
+    pub answer: DivisionAnswer,
+}
+
+impl Runner {
+    /// Carries out a request, unless a task has the instance or waits for the check of it.
+    pub(super) fn divide(&self, asked: Division) {
+        if let Some(MigChange::Destroy { instance }) = &asked.change
+            && let Some(task) = self.task_on(instance)
+        {
+            return (asked.answer)(Err(MigError::HasTask { task }));
+        }
+        self.parts.devices.divide(asked);
+    }
+
+    fn task_on(&self, device: &DeviceUuid) -> Option<TaskId> {
+        let mut asked = self.asked.values();
+        let has = |slots: &[gpool_model::Slot]| slots.iter().any(|slot| slot.device == *device);
+        let waits = asked.find(|order| has(&order.allocation.slots)).map(|order| order.task());
+        waits.or_else(|| self.parts.devices.owner(device))
+    }
+}

@@ -1,0 +1,86 @@
+//! `gpool mig`: lists, creates and destroys MIG instances.
+
+use clap::{Args, Subcommand};
+use gpool_cli::args::list::ListFlags;
+use gpool_cli::args::values;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::Result;
+use gpool_cli::listing::show_counted;
+use gpool_cli::session::Session;
+use gpool_wire::{CreateInstance, MigAnswer, MigAsked};
+
+use crate::render::mig::MIG;
+
+/// The arguments of `gpool mig`.
+#[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct MigArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    list: ListFlags,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Action {
+    /// List the profiles of GPUs with MIG mode, their free capacity and instances
+    List {
+        /// Node to list; default: all nodes
+        #[arg(value_name = "NODE", value_parser = values::filled)]
+        node: Option<String>,
+        #[command(flatten)]
+        list: ListFlags,
+    },
+    /// Create an instance; jobs on other instances of the GPU keep running
+    Create {
+        /// GPU with MIG mode on, e.g. 0 or lab1:0
+        #[arg(required = true, value_name = "GPU", value_parser = values::filled)]
+        gpu: String,
+        /// Profile, e.g. 1g.10gb
+        #[arg(required = true, value_name = "PROFILE", value_parser = values::filled)]
+        profile: String,
+    },
+    /// Destroy an instance that no job and no process uses
+    Destroy {
+        /// Instance, e.g. 1000 or lab1:1000
+        #[arg(required = true, value_name = "INSTANCE", value_parser = values::filled)]
+        instance: String,
+    },
+}
+
+/// Runs the verb.
+///
+/// # Errors
+/// The server can't be asked or refuses.
+pub fn run(args: MigArgs, session: &Session) -> Result {
+    match args.action {
+        None => list(None, &args.list, session),
+        Some(Action::List { node, list: flags }) => list(node, &flags, session),
+        Some(Action::Create { gpu, profile }) => {
+            let create = Some(CreateInstance { gpu: gpu.clone(), profile: profile.clone() });
+            let answer = session.client()?.mig(&MigAsked { create, ..MigAsked::default() })?;
+            let created = answer.created.as_ref().and_then(|it| it.index);
+            let index = created.map_or_else(|| "?".to_owned(), |index| index.to_string());
+            done(&answer, &format!("GPU {gpu}: {profile} created as {index}"), session)
+        }
+        Some(Action::Destroy { instance }) => {
+            let destroy = Some(instance.clone());
+            let answer = session.client()?.mig(&MigAsked { destroy, ..MigAsked::default() })?;
+            done(&answer, &format!("instance {instance} destroyed"), session)
+        }
+    }
+}
+
+fn done(answer: &MigAnswer, text: &str, session: &Session) -> Result {
+    match session.global.json {
+        true => session.screen.data(&gpool_cli::render::json::list(&answer.profiles))?,
+        false => session.screen.note(text),
+    }
+    Ok(Exit::OK)
+}
+
+fn list(node: Option<String>, flags: &ListFlags, session: &Session) -> Result {
+    let client = session.client()?;
+    let asked = MigAsked { node, ..MigAsked::default() };
+    show_counted(&MIG, flags, session, "profile", || Ok(client.mig(&asked)?.profiles))
+}

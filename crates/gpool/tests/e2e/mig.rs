@@ -1,0 +1,105 @@
+//! MIG instances that an admin creates and destroys while the server runs. The driver's library is
+//! a stub with the profiles of a real device.
+
+use gpool_stub_nvml::{Device, MigProfile, Process, STATE_FILE, State};
+use gpool_wire::{MigAsked, MigProfile as Shown};
+
+use crate::harness::{Cluster, until_so};
+use crate::nvml::{Driver, cluster_of, device};
+
+/// A GPU with MIG mode, and one without.
+fn cluster() -> (Cluster, Driver) {
+    let divided = Device { mig: Some(true), mig_profiles: MigProfile::of_a100(), ..device(0) };
+    cluster_of(vec![divided, Device { mig: Some(false), ..device(1) }])
+}
+
+/// Changes the driver's state; the driver has written it too.
+fn edit(cluster: &Cluster, change: impl FnOnce(&mut State)) {
+    let file = cluster.path("driver").join(STATE_FILE);
+    let mut state = State::read(&file).unwrap();
+    change(&mut state);
+    state.write(&file).unwrap();
+}
+
+fn shown(cluster: &Cluster, profile: &str) -> Shown {
+    let all = cluster.client().mig(&MigAsked::default()).unwrap().profiles;
+    all.into_iter().find(|it| it.profile == profile).unwrap()
+}
+
+#[test]
+fn an_instance_is_created_used_and_destroyed() {
+    let (cluster, _driver) = cluster();
+    let out = cluster.gpool(["mig", "create", "0", "3g.40gb"]);
+    assert_eq!(out.err, "GPU 0: 3g.40gb created as 1000\n");
+    cluster.gpool(["mig", "create", "lab1:0", "1g.10gb"]).ok();
+    let id = cluster.sh(&["--gpus", "3g.40gb"], "echo $CUDA_VISIBLE_DEVICES; sleep 1000");
+    cluster.until_is(&id, "running");
+    assert_eq!(cluster.devices_of(&id), [1000]);
+    until_so("it shows its instance", || cluster.stdout_of(&id).starts_with("MIG-"));
+    let out = cluster.gpool(["mig"]).ok();
+    let line = out.lines().find(|line| line.contains(" 3g.40gb ")).unwrap();
+    assert!(line.contains("0 of 2") && line.ends_with(&format!("1000 busy (job {id})")), "{out}");
+    let small = shown(&cluster, "1g.10gb");
+    assert_eq!((small.n_free, small.instances[0].index), (2, Some(1001)));
+    // The other instance can be destroyed while the job runs.
+    cluster.gpool(["mig", "destroy", "1000"]).refused(7, &["GP0737", &format!("job {id} of")]);
+    cluster.gpool(["mig", "destroy", "1001"]).ok();
+    cluster.gpool(["cancel", &id]).ok();
+    cluster.until_ended(&id);
+    let out = cluster.gpool(["mig", "destroy", "lab1:1000"]);
+    assert_eq!(out.err, "instance lab1:1000 destroyed\n");
+    until_so("the instances are gone", || {
+        cluster.client().gpus().unwrap().items.iter().all(|gpu| gpu.index < 1000)
+    });
+    assert_eq!(shown(&cluster, "7g.80gb").n_free, 1);
+}
+
+#[test]
+fn an_instance_with_a_process_of_another_program_stays() {
+    let (cluster, _driver) = cluster();
+    cluster.gpool(["mig", "create", "0", "2g.20gb"]).ok();
+    let pid = std::process::id();
+    edit(&cluster, |state| {
+        state.devices[0].instances[0].processes = vec![Process { pid, memory: None }];
+    });
+    let refused = cluster.gpool(["mig", "destroy", "1000"]);
+    refused.refused(7, &["GP0737", &format!("process {pid}")]);
+    edit(&cluster, |state| state.devices[0].instances[0].processes.clear());
+    cluster.gpool(["mig", "destroy", "1000"]).ok();
+}
+
+#[test]
+fn requests_that_cannot_be_met_change_nothing() {
+    let (cluster, _driver) = cluster();
+    for (words, code, said) in [
+        (&["create", "1", "1g.10gb"][..], 7, "MIG mode is off"),
+        (&["create", "0", "1g.5gb"], 7, "there are 1g.10gb"),
+        (&["create", "7", "1g.10gb"], 6, "no GPU"),
+        (&["create", "lab2:0", "1g.10gb"], 6, "no GPU"),
+        (&["destroy", "1000"], 6, "no GPU"),
+        (&["destroy", "1"], 7, "is not a MIG instance"),
+        (&["list", "lab2"], 6, "lab2"),
+    ] {
+        cluster.gpool([&["mig"], words].concat()).refused(code, &[said]);
+    }
+    cluster.gpool(["mig", "create", "0", "4g.40gb"]).ok();
+    cluster.gpool(["mig", "create", "0", "7g.80gb"]).refused(7, &["room for 1g.10gb"]);
+    assert_eq!(shown(&cluster, "4g.40gb").instances.len(), 1);
+    assert_eq!(shown(&cluster, "7g.80gb").instances.len(), 0);
+}
+
+#[test]
+fn simulated_gpus_are_divided_by_their_file() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    assert!(
+        cluster.gpool(["mig", "list", "--json"]).json()["items"].as_array().unwrap().is_empty()
+    );
+    cluster.gpool(["mig", "create", "0", "1g.10gb"]).refused(7, &["--devices"]);
+}
+
+#[test]
+fn only_admins_change_instances() {
+    let Some(cluster) = crate::users::cluster() else { return };
+    let ran = crate::users::as_nobody(&cluster, &["mig", "create", "0", "1g.10gb"]);
+    ran.refused(5, &["list or change MIG instances"]);
+}
