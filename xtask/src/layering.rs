@@ -43,7 +43,10 @@ const TABLE: &[(&str, Allowed)] = &[
     ("sys", Allowed::Only(&[])),
     ("ledger", Allowed::Only(&[])),
     ("shim", Allowed::Only(&["ledger"])),
-    ("agent", Allowed::Only(&["model", "node", "wire", "client", "device", "sys"])),
+    (
+        "agent",
+        Allowed::Only(&["model", "node", "wire", "client", "device", "sys", "ledger", "shim"]),
+    ),
     (
         "server",
         Allowed::Only(&[

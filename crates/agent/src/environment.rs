@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gpool_ledger::layout::{DRIVER_VARIABLE, FOLDER_VARIABLE, NVML_VARIABLE};
 use gpool_model::agent::TaskOrder;
 use gpool_model::unit::Timestamp;
 use gpool_sys::user::Account;
 
 use crate::compat;
-use crate::message::{Element, GpuMemory};
+use crate::message::{Cap, Element, GpuMemory};
 use crate::rendezvous::{self, Place};
 
 /// The inputs of a job's environment beside the order.
@@ -24,6 +25,8 @@ pub struct Surroundings<'a> {
     pub api: Option<&'a str>,
     /// The job's memory on its smallest device.
     pub gpu_memory: Option<GpuMemory>,
+    /// The cap of the job's device memory.
+    pub cap: Option<&'a Cap>,
     /// The item and parameters of an array element.
     pub element: Option<&'a Element>,
     /// When the job starts.
@@ -64,6 +67,9 @@ pub fn environment(
     let theirs = order.spec.compat.iter().flat_map(|compat| compat::variables(*compat, order));
     for (name, value) in theirs.chain(ours(order, surroundings)) {
         variables.insert(name.into(), value);
+    }
+    if let Some(cap) = surroundings.cap {
+        cap_by(cap, &mut variables);
     }
     for (name, value) in surroundings.element.map(Element::variables).unwrap_or_default() {
         variables.insert(name.into(), value);
@@ -131,6 +137,29 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
         ours.push(("GPOOL_SOCKET", api.into()));
     }
     ours
+}
+
+/// Puts the libraries that cap device memory in front of the driver's.
+fn cap_by(cap: &Cap, variables: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+    const SEARCH: &[u8] = b"LD_LIBRARY_PATH";
+    let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
+    let shim = bytes(&cap.shim);
+    let theirs = variables.remove(SEARCH).unwrap_or_default();
+    // A job that was submitted by a job inherits the folder. An empty part is the job's own folder.
+    let parts = theirs.split(|byte| *byte == b':').filter(|part| **part != *shim);
+    let search = if theirs.is_empty() {
+        shim.clone()
+    } else {
+        [&*shim].into_iter().chain(parts).collect::<Vec<_>>().join(&b':')
+    };
+    for (name, value) in [
+        (SEARCH, search),
+        (DRIVER_VARIABLE.as_bytes(), bytes(&cap.cuda)),
+        (NVML_VARIABLE.as_bytes(), bytes(&cap.nvml)),
+        (FOLDER_VARIABLE.as_bytes(), bytes(&cap.ledger)),
+    ] {
+        variables.insert(name.to_vec(), value);
+    }
 }
 
 /// The array and the element that a task belongs to.

@@ -79,6 +79,30 @@ impl Layout {
         job.join(format!("{}.{}", task.attempt, file_name("claim", task)))
     }
 
+    /// The memory ledgers of running tasks: a folder for each.
+    #[must_use]
+    pub fn ledgers(&self) -> PathBuf {
+        self.state.join("ledgers")
+    }
+
+    /// The memory ledger of a task.
+    #[must_use]
+    pub fn ledger(&self, task: TaskId) -> PathBuf {
+        self.ledgers().join(claim_name(task))
+    }
+
+    /// The libraries in front of the driver: a folder for each version of them.
+    #[must_use]
+    pub fn shims(&self) -> PathBuf {
+        self.state.join("shim")
+    }
+
+    /// One version of the libraries in front of the driver.
+    #[must_use]
+    pub fn shim(&self, version: u64) -> PathBuf {
+        self.shims().join(format!("{version:016x}"))
+    }
+
     /// The folder of one run of a job, with its output and script; the job may use it too.
     #[must_use]
     pub fn attempt(&self, task: TaskId) -> PathBuf {

@@ -35,6 +35,9 @@ pub(crate) struct Launch {
     pub api: Option<String>,
     /// The task's memory on its smallest device.
     pub gpu_memory: Option<GpuMemory>,
+    /// The cap of the task's device memory.
+    #[serde(default)]
+    pub cap: Option<Cap>,
     /// The item and parameters of an array element.
     #[serde(default)]
     pub element: Option<Element>,
@@ -51,6 +54,19 @@ pub struct GpuMemory {
     pub request: Bytes,
     /// The most memory that it may use while the device has room.
     pub limit: Bytes,
+}
+
+/// The files with which the processes of a task keep to its share. All paths are absolute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cap {
+    /// The folder with the libraries in front of the driver.
+    pub shim: PathBuf,
+    /// The driver's `libcuda.so.1`.
+    pub cuda: PathBuf,
+    /// The driver's `libnvidia-ml.so.1`.
+    pub nvml: PathBuf,
+    /// The folder of the task's ledger.
+    pub ledger: PathBuf,
 }
 
 /// The values of an array element beside its index.

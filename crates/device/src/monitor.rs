@@ -3,13 +3,14 @@
 //! wait for it a second time.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpool_model::device::{Device, DeviceHealth, DeviceProcess, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
 use gpool_model::mig_layout::{MigChange, MigDevice, MigError, MigInstance, MigReport};
-use gpool_model::unit::Timestamp;
+use gpool_model::unit::{Bytes, Timestamp};
 
 use crate::cadence::Wanted;
 use crate::process::Lookup;
@@ -291,6 +292,24 @@ impl Monitor {
 
     fn card(&mut self, uuid: &DeviceUuid) -> Result<&mut Card, MigError> {
         self.cards.values_mut().find(|card| card.is(uuid)).ok_or(MigError::NoSuchDevice)
+    }
+
+    /// Limits the memory of a control group on a device; see [`DeviceSource::limit_memory`].
+    ///
+    /// # Errors
+    /// If the driver can't do this, refuses it, or does not answer in time.
+    pub fn limit_memory(
+        &mut self,
+        uuid: &DeviceUuid,
+        group: &Path,
+        limit: Option<Bytes>,
+        timeout: Duration,
+    ) -> Result<(), SourceError> {
+        let no_device = || SourceError::NoDevice(uuid.clone());
+        let card = self.cards.values_mut().find(|card| card.is(uuid)).ok_or_else(no_device)?;
+        let (source, uuid, group) = (Arc::clone(&self.source), uuid.clone(), group.to_owned());
+        let call = move || source.limit_memory(&uuid, &group, limit);
+        card.worker.ask("memory limits", call).wait(Instant::now() + timeout)?
     }
 
     /// Polls one device, for example just before a start.

@@ -2,6 +2,7 @@
 //! them, on separate threads.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use gpool_model::device::{Device, DeviceHealth, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
@@ -93,11 +94,41 @@ pub trait DeviceSource: Send + Sync {
         Err(MigError::Driver { why: SIMULATED.to_owned() })
     }
 
+    /// The driver's libraries that programs load; `None` if programs use the devices without any.
+    fn libraries(&self) -> Option<Libraries> {
+        None
+    }
+
+    /// Limits the memory that the processes of a control group may use on a device, or removes the
+    /// limit. Only memory that they allocate afterwards counts.
+    ///
+    /// # Errors
+    /// If the driver can't do this, or refuses it.
+    fn limit_memory(
+        &self,
+        uuid: &DeviceUuid,
+        group: &Path,
+        limit: Option<Bytes>,
+    ) -> Result<(), SourceError> {
+        let _ = (uuid, group, limit);
+        let why = "there is no driver that could".to_owned();
+        Err(SourceError::Call { call: "limiting memory", why })
+    }
+
     /// Whether a device is free once the processes on it are stopped: only if they leave nothing on
     /// the device.
     fn is_free_of_the_stopped(&self) -> bool {
         false
     }
+}
+
+/// The driver's libraries, by absolute paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Libraries {
+    /// `libcuda.so.1`, if it is beside the other one.
+    pub cuda: Option<PathBuf>,
+    /// `libnvidia-ml.so.1`.
+    pub nvml: PathBuf,
 }
 
 /// A device with its MIG instances.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::enforcement::{Enforced, Enforcement};
 use crate::id::{DeviceUuid, TaskId};
 use crate::unit::{Bytes, MilliGpu, Timestamp};
 
@@ -52,6 +53,13 @@ pub struct Device {
     /// overshoot; unknown until a process of gpool ran there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tells_memory: Option<bool>,
+    /// The enforcement of what jobs were given on it.
+    #[serde(default, skip_serializing_if = "Enforced::is_unknown")]
+    pub enforced: Enforced,
+    /// Tasks that damaged the file in which their processes count their memory, by task. Only the
+    /// driver's figures show their use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<TaskId>,
 }
 
 /// A task on a device that it did not book.
@@ -79,6 +87,22 @@ impl Device {
     #[must_use]
     pub fn counts_as(&self) -> MilliGpu {
         self.instance.as_ref().map_or(MilliGpu::DEVICE, |instance| instance.counts_as(self.memory))
+    }
+
+    /// The enforcement for a job with a fraction of it, or with all of it. A MIG instance isolates
+    /// its job.
+    #[must_use]
+    pub fn enforcement(&self, is_share: bool) -> Enforcement {
+        match (&self.instance, is_share) {
+            (Some(_), _) => Enforcement::Isolated,
+            (None, false) => self.enforced.whole,
+            // The driver lists processes but not their memory.
+            (None, true) if self.tells_memory == Some(false) => match self.enforced.share {
+                Enforcement::Monitored => Enforcement::Booked,
+                level => level,
+            },
+            (None, true) => self.enforced.share,
+        }
     }
 
     /// Whether MIG mode is on, so that only its instances are usable.

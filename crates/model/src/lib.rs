@@ -16,6 +16,7 @@ pub mod context;
 pub mod device;
 pub mod displace;
 pub mod effect;
+pub mod enforcement;
 pub mod escape;
 pub mod eta;
 pub mod event;

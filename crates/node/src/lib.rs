@@ -6,6 +6,7 @@
 mod action;
 pub mod converge;
 mod done;
+pub mod growth;
 pub mod loans;
 mod places;
 pub mod seating;

@@ -97,8 +97,9 @@ fn ranks<'a>(seats: &[Seat<'a>], request: &GpuRequest) -> Vec<Option<usize>> {
 
 /// Whether two devices have the same rank for every request.
 fn alike(one: &Device, other: &Device) -> bool {
-    (&one.model, one.memory, one.instance.is_some())
-        == (&other.model, other.memory, other.instance.is_some())
+    let levels = |it: &Device| [false, true].map(|is_share| it.enforcement(is_share));
+    (&one.model, one.memory, one.instance.is_some(), levels(one))
+        == (&other.model, other.memory, other.instance.is_some(), levels(other))
 }
 
 /// The devices of one rank for shares: shared devices first, the fullest first, then free ones.

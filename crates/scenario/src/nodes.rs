@@ -208,6 +208,8 @@ fn devices(
             overshoots: Vec::new(),
             guests: Vec::new(),
             tells_memory: None,
+            enforced: gpool_model::enforcement::Enforced::default(),
+            damaged: Vec::new(),
         });
         if let (Some(layout), Some(device)) = (&layout, node.devices.last_mut()) {
             instances.extend(layout.divide(device, &node.name));

@@ -201,6 +201,7 @@ fn whole(mut node: Node) -> Node {
         device.strays = Vec::new();
         device.overshoots = Vec::new();
         device.guests = Vec::new();
+        device.damaged = Vec::new();
     }
     node
 }

@@ -319,6 +319,8 @@ pub fn added(nodes: &[Node], nth: u32, n_devices: u32, model: &str) -> Result<No
         overshoots: Vec::new(),
         guests: Vec::new(),
         tells_memory: None,
+        enforced: gpool_model::enforcement::Enforced::default(),
+        damaged: Vec::new(),
     };
     let largest = nodes.iter().max_by_key(|node| {
         let kinds = [gpool_model::ResourceKind::Cpu, gpool_model::ResourceKind::Memory];

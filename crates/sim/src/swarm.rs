@@ -188,6 +188,8 @@ impl NodeShape {
                 overshoots: Vec::new(),
                 guests: Vec::new(),
                 tells_memory: None,
+                enforced: gpool_model::enforcement::Enforced::default(),
+                damaged: Vec::new(),
             }
         });
         let small = |n: u64| u32::try_from(n).expect("few");

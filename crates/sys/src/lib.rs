@@ -13,6 +13,7 @@ pub mod listen;
 pub mod lock;
 pub mod memory;
 pub mod mig;
+pub mod nvml;
 pub mod pidfd;
 pub mod privilege;
 pub mod proc;

@@ -177,6 +177,8 @@ pub fn node(n: u32, n_gpus: u32) -> Node {
         overshoots: Vec::new(),
         guests: Vec::new(),
         tells_memory: None,
+        enforced: gpool_model::enforcement::Enforced::default(),
+        damaged: Vec::new(),
     };
     let room = Resources::none().with_cpus(MilliCpu::new(1_000_000));
     Node {

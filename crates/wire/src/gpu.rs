@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gpool_model::device::{
     Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Guest, Instance, Link, Mig,
 };
+use gpool_model::enforcement::{Enforcement, Mechanism, Probe};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::pattern::short_model;
 use gpool_model::{Bytes, Node, SlotPart};
@@ -89,6 +90,59 @@ pub struct Gpu {
     /// Device memory that another job could share, in bytes.
     #[serde(default)]
     pub memory_for_shares: u64,
+    /// Enforcement of what jobs are given on the device.
+    #[serde(default)]
+    pub enforcement: GpuEnforcement,
+}
+
+/// Levels of enforcement on a device: `booked`, `monitored`, `capped` or `isolated`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GpuEnforcement {
+    /// Level for a job with a fraction of the device.
+    pub share: String,
+    /// Level for a job with the whole device.
+    pub whole: String,
+    /// Mechanisms that the agent probed.
+    pub mechanisms: Vec<GpuMechanism>,
+}
+
+/// A mechanism that holds jobs to what they were given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GpuMechanism {
+    /// Name of the mechanism: `driver_limits`, `shim`, `process_memory`, `persistence`.
+    #[schema(value_type = String)]
+    pub name: Mechanism,
+    /// Whether it works on the device.
+    pub works: bool,
+    /// Why it does not work. `null` if it works.
+    pub why_not: Option<String>,
+}
+
+impl Default for GpuEnforcement {
+    fn default() -> Self {
+        let booked = || Enforcement::Booked.to_string();
+        Self { share: booked(), whole: booked(), mechanisms: Vec::new() }
+    }
+}
+
+impl GpuEnforcement {
+    fn of(device: &Device) -> Self {
+        let mechanism = |probe: &Probe| GpuMechanism {
+            name: probe.mechanism,
+            works: probe.why_not.is_none(),
+            why_not: probe.why_not.clone(),
+        };
+        Self {
+            share: device.enforcement(true).to_string(),
+            whole: device.enforcement(false).to_string(),
+            mechanisms: device.enforced.probes.iter().map(mechanism).collect(),
+        }
+    }
+}
+
+/// The answer of servers without the field.
+const fn yes() -> bool {
+    true
 }
 
 /// A job on a device that it did not book.
@@ -121,9 +175,13 @@ pub struct GpuShare {
     /// Used memory in bytes if the job exceeds its limit. `null` if it does not, or if the
     /// driver does not report memory.
     pub memory_over: Option<u64>,
-    /// Enforcement of the fraction: `booked` (not allocated to other jobs) or `monitored` (gpool
-    /// also reports jobs that use more).
+    /// Enforcement of the fraction: `booked` (not allocated to other jobs), `monitored` (gpool
+    /// also reports jobs that use more) or `capped` (allocations above it fail).
     pub enforcement: String,
+    /// Whether the job's processes count their memory. `false` if the job damaged the file for
+    /// that; then only the figures of the driver show its use.
+    #[serde(default = "yes")]
+    pub counted: bool,
 }
 
 /// MIG mode of a device that supports MIG.
@@ -261,6 +319,7 @@ impl Gpu {
             guests: GpuGuest::all(node, device),
             shares: held.by.iter().filter_map(|held| GpuShare::of(held, node, device)).collect(),
             memory_for_shares: if is_usable { held.free_memory.get() } else { 0 },
+            enforcement: GpuEnforcement::of(device),
         }
     }
 }
@@ -282,7 +341,6 @@ impl GpuShare {
         let used = guest_place(node, held.task, &device.uuid);
         let device = used.unwrap_or(device);
         let over = device.overshoots.iter().find(|overshoot| overshoot.task == held.task);
-        let is_seen = device.tells_memory == Some(true);
         Some(Self {
             job: held.task.job.to_string(),
             user: held.user.clone(),
@@ -292,7 +350,8 @@ impl GpuShare {
             memory: memory.get(),
             memory_limit: limit.get(),
             memory_over: over.map(|overshoot| overshoot.used.get()),
-            enforcement: if is_seen { "monitored" } else { "booked" }.to_owned(),
+            enforcement: device.enforcement(true).to_string(),
+            counted: !device.damaged.contains(&held.task),
         })
     }
 }

@@ -1,8 +1,9 @@
 //! The thread that polls the devices: which there are, whether they are healthy, and whether
 //! unknown processes use them. It also checks a task's devices before each launch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,8 +25,11 @@ use gpool_node::converge::Seats;
 use gpool_sys::{clock, proc};
 
 use super::division::Division;
+use super::enforcement::{Shim, enforced};
 use super::input::{Input, InputSender};
+use super::seen::{Figures, Seen, Sharing};
 use super::{AgentConfig, Samples, facts};
+use crate::layout::claim_name;
 
 /// How long a first inventory may take: it may wake devices.
 const INVENTORY: Duration = Duration::from_secs(10);
@@ -81,7 +85,7 @@ pub(super) struct Devices {
 
 enum Question {
     /// Whether a task's devices can be used.
-    Check { task: TaskId, devices: Vec<DeviceUuid> },
+    Check { task: TaskId, devices: Vec<DeviceUuid>, limits: Vec<(DeviceUuid, Bytes)> },
     /// The MIG instances, after a change if there is one.
     Divide(Division),
 }
@@ -104,15 +108,28 @@ struct Asker {
     capacity: Resources,
     owners: Owners,
     meter: Arc<Mutex<Meter>>,
-    samples: Samples,
+    about: About,
+    /// The devices of the driver's lists of processes.
+    listing: BTreeSet<DeviceUuid>,
+    /// Whether the driver can limit the memory of control groups, by device; else why not.
+    limits: BTreeMap<DeviceUuid, Result<(), String>>,
     inputs: InputSender,
+}
+
+/// The parts of the agent that the thread tells about devices, or needs to describe them.
+pub(super) struct About {
+    pub samples: Samples,
+    pub shim: Result<Shim, String>,
+    pub seen: Seen,
+    /// The folder of control groups that the driver could limit, or why there is none.
+    pub groups: Result<PathBuf, String>,
 }
 
 impl Devices {
     pub(super) fn start(
         config: &AgentConfig,
         opened: Opened,
-        samples: Samples,
+        about: About,
         inputs: InputSender,
     ) -> io::Result<Self> {
         let (owners, meter) = (Owners::default(), Arc::<Mutex<Meter>>::default());
@@ -141,7 +158,9 @@ impl Devices {
             capacity: facts::capacity(config, can_pause),
             owners: Arc::clone(&owners),
             meter: Arc::clone(&meter),
-            samples,
+            about,
+            listing: BTreeSet::new(),
+            limits: BTreeMap::new(),
             inputs,
         };
         let (questions, asked) = channel();
@@ -154,10 +173,16 @@ impl Devices {
         self.is_heard.store(true, Ordering::Relaxed);
     }
 
-    /// Asks whether a task's devices can be used; the answer is an [`Input::Checked`].
-    pub(super) fn check(&self, task: TaskId, devices: Vec<DeviceUuid>) {
+    /// Asks whether a task's devices can be used, and limits its memory on some of them if the
+    /// driver can do that; the answer is an [`Input::Checked`].
+    pub(super) fn check(
+        &self,
+        task: TaskId,
+        devices: Vec<DeviceUuid>,
+        limits: Vec<(DeviceUuid, Bytes)>,
+    ) {
         // The thread outlives the agent's loop, so this send succeeds.
-        let _ = self.questions.send(Question::Check { task, devices });
+        let _ = self.questions.send(Question::Check { task, devices, limits });
     }
 
     /// Lists or changes MIG instances. A launch that is checked later sees the change.
@@ -168,7 +193,7 @@ impl Devices {
     /// The task that may use a device.
     pub(super) fn owner(&self, device: &DeviceUuid) -> Option<TaskId> {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        let has = |given: &&Given| given.devices.contains_key(device);
+        let has = |given: &&Given| given.limit_on(device).is_some();
         owners.values().find(has).map(|given| given.task)
     }
 
@@ -221,13 +246,17 @@ impl Asker {
                 asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
             match question {
-                Ok(Question::Check { task, devices }) => {
+                Ok(Question::Check { task, devices, limits }) => {
                     let unusable = self.check(&devices);
                     // The server learns of unhealthy devices before it learns that the task was
                     // refused.
                     self.report();
                     fail::fail_point!("agent-checked");
-                    self.inputs.send(Input::Checked { task, unusable });
+                    let refused = match unusable.is_empty() {
+                        true => self.limit(task, &limits).err(),
+                        false => None,
+                    };
+                    self.inputs.send(Input::Checked { task, unusable, refused });
                 }
                 Ok(Question::Divide(asked)) => {
                     let divided = self.divide(asked.change.as_ref());
@@ -263,6 +292,7 @@ impl Asker {
                 self.incomplete = Some(now());
             }
         }
+        self.probe_limits();
         self.look();
     }
 
@@ -325,10 +355,48 @@ impl Asker {
         Ok(MigReport { created, ..monitor.divisions(DIVIDE)? })
     }
 
+    /// Limits the memory of a task before it starts, where the driver can do that: its control
+    /// group must exist, and nothing in it may have used the device.
+    fn limit(&mut self, task: TaskId, limits: &[(DeviceUuid, Bytes)]) -> Result<(), String> {
+        let (Ok(groups), Some(monitor)) = (&self.about.groups, &mut self.monitor) else {
+            return Ok(());
+        };
+        let group = groups.join(claim_name(task));
+        for (uuid, limit) in limits {
+            if !self.limits.get(uuid).is_some_and(Result::is_ok) {
+                continue;
+            }
+            match std::fs::create_dir(&group) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(format!("can't create {}: {error}", group.display()));
+                }
+                _ => {}
+            }
+            monitor
+                .limit_memory(uuid, &group, Some(*limit), LOOK)
+                .map_err(|error| format!("can't limit its memory on {uuid}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Tries to remove a limit of the agent's own folder, which has none.
+    fn probe_limits(&mut self) {
+        let Some(monitor) = &mut self.monitor else { return };
+        for device in self.devices.iter().filter(|device| device.instance.is_none()) {
+            let probed = match &self.about.groups {
+                Ok(groups) => monitor
+                    .limit_memory(&device.uuid, groups, None, LOOK)
+                    .map_err(|error| error.to_string()),
+                Err(why) => Err(why.clone()),
+            };
+            self.limits.insert(device.uuid.clone(), probed);
+        }
+    }
+
     fn take(&mut self, seen: BTreeMap<DeviceUuid, Observation>, time: Timestamp) {
         let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = self.about.samples.lock().unwrap_or_else(PoisonError::into_inner);
         for (uuid, observation) in seen {
             let owner = |pid| {
                 let shepherd = proc::nearest_ancestor(pid, &|pid| owners.contains_key(&pid))?;
@@ -353,6 +421,15 @@ impl Asker {
             let uses = uses(&owners, &uuid, processes, &owner);
             meter.add((&uuid, device.memory), time, &observation.sample, &uses);
             if let Some(processes) = observation.processes {
+                self.listing.insert(uuid.clone());
+                let mut facts = self.about.seen.facts();
+                let figures = facts.devices.entry(uuid.clone()).or_default();
+                note(figures, (device.memory, observation.sample.memory_free), &uses, &processes);
+                // Such a task may be given back its memory, but not by its own figures.
+                let damaged = &facts.damaged;
+                let uses = uses.iter().map(|it| it.task);
+                device.damaged = uses.filter(|task| damaged.contains(task)).collect();
+                drop(facts);
                 let sorted = sort_processes(&processes, &belongs, &self.ignore);
                 device.unmanaged = self.grace.observe(&uuid, sorted.unmanaged, time).to_vec();
                 device.strays = sorted.strays;
@@ -365,8 +442,18 @@ impl Asker {
         }
     }
 
+    /// Works out the enforcement of each device.
+    fn enforce(&mut self) {
+        for device in &mut self.devices {
+            let lists = self.listing.contains(&device.uuid);
+            let limits = self.limits.get(&device.uuid);
+            device.enforced = enforced(device, limits, &self.about.shim, lists);
+        }
+    }
+
     /// Sends the inventory if it has changed, or if the last one may have been lost.
     fn report(&mut self) {
+        self.enforce();
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for device in &mut self.devices {
             let guests = owners.values().filter_map(|given| given.guest_on(&device.uuid));
@@ -402,6 +489,28 @@ fn uses(
         own.filter_map(|process| process.memory).reduce(Bytes::saturating_add)
     };
     given.map(|(task, limit)| Use { task, limit, memory: memory(task) }).collect()
+}
+
+/// Notes the driver's figures of a device, for tasks that want to grow.
+fn note(
+    figures: &mut Figures,
+    (memory, free): (Bytes, Option<Bytes>),
+    uses: &[Use],
+    processes: &[DeviceProcess],
+) {
+    figures.memory = memory;
+    if let (true, Some(free)) = (processes.is_empty(), free) {
+        // The sample may be older than the list, so the least counts.
+        let taken = memory.saturating_sub(free);
+        figures.reserve = Some(figures.reserve.map_or(taken, |before| before.min(taken)));
+    }
+    let sharing = |it: &Use| Some((it.task, Sharing { limit: it.limit?, used: it.memory }));
+    figures.tasks = uses.iter().filter_map(sharing).collect();
+    let sum = |all: &mut dyn Iterator<Item = Option<Bytes>>| {
+        all.flatten().fold(Bytes::ZERO, Bytes::saturating_add)
+    };
+    let all = sum(&mut processes.iter().map(|process| process.memory));
+    figures.others = all.saturating_sub(sum(&mut figures.tasks.values().map(|it| it.used)));
 }
 
 /// Whether two lists are the same apart from the memory that processes use. It changes all the time

@@ -30,7 +30,8 @@ impl Runner {
     fn task_on(&self, device: &DeviceUuid) -> Option<TaskId> {
         let mut asked = self.asked.values();
         let has = |slots: &[gpool_model::Slot]| slots.iter().any(|slot| slot.device == *device);
-        let waits = asked.find(|order| has(&order.allocation.slots)).map(|order| order.task());
+        let waits = asked.find(|(order, _)| has(&order.allocation.slots));
+        let waits = waits.map(|(order, _)| order.task());
         waits.or_else(|| self.parts.devices.owner(device))
     }
 }

@@ -19,6 +19,8 @@ pub(super) enum Input {
     Checked {
         task: TaskId,
         unusable: Vec<DeviceUuid>,
+        /// Why the driver refused to limit its memory.
+        refused: Option<String>,
     },
     /// All processes that a dead shepherd left have ended.
     Left(TaskId),

@@ -42,6 +42,7 @@ impl Runner {
             Some(GpuMemory { request, limit })
         };
         let memory = order.allocation.slots.iter().filter_map(of_device);
+        let cap = self.parts.shares.give(order, &|uuid| self.memory.get(uuid).copied());
         let launch = Launch {
             order: order.clone(),
             booked: booked.to_vec(),
@@ -52,6 +53,7 @@ impl Runner {
             output_limit: config.output_limit,
             api: config.api_socket.clone(),
             gpu_memory: memory.min_by_key(|it| (it.request, it.limit)),
+            cap: cap.map_err(|why| EndCause::LaunchFailed { why })?,
             element: self.element(order)?,
             context_bytes: context.len(),
             script_bytes: script.as_ref().map(Vec::len),

@@ -5,11 +5,15 @@ mod adopt;
 mod devices;
 mod division;
 pub(crate) mod done;
+mod enforcement;
 pub(crate) mod facts;
+mod grow;
 mod input;
 pub(crate) mod isolation;
 mod launch;
 mod runner;
+mod seen;
+mod shares;
 mod shepherds;
 mod streams;
 mod takeover;
@@ -39,7 +43,10 @@ use thiserror::Error;
 
 use crate::layout::Layout;
 use devices::Devices;
+use enforcement::Shim;
 use runner::Runner;
+use seen::Seen;
+use shares::Shares;
 use wake::Waker;
 
 pub use division::DivisionAnswer;
@@ -242,10 +249,24 @@ impl Agent {
         let waker = Waker::new().map_err(system("make an event descriptor"))?;
         let samples = Samples::default();
         let sender = input::InputSender::new(inputs.clone(), waker.clone());
-        let devices = Devices::start(&config, devices, Arc::clone(&samples), sender.clone())
+        let (shim, seen) = (Shim::prepare(&layout, &devices), Seen::default());
+        let shares =
+            Shares::start(&layout, shim.clone(), seen.clone()).map_err(system("start a thread"))?;
+        let groups = enforcement::groups(&site);
+        let about = devices::About { samples: Arc::clone(&samples), shim, seen, groups };
+        let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
-        let parts =
-            runner::Parts { config, layout, site, _held: held, devices, sender, to_server, blobs };
+        let parts = runner::Parts {
+            config,
+            layout,
+            site,
+            _held: held,
+            devices,
+            shares,
+            sender,
+            to_server,
+            blobs,
+        };
         let runner =
             Runner::new(parts, launching, taken, waker.clone()).map_err(system("watch events"))?;
         let thread = std::thread::Builder::new()

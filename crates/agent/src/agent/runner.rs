@@ -20,6 +20,7 @@ use super::done::Done;
 use super::input::{self, Input};
 use super::isolation::Isolation;
 use super::launch::LastValues;
+use super::shares::Shares;
 use super::shepherds::{About, Introduced, Shepherds};
 use super::streams::Streams;
 use super::wake::{Token, Waker, Watch};
@@ -36,6 +37,7 @@ pub(super) struct Parts {
     /// The lock on the state directory.
     pub _held: File,
     pub devices: Devices,
+    pub shares: Shares,
     /// For threads that send inputs to this one.
     pub sender: input::InputSender,
     pub to_server: ToServer,
@@ -148,17 +150,21 @@ impl Runner {
                 }
             }
             Input::Left(task) => self.adopt(task, Generation::default()),
-            Input::Checked { task, unusable } => {
+            Input::Checked { task, unusable, refused } => {
                 if let Some(report) = self.lost.remove(&task) {
                     self.found(report, Seats::default(), false);
                 }
-                if let Some((order, booked)) = self.asked.remove(&task) {
-                    if unusable.is_empty() {
+                match (self.asked.remove(&task), refused) {
+                    (Some(_), Some(why)) => self.not_started(task, EndCause::LaunchFailed { why }),
+                    (Some((order, booked)), None) if unusable.is_empty() => {
                         self.start(&order, booked);
-                    } else {
+                    }
+                    (Some(_), None) => {
                         let devices = unusable;
                         self.seen.push_back(converge::Input::Refused { task, devices });
                     }
+                    // It was stopped meanwhile; the kernel keeps a group with processes.
+                    (None, _) => self.parts.site.existing(&claim_name(task)).remove(),
                 }
             }
             Input::Open(asked) => self.open(*asked),
@@ -269,6 +275,7 @@ impl Runner {
         }
         // After its messages: its end carries what was measured.
         self.parts.devices.released(shepherd.pid);
+        self.parts.shares.end(task);
         if told {
             // The shepherd may have been killed before it removed its control group.
             self.parts.site.existing(&claim_name(task)).remove();
@@ -377,8 +384,13 @@ impl Runner {
             return self.start(&order, seats.booked);
         }
         let task = order.task();
+        let limits = order.allocation.slots.iter().filter_map(|slot| match slot.part {
+            SlotPart::Share { limit, .. } => Some((slot.device.clone(), limit)),
+            SlotPart::Whole | SlotPart::Instance { .. } => None,
+        });
+        let limits = limits.collect();
         self.asked.insert(task, (order, seats.booked));
-        self.parts.devices.check(task, devices);
+        self.parts.devices.check(task, devices, limits);
     }
 
     fn start(&mut self, order: &TaskOrder, booked: Vec<DeviceUuid>) {
@@ -396,11 +408,15 @@ impl Runner {
                 let seats = Seats { slots: order.allocation.slots.clone(), booked };
                 self.parts.devices.owned(pid, task, seats);
             }
-            Err(cause) => {
-                let end = not_started(cause);
-                self.seen.push_back(converge::Input::Ended { task, end });
-            }
+            Err(cause) => self.not_started(task, cause),
         }
+    }
+
+    /// Notes the end of a task that could not be started.
+    fn not_started(&mut self, task: TaskId, cause: EndCause) {
+        self.parts.shares.end(task);
+        self.parts.site.existing(&claim_name(task)).remove();
+        self.seen.push_back(converge::Input::Ended { task, end: not_started(cause) });
     }
 
     /// Claims a task for the agent itself, so that no shepherd of an earlier agent can claim it.

@@ -37,6 +37,7 @@ impl Runner {
             self.adopt(task, Generation::default());
             fail::fail_point!("agent-adopt-each");
         }
+        self.parts.shares.sweep();
         put_groups_away(&self.parts.layout, &self.parts.site);
         Ok(())
     }
@@ -52,7 +53,9 @@ impl Runner {
             Ok(Adopted::Alive { record, shepherd }) => {
                 let claimant = &record.claimant;
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
-                self.parts.devices.owned(claimant.shepherd, task, claimant.seats());
+                let seats = claimant.seats();
+                self.parts.shares.adopt(task, &seats.devices());
+                self.parts.devices.owned(claimant.shepherd, task, seats);
                 // Without the descriptor the agent misses the shepherd's end, but still gets its
                 // messages.
                 drop(watched);
@@ -74,7 +77,8 @@ impl Runner {
                     // Processes that still use its devices are reported before the devices become
                     // free.
                     Some(record) => {
-                        self.parts.devices.check(task, record.claimant.seats().devices());
+                        let devices = record.claimant.seats().devices();
+                        self.parts.devices.check(task, devices, Vec::new());
                         self.lost.insert(task, report);
                         (known, goes_on(&record))
                     }

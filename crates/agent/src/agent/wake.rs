@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -27,6 +27,11 @@ impl Waker {
     pub(super) fn wake(&self) {
         // It fails only if the counter is full; then the thread is about to wake anyway.
         let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
+    }
+
+    /// The descriptor that becomes readable.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
     }
 
     /// Resets the waker; call it before taking the inputs.

@@ -75,6 +75,7 @@ impl Shepherd {
             folder: &folder,
             api: self.launch.api.as_deref(),
             gpu_memory: self.launch.gpu_memory,
+            cap: self.launch.cap.as_ref(),
             element: self.launch.element.as_ref(),
             now: now(),
         };

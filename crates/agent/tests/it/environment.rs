@@ -15,7 +15,7 @@ use gpool_model::unit::{MilliCpu, Millis};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gpool_agent::testing::{GpuMemory, Surroundings, environment, fill_in, output_file};
+use gpool_agent::testing::{Cap, GpuMemory, Surroundings, environment, fill_in, output_file};
 use gpool_model::agent::TaskOrder;
 use gpool_model::{Bytes, Timestamp};
 use gpool_sys::user::Account;
@@ -66,6 +66,14 @@ pub fn order(task: &str) -> TaskOrder {
 }
 
 fn made(order: &TaskOrder, inherited: &[(&str, &str)]) -> BTreeMap<String, String> {
+    made_with(order, inherited, None)
+}
+
+fn made_with(
+    order: &TaskOrder,
+    inherited: &[(&str, &str)],
+    cap: Option<&Cap>,
+) -> BTreeMap<String, String> {
     let inherited: Vec<_> =
         inherited.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     let account = Account {
@@ -80,6 +88,7 @@ fn made(order: &TaskOrder, inherited: &[(&str, &str)]) -> BTreeMap<String, Strin
         switched_to: Some(&account),
         folder: Path::new("/s/jobs/7/1"),
         api: Some("/run/gpool/api.sock"),
+        cap,
         gpu_memory: Some(GpuMemory { request: Bytes::from_gib(20), limit: Bytes::from_gib(80) }),
         element: None,
         now: Timestamp::ZERO,
@@ -130,6 +139,34 @@ fn variables_that_describe_the_submitting_job_are_not_passed_on() {
     let mut order = order("7#1/0");
     Arc::make_mut(&mut order.spec).compat = vec![gpool_model::Compat::Slurm].into();
     assert_eq!(made(&order, &inherited)["SLURM_JOB_ID"], "7");
+}
+
+#[test]
+fn a_cap_comes_first_in_the_search_path() {
+    let cap = Cap {
+        shim: "/s/shim/1".into(),
+        cuda: "/lib/libcuda.so.1".into(),
+        nvml: "/lib/libnvidia-ml.so.1".into(),
+        ledger: "/s/ledgers/7#1-0".into(),
+    };
+    let order = order("7#1/0");
+    for (theirs, search) in [
+        (None, "/s/shim/1"),
+        (Some(""), "/s/shim/1"),
+        (Some("/opt/a:/opt/b"), "/s/shim/1:/opt/a:/opt/b"),
+        (Some("/opt/a:"), "/s/shim/1:/opt/a:"),
+        // Submitted by a job with a share.
+        (Some("/s/shim/1:/opt/a"), "/s/shim/1:/opt/a"),
+        (Some("/s/shim/1"), "/s/shim/1"),
+    ] {
+        let inherited: Vec<_> = theirs.map(|it| ("LD_LIBRARY_PATH", it)).into_iter().collect();
+        let made = made_with(&order, &inherited, Some(&cap));
+        assert_eq!(made["LD_LIBRARY_PATH"], search, "{theirs:?}");
+        assert_eq!(made["GPOOL_LEDGER"], "/s/ledgers/7#1-0");
+        assert_eq!(made["GPOOL_LIBCUDA"], "/lib/libcuda.so.1");
+        assert_eq!(made["GPOOL_LIBNVML"], "/lib/libnvidia-ml.so.1");
+    }
+    assert!(!made_with(&order, &[], None).contains_key("LD_LIBRARY_PATH"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use gpool_model::device::{Device, DeviceHealth, Instance, Mig};
+use gpool_model::enforcement::{Enforced, Mechanism, Probe};
 use gpool_model::id::DeviceUuid;
 use gpool_model::mig::{Profile, model_of, split_model};
 use gpool_model::unit::Bytes;
@@ -78,7 +79,20 @@ impl Card {
             overshoots: Vec::new(),
             guests: Vec::new(),
             tells_memory: None,
+            enforced: Enforced { probes: self.persistence()?, ..Enforced::default() },
+            damaged: Vec::new(),
         })
+    }
+
+    /// Whether the device stays awake between programs; nothing where there is no such mode.
+    fn persistence(&self) -> Result<Vec<Probe>, SourceError> {
+        let is_on = supported(self.device.is_in_persistent_mode())?;
+        let why_not = |is_on: bool| {
+            let why = "it is off, so programs start slower; run nvidia-smi -pm 1";
+            (!is_on).then(|| why.to_owned())
+        };
+        let probe = |is_on| Probe { mechanism: Mechanism::Persistence, why_not: why_not(is_on) };
+        Ok(is_on.map(probe).into_iter().collect())
     }
 
     /// The device's memory, or the host's if it has none of its own.

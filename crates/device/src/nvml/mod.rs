@@ -8,6 +8,7 @@ mod mig;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use gpool_model::device::{DeviceHealth, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
 use gpool_model::mig_layout::{MigError, MigSize};
 use gpool_model::unit::Bytes;
+use gpool_sys::nvml::MemoryLimits;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use nvml_wrapper::enums::device::UsedGpuMemory;
@@ -23,12 +25,15 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use thiserror::Error;
 
-use crate::source::{Described, DeviceSource, Outline, RawProcess, SourceError};
+use crate::source::{Described, DeviceSource, Libraries, Outline, RawProcess, SourceError};
 use card::Card;
 
 /// The environment variable for the path of another library.
 const LIBRARY_VARIABLE: &str = "GPOOL_NVML_PATH";
 const LIBRARY: &str = "libnvidia-ml.so.1";
+/// Begins the name of the library's file, which ends in the driver's version.
+const NAME: &str = "libnvidia-ml.so";
+const CUDA_LIBRARY: &str = "libcuda.so.1";
 
 /// The driver's devices.
 pub struct NvmlSource {
@@ -205,6 +210,28 @@ impl DeviceSource for NvmlSource {
         Ok(Some(by_pid.into_values().collect()))
     }
 
+    fn libraries(&self) -> Option<Libraries> {
+        let nvml = loaded()?;
+        let cuda = nvml.with_file_name(CUDA_LIBRARY);
+        Some(Libraries { cuda: Some(cuda).filter(|cuda| cuda.exists()), nvml })
+    }
+
+    fn limit_memory(
+        &self,
+        uuid: &DeviceUuid,
+        group: &Path,
+        limit: Option<Bytes>,
+    ) -> Result<(), SourceError> {
+        const CALL: &str = "nvmlDeviceSetMemoryLimits_v1";
+        let calls = loaded().and_then(|library| MemoryLimits::of(&library)).ok_or_else(|| {
+            let why = "the driver does not have it; drivers have it since 615".to_owned();
+            SourceError::Call { call: CALL, why }
+        })?;
+        calls
+            .set(uuid.as_str(), group, limit.map(Bytes::get))
+            .map_err(|why| SourceError::Call { call: CALL, why })
+    }
+
     fn health(&self, uuid: &DeviceUuid) -> Result<DeviceHealth, SourceError> {
         self.card(uuid)?.health()
     }
@@ -222,6 +249,20 @@ impl DeviceSource for NvmlSource {
         let parent = card.parent().ok_or(MigError::NoSuchDevice)?;
         mig::destroy(&self.library, parent, instance)
     }
+}
+
+/// The file of the loaded NVML library, from the kernel's list of mappings.
+fn loaded() -> Option<PathBuf> {
+    let named = PathBuf::from(NvmlSource::library());
+    if named.is_absolute() {
+        return Some(named);
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let paths = maps.lines().filter_map(|line| Some(Path::new(line.get(line.find('/')?..)?)));
+    let is_it = |path: &&Path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(NAME.as_bytes()))
+    };
+    paths.into_iter().find(is_it).map(Path::to_owned)
 }
 
 /// Reads a list of processes, which may grow between the request of its length and of the list.

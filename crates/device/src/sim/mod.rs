@@ -173,6 +173,8 @@ impl DeviceSource for SimSource {
             overshoots: Vec::new(),
             guests: Vec::new(),
             tells_memory: None,
+            enforced: gpool_model::enforcement::Enforced::default(),
+            damaged: Vec::new(),
         };
         let instances = match &device.mig {
             Some(layout) => whole.divide(layout, |place| uuid_of_instance(uuid, place)),

@@ -37,7 +37,7 @@ pub const GPUS: Noun<GpuRow> = Noun {
     table: &["node", "gpu", "model", "state", "util", "mem", "job", "user", "project", "free_in"],
     wide: &[
         "node", "gpu", "model", "state", "util", "mem", "temp", "power", "job", "user", "project",
-        "free_in", "numa", "bus", "uuid", "why",
+        "free_in", "enforced", "numa", "bus", "uuid", "why",
     ],
     name: |row| format!("{}:{}", row.gpu.node, row.gpu.index),
     keys: gpool_wire::schema::fields::<Gpu>,
@@ -73,6 +73,14 @@ const COLUMNS: &[Column<GpuRow>] = &[
         },
     },
     Column { name: "free_in", head: "FREE IN", cell: |row, _| Cell::new(&free_in(row)) },
+    Column {
+        name: "enforced",
+        head: "ENFORCED",
+        cell: |row, _| {
+            let levels = &row.gpu.enforcement;
+            Cell::new(&format!("{}, shares {}", levels.whole, levels.share))
+        },
+    },
     Column {
         name: "numa",
         head: "NUMA",
@@ -255,9 +263,13 @@ pub fn footer(gpus: &[GpuRow]) -> String {
     parts.chain(beside).chain(over).collect::<Vec<_>>().join(" · ")
 }
 
-/// The jobs that use more of a device than their limit.
+/// The jobs that use more of a device than their limit, or do not count their memory any more.
 fn over(gpu: &Gpu) -> impl Iterator<Item = String> {
     gpu.shares.iter().filter_map(|share| {
+        if share.memory_over.is_none() && !share.counted {
+            let job = &share.job;
+            return Some(format!("job {job} damaged its memory ledger on GPU {}", gpu.index));
+        }
         let (used, limit) = (Bytes::new(share.memory_over?), Bytes::new(share.memory_limit));
         Some(format!("job {} uses {used} of GPU {}, its limit is {limit}", share.job, gpu.index))
     })
@@ -304,6 +316,8 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
         let slices = words::count(u64::from(*compute_slices), "compute slice");
         page.label("part of", &format!("GPU {index}: {slices} of 7, counts as {gpus} GPUs"));
     }
+    let levels = &gpu.enforcement;
+    page.label("enforced", &format!("{}, shares {}", levels.whole, levels.share));
     page.label_if("fault", gpu.health_why.as_deref());
     if !gpu.allowed {
         page.label("allowed", "no: closed for new jobs (gpool gpus allow all)");
@@ -341,6 +355,10 @@ fn share(share: &GpuShare, view: &View<'_>) -> String {
     let mut text = format!("job {job} ({user}): {part}, {memory}, {}", share.enforcement);
     if let Some(used) = share.used {
         text.push_str(&format!("; now on GPU {used}"));
+    }
+
+    if !share.counted {
+        text.push_str("; damaged its memory ledger");
     }
     if let Some(over) = share.memory_over {
         text.push_str(&format!("; uses {}, more than its limit", Bytes::new(over)));

@@ -1,6 +1,7 @@
 //! `gpool doctor`: checks what gpool needs on this machine and reports the last recovery of the
 //! server; exit code 1 if something is wrong.
 
+mod enforcement;
 pub mod service;
 
 use std::collections::BTreeSet;
@@ -143,6 +144,8 @@ pub fn probes(named: Option<&str>, session: &Session) -> Vec<Probe> {
     let mut probes = server(&asked, named, session);
     let asked = asked.as_ref().ok();
     probes.push(gpus(asked));
+    let listed = asked.and_then(|asked| asked.client.gpus().ok());
+    probes.extend(listed.iter().flat_map(|list| enforcement::rows(&list.items)));
     probes.extend(limits());
     let of_server = asked.filter(|_| named.is_none());
     match of_server.map_or_else(|| state_dir(named), |it| Ok(it.status.state_dir.clone().into())) {

@@ -40,11 +40,17 @@ pub fn cluster() -> (Cluster, Driver) {
 }
 
 pub fn cluster_of(devices: Vec<Device>) -> (Cluster, Driver) {
+    cluster_with("570.124.06", devices)
+}
+
+/// A cluster with this version of the driver.
+pub fn cluster_with(version: &str, devices: Vec<Device>) -> (Cluster, Driver) {
     let mut cluster = Cluster::unstarted(&["--devices", "nvml"]);
     let folder = cluster.path("driver");
     std::fs::create_dir(&folder).unwrap();
     let library = install(&folder).unwrap();
-    let state = State { driver: "570.124.06".to_owned(), devices, ..State::default() };
+    gpool_stub_cuda::install(&folder).unwrap();
+    let state = State { driver: version.to_owned(), devices, ..State::default() };
     let driver = Driver { file: folder.join(STATE_FILE), state };
     driver.write();
     cluster.variables.push(("GPOOL_NVML_PATH".to_owned(), library.display().to_string()));

@@ -246,6 +246,8 @@ fn inventory(n: u32) -> Report {
         overshoots: Vec::new(),
         guests: Vec::new(),
         tells_memory: None,
+        enforced: gpool_model::enforcement::Enforced::default(),
+        damaged: Vec::new(),
     };
     let room = Resources::none().with_cpus(MilliCpu::new(192_000));
     Report::Inventory {

@@ -24,6 +24,8 @@ fn devices(models: &[&str]) -> Vec<Device> {
         overshoots: Vec::new(),
         guests: Vec::new(),
         tells_memory: None,
+        enforced: gpool_model::enforcement::Enforced::default(),
+        damaged: Vec::new(),
     };
     models.iter().enumerate().map(device).collect()
 }

@@ -57,8 +57,9 @@ impl<'a> Capacity<'a> {
 
     fn kind_of(&mut self, device: &'a Device) -> usize {
         let alike = |it: &&Device| {
-            (&it.model, it.memory, it.instance.is_some())
-                == (&device.model, device.memory, device.instance.is_some())
+            let levels = |it: &Device| [false, true].map(|is_share| it.enforcement(is_share));
+            (&it.model, it.memory, it.instance.is_some(), levels(it))
+                == (&device.model, device.memory, device.instance.is_some(), levels(device))
         };
         self.kinds.iter().position(alike).unwrap_or_else(|| {
             self.kinds.push(device);

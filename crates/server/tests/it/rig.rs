@@ -245,6 +245,8 @@ fn device(index: u32) -> Device {
         overshoots: Vec::new(),
         guests: Vec::new(),
         tells_memory: None,
+        enforced: gpool_model::enforcement::Enforced::default(),
+        damaged: Vec::new(),
     }
 }
 

@@ -1,0 +1,262 @@
+//! The thread that answers the questions of tasks with fractions of devices, and clears the entries
+//! of dead processes in their ledgers. [`gpool_node::growth`] decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use gpool_ledger::{Answer, Asks, Ledger, Question, UsageError, Wish};
+use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::unit::Bytes;
+use gpool_node::growth::{Sharer, grants};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::seen::Seen;
+use super::wake::Waker;
+
+/// How long a process waits for an answer before its allocation fails.
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
+/// The time between two checks for dead processes.
+const TICK: Duration = Duration::from_secs(1);
+/// The step of grants: a smaller one would make programs ask for each small allocation.
+const STEP: u64 = 64 << 20;
+/// Rounds of a decision: the use of memory can change meanwhile.
+const ROUNDS: u32 = 4;
+
+/// A message to the thread.
+pub(super) enum Message {
+    /// Answer the questions of a task.
+    Keep(TaskId, Kept),
+    /// The task has ended.
+    End(TaskId),
+    /// The agent ends.
+    Stop,
+}
+
+/// The ledger of a running task.
+pub(super) struct Kept {
+    ledger: Ledger,
+    asks: Asks,
+    /// By the index in the ledger.
+    devices: Vec<DeviceUuid>,
+}
+
+/// A question that waits for the driver's figures.
+struct Waiting {
+    task: TaskId,
+    device: usize,
+    bytes: u64,
+    question: Question,
+    until: Instant,
+}
+
+/// The state of the thread.
+pub(super) struct Keeper {
+    tasks: BTreeMap<TaskId, Kept>,
+    waiting: Vec<Waiting>,
+    messages: Receiver<Message>,
+    waker: Waker,
+    seen: Seen,
+    cleared: Instant,
+}
+
+impl Kept {
+    pub(super) fn new(ledger: Ledger, asks: Asks, devices: Vec<DeviceUuid>) -> Self {
+        Self { ledger, asks, devices }
+    }
+
+    /// The task's place on a device.
+    fn place(&self, device: &DeviceUuid) -> Option<usize> {
+        self.devices.iter().position(|it| it == device)
+    }
+
+    /// The memory that the processes count on a device.
+    fn counted(&self, place: usize) -> Result<Bytes, UsageError> {
+        let processes = self.ledger.processes()?;
+        let used = processes.iter().filter_map(|process| process.used.get(place));
+        Ok(Bytes::new(used.fold(0, |sum, used| sum.saturating_add(*used))))
+    }
+}
+
+impl Keeper {
+    pub(super) fn new(messages: Receiver<Message>, waker: Waker, seen: Seen) -> Self {
+        let (tasks, waiting) = (BTreeMap::new(), Vec::new());
+        Self { tasks, waiting, messages, waker, seen, cleared: Instant::now() }
+    }
+
+    /// Runs until the agent's handle is gone.
+    pub(super) fn run(mut self) {
+        loop {
+            let asking = self.wait();
+            self.waker.clear();
+            loop {
+                match self.messages.try_recv() {
+                    Ok(Message::Keep(task, kept)) => self.keep(task, kept),
+                    Ok(Message::End(task)) => self.forget(task),
+                    Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return,
+                    Err(TryRecvError::Empty) => break,
+                }
+            }
+            for task in asking {
+                self.hear(task);
+            }
+            self.answer_waiting();
+            if self.cleared.elapsed() >= TICK {
+                self.cleared = Instant::now();
+                self.balance_all();
+            }
+        }
+    }
+
+    /// Waits for a message, a question or the next check; returns the tasks that ask.
+    fn wait(&self) -> Vec<TaskId> {
+        let mut fds = vec![PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN)];
+        let asks = self.tasks.values().map(|kept| kept.asks.as_fd());
+        fds.extend(asks.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        // Without tasks there is nothing to check.
+        let most = (!self.tasks.is_empty()).then_some(TICK);
+        let most = most.and_then(|most| Timespec::try_from(most).ok());
+        if poll(&mut fds, most.as_ref()).is_err() {
+            return Vec::new();
+        }
+        let is_ready = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::IN);
+        let ready = fds[1..].iter().zip(self.tasks.keys()).filter(|(fd, _)| is_ready(fd));
+        ready.map(|(_, task)| *task).collect()
+    }
+
+    /// Begins to answer a task. Others lose unused grants that reach into its request.
+    fn keep(&mut self, task: TaskId, kept: Kept) {
+        self.tasks.insert(task, kept);
+        self.balance_all();
+    }
+
+    fn balance_all(&self) {
+        self.tasks.keys().for_each(|task| self.clear(*task));
+        let devices = self.tasks.values().flat_map(|kept| &kept.devices);
+        for device in devices.collect::<BTreeSet<_>>() {
+            self.balance(device, None);
+        }
+    }
+
+    fn forget(&mut self, task: TaskId) {
+        self.tasks.remove(&task);
+        self.waiting.retain(|it| it.task != task);
+        let mut facts = self.seen.facts();
+        facts.damaged.remove(&task);
+        for figures in facts.devices.values_mut() {
+            figures.tasks.remove(&task);
+        }
+    }
+
+    /// Clears the entries of a task's dead processes.
+    fn clear(&self, task: TaskId) {
+        let Some(kept) = self.tasks.get(&task) else { return };
+        let mut facts = self.seen.facts();
+        match kept.ledger.take_back_dead() {
+            Ok(_) => drop(facts.damaged.remove(&task)),
+            Err(_) => drop(facts.damaged.insert(task)),
+        }
+    }
+
+    /// Takes one question of a task: others come in the next round, after those of other tasks.
+    fn hear(&mut self, task: TaskId) {
+        let Some(kept) = self.tasks.get(&task) else { return };
+        let Ok(Some(question)) = kept.asks.next() else { return };
+        // The gate opens by other means than an answer.
+        let Wish::Memory { device, bytes } = question.wish else { return };
+        let until = Instant::now() + ANSWER;
+        self.waiting.push(Waiting { task, device, bytes, question, until });
+    }
+
+    /// Answers the questions that can be answered now.
+    fn answer_waiting(&mut self) {
+        for mut waiting in std::mem::take(&mut self.waiting) {
+            let answer = match self.grow(waiting.task, waiting.device, waiting.bytes) {
+                Some(true) => Answer::Yes,
+                Some(false) => Answer::No,
+                None if Instant::now() < waiting.until => {
+                    self.waiting.push(waiting);
+                    continue;
+                }
+                None => Answer::No,
+            };
+            // A process that is gone needs no answer.
+            let _ = waiting.question.answer(answer);
+        }
+    }
+
+    /// Raises the grant of a task so that an allocation fits; returns whether it fits. `None` while
+    /// the driver's figures are missing.
+    fn grow(&self, task: TaskId, place: usize, bytes: u64) -> Option<bool> {
+        let device = self.tasks.get(&task).and_then(|kept| kept.devices.get(place));
+        device.map_or(Some(false), |device| self.balance(device, Some((task, bytes))))
+    }
+
+    /// Makes the grants on a device fit its memory, and meets the wish of a task if that is
+    /// possible; returns whether it is. `None` while the driver's figures are missing.
+    fn balance(&self, device: &DeviceUuid, wish: Option<(TaskId, u64)>) -> Option<bool> {
+        let has_ledger = |task: TaskId| self.tasks.contains_key(&task);
+        let usable = self.seen.facts().devices.get(device)?.usable(&has_ledger);
+        let sharing: Vec<(TaskId, &Kept, usize)> = self
+            .tasks
+            .iter()
+            .filter_map(|(task, kept)| Some((*task, kept, kept.place(device)?)))
+            .collect();
+        sharing.iter().for_each(|(task, _, _)| self.clear(*task));
+        for _ in 0..ROUNDS {
+            let more = |task: TaskId| wish.filter(|(asking, _)| *asking == task).map(|it| it.1);
+            let sharer = |it: &(TaskId, &Kept, usize)| self.sharer((it.0, it.1), it.2, more(it.0));
+            let now: Vec<Sharer> = sharing.iter().map(sharer).collect();
+            let plan = grants(usable, &now);
+            let mut is_lower = false;
+            let mut is_met = false;
+            for (((_, kept, at), sharer), grant) in sharing.iter().zip(&now).zip(&plan) {
+                if *grant < sharer.granted {
+                    kept.ledger.grant(*at, grant.get());
+                    is_lower = true;
+                }
+                is_met |= sharer.wish.is_some_and(|wish| wish <= *grant);
+            }
+            // A process may use its grant until it is lower, so the use is read again after that.
+            if is_lower {
+                continue;
+            }
+            for ((_, kept, at), sharer) in sharing.iter().zip(&now) {
+                if let Some(wish) = sharer.wish.filter(|_| is_met) {
+                    kept.ledger.grant(*at, wish.max(sharer.granted).get());
+                }
+            }
+            return Some(is_met);
+        }
+        Some(false)
+    }
+
+    /// A task's memory on a device. The driver's figure counts where it is higher: it includes
+    /// processes that do not count their memory.
+    fn sharer(&self, (task, kept): (TaskId, &Kept), place: usize, more: Option<u64>) -> Sharer {
+        let share = kept.ledger.shares().get(place).copied();
+        let (request, limit, granted) =
+            share.map_or((0, 0, 0), |share| (share.request, share.limit, share.granted));
+        let counted = kept.counted(place);
+        let facts = self.seen.facts();
+        let figures = kept.devices.get(place).and_then(|device| facts.devices.get(device));
+        let seen = figures.and_then(|figures| figures.tasks.get(&task)?.used);
+        // A task that damaged its file may have used all of its grant.
+        let counted = counted.unwrap_or(Bytes::new(granted));
+        let limit = Bytes::new(limit);
+        let wish = more.map(|more| {
+            let needed = counted.saturating_add(Bytes::new(more));
+            let stepped =
+                Bytes::new(needed.get().checked_next_multiple_of(STEP).unwrap_or(u64::MAX));
+            if needed <= limit { stepped.min(limit) } else { needed }
+        });
+        Sharer {
+            request: Bytes::new(request),
+            limit,
+            granted: Bytes::new(granted),
+            used: counted.max(seen.unwrap_or_default()),
+            wish,
+        }
+    }
+}

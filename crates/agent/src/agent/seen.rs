@@ -1,0 +1,66 @@
+//! Facts about shared devices that the thread for devices and the one for shares tell each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::unit::Bytes;
+
+/// The facts, for both threads.
+#[derive(Clone, Default)]
+pub(super) struct Seen(Arc<Mutex<Facts>>);
+
+/// The facts.
+#[derive(Default)]
+pub(super) struct Facts {
+    /// The last driver figures of each device.
+    pub devices: BTreeMap<DeviceUuid, Figures>,
+    /// Tasks that damaged their ledger.
+    pub damaged: BTreeSet<TaskId>,
+}
+
+/// The driver's figures for one device.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Figures {
+    /// All its memory.
+    pub memory: Bytes,
+    /// The memory that the driver keeps for itself: the least that was ever taken without any
+    /// process. `None` before that was seen.
+    pub reserve: Option<Bytes>,
+    /// The memory of processes of no task.
+    pub others: Bytes,
+    /// The tasks with a fraction of it.
+    pub tasks: BTreeMap<TaskId, Sharing>,
+}
+
+/// A task with a fraction of a device.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sharing {
+    /// The most memory that it may use.
+    pub limit: Bytes,
+    /// The memory of its processes, if the driver reports it.
+    pub used: Option<Bytes>,
+}
+
+impl Figures {
+    /// The least reserve: a device without any memory left fails in ways that programs do not
+    /// expect.
+    const RESERVE: Bytes = Bytes::from_mib(256);
+
+    /// The memory that the tasks with ledgers can use together. Others may use all of theirs at any
+    /// time.
+    pub(super) fn usable(&self, has_ledger: &dyn Fn(TaskId) -> bool) -> Bytes {
+        let reserve = self.reserve.unwrap_or_default().max(Self::RESERVE);
+        let free = self.memory.saturating_sub(reserve).saturating_sub(self.others);
+        let without = self.tasks.iter().filter(|(task, _)| !has_ledger(**task));
+        without.fold(free, |free, (_, sharing)| {
+            free.saturating_sub(sharing.limit.max(sharing.used.unwrap_or_default()))
+        })
+    }
+}
+
+impl Seen {
+    pub(super) fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

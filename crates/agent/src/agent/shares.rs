@@ -1,0 +1,186 @@
+//! The ledgers of the tasks with fractions of devices: made before the program starts, opened again
+//! by a new agent, and removed after the end. A thread of its own answers the tasks' questions
+//! ([`super::grow`]).
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+
+use gpool_ledger::{Ledger, Owner, Share};
+use gpool_model::agent::TaskOrder;
+use gpool_model::allocation::Slot;
+use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::unit::Bytes;
+use gpool_model::{SlotPart, job};
+
+use super::enforcement::{Shim, bytes_of};
+use super::grow::{ANSWER, Keeper, Kept, Message};
+use super::seen::Seen;
+use super::wake::Waker;
+use crate::layout::{Layout, claimed_task};
+use crate::message::Cap;
+
+/// The memory that a context takes at least on most devices. It is charged to the share when a
+/// process creates its first context, because the driver does not tell it before.
+///
+/// Source: `nvidia-smi` of an idle context with drivers 550 to 580, which is 250 to 600 MiB.
+const CONTEXT: Bytes = Bytes::from_mib(512);
+
+/// The agent's handle of the thread.
+pub(super) struct Shares {
+    layout: Layout,
+    shim: Result<Shim, String>,
+    messages: Sender<Message>,
+    waker: Waker,
+}
+
+impl Shares {
+    pub(super) fn start(
+        layout: &Layout,
+        shim: Result<Shim, String>,
+        seen: Seen,
+    ) -> io::Result<Self> {
+        let (messages, taken) = channel();
+        let waker = Waker::new()?;
+        let keeper = Keeper::new(taken, waker.clone(), seen);
+        std::thread::Builder::new().name("shares".into()).spawn(move || keeper.run())?;
+        Ok(Self { layout: layout.clone(), shim, messages, waker })
+    }
+
+    /// Makes the ledger of a task that has fractions of devices; `None` for other tasks, and where
+    /// the shim does not work.
+    ///
+    /// # Errors
+    /// If a file can't be written. The task must not start then: nothing would limit it.
+    pub(super) fn give(
+        &self,
+        order: &TaskOrder,
+        memory: &dyn Fn(&DeviceUuid) -> Option<Bytes>,
+    ) -> Result<Option<Cap>, String> {
+        let Ok(shim) = &self.shim else { return Ok(None) };
+        let task = order.task();
+        if self.layout.claim(task).exists() {
+            // It runs already, with its ledger; its shepherd is about to be found.
+            return Ok(None);
+        }
+        let slots: Vec<(DeviceUuid, Share)> =
+            order.allocation.slots.iter().filter_map(|slot| share_of(slot, memory)).collect();
+        if slots.is_empty() {
+            return Ok(None);
+        }
+        let folder = self.layout.ledger(task);
+        let owner = owner_of(&order.spec.owner);
+        let made = self.make(&folder, &slots, owner).map_err(|error| {
+            format!("can't create the memory ledger {}: {error}", folder.display())
+        })?;
+        self.say(Message::Keep(task, made));
+        Ok(Some(Cap {
+            shim: shim.folder.clone(),
+            cuda: shim.cuda.clone(),
+            nvml: shim.nvml.clone(),
+            ledger: folder,
+        }))
+    }
+
+    fn make(
+        &self,
+        folder: &Path,
+        slots: &[(DeviceUuid, Share)],
+        owner: Option<Owner>,
+    ) -> io::Result<Kept> {
+        // An earlier agent may have ended before it started the task.
+        remove(folder)?;
+        DirBuilder::new().mode(0o711).create(folder)?;
+        std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o711))?;
+        let (devices, shares): (Vec<_>, Vec<_>) = slots.iter().cloned().unzip();
+        let ledger = Ledger::create(folder, &shares, ANSWER, owner)?;
+        let asks = ledger.listen(owner)?;
+        Ok(Kept::new(ledger, asks, devices))
+    }
+
+    /// Opens the ledger of a task that an earlier agent started, if it has one.
+    pub(super) fn adopt(&self, task: TaskId, devices: &[DeviceUuid]) {
+        let folder = self.layout.ledger(task);
+        // Without it the task keeps its grant, and can't grow.
+        let Ok(ledger) = Ledger::open(&folder) else { return };
+        let owner = owner_in(&folder);
+        let Ok(asks) = ledger.listen(owner) else { return };
+        let of_bytes = |bytes: [u8; 16]| devices.iter().find(|it| bytes_of(it) == Some(bytes));
+        let named: Option<Vec<DeviceUuid>> =
+            ledger.shares().iter().map(|share| of_bytes(share.uuid).cloned()).collect();
+        if let Some(devices) = named {
+            self.say(Message::Keep(task, Kept::new(ledger, asks, devices)));
+        }
+    }
+
+    /// Removes the ledger of a task that has ended.
+    pub(super) fn end(&self, task: TaskId) {
+        self.say(Message::End(task));
+        let _ = remove(&self.layout.ledger(task));
+    }
+
+    /// Removes the ledgers of tasks that are not claimed any more.
+    pub(super) fn sweep(&self) {
+        let entries = std::fs::read_dir(self.layout.ledgers()).into_iter().flatten().flatten();
+        for entry in entries {
+            let task = entry.file_name().to_str().and_then(claimed_task);
+            if task.is_some_and(|task| !self.layout.claim(task).exists()) {
+                let _ = remove(&entry.path());
+            }
+        }
+    }
+
+    fn say(&self, message: Message) {
+        // The thread lives as long as this handle.
+        let _ = self.messages.send(message);
+        self.waker.wake();
+    }
+}
+
+impl Drop for Shares {
+    fn drop(&mut self) {
+        self.say(Message::Stop);
+    }
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The ledger's entry for a fraction of a device.
+fn share_of(
+    slot: &Slot,
+    memory: &dyn Fn(&DeviceUuid) -> Option<Bytes>,
+) -> Option<(DeviceUuid, Share)> {
+    let SlotPart::Share { memory: request, .. } = slot.part else { return None };
+    let uuid = bytes_of(&slot.device)?;
+    let limit = slot.part.limit_of(memory(&slot.device)?).max(request);
+    let share = Share {
+        uuid,
+        request: request.get(),
+        limit: limit.get(),
+        granted: request.get(),
+        // A small share must have room for more than a context.
+        context: CONTEXT.min(request.div_floor(8)).get(),
+    };
+    Some((slot.device.clone(), share))
+}
+
+/// The job's user, if that is not the agent's.
+fn owner_of(owner: &job::Owner) -> Option<Owner> {
+    let is_other = rustix::process::geteuid().is_root() && owner.uid != 0;
+    is_other.then_some(Owner { uid: owner.uid, gid: owner.gid })
+}
+
+/// The user of an existing ledger.
+fn owner_in(folder: &Path) -> Option<Owner> {
+    use std::os::unix::fs::MetadataExt;
+    let file = std::fs::symlink_metadata(folder.join(gpool_ledger::layout::USAGE_FILE)).ok()?;
+    let own = rustix::process::geteuid().as_raw();
+    (file.uid() != own).then(|| Owner { uid: file.uid(), gid: file.gid() })
+}

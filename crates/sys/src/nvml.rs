@@ -1,0 +1,93 @@
+//! Calls of the NVIDIA management library that its Rust wrapper lacks: memory limits of control
+//! groups, which drivers have since 615.
+//!
+//! Source: `nvml.h` of NVML 13.4.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The result of a call that did its work.
+const SUCCESS: c_int = 0;
+/// `NVML_DEVICE_MEMORY_LIMIT_MAX`.
+const NO_LIMIT: u64 = u64::MAX;
+
+type GetHandle = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
+type SetLimits = unsafe extern "C" fn(*mut c_void, *const Limits) -> c_int;
+type Explain = unsafe extern "C" fn(c_int) -> *const c_char;
+
+/// `nvmlSetMemoryLimits_v1_t`.
+#[repr(C)]
+struct Limits {
+    group: *const c_char,
+    soft: u64,
+    hard: u64,
+}
+
+/// The calls of a loaded library.
+#[derive(Clone, Copy)]
+pub struct MemoryLimits {
+    handle: GetHandle,
+    set: SetLimits,
+    explain: Explain,
+}
+
+impl MemoryLimits {
+    /// The calls of a library that this process has loaded and initialised, and never unloads;
+    /// `None` if it has no such calls.
+    #[must_use]
+    pub fn of(library: &Path) -> Option<Self> {
+        let path = CString::new(library.as_os_str().as_bytes()).ok()?;
+        // SAFETY: a C string; nothing is loaded that is not there already.
+        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+        if library.is_null() {
+            return None;
+        }
+        let found = |name: &CStr| {
+            // SAFETY: a loaded library and a C string.
+            let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
+            (!symbol.is_null()).then_some(symbol)
+        };
+        let handle = found(c"nvmlDeviceGetHandleByUUID")?;
+        let set = found(c"nvmlDeviceSetMemoryLimits_v1")?;
+        let explain = found(c"nvmlErrorString")?;
+        // SAFETY: the types of these symbols.
+        Some(unsafe {
+            Self {
+                handle: std::mem::transmute::<*mut c_void, GetHandle>(handle),
+                set: std::mem::transmute::<*mut c_void, SetLimits>(set),
+                explain: std::mem::transmute::<*mut c_void, Explain>(explain),
+            }
+        })
+    }
+
+    /// Limits the memory of the processes in a group of version 2 and below, in bytes, or removes
+    /// the limit. Memory that they have counts only if the limit was there before.
+    ///
+    /// # Errors
+    /// Returns the driver's message.
+    pub fn set(&self, device: &str, group: &Path, limit: Option<u64>) -> Result<(), String> {
+        let text = |bytes: &[u8]| CString::new(bytes).map_err(|error| error.to_string());
+        let (device, group) = (text(device.as_bytes())?, text(group.as_os_str().as_bytes())?);
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: a C string, and a place for the handle.
+        self.check(unsafe { (self.handle)(device.as_ptr(), &raw mut handle) })?;
+        // No soft limit: gpool reserves the guaranteed memory itself, and a soft limit stays with
+        // the groups above if the group is removed before it is cleared.
+        let limits = Limits { group: group.as_ptr(), soft: 0, hard: limit.unwrap_or(NO_LIMIT) };
+        // SAFETY: a handle of the driver; text and structure live longer than the call.
+        self.check(unsafe { (self.set)(handle, &raw const limits) })
+    }
+
+    fn check(&self, code: c_int) -> Result<(), String> {
+        if code == SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: the library returns a constant C string, or null.
+        let text = unsafe {
+            let text = (self.explain)(code);
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        };
+        Err(text.unwrap_or_else(|| format!("error {code}")))
+    }
+}
