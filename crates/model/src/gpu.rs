@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::device::Device;
+use crate::enforcement::Enforcement;
 use crate::parse::{self, ParseError};
 use crate::pattern::ModelPattern;
 use crate::share::{Share, ShareError};
@@ -20,6 +21,9 @@ pub struct GpuRequest {
     pub models: Vec<ModelPattern>,
     /// The least memory of each device.
     pub least_memory: Option<Bytes>,
+    /// The least enforcement of what the job is given.
+    #[serde(default, skip_serializing_if = "Enforcement::is_booked")]
+    pub enforce: Enforcement,
 }
 
 /// The number of devices and the part of each.
@@ -164,7 +168,7 @@ impl GpuRequest {
         };
         if let Some(least) = kind.strip_suffix("..") {
             let least = parse::bytes(least).map_err(|e| bad(e.position))?;
-            return Ok(Self { amount, models: Vec::new(), least_memory: Some(least) });
+            return Ok(Self { amount, least_memory: Some(least), ..Self::default() });
         }
         let mut models = Vec::new();
         let mut position = 0;
@@ -191,7 +195,7 @@ impl GpuRequest {
             }
             (amount, _) => GpuAmount::Instances { count: amount.count(), each: MilliGpu::DEVICE },
         };
-        Ok(Self { amount, models, least_memory: None })
+        Ok(Self { amount, models, ..Self::default() })
     }
 
     /// `2`, or a fraction of one device.
@@ -235,7 +239,7 @@ impl GpuRequest {
             GpuAmount::Whole(_) | GpuAmount::Shared { .. } => Vec::new(),
             GpuAmount::Instances { .. } => vec![ModelPattern::any_instance()],
         };
-        Self { amount: self.amount, models, least_memory: None }
+        Self { amount: self.amount, models, least_memory: None, enforce: self.enforce }
     }
 
     /// The fraction of each device, if it is not the whole.
@@ -293,10 +297,28 @@ impl GpuRequest {
     }
 
     /// The rank of a device's model: its position in the list of models (0 if any model matches),
-    /// or `None` if its model or memory does not match. Only requests for MIG instances match
-    /// instances, and they match nothing else.
+    /// or `None` if its model, memory or enforcement does not match. Only requests for MIG
+    /// instances match instances, and they match nothing else.
     #[must_use]
     pub fn rank_of(&self, device: &Device) -> Option<usize> {
+        self.rank_of_kind(device).filter(|_| self.is_enforced_on(device))
+    }
+
+    /// Whether the device has the enforcement that the request needs.
+    #[must_use]
+    pub fn is_enforced_on(&self, device: &Device) -> bool {
+        self.enforce.is_booked() || self.enforce <= self.enforcement_on(device)
+    }
+
+    /// The enforcement of the request on a device.
+    #[must_use]
+    pub fn enforcement_on(&self, device: &Device) -> Enforcement {
+        device.enforcement(self.share().is_some())
+    }
+
+    /// As [`Self::rank_of`], for a job that runs: the enforcement of a device can change.
+    #[must_use]
+    pub fn rank_of_kind(&self, device: &Device) -> Option<usize> {
         if device.instance.is_some() != self.is_of_instances() {
             return None;
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::enforcement::Enforcement;
 use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
@@ -71,6 +72,8 @@ pub enum Refusal {
         models: Vec<(String, u32)>,
         /// Devices of the requested kind that an admin excludes from new jobs.
         n_kept_back: u32,
+        /// The best enforcement of devices that fit otherwise, if only that is missing.
+        strongest: Option<Enforcement>,
     },
     /// The requested CPU, memory or task slots fit no node, even an empty one.
     ImpossibleResource {

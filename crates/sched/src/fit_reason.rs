@@ -254,7 +254,10 @@ fn kind_missing(here: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
     if let (0, Some(need)) = (most, fit.gpus.memory_needed()) {
         let devices = here.iter().flat_map(|node| &node.row.node.devices);
         let largest = devices.map(|device| device.memory).max().unwrap_or_default();
-        return Reason::GpuMemoryTooSmall { need, largest };
+        // Otherwise their model or enforcement does not match.
+        if largest < need {
+            return Reason::GpuMemoryTooSmall { need, largest };
+        }
     }
     Reason::GpuModelMissing { asked: fit.gpus.clone(), most }
 }

@@ -226,7 +226,7 @@ impl<'a> Live<'a> {
             models.push(pattern(NO_MODEL));
         }
         let mut job = new_job(ask.n_gpus, 1);
-        job.gpus = GpuRequest { amount, models, least_memory: None };
+        job.gpus = GpuRequest { amount, models, ..GpuRequest::default() };
         job.cpus = Some(MilliCpu::new(ask.cpus));
         job.memory = Some(Bytes::new(ask.memory));
         if self.may_move {

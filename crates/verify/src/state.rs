@@ -220,7 +220,7 @@ fn check_kinds(node: &Node, row: &JobRow, allocation: &Allocation, found: &mut V
         let Some(device) = node.devices.iter().find(|device| device.uuid == slot.device) else {
             continue;
         };
-        match row.spec.gpus.rank_of(device) {
+        match row.spec.gpus.rank_of_kind(device) {
             Some(rank) => drop(ranks.insert(rank)),
             None => found.push(Violation::WrongKind { job, device: slot.device.clone() }),
         }

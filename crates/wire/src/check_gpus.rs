@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gpool_model::enforcement::Enforcement;
 use gpool_model::gpu::GpuRequest;
 use gpool_model::share::ShareError;
 use gpool_model::unit::Bytes;
@@ -14,6 +15,17 @@ use crate::create::JobCreate;
 impl JobCreate {
     /// Returns the GPU request, and its text as the user wrote it.
     pub(crate) fn gpu_request(&self) -> Result<(GpuRequest, Arc<str>), Refusal> {
+        let (gpus, written) = self.gpus_and_share()?;
+        let Some(level) = &self.enforce else { return Ok((gpus, written)) };
+        let enforce =
+            level.parse::<Enforcement>().map_err(|error| invalid("enforce", &error.to_string()))?;
+        if gpus.is_none() && !enforce.is_booked() {
+            return Err(invalid("enforce", "the job requests no GPU; set gpus too"));
+        }
+        Ok((GpuRequest { enforce, ..gpus }, written))
+    }
+
+    fn gpus_and_share(&self) -> Result<(GpuRequest, Arc<str>), Refusal> {
         let written = self.gpus.as_deref().unwrap_or("0");
         let gpus =
             GpuRequest::parse(written).map_err(|error| invalid("gpus", &error.to_string()))?;

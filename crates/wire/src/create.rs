@@ -37,6 +37,10 @@ pub struct JobCreate {
     /// limit: `"20G:40G"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory: Option<Written>,
+    /// Least enforcement of what the job is given: `booked`, `monitored`, `capped` or `isolated`.
+    /// The job only gets devices that have it. Default: `booked`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforce: Option<String>,
     /// CPU cores: `4`, `"0.5"`. Default: none reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Written>,

@@ -36,6 +36,9 @@ pub struct Job {
     pub attempt: u32,
     /// GPU request as the user wrote it.
     pub gpus: String,
+    /// Least enforcement that the job requests. `null` if it requests none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforce: Option<String>,
     /// Nodes and devices of the job's tasks. Empty before the start.
     pub placement: Vec<PlacedOn>,
     /// Time of submission.

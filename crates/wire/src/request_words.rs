@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gpool_model::enforcement::Enforcement;
 use gpool_model::gpu::{GpuAmount, GpuRequest};
 use gpool_model::{JobId, NodeName, ProjectName, Share};
 
@@ -22,13 +23,23 @@ pub(crate) fn devices(count: u32, of_instances: bool) -> &'static str {
 /// Describes a request: `16 × H100`, `2 GPUs of at least 40 GiB`.
 #[must_use]
 pub fn request_words(asked: &GpuRequest) -> String {
+    match asked.enforce {
+        Enforcement::Booked => kind_words(asked),
+        level => {
+            format!("{} with enforcement {level:?}", kind_words(asked), level = level.as_str())
+        }
+    }
+}
+
+/// Describes a request without its enforcement.
+fn kind_words(asked: &GpuRequest) -> String {
     let count = asked.n_devices();
     if let Some(share) = asked.share() {
         if count == 1 && asked.models.is_empty() {
             return share_words(share);
         }
         let whole = GpuRequest { amount: GpuAmount::Whole(count), ..asked.clone() };
-        return format!("{} of each of {}", share_part(share), request_words(&whole));
+        return format!("{} of each of {}", share_part(share), kind_words(&whole));
     }
     if let Some(least) = asked.least_memory {
         return format!("{count} {} of at least {least}", gpus(count));

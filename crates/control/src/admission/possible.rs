@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpool_model::enforcement::Enforcement;
 use gpool_model::pattern::short_model;
 use gpool_model::plan::Fit;
 use gpool_model::refusal::LargestFit;
@@ -168,7 +169,12 @@ fn impossible_gpus(nodes: &[&NodeRow], asked: &GpuRequest) -> Refusal {
         devices.filter(|device| !row.node.allows(&device.uuid) && asked.rank_of(device).is_some())
     });
     let n_kept_back = u32::try_from(kept_back.count()).unwrap_or(u32::MAX);
+    // Each level is tried: a request needs several devices of the same level.
+    let at = |enforce| GpuRequest { enforce, ..asked.clone() };
+    let levels = Enforcement::ALL.into_iter().rev().filter(|level| *level < asked.enforce);
+    let strongest = levels.into_iter().find(|level| fits(nodes, &at(*level)));
     Refusal::ImpossibleGpus {
+        strongest,
         asked: asked.clone(),
         largest,
         nearest,
@@ -177,13 +183,16 @@ fn impossible_gpus(nodes: &[&NodeRow], asked: &GpuRequest) -> Refusal {
     }
 }
 
+/// Whether a node has the devices of a request.
+fn fits(nodes: &[&NodeRow], request: &GpuRequest) -> bool {
+    let count = request.n_devices();
+    count > 0 && nodes.iter().any(|row| most_of(row, request) >= count)
+}
+
 /// Returns another request that a node could run: the same number of devices of any kind, or of the
 /// largest memory.
 fn nearest(nodes: &[&NodeRow], asked: &GpuRequest, memory_max: Bytes) -> Option<GpuRequest> {
-    let fits = |request: &GpuRequest| {
-        let count = request.n_devices();
-        count > 0 && nodes.iter().any(|row| most_of(row, request) >= count)
-    };
+    let fits = |request: &GpuRequest| fits(nodes, request);
     // For a share that is too large, the nearest request is a whole device.
     let is_too_large =
         matches!(asked.share(), Some(Share::Memory { request, .. }) if request > memory_max);
@@ -192,7 +201,7 @@ fn nearest(nodes: &[&NodeRow], asked: &GpuRequest, memory_max: Bytes) -> Option<
         amount => amount,
     };
     let any = GpuRequest { amount, ..asked.clone() }.of_any_kind();
-    let less = GpuRequest { amount, least_memory: Some(memory_max), models: Vec::new() };
+    let less = GpuRequest { least_memory: Some(memory_max), models: Vec::new(), ..asked.clone() };
     let less = Some(less).filter(|_| asked.least_memory.is_some());
     let alternatives = less.into_iter().chain(Some(any).filter(|any| any != asked));
     alternatives.into_iter().find(fits)

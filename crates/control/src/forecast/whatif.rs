@@ -206,13 +206,15 @@ fn gpus(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
     if n_devices > 0 && (!asked.models.is_empty() || asked.least_memory.is_some()) {
         all.push(match asked.is_of_instances() {
             true => asked.of_any_kind(),
-            false => GpuRequest::whole(n_devices),
+            false => GpuRequest { enforce: asked.enforce, ..GpuRequest::whole(n_devices) },
         });
         let devices = part.excerpt.nodes.iter().flat_map(|node| &node.devices);
         let others = devices.filter(|device| asked.rank_of(device).is_none());
         let models: BTreeSet<String> = others.map(|device| short_model(&device.model)).collect();
         let request = |model: &String| {
-            GpuRequest::parse(&format!("{}:{n_devices}", model.to_ascii_lowercase())).ok()
+            let text = format!("{}:{n_devices}", model.to_ascii_lowercase());
+            let found = GpuRequest::parse(&text).ok()?;
+            Some(GpuRequest { enforce: asked.enforce, ..found })
         };
         all.extend(models.iter().take(MODELS_MAX).filter_map(request));
     }

@@ -24,6 +24,7 @@ mod demo;
 mod devices;
 mod disk;
 mod dump;
+mod enforced;
 mod environments;
 mod examples;
 mod exits;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
 use crate::filter::NodeFilter;
+use crate::gpu::GpuRequest;
 use crate::id::BlobId;
 use crate::job::JobSpec;
 use crate::request::job::JobRequest;
@@ -88,7 +89,7 @@ pub static EDITS: &[Edit] = &[
     Edit::new("stdin", copy!(stdin)).of_owner(),
     Edit::new("stdout", copy!(stdout)).of_owner(),
     Edit::new("stderr", copy!(stderr)).of_owner(),
-    Edit::new("gpus", copy!(gpus, gpus_written)),
+    Edit::new("gpus", take_gpus),
     Edit::new("node", copy_nodes!(include)),
     Edit::new("not_node", copy_nodes!(exclude)),
     Edit::new("where", copy_nodes!(rules)),
@@ -109,6 +110,12 @@ pub static EDITS: &[Edit] = &[
     Edit::new("exits", take_exits),
     Edit::new("checkpoint", take_checkpoint),
 ];
+
+/// Other GPUs need the same enforcement.
+fn take_gpus(to: &mut JobRequest, from: &JobRequest) {
+    to.gpus = GpuRequest { enforce: to.gpus.enforce, ..from.gpus.clone() };
+    to.gpus_written.clone_from(&from.gpus_written);
+}
 
 /// A job that is not preemptible has no exits.
 fn take_preemptible(to: &mut JobRequest, from: &JobRequest) {

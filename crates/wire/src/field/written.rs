@@ -1,5 +1,6 @@
 //! Checks of flag values. They keep the text as the user wrote it.
 
+use gpool_model::enforcement::Enforcement;
 use gpool_model::{Compat, GpuRequest, NodeRule, Refusal, Share, hostlist, parse};
 
 use crate::problem::Problem;
@@ -45,6 +46,11 @@ pub(super) fn gpu_memory(text: &str) -> Kept {
             not_zero(text, bytes.is_zero(), "leave --gpu-memory out for whole GPUs")
         }
     }
+}
+
+/// Checks a level of enforcement.
+pub(super) fn enforce(text: &str) -> Kept {
+    kept(text, text.parse::<Enforcement>())
 }
 
 /// Checks a number of nodes.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use gpool_model::enforcement::Enforcement;
 use gpool_model::gpu::GpuRequest;
 use gpool_model::refusal::LargestFit;
 use gpool_model::resource::ResourceKind;
@@ -23,7 +24,11 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
         .because(why.clone())
         .try_this("gpool doctor   (finds the cause)")
         .try_this("leave --gpus out   (to run without a GPU)"),
-        Refusal::ImpossibleGpus { asked, largest, nearest, models, n_kept_back } => {
+        Refusal::ImpossibleGpus { asked, strongest: Some(strongest), .. } => {
+            let what = request_words(asked);
+            too_weak(problem(format!("no node could ever run this: {what}")), *strongest)
+        }
+        Refusal::ImpossibleGpus { asked, largest, nearest, models, n_kept_back, .. } => {
             let is_unknown = largest.is_none() && *n_kept_back == 0 && !asked.models.is_empty();
             let what = match is_unknown {
                 true => no_such_model(asked),
@@ -167,6 +172,16 @@ fn node_words(names: &[NodeName]) -> String {
         [] => "none".to_owned(),
         names => names.iter().map(NodeName::as_str).collect::<Vec<_>>().join(", "),
     }
+}
+
+/// Adds the best enforcement of devices that would do otherwise.
+fn too_weak(problem: Problem, strongest: Enforcement) -> Problem {
+    let best = strongest.as_str();
+    problem
+        .because(format!("the best enforcement for such a request is {best:?}"))
+        .try_this(format!("--enforce {best}"))
+        .try_this("gpool doctor   (shows why a mechanism does not work)")
+        .try_this("--allow-unsatisfiable   (queues it until such a node exists)")
 }
 
 /// Adds a fact about devices that exist but take no new jobs.

@@ -17,6 +17,7 @@ fn samples() -> Map<String, Value> {
         "gpus": "a100:2",
         "gpu_share": "0.5",
         "gpu_memory": "20G",
+        "enforce": "capped",
         "cpus": "4",
         "mem": "1G",
         "nodes": "2-4",

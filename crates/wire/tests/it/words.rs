@@ -48,6 +48,7 @@ fn refusals() -> Vec<Refusal> {
             nearest: None,
             models: vec![(text("H100-80G"), 8)],
             n_kept_back: 0,
+            strongest: None,
         },
         Refusal::ImpossibleResource {
             kind: ResourceKind::Memory,
@@ -273,6 +274,7 @@ fn an_unknown_model_lists_the_known_ones() {
         nearest: Some(GpuRequest::parse("a100|t4:1").unwrap()),
         models: vec![(text("A100-80G"), 4), (text("T4"), 1)],
         n_kept_back: 0,
+        strongest: None,
     };
     let problem = Problem::from(&refusal);
     assert_eq!(problem.detail, "there is no GPU model \"h100\"");

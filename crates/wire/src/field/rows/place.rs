@@ -64,6 +64,23 @@ pub(super) static PLACE: &[Field] = &[
     Field {
         flag: Some(
             Flag::value(
+                "enforce",
+                "LEVEL",
+                Checked(written::enforce),
+                "Least enforcement of the GPUs or their fractions: booked (default), monitored, \
+                 capped or isolated",
+            )
+            .under(heading::RESOURCES),
+        ),
+        show: |spec, _, shown| {
+            let level = Some(spec.gpus.enforce).filter(|level| !level.is_booked());
+            shown.enforce = level.map(|level| level.to_string());
+        },
+        ..field!("enforce", enforce)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
                 "nodes",
                 "N[-MOST]",
                 Checked(written::nodes),
