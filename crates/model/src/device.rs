@@ -76,7 +76,7 @@ pub struct Guest {
 pub struct Overshoot {
     /// The task.
     pub task: TaskId,
-    /// The most memory that it may use.
+    /// The most memory that it may use now.
     pub limit: Bytes,
     /// The memory that its processes used together, in the last sample.
     pub used: Bytes,

@@ -172,9 +172,13 @@ pub struct GpuShare {
     pub memory: u64,
     /// Most memory that the job may use while the device has room, in bytes.
     pub memory_limit: u64,
-    /// Used memory in bytes if the job exceeds its limit. `null` if it does not, or if the
+    /// Used memory in bytes if the job uses more than it may. `null` if it does not, or if the
     /// driver does not report memory.
     pub memory_over: Option<u64>,
+    /// Most memory that the job may use now, in bytes, if it uses more: memory above the request
+    /// is granted on demand. `null` otherwise.
+    #[serde(default)]
+    pub memory_granted: Option<u64>,
     /// Enforcement of the fraction: `booked` (not allocated to other jobs), `monitored` (gpool
     /// also reports jobs that use more) or `capped` (allocations above it fail).
     pub enforcement: String,
@@ -350,6 +354,7 @@ impl GpuShare {
             memory: memory.get(),
             memory_limit: limit.get(),
             memory_over: over.map(|overshoot| overshoot.used.get()),
+            memory_granted: over.map(|overshoot| overshoot.limit.get()),
             enforcement: device.enforcement(true).to_string(),
             counted: !device.damaged.contains(&held.task),
         })

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use gpool_device::{
     Belongs, Cadence, Ignore, Meter, Monitor, Observation, Opened, Schedule, UnmanagedGrace, Use,
-    Wanted, overshoots, sort_processes,
+    Wanted, sort_processes,
 };
 use gpool_model::SlotPart;
 use gpool_model::agent::{Report, Stamp};
@@ -429,11 +429,11 @@ impl Asker {
                 let damaged = &facts.damaged;
                 let uses = uses.iter().map(|it| it.task);
                 device.damaged = uses.filter(|task| damaged.contains(task)).collect();
+                device.overshoots = facts.overshoots(&uuid, &processes, &share);
                 drop(facts);
                 let sorted = sort_processes(&processes, &belongs, &self.ignore);
                 device.unmanaged = self.grace.observe(&uuid, sorted.unmanaged, time).to_vec();
                 device.strays = sorted.strays;
-                device.overshoots = overshoots(&processes, &share);
                 let mut sharing = processes.iter().filter(|it| share(it.pid).is_some()).peekable();
                 if sharing.peek().is_some() {
                     device.tells_memory = Some(sharing.all(|process| process.memory.is_some()));

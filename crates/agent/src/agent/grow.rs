@@ -144,6 +144,7 @@ impl Keeper {
         self.waiting.retain(|it| it.task != task);
         let mut facts = self.seen.facts();
         facts.damaged.remove(&task);
+        facts.granted.remove(&task);
         for figures in facts.devices.values_mut() {
             figures.tasks.remove(&task);
         }
@@ -226,6 +227,12 @@ impl Keeper {
                 if let Some(wish) = sharer.wish.filter(|_| is_met) {
                     kept.ledger.grant(*at, wish.max(sharer.granted).get());
                 }
+            }
+            let mut facts = self.seen.facts();
+            for (task, kept, at) in &sharing {
+                let granted = kept.ledger.shares().get(*at).map(|share| Bytes::new(share.granted));
+                let of_task = facts.granted.entry(*task).or_default();
+                of_task.extend(granted.map(|granted| (device.clone(), granted)));
             }
             return Some(is_met);
         }

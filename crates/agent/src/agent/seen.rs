@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use gpool_device::overshoots;
+use gpool_model::device::{DeviceProcess, Overshoot};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::Bytes;
 
@@ -17,6 +19,34 @@ pub(super) struct Facts {
     pub devices: BTreeMap<DeviceUuid, Figures>,
     /// Tasks that damaged their ledger.
     pub damaged: BTreeSet<TaskId>,
+    /// The memory that each task with a ledger may use on each of its devices now.
+    pub granted: BTreeMap<TaskId, BTreeMap<DeviceUuid, Bytes>>,
+}
+
+impl Facts {
+    /// The difference between the driver's figures and a ledger that is no overshoot: a context can
+    /// be larger than its charge.
+    const SLACK: Bytes = Bytes::from_mib(512);
+
+    /// The tasks that use more memory of a device than they may. With a ledger that is the grant,
+    /// which can be below the limit.
+    pub(super) fn overshoots(
+        &self,
+        device: &DeviceUuid,
+        processes: &[DeviceProcess],
+        share: &dyn Fn(u32) -> Option<(TaskId, Bytes)>,
+    ) -> Vec<Overshoot> {
+        let granted = |task| self.granted.get(&task).and_then(|devices| devices.get(device));
+        let may_use = |pid| {
+            let (task, limit) = share(pid)?;
+            Some((task, granted(task).copied().unwrap_or(limit).min(limit)))
+        };
+        let mut found = overshoots(processes, &may_use);
+        found.retain(|it| {
+            granted(it.task).is_none() || it.used > it.limit.saturating_add(Self::SLACK)
+        });
+        found
+    }
 }
 
 /// The driver's figures for one device.

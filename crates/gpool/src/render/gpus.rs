@@ -270,8 +270,13 @@ fn over(gpu: &Gpu) -> impl Iterator<Item = String> {
             let job = &share.job;
             return Some(format!("job {job} damaged its memory ledger on GPU {}", gpu.index));
         }
-        let (used, limit) = (Bytes::new(share.memory_over?), Bytes::new(share.memory_limit));
-        Some(format!("job {} uses {used} of GPU {}, its limit is {limit}", share.job, gpu.index))
+        let (used, limit) = (Bytes::new(share.memory_over?), share.memory_limit);
+        let granted = share.memory_granted.filter(|granted| *granted < limit);
+        let may = match granted {
+            Some(granted) => format!("it was granted {}", Bytes::new(granted)),
+            None => format!("its limit is {}", Bytes::new(limit)),
+        };
+        Some(format!("job {} uses {used} of GPU {}, {may}", share.job, gpu.index))
     })
 }
 
@@ -361,7 +366,9 @@ fn share(share: &GpuShare, view: &View<'_>) -> String {
         text.push_str("; damaged its memory ledger");
     }
     if let Some(over) = share.memory_over {
-        text.push_str(&format!("; uses {}, more than its limit", Bytes::new(over)));
+        let granted = share.memory_granted.filter(|granted| *granted < share.memory_limit);
+        let may = granted.map_or("its limit".to_owned(), |it| Bytes::new(it).to_string());
+        text.push_str(&format!("; uses {}, more than {may}", Bytes::new(over)));
     }
     text
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -12,6 +13,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::harness::{Cluster, Running, is_root, skip, until, until_so};
 use crate::nvml::{Driver, cluster_of, cluster_with, device};
+use crate::users::{NOBODY, as_user};
 
 const GIB: i64 = 1 << 30;
 const OK: i64 = 0;
@@ -222,6 +224,100 @@ fn a_job_that_bypasses_the_cap_is_seen_by_the_drivers_figures() {
     until_so("it is reported", || {
         cluster.gpu(0).shares.iter().any(|share| share.memory_over == Some(60 << 30))
     });
+}
+
+#[test]
+fn a_job_that_clears_its_count_is_seen_by_the_drivers_figures() {
+    if compiled().is_none() {
+        return;
+    }
+    let (cluster, _driver) = cluster(1);
+    let mut program = Program::new(&cluster, "one");
+    // The slots of the processes begin at the second block.
+    let lie = "dd if=/dev/zero of=$GPOOL_LEDGER/usage bs=64 seek=1 count=64 conv=notrunc";
+    let line = format!("(until [ -e lie ]; do sleep 0.01; done; {lie}; touch lied) & ");
+    cluster.sh(&["--gpus", "0.25"], &(line + &line_of("one")));
+    program.ready();
+    assert_eq!(program.alloc(15), OK);
+    std::fs::write(cluster.work().join("lie"), "").unwrap();
+    until_so("it has lied", || cluster.work().join("lied").exists());
+    assert_eq!(program.alloc(15), OK, "the library believes the file");
+    until_so("it is reported", || {
+        let shares = cluster.gpu(0).shares;
+        shares.iter().any(|it| it.memory_over == Some(30 << 30) && it.memory_granted.is_some())
+    });
+    let table = cluster.gpool(["gpus"]).ok();
+    assert!(table.contains("uses 30 GiB of GPU 0, its limit is 20 GiB"), "{table}");
+}
+
+#[test]
+fn memory_that_was_not_granted_is_reported_below_the_limit_too() {
+    if compiled().is_none() {
+        return;
+    }
+    let (cluster, _driver) = cluster(1);
+    let mut program = Program::new(&cluster, "one");
+    let driver = cluster.path("driver");
+    let line = format!("export LD_LIBRARY_PATH={}; {}", driver.display(), line_of("one"));
+    cluster.sh(&["--gpus", "0.25:0.8"], &line);
+    program.ready();
+    assert_eq!(program.alloc(30), OK);
+    until_so("it is reported", || {
+        let shares = cluster.gpu(0).shares;
+        shares.iter().any(|share| share.memory_granted == Some(20 << 30))
+    });
+    let table = cluster.gpool(["gpus"]).ok();
+    assert!(table.contains("uses 30 GiB of GPU 0, it was granted 20 GiB"), "{table}");
+}
+
+#[test]
+fn a_job_of_another_user_is_capped_and_grows() {
+    let Some(compiled) = compiled().filter(|_| is_root()) else {
+        return skip("only root can act as another user");
+    };
+    let (cluster, _driver) = cluster(1);
+    let open = |name: &str, mode| {
+        std::fs::set_permissions(cluster.path(name), PermissionsExt::from_mode(mode)).unwrap();
+    };
+    for (from, to) in [(Path::new(env!("CARGO_BIN_EXE_gpool")), "gpool"), (compiled, "work/cuda")] {
+        assert!(Command::new("cp").arg(from).arg(cluster.path(to)).status().unwrap().success());
+        open(to, 0o755);
+    }
+    // The stub drivers of all users have their state in common.
+    std::fs::create_dir_all(cluster.path("driver/stub-nvml.live")).unwrap();
+    std::fs::write(cluster.path("driver/stub-nvml.live/lock"), "").unwrap();
+    open("driver/stub-nvml.live/lock", 0o666);
+    for name in ["work", "home", "driver", "driver/stub-nvml.live"] {
+        open(name, 0o777);
+    }
+    let mut program = Program::new(&cluster, "one");
+    let line = "tail -n +1 -f in-one | ./cuda dlsym >out-one";
+    let submit = ["submit", "--gpus", "0.25:0.8", "--", "sh", "-c", line];
+    let ran = as_user(&cluster, NOBODY, &submit);
+    let id = ran.ok().trim().to_owned();
+    program.ready();
+    assert_eq!(program.alloc(70), OUT_OF_MEMORY);
+    assert_eq!(program.alloc(60), OK);
+    let ledgers = cluster.state().join("ledgers");
+    let ledger = std::fs::read_dir(&ledgers).unwrap().next().unwrap().unwrap().path();
+    let owner = |name| std::fs::metadata(ledger.join(name)).unwrap().uid();
+    assert_eq!((owner("grants"), owner("usage"), owner("socket")), (0, NOBODY, NOBODY));
+    cluster.gpool(["cancel", &id]).ok();
+    cluster.until_ended(&id);
+}
+
+#[test]
+fn the_levels_and_mechanisms_of_each_gpu_are_shown() {
+    let (cluster, _driver) = cluster(2);
+    let report = cluster.gpool(["doctor"]).out;
+    assert!(report.contains("lab1:0,1: whole GPUs monitored, shares capped"), "{report}");
+    assert!(report.contains("lab1:0,1: works"), "{report}");
+    let limits = report.lines().find(|line| line.starts_with("driver limits")).unwrap();
+    assert!(limits.contains("lab1:0,1: no: "), "{limits}");
+    let table = cluster.gpool(["gpus", "-o", "wide"]).ok();
+    assert!(table.contains("monitored, shares capped"), "{table}");
+    let page = cluster.gpool(["gpus", "1"]).ok();
+    assert!(page.contains("enforced   monitored, shares capped"), "{page}");
 }
 
 #[test]
