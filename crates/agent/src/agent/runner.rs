@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::mpsc::Receiver;
 
+use gpool_model::SlotPart;
 use gpool_model::agent::{Report, Stamp, TaskEnd, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::{EndCause, Usage};

@@ -38,7 +38,7 @@ fn a_new_agent_adopts_running_tasks_and_those_that_ended_meanwhile() {
     for task in [lives_on, ends] {
         node.acknowledge(task);
     }
-    node.order(&Order::Sync { term: Term(1), round: Round(1) });
+    node.order(&Order::Sync { term: Term(1), round: Round(1), closed: Default::default() });
     let left = node.wait_for("answer", |report| match report {
         Report::Tasks { tasks, .. } => Some(tasks.len()),
         _ => None,
@@ -58,7 +58,7 @@ fn an_unacknowledged_end_is_reported_again_with_its_status() {
     for term in 2..4 {
         node.reports.clear();
         node.start();
-        node.order(&Order::Sync { term: Term(term), round: Round(1) });
+        node.order(&Order::Sync { term: Term(term), round: Round(1), closed: Default::default() });
         assert_eq!(node.wait_for_end(task), end);
         node.order(&Order::Run(Box::new(order(&job(1, &["true"]), &[]))));
         node.kill();
@@ -179,7 +179,7 @@ fn of_two_shepherds_for_one_task_one_launches_it() {
         }
         node.order(&Order::Run(Box::new(run)));
         node.wait_for_start(task);
-        node.order(&Order::Sync { term: Term(2), round: Round(1) });
+        node.order(&Order::Sync { term: Term(2), round: Round(1), closed: Default::default() });
         let is = node.wait_for("answer", |report| match report {
             Report::Tasks { tasks, .. } => Some(tasks[0].is.clone()),
             _ => None,

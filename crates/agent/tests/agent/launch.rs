@@ -20,7 +20,7 @@ fn the_inventory_comes_first_and_a_job_runs_to_its_end() {
     node.acknowledge(task);
     until("the claim is gone", || !claim.exists());
     node.order(&Order::Run(Box::new(order(&shell(1, "echo again"), &[]))));
-    node.order(&Order::Sync { term: Term(1), round: Round(1) });
+    node.order(&Order::Sync { term: Term(1), round: Round(1), closed: Default::default() });
     let known = node.wait_for("answer", |report| match report {
         Report::Tasks { tasks, .. } => Some(tasks.len()),
         _ => None,
@@ -56,7 +56,7 @@ fn a_task_ordered_many_times_runs_once() {
     }
     node.wait_for_end(run.task());
     node.order(&Order::Run(Box::new(run.clone())));
-    node.order(&Order::Sync { term: Term(1), round: Round(1) });
+    node.order(&Order::Sync { term: Term(1), round: Round(1), closed: Default::default() });
     node.wait_for("answer", |report| matches!(report, Report::Tasks { .. }).then_some(()));
     assert_eq!(std::fs::read_to_string(file).unwrap(), "x\n");
 }
@@ -173,7 +173,7 @@ fn a_stop_before_the_launch_prevents_it() {
     node.order(&Order::Run(Box::new(run)));
     node.kill();
     node.start();
-    node.order(&Order::Sync { term: Term(2), round: Round(1) });
+    node.order(&Order::Sync { term: Term(2), round: Round(1), closed: Default::default() });
     let is = node.wait_for("answer", |report| match report {
         Report::Tasks { tasks, .. } => Some(tasks[0].is.clone()),
         _ => None,

@@ -199,6 +199,6 @@ fn the_error_says_that_the_program_can_not_be_started() {
     let mut node = Node::with(&["none", "shepherd_exe=/bin/true"]);
     let why = node.failure(&shell(1, "exit 0"));
     assert!(why.contains("/bin/true): it ends before it has forked one"), "{why}");
-    node.order(&Order::Sync { term: Term(1), round: Round(1) });
+    node.order(&Order::Sync { term: Term(1), round: Round(1), closed: Default::default() });
     node.wait_for("answer", |report| matches!(report, Report::Tasks { .. }).then_some(()));
 }

@@ -84,7 +84,7 @@ fn a_pause_outlives_the_agent_and_the_next_one_resumes_the_job() {
     node.kill();
     node.reports.clear();
     node.start();
-    node.order(&Order::Sync { term: Term(1), round: Round(1) });
+    node.order(&Order::Sync { term: Term(1), round: Round(1), closed: Default::default() });
     let is = node.wait_for("the list of tasks", |report| match report {
         Report::Tasks { tasks, .. } => Some((tasks[0].is.clone(), tasks[0].generation.0)),
         _ => None,
