@@ -1,8 +1,10 @@
 //! The messages between agent and shepherd: lines of JSON. After the agent's first message come the
 //! bytes that it announces.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use gpool_checkpoint::{Deadlines, Drivers};
 use gpool_model::agent::{TaskEnd, TaskOrder};
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
@@ -38,6 +40,9 @@ pub(crate) struct Launch {
     /// The cap of the task's device memory.
     #[serde(default)]
     pub cap: Option<Cap>,
+    /// How to pause the task's GPU work; `None` if stopping its processes is enough.
+    #[serde(default)]
+    pub pausing: Option<Checkpoints>,
     /// The item and parameters of an array element.
     #[serde(default)]
     pub element: Option<Element>,
@@ -45,6 +50,17 @@ pub(crate) struct Launch {
     pub context_bytes: usize,
     /// Length of the script that follows after it.
     pub script_bytes: Option<usize>,
+}
+
+/// The driver that frees the devices of a paused task by checkpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoints {
+    /// Its libraries.
+    pub drivers: Drivers,
+    /// Names of programs that do not count as use of a device.
+    pub ignored: BTreeSet<String>,
+    /// The time limits, if they are not the usual ones.
+    pub deadlines: Option<Deadlines>,
 }
 
 /// Device memory of a task.
@@ -214,10 +230,13 @@ pub(crate) enum FromShepherd {
         /// The generation of the order.
         generation: Generation,
     },
-    /// The task's processes could not be stopped, and go on.
+    /// The task could not be paused, and goes on.
     NotPaused {
         /// The generation of the order.
         generation: Generation,
+        /// The reason, for people.
+        #[serde(default)]
+        why: String,
     },
     /// The task left its devices, or could not.
     Detached {

@@ -65,6 +65,9 @@ pub(crate) enum Line {
     Halted {
         generation: Generation,
         is_paused: bool,
+        /// Whether GPU memory of the task was ever restored.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_restored: bool,
     },
     /// The task left its devices, to go to others.
     Detached,
@@ -97,6 +100,8 @@ pub struct Record {
     pub halted: Option<(Generation, bool)>,
     /// Whether it left its devices, to go to others.
     pub is_detached: bool,
+    /// Whether GPU memory of the task was ever restored.
+    pub is_restored: bool,
     /// Whether the claimant was killed, and all processes that it left have ended.
     pub is_swept: bool,
     /// The end.
@@ -125,13 +130,14 @@ impl Record {
             match (line, &mut record) {
                 (Line::Claimed(claimant), None) => {
                     let (started, limited, halted, ended) = (None, None, None, None);
-                    let (is_detached, is_swept) = (false, false);
+                    let (is_detached, is_restored, is_swept) = (false, false, false);
                     record = Some(Self {
                         claimant,
                         started,
                         limited,
                         halted,
                         is_detached,
+                        is_restored,
                         is_swept,
                         ended,
                     });
@@ -140,8 +146,9 @@ impl Record {
                 (Line::Limited { generation, limit }, Some(record)) => {
                     record.limited = Some((generation, limit));
                 }
-                (Line::Halted { generation, is_paused }, Some(record)) => {
+                (Line::Halted { generation, is_paused, is_restored }, Some(record)) => {
                     record.halted = Some((generation, is_paused));
+                    record.is_restored |= is_restored;
                 }
                 (Line::Detached, Some(record)) => record.is_detached = true,
                 (Line::Attached { devices }, Some(record)) => {
@@ -262,9 +269,15 @@ impl Claim {
         self.append(&Line::Limited { generation, limit })
     }
 
-    /// Notes that the task's processes were paused or resumed.
-    pub fn halted(&mut self, generation: Generation, is_paused: bool) -> io::Result<()> {
-        self.append(&Line::Halted { generation, is_paused })
+    /// Notes that the task's processes were paused or resumed, and whether GPU memory of the task
+    /// was ever restored.
+    pub fn halted(
+        &mut self,
+        generation: Generation,
+        is_paused: bool,
+        is_restored: bool,
+    ) -> io::Result<()> {
+        self.append(&Line::Halted { generation, is_paused, is_restored })
     }
 
     /// Notes that the task left its devices.

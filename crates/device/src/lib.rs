@@ -27,7 +27,9 @@ pub use monitor::{Monitor, Observation};
 pub use nvml::{NoDriver, NvmlSource};
 pub use share::overshoots;
 pub use sim::{Breakage, ControlError, Query, SimControl, SimDevice, SimProcess, SimSource};
-pub use source::{DeviceSource, Inventory, Libraries, Outline, RawProcess, Silent, SourceError};
+pub use source::{
+    DeviceSource, Inventory, Libraries, Outline, Pausing, RawProcess, Silent, SourceError,
+};
 pub use unmanaged::{Belongs, Ignore, Sorted, UnmanagedGrace, sort_processes};
 
 /// Internals for the tests of this crate, in `tests/it`.

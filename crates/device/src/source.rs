@@ -115,10 +115,9 @@ pub trait DeviceSource: Send + Sync {
         Err(SourceError::Call { call: "limiting memory", why })
     }
 
-    /// Whether a device is free once the processes on it are stopped: only if they leave nothing on
-    /// the device.
-    fn is_free_of_the_stopped(&self) -> bool {
-        false
+    /// What a task needs to be paused beside stopping its processes.
+    fn pausing(&self) -> Pausing {
+        Pausing::Impossible
     }
 }
 
@@ -129,6 +128,17 @@ pub struct Libraries {
     pub cuda: Option<PathBuf>,
     /// `libnvidia-ml.so.1`.
     pub nvml: PathBuf,
+}
+
+/// How the devices of a paused task become free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pausing {
+    /// Stopped processes leave nothing on a device.
+    Stop,
+    /// NVIDIA's driver moves their memory to the host's, if its version can.
+    Checkpoint,
+    /// They do not become free.
+    Impossible,
 }
 
 /// A device with its MIG instances.
@@ -182,6 +192,8 @@ pub struct RawProcess {
     pub user: Option<String>,
     /// Its program, if the source knows better than `/proc`.
     pub name: Option<String>,
+    /// Whether it uses the device through MPS.
+    pub is_mps: bool,
 }
 
 /// Why a source did not answer.

@@ -1,5 +1,5 @@
-//! The one binary. The process that forks shepherds is also this program: it branches off before
-//! any other setup, so that a shepherd holds nothing it does not need.
+//! The one binary. The processes that fork shepherds and that call the driver are also this
+//! program: they branch off before any other setup, so that they hold nothing they do not need.
 
 use std::process::ExitCode;
 
@@ -9,6 +9,9 @@ fn main() -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
     match words.get(1).and_then(|word| word.to_str()) {
         Some(gpool_agent::nursery::ARGUMENT) => gpool_agent::nursery::main(),
+        Some(gpool_checkpoint::ARGUMENT) => {
+            gpool_checkpoint::main(words.get(2).and_then(|word| word.to_str())).into()
+        }
         _ => gpool::entry::main(words).into(),
     }
 }

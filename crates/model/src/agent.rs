@@ -225,6 +225,9 @@ pub enum TaskIs {
         pid: u32,
         /// When it started.
         started_at: Timestamp,
+        /// The reason, for people.
+        #[serde(default)]
+        why: String,
     },
     /// It has ended. The agent keeps this until the server acknowledges it.
     Ended(TaskEnd),

@@ -31,14 +31,17 @@ impl Seats {
 }
 
 /// The result of an order to pause or resume a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Halting {
     /// It is paused.
     Paused,
     /// It runs.
     Resumed,
     /// It could not be paused, and runs.
-    NotPaused,
+    NotPaused {
+        /// The reason, for people.
+        why: String,
+    },
 }
 
 /// An input of an agent.

@@ -45,7 +45,7 @@ enum State {
 }
 
 /// Whether a task is paused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Halt {
     /// It runs.
     No,
@@ -53,8 +53,8 @@ enum Halt {
     Told,
     /// It is paused.
     Done,
-    /// It could not be paused.
-    Failed,
+    /// It could not be paused, for this reason.
+    Failed(String),
 }
 
 /// The stop order of a task.
@@ -292,13 +292,13 @@ impl Converge {
             return Vec::new();
         }
         known.generation = generation;
-        match (*halt, pauses) {
+        match (&*halt, pauses) {
             (Halt::Done, true) | (Halt::No, false) => self.report(task),
-            (Halt::No | Halt::Told | Halt::Failed, true) => {
+            (Halt::No | Halt::Told | Halt::Failed(_), true) => {
                 *halt = Halt::Told;
                 vec![Action::Pause { task, generation }]
             }
-            (Halt::Told | Halt::Done | Halt::Failed, false) => {
+            (Halt::Told | Halt::Done | Halt::Failed(_), false) => {
                 let steps = self.places.resume(task, generation);
                 self.follow(steps)
             }
@@ -313,14 +313,15 @@ impl Converge {
             return Vec::new();
         }
         known.generation = generation;
+        let is_paused = halting == Halting::Paused;
         *halt = match halting {
             Halting::Paused => Halt::Done,
             Halting::Resumed => Halt::No,
-            Halting::NotPaused => Halt::Failed,
+            Halting::NotPaused { why } => Halt::Failed(why),
         };
-        let steps = match halting {
-            Halting::Paused => self.places.paused(task),
-            Halting::Resumed | Halting::NotPaused => self.places.runs(task),
+        let steps = match is_paused {
+            true => self.places.paused(task),
+            false => self.places.runs(task),
         };
         let mut actions = self.report(task);
         actions.extend(self.follow(steps));
@@ -389,8 +390,8 @@ impl Converge {
             TaskIs::Paused { pid, started_at } => {
                 State::Running { pid, started_at, stop, halt: Halt::Done }
             }
-            TaskIs::NotPaused { pid, started_at } => {
-                State::Running { pid, started_at, stop, halt: Halt::Failed }
+            TaskIs::NotPaused { pid, started_at, why } => {
+                State::Running { pid, started_at, stop, halt: Halt::Failed(why) }
             }
             TaskIs::Ended(end) => State::Ended(end),
             TaskIs::Refused { devices } => State::Refused { devices },
@@ -480,7 +481,7 @@ impl Known {
                 match halt {
                     Halt::No | Halt::Told => TaskIs::Running { pid, started_at },
                     Halt::Done => TaskIs::Paused { pid, started_at },
-                    Halt::Failed => TaskIs::NotPaused { pid, started_at },
+                    Halt::Failed(why) => TaskIs::NotPaused { pid, started_at, why: why.clone() },
                 }
             }
             State::Ended(end) => TaskIs::Ended(end.clone()),

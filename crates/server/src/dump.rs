@@ -213,7 +213,7 @@ fn of_task(report: &TaskReport) -> String {
         TaskIs::Launching => "launching".to_owned(),
         TaskIs::Running { pid, .. } => format!("running as {pid}"),
         TaskIs::Paused { pid, .. } => format!("paused as {pid}"),
-        TaskIs::NotPaused { pid, .. } => format!("running as {pid}, not paused"),
+        TaskIs::NotPaused { pid, why, .. } => format!("running as {pid}, not paused: {why}"),
         TaskIs::Ended(end) => {
             let exit = match end.exit {
                 Some(ExitStatus::Code(code)) => format!("ended, exit {code}"),

@@ -146,6 +146,15 @@ pub fn variable_at_start(pid: u32, name: &str) -> Option<Vec<u8>> {
     value.map(<[u8]>::to_vec)
 }
 
+/// Whether a process handles a signal, by the text of its `/proc/PID/status`.
+#[must_use]
+pub fn catches(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let bit = u32::try_from(signal).ok().and_then(|signal| signal.checked_sub(1));
+    bit.and_then(|bit| mask.checked_shr(bit)).is_some_and(|it| it & 1 == 1)
+}
+
 /// The number of threads of this process.
 ///
 /// # Errors

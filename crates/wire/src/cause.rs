@@ -21,6 +21,7 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::GangEnded { .. } => "gang_ended",
         EndCause::Rebooted => "rebooted",
         EndCause::ShepherdLost | EndCause::ProcessesMayBeLeft => "shepherd_lost",
+        EndCause::GpuMemoryLost { .. } => "gpu_memory_lost",
         EndCause::Vanished => "vanished",
     }
 }
@@ -74,6 +75,9 @@ pub fn cause_words(cause: &EndCause) -> String {
             may still run: without control groups gpool can't find all of them. Jobs get no GPU \
             that they use, and `gpool gpus` shows their user"
                 .to_owned()
+        }
+        EndCause::GpuMemoryLost { why } => {
+            format!("the driver lost its GPU memory in a pause: {why}")
         }
         EndCause::Vanished => {
             "its node does not know it: the store was restored, or files were removed".to_owned()

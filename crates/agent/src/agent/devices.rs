@@ -9,9 +9,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpool_checkpoint::{Drivers, probe};
 use gpool_device::{
-    Belongs, Cadence, Ignore, Meter, Monitor, Observation, Opened, Schedule, UnmanagedGrace, Use,
-    Wanted, sort_processes,
+    Belongs, Cadence, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
+    UnmanagedGrace, Use, Wanted, sort_processes,
 };
 use gpool_model::SlotPart;
 use gpool_model::agent::{Report, Stamp};
@@ -30,6 +31,7 @@ use super::input::{Input, InputSender};
 use super::seen::{Figures, Seen, Sharing};
 use super::{AgentConfig, Samples, facts};
 use crate::layout::claim_name;
+use crate::message::Checkpoints;
 
 /// How long a first inventory may take: it may wake devices.
 const INVENTORY: Duration = Duration::from_secs(10);
@@ -81,6 +83,7 @@ pub(super) struct Devices {
     meter: Arc<Mutex<Meter>>,
     is_heard: Arc<AtomicBool>,
     can_move: bool,
+    checkpoints: Option<Checkpoints>,
 }
 
 enum Question {
@@ -106,6 +109,8 @@ struct Asker {
     grace: UnmanagedGrace,
     ignore: Ignore,
     capacity: Resources,
+    /// The program and the driver to ask whether tasks can be paused.
+    probed: Option<(PathBuf, Drivers)>,
     owners: Owners,
     meter: Arc<Mutex<Meter>>,
     about: About,
@@ -134,12 +139,17 @@ impl Devices {
     ) -> io::Result<Self> {
         let (owners, meter) = (Owners::default(), Arc::<Mutex<Meter>>::default());
         let is_heard = Arc::new(AtomicBool::new(false));
-        let can_pause = match &opened {
-            Opened::Source(source) => source.is_free_of_the_stopped(),
-            Opened::Nothing { .. } => true,
+        let pausing = match &opened {
+            Opened::Source(source) => source.pausing(),
+            Opened::Nothing { .. } => Pausing::Stop,
         };
         // Tasks that leave nothing on a device can be anywhere.
-        let can_move = can_pause;
+        let can_move = pausing == Pausing::Stop;
+        let checkpoints = (pausing == Pausing::Checkpoint).then(|| Checkpoints {
+            drivers: Drivers::usual(),
+            ignored: config.ignore.names.clone(),
+            deadlines: None,
+        });
         let (monitor, from) = match opened {
             Opened::Source(source) => (Some(Monitor::new(source)), String::new()),
             Opened::Nothing { why } => (None, why),
@@ -155,7 +165,8 @@ impl Devices {
             schedule: Schedule::new(Cadence::default()),
             grace: UnmanagedGrace::new(config.unmanaged_grace),
             ignore: config.ignore.clone(),
-            capacity: facts::capacity(config, can_pause),
+            capacity: facts::capacity(config, pausing == Pausing::Stop),
+            probed: checkpoints.clone().map(|it| (config.shepherd_exe.clone(), it.drivers)),
             owners: Arc::clone(&owners),
             meter: Arc::clone(&meter),
             about,
@@ -165,7 +176,12 @@ impl Devices {
         };
         let (questions, asked) = channel();
         std::thread::Builder::new().name("devices".into()).spawn(move || asker.run(&asked))?;
-        Ok(Self { questions, owners, meter, is_heard, can_move })
+        Ok(Self { questions, owners, meter, is_heard, can_move, checkpoints })
+    }
+
+    /// How the devices of paused tasks become free, if stopping the processes is not enough.
+    pub(super) fn checkpoints(&self) -> Option<Checkpoints> {
+        self.checkpoints.clone()
     }
 
     /// Notes that a server has sent an order.
@@ -237,6 +253,11 @@ impl Devices {
 impl Asker {
     /// Runs until the agent drops its handle.
     fn run(mut self, asked: &Receiver<Question>) {
+        if let Some((program, drivers)) = self.probed.take()
+            && probe(&program, &drivers).refusal.is_none()
+        {
+            facts::allow_pauses(&mut self.capacity);
+        }
         self.take_inventory();
         self.report();
         loop {

@@ -19,13 +19,21 @@ pub fn capacity(config: &AgentConfig, can_pause: bool) -> Resources {
         .with_cpus(config.cpus.unwrap_or_else(cpus))
         .with_memory(memory)
         .with_tasks(config.tasks_max);
-    capacity.set(ResourceKind::PauseMemory, if can_pause { memory.get() } else { 0 });
+    if can_pause {
+        allow_pauses(&mut capacity);
+    }
     let most = config.tasks_max;
     let kept = config.gpu_tasks_kept.unwrap_or(AgentConfig::gpu_tasks_kept(most));
     let user = config.user_tasks_max.unwrap_or(AgentConfig::user_tasks_max(most));
     capacity.set(ResourceKind::PlainTasks, u64::from(most.saturating_sub(kept).max(1)));
     capacity.set(ResourceKind::UserTasks, u64::from(user));
     capacity
+}
+
+/// Offers the node's memory to paused tasks.
+pub(super) fn allow_pauses(capacity: &mut Resources) {
+    let memory = capacity.get(&ResourceKind::Memory);
+    capacity.set(ResourceKind::PauseMemory, memory);
 }
 
 /// The same for a node with this number of devices: without devices, no slots are reserved for jobs

@@ -54,6 +54,7 @@ impl Runner {
             api: config.api_socket.clone(),
             gpu_memory: memory.min_by_key(|it| (it.request, it.limit)),
             cap: cap.map_err(|why| EndCause::LaunchFailed { why })?,
+            pausing: self.parts.devices.checkpoints(),
             element: self.element(order)?,
             context_bytes: context.len(),
             script_bytes: script.as_ref().map(Vec::len),

@@ -238,8 +238,8 @@ impl Runner {
             FromShepherd::Resumed { generation } => {
                 self.halted(task, generation, Halting::Resumed);
             }
-            FromShepherd::NotPaused { generation } => {
-                self.halted(task, generation, Halting::NotPaused);
+            FromShepherd::NotPaused { generation, why } => {
+                self.halted(task, generation, Halting::NotPaused { why });
             }
             FromShepherd::Detached { is_done } => {
                 self.seen.push_back(converge::Input::Detached { task, is_done });

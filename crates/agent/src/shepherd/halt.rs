@@ -1,16 +1,45 @@
-//! Pausing and resuming all processes of a task.
+//! Pausing and resuming all processes of a task. A task with GPUs of a real driver needs a keeper
+//! process, which moves its GPU memory to host memory and back; others are only stopped.
 
+use gpool_checkpoint::{Aim, Deadlines, Held, Plan, Say};
+use gpool_model::SlotPart;
+use gpool_model::exit::Exit;
 use gpool_model::id::{DeviceUuid, Generation};
 
-use super::Shepherd;
+use super::keeper::{Keeper, News};
+use super::{Shepherd, Why};
+use crate::layout::claim_name;
 use crate::message::FromShepherd;
+use crate::nursery::leftovers::kill_child;
 
-/// Whether the processes of a task are paused, and the generation of that order.
-#[derive(Debug, Clone, Copy, Default)]
+/// Keepers that may be killed, one after the other, before their task counts as broken.
+const KEEPERS_MOST: u32 = 5;
+
+/// Whether the processes of a task are paused, and the order about it.
+#[derive(Default)]
 pub(super) struct Halt {
     /// The generation of the last order.
     generation: Generation,
+    /// Whether the last order was to pause.
+    is_wanted: bool,
     is_paused: bool,
+    /// The process that frees or restores the devices, if one is at work.
+    pub keeper: Option<Keeper>,
+    /// The processes with GPU memory that the keepers moved.
+    held: Vec<Held>,
+    /// Whether GPU memory of the task was ever restored: a process that is killed after that can
+    /// hang the machine, unless its device was freed again.
+    is_restored: bool,
+    /// Whether the devices are free of the task.
+    is_free: bool,
+    /// Keepers that ended without a result since the last result.
+    n_killed: u32,
+    /// Why a pause is being undone.
+    failed: Option<String>,
+    /// Why the GPU memory of the task is lost.
+    pub lost: Option<String>,
+    /// Whether the task's processes get KILL once their devices are free.
+    kills_group: bool,
 }
 
 impl Shepherd {
@@ -21,19 +50,8 @@ impl Shepherd {
             return;
         }
         self.halt.generation = generation;
-        if !self.halt.is_paused {
-            let tree = self.tree.as_ref().filter(|_| self.started.is_some());
-            if !tree.is_some_and(super::tree::Tree::freeze) {
-                self.tree.iter().for_each(super::tree::Tree::thaw);
-                return self.link.say(&FromShepherd::NotPaused { generation });
-            }
-            self.halt.is_paused = true;
-            self.allowed.pause();
-            self.set_timer();
-        }
-        // If the disk is full, a later agent repeats the order and gets the report then.
-        let _ = self.claim.halted(generation, true);
-        self.link.say(&FromShepherd::Paused { generation });
+        self.halt.is_wanted = true;
+        self.follow_order();
     }
 
     /// Resumes all processes, on these devices.
@@ -42,13 +60,70 @@ impl Shepherd {
             return;
         }
         self.halt.generation = generation;
-        self.move_to(devices);
-        if self.halt.is_paused {
-            // Noted first: the claim must not show a running task as paused.
-            let _ = self.claim.halted(generation, false);
-            self.thaw();
+        self.halt.is_wanted = false;
+        if self.launch.order.allocation.slots.iter().map(|slot| &slot.device).ne(devices) {
+            self.move_to(devices);
+            let _ = self.claim.attached(devices);
         }
-        self.link.say(&FromShepherd::Resumed { generation });
+        self.follow_order();
+    }
+
+    /// Carries out the last order, or reports that it is done. A keeper finishes first.
+    fn follow_order(&mut self) {
+        if self.halt.keeper.is_some() {
+            return;
+        }
+        match (self.halt.is_wanted, self.halt.is_paused) {
+            (true, false) if self.needs_keeper() => self.keep(Aim::Pause),
+            (false, true) if self.needs_keeper() => self.keep(Aim::Resume),
+            (true, false) => {
+                let tree = self.tree.as_ref().filter(|_| self.started.is_some());
+                if tree.is_some_and(super::tree::Tree::freeze) {
+                    self.paused();
+                } else {
+                    self.tree.iter().for_each(super::tree::Tree::thaw);
+                    self.not_paused("its processes could not be stopped".to_owned());
+                }
+            }
+            (true, true) => self.say_paused(),
+            (false, was_paused) => {
+                let generation = self.halt.generation;
+                if was_paused {
+                    // Noted first: the claim must not show a running task as paused.
+                    self.note_halt(false);
+                    self.thaw();
+                }
+                self.link.say(&FromShepherd::Resumed { generation });
+            }
+        }
+    }
+
+    fn paused(&mut self) {
+        self.halt.is_paused = true;
+        self.allowed.pause();
+        self.set_timer();
+        self.say_paused();
+    }
+
+    fn say_paused(&mut self) {
+        // If the disk is full, a later agent repeats the order and gets the report then.
+        self.note_halt(true);
+        self.link.say(&FromShepherd::Paused { generation: self.halt.generation });
+    }
+
+    fn not_paused(&mut self, why: String) {
+        let generation = self.halt.generation;
+        let is_wanted = std::mem::take(&mut self.halt.is_wanted);
+        self.link.say(&match is_wanted {
+            true => FromShepherd::NotPaused { generation, why },
+            // A later order was to resume.
+            false => FromShepherd::Resumed { generation },
+        });
+    }
+
+    /// Notes in the claim whether the task is paused.
+    fn note_halt(&mut self, is_paused: bool) {
+        let _ = self.claim.halted(self.halt.generation, is_paused, self.halt.is_restored);
     }
 
     /// Leaves the devices, to go to others. Simulated devices hold nothing of a task, so only the
@@ -61,6 +136,8 @@ impl Shepherd {
     /// Comes to these devices.
     pub(super) fn take_devices(&mut self, devices: &[DeviceUuid]) {
         self.move_to(devices);
+        // If the disk is full, a later agent repeats the order.
+        let _ = self.claim.attached(devices);
         self.link.say(&FromShepherd::Attached { devices: devices.to_vec() });
     }
 
@@ -69,13 +146,9 @@ impl Shepherd {
         for (slot, device) in slots.iter_mut().zip(devices) {
             slot.device = device.clone();
         }
-        if !devices.is_empty() {
-            // If the disk is full, a later agent repeats the order.
-            let _ = self.claim.attached(devices);
-        }
     }
 
-    /// Lets all processes go on, without a report.
+    /// Lets all processes go on, without a report. GPU memory that is in host memory stays there.
     pub(super) fn thaw(&mut self) {
         if std::mem::take(&mut self.halt.is_paused) {
             self.tree.iter().for_each(super::tree::Tree::thaw);
@@ -88,6 +161,226 @@ impl Shepherd {
     pub(super) fn say_halt(&mut self) {
         if self.halt.is_paused {
             self.link.say(&FromShepherd::Paused { generation: self.halt.generation });
+        }
+    }
+
+    /// Whether stopping the task's processes is not enough to free its devices.
+    fn needs_keeper(&self) -> bool {
+        self.launch.pausing.is_some()
+            && !self.launch.order.allocation.slots.is_empty()
+            && self.started.is_some()
+    }
+
+    /// Starts a keeper.
+    fn keep(&mut self, aim: Aim) {
+        let Some(pausing) = &self.launch.pausing else { return };
+        let (order, task) = (&self.launch.order, self.task());
+        let slots = &order.allocation.slots;
+        let ledger = self.layout.state().join("ledgers").join(claim_name(task));
+        let plan = Plan {
+            aim,
+            shepherd: std::process::id(),
+            devices: slots.iter().map(|slot| slot.device.to_string()).collect(),
+            is_shared: slots.iter().any(|slot| matches!(slot.part, SlotPart::Share { .. })),
+            ignored: pausing.ignored.clone(),
+            processes: self.halt.held.clone(),
+            ledger: Some(ledger).filter(|folder| folder.is_dir()),
+            is_risk_accepted: order.spec.life.exits.contains(&Exit::Pause),
+            drivers: pausing.drivers.clone(),
+            deadlines: pausing.deadlines.unwrap_or_else(Deadlines::default),
+        };
+        fail::fail_point!("shepherd-keeper-before");
+        match Keeper::start(&plan) {
+            Ok(keeper) => {
+                if let Some(tree) = &mut self.tree {
+                    tree.aside = Some(keeper.pid);
+                }
+                self.halt.keeper = Some(keeper);
+            }
+            Err(error) => self.keeper_failed(aim, &format!("could not be started: {error}")),
+        }
+    }
+
+    /// Reads the messages of the keeper.
+    pub(super) fn hear_keeper(&mut self) {
+        let Some(keeper) = &mut self.halt.keeper else { return };
+        let News { said, is_over } = keeper.hear();
+        for say in said {
+            self.on_keeper(say);
+        }
+        if is_over && let Some(keeper) = self.halt.keeper.take() {
+            if let Some(tree) = &mut self.tree {
+                tree.aside = None;
+            }
+            match keeper.last {
+                Some(last) => {
+                    self.halt.n_killed = 0;
+                    self.keeper_done(last);
+                }
+                None => self.keeper_failed(keeper.aim, "was killed"),
+            }
+            self.after_keeper();
+        }
+    }
+
+    fn on_keeper(&mut self, say: Say) {
+        let mut answer = None;
+        match say {
+            Say::Found(held) => self.halt.held = held,
+            Say::Freeze => {
+                // Stopped processes could not handle the signals of their end.
+                let may = self.ending.is_none() && self.exit.is_none();
+                answer = Some(may && self.tree.as_ref().is_some_and(super::tree::Tree::freeze));
+            }
+            Say::Thaw => {
+                self.tree.iter().for_each(super::tree::Tree::thaw);
+                answer = Some(true);
+            }
+            Say::Waits(_) => {}
+            Say::Restores => {
+                (self.halt.is_restored, self.halt.is_free) = (true, false);
+                // Noted before the restore, so that the claim is never behind.
+                self.note_halt(self.halt.is_paused);
+                answer = Some(true);
+            }
+            last => {
+                if let Some(keeper) = &mut self.halt.keeper {
+                    keeper.last = Some(last);
+                }
+            }
+        }
+        if let (Some(yes), Some(keeper)) = (answer, &mut self.halt.keeper) {
+            keeper.answer(yes);
+        }
+    }
+
+    fn keeper_done(&mut self, last: Say) {
+        match last {
+            Say::Paused(held) => {
+                self.halt.held = held;
+                self.halt.is_free = true;
+                self.paused();
+            }
+            Say::NotPaused { why, is_lost: false } => self.not_paused(why),
+            Say::NotPaused { why, is_lost: true } | Say::Lost(why) => self.lose(why),
+            Say::Resumed => {
+                self.halt.held.clear();
+                self.note_halt(false);
+                self.thaw();
+                match self.halt.failed.take() {
+                    Some(why) => self.not_paused(why),
+                    None if self.halt.is_wanted => {}
+                    None => {
+                        let generation = self.halt.generation;
+                        self.link.say(&FromShepherd::Resumed { generation });
+                    }
+                }
+            }
+            Say::Released { .. } => self.released(),
+            // Not the last message of a keeper.
+            Say::Found(_) | Say::Freeze | Say::Thaw | Say::Waits(_) | Say::Restores => {}
+        }
+    }
+
+    /// Goes on after a keeper that ended without a result. The driver knows how far it came.
+    fn keeper_failed(&mut self, aim: Aim, how: &str) {
+        let why = format!("the process that calls the driver {how}");
+        self.halt.n_killed += 1;
+        match aim {
+            Aim::Release => self.released(),
+            _ if self.halt.n_killed >= KEEPERS_MOST => self.lose(why),
+            Aim::Pause if self.halt.held.is_empty() => self.not_paused(why),
+            // Nothing may stay locked.
+            Aim::Pause => {
+                self.halt.failed = Some(why);
+                self.keep(Aim::Resume);
+            }
+            Aim::Resume => self.keep(Aim::Resume),
+        }
+    }
+
+    /// Continues with the order, or with the end of the task, after a keeper.
+    fn after_keeper(&mut self) {
+        if self.halt.keeper.is_some() {
+            return;
+        }
+        if self.ending.is_some() || self.exit.is_some() || self.halt.lost.is_some() {
+            self.set_timer();
+        } else if self.halt.is_wanted != self.halt.is_paused {
+            self.follow_order();
+        }
+    }
+
+    /// Ends the task: the driver has lost its GPU memory.
+    fn lose(&mut self, why: String) {
+        self.halt.lost = Some(why);
+        self.halt.is_free = true;
+        self.thaw();
+        if let Some(tree) = &self.tree {
+            tree.thaw();
+            tree.kill();
+        }
+        self.sweep_again();
+    }
+
+    fn released(&mut self) {
+        self.halt.is_free = true;
+        if std::mem::take(&mut self.halt.kills_group)
+            && let Some(tree) = &self.tree
+        {
+            tree.signal_group(rustix::process::Signal::KILL.as_raw());
+        }
+    }
+
+    /// Whether killing the task now could hang the machine.
+    pub(super) fn is_fragile(&self) -> bool {
+        self.halt.is_restored && !self.halt.is_free
+    }
+
+    /// Kills all processes once their devices are free; the caller repeats the call until all are
+    /// gone.
+    pub(super) fn kill(&mut self) {
+        match &self.halt.keeper {
+            // It waits for room, so the GPU memory is in host memory.
+            Some(keeper) if keeper.aim == Aim::Resume && self.halt.is_free => {
+                kill_child(keeper.pid);
+            }
+            Some(keeper) if keeper.aim != Aim::Pause || self.is_fragile() => return,
+            Some(_) => {}
+            None if self.is_fragile() && self.needs_keeper() => {
+                self.keep(Aim::Release);
+                if self.halt.keeper.is_some() {
+                    return;
+                }
+            }
+            None => {}
+        }
+        if let Some(tree) = &self.tree {
+            tree.kill();
+        }
+    }
+
+    /// Sends a signal of a user to the process group. KILL waits until the devices are free.
+    pub(super) fn signal(&mut self, signal: i32) {
+        let kills = signal == rustix::process::Signal::KILL.as_raw();
+        if kills && self.is_fragile() && self.halt.keeper.is_none() {
+            self.halt.kills_group = true;
+            self.keep(Aim::Release);
+        } else if let Some(tree) = &self.tree {
+            tree.signal_group(signal);
+        }
+    }
+
+    /// Asks every process to end. After a restore, only processes that handle the signal get it,
+    /// since it would kill the others; if none does, the task is killed at once.
+    pub(super) fn terminate(&mut self) {
+        let Some(tree) = &self.tree else { return };
+        if !self.is_fragile() {
+            return tree.terminate();
+        }
+        if !tree.terminate_those_that_can() {
+            let now = gpool_sys::clock::boot_ms();
+            self.ending = self.ending.map(|(why, at): (Why, u64)| (why, at.min(now)));
         }
     }
 }

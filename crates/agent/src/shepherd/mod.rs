@@ -8,6 +8,7 @@ pub(crate) mod files;
 mod forward;
 mod halt;
 mod joined;
+mod keeper;
 mod launch;
 mod link;
 pub(crate) mod output;
@@ -200,7 +201,7 @@ struct Shepherd {
     is_saving: bool,
     /// How long the task may run.
     allowed: Allowed,
-    /// Whether its processes are paused, and the generation of that order.
+    /// Whether its processes are paused, and the order about it.
     halt: halt::Halt,
     timer: Option<OwnedFd>,
 }
@@ -303,6 +304,9 @@ impl Shepherd {
                 self.missing.take().map(|path| EndCause::PathMissing { path })
             }
             (Some(why), ..) => Some(EndCause::LaunchFailed { why: why.clone() }),
+            _ if self.halt.lost.is_some() => {
+                self.halt.lost.take().map(|why| EndCause::GpuMemoryLost { why })
+            }
             (_, Some((Why::TimeLimit, _)), _) => Some(EndCause::TimeLimit),
             (_, Some((Why::Deadline, _)), _) => Some(EndCause::Deadline),
             (_, _, exit) if exit != Some(ExitStatus::Code(0)) && oom() => Some(EndCause::Oom),
@@ -348,6 +352,9 @@ impl Shepherd {
         }
         if ready.link {
             self.listen();
+        }
+        if ready.keeper {
+            self.hear_keeper();
         }
         if ready.timer {
             self.on_time();
@@ -407,11 +414,7 @@ impl Shepherd {
                         }
                         ToShepherd::Detach => self.leave_devices(),
                         ToShepherd::Attach { devices } => self.take_devices(&devices),
-                        ToShepherd::Signal { signal } => {
-                            if let Some(tree) = &self.tree {
-                                tree.signal_group(signal);
-                            }
-                        }
+                        ToShepherd::Signal { signal } => self.signal(signal),
                         // Nothing has ended yet.
                         ToShepherd::Acknowledge => {}
                         ToShepherd::Open { line, opening } => self.open(line, opening),
@@ -458,9 +461,7 @@ impl Shepherd {
             }
         }
         if self.sweeps() {
-            if let Some(tree) = &self.tree {
-                tree.kill();
-            }
+            self.kill();
             self.sweep_again();
         }
         self.end_if_alone();

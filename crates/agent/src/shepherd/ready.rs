@@ -6,6 +6,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
 use super::Shepherd;
+use super::keeper::Keeper;
 
 #[derive(Clone, Copy)]
 enum Source {
@@ -13,6 +14,7 @@ enum Source {
     Link,
     Timer,
     Setup,
+    Keeper,
     Output(usize),
     Beside,
 }
@@ -24,6 +26,7 @@ pub(super) struct Ready {
     pub link: bool,
     pub timer: bool,
     pub setup: bool,
+    pub keeper: bool,
     pub outputs: [bool; 2],
     pub beside: bool,
 }
@@ -35,11 +38,12 @@ impl Shepherd {
             let stream = self.outputs[which].as_ref().filter(|_| !self.beside.holds_up());
             (Source::Output(which), stream.map(|stream| stream.pipe().as_fd()))
         };
-        let sources: [(Source, Option<BorrowedFd<'_>>); 6] = [
+        let sources: [(Source, Option<BorrowedFd<'_>>); 7] = [
             (Source::Signals, Some(self.signals.as_fd())),
             (Source::Link, self.link.fd()),
             (Source::Timer, self.timer.as_ref().map(AsFd::as_fd)),
             (Source::Setup, self.setup.as_ref().map(|(fd, ..)| fd.as_fd())),
+            (Source::Keeper, self.halt.keeper.as_ref().map(Keeper::fd)),
             output(0),
             output(1),
         ];
@@ -78,6 +82,7 @@ impl Ready {
             Source::Link => self.link = true,
             Source::Timer => self.timer = true,
             Source::Setup => self.setup = true,
+            Source::Keeper => self.keeper = true,
             Source::Output(which) => self.outputs[which] = true,
             Source::Beside => self.beside = true,
         }

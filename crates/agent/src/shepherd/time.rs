@@ -137,11 +137,8 @@ impl Shepherd {
         match &mut self.ending {
             Some((_, earlier)) => {
                 *earlier = kill_at.min(*earlier);
-                if signal.is_none()
-                    && std::mem::take(&mut self.is_saving)
-                    && let Some(tree) = &self.tree
-                {
-                    tree.terminate();
+                if signal.is_none() && std::mem::take(&mut self.is_saving) {
+                    self.terminate();
                 }
             }
             // The task has ended by itself, and its remaining processes are being killed already.
@@ -151,7 +148,7 @@ impl Shepherd {
                 self.is_saving = signal.is_some();
                 match (&self.tree, signal) {
                     (Some(tree), Some(signal)) => tree.signal_group(signal),
-                    (Some(tree), None) => tree.terminate(),
+                    (Some(_), None) => self.terminate(),
                     (None, _) => {}
                 }
                 // Paused processes could not handle the signal.
@@ -198,10 +195,8 @@ impl Shepherd {
         }
         let time = clock::boot_ms();
         let over = self.ending.is_some_and(|(_, kill_at)| time >= kill_at);
-        if over || self.sweeps() {
-            if let Some(tree) = &self.tree {
-                tree.kill();
-            }
+        if over || self.sweeps() || self.halt.lost.is_some() {
+            self.kill();
             // Repeated until the last process is gone: it may have forked in between, or the kernel
             // may take a while to end it.
             self.sweep_again();

@@ -20,6 +20,8 @@ pub(super) struct Tree {
     group: Option<Group>,
     /// The task's own process, until it is reaped; its process group has the same number.
     main: Option<Pid>,
+    /// A child that is no process of the task.
+    pub aside: Option<u32>,
 }
 
 /// The result of reaping a child.
@@ -37,7 +39,7 @@ pub(super) enum Reaped {
 
 impl Tree {
     pub(super) fn new(group: Option<Group>, main: u32) -> Self {
-        Self { group, main: i32::try_from(main).ok().and_then(Pid::from_raw) }
+        Self { group, main: i32::try_from(main).ok().and_then(Pid::from_raw), aside: None }
     }
 
     /// Reaps one ended child.
@@ -65,7 +67,7 @@ impl Tree {
     pub(super) fn is_alone(&self) -> bool {
         let main = self.main.and_then(|main| u32::try_from(main.as_raw_nonzero().get()).ok());
         let is_gone = |pid: u32| proc::stat(pid).is_none_or(|stat| stat.state == b'Z');
-        let mut all = proc::descendants(std::process::id()).into_iter();
+        let mut all = self.all().into_iter();
         main.is_some() && all.all(|pid| Some(pid) == main || is_gone(pid))
     }
 
@@ -98,8 +100,7 @@ impl Tree {
         };
         let is_other =
             |pid: &u32| *pid != group && proc::stat(*pid).is_some_and(|stat| stat.group == group);
-        let others: Vec<u32> =
-            proc::descendants(std::process::id()).into_iter().filter(is_other).collect();
+        let others: Vec<u32> = self.all().into_iter().filter(is_other).collect();
         if others.is_empty() {
             return self.signal_main(number);
         }
@@ -118,13 +119,28 @@ impl Tree {
         self.signal_all(Signal::CONT);
     }
 
+    /// Asks those processes to end that handle the signal; `false` if there are none.
+    pub(super) fn terminate_those_that_can(&self) -> bool {
+        let mut n_asked = 0;
+        for pid in self.all() {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            if proc::catches(&status, Signal::TERM.as_raw()) {
+                self.signal_one(pid, Signal::TERM);
+                self.signal_one(pid, Signal::CONT);
+                n_asked += 1;
+            }
+        }
+        n_asked > 0
+    }
+
     /// Kills all present processes. Without a control group new ones may have been forked
     /// meanwhile; the caller repeats the call until all are gone.
     pub(super) fn kill(&self) {
         if !self.group.as_ref().is_some_and(Group::kill) {
             // The kernel's list of children first, which takes microseconds: a process that forks
             // and exits faster than a walk over all processes is in it as an orphan.
-            proc::children_now(std::process::id()).into_iter().for_each(kill_child);
+            let children = proc::children_now(std::process::id()).into_iter();
+            children.filter(|pid| Some(*pid) != self.aside).for_each(kill_child);
             // Stopped first, so that none forks while others are killed one by one.
             self.signal_all(Signal::STOP);
         }
@@ -162,7 +178,7 @@ impl Tree {
 
     /// All processes, if each of them is stopped or has ended.
     fn stopped(&self) -> Option<Vec<u32>> {
-        let mut all = proc::descendants(std::process::id());
+        let mut all = self.all();
         all.sort_unstable();
         let is_still = |pid: &u32| {
             let state = proc::stat(*pid).map(|stat| stat.state);
@@ -171,14 +187,32 @@ impl Tree {
         all.iter().all(is_still).then_some(all)
     }
 
-    fn signal_all(&self, signal: Signal) {
+    /// All processes of the task.
+    fn all(&self) -> Vec<u32> {
+        let mut all = proc::descendants(std::process::id());
+        if self.aside.is_some() {
+            all.retain(|pid| self.has(*pid));
+        }
+        all
+    }
+
+    /// Whether a process is one of the task's.
+    fn has(&self, pid: u32) -> bool {
         let me = std::process::id();
-        for pid in proc::descendants(me) {
-            let Ok(Some(process)) = pidfd::open(pid) else { continue };
-            // Checked after opening: the process ID may have been reused before.
-            if proc::nearest_ancestor(pid, &|pid| pid == me).is_some() {
-                let _ = pidfd::signal(process, signal.as_raw());
-            }
+        proc::nearest_ancestor(pid, &|pid| pid == me || Some(pid) == self.aside) == Some(me)
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for pid in self.all() {
+            self.signal_one(pid, signal);
+        }
+    }
+
+    fn signal_one(&self, pid: u32, signal: Signal) {
+        let Ok(Some(process)) = pidfd::open(pid) else { return };
+        // Checked after opening: the process ID may have been reused before.
+        if self.has(pid) {
+            let _ = pidfd::signal(process, signal.as_raw());
         }
     }
 

@@ -17,6 +17,9 @@ fn main() -> Result<(), Failure> {
     if first == nursery::ARGUMENT {
         nursery::main();
     }
+    if first == gpool_checkpoint::ARGUMENT {
+        std::process::exit(gpool_checkpoint::main(arguments.next().as_deref()).into());
+    }
     let state = PathBuf::from(first);
     let node = NodeName::new("node");
     let devices = arguments.next().unwrap_or_else(|| "none".to_owned());

@@ -22,6 +22,9 @@ fn device(index: u32, minor: Option<u32>) -> Device {
         unmanaged: Vec::new(),
         strays: Vec::new(),
         overshoots: Vec::new(),
+        guests: Vec::new(),
+        damaged: Vec::new(),
+        enforced: gpool_model::enforcement::Enforced::default(),
         tells_memory: None,
     }
 }

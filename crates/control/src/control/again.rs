@@ -136,6 +136,7 @@ impl Control {
         course.tasks.clear();
         course.n_joiners = 0;
         course.paused = Millis::ZERO;
+        course.not_pausable = None;
         course.remember(PastAttempt {
             attempt: job.attempt,
             outcome: end.outcome,

@@ -11,6 +11,7 @@ pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>)
             EndCause::TimeLimit | EndCause::Deadline => Some(Outcome::TimedOut),
             EndCause::Rebooted
             | EndCause::ShepherdLost
+            | EndCause::GpuMemoryLost { .. }
             | EndCause::ProcessesMayBeLeft
             | EndCause::Vanished => Some(Outcome::Lost),
             EndCause::LaunchFailed { .. } | EndCause::Oom | EndCause::PathMissing { .. } => {

@@ -62,8 +62,8 @@ impl Control {
             let node = self.world.node(&allocation.node);
             if !node.is_some_and(|row| row.node.can_pause()) {
                 return refused(format!(
-                    "node {} can't pause jobs: only simulated GPUs support it; gpool requeue {id} \
-                     stops and requeues the job",
+                    "node {} can't pause jobs: its GPU driver does not support it (gpool doctor \
+                     says why); gpool requeue {id} stops and requeues the job",
                     allocation.node
                 ));
             }
@@ -103,7 +103,7 @@ impl Control {
 
     /// Handles a task that could not be paused: its job leaves by the next exit that it allows, or
     /// runs on if a user asked for the pause.
-    pub(crate) fn task_not_paused(&mut self, task: TaskId) {
+    pub(crate) fn task_not_paused(&mut self, task: TaskId, reason: &str) {
         let Some(row) = self.world.job(task.job) else { return };
         let Phase::Paused { allocations, why, .. } = &row.job.phase else { return };
         let is_pausing = |it: &Allocation| it.task == task && it.state == AllocationState::Pausing;
@@ -112,6 +112,9 @@ impl Control {
         }
         let (why, mut exits) = (why.clone(), row.spec.life.allowed_exits());
         exits.remove(&Exit::Pause);
+        let mut job = row.job.clone();
+        job.course.not_pausable = Some(reason.into());
+        self.put_job(job);
         match (why, exits.first()) {
             (PauseCause::TakenBack { why, beneficiary }, Some(exit)) => {
                 self.stop(task.job, StopCause::TakenBack { why, beneficiary, exit: *exit });

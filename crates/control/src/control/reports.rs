@@ -192,9 +192,9 @@ impl Control {
                 self.task_started(task, started_at);
                 self.goes_on(node, task);
             }
-            TaskIs::NotPaused { started_at, .. } => {
+            TaskIs::NotPaused { started_at, why, .. } => {
                 self.task_started(task, started_at);
-                self.task_not_paused(task);
+                self.task_not_paused(task, &why);
             }
             TaskIs::Paused { started_at, .. } => {
                 self.task_started(task, started_at);

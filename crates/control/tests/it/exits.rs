@@ -160,7 +160,8 @@ fn a_job_that_can_not_be_paused_leaves_by_the_next_exit() {
     harness.started(victim);
     harness.add(job("1"));
     harness.take_orders();
-    let is = TaskIs::NotPaused { pid: 4242, started_at: harness.now };
+    let why = "it has managed memory".to_owned();
+    let is = TaskIs::NotPaused { pid: 4242, started_at: harness.now, why };
     harness.say(victim, is);
     let orders = harness.take_orders();
     assert!(matches!(orders[..], [Order::Stop { signal: Some(15), .. }]), "{orders:?}");

@@ -25,7 +25,9 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use thiserror::Error;
 
-use crate::source::{Described, DeviceSource, Libraries, Outline, RawProcess, SourceError};
+use crate::source::{
+    Described, DeviceSource, Libraries, Outline, Pausing, RawProcess, SourceError,
+};
 use card::Card;
 
 /// The environment variable for the path of another library.
@@ -193,15 +195,21 @@ impl DeviceSource for NvmlSource {
             return Ok(None);
         };
         let call = "nvmlDeviceGetMPSComputeRunningProcesses";
-        let clients = list(call, || device.mps_running_compute_processes())?;
-        found.extend(clients.unwrap_or_default());
+        let clients = list(call, || device.mps_running_compute_processes())?.unwrap_or_default();
+        let is_mps = |pid| clients.iter().any(|client| client.pid == pid);
+        found.extend_from_slice(&clients);
         let mut by_pid: BTreeMap<u32, RawProcess> = BTreeMap::new();
         for process in found {
             let memory = match process.used_gpu_memory {
                 UsedGpuMemory::Used(bytes) => Some(Bytes::new(bytes)),
                 UsedGpuMemory::Unavailable => None,
             };
-            let raw = RawProcess { pid: process.pid, memory, user: None, name: None };
+            let raw = RawProcess {
+                pid: process.pid,
+                memory,
+                is_mps: is_mps(process.pid),
+                ..RawProcess::default()
+            };
             let known = by_pid.entry(process.pid).or_insert(raw);
             // A process with several contexts, or in both lists, is listed once with its largest
             // memory.
@@ -234,6 +242,10 @@ impl DeviceSource for NvmlSource {
 
     fn health(&self, uuid: &DeviceUuid) -> Result<DeviceHealth, SourceError> {
         self.card(uuid)?.health()
+    }
+
+    fn pausing(&self) -> Pausing {
+        Pausing::Checkpoint
     }
 
     fn mig_sizes(&self, uuid: &DeviceUuid) -> Result<Vec<MigSize>, MigError> {

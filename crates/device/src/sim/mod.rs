@@ -13,7 +13,7 @@ use gpool_model::device::{Device, DeviceHealth, DeviceSample, Instance, Link};
 use gpool_model::id::{DeviceUuid, NodeName};
 use gpool_model::unit::Bytes;
 
-use crate::source::{Described, DeviceSource, Outline, RawProcess, SourceError};
+use crate::source::{Described, DeviceSource, Outline, Pausing, RawProcess, SourceError};
 
 pub use control::{Breakage, ControlError, Query, SimControl, SimProcess};
 use control::{Control, State};
@@ -143,8 +143,8 @@ impl DeviceSource for SimSource {
         Ok(Outline { driver: "simulated".into(), n_devices })
     }
 
-    fn is_free_of_the_stopped(&self) -> bool {
-        true
+    fn pausing(&self) -> Pausing {
+        Pausing::Stop
     }
 
     fn describe(&self, index: u32) -> Result<Described, SourceError> {

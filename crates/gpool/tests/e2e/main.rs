@@ -15,6 +15,7 @@ mod bad_input;
 mod bad_life;
 mod bad_shapes;
 mod bulk;
+mod checkpoint;
 mod chosen;
 mod clock;
 mod comfort;

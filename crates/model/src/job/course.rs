@@ -50,6 +50,9 @@ pub struct Course {
     /// How long it was paused in this attempt, up to the last resume.
     #[serde(skip_serializing_if = "is_nothing")]
     pub paused: Millis,
+    /// Why it can't be paused, if that was tried in this attempt: its next exit is used instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_pausable: Option<Arc<str>>,
     /// The state of each task of a gang in this attempt, by rank. Empty for a job of one task (its
     /// phase has the state), and for a gang without allocations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -88,6 +91,7 @@ impl Usual for Course {
         attained: GpuTime::ZERO,
         forgiven: GpuTime::ZERO,
         paused: Millis::ZERO,
+        not_pausable: None,
         tasks: Vec::new(),
         n_joiners: 0,
         admin_hold: None,

@@ -144,6 +144,11 @@ pub enum EndCause {
     ShepherdLost,
     /// Its shepherd was killed, and a process of it may still run.
     ProcessesMayBeLeft,
+    /// It was paused or resumed, and the driver lost its GPU memory.
+    GpuMemoryLost {
+        /// The error, for people.
+        why: String,
+    },
     /// The node does not know it.
     Vanished,
 }

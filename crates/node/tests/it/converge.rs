@@ -195,8 +195,9 @@ fn a_running_task_is_paused_and_resumed_by_the_last_order() {
     assert_eq!(reported(&converge.step(halted(4, Halting::Resumed))), [&running]);
     assert_eq!(obey(&mut converge, pause(3)), [], "from before the resume");
     let _ = obey(&mut converge, pause(5));
-    let not = TaskIs::NotPaused { pid: 7, started_at: Timestamp::ZERO };
-    assert_eq!(reported(&converge.step(halted(5, Halting::NotPaused))), [&not]);
+    let why = "it has managed memory".to_owned();
+    let not = TaskIs::NotPaused { pid: 7, started_at: Timestamp::ZERO, why: why.clone() };
+    assert_eq!(reported(&converge.step(halted(5, Halting::NotPaused { why }))), [&not]);
     let _ = obey(&mut converge, stop(1, 1, 5));
     assert_eq!(reported(&obey(&mut converge, pause(6))), [&not], "it is ending");
 }

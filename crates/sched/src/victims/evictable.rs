@@ -152,6 +152,7 @@ pub(crate) fn best_exit(world: &World, row: &JobRow, may_pause: bool) -> Option<
         let nodes = row.job.phase.allocations().iter().map(|it| world.node(&it.node));
         matches!(row.job.phase, Phase::Running { .. })
             && row.spec.is_of_one_size()
+            && row.job.course.not_pausable.is_none()
             && nodes.into_iter().all(|it| it.is_some_and(|it| it.node.can_pause()))
     };
     let allowed = row.spec.life.allowed_exits();

@@ -279,8 +279,9 @@ fn reported(id: JobId, time: Timestamp, report: &TaskReport) -> Option<JobEvent>
             Some(JobEvent { facts: facts([("exit_code", json!(code))]), ..told })
         }
         TaskIs::Paused { .. } => Some(event(id, time, "paused", format!("run {run} is paused"))),
-        TaskIs::NotPaused { .. } => {
-            Some(event(id, time, "not_paused", format!("run {run} could not be paused")))
+        TaskIs::NotPaused { why, .. } => {
+            let text = format!("run {run} could not be paused: {why}");
+            Some(event(id, time, "not_paused", text))
         }
         TaskIs::Refused { devices } => {
             let n = devices.len();

@@ -1,0 +1,106 @@
+//! The outside world of a pause: the real machine, or a test's.
+
+use std::time::Duration;
+
+use crate::call::{CallError, Look, ProcessState};
+use crate::plan::Held;
+
+/// Facts about a process that the driver does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Mappings of `/dev/nvidia-uvm`: managed memory adds some.
+    pub n_uvm_mappings: usize,
+    /// Whether it has threads of NCCL.
+    pub has_nccl: bool,
+}
+
+/// The gate of a job with a ledger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gate {
+    /// Whether one of its processes exported or imported memory.
+    pub shares_memory: bool,
+    /// Whether one of its processes has managed memory.
+    pub has_managed_memory: bool,
+}
+
+/// A machine with the processes of one task.
+pub trait Machine {
+    /// Looks at the task's devices.
+    ///
+    /// # Errors
+    /// If the driver lists nothing.
+    fn look(&mut self) -> Result<Look, CallError>;
+
+    /// Identifies a process of the task with its memory: its start time, in ticks since boot;
+    /// `None` for a process of others.
+    fn own(&mut self, pid: u32) -> Option<u64>;
+
+    /// Whether a process of the task still runs.
+    fn lives(&mut self, process: &Held) -> bool;
+
+    /// The state of a process in the driver.
+    ///
+    /// # Errors
+    /// If there is none, or no answer.
+    fn state(&mut self, process: &Held) -> Result<ProcessState, CallError>;
+
+    /// Locks a process.
+    ///
+    /// # Errors
+    /// If its GPU calls do not end in time, or the call fails.
+    fn lock(&mut self, process: &Held) -> Result<(), CallError>;
+
+    /// Copies the GPU memory of a locked process to host memory.
+    ///
+    /// # Errors
+    /// If the call fails.
+    fn checkpoint(&mut self, process: &Held) -> Result<(), CallError>;
+
+    /// Copies it back.
+    ///
+    /// # Errors
+    /// If the call fails.
+    fn restore(&mut self, process: &Held) -> Result<(), CallError>;
+
+    /// Lets a locked process go on.
+    ///
+    /// # Errors
+    /// If the call fails.
+    fn unlock(&mut self, process: &Held) -> Result<(), CallError>;
+
+    /// Facts about a process.
+    fn facts(&mut self, pid: u32) -> Facts;
+
+    /// Bytes of host memory that these processes can still use.
+    fn host_memory(&mut self, pids: &[u32]) -> u64;
+
+    /// Continues a stopped process: the driver's calls would wait for ever.
+    fn awaken(&mut self, pid: u32);
+
+    /// The gate, if the job has one at which these processes wait.
+    fn gate(&mut self, processes: &[Held]) -> Option<Gate>;
+
+    /// Closes the gate and waits until no process synchronises; `false` if that took too long.
+    fn close_gate(&mut self) -> bool;
+
+    /// Opens the gate.
+    fn open_gate(&mut self);
+
+    /// Stops all processes of the task; `false` if that took too long.
+    fn freeze(&mut self) -> bool;
+
+    /// Lets all processes of the task go on; returns once they do.
+    fn thaw(&mut self);
+
+    /// Reports the processes of the plan, before the first is locked.
+    fn found(&mut self, processes: &[Held]);
+
+    /// Reports why a restore waits.
+    fn waits(&mut self, why: &str);
+
+    /// Reports that GPU memory will be restored; returns once that is noted.
+    fn restores(&mut self);
+
+    /// Waits before the next look.
+    fn wait(&mut self, time: Duration);
+}

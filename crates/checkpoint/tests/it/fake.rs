@@ -1,0 +1,220 @@
+//! A machine in memory: one task with processes, and faults on demand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use gpool_checkpoint::{
+    Aim, CallError, Deadlines, Drivers, Facts, Gate, Held, Look, Machine, Plan, ProcessState,
+    SeenDevice, SeenProcess,
+};
+
+pub const GIB: u64 = 1 << 30;
+pub const GPU: &str = "GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0";
+
+pub struct Fake {
+    /// The state of each process, and its bytes.
+    pub processes: BTreeMap<u32, (ProcessState, u64)>,
+    /// Processes of others.
+    pub strangers: Vec<u32>,
+    pub free: u64,
+    pub driver: String,
+    pub is_mig: bool,
+    pub has_mps: bool,
+    pub facts: Facts,
+    pub gate: Option<Gate>,
+    pub is_gate_open: bool,
+    pub is_busy: bool,
+    pub is_frozen: bool,
+    pub can_freeze: bool,
+    pub host_memory: u64,
+    /// Errors by call and process.
+    pub errors: BTreeMap<(&'static str, u32), i32>,
+    /// Calls with a helper that is killed after the driver has done the work.
+    pub killed: BTreeSet<(&'static str, u32)>,
+    /// A process that appears with the first checkpoint.
+    pub late: Option<u32>,
+    /// Looks until the device has room.
+    pub room_after: u32,
+    pub calls: Vec<String>,
+}
+
+impl Fake {
+    pub fn new(pids: &[u32]) -> Self {
+        Self {
+            processes: pids.iter().map(|pid| (*pid, (ProcessState::Running, GIB))).collect(),
+            strangers: Vec::new(),
+            free: 16 * GIB,
+            driver: "580.95.05".to_owned(),
+            is_mig: false,
+            has_mps: false,
+            facts: Facts::default(),
+            gate: Some(Gate::default()),
+            is_gate_open: true,
+            is_busy: false,
+            is_frozen: false,
+            can_freeze: true,
+            host_memory: 64 * GIB,
+            errors: BTreeMap::new(),
+            killed: BTreeSet::new(),
+            late: None,
+            room_after: 0,
+            calls: Vec::new(),
+        }
+    }
+
+    pub fn states(&self) -> Vec<ProcessState> {
+        self.processes.values().map(|(state, _)| *state).collect()
+    }
+
+    fn act(
+        &mut self,
+        call: &'static str,
+        pid: u32,
+        from: ProcessState,
+        to: ProcessState,
+    ) -> Result<(), CallError> {
+        assert!(!self.is_frozen, "the driver hangs on a stopped process");
+        self.calls.push(format!("{call} {pid}"));
+        let error = |code| CallError::Driver { symbol: call.to_owned(), code };
+        if let Some(code) = self.errors.get(&(call, pid)) {
+            if call == "restore" && *code == 2 {
+                self.processes.get_mut(&pid).unwrap().0 = ProcessState::Failed;
+            }
+            return Err(error(*code));
+        }
+        let process = self.processes.get_mut(&pid).unwrap();
+        if process.0 != from {
+            return Err(error(401));
+        }
+        process.0 = to;
+        match self.killed.remove(&(call, pid)) {
+            true => Err(CallError::Helper { why: "was killed".to_owned() }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Machine for Fake {
+    fn look(&mut self) -> Result<Look, CallError> {
+        let is_listed = |state| matches!(state, ProcessState::Running | ProcessState::Locked);
+        let ours = self.processes.iter().filter(|(_, (state, _))| is_listed(*state));
+        let ours = ours.map(|(pid, (_, bytes))| (*pid, Some(*bytes)));
+        let all = ours.chain(self.strangers.iter().map(|pid| (*pid, None)));
+        let process = |(pid, memory)| SeenProcess { pid, memory, name: format!("p{pid}") };
+        let free = match self.room_after {
+            0 => self.free,
+            _ => 0,
+        };
+        let device = SeenDevice {
+            uuid: GPU.to_owned(),
+            free: Some(free),
+            used: Some(0),
+            is_mig: self.is_mig,
+            has_mps: self.has_mps,
+            processes: all.map(process).collect(),
+        };
+        Ok(Look { driver: self.driver.clone(), devices: vec![device] })
+    }
+
+    fn own(&mut self, pid: u32) -> Option<u64> {
+        self.processes.contains_key(&pid).then_some(1)
+    }
+
+    fn lives(&mut self, process: &Held) -> bool {
+        self.processes.contains_key(&process.pid)
+    }
+
+    fn state(&mut self, process: &Held) -> Result<ProcessState, CallError> {
+        assert!(!self.is_frozen, "the driver hangs on a stopped process");
+        let state = self.processes.get(&process.pid).map(|(state, _)| *state);
+        state.ok_or(CallError::Driver { symbol: "state".to_owned(), code: 3 })
+    }
+
+    fn lock(&mut self, process: &Held) -> Result<(), CallError> {
+        self.act("lock", process.pid, ProcessState::Running, ProcessState::Locked)
+    }
+
+    fn checkpoint(&mut self, process: &Held) -> Result<(), CallError> {
+        let all_locked = self.processes.values().all(|(state, _)| *state != ProcessState::Running);
+        assert!(all_locked, "a checkpoint before all processes are locked");
+        if let Some(pid) = self.late.take() {
+            self.processes.insert(pid, (ProcessState::Running, GIB));
+        }
+        let pid = process.pid;
+        self.act("checkpoint", pid, ProcessState::Locked, ProcessState::Checkpointed)
+    }
+
+    fn restore(&mut self, process: &Held) -> Result<(), CallError> {
+        let pid = process.pid;
+        self.act("restore", pid, ProcessState::Checkpointed, ProcessState::Locked)
+    }
+
+    fn unlock(&mut self, process: &Held) -> Result<(), CallError> {
+        self.act("unlock", process.pid, ProcessState::Locked, ProcessState::Running)
+    }
+
+    fn facts(&mut self, _pid: u32) -> Facts {
+        self.facts
+    }
+
+    fn host_memory(&mut self, _pids: &[u32]) -> u64 {
+        self.host_memory
+    }
+
+    fn awaken(&mut self, pid: u32) {
+        self.calls.push(format!("awaken {pid}"));
+    }
+
+    fn gate(&mut self, _processes: &[Held]) -> Option<Gate> {
+        self.gate
+    }
+
+    fn close_gate(&mut self) -> bool {
+        self.is_gate_open = false;
+        !self.is_busy
+    }
+
+    fn open_gate(&mut self) {
+        self.is_gate_open = true;
+    }
+
+    fn freeze(&mut self) -> bool {
+        self.calls.push("freeze".to_owned());
+        self.is_frozen = self.can_freeze;
+        self.can_freeze
+    }
+
+    fn thaw(&mut self) {
+        self.calls.push("thaw".to_owned());
+        self.is_frozen = false;
+    }
+
+    fn found(&mut self, processes: &[Held]) {
+        self.calls.push(format!("found {}", processes.len()));
+    }
+
+    fn waits(&mut self, why: &str) {
+        self.calls.push(format!("waits: {why}"));
+    }
+
+    fn restores(&mut self) {}
+
+    fn wait(&mut self, _time: Duration) {
+        self.room_after = self.room_after.saturating_sub(1);
+    }
+}
+
+pub fn plan(aim: Aim, processes: Vec<Held>) -> Plan {
+    Plan {
+        aim,
+        shepherd: 1,
+        devices: vec![GPU.to_owned()],
+        is_shared: false,
+        ignored: BTreeSet::from(["p900".to_owned()]),
+        processes,
+        ledger: None,
+        is_risk_accepted: false,
+        drivers: Drivers { cuda: "none".into(), nvml: "none".into() },
+        deadlines: Deadlines::default(),
+    }
+}

@@ -1,0 +1,164 @@
+//! The sequences, with a fault at each step.
+
+use gpool_checkpoint::{Aim, Held, NotPaused, ProcessState, pause, release, resume};
+
+use crate::fake::{Fake, GIB, plan};
+
+use ProcessState::{Checkpointed, Failed, Locked, Running};
+
+fn paused(fake: &mut Fake) -> Vec<Held> {
+    pause(fake, &plan(Aim::Pause, vec![])).unwrap()
+}
+
+fn not_paused(fake: &mut Fake) -> NotPaused {
+    pause(fake, &plan(Aim::Pause, vec![])).unwrap_err()
+}
+
+/// Whether nothing of a pause is left.
+fn is_as_before(fake: &Fake) -> bool {
+    let all_run = fake.states().iter().all(|state| *state == Running);
+    all_run && fake.is_gate_open && !fake.is_frozen
+}
+
+#[test]
+fn all_are_locked_then_checkpointed_then_stopped() {
+    let mut fake = Fake::new(&[7, 8]);
+    let held = paused(&mut fake);
+    assert_eq!(held.iter().map(Held::bytes).sum::<u64>(), 2 * GIB);
+    let steps = ["lock 7", "lock 8", "checkpoint 7", "checkpoint 8", "freeze"];
+    let made: Vec<&String> =
+        fake.calls.iter().filter(|call| steps.contains(&call.as_str())).collect();
+    assert_eq!(made, steps);
+    assert_eq!((fake.is_frozen, fake.is_gate_open), (true, false));
+    resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
+    assert!(is_as_before(&fake));
+}
+
+#[test]
+fn a_task_without_gpu_memory_is_only_stopped() {
+    let mut fake = Fake::new(&[]);
+    fake.gate = None;
+    assert_eq!(paused(&mut fake), []);
+    assert_eq!(fake.calls, ["found 0", "freeze"]);
+}
+
+#[test]
+fn a_failure_at_each_step_leaves_the_task_running() {
+    for call in ["lock", "checkpoint"] {
+        for pid in [7, 8] {
+            let mut fake = Fake::new(&[7, 8]);
+            fake.errors.insert((call, pid), 999);
+            let not = not_paused(&mut fake);
+            assert!(not.why.contains("CUDA_ERROR_UNKNOWN") && !not.is_lost, "{not:?}");
+            assert!(is_as_before(&fake), "{call} {pid}");
+        }
+    }
+    let mut fake = Fake::new(&[7]);
+    fake.can_freeze = false;
+    assert!(not_paused(&mut fake).why.contains("could not be stopped"));
+    assert!(is_as_before(&fake));
+    let mut fake = Fake::new(&[7]);
+    fake.is_busy = true;
+    assert!(not_paused(&mut fake).why.contains("longer than a pause"));
+    assert!(is_as_before(&fake));
+    let mut fake = Fake::new(&[7]);
+    fake.errors.insert(("lock", 7), 600);
+    assert!(not_paused(&mut fake).why.contains("did not end in time"));
+    assert!(is_as_before(&fake));
+}
+
+#[test]
+fn a_helper_that_is_killed_after_its_work_changes_nothing() {
+    for (call, pid) in [("lock", 7), ("checkpoint", 8), ("restore", 7), ("unlock", 8)] {
+        let mut fake = Fake::new(&[7, 8]);
+        fake.killed.insert((call, pid));
+        let held = paused(&mut fake);
+        resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
+        assert!(is_as_before(&fake) && fake.killed.is_empty(), "{call}");
+    }
+}
+
+#[test]
+fn a_plan_continues_from_any_state() {
+    let held = paused(&mut Fake::new(&[7, 8]));
+    for state in [Running, Locked, Checkpointed] {
+        let mut fake = Fake::new(&[7, 8]);
+        fake.processes.get_mut(&8).unwrap().0 = state;
+        pause(&mut fake, &plan(Aim::Pause, held.clone())).unwrap();
+        assert_eq!(fake.states(), [Checkpointed, Checkpointed]);
+        let mut fake = Fake::new(&[7, 8]);
+        fake.processes.get_mut(&8).unwrap().0 = state;
+        resume(&mut fake, &plan(Aim::Resume, held.clone())).unwrap();
+        assert!(is_as_before(&fake), "{state:?}");
+    }
+}
+
+#[test]
+fn a_second_refusal_after_an_interrupted_pause_unlocks() {
+    let held = paused(&mut Fake::new(&[7]));
+    let mut fake = Fake::new(&[7]);
+    fake.processes.get_mut(&7).unwrap().0 = Locked;
+    fake.host_memory = 0;
+    let not = pause(&mut fake, &plan(Aim::Pause, held)).unwrap_err();
+    assert!(not.why.contains("host memory") && is_as_before(&fake), "{not:?}");
+}
+
+#[test]
+fn a_process_that_appears_meanwhile_is_paused_too() {
+    let mut fake = Fake::new(&[7]);
+    fake.late = Some(8);
+    let held = paused(&mut fake);
+    assert_eq!(held.len(), 2);
+    assert_eq!(fake.states(), [Checkpointed, Checkpointed]);
+}
+
+#[test]
+fn a_restore_waits_for_room_and_for_strangers() {
+    let mut fake = Fake::new(&[7]);
+    let held = paused(&mut fake);
+    fake.room_after = 3;
+    resume(&mut fake, &plan(Aim::Resume, held.clone())).unwrap();
+    assert!(fake.calls.iter().any(|call| call.contains("0 MiB free, and it needs 1280 MiB")));
+    assert!(is_as_before(&fake));
+    // Programs that a site ignores do not count, and shared devices have other processes.
+    let mut fake = Fake::new(&[7]);
+    let held = paused(&mut fake);
+    fake.strangers = vec![900];
+    resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
+    let held = paused(&mut fake);
+    fake.strangers = vec![901];
+    let mut shared = plan(Aim::Resume, held);
+    shared.is_shared = true;
+    resume(&mut fake, &shared).unwrap();
+    assert!(is_as_before(&fake));
+}
+
+#[test]
+fn a_restore_that_fails_for_ever_is_reported_at_once_and_others_after_some_attempts() {
+    for (code, n_tried) in [(2, 1), (999, 5)] {
+        let mut fake = Fake::new(&[7]);
+        let held = paused(&mut fake);
+        fake.errors.insert(("restore", 7), code);
+        resume(&mut fake, &plan(Aim::Resume, held)).unwrap_err();
+        let n_calls = fake.calls.iter().filter(|call| *call == "restore 7").count();
+        assert_eq!(n_calls, n_tried);
+    }
+    let mut fake = Fake::new(&[7, 8]);
+    fake.errors.insert(("checkpoint", 8), 999);
+    fake.errors.insert(("restore", 7), 2);
+    let not = not_paused(&mut fake);
+    assert!(not.is_lost && not.why.contains("could not be restored"), "{not:?}");
+    assert_eq!(fake.states(), [Failed, Running]);
+}
+
+#[test]
+fn a_release_checkpoints_whatever_it_can() {
+    let mut fake = Fake::new(&[7, 8]);
+    release(&mut fake, &plan(Aim::Release, vec![])).unwrap();
+    assert_eq!(fake.states(), [Checkpointed, Checkpointed]);
+    let mut fake = Fake::new(&[7, 8]);
+    fake.processes.get_mut(&8).unwrap().0 = Locked;
+    fake.errors.insert(("checkpoint", 7), 999);
+    release(&mut fake, &plan(Aim::Release, vec![])).unwrap_err();
+    assert_eq!(fake.states(), [Locked, Checkpointed]);
+}

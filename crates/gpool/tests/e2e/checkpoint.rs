@@ -1,0 +1,283 @@
+//! Pauses of jobs with GPU memory, with the driver's checkpoints, on stub libraries of the driver.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gpool_stub_nvml::{STATE_FILE, State, install};
+
+use crate::harness::{Cluster, kill_9, skip, until, until_so};
+use crate::nvml::device;
+
+const GIB: u64 = 1 << 30;
+/// A job that its user lets be paused.
+const PAUSABLE: [&str; 4] = ["-g", "1", "--exits", "pause,requeue"];
+
+/// A cluster with one device, and a program that uses it.
+struct Rig {
+    cluster: Cluster,
+    state: State,
+}
+
+/// The program of a job: it gets commands through a FIFO.
+struct Program {
+    id: String,
+    commands: File,
+    n_asked: usize,
+}
+
+impl Rig {
+    /// `None`, with a notice, without C compiler.
+    fn new(driver: &str) -> Option<Self> {
+        let mut cluster = Cluster::unstarted(&["--devices", "nvml"]);
+        let folder = cluster.path("driver");
+        std::fs::create_dir(&folder).unwrap();
+        let nvml = install(&folder).unwrap();
+        let cuda = gpool_stub_cuda::install(&folder).unwrap();
+        if !compile(&folder.join("program")) {
+            return None;
+        }
+        let state =
+            State { driver: driver.to_owned(), devices: vec![device(0)], ..State::default() };
+        for (name, path) in [("GPOOL_NVML_PATH", nvml), ("GPOOL_CUDA_PATH", cuda)] {
+            cluster.variables.push((name.to_owned(), path.display().to_string()));
+        }
+        let mut rig = Self { cluster, state };
+        rig.edit(|_| {});
+        rig.cluster.up();
+        until_so("the device is known", || rig.cluster.gpu_state(0) == "free");
+        Some(rig)
+    }
+
+    fn edit(&mut self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state);
+        self.state.write(&self.cluster.path("driver").join(STATE_FILE)).unwrap();
+    }
+
+    /// Starts a job with a GiB of device memory that holds a text.
+    fn start(&self, flags: &[&str]) -> Program {
+        let driver = self.cluster.path("driver");
+        let fifo = self.cluster.path(&format!("fifo{}", self.cluster.all_ids().len()));
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
+        let line = format!(
+            "exec env LD_LIBRARY_PATH={driver} {driver}/program dlsym < {fifo}",
+            driver = driver.display(),
+            fifo = fifo.display()
+        );
+        let id = self.cluster.sh(flags, &line);
+        let commands = OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+        let mut program = Program { id, commands, n_asked: 0 };
+        for line in ["init", "context 0"] {
+            assert_eq!(self.ask(&mut program, line), "0");
+        }
+        let said = self.ask(&mut program, &format!("alloc {GIB}"));
+        let address = said.strip_prefix("0 ").expect("there is memory");
+        assert_eq!(self.ask(&mut program, &format!("write {address} kept")), "0");
+        std::fs::write(self.address(&program), address).unwrap();
+        program
+    }
+
+    fn address(&self, program: &Program) -> PathBuf {
+        self.cluster.path(&format!("address{}", program.id))
+    }
+
+    fn ask(&self, program: &mut Program, line: &str) -> String {
+        writeln!(program.commands, "{line}").unwrap();
+        program.n_asked += 1;
+        until("it answers", || {
+            let said = self.cluster.stdout_of(&program.id);
+            let is_whole = said.ends_with('\n');
+            let answer = said.lines().nth(program.n_asked - 1).map(str::to_owned);
+            answer.filter(|_| is_whole)
+        })
+    }
+
+    fn has_text(&self, program: &mut Program) -> bool {
+        let address = std::fs::read_to_string(self.address(program)).unwrap();
+        self.ask(program, &format!("read {address} 5")) == "0 kept"
+    }
+
+    /// A helper process that makes this call for a job.
+    fn helper(&self, id: &str, call: &str) -> Option<u32> {
+        let shepherd = self.cluster.shepherd(id);
+        helpers(shepherd)
+            .into_iter()
+            .find(|(_, words)| words.contains(&format!("\"{call}\":")))
+            .map(|it| it.0)
+    }
+
+    fn events(&self, id: &str) -> String {
+        self.cluster.gpool(["events", id]).ok()
+    }
+}
+
+/// The processes below a shepherd that call the driver, with their command lines.
+fn helpers(shepherd: u32) -> Vec<(u32, String)> {
+    let below = gpool_sys::proc::descendants(shepherd).into_iter();
+    let words = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    below
+        .map(|pid| (pid, String::from_utf8_lossy(&words(pid)).into_owned()))
+        .filter(|(_, words)| words.contains("__checkpoint"))
+        .collect()
+}
+
+fn compile(program: &Path) -> bool {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shim/tests/programs/cuda.c");
+    let mut command = Command::new("cc");
+    command.args(["-O1", "-o"]).arg(program).arg(source).args(["-ldl", "-lpthread"]);
+    match command.status() {
+        Ok(status) => assert!(status.success(), "cuda.c can't be compiled"),
+        Err(error) => skip(&format!("there is no C compiler: {error}")),
+    }
+    program.exists()
+}
+
+#[test]
+fn a_paused_job_frees_its_gpu_and_keeps_its_content() {
+    let Some(mut rig) = Rig::new("580.95.05") else { return };
+    let mut program = rig.start(&PAUSABLE);
+    let id = program.id.clone();
+    rig.cluster.gpool(["pause", &id]).ok();
+    rig.cluster.until_is(&id, "paused");
+    // Another job gets the whole device meanwhile.
+    let mut other = rig.start(&["-g", "1"]);
+    assert!(rig.ask(&mut other, &format!("alloc {}", 77 * GIB)).starts_with("0 "));
+    rig.cluster.gpool(["resume", &id]).ok();
+    assert_eq!(rig.cluster.job(&id).state.as_str(), "paused");
+    // Neither the pause nor its end needs the server that began it.
+    rig.cluster.kill();
+    rig.cluster.up();
+    rig.cluster.until_is(&id, "paused");
+    rig.cluster.gpool(["cancel", &other.id]).ok();
+    rig.cluster.until_is(&id, "running");
+    assert!(rig.has_text(&mut program));
+    assert_eq!(rig.cluster.job(&id).attempt, 1);
+}
+
+#[test]
+fn a_server_that_is_killed_finds_the_job_paused() {
+    let Some(mut rig) = Rig::new("580.95.05") else { return };
+    let mut program = rig.start(&PAUSABLE);
+    let id = program.id.clone();
+    let symbol = "cuCheckpointProcessCheckpoint".to_owned();
+    rig.edit(|state| state.hang = [symbol].into());
+    rig.cluster.gpool(["pause", &id]).ok();
+    until("the checkpoint has begun", || rig.helper(&id, "checkpoint"));
+    rig.cluster.kill();
+    rig.edit(|state| state.hang.clear());
+    rig.cluster.up();
+    rig.cluster.until_is(&id, "paused");
+    let other = rig.start(&["-g", "1"]);
+    rig.cluster.gpool(["cancel", &other.id]).ok();
+    rig.cluster.gpool(["resume", &id]).ok();
+    rig.cluster.until_is(&id, "running");
+    assert!(rig.has_text(&mut program));
+}
+
+#[test]
+fn a_killed_keeper_leaves_the_job_running() {
+    let Some(mut rig) = Rig::new("580.95.05") else { return };
+    let mut program = rig.start(&PAUSABLE);
+    let id = program.id.clone();
+    let symbol = "cuCheckpointProcessCheckpoint".to_owned();
+    rig.edit(|state| state.hang = [symbol].into());
+    rig.cluster.gpool(["pause", &id]).ok();
+    until("the checkpoint has begun", || rig.helper(&id, "checkpoint"));
+    let keeper = helpers(rig.cluster.shepherd(&id));
+    let keeper = keeper.iter().find(|(_, words)| words.contains("\"plan\":")).unwrap().0;
+    kill_9(keeper);
+    rig.edit(|state| state.hang.clear());
+    until_so("it is reported", || rig.events(&id).contains("calls the driver was killed"));
+    rig.cluster.until_is(&id, "running");
+    assert!(rig.has_text(&mut program));
+    rig.cluster.gpool(["pause", &id]).ok();
+    rig.cluster.until_is(&id, "paused");
+}
+
+#[test]
+fn a_job_without_consent_and_one_with_managed_memory_run_on() {
+    let Some(rig) = Rig::new("580.95.05") else { return };
+    let mut program = rig.start(&["-g", "1"]);
+    rig.cluster.gpool(["pause", &program.id]).ok();
+    until_so("it is refused", || rig.events(&program.id).contains("--exits pause,requeue"));
+    rig.cluster.until_is(&program.id, "running");
+    assert!(rig.has_text(&mut program));
+    rig.cluster.gpool(["cancel", &program.id]).ok();
+    rig.cluster.until_ended(&program.id);
+    let mut program = rig.start(&PAUSABLE);
+    assert!(rig.ask(&mut program, "managed 1048576").starts_with("0 "));
+    rig.cluster.gpool(["pause", &program.id]).ok();
+    until_so("it fails", || rig.events(&program.id).contains("CUDA_ERROR_NOT_SUPPORTED"));
+    rig.cluster.until_is(&program.id, "running");
+    assert!(rig.has_text(&mut program));
+}
+
+#[test]
+fn a_reclaimed_job_pauses_or_takes_its_next_exit() {
+    let Some(rig) = Rig::new("580.95.05") else { return };
+    let cluster = &rig.cluster;
+    cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
+    cluster.gpool(["project", "create", "red", "--gpus", "0"]).ok();
+    cluster.gpool(["project", "create", "blue", "--gpus", "1"]).ok();
+    let lent = [&PAUSABLE[..], &["-p", "red", "-t", "10m"]].concat();
+    let mut borrower = rig.start(&lent);
+    let owner = rig.start(&["-g", "1", "-p", "blue"]);
+    cluster.until_is(&owner.id, "running");
+    cluster.until_is(&borrower.id, "paused");
+    cluster.gpool(["cancel", &owner.id]).ok();
+    cluster.until_is(&borrower.id, "running");
+    assert!(rig.has_text(&mut borrower));
+    assert!(rig.ask(&mut borrower, "managed 1048576").starts_with("0 "));
+    let owner = rig.start(&["-g", "1", "-p", "blue"]);
+    let requeued = cluster.until_is(&borrower.id, "pending");
+    assert_eq!((requeued.attempt, requeued.attempts[0].again.as_str()), (2, "taken_back"));
+    cluster.until_is(&owner.id, "running");
+}
+
+#[test]
+fn a_restored_job_is_checkpointed_before_it_is_killed() {
+    let Some(mut rig) = Rig::new("580.95.05") else { return };
+    let mut program = rig.start(&PAUSABLE);
+    let id = program.id.clone();
+    rig.cluster.gpool(["pause", &id]).ok();
+    rig.cluster.until_is(&id, "paused");
+    rig.cluster.gpool(["resume", &id]).ok();
+    assert!(rig.has_text(&mut program));
+    let symbol = "cuCheckpointProcessCheckpoint".to_owned();
+    rig.edit(|state| state.hang = [symbol].into());
+    let cancel = rig.cluster.start(["cancel", &id]);
+    until("it is being checkpointed", || rig.helper(&id, "checkpoint"));
+    assert_eq!(rig.cluster.job(&id).state.as_str(), "stopping");
+    rig.edit(|state| state.hang.clear());
+    cancel.end().ok();
+    let ended = rig.cluster.until_ended(&id);
+    assert_eq!(ended.state.as_str(), "cancelled");
+    until_so("the device is free", || rig.cluster.gpu_state(0) == "free");
+}
+
+#[test]
+fn a_restore_waits_for_a_process_of_others() {
+    let Some(mut rig) = Rig::new("580.95.05") else { return };
+    let mut program = rig.start(&PAUSABLE);
+    let id = program.id.clone();
+    rig.cluster.gpool(["pause", &id]).ok();
+    rig.cluster.until_is(&id, "paused");
+    rig.edit(|state| state.devices[0].used = 79 * GIB + GIB / 2);
+    rig.cluster.gpool(["resume", &id]).ok();
+    until_so("a keeper waits", || !helpers(rig.cluster.shepherd(&id)).is_empty());
+    rig.cluster.kill();
+    rig.cluster.up();
+    rig.edit(|state| state.devices[0].used = GIB);
+    assert!(rig.has_text(&mut program));
+    rig.cluster.until_is(&id, "running");
+}
+
+#[test]
+fn an_old_driver_pauses_nothing() {
+    let Some(rig) = Rig::new("565.57.01") else { return };
+    let program = rig.start(&PAUSABLE);
+    rig.cluster.gpool(["pause", &program.id]).refused(2, &["can't pause jobs", "gpool doctor"]);
+}
