@@ -22,7 +22,7 @@ impl Harness {
     /// Answers the newest question among these orders, as the agent.
     fn answer(&mut self, orders: &[Order], known: Vec<TaskReport>) {
         let asked = orders.iter().rev().find_map(|order| match order {
-            Order::Sync { term, round } => Some((*term, *round)),
+            Order::Sync { term, round, .. } => Some((*term, *round)),
             _ => None,
         });
         let (term, round) = asked.expect("it was asked");
