@@ -2,6 +2,7 @@
 
 use gpool_model::agent::Report;
 use gpool_model::command::RequestKey;
+use gpool_model::enforcement::Enforcement;
 use gpool_model::job::{JobState, Outcome};
 use gpool_model::unit::{Bytes, MilliCpu};
 use gpool_model::{
@@ -200,4 +201,67 @@ fn numbers_are_given_out_once_even_after_a_restart() {
     harness.restart();
     let second = harness.add(job("1"));
     assert_eq!(second.number, first.number.next());
+}
+
+/// A report of two devices; only the second caps shares.
+fn one_capped() -> Report {
+    let mut report = inventory(2);
+    if let Report::Inventory { devices, .. } = &mut report {
+        devices[1].enforced.share = Enforcement::Capped;
+    }
+    report
+}
+
+fn enforced(gpus: &str, enforce: Enforcement) -> NewJob {
+    let mut new = job(gpus);
+    new.request.gpus.enforce = enforce;
+    new
+}
+
+#[test]
+fn a_job_gets_a_device_with_the_enforcement_that_it_requests() {
+    let mut harness = Harness::new(2);
+    harness.report(one_capped());
+    let devices = |harness: &Harness, id| {
+        let row = harness.control.world().job(id).expect("it runs");
+        let tasks = row.job.phase.allocations().iter().flat_map(|it| &it.slots);
+        tasks.map(|slot| slot.index).collect::<Vec<_>>()
+    };
+    let plain = harness.add(job("0.5"));
+    let capped = harness.add(enforced("0.5", Enforcement::Capped));
+    let beside = harness.add(enforced("0.5", Enforcement::Capped));
+    let waits = harness.add(enforced("0.5", Enforcement::Capped));
+    for (id, index) in [(plain, 0), (capped, 1), (beside, 1)] {
+        assert_eq!(devices(&harness, id), [index], "{id}");
+    }
+    assert_eq!(harness.state(waits), JobState::Pending, "the first device does not cap");
+    // Jobs that run are not affected by a level that falls.
+    harness.started(capped);
+    harness.report(inventory(2));
+    assert_eq!(harness.state(capped), JobState::Running);
+}
+
+#[test]
+fn an_enforcement_that_no_device_has_is_refused_with_the_best() {
+    let mut harness = Harness::new(2);
+    harness.report(one_capped());
+    match refusal(&mut harness, enforced("0.5", Enforcement::Isolated)) {
+        Refusal::ImpossibleGpus { strongest, .. } => {
+            assert_eq!(strongest, Some(Enforcement::Capped));
+        }
+        other => panic!("{other:?}"),
+    }
+    // One device of that level is too few.
+    match refusal(&mut harness, enforced("2@0.5", Enforcement::Capped)) {
+        Refusal::ImpossibleGpus { strongest, .. } => {
+            assert_eq!(strongest, Some(Enforcement::Booked));
+        }
+        other => panic!("{other:?}"),
+    }
+    match refusal(&mut harness, enforced("1", Enforcement::Monitored)) {
+        Refusal::ImpossibleGpus { strongest, .. } => {
+            assert_eq!(strongest, Some(Enforcement::Booked));
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -171,7 +171,7 @@ fn a_report_shows_the_measured_use_of_gpus() {
     let part = start(&["--gpu-memory", "20G:40G"]);
     let pid = cluster.stdout_of(&part);
     cluster.gpool(["sim", "add-process", "0", "--pid", pid.trim(), "--memory", "9G"]).ok();
-    until_so("it is watched", || cluster.gpu(0).shares[0].enforcement == "monitored");
+    until_so("it was sampled", || cluster.gpu(0).memory_used == Some(9 << 30));
     let usage = used(&part);
     let measured = (usage.gpu_memory_peak, usage.gpu_memory_limit, usage.gpu_utilization);
     assert_eq!(measured, (Some(9 << 30), Some(40 << 30), None));

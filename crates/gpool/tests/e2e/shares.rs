@@ -68,10 +68,9 @@ fn a_job_within_its_limit_is_not_over() {
         cluster.gpool(["sim", "add-process", "0", "--pid", pid.trim(), "--memory", size]).ok();
     };
     use_memory("39G");
-    until_so("it is watched", || {
-        cluster.gpu(0).shares.iter().any(|share| share.enforcement == "monitored")
-    });
-    assert_eq!(cluster.gpu(0).shares[0].memory_over, None);
+    until_so("it was sampled", || cluster.gpu(0).memory_used == Some(39 << 30));
+    let share = cluster.gpu(0).shares.swap_remove(0);
+    assert_eq!((&*share.enforcement, share.memory_over), ("monitored", None));
     cluster.gpool(["sim", "remove-process", "0", "--pid", pid.trim()]).ok();
     use_memory("41G");
     until_so("it is over", || cluster.gpu(0).shares[0].memory_over == Some(41 << 30));
@@ -89,10 +88,9 @@ fn a_job_that_uses_more_than_its_share_is_shown() {
         cluster.gpool(["sim", "add-process", "0", "--pid", pid, "--memory", size]).ok();
     };
     use_memory("19G");
-    until_so("it is watched", || {
-        cluster.gpu(0).shares.iter().any(|share| share.enforcement == "monitored")
-    });
-    assert_eq!(cluster.gpu(0).shares[0].memory_over, None);
+    until_so("it was sampled", || cluster.gpu(0).memory_used == Some(19 << 30));
+    let share = cluster.gpu(0).shares.swap_remove(0);
+    assert_eq!((&*share.enforcement, share.memory_over), ("monitored", None));
     cluster.gpool(["sim", "remove-process", "0", "--pid", pid]).ok();
     use_memory("30G");
     until_so("it is over", || cluster.gpu(0).shares[0].memory_over == Some(30 << 30));
