@@ -103,6 +103,8 @@ pub struct Probe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mechanism {
+    /// The filter of devices in a job's control group: whole devices are isolated.
+    DeviceFilter,
     /// Memory limits of the driver for control groups: shares are capped.
     DriverLimits,
     /// The library in front of the driver: shares are capped.
@@ -115,13 +117,19 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// All mechanisms, in the order of reports.
-    pub const ALL: [Self; 4] =
-        [Self::DriverLimits, Self::Shim, Self::ProcessMemory, Self::Persistence];
+    pub const ALL: [Self; 5] = [
+        Self::DeviceFilter,
+        Self::DriverLimits,
+        Self::Shim,
+        Self::ProcessMemory,
+        Self::Persistence,
+    ];
 
     /// The mechanism for people.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::DeviceFilter => "device filter",
             Self::DriverLimits => "driver limits",
             Self::Shim => "shim",
             Self::ProcessMemory => "process memory",

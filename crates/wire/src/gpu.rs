@@ -109,7 +109,8 @@ pub struct GpuEnforcement {
 /// A mechanism that holds jobs to what they were given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuMechanism {
-    /// Name of the mechanism: `driver_limits`, `shim`, `process_memory`, `persistence`.
+    /// Name of the mechanism: `device_filter`, `driver_limits`, `shim`, `process_memory`,
+    /// `persistence`.
     #[schema(value_type = String)]
     pub name: Mechanism,
     /// Whether it works on the device.

@@ -124,6 +124,8 @@ struct Asker {
 /// The parts of the agent that the thread tells about devices, or needs to describe them.
 pub(super) struct About {
     pub samples: Samples,
+    /// Whether tasks are kept from other devices, or why not.
+    pub filter: Result<(), String>,
     pub shim: Result<Shim, String>,
     pub seen: Seen,
     /// The folder of control groups that the driver could limit, or why there is none.
@@ -468,7 +470,8 @@ impl Asker {
         for device in &mut self.devices {
             let lists = self.listing.contains(&device.uuid);
             let limits = self.limits.get(&device.uuid);
-            device.enforced = enforced(device, limits, &self.about.shim, lists);
+            let about = &self.about;
+            device.enforced = enforced(device, &about.filter, limits, &about.shim, lists);
         }
     }
 

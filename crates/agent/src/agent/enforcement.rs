@@ -84,11 +84,20 @@ fn make(folder: &Path) -> io::Result<()> {
 /// The levels of a device. It keeps the probes of the driver's description.
 pub(super) fn enforced(
     device: &Device,
+    filter: &Result<(), String>,
     limits: Option<&Result<(), String>>,
     shim: &Result<Shim, String>,
     lists: bool,
 ) -> Enforced {
     let mut probes = vec![
+        Probe {
+            mechanism: Mechanism::DeviceFilter,
+            why_not: match (filter, device.minor) {
+                (Ok(()), Some(_)) => None,
+                (Ok(()), None) => Some("the driver does not tell the device's node".to_owned()),
+                (Err(why), _) => Some(why.clone()),
+            },
+        },
         Probe {
             mechanism: Mechanism::DriverLimits,
             why_not: match limits {
@@ -125,8 +134,8 @@ pub(super) fn enforced(
     let is_capped = works(Mechanism::DriverLimits) || works(Mechanism::Shim);
     Enforced {
         share: if is_capped { Enforcement::Capped } else { watched },
-        // The agent reports processes on devices that their task was not given.
-        whole: watched,
+        // Without the filter, the agent reports processes on devices that their task was not given.
+        whole: if works(Mechanism::DeviceFilter) { Enforcement::Isolated } else { watched },
         probes,
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use gpool_model::Slot;
 use gpool_model::device::Device;
 use gpool_model::id::DeviceUuid;
+use gpool_sys::cgroup::Site;
 use gpool_sys::device_filter::DeviceFilter;
 
 /// The major number of NVIDIA's driver.
@@ -15,6 +16,17 @@ const NVIDIA: u32 = 195;
 /// Nodes of that driver that every program with a GPU needs: `/dev/nvidia-modeset` and
 /// `/dev/nvidiactl`.
 const OF_ALL: [u32; 2] = [254, 255];
+
+/// Whether tasks can be kept from other GPUs.
+///
+/// # Errors
+/// Returns why not, for people.
+pub(super) fn probe(is_wanted: bool, site: &Site) -> Result<(), String> {
+    match is_wanted {
+        true => site.can_filter_devices(),
+        false => Err("isolate_gpus in gpool.toml turns it off".to_owned()),
+    }
+}
 
 /// Decides which GPUs a task can open.
 #[derive(Debug)]

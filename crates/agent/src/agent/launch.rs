@@ -48,7 +48,7 @@ impl Runner {
             booked: booked.to_vec(),
             state_dir: config.state_dir.clone(),
             site: self.parts.site.clone(),
-            devices: self.isolation.filter(&order.allocation.slots),
+            devices: self.parts.isolation.filter(&order.allocation.slots),
             pids_max: Some(config.pids_max.unwrap_or(AgentConfig::PIDS_MAX)),
             output_limit: config.output_limit,
             api: config.api_socket.clone(),

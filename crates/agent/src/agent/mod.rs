@@ -44,6 +44,7 @@ use thiserror::Error;
 use crate::layout::Layout;
 use devices::Devices;
 use enforcement::Shim;
+use isolation::Isolation;
 use runner::Runner;
 use seen::Seen;
 use shares::Shares;
@@ -253,7 +254,10 @@ impl Agent {
         let shares =
             Shares::start(&layout, shim.clone(), seen.clone()).map_err(system("start a thread"))?;
         let groups = enforcement::groups(&site);
-        let about = devices::About { samples: Arc::clone(&samples), shim, seen, groups };
+        let filter = isolation::probe(config.isolate_gpus, &site);
+        let isolation = Isolation::new(filter.is_ok());
+        let samples_too = Arc::clone(&samples);
+        let about = devices::About { samples: samples_too, filter, shim, seen, groups };
         let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
         let parts = runner::Parts {
@@ -263,6 +267,7 @@ impl Agent {
             _held: held,
             devices,
             shares,
+            isolation,
             sender,
             to_server,
             blobs,

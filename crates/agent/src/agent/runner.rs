@@ -39,6 +39,7 @@ pub(super) struct Parts {
     pub _held: File,
     pub devices: Devices,
     pub shares: Shares,
+    pub isolation: Isolation,
     /// For threads that send inputs to this one.
     pub sender: input::InputSender,
     pub to_server: ToServer,
@@ -57,7 +58,6 @@ pub(super) struct Runner {
     /// Tasks that are lost, while their devices are being checked.
     pub(super) lost: BTreeMap<TaskId, TaskReport>,
     pub(super) memory: BTreeMap<DeviceUuid, Bytes>,
-    pub(super) isolation: Isolation,
     /// The stamp of the last report that carried one.
     stamp: Stamp,
     /// The last inventory.
@@ -81,8 +81,6 @@ impl Runner {
     ) -> io::Result<Self> {
         let shepherds = Shepherds::new(Watch::new(&waker)?, &parts.layout, launching)?;
         let (done, over) = Done::open(&parts.layout)?;
-        let can_isolate = || parts.site.can_filter_devices().is_ok();
-        let isolation = Isolation::new(parts.config.isolate_gpus && can_isolate());
         let mut runner = Self {
             parts,
             inputs,
@@ -93,7 +91,6 @@ impl Runner {
             asked: BTreeMap::new(),
             lost: BTreeMap::new(),
             memory: BTreeMap::new(),
-            isolation,
             stamp: Stamp { incarnation: input::incarnation(), sequence: 0 },
             inventory: None,
             held_back: Some(Vec::new()),
@@ -138,7 +135,7 @@ impl Runner {
                 if let Report::Inventory { devices, .. } = &*report {
                     let memory = devices.iter().map(|device| (device.uuid.clone(), device.memory));
                     self.memory = memory.collect();
-                    self.isolation.learn(devices);
+                    self.parts.isolation.learn(devices);
                     let (devices, can_move) = (devices.clone(), self.parts.devices.can_move());
                     self.seen.push_back(converge::Input::Devices { devices, can_move });
                 }

@@ -70,6 +70,7 @@ fn a_job_can_open_its_own_gpus_only() {
     let rest = "(exec 3< nvidia255) 2>&1 | grep -c 'not permitted'; exec 3< /dev/null; echo ok";
     let ran = cluster.gpool(["run", "-q", "--gpus", "1", "--", "sh", "-c", rest]);
     assert_eq!(ran.ok(), "0\nok\n", "other nodes can be opened");
+    assert_eq!(cluster.gpu(0).enforcement.whole, "isolated");
 }
 
 /// The folders of a process's control groups.
@@ -113,6 +114,7 @@ fn an_admin_can_turn_isolation_off() {
     cluster.up();
     let out = cluster.gpool(["run", "-q", "--gpus", "1", "--", "sh", "-c", &line()]).ok();
     assert_eq!(out, "10 11 12 .\n");
+    assert_ne!(cluster.gpu(0).enforcement.whole, "isolated");
 }
 
 #[test]
