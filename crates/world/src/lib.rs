@@ -25,6 +25,7 @@ pub use outbox::Outbox;
 pub use queue::ShapeQueue;
 pub use row::{FitIx, JobRow, NodeIx, ProjectIx, ShapeIx};
 pub use snapshot::Snapshot;
+pub use world::evictable::EvictableRank;
 pub use world::excerpt::Excerpt;
 pub use world::index::fit_of;
 pub use world::parts::GpuClass;

@@ -198,7 +198,7 @@ impl OfProject {
     fn new(input: &Input<'_, '_>, among: Among, after: Precedence) -> Self {
         let Input { view, projects, demand, .. } = input;
         let (world, now, policy) = (view.snapshot.world, view.snapshot.now, demand.policy);
-        let domain = demand.shape.domain.as_ref();
+        let (domain, asks_level) = (demand.shape.domain.as_ref(), policy.asks_attained());
         let mut own = Self { after, last: FIRST, by_node: BTreeMap::new() };
         for (ix, (row, of)) in world.project_rows().iter().zip(&projects.rows).enumerate() {
             if among.project.is_some_and(|project| project != *of) || row.evictable.is_empty() {
@@ -208,16 +208,14 @@ impl OfProject {
             let safe_for = above.find_map(|it| it.min_runtime.preempt).unwrap_or_default();
             let has_policy =
                 |job: &&JobRow| world.policy().domain(job.spec.pool.as_ref()) == domain;
-            let jobs = row.evictable.iter().filter_map(|id| world.job(*id));
-            for job in jobs.filter(has_policy) {
-                let level = match policy.asks_attained() {
-                    true => policy.level(job.job.counted(now)),
-                    false => 0,
-                };
-                let has = precedence(policy, (job.job.priority, job.spec.joins.is_some()), level);
+            for (id, rank) in &row.ranks {
+                let level = if asks_level { policy.level(rank.counted(now)) } else { 0 };
+                let has = precedence(policy, (rank.priority, rank.joins), level);
                 if has <= after {
                     continue;
                 }
+                let Some(job) = world.job(*id).filter(has_policy) else { continue };
+                debug_assert_eq!(rank.counted(now), job.job.counted(now));
                 let amounts = projects.amounts_of(world, job);
                 let may_pause = among.may_pause;
                 let it = Evictable::of(view, projects, (job, ProjectIx(ix)), &amounts, may_pause);

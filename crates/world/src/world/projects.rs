@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use gpool_model::job::StopCause;
 use gpool_model::{
-    Allocation, AllocationState, Exit, InUse, JobId, MilliGpu, Node, Phase, Project, ProjectName,
-    Record, ResourceKind, Resources,
+    Allocation, Exit, InUse, JobId, MilliGpu, Node, Phase, Project, ProjectName, Record,
+    ResourceKind, Resources,
 };
 
 use crate::row::{JobRow, ProjectIx};
 use crate::world::World;
+use crate::world::evictable::EvictableRank;
 use crate::world::parts::{GpuClass, classes, promised};
 
 /// One project with what its jobs hold.
@@ -28,6 +29,8 @@ pub struct ProjectRow {
     pub used: BTreeMap<u32, InUse>,
     /// Jobs that hold something and can be evicted.
     pub evictable: BTreeSet<JobId>,
+    /// What their precedence depends on.
+    pub ranks: BTreeMap<JobId, EvictableRank>,
     /// How many of these have each priority, with jobs that make another one larger counted apart.
     pub evictable_by: BTreeMap<(i32, bool), u64>,
 }
@@ -141,6 +144,7 @@ impl World {
             by_user: BTreeMap::new(),
             used: BTreeMap::new(),
             evictable: BTreeSet::new(),
+            ranks: BTreeMap::new(),
             evictable_by: BTreeMap::new(),
         });
         self.holdings.ix_by_name.insert(name.clone(), ix);
@@ -163,6 +167,7 @@ impl World {
         }
         if row.is_evictable() && project.evictable.insert(row.job.id) {
             *project.evictable_by.entry(rank(row)).or_default() += 1;
+            project.ranks.insert(row.job.id, EvictableRank::of(row));
         }
     }
 
@@ -187,6 +192,7 @@ impl World {
         if project.by_user.get(&uid).is_some_and(Holding::is_nothing) {
             project.by_user.remove(&uid);
         }
+        project.ranks.remove(&row.job.id);
         if project.evictable.remove(&row.job.id)
             && let Some(n_jobs) = project.evictable_by.get_mut(&rank(row))
         {
@@ -298,20 +304,6 @@ fn for_each_held(row: &JobRow, mut count: impl FnMut(HeldAs, &Allocation)) {
                 }
             }
         }
-    }
-}
-
-impl JobRow {
-    /// Whether the job holds something that can be evicted; a claim alone is not held.
-    #[must_use]
-    pub fn is_evictable(&self) -> bool {
-        let held = |state: &AllocationState| {
-            matches!(state, AllocationState::Placed | AllocationState::Running)
-        };
-        let allocations = self.job.phase.allocations();
-        self.spec.life.preemptible == Some(true)
-            && !allocations.is_empty()
-            && allocations.iter().all(|it| held(&it.state))
     }
 }
 

@@ -1,0 +1,97 @@
+//! Jobs that can be evicted: how they leave, and the values that decide which of them leave first.
+
+use gpool_model::{AllocationState, Exit, GpuTime, MilliGpu, Millis, Phase, Timestamp};
+
+use crate::row::JobRow;
+use crate::world::World;
+
+/// What the precedence of an evictable job depends on: a cycle compares all of them, so they are
+/// kept together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EvictableRank {
+    /// Its priority.
+    pub priority: i32,
+    /// Whether it makes another job larger.
+    pub joins: bool,
+    /// What it attained before it started.
+    before: GpuTime,
+    forgiven: GpuTime,
+    /// Its devices, and since when it has them, if it runs.
+    runs: Option<(MilliGpu, Timestamp)>,
+}
+
+impl EvictableRank {
+    pub(crate) fn of(row: &JobRow) -> Self {
+        let course = &row.job.course;
+        let started_at = row.job.started_at().map(|at| at.after(course.paused));
+        Self {
+            priority: row.job.priority,
+            joins: row.spec.joins.is_some(),
+            before: course.attained,
+            forgiven: course.forgiven,
+            runs: started_at.map(|at| (row.job.gpus_given(), at)),
+        }
+    }
+
+    /// The GPU-time that counts in the queue order: the same as [`gpool_model::Job::counted`].
+    #[must_use]
+    pub fn counted(&self, now: Timestamp) -> GpuTime {
+        let since = self.runs.map(|(gpus, at)| GpuTime::of(gpus, now.since(at)));
+        self.before.saturating_add(since.unwrap_or_default()).saturating_sub(self.forgiven)
+    }
+}
+
+impl JobRow {
+    /// Whether the job holds something that can be evicted; a claim alone is not held.
+    #[must_use]
+    pub fn is_evictable(&self) -> bool {
+        let held = |state: &AllocationState| {
+            matches!(state, AllocationState::Placed | AllocationState::Running)
+        };
+        let allocations = self.job.phase.allocations();
+        self.spec.life.preemptible == Some(true)
+            && !allocations.is_empty()
+            && allocations.iter().all(|it| held(&it.state))
+    }
+
+    /// The time that the job gets to save its work when it is evicted.
+    #[must_use]
+    pub fn time_to_save(&self) -> Millis {
+        let grace = self.spec.life.checkpoint.and_then(|checkpoint| checkpoint.grace);
+        grace.unwrap_or(self.spec.grace)
+    }
+}
+
+impl World {
+    /// Returns the best way to evict a job; `None` if there is none. All its tasks leave in that
+    /// way, so all its nodes must support it.
+    #[must_use]
+    pub fn best_exit(&self, row: &JobRow, may_pause: bool) -> Option<Exit> {
+        let can_pause = || {
+            let nodes = row.job.phase.allocations().iter().map(|it| self.node(&it.node));
+            matches!(row.job.phase, Phase::Running { .. })
+                && row.spec.is_of_one_size()
+                && nodes.into_iter().all(|it| it.is_some_and(|it| it.node.can_pause()))
+        };
+        let is_open = |exit: &Exit| *exit != Exit::Pause || (may_pause && can_pause());
+        Exit::ALL.into_iter().find(|exit| row.spec.life.allows(*exit) && is_open(exit))
+    }
+
+    /// Returns the time from which on a job may move to another place so that a larger job fits on
+    /// its node; `None` if it may not. It has run for a while by then, and saves its work.
+    #[must_use]
+    pub fn movable_from(&self, row: &JobRow) -> Option<Timestamp> {
+        let Phase::Running { started_at, .. } = &row.job.phase else { return None };
+        let started_at = started_at.after(row.job.course.paused);
+        let policy = self.policy_of(row);
+        let n_devices = row.spec.gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
+        let may_move = policy.consolidate
+            && row.is_evictable()
+            && row.spec.gang.nodes_most == 1
+            && row.spec.joins.is_none()
+            && n_devices > 0
+            && (row.spec.gpus.share().is_none() || n_devices == 1)
+            && self.best_exit(row, false) == Some(Exit::Checkpoint);
+        may_move.then(|| started_at.after(policy.min_run))
+    }
+}
