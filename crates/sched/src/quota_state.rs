@@ -50,6 +50,8 @@ pub(crate) struct Projects {
     recorded: Vec<(ProjectName, bool)>,
     /// Whether it depends on the records and the policy alone.
     are_kept: bool,
+    /// Whether these are the projects and quotas of the cycle before.
+    pub is_same: bool,
     /// By kind.
     divisions: Vec<Division>,
     /// By kind, then by row: the limits of projects for kinds without any guarantee.

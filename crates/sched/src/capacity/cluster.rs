@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use gpool_model::plan::Fit;
 use gpool_model::{Decision, Device, GpuRequest, JobId, NodeName, Placement};
-use gpool_world::{NodeIx, NodeRow, World};
+use gpool_world::{NodeIx, World};
 
 use super::node::{ModelRanks, NodeCapacity};
 use super::placed::Placed;
@@ -15,6 +15,8 @@ pub(crate) struct Capacity<'a> {
     pub nodes: Vec<NodeCapacity<'a>>,
     /// Positions of the nodes that take work by how many devices are free there, ascending.
     by_free: Vec<Vec<usize>>,
+    /// Number of devices of these nodes that are free or have shares on them.
+    pub n_open: usize,
     /// One device of each kind that is free somewhere. All of a kind have the same rank in a
     /// request.
     kinds: Vec<&'a Device>,
@@ -27,13 +29,18 @@ impl<'a> Capacity<'a> {
         let mut capacity = Self {
             nodes: Vec::with_capacity(world.nodes().len()),
             by_free: vec![Vec::new()],
+            n_open: 0,
             kinds: Vec::new(),
             by_ix: vec![0; world.nodes().len()],
         };
         for (node_pos, (ix, row)) in world.nodes_by_name().enumerate() {
-            let node = capacity.node(ix, row);
+            let mut node = NodeCapacity::new(ix, row);
+            if row.n_whole > 0 {
+                node.open(|device| capacity.kind_of(device));
+            }
             if row.node.takes_work() {
                 capacity.list(node.n_free).push(node_pos);
+                capacity.n_open += node.n_free + node.n_shared;
             }
             capacity.by_ix[ix.0] = node_pos;
             capacity.nodes.push(node);
@@ -44,15 +51,6 @@ impl<'a> Capacity<'a> {
     /// Returns the position of a node.
     pub fn position(&self, world: &World, node: &NodeName) -> Option<usize> {
         world.node_ix(node).map(|NodeIx(ix)| self.by_ix[ix])
-    }
-
-    fn node(&mut self, ix: NodeIx, row: &'a NodeRow) -> NodeCapacity<'a> {
-        let mut node = NodeCapacity::new(ix, row);
-        if row.n_whole > 0 {
-            let kinds = row.node.devices.iter().map(|device| self.kind_of(device)).collect();
-            node.open(kinds);
-        }
-        node
     }
 
     fn kind_of(&mut self, device: &'a Device) -> usize {
@@ -114,9 +112,10 @@ impl<'a> Capacity<'a> {
     /// Books the part of a node that a job gets.
     pub fn book(&mut self, placed: &Placed, fit: &Fit) {
         let node = &mut self.nodes[placed.node_pos];
-        let before = node.n_free;
+        let (before, n_open) = (node.n_free, node.n_free + node.n_shared);
         node.book(placed, fit);
         let after = node.n_free;
+        self.n_open = self.n_open + after + node.n_shared - n_open;
         if after < before {
             let at = |list: &[usize]| list.partition_point(|pos| *pos < placed.node_pos);
             let (from, to) = (at(&self.by_free[before]), at(self.list(after)));

@@ -69,7 +69,8 @@ impl<'a, 'b> Candidate<'a, 'b> {
 
     /// Whether the demand fits once these jobs have left.
     pub fn fits(&self, departures: Departures<'_>) -> bool {
-        self.has_host(departures) && fits(&self.seats(departures), &self.demand.gpus())
+        self.node.may_fit(&self.demand, departures.freed())
+            && fits(&self.seats(departures), &self.demand.gpus())
     }
 
     /// Returns the part of the node that the demand gets once these jobs have left; `None` if it
@@ -84,7 +85,7 @@ impl<'a, 'b> Candidate<'a, 'b> {
         departures: Departures<'_>,
         test: &dyn Fn(usize) -> bool,
     ) -> Option<Placed> {
-        if !self.has_host(departures) {
+        if !self.node.may_fit(&self.demand, departures.freed()) {
             return None;
         }
         let mut seats = self.seats(departures);
@@ -110,11 +111,6 @@ impl<'a, 'b> Candidate<'a, 'b> {
             }
         };
         (n_fitting >= n_devices).then(n_opened)
-    }
-
-    fn has_host(&self, departures: Departures<'_>) -> bool {
-        let free = self.node.free.more(departures.freed().host);
-        self.demand.host().first_short(free).is_none()
     }
 
     /// The node's devices once these jobs have left.

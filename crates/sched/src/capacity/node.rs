@@ -19,10 +19,9 @@ pub(crate) struct NodeCapacity<'a> {
     pub free: HostResources,
     /// Number of devices that are free as a whole.
     pub n_free: usize,
-    /// By device position: free as a whole. Empty if none was at first.
-    is_free: Vec<bool>,
-    /// By device position: its kind in the capacity. Empty if none was free at first.
-    kinds: Vec<usize>,
+    /// By device position: its kind in the capacity, if it is free as a whole. Empty if none was
+    /// at first.
+    free_kinds: Vec<Option<usize>>,
     /// Booked by this plan, by device position: number of jobs, and bytes of its memory.
     booked: BTreeMap<usize, (usize, Bytes)>,
     /// Number of devices with shares on them.
@@ -45,21 +44,21 @@ impl<'a> NodeCapacity<'a> {
             row,
             free: HostResources::of(row),
             n_free: 0,
-            is_free: Vec::new(),
-            kinds: Vec::new(),
+            free_kinds: Vec::new(),
             booked: BTreeMap::new(),
             n_shared: row.n_shared,
             is_booked: false,
         }
     }
 
-    /// Counts the devices that are free as a whole. `kinds` are by device position.
-    pub fn open(&mut self, kinds: Vec<usize>) {
+    /// Counts the devices that are free as a whole, of these kinds.
+    pub fn open(&mut self, mut kind_of: impl FnMut(&'a Device) -> usize) {
         let row = self.row;
         let is_free = |at| row.is_whole(at) && unusable(row, at).is_none();
-        self.is_free = (0..row.node.devices.len()).map(is_free).collect();
-        self.n_free = self.is_free.iter().filter(|free| **free).count();
-        self.kinds = kinds;
+        let kinds = row.node.devices.iter().enumerate();
+        let kinds = kinds.map(|(at, device)| is_free(at).then(|| kind_of(device)));
+        self.free_kinds = kinds.collect();
+        self.n_free = self.free_kinds.iter().flatten().count();
     }
 
     pub fn name(&self) -> &NodeName {
@@ -110,7 +109,7 @@ impl<'a> NodeCapacity<'a> {
 
     /// Whether a device is free as a whole.
     pub fn is_free(&self, device_ix: usize) -> bool {
-        self.is_free.get(device_ix).copied().unwrap_or(false)
+        self.free_kinds.get(device_ix).is_some_and(Option::is_some)
     }
 
     /// Whether a job has a device or a part of it.
@@ -211,7 +210,7 @@ impl<'a> NodeCapacity<'a> {
             *n_holders += 1;
             *booked = booked.saturating_add(share.map_or(memory, |it| it.memory_of(memory)));
             if self.is_free(device_ix) {
-                self.is_free[device_ix] = false;
+                self.free_kinds[device_ix] = None;
                 self.n_free -= 1;
                 self.n_shared += usize::from(share.is_some());
             }
@@ -223,8 +222,8 @@ impl<'a> NodeCapacity<'a> {
     /// Number of free devices of one model of the request, without the closed ones.
     pub fn n_free_beside(&self, ranks: &ModelRanks, rank: usize, closed: &[usize]) -> usize {
         let is_of = |ix: &usize| {
-            let kind = self.kinds.get(*ix).copied();
-            self.is_free(*ix) && kind.and_then(|kind| ranks.rank_by_kind[kind]) == Some(rank)
+            let kind = self.free_kinds.get(*ix).copied().flatten();
+            kind.and_then(|kind| ranks.rank_by_kind[kind]) == Some(rank)
         };
         let n_closed = closed.iter().copied().filter(is_of).count();
         self.n_free_of(ranks, Some(rank)).saturating_sub(n_closed)
@@ -232,9 +231,8 @@ impl<'a> NodeCapacity<'a> {
 
     /// Number of free devices of one model of the request, or of any.
     pub fn n_free_of(&self, ranks: &ModelRanks, rank: Option<usize>) -> usize {
-        let devices = self.kinds.iter().zip(&self.is_free);
-        let rank_of = |kind: &usize| ranks.rank_by_kind[*kind];
-        let counts = |kind| rank_of(kind).is_some_and(|it| rank.is_none_or(|rank| rank == it));
-        devices.filter(|(kind, free)| **free && counts(kind)).count()
+        let free = self.free_kinds.iter().flatten();
+        let of_models = free.filter_map(|kind| ranks.rank_by_kind[*kind]);
+        of_models.filter(|it| rank.is_none_or(|rank| rank == *it)).count()
     }
 }

@@ -7,28 +7,48 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use gpool_model::{Exit, Phase};
-use gpool_world::{JobRow, fit_of};
+use gpool_model::{Millis, Timestamp};
+use gpool_world::fit_of;
 
 use crate::capacity::{Bookings, Placed, View, n_missing, put, times_on};
-use crate::victims::{
-    Backoff, ByNode, Evictable, Evictions, Input, Solution, Test, VictimNode, best_exit,
-};
+use crate::victims::{Backoff, Evictable, Evictions, Input, Solution, Test, VictimNode};
 
 /// After this many searches without a result, a cycle searches no more: each reads many nodes.
 const FAILURES_MAX: usize = 8;
 
-/// The jobs of a cycle that may move, computed for a node when a search first reads it.
-#[derive(Default)]
+/// The jobs of a node that may move.
+#[derive(Debug, Clone)]
+struct MovableOnNode {
+    /// The numbers of nodes, and of changes of this one, that this was computed from.
+    basis: (usize, u64),
+    /// While no other job may move, and no job loses more work.
+    valid: Range<Timestamp>,
+    /// The smaller ones first.
+    jobs: Vec<Evictable>,
+}
+
+type ByNode = BTreeMap<usize, MovableOnNode>;
+
+/// The jobs that may move: computed for a node when a search first reads it, and kept from one
+/// cycle to the next.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Movables {
-    /// On each node, the smaller ones first.
     by_node: ByNode,
     /// Failed searches: if all jobs move, and if some leave for good.
     n_failures: [usize; 2],
     /// Demands of failed searches in which all jobs move, by the number of evictions before and the
     /// most moves. Fewer moves fail too: within a cycle, only evictions make room.
-    failed: BTreeMap<(usize, u64), Backoff>,
+    failed: BTreeMap<(usize, usize), Backoff>,
+}
+
+impl Movables {
+    /// Begins a cycle, with the same projects and policy as the last one or with others.
+    pub fn begin(&mut self, is_same: bool) {
+        let by_node = std::mem::take(&mut self.by_node);
+        *self = Self { by_node: if is_same { by_node } else { ByNode::new() }, ..Self::default() };
+    }
 }
 
 /// The rules for one job that moves others.
@@ -36,7 +56,7 @@ pub(crate) struct Moving<'c> {
     /// Jobs that may leave without a new place, by position of the node in the capacity.
     pub giving: BTreeMap<usize, Vec<&'c Evictable>>,
     /// The most jobs that may leave, for good or not.
-    pub n_most: u64,
+    pub n_most: usize,
     /// Whether the job may start once these have left for good.
     pub may_have: &'c Test<'c>,
 }
@@ -47,7 +67,7 @@ pub(crate) fn consolidate(
     input: Input<'_, '_>,
     evictions: &mut Evictions,
     movables: &mut Movables,
-    n_most: u64,
+    n_most: usize,
 ) -> Option<Solution> {
     if evictions.place_on_leaving(&input).is_some() {
         return None;
@@ -77,24 +97,21 @@ pub(crate) fn move_others(
     };
     let n_given: BTreeMap<usize, usize> = moving.giving.iter().map(n_devices).collect();
     // With the devices that shares could leave.
-    let n_free = |ix: usize| capacity.nodes[ix].n_free + capacity.nodes[ix].n_shared;
-    let n_free: usize = capacity.with_free(0).map(n_free).sum();
-    if n_free + n_given.values().sum::<usize>() < n_asked {
+    if capacity.n_open + n_given.values().sum::<usize>() < n_asked {
         return None;
     }
     let key = (evictions.gone.len(), moving.n_most);
-    let mut failed = movables.failed.range(key..=(key.0, u64::MAX));
+    let mut failed = movables.failed.range(key..=(key.0, usize::MAX));
     if which == 0 && failed.any(|(_, failed)| failed.applies_to(demand.shape)) {
         movables.n_failures[which] += 1;
         return None;
     }
     let found = demand.models().into_iter().find_map(|model| {
-        let search = Search { input: input.of_model(model), evictions, moving, n_given: &n_given };
-        search.clear(&mut movables.by_node)
+        Search::new(input.of_model(model), evictions, moving, &n_given).clear(&mut movables.by_node)
     });
     let found = found.filter(|Solution { victims, .. }| {
         let gone: Vec<&Evictable> = victims.iter().filter(|it| !it.moves).collect();
-        victims.len() as u64 <= moving.n_most && (moving.may_have)(&gone)
+        victims.len() <= moving.n_most && (moving.may_have)(&gone)
     });
     if found.is_none() {
         movables.n_failures[which] += 1;
@@ -112,6 +129,10 @@ struct Search<'s, 'a, 'b> {
     moving: &'s Moving<'s>,
     /// Number of devices that jobs may leave without a new place, by position of the node.
     n_given: &'s BTreeMap<usize, usize>,
+    /// The nodes by their number of open devices: free ones, and ones that jobs may leave.
+    nodes: Vec<(Reverse<usize>, usize)>,
+    /// The same of the two nodes with the most of those that jobs may move to.
+    largest: Vec<(Reverse<usize>, usize)>,
 }
 
 /// A solution while it is made, with the new places of the jobs that move.
@@ -132,24 +153,34 @@ struct Clearing {
     bookings: Bookings,
 }
 
-impl Search<'_, '_, '_> {
+impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
+    fn new(
+        input: Input<'a, 'b>,
+        evictions: &'s Evictions,
+        moving: &'s Moving<'s>,
+        n_given: &'s BTreeMap<usize, usize>,
+    ) -> Self {
+        let View { capacity, holds, .. } = input.view;
+        let n_given_on = |ix: usize| n_given.get(&ix).copied().unwrap_or(0);
+        let n_open = |ix: usize| Reverse(capacity.nodes[ix].n_free + n_given_on(ix));
+        let nodes = capacity.with_free(0).map(|ix| (n_open(ix), ix));
+        let mut nodes: Vec<(Reverse<usize>, usize)> = nodes.collect();
+        nodes.sort_unstable();
+        let largest = nodes.iter().filter(|(_, ix)| !holds.has(*ix)).take(2).copied().collect();
+        Self { input, evictions, moving, n_given, nodes, largest }
+    }
+
     /// Clears the nodes for a job, one after the other: the node with the fewest devices in the
     /// way, and of equal nodes the one with the least lost work.
     fn clear(&self, movable: &mut ByNode) -> Option<Solution> {
-        let capacity = self.input.view.capacity;
-        let n_given = |ix: usize| self.n_given.get(&ix).copied().unwrap_or(0);
-        let n_open = |ix: usize| Reverse(capacity.nodes[ix].n_free + n_given(ix));
-        let mut nodes: Vec<(Reverse<usize>, usize)> =
-            capacity.with_free(0).map(|ix| (n_open(ix), ix)).collect();
-        nodes.sort_unstable();
         let mut draft = Draft::default();
         loop {
-            self.take_free(&nodes, &mut draft);
+            self.take_free(&mut draft);
             if n_missing(&draft.placed, self.input.demand.fit()) == 0 {
                 break;
             }
             let mut best: Option<(Reverse<usize>, Clearing)> = None;
-            for (n_open, ix) in &nodes {
+            for (n_open, ix) in &self.nodes {
                 if best.as_ref().is_some_and(|(than, _)| n_open > than) {
                     break;
                 }
@@ -171,7 +202,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// Takes free capacity first, for jobs that need more than one place.
-    fn take_free(&self, nodes: &[(Reverse<usize>, usize)], draft: &mut Draft) {
+    fn take_free(&self, draft: &mut Draft) {
         let Input { view, demand, .. } = self.input;
         if demand.n_units() == 1 {
             return;
@@ -180,35 +211,44 @@ impl Search<'_, '_, '_> {
             let n_devices = demand.times(times_on(&draft.placed, ix) + 1).n_devices();
             !draft.bookings.has(ix) && view.capacity.nodes[ix].n_free >= n_devices
         };
-        let free: Vec<usize> = nodes.iter().map(|(_, ix)| *ix).filter(|ix| is_free(*ix)).collect();
+        let nodes = self.nodes.iter().map(|(_, ix)| *ix);
+        let free: Vec<usize> = nodes.filter(|ix| is_free(*ix)).collect();
         let Draft { placed, victims, .. } = draft;
         self.input.place_without_more(self.evictions, victims, free.into_iter(), placed);
     }
 
     /// The jobs that leave a node so that one more unit fits there.
     fn clearing(&self, draft: &Draft, movable: &mut ByNode, node_pos: usize) -> Option<Clearing> {
-        let Self { input, evictions, moving, n_given } = self;
+        let Self { input, evictions, moving, n_given, .. } = self;
         let View { snapshot, capacity, holds, .. } = input.view;
         let times = times_on(&draft.placed, node_pos) + 1;
         let demand = input.demand.times(times);
         if times > input.most_on(node_pos) || draft.bookings.has(node_pos) {
             return None;
         }
-        // A job with more devices than are open elsewhere has no other place.
-        let n_open = |ix: &usize| capacity.nodes[*ix].n_free + n_given.get(ix).unwrap_or(&0);
-        let elsewhere = capacity.with_free(0).filter(|ix| *ix != node_pos);
-        let largest = elsewhere.map(|ix| n_open(&ix)).max().unwrap_or(0).max(1);
-        let n_moved = usize::try_from(moving.n_most).unwrap_or(usize::MAX).saturating_mul(largest);
-        if n_open(&node_pos).saturating_add(n_moved) < demand.n_devices() {
+        // A job with more devices than any other node has open stays. A share needs none of these.
+        let largest = |nodes: &[(Reverse<usize>, usize)]| {
+            nodes.iter().find(|(_, ix)| *ix != node_pos).map_or(1, |(n, _)| n.0.max(1))
+        };
+        let n_moved = moving.n_most.saturating_mul(largest(&self.nodes));
+        let n_free = capacity.nodes[node_pos].n_free;
+        let n_left = n_given.get(&node_pos).unwrap_or(&0);
+        if (n_free + n_left).saturating_add(n_moved) < demand.n_devices() {
             return None;
         }
         // Jobs that leave for good come first.
         let giving = moving.giving.get(&node_pos).map_or(&[][..], Vec::as_slice);
         let stays = |it: &&Evictable| giving.iter().all(|other| other.job != it.job);
-        let movable = movable.entry(node_pos).or_insert_with(|| movable_on(input, node_pos));
+        let movable = MovableOnNode::read(movable, input, node_pos);
+        let has_place = |it: &&Evictable| it.n_devices_on(node_pos) <= largest(&self.largest);
+        let with_place = movable.iter().filter(has_place).map(|it| it.n_devices_on(node_pos));
+        let is_left = evictions.was_left(node_pos) || evictions.freed.contains_key(&node_pos);
+        if !is_left && n_free + n_left + with_place.sum::<usize>() < demand.n_devices() {
+            return None;
+        }
         let mut all: Vec<&Evictable> =
             giving.iter().copied().chain(movable.iter().filter(stays)).collect();
-        if moving.n_at_most(&all, node_pos) + capacity.nodes[node_pos].n_free < demand.n_devices() {
+        if moving.n_at_most(&all, node_pos) + n_free < demand.n_devices() {
             return None;
         }
         let node = VictimNode::new(input.view, demand, node_pos, evictions)?;
@@ -244,39 +284,43 @@ impl Moving<'_> {
     fn n_at_most(&self, all: &[&Evictable], node_pos: usize) -> usize {
         let mut sizes: Vec<usize> = all.iter().map(|it| it.n_devices_on(node_pos)).collect();
         sizes.sort_unstable_by_key(|n_devices| Reverse(*n_devices));
-        sizes.into_iter().take(usize::try_from(self.n_most).unwrap_or(usize::MAX)).sum()
+        sizes.into_iter().take(self.n_most).sum()
     }
 }
 
-/// The jobs on one node only, with whole devices or a share of one, that have run for a while and
-/// save their work before they leave.
-fn movable_on(input: &Input<'_, '_>, node_pos: usize) -> Vec<Evictable> {
-    let Input { view, projects, .. } = input;
-    let world = view.snapshot.world;
-    let rows = view.capacity.nodes[node_pos].jobs().filter_map(|id| world.job(id));
-    let jobs = rows.filter(|row| is_movable(input, row)).filter_map(|row| {
-        let project_ix = world.ix_of_project(&row.spec.project)?;
-        let amounts = projects.amounts_of(world, row);
-        let job = Evictable::of(view, projects, (row, project_ix), &amounts, false)?;
-        Some(Evictable { moves: true, ..job })
-    });
-    let mut all: Vec<Evictable> = jobs.collect();
-    all.sort_unstable_by_key(|it| (it.n_devices_on(node_pos), it.order));
-    all
-}
+impl MovableOnNode {
+    fn read<'m>(known: &'m mut ByNode, input: &Input<'_, '_>, node_pos: usize) -> &'m [Evictable] {
+        let nodes = &input.view.capacity.nodes;
+        let basis = (nodes.len(), nodes[node_pos].row.n_changes);
+        let is_valid = |it: &Self| it.basis == basis && it.valid.contains(&input.view.snapshot.now);
+        if !known.get(&node_pos).is_some_and(is_valid) {
+            known.insert(node_pos, Self::new(input, node_pos, basis));
+        }
+        &known[&node_pos].jobs
+    }
 
-fn is_movable(input: &Input<'_, '_>, row: &JobRow) -> bool {
-    let (world, now) = (input.view.snapshot.world, input.view.snapshot.now);
-    let Phase::Running { started_at, .. } = &row.job.phase else { return false };
-    let started_at = started_at.after(row.job.course.paused);
-    let policy = world.policy_of(row);
-    let n_devices = row.spec.gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
-    policy.consolidate
-        && row.is_evictable()
-        && row.spec.gang.nodes_most == 1
-        && row.spec.joins.is_none()
-        && n_devices > 0
-        && (row.spec.gpus.share().is_none() || n_devices == 1)
-        && started_at.after(policy.min_run) <= now
-        && best_exit(world, row, false) == Some(Exit::Checkpoint)
+    /// The jobs on one node only, with whole devices or a share of one, that have run for a while
+    /// and save their work before they leave.
+    fn new(input: &Input<'_, '_>, node_pos: usize, basis: (usize, u64)) -> Self {
+        let Input { view, projects, .. } = input;
+        let (world, now) = (view.snapshot.world, view.snapshot.now);
+        let (mut jobs, mut until) = (Vec::new(), Timestamp::new(u64::MAX));
+        for row in view.capacity.nodes[node_pos].jobs().filter_map(|id| world.job(id)) {
+            let Some(from) = world.movable_from(row) else { continue };
+            if from > now {
+                until = until.min(from);
+                continue;
+            }
+            let amounts = projects.amounts_of(world, row);
+            let project_ix = world.ix_of_project(&row.spec.project);
+            let of = |ix| Evictable::of(view, projects, (row, ix), &amounts, false);
+            let Some(job) = project_ix.and_then(of) else { continue };
+            if !job.has_run(row.time_to_save(), now) {
+                until = until.min(now.after(Millis::new(1)));
+            }
+            jobs.push(Evictable { moves: true, ..job });
+        }
+        jobs.sort_unstable_by_key(|it| (it.n_devices_on(node_pos), it.order));
+        Self { basis, valid: now..until, jobs }
+    }
 }

@@ -61,6 +61,7 @@ pub struct Workspace {
     /// that admit them.
     failed_inside: BTreeMap<(usize, Option<usize>, Vec<usize>), Failed>,
     fragmentation: Fragmentation,
+    movables: Movables,
     /// Whether the last cycle evicted no job, and no job may be evicted right after it.
     is_settled: bool,
     /// The job that the cycle decides on.
@@ -92,11 +93,7 @@ struct Failed {
 
 impl Failed {
     fn covers(&self, length: Option<Millis>) -> bool {
-        match (self.length, length) {
-            (_, None) => true,
-            (None, Some(_)) => false,
-            (Some(failed), Some(length)) => failed <= length,
-        }
+        length.is_none_or(|length| self.length.is_some_and(|failed| failed <= length))
     }
 }
 
@@ -148,7 +145,6 @@ struct Cycle<'a, 'w> {
     workspace: &'w mut Workspace,
     plan: Plan,
     evictions: Evictions,
-    movables: Movables,
     reclaiming: Reclaiming,
     preempting: Preempting,
     cursor: ArrayCursor,
@@ -232,6 +228,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
         workspace.failed.resize(world.n_fit_rows(), None);
         workspace.failed_inside.clear();
         let projects = Projects::of(snapshot, policy, workspace.projects.take());
+        workspace.movables.begin(projects.as_ref().is_some_and(|it| it.is_same));
         let capacity = Capacity::new(world);
         let holds = Holds::of(snapshot, policy, &capacity);
         let timeline = Timeline::new(snapshot);
@@ -242,7 +239,6 @@ impl<'a, 'w> Cycle<'a, 'w> {
             workspace,
             plan: Plan { basis: world.revision(), ..Plan::default() },
             evictions,
-            movables: Movables::default(),
             reclaiming: Reclaiming::default(),
             preempting: Preempting::default(),
             cursor: ArrayCursor::default(),

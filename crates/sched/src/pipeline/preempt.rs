@@ -96,7 +96,7 @@ impl Lasts {
 pub(crate) struct Preemptor<'m> {
     pub is_escalated: bool,
     /// The most jobs that may move for it.
-    pub n_moved_most: u64,
+    pub n_moved_most: usize,
     pub may_have: &'m Test<'m>,
 }
 

@@ -83,7 +83,9 @@ impl Cycle<'_, '_> {
         waits: &[NoPlace<'_, '_>],
         queue: &mut QueueOrder<'_>,
     ) -> Option<Amounts> {
-        let leaf = request.charged?;
+        let (leaf, row) = (request.charged?, self.row(head));
+        let n_moved = self.scope.policy.n_moved_for(&row.job, &row.spec, self.cluster.snapshot.now);
+        let n_moved_most = usize::try_from(n_moved).unwrap_or(usize::MAX);
         let open = waits.iter().filter(|it| waits_for_capacity(&it.reason)).map(|it| it.flavor);
         let refused = request.refused.iter().filter(|(_, reason)| waits_for_capacity(reason));
         let moves = open.clone().map(|flavor| (Stage::Consolidate, flavor));
@@ -94,7 +96,7 @@ impl Cycle<'_, '_> {
             if !request.by_right && matches!(stage, Stage::Reclaim | Stage::ReclaimAtLimit) {
                 return None;
             }
-            let solution = self.solve(stage, head, flavor, leaf)?;
+            let solution = self.solve(stage, head, flavor, leaf, n_moved_most)?;
             self.evict_and_start(stage, head, &flavor.shape, solution, queue);
             Some(flavor.charge.clone())
         })
@@ -107,10 +109,10 @@ impl Cycle<'_, '_> {
         head: &Head,
         flavor: &Flavor<'_>,
         leaf: Row,
+        n_moved_most: usize,
     ) -> Option<Solution> {
-        let (policy, row) = (self.scope.policy, self.row(head));
+        let policy = self.scope.policy;
         let (charge, preemptible) = (&flavor.charge[..], flavor.shape.preemptible);
-        let n_moved_most = policy.n_moved_for(&row.job, &row.spec, self.cluster.snapshot.now);
         let is_limited = self.cluster.projects.as_ref()?;
         let is_useful = match stage {
             Stage::Consolidate => n_moved_most > 0,
@@ -130,7 +132,9 @@ impl Cycle<'_, '_> {
         let input = Input { view, projects, demand, leaf, charge };
         let evictions = &mut self.evictions;
         match stage {
-            Stage::Consolidate => consolidate(input, evictions, &mut self.movables, n_moved_most),
+            Stage::Consolidate => {
+                consolidate(input, evictions, &mut self.workspace.movables, n_moved_most)
+            }
             Stage::Reclaim => self.reclaiming.reclaim(input, evictions),
             Stage::ReclaimAtLimit => {
                 self.reclaiming.reclaim_at_limit(input, evictions, free.as_deref())
@@ -140,7 +144,7 @@ impl Cycle<'_, '_> {
                 let may_have = |gone: &[&Evictable]| input.has_quota_after(gone, may_borrow);
                 let is_escalated = head.is_escalated;
                 let preemptor = Preemptor { is_escalated, n_moved_most, may_have: &may_have };
-                self.preempting.preempt(input, evictions, &mut self.movables, preemptor)
+                self.preempting.preempt(input, evictions, &mut self.workspace.movables, preemptor)
             }
         }
     }

@@ -34,7 +34,7 @@ impl Projects {
             return None;
         }
         let mut projects = match before.filter(|before| before.still_hold(world, policy)) {
-            Some(before) => before,
+            Some(before) => Self { is_same: true, ..before },
             None => Self::new(world, policy)?,
         };
         if !projects.are_shared && !are_charged {
@@ -123,6 +123,7 @@ impl Projects {
             divisions: Vec::new(),
             bounds: Vec::new(),
             are_kept: false,
+            is_same: false,
             tree,
             kinds,
         };

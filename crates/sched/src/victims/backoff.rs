@@ -10,7 +10,7 @@ use gpool_model::{JobId, Millis, PoolName, ProjectName, Shape};
 type Alike = (ProjectName, Option<u32>, Option<JobId>, Option<PoolName>, Fit);
 
 /// The waiting jobs of a cycle.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Backoff {
     /// By demand, the shortest run time of a waiting job in milliseconds.
     shortest: BTreeMap<Alike, u64>,

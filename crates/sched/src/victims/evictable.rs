@@ -7,7 +7,7 @@ use gpool_model::attained::Level;
 use gpool_model::{
     AllocationState, Exit, JobId, Millis, Phase, ResourceKind, Resources, Timestamp,
 };
-use gpool_world::{JobRow, LineKey, ProjectIx, World};
+use gpool_world::{JobRow, LineKey, ProjectIx};
 
 use crate::capacity::{Held, HostResources, View};
 use crate::fairshare::{Ratio, Row};
@@ -82,7 +82,7 @@ impl Evictable {
             Phase::Running { started_at, .. } => started_at.after(row.job.course.paused),
             _ => return None,
         };
-        let exit = best_exit(world, row, may_pause)?;
+        let exit = world.best_exit(row, may_pause)?;
         let (kept, kept_host) = match exit {
             Exit::Pause => (row.spec.resources_paused(), HostResources::booked_paused(&row.spec)),
             Exit::Checkpoint | Exit::Requeue | Exit::Kill => {
@@ -145,29 +145,12 @@ impl Evictable {
     }
 }
 
-/// Returns the best way to evict a job; `None` if there is none. All its tasks leave in that way,
-/// so all its nodes must support it.
-pub(crate) fn best_exit(world: &World, row: &JobRow, may_pause: bool) -> Option<Exit> {
-    let can_pause = || {
-        let nodes = row.job.phase.allocations().iter().map(|it| world.node(&it.node));
-        matches!(row.job.phase, Phase::Running { .. })
-            && row.spec.is_of_one_size()
-            && row.job.course.not_pausable.is_none()
-            && nodes.into_iter().all(|it| it.is_some_and(|it| it.node.can_pause()))
-    };
-    let allowed = row.spec.life.allowed_exits();
-    allowed.into_iter().find(|exit| *exit != Exit::Pause || (may_pause && can_pause()))
-}
-
 /// The run time that a job loses with that exit: all of it, unless it saves its work; then at most
 /// the time that it gets for that.
 fn lost(row: &JobRow, exit: Exit, ran: Millis) -> Millis {
     match exit {
         Exit::Pause => Millis::ZERO,
-        Exit::Checkpoint => {
-            let grace = row.spec.life.checkpoint.and_then(|checkpoint| checkpoint.grace);
-            ran.min(grace.unwrap_or(row.spec.grace))
-        }
+        Exit::Checkpoint => ran.min(row.time_to_save()),
         Exit::Requeue | Exit::Kill => ran,
     }
 }

@@ -4,7 +4,7 @@
 use gpool_model::Exit;
 use gpool_world::{JobRow, Snapshot};
 
-use super::evictable::{Evictable, best_exit};
+use super::evictable::Evictable;
 use super::evictions::{Evictions, Input};
 use crate::capacity::{
     Candidate, Demand, Departure, Departures, Freed, Held, HostResources, NodeCapacity, Placed,
@@ -87,7 +87,7 @@ fn keeping_memory(view: &View<'_, '_>, node_pos: usize) -> Vec<Departure> {
     let mut departures = view.departures(node_pos);
     for departure in &mut departures {
         let row = world.job(departure.end.job);
-        let pauses = |row: &&JobRow| best_exit(world, row, true) == Some(Exit::Pause);
+        let pauses = |row: &&JobRow| world.best_exit(row, true) == Some(Exit::Pause);
         if let Some(row) = row.filter(pauses) {
             departure.held.host = departure.held.host.less(HostResources::booked_paused(&row.spec));
         }
