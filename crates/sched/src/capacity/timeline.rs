@@ -3,7 +3,7 @@
 
 mod gang;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
@@ -77,27 +77,34 @@ impl Ended {
         self.freed.add(&departure.held);
         self.departures.push(departure);
     }
-
-    /// Computes what the unread departures free on a node.
-    fn read(&mut self, world: &World, capacity: &Capacity<'_>, node_pos: usize) {
-        for end in std::mem::take(&mut self.unread) {
-            departures(world, capacity, end, Some(node_pos)).for_each(|it| self.add(it));
-        }
-    }
 }
 
 /// The departures that a search has passed on its way forward in time.
 struct Passed {
     n_seen: usize,
     decided: Peekable<IntoIter<Departure>>,
-    by_node: BTreeMap<usize, Ended>,
+    /// By position of the node.
+    by_node: Vec<Ended>,
 }
 
 impl Passed {
-    fn new(timeline: &Timeline<'_>) -> Self {
+    fn new(timeline: &Timeline<'_>, n_nodes: usize) -> Self {
         let mut decided = timeline.decided.clone();
         decided.sort_by_key(|departure| departure.end);
-        Self { n_seen: 0, decided: decided.into_iter().peekable(), by_node: BTreeMap::new() }
+        let by_node = std::iter::repeat_with(Ended::default).take(n_nodes).collect();
+        Self { n_seen: 0, decided: decided.into_iter().peekable(), by_node }
+    }
+
+    /// Computes what the passed departures free on a node; `None` if it has too few devices then.
+    fn read(&mut self, world: &World, search: Search<'_, '_>, node_pos: usize) -> Option<&Ended> {
+        let (capacity, ended) = (search.capacity, &mut self.by_node[node_pos]);
+        if capacity.nodes[node_pos].n_free + ended.n_devices < search.demand.n_free_least() {
+            return None;
+        }
+        for end in std::mem::take(&mut ended.unread) {
+            departures(world, capacity, end, Some(node_pos)).for_each(|it| ended.add(it));
+        }
+        Some(ended)
     }
 
     /// The time of the next departure.
@@ -119,7 +126,7 @@ impl Passed {
         while let Some((end, freed)) = timeline.seen(self.n_seen).filter(|(end, _)| end.at == at) {
             for FreedOn { node: NodeIx(ix), n_devices } in freed {
                 let node_pos = capacity.by_ix[*ix];
-                let ended = self.by_node.entry(node_pos).or_default();
+                let ended = &mut self.by_node[node_pos];
                 ended.n_devices += n_devices;
                 // A job with several tasks on a node is read once.
                 if ended.unread.last() != Some(&end) {
@@ -131,7 +138,7 @@ impl Passed {
         }
         while let Some(departure) = self.decided.next_if(|departure| departure.end.at == at) {
             touched.push(departure.node_pos);
-            let ended = self.by_node.entry(departure.node_pos).or_default();
+            let ended = &mut self.by_node[departure.node_pos];
             ended.n_devices += departure.held.uses.len();
             ended.add(departure);
         }
@@ -267,8 +274,8 @@ impl<'a> Timeline<'a> {
         search: Search<'a, '_>,
         before: Option<(Timestamp, usize, usize)>,
     ) -> Option<Place> {
-        let Search { capacity, demand, .. } = search;
-        let mut passed = Passed::new(self);
+        let capacity = search.capacity;
+        let mut passed = Passed::new(self, capacity.nodes.len());
         loop {
             let at = passed.next_at(self)?;
             if before.is_some_and(|(before, ..)| at > before) {
@@ -277,11 +284,7 @@ impl<'a> Timeline<'a> {
             // All departures at one time are passed before the demand is tried.
             let touched = passed.pass(self, capacity, at);
             let places = touched.into_iter().filter(|it| search.is_open(*it)).filter_map(|it| {
-                let ended = passed.by_node.get_mut(&it)?;
-                if capacity.nodes[it].n_free + ended.n_devices < demand.n_free_least() {
-                    return None;
-                }
-                ended.read(self.snapshot.world, capacity, it);
+                let ended = passed.read(self.snapshot.world, search, it)?;
                 search.place(it, at, &Vec::new, &ended.freed, &ended.departures, true)
             });
             if let Some(place) = first_best(places) {

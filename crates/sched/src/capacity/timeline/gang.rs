@@ -54,7 +54,7 @@ impl<'a> Timeline<'a> {
         before: Option<Timestamp>,
     ) -> Option<Vec<Place>> {
         let mut nodes = self.nodes_at_first(search);
-        let mut passed = Passed::new(self);
+        let mut passed = Passed::new(self, search.capacity.nodes.len());
         // By time: the number of releases that led to it. Holds recur without end, so a chain of
         // releases is followed twice.
         let mut releases = BTreeMap::<Timestamp, u32>::new();
@@ -71,9 +71,9 @@ impl<'a> Timeline<'a> {
             let mut touched = passed.pass(self, search.capacity, at);
             touched.retain(|node_pos| !nodes.held.contains_key(node_pos));
             for node_pos in touched {
-                let ended = passed.by_node.entry(node_pos).or_default();
-                ended.read(self.snapshot.world, search.capacity, node_pos);
-                nodes.open(search, node_pos, at, ended);
+                if let Some(ended) = passed.read(self.snapshot.world, search, node_pos) {
+                    nodes.open(search, node_pos, at, ended);
+                }
             }
             if let Some(places) = self.places_at(search, &nodes, &passed, at) {
                 return Some(places);
@@ -124,12 +124,8 @@ impl<'a> Timeline<'a> {
         fitting.sort_unstable();
         let mut chosen = share_out(n_units, &fitting)?;
         chosen.sort_unstable();
-        let nothing = Ended::default();
         let place = |(node_pos, times)| match nodes.open.contains_key(&node_pos) {
-            true => {
-                let ended = passed.by_node.get(&node_pos).unwrap_or(&nothing);
-                nodes.place(search.times(times), node_pos, at, ended)
-            }
+            true => nodes.place(search.times(times), node_pos, at, &passed.by_node[node_pos]),
             false => on_held(node_pos, times),
         };
         chosen.into_iter().map(place).collect()
