@@ -11,13 +11,14 @@ use crate::capacity::{Capacity, HostResources, NodeCapacity};
 /// The most excluded nodes that are named.
 const LEFT_OUT_MAX: usize = 16;
 
-/// Returns why the tasks of a fit have no place in the present capacity.
-pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
+/// Returns why the tasks of a fit have no place in the present capacity. Unless it `is_shown`,
+/// nodes are counted only as far as that decides whether enough of them may become free.
+pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reason {
     if !fit.at.is_empty() {
         return paused_on(capacity, fit);
     }
     if fit.gang.nodes > 1 {
-        return nodes_not_free(capacity, fit);
+        return nodes_not_free(capacity, fit, is_shown);
     }
     if let Some(reason) = nowhere(capacity, fit) {
         return reason;
@@ -98,12 +99,15 @@ fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
 
 /// Why a job of several nodes or tasks has no place: the nodes that would be enough are drained or
 /// unreachable, or the number that fits now is too small.
-fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
-    let need = fit.n_devices_on_node();
+fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reason {
+    let (need, needed) = (fit.n_devices_on_node(), HostResources::needed(fit));
     let n_ranks = fit.gpus.models.len().max(1);
     let sum = |times: &dyn Fn(&NodeCapacity<'_>) -> u32| {
         let open = capacity.nodes.iter().filter(|node| node.takes(fit));
-        open.map(times).fold(0, u32::saturating_add)
+        open.fold(0_u32, |sum, node| match is_shown || sum < fit.gang.nodes {
+            true => sum.saturating_add(times(node)),
+            false => sum,
+        })
     };
     let most = |times: &dyn Fn(&NodeCapacity<'_>, usize) -> u32| {
         (0..n_ranks).map(|rank| sum(&|node| times(node, rank))).max().unwrap_or(0)
@@ -115,8 +119,8 @@ fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     };
     let able = most(&|node, rank| {
         let undrained = |device: &Device| node.row.node.drain_of(&device.uuid).is_none();
-        let times = with_devices(node, counts_that(&node.row.node, &fit.gpus, undrained)[rank]);
-        HostResources::needed(fit).times_in(HostResources::of_capacity(node.row), times)
+        let times = with_devices(node, n_of(&node.row.node, &fit.gpus, rank, undrained));
+        needed.times_in(HostResources::of_capacity(node.row), times)
     });
     let need_times = fit.gang.nodes;
     if able < need_times
@@ -125,11 +129,12 @@ fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
         return reason;
     }
     let ranks = capacity.ranks(&fit.gpus);
-    let free = most(&|node, rank| {
+    let free = |node: &NodeCapacity<'_>, rank| {
         let n_devices = node.n_fitting(&ranks, &fit.gpus, rank, &[]);
         let times = with_devices(node, u32::try_from(n_devices).unwrap_or(u32::MAX));
-        HostResources::needed(fit).times_in(node.free, times)
-    });
+        needed.times_in(node.free, times)
+    };
+    let free = if is_shown { most(&free) } else { 0 };
     match fit.gang.anywhere {
         true => Reason::TasksNotFree { need: need_times, free, able },
         false => Reason::NodesNotFree { need: need_times, free, able },
@@ -274,17 +279,13 @@ fn most_undrained(node: &Node, gpus: &GpuRequest) -> u32 {
 }
 
 fn most_that(node: &Node, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
-    counts_that(node, gpus, test).into_iter().max().unwrap_or(0)
+    (0..gpus.models.len().max(1)).map(|rank| n_of(node, gpus, rank, &test)).max().unwrap_or(0)
 }
 
-/// The number of devices of a node that pass a test, by model of the request.
-fn counts_that(node: &Node, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> Vec<u32> {
-    let mut counts = vec![0; gpus.models.len().max(1)];
-    let devices = node.devices.iter().filter(|device| test(device));
-    for rank in devices.filter_map(|device| gpus.rank_of(device)) {
-        counts[rank] += 1;
-    }
-    counts
+/// The number of devices of a node that are of a model of the request and pass a test.
+fn n_of(node: &Node, gpus: &GpuRequest, rank: usize, test: impl Fn(&Device) -> bool) -> u32 {
+    let is_of = |device: &&Device| gpus.rank_of(device) == Some(rank) && test(device);
+    u32::try_from(node.devices.iter().filter(is_of).count()).unwrap_or(u32::MAX)
 }
 
 /// The host resources that a fit needs of a node: for all its tasks there if it is paused.

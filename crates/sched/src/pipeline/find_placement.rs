@@ -37,7 +37,7 @@ pub fn would_place(
     let view = View { snapshot: *snapshot, capacity: &capacity, holds: &holds, timeline: None };
     match find_placement(view, demand, look.as_mut()) {
         Some(placed) => Ok(capacity.placements(&placed, &shape.fit)),
-        None => Err(reason(view, demand)),
+        None => Err(reason(view, demand, true)),
     }
 }
 
@@ -78,12 +78,12 @@ pub(super) fn find_placement(
 }
 
 /// Returns the reason why a job has no placement now: a hold on the place that it would have
-/// otherwise, or the resource that is short.
-pub(super) fn reason(view: View<'_, '_>, demand: Demand<'_>) -> Reason {
+/// otherwise, or the resource that is short; as exact as is needed if it `is_shown` or not.
+pub(super) fn reason(view: View<'_, '_>, demand: Demand<'_>, is_shown: bool) -> Reason {
     let without_holds = Holds::default();
     let otherwise = find_placement(View { holds: &without_holds, ..view }, demand, None);
     let View { capacity, holds, .. } = view;
-    let short = || fit_reason::reason(capacity, demand.fit());
+    let short = || fit_reason::reason(capacity, demand.fit(), is_shown);
     let not_reserved = holds.not_reserved(capacity, demand.shape);
     let Some(placed) = otherwise else {
         let short = short();

@@ -239,7 +239,7 @@ impl Cycle<'_, '_> {
         if let Some(placed) = self.place(demand) {
             return Ok(placed);
         }
-        let reason = find_placement::reason(self.cluster.view(), demand);
+        let reason = find_placement::reason(self.cluster.view(), demand, !self.waiting.is_silent);
         let failed = Failed { length, reason: reason.clone() };
         match is_usual {
             true => self.workspace.failed[fit_ix] = Some(failed),
