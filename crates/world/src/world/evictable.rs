@@ -71,6 +71,7 @@ impl World {
             let nodes = row.job.phase.allocations().iter().map(|it| self.node(&it.node));
             matches!(row.job.phase, Phase::Running { .. })
                 && row.spec.is_of_one_size()
+                && row.job.course.not_pausable.is_none()
                 && nodes.into_iter().all(|it| it.is_some_and(|it| it.node.can_pause()))
         };
         let is_open = |exit: &Exit| *exit != Exit::Pause || (may_pause && can_pause());
