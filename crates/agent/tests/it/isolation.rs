@@ -26,8 +26,6 @@ fn device(index: u32, minor: Option<u32>) -> Device {
         damaged: Vec::new(),
         enforced: gpool_model::enforcement::Enforced::default(),
         tells_memory: None,
-        enforced: gpool_model::enforcement::Enforced::default(),
-        damaged: Vec::new(),
     }
 }
 
