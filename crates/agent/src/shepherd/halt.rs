@@ -295,6 +295,8 @@ impl Shepherd {
                 self.halt.failed = Some(why);
                 self.keep(Aim::Resume);
             }
+            // The task is being killed, and so was its keeper.
+            Aim::Resume if self.ending.is_some() || self.exit.is_some() => {}
             Aim::Resume => self.keep(Aim::Resume),
         }
     }
@@ -341,8 +343,8 @@ impl Shepherd {
     /// gone.
     pub(super) fn kill(&mut self) {
         match &self.halt.keeper {
-            // It waits for room, so the GPU memory is in host memory.
-            Some(keeper) if keeper.aim == Aim::Resume && self.halt.is_free => {
+            // It has restored nothing yet; it may wait for room.
+            Some(keeper) if keeper.aim == Aim::Resume && !self.is_fragile() => {
                 kill_child(keeper.pid);
             }
             Some(keeper) if keeper.aim != Aim::Pause || self.is_fragile() => return,

@@ -109,6 +109,13 @@ impl Rig {
             .map(|it| it.0)
     }
 
+    /// Pauses a job, and waits until its node has reported that. The server shows it as paused from
+    /// the order on.
+    fn pause(&self, id: &str) {
+        self.cluster.gpool(["pause", id]).ok();
+        until_so("it is paused", || self.events(id).contains("run 1 is paused"));
+    }
+
     fn events(&self, id: &str) -> String {
         self.cluster.gpool(["events", id]).ok()
     }
@@ -140,8 +147,7 @@ fn a_paused_job_frees_its_gpu_and_keeps_its_content() {
     let Some(mut rig) = Rig::new("580.95.05") else { return };
     let mut program = rig.start(&PAUSABLE);
     let id = program.id.clone();
-    rig.cluster.gpool(["pause", &id]).ok();
-    rig.cluster.until_is(&id, "paused");
+    rig.pause(&id);
     // Another job gets the whole device meanwhile.
     let mut other = rig.start(&["-g", "1"]);
     assert!(rig.ask(&mut other, &format!("alloc {}", 77 * GIB)).starts_with("0 "));
@@ -193,8 +199,7 @@ fn a_killed_keeper_leaves_the_job_running() {
     until_so("it is reported", || rig.events(&id).contains("calls the driver was killed"));
     rig.cluster.until_is(&id, "running");
     assert!(rig.has_text(&mut program));
-    rig.cluster.gpool(["pause", &id]).ok();
-    rig.cluster.until_is(&id, "paused");
+    rig.pause(&id);
 }
 
 #[test]
@@ -242,8 +247,7 @@ fn a_restored_job_is_checkpointed_before_it_is_killed() {
     let Some(mut rig) = Rig::new("580.95.05") else { return };
     let mut program = rig.start(&PAUSABLE);
     let id = program.id.clone();
-    rig.cluster.gpool(["pause", &id]).ok();
-    rig.cluster.until_is(&id, "paused");
+    rig.pause(&id);
     rig.cluster.gpool(["resume", &id]).ok();
     assert!(rig.has_text(&mut program));
     let symbol = "cuCheckpointProcessCheckpoint".to_owned();
@@ -263,8 +267,7 @@ fn a_restore_waits_for_a_process_of_others() {
     let Some(mut rig) = Rig::new("580.95.05") else { return };
     let mut program = rig.start(&PAUSABLE);
     let id = program.id.clone();
-    rig.cluster.gpool(["pause", &id]).ok();
-    rig.cluster.until_is(&id, "paused");
+    rig.pause(&id);
     rig.edit(|state| state.devices[0].used = 79 * GIB + GIB / 2);
     rig.cluster.gpool(["resume", &id]).ok();
     until_so("a keeper waits", || !helpers(rig.cluster.shepherd(&id)).is_empty());
