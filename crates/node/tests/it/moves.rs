@@ -35,6 +35,8 @@ fn devices(number: u32) -> Vec<Device> {
         strays: Vec::new(),
         overshoots: Vec::new(),
         guests: Vec::new(),
+        damaged: Vec::new(),
+        enforced: gpool_model::enforcement::Enforced::default(),
         tells_memory: None,
     };
     (0..number).map(device).collect()
