@@ -153,11 +153,12 @@ impl Keeper {
     /// Clears the entries of a task's dead processes.
     fn clear(&self, task: TaskId) {
         let Some(kept) = self.tasks.get(&task) else { return };
-        let mut facts = self.seen.facts();
-        match kept.ledger.take_back_dead() {
-            Ok(_) => drop(facts.damaged.remove(&task)),
-            Err(_) => drop(facts.damaged.insert(task)),
-        }
+        let cleared = kept.ledger.take_back_dead();
+        let damaged = &mut self.seen.facts().damaged;
+        match cleared {
+            Ok(_) => damaged.remove(&task),
+            Err(_) => damaged.insert(task),
+        };
     }
 
     /// Takes one question of a task: others come in the next round, after those of other tasks.

@@ -130,6 +130,21 @@ impl Shares {
                 let _ = remove(&entry.path());
             }
         }
+        self.sweep_shims();
+    }
+
+    /// Removes the libraries of other versions, unless a task may still load them.
+    fn sweep_shims(&self) {
+        let is_used =
+            |folder: &Path| std::fs::read_dir(folder).is_ok_and(|mut it| it.next().is_some());
+        let Some(own) = self.shim.as_ref().ok().map(|shim| &shim.folder) else { return };
+        if is_used(&self.layout.ledgers()) {
+            return;
+        }
+        let entries = std::fs::read_dir(self.layout.shims()).into_iter().flatten().flatten();
+        for folder in entries.map(|entry| entry.path()).filter(|folder| folder != own) {
+            let _ = remove(&folder);
+        }
     }
 
     fn say(&self, message: Message) {

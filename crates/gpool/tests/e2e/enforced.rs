@@ -177,6 +177,11 @@ fn the_cap_outlives_the_server_and_growth_works_again() {
     let (mut cluster, _driver) = cluster(1);
     let (id, _) = Program::start(&cluster, "one", &["--gpus", "0.25:0.8"]);
     cluster.kill();
+    // An earlier version, and the ledger of a task that ended with its shepherd.
+    let [shim, ledger] = ["shim/0123456789abcdef", "ledgers/99#1-0"];
+    for folder in [shim, ledger] {
+        std::fs::create_dir(cluster.state().join(folder)).unwrap();
+    }
     let mut program = Program { cluster: &cluster, name: "one", n_lines: 2 };
     assert_eq!(program.alloc(30), OUT_OF_MEMORY, "without agent nothing grows");
     assert_eq!(program.alloc(15), OK, "what is guaranteed");
@@ -187,8 +192,12 @@ fn the_cap_outlives_the_server_and_growth_works_again() {
     assert_eq!(program.alloc(30), OK, "growth works again");
     let ledgers = cluster.state().join("ledgers");
     assert_eq!(std::fs::read_dir(&ledgers).unwrap().count(), 1);
+    assert!(cluster.state().join(shim).exists(), "the job may have loaded it");
     cluster.gpool(["cancel", &id]).ok();
     until_so("its ledger is removed", || std::fs::read_dir(&ledgers).unwrap().count() == 0);
+    cluster.kill();
+    cluster.up();
+    until_so("the old version is removed", || !cluster.state().join(shim).exists());
 }
 
 #[test]
@@ -373,6 +382,10 @@ fn a_job_gets_the_enforcement_that_it_requests_or_is_refused() {
     submit(&["--gpus", "0.5", "--enforce", "strong", "--", "true"])
         .refused(2, &["strong", "booked, monitored, capped or isolated"]);
     submit(&["--enforce", "capped", "--", "true"]).refused(2, &["requests no GPU"]);
+    let held = cluster.submit(["--hold", "--gpus", "0.5", "--enforce", "capped", "--", "true"]);
+    cluster.gpool(["edit", &held, "--gpus", "0.25"]).ok();
+    let job = cluster.job(&held);
+    assert_eq!((&*job.gpus, job.enforce.as_deref()), ("0.25", Some("capped")), "other GPUs");
     let waits = cluster.submit(["--allow-unsatisfiable"].iter().chain(&isolated));
     let why = cluster.why(&waits);
     assert!(why.contains("\"isolated\""), "{why}");
