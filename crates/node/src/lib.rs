@@ -6,7 +6,6 @@
 mod action;
 pub mod converge;
 mod done;
-pub mod growth;
 pub mod loans;
 mod places;
 pub mod seating;

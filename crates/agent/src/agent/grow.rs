@@ -1,5 +1,6 @@
 //! The thread that answers the questions of tasks with fractions of devices, and clears the entries
-//! of dead processes in their ledgers. [`gpool_node::growth`] decides.
+//! of dead processes in their ledgers. [`gpool_node::loans`] decides. Memory that a task requested
+//! is not lent to others, so every loan is of memory that nobody was promised.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -8,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use gpool_ledger::{Answer, Asks, Ledger, Question, UsageError, Wish};
 use gpool_model::id::{DeviceUuid, TaskId};
-use gpool_model::unit::Bytes;
-use gpool_node::growth::{Sharer, grants};
+use gpool_model::unit::{Bytes, Timestamp};
+use gpool_node::loans::{self, Tenant, divide};
+use gpool_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::seen::Seen;
@@ -40,6 +42,8 @@ pub(super) struct Kept {
     asks: Asks,
     /// By the index in the ledger.
     devices: Vec<DeviceUuid>,
+    /// Since when this agent answers it.
+    since: Timestamp,
 }
 
 /// A question that waits for the driver's figures.
@@ -48,6 +52,7 @@ struct Waiting {
     device: usize,
     bytes: u64,
     question: Question,
+    since: Timestamp,
     until: Instant,
 }
 
@@ -62,8 +67,8 @@ pub(super) struct Keeper {
 }
 
 impl Kept {
-    pub(super) fn new(ledger: Ledger, asks: Asks, devices: Vec<DeviceUuid>) -> Self {
-        Self { ledger, asks, devices }
+    pub(super) fn new(ledger: Ledger, asks: Asks, devices: Vec<DeviceUuid>, priority: i32) -> Self {
+        Self { ledger, asks, devices, priority, since: Timestamp::new(clock::unix_ms()) }
     }
 
     /// The task's place on a device.
@@ -135,7 +140,7 @@ impl Keeper {
         self.tasks.keys().for_each(|task| self.clear(*task));
         let devices = self.tasks.values().flat_map(|kept| &kept.devices);
         for device in devices.collect::<BTreeSet<_>>() {
-            self.balance(device, None);
+            self.balance(device, &BTreeMap::new());
         }
     }
 
@@ -168,36 +173,65 @@ impl Keeper {
         // The gate opens by other means than an answer.
         let Wish::Memory { device, bytes } = question.wish else { return };
         let until = Instant::now() + ANSWER;
-        self.waiting.push(Waiting { task, device, bytes, question, until });
+        let since = Timestamp::new(clock::unix_ms());
+        self.waiting.push(Waiting { task, device, bytes, question, since, until });
     }
 
-    /// Answers the questions that can be answered now.
+    /// Answers the questions that can be answered now: of each task on a device the oldest, as long
+    /// as there are any.
     fn answer_waiting(&mut self) {
-        for mut waiting in std::mem::take(&mut self.waiting) {
-            let answer = match self.grow(waiting.task, waiting.device, waiting.bytes) {
-                Some(true) => Answer::Yes,
-                Some(false) => Answer::No,
-                None if Instant::now() < waiting.until => {
-                    self.waiting.push(waiting);
-                    continue;
-                }
-                None => Answer::No,
+        let mut later = Vec::new();
+        while let Some(first) = self.waiting.first() {
+            let Some(device) = self.device_of(first).cloned() else {
+                self.reply(0, Answer::No);
+                continue;
             };
-            // A process that is gone needs no answer.
-            let _ = waiting.question.answer(answer);
+            let mut wishes: BTreeMap<TaskId, (u64, Timestamp)> = BTreeMap::new();
+            let mut oldest: BTreeMap<TaskId, usize> = BTreeMap::new();
+            for (ix, waiting) in self.waiting.iter().enumerate() {
+                if self.device_of(waiting) == Some(&device) && !oldest.contains_key(&waiting.task) {
+                    oldest.insert(waiting.task, ix);
+                    wishes.insert(waiting.task, (waiting.bytes, waiting.since));
+                }
+            }
+            let answers = self.balance(&device, &wishes);
+            // From the last on, so that the positions of the others stay.
+            let mut asked: Vec<(TaskId, usize)> = oldest.into_iter().collect();
+            asked.sort_by_key(|(_, ix)| std::cmp::Reverse(*ix));
+            for (task, ix) in asked {
+                match answers.as_ref().map(|answers| answers.get(&task)) {
+                    Some(Some(loans::Answer::Yes)) => self.reply(ix, Answer::Yes),
+                    Some(Some(loans::Answer::No) | None) => self.reply(ix, Answer::No),
+                    None | Some(Some(loans::Answer::Wait)) => {
+                        if Instant::now() < self.waiting[ix].until {
+                            later.push(self.waiting.remove(ix));
+                        } else {
+                            self.reply(ix, Answer::No);
+                        }
+                    }
+                }
+            }
         }
+        later.sort_by_key(|waiting| waiting.since);
+        self.waiting = later;
     }
 
-    /// Raises the grant of a task so that an allocation fits; returns whether it fits. `None` while
-    /// the driver's figures are missing.
-    fn grow(&self, task: TaskId, place: usize, bytes: u64) -> Option<bool> {
-        let device = self.tasks.get(&task).and_then(|kept| kept.devices.get(place));
-        device.map_or(Some(false), |device| self.balance(device, Some((task, bytes))))
+    fn device_of(&self, waiting: &Waiting) -> Option<&DeviceUuid> {
+        self.tasks.get(&waiting.task)?.devices.get(waiting.device)
     }
 
-    /// Makes the grants on a device fit its memory, and meets the wish of a task if that is
-    /// possible; returns whether it is. `None` while the driver's figures are missing.
-    fn balance(&self, device: &DeviceUuid, wish: Option<(TaskId, u64)>) -> Option<bool> {
+    fn reply(&mut self, ix: usize, answer: Answer) {
+        // A process that is gone needs no answer.
+        let _ = self.waiting.remove(ix).question.answer(answer);
+    }
+
+    /// Makes the grants on a device fit its memory, and grants wishes as far as possible. Returns
+    /// the answers; `None` while the driver's figures are missing or the use changes all the time.
+    fn balance(
+        &self,
+        device: &DeviceUuid,
+        wishes: &BTreeMap<TaskId, (u64, Timestamp)>,
+    ) -> Option<BTreeMap<TaskId, loans::Answer>> {
         let has_ledger = |task: TaskId| self.tasks.contains_key(&task);
         let usable = self.seen.facts().devices.get(device)?.usable(&has_ledger);
         let sharing: Vec<(TaskId, &Kept, usize)> = self
@@ -207,42 +241,43 @@ impl Keeper {
             .collect();
         sharing.iter().for_each(|(task, _, _)| self.clear(*task));
         for _ in 0..ROUNDS {
-            let more = |task: TaskId| wish.filter(|(asking, _)| *asking == task).map(|it| it.1);
-            let sharer = |it: &(TaskId, &Kept, usize)| self.sharer((it.0, it.1), it.2, more(it.0));
-            let now: Vec<Sharer> = sharing.iter().map(sharer).collect();
-            let plan = grants(usable, &now);
+            let tenants: Vec<(Tenant, Bytes)> = sharing
+                .iter()
+                .map(|(task, kept, at)| self.tenant((*task, kept), *at, wishes.get(task)))
+                .collect();
+            let plan = divide(usable, &tenants.iter().map(|(it, _)| *it).collect::<Vec<_>>());
             let mut is_lower = false;
-            let mut is_met = false;
-            for (((_, kept, at), sharer), grant) in sharing.iter().zip(&now).zip(&plan) {
-                if *grant < sharer.granted {
-                    kept.ledger.grant(*at, grant.get());
+            for (((_, kept, at), (_, granted)), grant) in sharing.iter().zip(&tenants).zip(&plan) {
+                if grant.bytes < *granted {
+                    kept.ledger.grant(*at, grant.bytes.get());
                     is_lower = true;
                 }
-                is_met |= sharer.wish.is_some_and(|wish| wish <= *grant);
             }
             // A process may use its grant until it is lower, so the use is read again after that.
             if is_lower {
                 continue;
             }
-            for ((_, kept, at), sharer) in sharing.iter().zip(&now) {
-                if let Some(wish) = sharer.wish.filter(|_| is_met) {
-                    kept.ledger.grant(*at, wish.max(sharer.granted).get());
-                }
-            }
             let mut facts = self.seen.facts();
-            for (task, kept, at) in &sharing {
-                let granted = kept.ledger.shares().get(*at).map(|share| Bytes::new(share.granted));
+            let mut answers = BTreeMap::new();
+            for ((task, kept, at), grant) in sharing.iter().zip(&plan) {
+                kept.ledger.grant(*at, grant.bytes.get());
                 let of_task = facts.granted.entry(*task).or_default();
-                of_task.extend(granted.map(|granted| (device.clone(), granted)));
+                of_task.insert(device.clone(), grant.bytes);
+                answers.extend(grant.wish.map(|answer| (*task, answer)));
             }
-            return Some(is_met);
+            return Some(answers);
         }
-        Some(false)
+        None
     }
 
-    /// A task's memory on a device. The driver's figure counts where it is higher: it includes
-    /// processes that do not count their memory.
-    fn sharer(&self, (task, kept): (TaskId, &Kept), place: usize, more: Option<u64>) -> Sharer {
+    /// A task's memory on a device, and its grant. The driver's figure counts where it is higher: it
+    /// includes processes that do not count their memory.
+    fn tenant(
+        &self,
+        (task, kept): (TaskId, &Kept),
+        place: usize,
+        wish: Option<&(u64, Timestamp)>,
+    ) -> (Tenant, Bytes) {
         let share = kept.ledger.shares().get(place).copied();
         let (request, limit, granted) =
             share.map_or((0, 0, 0), |share| (share.request, share.limit, share.granted));
@@ -252,19 +287,24 @@ impl Keeper {
         let seen = figures.and_then(|figures| figures.tasks.get(&task)?.used);
         // A task that damaged its file may have used all of its grant.
         let counted = counted.unwrap_or(Bytes::new(granted));
-        let limit = Bytes::new(limit);
-        let wish = more.map(|more| {
-            let needed = counted.saturating_add(Bytes::new(more));
+        let (request, limit) = (Bytes::new(request), Bytes::new(limit));
+        let wish = wish.map(|(more, since)| {
+            let needed = counted.saturating_add(Bytes::new(*more));
             let stepped =
                 Bytes::new(needed.get().checked_next_multiple_of(STEP).unwrap_or(u64::MAX));
-            if needed <= limit { stepped.min(limit) } else { needed }
+            let total = if needed <= limit { stepped.min(limit) } else { needed };
+            loans::Wish { total, since: *since }
         });
-        Sharer {
-            request: Bytes::new(request),
+        let tenant = Tenant {
+            request,
             limit,
-            granted: Bytes::new(granted),
-            used: counted.max(seen.unwrap_or_default()),
+            // What it requested counts as used, so that it is not lent.
+            used: counted.max(seen.unwrap_or_default()).max(request),
             wish,
-        }
+            // An order to run a task does not carry the priority of its job.
+            priority: 0,
+            started_at: kept.since,
+        };
+        (tenant, Bytes::new(granted))
     }
 }

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod converge;
-mod growth;
 mod loans;
 mod moves;
 mod seating;
