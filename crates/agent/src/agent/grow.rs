@@ -67,8 +67,8 @@ pub(super) struct Keeper {
 }
 
 impl Kept {
-    pub(super) fn new(ledger: Ledger, asks: Asks, devices: Vec<DeviceUuid>, priority: i32) -> Self {
-        Self { ledger, asks, devices, priority, since: Timestamp::new(clock::unix_ms()) }
+    pub(super) fn new(ledger: Ledger, asks: Asks, devices: Vec<DeviceUuid>) -> Self {
+        Self { ledger, asks, devices, since: Timestamp::new(clock::unix_ms()) }
     }
 
     /// The task's place on a device.

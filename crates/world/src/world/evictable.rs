@@ -5,15 +5,15 @@ use gpool_model::{AllocationState, Exit, GpuTime, MilliGpu, Millis, Phase, Times
 use crate::row::JobRow;
 use crate::world::World;
 
-/// What the precedence of an evictable job depends on: a cycle compares all of them, so they are
-/// kept together.
+/// The values that decide the precedence of an evictable job. A cycle compares all of these jobs,
+/// so the values are kept together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EvictableRank {
     /// Its priority.
     pub priority: i32,
     /// Whether it makes another job larger.
     pub joins: bool,
-    /// What it attained before it started.
+    /// The GPU time that it attained before it started.
     before: GpuTime,
     forgiven: GpuTime,
     /// Its devices, and since when it has them, if it runs.

@@ -29,7 +29,7 @@ pub struct ProjectRow {
     pub used: BTreeMap<u32, InUse>,
     /// Jobs that hold something and can be evicted.
     pub evictable: BTreeSet<JobId>,
-    /// What their precedence depends on.
+    /// The values that decide their precedence.
     pub ranks: BTreeMap<JobId, EvictableRank>,
     /// How many of these have each priority, with jobs that make another one larger counted apart.
     pub evictable_by: BTreeMap<(i32, bool), u64>,
