@@ -2,7 +2,6 @@
 //! completes an operation even if its caller is gone.
 
 use std::io::Read;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -49,11 +48,8 @@ fn read(child: &mut Child, deadline: Duration) -> Option<Vec<u8>> {
     let mut said = Vec::new();
     loop {
         let left = Timespec::try_from(deadline.saturating_sub(begin.elapsed())).ok()?;
-        match poll(&mut [PollFd::new(&output.as_fd(), PollFlags::IN)], Some(&left)) {
-            Ok(0) => return None,
-            Ok(_) | Err(_) => {}
-        }
-        if begin.elapsed() >= deadline {
+        let is_late = poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&left)) == Ok(0);
+        if is_late || begin.elapsed() >= deadline {
             return None;
         }
         let mut buffer = [0; 4096];

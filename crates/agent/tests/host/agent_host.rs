@@ -18,7 +18,10 @@ fn main() -> Result<(), Failure> {
         nursery::main();
     }
     if first == gpool_checkpoint::ARGUMENT {
-        std::process::exit(gpool_checkpoint::main(arguments.next().as_deref()).into());
+        return match gpool_checkpoint::main(arguments.next().as_deref()) {
+            0 => Ok(()),
+            code => Err(format!("exit code {code}").into()),
+        };
     }
     let state = PathBuf::from(first);
     let node = NodeName::new("node");
