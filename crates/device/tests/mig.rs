@@ -158,7 +158,7 @@ fn instances_are_created_and_destroyed_and_keep_their_indexes() {
     machine.destroy(&small).unwrap();
     assert_eq!(machine.instances(), [(1000, model("3g.40gb")), (1002, model("1g.10gb+me"))]);
     assert_eq!(machine.destroy(&small), Err(MigError::NoSuchDevice));
-    let again = machine.create("2g.20gb").unwrap();
+    let again = machine.create("1g.20gb").unwrap();
     assert_ne!(again, small);
     for instance in [large, me, again] {
         machine.destroy(&instance).unwrap();

@@ -45,8 +45,8 @@ pub struct Device {
     /// Tasks that use more of its memory than their limit, by task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overshoots: Vec<Overshoot>,
-    /// Tasks that are on it although they booked another device, by task. They leave when a job gets
-    /// the device.
+    /// Tasks that are on it although they booked another device, by task. They leave when a job
+    /// gets the device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<Guest>,
     /// Whether the driver reports the memory of each process, so that the agent would notice an

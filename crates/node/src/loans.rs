@@ -1,6 +1,6 @@
 //! Divides the memory of one device among the tasks that share it. A task is guaranteed its
-//! request. Memory that nobody uses is lent above a request, up to the limit; when a task needs what
-//! it was guaranteed, loans are called back.
+//! request. Unused memory is lent above a request, up to the limit. When a task needs its
+//! guaranteed memory, loans are called back, but never for another loan.
 //!
 //! The functions read the present state and know nothing of earlier calls. So the agent calls them
 //! after each change, and a restarted agent continues from the driver's figures.
@@ -38,7 +38,7 @@ pub struct Wish {
 /// The answer for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// The memory that it may use without asking. Below what it uses, it may not grow.
+    /// The memory that it may use without asking. If it uses more, it may not grow.
     pub bytes: Bytes,
     /// The memory that it may keep, if a loan is called back; at least the request.
     pub keep: Option<Bytes>,
@@ -65,7 +65,7 @@ impl Tenant {
         self.used.saturating_sub(self.request)
     }
 
-    /// What it needs now and is guaranteed. A wish above the request is a loan as a whole.
+    /// The guaranteed memory that it needs now. A wish above the request is a loan as a whole.
     fn entitled(&self) -> Bytes {
         let wish = self.wish.filter(|wish| wish.total <= self.request);
         wish.map_or(self.used, |wish| wish.total.max(self.used))
@@ -127,9 +127,9 @@ fn lend(mut free: Bytes, tenants: &[Tenant], mut granted: Vec<Bytes>) -> Vec<Byt
     granted
 }
 
-/// The tenants that wish for more than their request and at most their limit. First the one whose
-/// loan would be the smallest part of its request, so that borrowers share in proportion to their
-/// requests; then the one that waits longest.
+/// The tenants that wish for more than their request and at most their limit. First those with the
+/// smallest loan relative to the request, so that borrowers share in proportion to their requests,
+/// then those that wait longest.
 fn borrowers(tenants: &[Tenant]) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..tenants.len()).filter(|ix| tenants[*ix].wanted() > tenants[*ix].entitled()).collect();
@@ -164,8 +164,8 @@ fn call_back(mut missing: Bytes, tenants: &[Tenant]) -> Vec<Option<Bytes>> {
     keep
 }
 
-/// The grants while loans are called back: what is physically free goes to the guaranteed wishes,
-/// the oldest first, and nobody else grows.
+/// The grants while loans are called back: free memory goes to the guaranteed wishes,
+/// the oldest first, and no other task grows.
 fn serve(memory: Bytes, tenants: &[Tenant], keep: &[Option<Bytes>]) -> Vec<Bytes> {
     let used = sum(tenants.iter().map(|tenant| tenant.used));
     let mut free = memory.saturating_sub(used);

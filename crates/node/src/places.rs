@@ -191,7 +191,7 @@ impl Places {
             return self.waits(task, Aim::Attach);
         }
         (placed.state, placed.is_stuck) = (State::Running, true);
-        // Whoever waits for its devices needs others to move.
+        // A task that waits for its devices needs other moves.
         self.waiting.iter_mut().for_each(|waiting| waiting.is_placed = false);
         self.advance()
     }

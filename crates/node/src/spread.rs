@@ -1,5 +1,5 @@
 //! Chooses the devices on which shares physically are. The server books shares packed, so that
-//! whole devices stay free; the node spreads them over devices that nobody booked, so that each can
+//! whole devices stay free; the node spreads them over devices without a booking, so that each can
 //! grow to its limit. When a job gets such a device as a whole, the shares on it move away.
 //!
 //! A piece that can't move must be where it is booked. So all pieces can always go there, and every

@@ -84,7 +84,8 @@ pub struct Gpu {
     /// Jobs that use the device although they booked another one. They leave it when a job gets it.
     #[serde(default)]
     pub guests: Vec<GpuGuest>,
-    /// Jobs that booked a share of the device. Empty if the device is free, or one job uses all of it.
+    /// Jobs that booked a share of the device. Empty if the device is free, or one job uses all of
+    /// it.
     #[serde(default)]
     pub shares: Vec<GpuShare>,
     /// Device memory that another job could share, in bytes.

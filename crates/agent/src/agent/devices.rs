@@ -14,9 +14,8 @@ use gpool_device::{
     Belongs, Cadence, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
     UnmanagedGrace, Use, Wanted, sort_processes,
 };
-use gpool_model::SlotPart;
 use gpool_model::agent::{Report, Stamp};
-use gpool_model::device::{Device, DeviceHealth, DeviceProcess, Guest};
+use gpool_model::device::{Device, DeviceHealth, DeviceProcess};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::job::GpuUsage;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
@@ -25,8 +24,9 @@ use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::converge::Seats;
 use gpool_sys::{clock, proc};
 
-use super::division::Division;
+use super::division::{Division, check_processes};
 use super::enforcement::{Shim, enforced};
+use super::given::{Given, Owners, set_guests, uses};
 use super::input::{Input, InputSender};
 use super::seen::{Figures, Seen, Sharing};
 use super::{AgentConfig, Samples, facts};
@@ -45,36 +45,6 @@ const TICK: Duration = Duration::from_secs(1);
 const ANNOUNCE: Duration = Duration::from_secs(5);
 /// How often devices that have never answered are polled again.
 const RETRY: Millis = Millis::from_secs(10);
-
-/// The devices of the running tasks, by the process IDs of their shepherds.
-type Owners = Arc<Mutex<BTreeMap<u32, Given>>>;
-
-/// The devices that a task was given.
-#[derive(Clone)]
-struct Given {
-    task: TaskId,
-    seats: Seats,
-}
-
-impl Given {
-    /// The memory of a device that the task may use: `None` if it was not given the device,
-    /// `Some(None)` if it has it alone.
-    fn limit_on(&self, device: &DeviceUuid) -> Option<Option<Bytes>> {
-        let slot = self.seats.slots.iter().find(|slot| slot.device == *device)?;
-        Some(match slot.part {
-            SlotPart::Whole | SlotPart::Instance { .. } => None,
-            SlotPart::Share { limit, .. } => Some(limit),
-        })
-    }
-
-    /// The task with the device that it booked, if it is a guest on this one.
-    fn guest_on(&self, device: &DeviceUuid) -> Option<Guest> {
-        let mut places = self.seats.slots.iter().zip(&self.seats.booked);
-        let (_, booked) =
-            places.find(|(slot, booked)| slot.device == *device && *booked != device)?;
-        Some(Guest { task: self.task, booked: booked.clone() })
-    }
-}
 
 /// The agent's handle of the thread.
 pub(super) struct Devices {
@@ -145,7 +115,6 @@ impl Devices {
             Opened::Source(source) => source.pausing(),
             Opened::Nothing { .. } => Pausing::Stop,
         };
-        // Tasks that leave nothing on a device can be anywhere.
         let can_move = pausing == Pausing::Stop;
         let checkpoints = (pausing == Pausing::Checkpoint).then(|| Checkpoints {
             drivers: Drivers::usual(),
@@ -231,7 +200,7 @@ impl Devices {
         }
     }
 
-    /// Whether running tasks can be moved between the devices.
+    /// Whether running tasks can move between the devices: if they leave nothing on one.
     pub(super) fn can_move(&self) -> bool {
         self.can_move
     }
@@ -355,21 +324,12 @@ impl Asker {
         devices.iter().filter(|uuid| !usable(uuid)).cloned().collect()
     }
 
-    /// Lists the MIG instances, after a change if there is one. Refuses to destroy an instance that
-    /// a process uses; jobs were ruled out before.
+    /// Lists the MIG instances, after a change if there is one. Jobs were ruled out before.
     fn divide(&mut self, change: Option<&MigChange>) -> Result<MigReport, MigError> {
-        if let Some(MigChange::Destroy { instance }) = change {
-            let monitor = self.monitor.as_mut().ok_or(MigError::NoSuchDevice)?;
-            let seen = monitor.look_at(instance, Wanted::PROCESSES, now(), LOOK);
-            if let Some(process) = seen.processes.unwrap_or_default().first() {
-                let (name, user) = (process.name.as_deref(), process.user.as_deref());
-                let name = format!("{} of {}", name.unwrap_or("?"), user.unwrap_or("?"));
-                return Err(MigError::HasProcess { pid: process.pid, name });
-            }
-        }
         let why = self.from.clone();
         let monitor = self.monitor.as_mut().ok_or(MigError::Driver { why })?;
         let Some(change) = change else { return monitor.divisions(DIVIDE) };
+        check_processes(monitor, change, now(), LOOK)?;
         let changed = monitor.divide(change, DIVIDE);
         // Also after an error: a change without an answer in time may have been made.
         self.take_inventory();
@@ -479,10 +439,7 @@ impl Asker {
     fn report(&mut self) {
         self.enforce();
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for device in &mut self.devices {
-            let guests = owners.values().filter_map(|given| given.guest_on(&device.uuid));
-            device.guests = guests.collect();
-        }
+        set_guests(&mut self.devices, &owners);
         let is_said = self.reported.as_deref().is_some_and(|last| same(last, &self.devices));
         let is_heard = self.is_heard.load(Ordering::Relaxed);
         if is_said && (is_heard || self.reported_at.elapsed() < ANNOUNCE) {
@@ -498,21 +455,6 @@ impl Asker {
             facts: facts::node_facts(self.from.clone()),
         })));
     }
-}
-
-/// The tasks that may use a device, each with the memory of its processes.
-fn uses(
-    owners: &BTreeMap<u32, Given>,
-    device: &DeviceUuid,
-    processes: &[DeviceProcess],
-    owner: &dyn Fn(u32) -> Option<TaskId>,
-) -> Vec<Use> {
-    let given = owners.values().filter_map(|it| Some((it.task, it.limit_on(device)?)));
-    let memory = |task| {
-        let own = processes.iter().filter(|process| owner(process.pid) == Some(task));
-        own.filter_map(|process| process.memory).reduce(Bytes::saturating_add)
-    };
-    given.map(|(task, limit)| Use { task, limit, memory: memory(task) }).collect()
 }
 
 /// Notes the driver's figures of a device, for tasks that want to grow.

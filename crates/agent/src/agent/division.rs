@@ -1,8 +1,12 @@
 //! Requests of admins about MIG instances. The thread that polls the devices carries them out, in
 //! turn with its checks before launches, so no task is started on an instance that goes away.
 
+use std::time::Duration;
+
+use gpool_device::{Monitor, Wanted};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
+use gpool_model::unit::Timestamp;
 
 use super::runner::Runner;
 
@@ -14,6 +18,25 @@ pub(super) struct Division {
     /// The change; `None` only lists them.
     pub change: Option<MigChange>,
     pub answer: DivisionAnswer,
+}
+
+/// Refuses to destroy an instance that a process uses.
+pub(super) fn check_processes(
+    monitor: &mut Monitor,
+    change: &MigChange,
+    now: Timestamp,
+    timeout: Duration,
+) -> Result<(), MigError> {
+    let MigChange::Destroy { instance } = change else { return Ok(()) };
+    let seen = monitor.look_at(instance, Wanted::PROCESSES, now, timeout);
+    match seen.processes.unwrap_or_default().first() {
+        None => Ok(()),
+        Some(process) => {
+            let (name, user) = (process.name.as_deref(), process.user.as_deref());
+            let name = format!("{} of {}", name.unwrap_or("?"), user.unwrap_or("?"));
+            Err(MigError::HasProcess { pid: process.pid, name })
+        }
+    }
 }
 
 impl Runner {

@@ -270,8 +270,8 @@ impl Keeper {
         None
     }
 
-    /// A task's memory on a device, and its grant. The driver's figure counts where it is higher: it
-    /// includes processes that do not count their memory.
+    /// A task's memory on a device, and its grant. The driver's figure counts where it is higher,
+    /// because it includes processes that do not count their memory.
     fn tenant(
         &self,
         (task, kept): (TaskId, &Kept),

@@ -7,6 +7,7 @@ mod division;
 pub(crate) mod done;
 mod enforcement;
 pub(crate) mod facts;
+mod given;
 mod grow;
 mod input;
 pub(crate) mod isolation;

@@ -8,7 +8,6 @@ use gpool_model::id::{DeviceUuid, Generation};
 
 use super::keeper::{Keeper, News};
 use super::{Shepherd, Why};
-use crate::layout::claim_name;
 use crate::message::FromShepherd;
 use crate::nursery::leftovers::kill_child;
 
@@ -176,7 +175,7 @@ impl Shepherd {
         let Some(pausing) = &self.launch.pausing else { return };
         let (order, task) = (&self.launch.order, self.task());
         let slots = &order.allocation.slots;
-        let ledger = self.layout.state().join("ledgers").join(claim_name(task));
+        let ledger = self.layout.ledger(task);
         let plan = Plan {
             aim,
             shepherd: std::process::id(),
@@ -189,7 +188,6 @@ impl Shepherd {
             drivers: pausing.drivers.clone(),
             deadlines: pausing.deadlines.unwrap_or_else(Deadlines::default),
         };
-        fail::fail_point!("shepherd-keeper-before");
         match Keeper::start(&plan) {
             Ok(keeper) => {
                 if let Some(tree) = &mut self.tree {

@@ -48,7 +48,7 @@ fn unused_guarantees_are_lent_and_come_back() {
     let idle = tenant(40, 40, 10);
     let borrower = wishes(tenant(20, 80, 20), 70, 0);
     assert_eq!(grants(&[idle, borrower]), [(10, None), (70, Some(Answer::Yes))]);
-    // Above what is free.
+    // Above the free memory.
     let borrower = wishes(tenant(20, 80, 20), 71, 0);
     assert_eq!(grants(&[idle, borrower]), [(40, None), (20, Some(Answer::No))]);
     // The owner needs its memory: the loan is called, and the borrower can't grow.
@@ -173,7 +173,8 @@ proptest! {
         prop_assert!(most <= used.max(80), "grants exceed the memory: {grants:?}");
         for (tenant, grant) in tenants.iter().zip(&grants) {
             prop_assert!(grant.bytes <= tenant.limit.max(tenant.used));
-            prop_assert!(grant.keep.is_none_or(|keep| keep >= tenant.request && keep < tenant.used));
+            let is_right = |keep| keep >= tenant.request && keep < tenant.used;
+            prop_assert!(grant.keep.is_none_or(is_right));
             let is_guaranteed = tenant.wish.is_some_and(|wish| wish.total <= tenant.request);
             prop_assert!(!(is_guaranteed && grant.wish == Some(Answer::No)));
         }
@@ -188,7 +189,9 @@ proptest! {
             prop_assert_eq!(after[ix].wish, Some(Answer::Yes), "{:?} {:?}", &later, &after);
         }
         // Nothing is called without need.
-        let called = total(&tenants, |ix, it| grants[ix].keep.map_or(Bytes::ZERO, |k| it.used.saturating_sub(k)));
+        let called = total(&tenants, |ix, it| {
+            grants[ix].keep.map_or(Bytes::ZERO, |keep| it.used.saturating_sub(keep))
+        });
         let wanted = total(&tenants, |_, it| match it.wish {
             Some(wish) if wish.total <= it.request => wish.total.max(it.used),
             _ => it.used,

@@ -226,7 +226,7 @@ impl Machine {
         self.running.iter().map(place).collect()
     }
 
-    /// No device has more than fits, and one that a task has alone has nobody else.
+    /// No device has more than fits, and one that a task has alone has no other.
     fn check(&self) {
         let launching = self.launching.iter().map(|(task, seats)| (*task, seats));
         let is_active = |(task, (_, is_paused)): &(&TaskId, &(Seats, bool))| {
@@ -264,7 +264,7 @@ fn two_notebooks_burst_until_a_third_job_needs_a_gpu() {
     node.settle();
     assert_eq!(node.places(), [(1, vec![0]), (2, vec![0]), (3, vec![1])]);
     node.end(3);
-    assert!(node.leaving.is_empty(), "nobody moves without need");
+    assert!(node.leaving.is_empty(), "no task moves without need");
 }
 
 #[test]
@@ -449,7 +449,8 @@ proptest! {
         node.settle();
         for number in books.tasks.keys() {
             let is_there = node.running.contains_key(&task(*number));
-            prop_assert!(is_there || node.refused.contains(&task(*number)), "{number} never started");
+            let is_refused = node.refused.contains(&task(*number));
+            prop_assert!(is_there || is_refused, "{number} never started");
         }
     }
 }

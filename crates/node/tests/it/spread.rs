@@ -26,7 +26,7 @@ fn two_notebooks_burst_on_two_devices_until_one_is_needed() {
     assert_eq!(spread(&spaces, &[first, second]), Some(vec![0, 1]));
     let second = share(1, 0, Some(1), 40, 80);
     assert_eq!(spread(&spaces, &[first, second, whole(2, 1, None)]), Some(vec![0, 0, 1]));
-    // It has ended; nobody moves without need.
+    // It has ended; No task moves without need.
     let second = share(1, 0, Some(0), 40, 80);
     assert_eq!(spread(&spaces, &[first, second]), Some(vec![0, 0]));
 }
@@ -45,7 +45,7 @@ fn closed_and_other_devices_take_no_guest() {
     let other = Space { model: "A100", ..DEVICE };
     let pieces = [share(0, 0, Some(0), 40, 80), share(1, 0, None, 40, 80)];
     assert_eq!(spread(&[DEVICE, closed, other], &pieces), Some(vec![0, 0]));
-    // A guest leaves a device that was closed; who booked it stays.
+    // A guest leaves a device that was closed; the task that booked it stays.
     let guest = [share(0, 0, Some(1), 40, 80), share(1, 1, Some(1), 40, 80)];
     assert_eq!(spread(&[DEVICE, closed], &guest), Some(vec![0, 1]));
 }
@@ -146,7 +146,7 @@ proptest! {
         let closed = Space { guests: Guests::Leave, ..DEVICE };
         let spaces: Vec<Space<'_>> =
             opens.iter().map(|opens| if *opens { DEVICE } else { closed }).collect();
-        // Spread what can move, one after the other, as tasks start.
+        // Spread the movable ones, one after the other, as tasks start.
         let mut placed: Vec<Piece> = Vec::new();
         for piece in &pieces {
             placed.push(Piece { at: if piece.can_move { None } else { piece.at }, ..*piece });
@@ -160,12 +160,13 @@ proptest! {
         // Nothing changes without a cause.
         let now: Vec<usize> = placed.iter().filter_map(|piece| piece.at).collect();
         prop_assert_eq!(spread(&spaces, &placed), Some(now));
-        // A job gets the device that nobody booked.
+        // A job gets the device without a booking.
         let job = if new { whole(99, 3, None) } else { share(99, 3, None, 80, 80) };
         placed.push(job);
         let places = spread(&spaces, &placed).expect("the books show it as free");
         prop_assert!(is_allowed(&spaces, &placed, &places), "{places:?}");
-        let moves = placed.iter().zip(&places).filter(|(it, at)| it.at.is_some_and(|is| is != **at));
+        let moved = |(it, at): &(&Piece, &usize)| it.at.is_some_and(|is| is != **at);
+        let moves = placed.iter().zip(&places).filter(moved);
         prop_assert_eq!(Some(moves.count()), fewest_moves(&spaces, &placed));
     }
 }

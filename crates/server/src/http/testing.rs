@@ -88,7 +88,9 @@ impl Server {
             mail: crate::MailSettings::default(),
         };
         let open = Box::new(|_, _, answer: crate::http::StreamAnswer| drop(answer));
-        let divide = Box::new(|_, answer: crate::link::DivideAnswer| drop(answer));
+        let divide = Box::new(|_, answer: crate::link::DivideAnswer| {
+            answer(Ok(gpool_model::mig_layout::MigReport::default()));
+        });
         let agent = AskAgent { open, divide, samples: Box::new(samples) };
         let shared = Arc::new(Shared {
             info,

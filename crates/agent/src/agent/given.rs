@@ -1,0 +1,64 @@
+//! The devices that the running tasks were given.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use gpool_device::Use;
+use gpool_model::SlotPart;
+use gpool_model::device::{Device, DeviceProcess, Guest};
+use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::unit::Bytes;
+use gpool_node::converge::Seats;
+
+/// The devices of the running tasks, by the process IDs of their shepherds.
+pub(super) type Owners = Arc<Mutex<BTreeMap<u32, Given>>>;
+
+/// The devices that a task was given.
+#[derive(Clone)]
+pub(super) struct Given {
+    pub task: TaskId,
+    pub seats: Seats,
+}
+
+impl Given {
+    /// The memory of a device that the task may use: `None` if it was not given the device,
+    /// `Some(None)` if it has it alone.
+    pub fn limit_on(&self, device: &DeviceUuid) -> Option<Option<Bytes>> {
+        let slot = self.seats.slots.iter().find(|slot| slot.device == *device)?;
+        Some(match slot.part {
+            SlotPart::Whole | SlotPart::Instance { .. } => None,
+            SlotPart::Share { limit, .. } => Some(limit),
+        })
+    }
+
+    /// The task with the device that it booked, if it is a guest on this one.
+    pub fn guest_on(&self, device: &DeviceUuid) -> Option<Guest> {
+        let mut places = self.seats.slots.iter().zip(&self.seats.booked);
+        let (_, booked) =
+            places.find(|(slot, booked)| slot.device == *device && *booked != device)?;
+        Some(Guest { task: self.task, booked: booked.clone() })
+    }
+}
+
+/// The tasks that may use a device, each with the memory of its processes.
+pub(super) fn uses(
+    owners: &BTreeMap<u32, Given>,
+    device: &DeviceUuid,
+    processes: &[DeviceProcess],
+    owner: &dyn Fn(u32) -> Option<TaskId>,
+) -> Vec<Use> {
+    let given = owners.values().filter_map(|it| Some((it.task, it.limit_on(device)?)));
+    let memory = |task| {
+        let own = processes.iter().filter(|process| owner(process.pid) == Some(task));
+        own.filter_map(|process| process.memory).reduce(Bytes::saturating_add)
+    };
+    given.map(|(task, limit)| Use { task, limit, memory: memory(task) }).collect()
+}
+
+/// Notes the guests of each device.
+pub(super) fn set_guests(devices: &mut [Device], owners: &BTreeMap<u32, Given>) {
+    for device in devices {
+        let guests = owners.values().filter_map(|given| given.guest_on(&device.uuid));
+        device.guests = guests.collect();
+    }
+}
