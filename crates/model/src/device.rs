@@ -89,6 +89,14 @@ impl Device {
         self.instance.as_ref().map_or(MilliGpu::DEVICE, |instance| instance.counts_as(self.memory))
     }
 
+    /// Whether every request gives both devices the same rank.
+    #[must_use]
+    pub fn is_alike(&self, other: &Self) -> bool {
+        let levels = |it: &Self| [false, true].map(|is_share| it.enforcement(is_share));
+        (&self.model, self.memory, self.instance.is_some(), levels(self))
+            == (&other.model, other.memory, other.instance.is_some(), levels(other))
+    }
+
     /// The enforcement for a job with a fraction of it, or with all of it. A MIG instance isolates
     /// its job.
     #[must_use]

@@ -85,7 +85,7 @@ pub fn fits(seats: &[Seat<'_>], request: &GpuRequest) -> bool {
 fn ranks<'a>(seats: &[Seat<'a>], request: &GpuRequest) -> Vec<Option<usize>> {
     let mut last: Option<(&Device, Option<usize>)> = None;
     let mut rank = |device: &'a Device| match last {
-        Some((like, rank)) if alike(like, device) => rank,
+        Some((like, rank)) if like.is_alike(device) => rank,
         _ => {
             let rank = request.rank_of(device);
             last = Some((device, rank));
@@ -93,13 +93,6 @@ fn ranks<'a>(seats: &[Seat<'a>], request: &GpuRequest) -> Vec<Option<usize>> {
         }
     };
     seats.iter().map(|seat| rank(seat.device)).collect()
-}
-
-/// Whether two devices have the same rank for every request.
-fn alike(one: &Device, other: &Device) -> bool {
-    let levels = |it: &Device| [false, true].map(|is_share| it.enforcement(is_share));
-    (&one.model, one.memory, one.instance.is_some(), levels(one))
-        == (&other.model, other.memory, other.instance.is_some(), levels(other))
 }
 
 /// The devices of one rank for shares: shared devices first, the fullest first, then free ones.

@@ -54,12 +54,7 @@ impl<'a> Capacity<'a> {
     }
 
     fn kind_of(&mut self, device: &'a Device) -> usize {
-        let alike = |it: &&Device| {
-            let levels = |it: &Device| [false, true].map(|is_share| it.enforcement(is_share));
-            (&it.model, it.memory, it.instance.is_some(), levels(it))
-                == (&device.model, device.memory, device.instance.is_some(), levels(device))
-        };
-        self.kinds.iter().position(alike).unwrap_or_else(|| {
+        self.kinds.iter().position(|it| it.is_alike(device)).unwrap_or_else(|| {
             self.kinds.push(device);
             self.kinds.len() - 1
         })
