@@ -21,6 +21,8 @@ pub(crate) struct Sessions {
     /// The next questions, by time.
     // Invariant: each session is in the set once, by its `due`.
     due: BTreeSet<(Timestamp, NodeName)>,
+    /// The nodes with devices that the last question named as closed.
+    with_closed: BTreeSet<NodeName>,
 }
 
 /// The agent of one node.
@@ -131,6 +133,10 @@ impl Control {
         session.round = session.round.next();
         session.was_ordered = false;
         session.closed.clone_from(&closed);
+        match closed.is_empty() {
+            true => drop(self.sessions.with_closed.remove(node)),
+            false => drop(self.sessions.with_closed.insert(node.clone())),
+        }
         let order = Order::Sync { term: self.world.cluster().term, round: session.round, closed };
         // Not only the last known agent: another one answers as well.
         self.effect(Effect::Order { node: node.clone(), to: None, order });
@@ -161,9 +167,8 @@ impl Control {
             .reservations()
             .values()
             .flat_map(|it| it.what.nodes.iter().chain(it.what.devices.keys()));
-        let before = self.sessions.by_node.iter().filter(|(_, session)| !session.closed.is_empty());
         let nodes: BTreeSet<NodeName> =
-            drained.chain(reserved).chain(before.map(|(node, _)| node)).cloned().collect();
+            drained.chain(reserved).chain(&self.sessions.with_closed).cloned().collect();
         for node in nodes {
             let closed = self.closed_on(&node);
             let session = self.sessions.by_node.get(&node);
