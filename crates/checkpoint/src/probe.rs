@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub struct Capability {
     /// The reason why it can't; `None` if it can.
     pub refusal: Option<String>,
-    /// One line that says how, or why not.
+    /// How it is paused, or why not, in one line.
     pub text: String,
 }
 
@@ -28,7 +28,7 @@ pub fn probe(program: &Path, drivers: &Drivers) -> Capability {
     let refusal = match ask(program, &drivers.request(Call::Probe), DEADLINE) {
         Ok(Answer::Probed(probe)) => match refusal(&probe) {
             None => {
-                let text = format!("by checkpoints of driver {}", probe.driver);
+                let text = format!("checkpoints of driver {}", probe.driver);
                 return Capability { refusal: None, text };
             }
             Some(why) => why,
@@ -36,7 +36,7 @@ pub fn probe(program: &Path, drivers: &Drivers) -> Capability {
         Ok(_) => "the driver gave no answer".to_owned(),
         Err(error) => error.to_string(),
     };
-    Capability { text: format!("no: {refusal}"), refusal: Some(refusal) }
+    Capability { text: format!("nothing: {refusal}"), refusal: Some(refusal) }
 }
 
 fn refusal(probe: &Probe) -> Option<String> {

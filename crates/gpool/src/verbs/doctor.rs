@@ -144,6 +144,7 @@ pub fn probes(named: Option<&str>, session: &Session) -> Vec<Probe> {
     let mut probes = server(&asked, named, session);
     let asked = asked.as_ref().ok();
     probes.push(gpus(asked));
+    probes.extend(pauses());
     let listed = asked.and_then(|asked| asked.client.gpus().ok());
     probes.extend(listed.iter().flat_map(|list| enforcement::rows(&list.items)));
     probes.extend(limits());
@@ -307,6 +308,22 @@ fn gpus(asked: Option<&Asked>) -> Probe {
     let from: BTreeSet<&str> = nodes.iter().map(|node| node.devices_from.as_str()).collect();
     let from: Vec<&str> = from.into_iter().collect();
     ok("gpus", format!("{n} of the server: {}", from.join(", ")))
+}
+
+/// How this machine frees the GPUs of paused jobs; `None` without NVIDIA GPUs.
+fn pauses() -> Option<Probe> {
+    let Opened::Source(source) =
+        NodeDevices::Nvml.open(&NodeName::new("doctor"), Path::new("/nonexistent"))
+    else {
+        return None;
+    };
+    source.outline().ok().filter(|outline| outline.n_devices > 0)?;
+    let program = std::env::current_exe().ok()?;
+    let found = gpool_checkpoint::probe(&program, &gpool_checkpoint::Drivers::usual());
+    Some(match found.refusal {
+        None => ok("pause jobs by", found.text),
+        Some(_) => less("pause jobs by", found.text),
+    })
 }
 
 fn gpus_here() -> Probe {

@@ -284,3 +284,17 @@ fn an_old_driver_pauses_nothing() {
     let program = rig.start(&PAUSABLE);
     rig.cluster.gpool(["pause", &program.id]).refused(2, &["can't pause jobs", "gpool doctor"]);
 }
+
+#[test]
+fn the_doctor_shows_whether_jobs_can_be_paused() {
+    let row = |driver: &str| {
+        let rig = Rig::new(driver)?;
+        let report = rig.cluster.gpool(["doctor"]).out;
+        let row = report.lines().find(|line| line.starts_with("pause jobs by"));
+        Some(row.unwrap_or_else(|| panic!("{report}")).to_owned())
+    };
+    let Some(works) = row("580.95.05") else { return };
+    assert!(works.contains("checkpoints of driver 580.95.05"), "{works}");
+    let old = row("565.57.01").unwrap();
+    assert!(old.contains("nothing: ") && old.contains("565.57.01"), "{old}");
+}
