@@ -150,7 +150,9 @@ pub fn compile(words: &[OsString]) -> anyhow::Result<ExitCode> {
     let (compiler, rest) = words.split_first().context("no compiler was given")?;
     let mut command = Command::new(compiler);
     command.args(rest);
-    if rest.iter().any(|word| word == "--crate-name") {
+    // A build script has no fuzzer to link with.
+    let name = rest.iter().skip_while(|word| *word != "--crate-name").nth(1);
+    if name.is_some_and(|name| name != "build_script_build") {
         command.args(FLAGS);
     }
     let status = command.status().with_context(|| format!("starting {}", compiler.display()))?;
