@@ -99,6 +99,8 @@ fn a_full_disk_refuses_new_jobs_and_hurts_none_that_run() {
     let line = format!("echo begun; {}; echo done; exit 5", gate.line());
     let id = cluster.sh(&[], &line);
     until_so("it has begun", || cluster.stdout_of(&id) == "begun\n");
+    // Its start must be stored before there is no room for it.
+    cluster.until_is(&id, "running");
     let pid = cluster.server_pid();
     let ballast = cluster.state().join("ballast");
     fill(&ballast);
