@@ -225,7 +225,8 @@ impl Places {
                 match self.plan(Some(task)) {
                     Some(places) => steps.extend(self.move_to(&places)),
                     None if self.is_unsettled() => break,
-                    None if !is_launch => {
+                    // If all can move, a task that was found has ended, and says so soon.
+                    None if !(is_launch && self.tasks.values().any(|it| it.is_stuck)) => {
                         next += 1;
                         continue;
                     }

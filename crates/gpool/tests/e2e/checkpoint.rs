@@ -7,7 +7,7 @@ use std::process::Command;
 
 use gpool_stub_nvml::{STATE_FILE, State, install};
 
-use crate::harness::{Cluster, kill_9, skip, until, until_so};
+use crate::harness::{Cluster, Running, kill_9, skip, until, until_so};
 use crate::nvml::device;
 
 const GIB: u64 = 1 << 30;
@@ -289,7 +289,9 @@ fn an_old_driver_pauses_nothing() {
 fn the_doctor_shows_whether_jobs_can_be_paused() {
     let row = |driver: &str| {
         let rig = Rig::new(driver)?;
-        let report = rig.cluster.gpool(["doctor"]).out;
+        let mut command = rig.cluster.command();
+        command.envs(rig.cluster.variables.iter().cloned()).arg("doctor");
+        let report = Running::start(&mut command, None).end().out;
         let row = report.lines().find(|line| line.starts_with("pause jobs by"));
         Some(row.unwrap_or_else(|| panic!("{report}")).to_owned())
     };

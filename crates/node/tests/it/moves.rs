@@ -308,6 +308,20 @@ fn a_job_is_refused_if_a_guest_can_not_move_and_stopped_while_it_waits() {
 }
 
 #[test]
+fn a_job_waits_for_a_found_task_that_says_its_end_late() {
+    let mut node = Machine::new(1);
+    node.run(1, vec![whole(0)]);
+    node.start();
+    // The server knows that task 1 has ended; the new agent does not yet.
+    node.restart();
+    node.run(2, vec![whole(0)]);
+    assert!(node.launching.is_empty() && node.refused.is_empty());
+    node.end(1);
+    node.start();
+    assert_eq!(node.places(), [(2, vec![0])]);
+}
+
+#[test]
 fn guests_leave_devices_that_are_drained_or_reserved() {
     let mut node = Machine::new(3);
     for number in 1..=2 {
