@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_model::unit::{Bytes, Timestamp};
 
 /// A task on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,45 +184,4 @@ fn serve(memory: Bytes, tenants: &[Tenant], keep: &[Option<Bytes>]) -> Vec<Bytes
 
 fn sum(bytes: impl IntoIterator<Item = Bytes>) -> Bytes {
     bytes.into_iter().fold(Bytes::ZERO, Bytes::saturating_add)
-}
-
-/// What an agent does to get a loan back, mildest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rung {
-    /// Tell the job, which can free caches. It can't grow from now on.
-    Notify,
-    /// Move the task to a device with room.
-    Move,
-    /// Pause it until there is room.
-    Pause,
-    /// End it.
-    Stop,
-}
-
-/// What a task allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exits {
-    /// It can be moved, and there is room elsewhere.
-    pub can_move: bool,
-    /// It can be paused.
-    pub can_pause: bool,
-}
-
-impl Rung {
-    /// The rung after a loan was called for this time, if the guarantee must be met within
-    /// `deadline`. The job has a third of it to free the memory itself, and the last sixth is left
-    /// for the end of its processes.
-    #[must_use]
-    pub fn after(called_for: Millis, deadline: Millis, exits: Exits) -> Self {
-        let is_past = |sixths: u64| {
-            called_for.get().saturating_mul(6) >= deadline.get().saturating_mul(sixths)
-        };
-        match exits {
-            _ if is_past(5) => Self::Stop,
-            Exits { can_pause: true, .. } if is_past(3) => Self::Pause,
-            Exits { can_move: true, .. } if is_past(2) => Self::Move,
-            Exits { can_pause: true, .. } if is_past(2) => Self::Pause,
-            _ => Self::Notify,
-        }
-    }
 }

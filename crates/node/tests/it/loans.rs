@@ -1,7 +1,7 @@
 //! Loans of memory on one device: what each task may use, and how loans come back.
 
-use gpool_model::unit::{Bytes, Millis, Timestamp};
-use gpool_node::loans::{Answer, Exits, Rung, Tenant, Wish, divide};
+use gpool_model::unit::{Bytes, Timestamp};
+use gpool_node::loans::{Answer, Tenant, Wish, divide};
 use proptest::prelude::*;
 
 /// In GiB.
@@ -111,19 +111,6 @@ fn guaranteed_wishes_are_served_in_order() {
         .map(|(tenant, since)| wishes(tenant, 10, since));
     let now = grants(&[second, borrower, first]);
     assert_eq!(now, [(0, Some(Answer::Wait)), (60, None), (10, Some(Answer::Yes))]);
-}
-
-#[test]
-fn a_rung_follows_the_other_within_the_deadline() {
-    let deadline = Millis::from_secs(30);
-    let at = |secs, can_move, can_pause| {
-        Rung::after(Millis::from_secs(secs), deadline, Exits { can_move, can_pause })
-    };
-    assert_eq!(at(0, true, true), Rung::Notify);
-    assert_eq!([at(10, true, true), at(15, true, true)], [Rung::Move, Rung::Pause]);
-    assert_eq!([at(10, false, true), at(24, false, true)], [Rung::Pause, Rung::Pause]);
-    assert_eq!([at(24, true, false), at(24, false, false)], [Rung::Move, Rung::Notify]);
-    assert_eq!(at(25, true, true), Rung::Stop);
 }
 
 prop_compose! {
