@@ -134,7 +134,7 @@ impl Element {
 
 /// A message from an agent to a shepherd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "to_shepherd", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum ToShepherd {
     /// End the task.
     Stop {
@@ -189,7 +189,7 @@ pub enum ToShepherd {
 
 /// A message from a shepherd to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "from_shepherd", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum FromShepherd {
     /// The first message to an agent that did not start this shepherd.
     Hello {

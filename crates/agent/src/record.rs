@@ -51,7 +51,7 @@ pub struct Claimant {
 
 /// One line of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "line", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
     Claimed(Claimant),
     Started {

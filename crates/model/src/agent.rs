@@ -25,7 +25,7 @@ use crate::unit::{Millis, Timestamp};
 /// An order of the server to an agent. The agent refuses a term older than the newest that it has
 /// seen and, for each task, a generation older than the newest that it has seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "order", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
     /// Report the node and every task that you know. A server sends it when it takes over, and
     /// again while some report may have been lost.
@@ -138,7 +138,7 @@ impl TaskOrder {
 
 /// A report of an agent to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "report", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Report {
     /// The node and all its devices. Sent first, after each change that matters to scheduling, and
     /// with each answer to [`Order::Sync`].
@@ -201,7 +201,7 @@ pub struct TaskReport {
 
 /// The state of a task on its node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum TaskIs {
     /// It was launched and has not reported yet that it runs.
     Launching,

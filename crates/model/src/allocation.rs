@@ -142,7 +142,7 @@ impl SlotPart {
 /// The state of an allocation. Claims outlive the cycle that made them: devices that a victim
 /// vacates belong to the job that they are vacated for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum AllocationState {
     /// Waits until the victims have left these slots.
     Claimed {

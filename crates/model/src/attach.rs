@@ -7,7 +7,7 @@ use crate::launch::WindowSize;
 
 /// The stream to open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "open", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Opening {
     /// The job's own terminal.
     Attach {
@@ -48,7 +48,7 @@ pub enum ForwardTo {
 
 /// Why the stream was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "not_opened", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum NotOpened {
     /// The job has no terminal.
     NoTerminal,

@@ -196,7 +196,7 @@ pub enum Link {
 
 /// Whether jobs may use a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum DeviceHealth {
     /// It answers and reports no fault.
     Healthy,

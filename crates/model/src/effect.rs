@@ -92,7 +92,7 @@ pub struct Notice {
 
 /// A change that watchers receive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Change {
     /// A job changed its state.
     JobState {

@@ -57,7 +57,7 @@ impl Basis {
 
 /// A change that might let a waiting job start sooner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(tag = "change", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum WhatIf {
     /// It requests other GPUs: fewer, or another model.
     Gpus {

@@ -11,7 +11,7 @@ use crate::plan::{Decision, PlannedStart};
 
 /// An input of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     /// A server took over, with a higher term than every server before.
     ServerStarted {
@@ -57,7 +57,7 @@ pub enum Event {
 
 /// A journal entry: an event that changed something, or a plan that was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(rename_all = "snake_case")]
 pub enum Journaled {
     /// An event.
     Event(Event),
@@ -80,7 +80,7 @@ pub enum Journaled {
 
 /// A change that follows from an earlier command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Kept {
     /// A reservation ended, or its job had ended.
     Ended {

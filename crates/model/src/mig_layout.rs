@@ -8,7 +8,7 @@ use crate::unit::Bytes;
 
 /// A change of the instances of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "change", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum MigChange {
     /// Create an instance where the driver places it.
     Create {
@@ -85,7 +85,7 @@ pub struct MigInstance {
 
 /// Why the instances of a node could not be read or changed. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
-#[serde(tag = "error", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum MigError {
     /// A task has the instance, or is being started on it.
     #[error("job {} has it", .task.job)]

@@ -210,7 +210,7 @@ pub struct JobNews {
 
 /// The result of an attempt to send a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Sent {
     /// It was accepted.
     Taken,

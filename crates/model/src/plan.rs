@@ -70,7 +70,7 @@ impl StartBasis {
 
 /// A decision of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// Start a job with these placements.
     Start {

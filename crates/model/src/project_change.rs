@@ -22,7 +22,7 @@ pub struct ProjectChange {
 
 /// The kind of change to a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum ProjectChangeHow {
     /// Create the project.
     Create {
@@ -199,7 +199,7 @@ pub struct ProjectsOutcome {
 
 /// A quota that is allowed but probably a mistake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum ProjectWarning {
     /// The guarantees of a department's children exceed its own.
     AboveParent {

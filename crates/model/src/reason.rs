@@ -29,7 +29,7 @@ pub enum Bound {
 
 /// A reason why a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(tag = "code", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// Fewer devices of the requested kind are free in the whole cluster than the job needs.
     GpusNotFree {

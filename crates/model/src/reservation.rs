@@ -66,7 +66,7 @@ pub struct Counted {
 
 /// The beneficiary of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Whom {
     /// No job: a maintenance window.
     Nobody,

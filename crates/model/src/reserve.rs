@@ -27,7 +27,7 @@ pub struct NewReservation {
 
 /// The devices or nodes to reserve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum ReserveAsk {
     /// A number of devices, chosen by gpool.
     Counted(Counted),

@@ -117,12 +117,12 @@ fn agent_and_shepherd_killed_together_leave_a_lost_job() {
 
 /// Writes a claim as a shepherd with this process ID would have left it.
 fn leave_claim(node: &Node, task: TaskId, shepherd: u32, boot_id: &str) {
-    let claimant = serde_json::json!({
-        "line": "claimed", "task": task, "generation": 1, "shepherd": shepherd,
+    let claimant = serde_json::json!({"claimed": {
+        "task": task, "generation": 1, "shepherd": shepherd,
         "shepherd_started": 0, "boot_id": boot_id, "uid": 0, "devices": [],
         "site": {"unified": null, "memory_v1": null, "pids_v1": null,
                  "controllers": {"memory": false, "pids": false, "cpu": false}},
-    });
+    }});
     let json = claimant.to_string();
     let sum = checksum(json.as_bytes());
     std::fs::write(node.layout().claim(task), format!("{sum:016x} {json}\n")).unwrap();

@@ -83,7 +83,7 @@ impl Outcome {
 
 /// The cause of an outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum EndCause {
     /// The kernel killed it because it ran out of memory.
     Oom,

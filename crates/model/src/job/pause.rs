@@ -9,7 +9,7 @@ use crate::id::JobId;
 
 /// Why a job is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum PauseCause {
     /// A user paused it.
     Asked {

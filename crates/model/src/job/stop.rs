@@ -10,7 +10,7 @@ use crate::job::end::EndCause;
 
 /// Why a running job is being stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum StopCause {
     /// A user cancelled it.
     Cancelled {

@@ -48,7 +48,7 @@ fn indexes_of_instances_are_unique() {
 #[test]
 fn records_from_before_instances_are_read() {
     let text = r#"{"index": 0, "uuid": "GPU-0", "model": "NVIDIA H100", "memory": 85899345920,
-        "pci_bus": "", "minor": null, "numa": null, "links": {}, "health": {"is": "healthy"},
+        "pci_bus": "", "minor": null, "numa": null, "links": {}, "health": "healthy",
         "mig": {"enabled": true, "instances": [
             {"uuid": "MIG-0", "memory": 1, "compute_slices": 1}]},
         "unmanaged": []}"#;
