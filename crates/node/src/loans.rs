@@ -2,12 +2,13 @@
 //! request. Unused memory is lent above a request, up to the limit. When a task needs its
 //! guaranteed memory, loans are called back, but never for another loan.
 //!
-//! The functions read the present state and know nothing of earlier calls. So the agent calls them
-//! after each change, and a restarted agent continues from the driver's figures.
+//! [`decide`] adds the time: a borrower that keeps a called loan is asked ever more strongly. The
+//! functions keep nothing, so the agent calls them after each change, and a restarted agent
+//! continues from the driver's figures.
 
 use std::cmp::Reverse;
 
-use gpool_model::unit::{Bytes, Timestamp};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
 
 /// A task on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,62 @@ pub struct Tenant {
     pub priority: i32,
     /// When it started; loans of a newer task are called back first.
     pub started_at: Timestamp,
+    /// The call for its loan, if there is one.
+    pub called: Option<Called>,
+    /// Whether it can be paused to free its memory.
+    pub can_pause: bool,
+    /// Whether it is being paused: its memory is about to be free.
+    pub is_leaving: bool,
+}
+
+/// A call for a loan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Called {
+    /// When it began.
+    pub since: Timestamp,
+    /// The memory that the task may keep.
+    pub keep: Bytes,
+    /// The last rung that was reached.
+    pub rung: Rung,
+}
+
+/// The rungs of a call, in order. Each begins at a part of the deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rung {
+    /// The task is told how much it may keep.
+    Notify,
+    /// None of its allocations succeeds before it uses less.
+    Cap,
+    /// It is paused, if it can be.
+    Pause,
+    /// It is stopped.
+    Stop,
+}
+
+/// A decision about a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Its memory, and the answer to its wish.
+    pub grant: Grant,
+    /// The call for its loan from now on.
+    pub called: Option<Called>,
+    /// What to do now.
+    pub act: Option<Act>,
+    /// Whether its guaranteed wish has waited for the whole deadline.
+    pub is_late: bool,
+}
+
+/// An action on a borrower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Tell it how much it may keep.
+    Notify,
+    /// Pause it.
+    Pause,
+    /// Stop it.
+    Stop,
+    /// Tell it that the call is over.
+    Back,
 }
 
 /// An allocation that waits.
@@ -40,7 +97,7 @@ pub struct Wish {
 pub struct Grant {
     /// The memory that it may use without asking. If it uses more, it may not grow.
     pub bytes: Bytes,
-    /// The memory that it may keep, if a loan is called back; at least the request.
+    /// The memory that it may keep, if its loan is called back; at least the request.
     pub keep: Option<Bytes>,
     /// The answer to its wish.
     pub wish: Option<Answer>,
@@ -89,6 +146,11 @@ pub fn divide(memory: Bytes, tenants: &[Tenant]) -> Vec<Grant> {
     let needed = sum(entitled.iter().copied());
     let (bytes, keep) = match memory.checked_sub(needed) {
         Some(free) => (lend(free, tenants, entitled), vec![None; tenants.len()]),
+        // More is promised than there is, and nothing is lent: the driver decides.
+        None if tenants.iter().all(|tenant| tenant.loan().is_zero()) => {
+            let bytes = tenants.iter().map(|tenant| tenant.used.max(tenant.request));
+            (bytes.collect(), vec![None; tenants.len()])
+        }
         None => {
             let keep = call_back(needed.saturating_sub(memory), tenants);
             (serve(memory, tenants, &keep), keep)
@@ -98,6 +160,85 @@ pub fn divide(memory: Bytes, tenants: &[Tenant]) -> Vec<Grant> {
     grants
         .map(|((tenant, bytes), keep)| Grant { bytes, keep, wish: answer(tenant, bytes) })
         .collect()
+}
+
+/// Divides `memory` as [`divide`] does, and moves each call for a loan to the rung of its time. All
+/// loans that a task needs for its guaranteed memory are back within `deadline`, or it is late. It
+/// waits twice as long at most.
+#[must_use]
+pub fn decide(
+    memory: Bytes,
+    deadline: Millis,
+    tenants: &[Tenant],
+    now: Timestamp,
+) -> Vec<Decision> {
+    let grants = divide(memory, tenants);
+    let decision = |(tenant, mut grant): (&Tenant, Grant)| {
+        let called = grant.keep.map(|keep| call(tenant, keep, deadline, now));
+        if called.is_some_and(|called| called.rung == Rung::Notify) {
+            grant.bytes = tenant.used;
+        }
+        let waits = tenant.wish.filter(|_| grant.wish == Some(Answer::Wait));
+        let waited = waits.map_or(Millis::ZERO, |wish| now.since(wish.since));
+        if waited >= deadline.saturating_add(deadline) && waits.is_some() {
+            grant.wish = Some(Answer::No);
+        }
+        let is_late = waits.is_some() && waited >= deadline;
+        Decision { grant, called, act: act(tenant, called), is_late }
+    };
+    tenants.iter().zip(grants).map(decision).collect()
+}
+
+/// The call for a loan, at the rung of its time.
+fn call(tenant: &Tenant, keep: Bytes, deadline: Millis, now: Timestamp) -> Called {
+    // A task that gave back everything that was called begins anew.
+    let before = tenant.called.filter(|it| tenant.used > it.keep || it.rung >= Rung::Pause);
+    let since = before.map_or(now, |before| before.since);
+    let due = Rung::at(now.since(since), deadline);
+    let reached = match due {
+        Rung::Pause if !tenant.can_pause => Rung::Cap,
+        // Its memory is on its way to the host's, and would be lost for nothing.
+        Rung::Stop if tenant.is_leaving => Rung::Pause,
+        due => due,
+    };
+    let rung = before.map_or(reached, |before| reached.max(before.rung));
+    Called { since, keep, rung }
+}
+
+fn act(tenant: &Tenant, called: Option<Called>) -> Option<Act> {
+    let Some(called) = called else {
+        return tenant.called.map(|_| Act::Back);
+    };
+    let before = tenant.called.filter(|before| before.since == called.since);
+    match (before.map(|before| before.rung), called.rung) {
+        (Some(before), rung) if before == rung => {
+            let is_less = before <= Rung::Cap && tenant.called.is_some_and(|it| called.keep < it.keep);
+            is_less.then_some(Act::Notify)
+        }
+        (None, Rung::Notify | Rung::Cap) => Some(Act::Notify),
+        (Some(_), Rung::Notify | Rung::Cap) => None,
+        (_, Rung::Pause) => Some(Act::Pause),
+        (_, Rung::Stop) => Some(Act::Stop),
+    }
+}
+
+impl Rung {
+    /// The rung after this time.
+    fn at(waited: Millis, deadline: Millis) -> Self {
+        let (waited, sixth) = (waited.get(), deadline.get() / 6);
+        match waited {
+            _ if waited >= sixth.saturating_mul(4) => Self::Stop,
+            _ if waited >= sixth.saturating_mul(2) => Self::Pause,
+            _ if waited >= sixth => Self::Cap,
+            _ => Self::Notify,
+        }
+    }
+
+    /// The time between TERM and KILL of a task that is stopped.
+    #[must_use]
+    pub fn grace(deadline: Millis) -> Millis {
+        Millis::new(deadline.get() / 6)
+    }
 }
 
 fn answer(tenant: &Tenant, granted: Bytes) -> Option<Answer> {
@@ -145,13 +286,15 @@ fn borrowers(tenants: &[Tenant]) -> Vec<usize> {
     order
 }
 
-/// What each borrower may keep so that `missing` becomes free: the largest loan gives first, then
-/// the lowest priority, then the newest task. Never below a request.
+/// What each borrower may keep so that `missing` becomes free. Those that were called before give
+/// first, so that no call begins again elsewhere; then the largest loan, the lowest priority and
+/// the newest task. Never below a request.
 fn call_back(mut missing: Bytes, tenants: &[Tenant]) -> Vec<Option<Bytes>> {
     let mut order: Vec<usize> = (0..tenants.len()).collect();
     order.sort_by_key(|ix| {
         let tenant = &tenants[*ix];
-        (Reverse(tenant.loan()), tenant.priority, Reverse(tenant.started_at))
+        let called = tenant.called.map_or(Timestamp::MAX, |called| called.since);
+        (called, Reverse(tenant.loan()), tenant.priority, Reverse(tenant.started_at))
     });
     let mut keep = vec![None; tenants.len()];
     for ix in order {

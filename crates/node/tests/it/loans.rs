@@ -1,7 +1,7 @@
 //! Loans of memory on one device: what each task may use, and how loans come back.
 
-use gpool_model::unit::{Bytes, Timestamp};
-use gpool_node::loans::{Answer, Tenant, Wish, divide};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_node::loans::{Act, Answer, Called, Decision, Rung, Tenant, Wish, decide, divide};
 use proptest::prelude::*;
 
 /// In GiB.
@@ -13,6 +13,9 @@ fn tenant(request: u32, limit: u32, used: u32) -> Tenant {
         wish: None,
         priority: 0,
         started_at: Timestamp::new(0),
+        called: None,
+        can_pause: false,
+        is_leaving: false,
     }
 }
 
@@ -129,6 +132,9 @@ prop_compose! {
             wish: waits.then_some(wish),
             priority,
             started_at: Timestamp::new(since),
+            called: None,
+            can_pause: false,
+            is_leaving: false,
         }
     }
 }
@@ -202,6 +208,262 @@ proptest! {
             let Some(wish) = tenant.wish.filter(|it| it.total <= tenant.limit) else { continue };
             if grant.wish == Some(Answer::No) {
                 prop_assert!(wish.total.get() - tenant.used.get() + needed + lent > 80);
+            }
+        }
+    }
+}
+
+const DEADLINE: Millis = Millis::from_secs(30);
+
+/// What happens to the loan of 50 GiB of a borrower that never reacts, second by second, while its
+/// owner waits for 30 GiB.
+fn ladder(can_pause: bool, is_leaving_after: u64) -> Vec<(u64, Option<Act>, Rung, u64)> {
+    let owner = wishes(tenant(40, 40, 10), 30, 0);
+    let mut borrower = Tenant { can_pause, ..tenant(20, 80, 70) };
+    let mut told = Vec::new();
+    for second in 0..=30 {
+        borrower.is_leaving = second >= is_leaving_after;
+        let now = Timestamp::new(second * 1000);
+        let decided = decide(gib(80), DEADLINE, &[owner, borrower], now);
+        borrower.called = decided[1].called;
+        let rung = borrower.called.expect("its loan is called").rung;
+        let is_new = told.last().is_none_or(|last: &(u64, _, Rung, u64)| last.2 != rung);
+        if decided[1].act.is_some() || is_new {
+            told.push((second, decided[1].act, rung, decided[1].grant.bytes.get() >> 30));
+        }
+        assert_eq!(decided[0].is_late, second == 30);
+    }
+    told
+}
+
+#[test]
+fn a_called_loan_climbs_the_ladder() {
+    let [notify, cap] = [(0, Some(Act::Notify), Rung::Notify, 70), (5, None, Rung::Cap, 50)];
+    let stop = (20, Some(Act::Stop), Rung::Stop, 50);
+    assert_eq!(ladder(false, 99), [notify, cap, stop]);
+    let pause = (10, Some(Act::Pause), Rung::Pause, 50);
+    assert_eq!(ladder(true, 99), [notify, cap, pause, stop]);
+    assert_eq!(ladder(true, 11), [notify, cap, pause], "it is being paused");
+}
+
+#[test]
+fn a_call_ends_with_the_wish_and_the_next_begins_anew() {
+    let owner = tenant(40, 40, 10);
+    let since = Timestamp::new(0);
+    let called = |keep, rung| Some(Called { since, keep: gib(keep), rung });
+    let at = |second: u64, owner, borrower| {
+        decide(gib(80), DEADLINE, &[owner, borrower], Timestamp::new(second * 1000))[1]
+    };
+    // Its owner ended while it waited.
+    let borrower = Tenant { called: called(50, Rung::Cap), ..tenant(20, 80, 70) };
+    let Decision { called: none, act, .. } = at(9, owner, borrower);
+    assert_eq!((none, act), (None, Some(Act::Back)));
+    // It gave back what was asked of it, and more is asked.
+    let borrower = Tenant { called: called(50, Rung::Cap), ..tenant(20, 80, 50) };
+    let again = at(9, wishes(tenant(40, 40, 30), 35, 9000), borrower);
+    let anew = Called { since: Timestamp::new(9000), keep: gib(45), rung: Rung::Notify };
+    assert_eq!((again.called, again.act), (Some(anew), Some(Act::Notify)));
+    // More is asked before it gave back the rest.
+    let borrower = Tenant { called: called(50, Rung::Cap), ..tenant(20, 80, 60) };
+    let more = at(9, wishes(tenant(40, 40, 10), 40, 0), borrower);
+    assert_eq!((more.called, more.act), (called(40, Rung::Cap), Some(Act::Notify)));
+}
+
+#[test]
+fn a_call_goes_on_at_the_same_borrower() {
+    let owner = wishes(tenant(20, 20, 0), 10, 0);
+    let [mut larger, other] = [tenant(10, 80, 42), tenant(10, 80, 38)];
+    let first = decide(gib(80), DEADLINE, &[owner, larger, other], Timestamp::new(0));
+    larger.called = first[1].called;
+    // It freed some: now the other's loan is larger.
+    larger.used = gib(35);
+    let next = decide(gib(80), DEADLINE, &[owner, larger, other], Timestamp::new(1000));
+    assert_eq!(next.iter().map(|it| it.called.is_some()).collect::<Vec<_>>(), [false, true, false]);
+}
+
+#[test]
+fn without_loans_a_guarantee_is_granted_even_if_the_driver_keeps_more() {
+    let owner = wishes(tenant(50, 50, 20), 50, 0);
+    assert_eq!(grants(&[owner, tenant(40, 40, 40)])[0], (50, Some(Answer::Yes)));
+}
+
+#[test]
+fn a_guarantee_that_is_not_met_is_given_up_after_twice_the_deadline() {
+    let owner = wishes(tenant(40, 40, 10), 30, 0);
+    let borrower = Tenant { is_leaving: true, ..tenant(20, 80, 70) };
+    let at = |second: u64| {
+        let now = Timestamp::new(second * 1000);
+        decide(gib(80), DEADLINE, &[owner, borrower], now)[0].grant.wish
+    };
+    assert_eq!([at(59), at(60)], [Some(Answer::Wait), Some(Answer::No)]);
+}
+
+/// How a task reacts to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// It frees what was called once it is told.
+    Frees,
+    /// It only leaves when it is paused.
+    Pauses,
+    /// It only leaves when it is killed.
+    Stubborn,
+}
+
+#[derive(Debug, Clone)]
+enum Happens {
+    /// A task wishes for this much more, or takes it if it may.
+    Wants(usize, u64),
+    Frees(usize, u64),
+    /// All its processes are killed.
+    Crashes(usize),
+    /// The agent starts anew: it knows only the driver's figures, and who waits.
+    Restart,
+    Nothing,
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let task = 0_usize..5;
+    prop_oneof![
+        12 => (task.clone(), 1_u64..60).prop_map(|(task, more)| Happens::Wants(task, more)),
+        4 => (task.clone(), 1_u64..40).prop_map(|(task, less)| Happens::Frees(task, less)),
+        1 => task.prop_map(Happens::Crashes),
+        1 => Just(Happens::Restart),
+        // A call takes half a minute.
+        40 => Just(Happens::Nothing),
+    ]
+}
+
+fn manner() -> impl Strategy<Value = Manner> {
+    prop_oneof![Just(Manner::Frees), Just(Manner::Pauses), Just(Manner::Stubborn)]
+}
+
+/// A device of 80 units with its tasks, second by second.
+struct Machine {
+    tenants: Vec<Tenant>,
+    manners: Vec<Manner>,
+    granted: Vec<Bytes>,
+    /// When a task is killed.
+    killed_at: Vec<Option<u64>>,
+    second: u64,
+    /// Since when the agent runs.
+    started: u64,
+}
+
+impl Machine {
+    fn new(mut tenants: Vec<Tenant>, manners: &[Manner]) -> Self {
+        let manners: Vec<Manner> = manners.iter().copied().cycle().take(tenants.len()).collect();
+        for (tenant, manner) in tenants.iter_mut().zip(&manners) {
+            (tenant.used, tenant.wish) = (Bytes::ZERO, None);
+            tenant.can_pause = *manner == Manner::Pauses;
+        }
+        let granted = vec![Bytes::ZERO; tenants.len()];
+        let killed_at = vec![None; tenants.len()];
+        Self { tenants, manners, granted, killed_at, second: 0, started: 0 }
+    }
+
+    fn happen(&mut self, happens: &Happens) {
+        match happens {
+            Happens::Wants(task, more) => {
+                let now = Timestamp::new(self.second * 1000);
+                let granted = self.granted.get(*task).copied().unwrap_or_default();
+                let Some(tenant) = self.tenants.get_mut(*task) else { return };
+                let total = tenant.used.saturating_add(Bytes::new(*more));
+                if total <= granted {
+                    tenant.used = total;
+                } else if tenant.wish.is_none() {
+                    tenant.wish = Some(Wish { total, since: now });
+                }
+            }
+            Happens::Frees(task, less) => {
+                let Some(tenant) = self.tenants.get_mut(*task) else { return };
+                // A thread of it waits, so the size of its wish stays.
+                if tenant.wish.is_none() {
+                    tenant.used = tenant.used.saturating_sub(Bytes::new(*less));
+                }
+            }
+            Happens::Crashes(task) => self.end(*task),
+            Happens::Restart => {
+                self.started = self.second;
+                self.tenants.iter_mut().for_each(|tenant| tenant.called = None);
+            }
+            Happens::Nothing => {}
+        }
+    }
+
+    fn end(&mut self, task: usize) {
+        let Some(tenant) = self.tenants.get_mut(task) else { return };
+        (tenant.used, tenant.wish) = (Bytes::ZERO, None);
+        self.killed_at[task] = None;
+    }
+
+    /// A second passes: the agent decides, and the tasks react.
+    fn pass(&mut self) -> Vec<Decision> {
+        for task in 0..self.tenants.len() {
+            if self.killed_at[task].is_some_and(|at| at <= self.second) {
+                self.end(task);
+            }
+        }
+        let now = Timestamp::new(self.second * 1000);
+        let decided = decide(Bytes::new(80), DEADLINE, &self.tenants, now);
+        for (task, decision) in decided.iter().enumerate() {
+            self.granted[task] = decision.grant.bytes;
+            let tenant = &mut self.tenants[task];
+            tenant.called = decision.called;
+            match (decision.grant.wish, tenant.wish) {
+                (Some(Answer::Yes), Some(wish)) => {
+                    (tenant.used, tenant.wish) = (wish.total.max(tenant.used), None);
+                }
+                (Some(Answer::No), _) => tenant.wish = None,
+                _ => {}
+            }
+            match (decision.act, self.manners[task]) {
+                (Some(Act::Notify), Manner::Frees) => {
+                    tenant.used = decision.called.map_or(tenant.used, |called| called.keep);
+                }
+                (Some(Act::Pause), Manner::Pauses) => self.end(task),
+                (Some(Act::Stop), _) => {
+                    let grace = Rung::grace(DEADLINE).get() / 1000;
+                    self.killed_at[task] = Some(self.second + grace);
+                }
+                _ => {}
+            }
+        }
+        self.second += 1;
+        decided
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_guarantee_is_met_in_its_time(
+        tenants in fitting(),
+        manners in proptest::collection::vec(manner(), 5),
+        stream in proptest::collection::vec(happens(), 1..300),
+    ) {
+        let mut machine = Machine::new(tenants, &manners);
+        let mut late_since = vec![None; machine.tenants.len()];
+        for happens in &stream {
+            machine.happen(happens);
+            let before = machine.tenants.clone();
+            let second = machine.second;
+            let decided = machine.pass();
+            let used = total(&machine.tenants, |_, tenant| tenant.used);
+            prop_assert!(used <= 80, "{:?}", machine.tenants);
+            for (task, (tenant, decision)) in before.iter().zip(&decided).enumerate() {
+                let keeps = |called: Called| called.keep >= tenant.request;
+                prop_assert!(decision.called.is_none_or(keeps), "below a request");
+                let is_guaranteed = |wish: &Wish| wish.total <= tenant.request;
+                let Some(wish) = tenant.wish.filter(is_guaranteed) else { continue };
+                let waited = second * 1000 - wish.since.get();
+                let waits = decision.grant.wish == Some(Answer::Wait);
+                // No wish waits beyond the deadline unnoticed.
+                prop_assert!(!waits || waited < DEADLINE.get() || decision.is_late);
+                if decision.is_late {
+                    late_since[task] = Some(second);
+                    // A restart begins the calls anew; nothing else makes a guarantee late.
+                    prop_assert!(machine.started > wish.since.get() / 1000, "{tenant:?}");
+                }
+                prop_assert!(waits || decision.grant.wish == Some(Answer::Yes) || waited >= 60_000);
             }
         }
     }
