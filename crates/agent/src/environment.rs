@@ -10,6 +10,7 @@ use gpool_model::unit::Timestamp;
 use gpool_sys::user::Account;
 
 use crate::compat;
+use crate::layout::GPU_MEMORY;
 use crate::message::{Cap, Element, GpuMemory};
 use crate::rendezvous::{self, Place};
 
@@ -190,6 +191,8 @@ fn of_limits(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'stati
     if let Some(memory) = surroundings.gpu_memory {
         ours.push(("GPOOL_GPU_MEM", memory.request.get().to_string().into()));
         ours.push(("GPOOL_GPU_MEM_LIMIT", memory.limit.get().to_string().into()));
+        let file = surroundings.folder.join(GPU_MEMORY);
+        ours.push(("GPOOL_GPU_MEM_FILE", file.as_os_str().as_encoded_bytes().to_vec()));
     }
     if let Some(cpus) = spec.cpus {
         ours.push(("GPOOL_CPUS", cpus.to_string().into()));

@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use gpool_model::id::{JobId, NodeName, TaskId};
 use gpool_model::output::ORDER_FILE;
 
+/// The file in a task's folder with the device memory that it may use, written once it differs from
+/// the environment's.
+pub const GPU_MEMORY: &str = "gpu-memory";
+
 /// Returns the state folders of the agents of a server: its own, used on a single-node cluster, and
 /// those of other nodes below `nodes`, by name.
 #[must_use]

@@ -72,6 +72,17 @@ pub struct GpuMemory {
     pub limit: Bytes,
 }
 
+/// The memory of one device that a task may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceMemory {
+    /// The device.
+    pub device: DeviceUuid,
+    /// The guaranteed memory.
+    pub request: Bytes,
+    /// The most memory that it may use now.
+    pub limit: Bytes,
+}
+
 /// The files with which the processes of a task keep to its share. All paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cap {
@@ -171,6 +182,20 @@ pub enum ToShepherd {
         /// The devices.
         devices: Vec<DeviceUuid>,
     },
+    /// Tell the task how much device memory it may use.
+    Memory {
+        /// By device.
+        devices: Vec<DeviceMemory>,
+    },
+    /// Pause the task, if its user allows that, because it keeps memory that was called back.
+    Vacate,
+    /// Let a task that vacated its devices come back to them.
+    Return,
+    /// End the task, because it keeps memory that was called back.
+    Reclaim {
+        /// Time between SIGTERM and SIGKILL.
+        grace: Millis,
+    },
     /// Send the task's processes a signal.
     Signal {
         /// The signal's number.
@@ -238,6 +263,15 @@ pub(crate) enum FromShepherd {
         #[serde(default)]
         why: String,
     },
+    /// The task is paused, because it kept memory that was called back.
+    Vacated,
+    /// It could not be paused for that.
+    NotVacated {
+        /// The reason, for people.
+        why: String,
+    },
+    /// A task that vacated its devices is back on them.
+    Returned,
     /// The task left its devices, or could not.
     Detached {
         /// Whether it did.

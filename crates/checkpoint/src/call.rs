@@ -42,6 +42,8 @@ pub enum Call {
         /// The old and the new device of every device of the machine; empty for the same ones.
         pairs: Vec<(String, String)>,
     },
+    /// Allocate this much on each device, by UUID, and free it again.
+    TryRoom(Vec<(String, u64)>),
     /// Let a locked process go on.
     Unlock(u32),
 }

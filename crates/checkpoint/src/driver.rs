@@ -104,6 +104,55 @@ impl Driver {
         self.call("Restore", pid, (&raw mut arguments).cast())
     }
 
+    /// Allocates and frees memory on a device. The context of this process stands for a part of it.
+    pub(crate) fn try_room(&self, uuid: &str, bytes: u64) -> Result<(), CallError> {
+        /// What a context takes at most, usually.
+        const CONTEXT: u64 = 512 << 20;
+        let bytes = usize::try_from(bytes.saturating_sub(CONTEXT)).unwrap_or(usize::MAX).max(1);
+        self.init()?;
+        let device = self.device(uuid)?;
+        let (mut context, mut address) = (std::ptr::null_mut::<c_void>(), 0_u64);
+        // SAFETY: the functions have these types in all versions with checkpoints.
+        unsafe {
+            let retain: unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int =
+                self.find("cuDevicePrimaryCtxRetain")?;
+            let release: unsafe extern "C" fn(c_int) -> c_int =
+                self.find("cuDevicePrimaryCtxRelease_v2")?;
+            let set: unsafe extern "C" fn(*mut c_void) -> c_int = self.find("cuCtxSetCurrent")?;
+            let alloc: unsafe extern "C" fn(*mut u64, usize) -> c_int =
+                self.find("cuMemAlloc_v2")?;
+            let free: unsafe extern "C" fn(u64) -> c_int = self.find("cuMemFree_v2")?;
+            result("cuDevicePrimaryCtxRetain", retain(&raw mut context, device))?;
+            let done = result("cuCtxSetCurrent", set(context))
+                .and_then(|()| result("cuMemAlloc_v2", alloc(&raw mut address, bytes)))
+                .and_then(|()| result("cuMemFree_v2", free(address)));
+            // The end of this process would release it too.
+            release(device);
+            done
+        }
+    }
+
+    /// The number of a device of this process.
+    fn device(&self, uuid: &str) -> Result<c_int, CallError> {
+        let mut n_devices = 0;
+        // SAFETY: the functions have these types in all versions with checkpoints.
+        unsafe {
+            let count: unsafe extern "C" fn(*mut c_int) -> c_int = self.find("cuDeviceGetCount")?;
+            let uuid_of: unsafe extern "C" fn(*mut [u8; UUID_BYTES], c_int) -> c_int =
+                self.find("cuDeviceGetUuid")?;
+            result("cuDeviceGetCount", count(&raw mut n_devices))?;
+            for device in 0..n_devices {
+                let mut bytes = [0; UUID_BYTES];
+                // The handle of a device is its number.
+                result("cuDeviceGetUuid", uuid_of(&raw mut bytes, device))?;
+                if uuid_bytes(uuid) == Some(bytes) {
+                    return Ok(device);
+                }
+            }
+        }
+        Err(CallError::Driver { symbol: "cuDeviceGetUuid".to_owned(), code: 100 })
+    }
+
     pub(crate) fn unlock(&self, pid: u32) -> Result<(), CallError> {
         self.call("Unlock", pid, std::ptr::null_mut())
     }

@@ -9,7 +9,7 @@ use gpool_ledger::Ledger;
 use gpool_sys::{cgroup, pidfd, proc};
 use rustix::process::Signal;
 
-use crate::call::{Answer, Call, CallError, Look, ProcessState};
+use crate::call::{Answer, Call, CallError, Look, OUT_OF_MEMORY, ProcessState};
 use crate::helper::ask;
 use crate::machine::{Facts, Gate, Machine};
 use crate::plan::{Held, Plan, Say, print};
@@ -85,6 +85,14 @@ impl Machine for Host<'_> {
     fn checkpoint(&mut self, process: &Held) -> Result<(), CallError> {
         let deadline = self.plan.deadlines.copy(process.bytes());
         self.call(process, Call::Checkpoint(process.pid), deadline).map(drop)
+    }
+
+    fn try_room(&mut self, devices: &[(String, u64)]) -> Result<(), CallError> {
+        let call = Call::TryRoom(devices.to_vec());
+        match self.ask(call, self.plan.deadlines.call()) {
+            Err(error) if error.is(OUT_OF_MEMORY) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     fn restore(&mut self, process: &Held) -> Result<(), CallError> {

@@ -56,6 +56,13 @@ pub trait Machine {
     /// If the call fails.
     fn checkpoint(&mut self, process: &Held) -> Result<(), CallError>;
 
+    /// Allocates this much on each device, by UUID, and frees it again: the driver's figure of
+    /// free memory is not always available to one process.
+    ///
+    /// # Errors
+    /// If the memory is short on a device. A test that could not be made is no error.
+    fn try_room(&mut self, devices: &[(String, u64)]) -> Result<(), CallError>;
+
     /// Copies it back.
     ///
     /// # Errors

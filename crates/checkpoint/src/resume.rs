@@ -51,7 +51,8 @@ fn await_room(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) {
     loop {
         let there = still_there(machine, held);
         let why = match machine.look() {
-            Ok(look) => shortage(machine, plan, &look, &there),
+            Ok(look) => shortage(machine, plan, &look, &there)
+                .or_else(|| machine.try_room(&needs(&look, &there)).err().map(|it| it.to_string())),
             Err(error) => Some(error.to_string()),
         };
         let Some(why) = why else { return };
@@ -66,10 +67,7 @@ fn await_room(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) {
 /// Why the processes can't be restored now.
 fn shortage(machine: &mut dyn Machine, plan: &Plan, look: &Look, held: &[Held]) -> Option<String> {
     for device in &look.devices {
-        let is_listed = |held: &&Held| device.processes.iter().any(|it| it.pid == held.pid);
-        let absent = held.iter().filter(|held| !is_listed(held));
-        let bytes = absent.filter_map(|held| held.on.get(&device.uuid)).copied();
-        let needed = bytes.fold(0, u64::saturating_add);
+        let needed = need(device, held);
         if needed == 0 {
             continue;
         }
@@ -85,6 +83,20 @@ fn shortage(machine: &mut dyn Machine, plan: &Plan, look: &Look, held: &[Held]) 
         }
     }
     None
+}
+
+/// The memory that a device needs for the processes that it does not list.
+fn need(device: &SeenDevice, held: &[Held]) -> u64 {
+    let is_listed = |held: &&Held| device.processes.iter().any(|it| it.pid == held.pid);
+    let absent = held.iter().filter(|held| !is_listed(held));
+    let bytes = absent.filter_map(|held| held.on.get(&device.uuid)).copied();
+    bytes.fold(0, u64::saturating_add)
+}
+
+/// The needs by device, without those that are zero.
+fn needs(look: &Look, held: &[Held]) -> Vec<(String, u64)> {
+    let all = look.devices.iter().map(|device| (device.uuid.clone(), need(device, held)));
+    all.filter(|(_, bytes)| *bytes > 0).collect()
 }
 
 /// A process of others on a device that the task has alone: it may grow during the restore.

@@ -46,6 +46,9 @@ fn answer(request: &Request) -> Answer {
         Call::Lock { pid, timeout_ms } => driver(&|it| it.lock(*pid, *timeout_ms)),
         Call::Checkpoint(pid) => driver(&|it| it.checkpoint(*pid)),
         Call::Restore { pid, pairs } => driver(&|it| it.restore(*pid, pairs)),
+        Call::TryRoom(devices) => {
+            driver(&|it| devices.iter().try_for_each(|(uuid, bytes)| it.try_room(uuid, *bytes)))
+        }
         Call::Unlock(pid) => driver(&|it| it.unlock(*pid)),
     }
 }

@@ -30,6 +30,7 @@ mod upkeep;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use gpool_model::agent::Report;
 use gpool_model::effect::{Change, Commit};
 use gpool_model::event::Journaled;
 use gpool_model::{
@@ -252,9 +253,12 @@ impl Control {
             Event::ServerStopping => self.is_stopping = true,
             Event::TimerFired | Event::Committed { .. } => {}
         }
-        // This event changes no record, but later decisions depend on it.
-        let is_decisive = matches!(event, Event::ServerStopping);
-        if is_decisive || (self.world.n_changes(), self.n_learnt) != before {
+        // These change no record. Later decisions depend on the first; people read the others.
+        let is_kept = matches!(
+            event,
+            Event::ServerStopping | Event::Reported { report: Report::Loan(_), .. }
+        );
+        if is_kept || (self.world.n_changes(), self.n_learnt) != before {
             self.note(Journaled::Event(event));
         }
     }

@@ -61,6 +61,9 @@ pub struct Config {
     pub node_user_tasks_max: Option<NonZeroU32>,
     /// Whether the kernel keeps jobs from opening GPUs that are not theirs.
     pub isolate_gpus: Option<bool>,
+    /// Time in which borrowed GPU memory comes back to the job that requested it: `30s`.
+    #[serde(default, deserialize_with = "loan_deadline")]
+    pub loan_deadline: Option<Millis>,
     /// Entries that the journal keeps at least; older ones are dropped.
     pub journal_entries: Option<u64>,
     /// Default notification rules for jobs without their own: `fail@https://host/path`.
@@ -78,6 +81,22 @@ pub struct Config {
 fn size<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Bytes>, D::Error> {
     let text = String::deserialize(text)?;
     gpool_model::parse::bytes(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+/// Loans are checked once a second, and each rung of a call takes a sixth of the time.
+const LOAN_LEAST: Millis = Millis::from_secs(6);
+/// An allocation that waits longer looks like a hang.
+const LOAN_MOST: Millis = Millis::from_mins(10);
+
+fn loan_deadline<'de, D: Deserializer<'de>>(
+    text: D,
+) -> std::result::Result<Option<Millis>, D::Error> {
+    let text = String::deserialize(text)?;
+    let span = gpool_model::parse::span(&text).map_err(serde::de::Error::custom)?;
+    if (LOAN_LEAST..=LOAN_MOST).contains(&span) {
+        return Ok(Some(span));
+    }
+    Err(serde::de::Error::custom("it must be from 6s to 10m"))
 }
 
 /// A delayed agent must still find the end of its job, so nothing is removed earlier than this.

@@ -88,6 +88,11 @@ pub const KEYS: &[Key] = &[
         "true",
         "Whether jobs of root's server can open only their own GPUs, where the kernel supports it.",
     ),
+    usual(
+        "loan_deadline",
+        "\"30s\"",
+        "Time in which borrowed GPU memory comes back to the job that requested it, 6s to 10m.",
+    ),
     usual("journal_entries", "1000000", "Minimum number of journal entries to keep."),
     usual("notify", "[]", "Notifications of jobs without --notify: [\"fail@https://host/path\"]."),
     usual(

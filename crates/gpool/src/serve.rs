@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use gpool_agent::{Agent, AgentConfig, AgentHandle, survey};
 use gpool_device::{Ignore, NodeArg, Opened};
-use gpool_model::{Bytes, JobId, NodeName};
+use gpool_model::{Bytes, JobId, Millis, NodeName};
 use gpool_server::http::{Account, StreamAnswer, TaskStream};
 use gpool_server::{AgentLink, AgentPorts, Launched, ServerConfig, ServerInfo};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -34,6 +34,8 @@ pub struct NodeSettings {
     pub user_tasks_max: Option<u32>,
     /// Whether the kernel keeps jobs from opening other GPUs.
     pub isolate_gpus: Option<bool>,
+    /// The time in which borrowed memory of a GPU comes back.
+    pub loan_deadline: Option<Millis>,
 }
 
 /// The folder of a node's files: the state folder itself for an only node, unless the node already
@@ -70,6 +72,7 @@ pub fn serve(
         agent.output_limit = settings.job_output_max.unwrap_or(agent.output_limit);
         agent.tasks_max = settings.tasks_max.unwrap_or(agent.tasks_max);
         agent.isolate_gpus = settings.isolate_gpus.unwrap_or(agent.isolate_gpus);
+        agent.loan_deadline = settings.loan_deadline.unwrap_or(agent.loan_deadline);
         agent.gpu_tasks_kept = settings.gpu_tasks_kept;
         // A server without root has only one user.
         let is_shared = rustix::process::geteuid().is_root();
@@ -130,7 +133,7 @@ fn start_agent(
     // Shared by all callbacks; `None` after the agent was stopped.
     let agent = Arc::new(Mutex::new(Some(agent)));
     let (ordered, opens, asked) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
-    let divided = Arc::clone(&agent);
+    let (divided, lent) = (Arc::clone(&agent), Arc::clone(&agent));
     Ok(AgentLink {
         order: Box::new(move |order| {
             with(&ordered, |agent| agent.order(order));
@@ -145,6 +148,7 @@ fn start_agent(
             with(&divided, |agent| agent.divide(change, answer));
         }),
         samples: Box::new(move || with(&asked, AgentHandle::samples).unwrap_or_default()),
+        lending: Box::new(move || with(&lent, AgentHandle::lending).unwrap_or_default()),
         stop: Box::new(move || {
             let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(agent) = agent {

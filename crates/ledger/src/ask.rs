@@ -35,6 +35,8 @@ pub enum Wish {
         device: usize,
         /// The size of the allocation.
         bytes: u64,
+        /// How long it has waited already, by its own account.
+        waited: Duration,
     },
     /// The released devices. The answer is ignored: the gate opens.
     Return,
@@ -102,6 +104,17 @@ impl Question {
         }
         self.stream.write_all(&bytes)
     }
+
+    /// Whether the process has ended, or waits no more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let mut byte = 0_u8;
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        // SAFETY: a buffer of one byte.
+        let n = unsafe { libc::recv(self.stream.as_raw_fd(), (&raw mut byte).cast(), 1, flags) };
+        // A process that waits sends nothing more.
+        n >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock
+    }
 }
 
 fn wish(bytes: &[u8; size_of::<Ask>()]) -> Option<Wish> {
@@ -113,7 +126,9 @@ fn wish(bytes: &[u8; size_of::<Ask>()]) -> Option<Wish> {
         ASK_MEMORY => {
             let size = bytes[std::mem::offset_of!(Ask, bytes)..].first_chunk();
             let device = half(std::mem::offset_of!(Ask, device)) as usize;
-            size.map(|it| Wish::Memory { device, bytes: u64::from_ne_bytes(*it) })
+            let waited = half(std::mem::offset_of!(Ask, waited_ms));
+            let waited = Duration::from_millis(waited.into());
+            size.map(|it| Wish::Memory { device, bytes: u64::from_ne_bytes(*it), waited })
         }
         ASK_RETURN => Some(Wish::Return),
         _ => None,

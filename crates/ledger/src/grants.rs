@@ -133,6 +133,10 @@ impl Mapped {
         page.devices.get(ix).filter(|_| ix < page.n_devices.load(SeqCst) as usize)
     }
 
+    pub(crate) fn set_owed(&self, ms: u32) {
+        self.page().owed_ms.store(ms, SeqCst);
+    }
+
     pub(crate) fn gate(&self) -> Gate {
         match self.page().gate.load(SeqCst) {
             0 => Gate::Open,

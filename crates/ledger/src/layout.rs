@@ -64,6 +64,9 @@ pub struct Grants {
     pub gate: AtomicU32,
     /// The longest time to wait for an answer of the agent, in milliseconds.
     pub answer_ms: AtomicU32,
+    /// The longest time to wait for guaranteed memory, also without agent, in milliseconds. 0 is
+    /// not to wait without agent.
+    pub owed_ms: AtomicU32,
     /// The devices.
     pub devices: [Device; DEVICES_MAX],
 }
@@ -77,7 +80,7 @@ pub struct Device {
     pub request: AtomicU64,
     /// The ceiling, which the job sees as the size of the device.
     pub limit: AtomicU64,
-    /// The processes may use this without asking; from request to limit.
+    /// The processes may use this without asking. Below the request while memory of it is lent.
     pub granted: AtomicU64,
     /// Charged for the first context of each process.
     pub context: AtomicU64,
@@ -147,8 +150,8 @@ pub struct Ask {
     pub kind: u32,
     /// Index in [`Grants::devices`].
     pub device: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Milliseconds that the process has waited already, for an earlier agent.
+    pub waited_ms: u32,
     /// Bytes that are needed.
     pub bytes: u64,
 }

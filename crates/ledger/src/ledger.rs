@@ -127,6 +127,12 @@ impl Ledger {
         self.grants.shares()
     }
 
+    /// Sets how long a process waits for memory within the job's request while it is lent to others,
+    /// or no agent answers.
+    pub fn wait_for_request(&self, time: Duration) {
+        self.grants.set_owed(u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
+    }
+
     /// Lets the job use `bytes` of a device without asking, up to its limit. Less than it uses
     /// takes nothing away, but no allocation succeeds until it is below.
     pub fn grant(&self, device: usize, bytes: u64) {

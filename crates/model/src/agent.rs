@@ -20,7 +20,7 @@ use crate::job::JobSpec;
 pub use crate::job::end::TaskEnd;
 use crate::node::NodeFacts;
 use crate::resource::Resources;
-use crate::unit::{Millis, Timestamp};
+use crate::unit::{Bytes, Millis, Timestamp};
 
 /// An order of the server to an agent. The agent refuses a term older than the newest that it has
 /// seen and, for each task, a generation older than the newest that it has seen.
@@ -170,6 +170,51 @@ pub enum Report {
     },
     /// One task has changed.
     Task(TaskReport),
+    /// A loan of device memory was called back, or a guarantee was not met in its time. Changes no
+    /// record: it is kept for people.
+    Loan(LoanReport),
+}
+
+/// An event about memory that a task was lent, or that it was guaranteed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoanReport {
+    /// The task.
+    pub task: TaskId,
+    /// The device.
+    pub device: DeviceUuid,
+    /// The event.
+    pub is: LoanIs,
+}
+
+/// What happened to a loan or a guarantee.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum LoanIs {
+    /// The task has to give back memory above its request.
+    Called {
+        /// How much.
+        bytes: Bytes,
+        /// The task that needs it for its request.
+        beneficiary: TaskId,
+    },
+    /// It kept the memory and is paused until the device has room for it.
+    Paused,
+    /// It could not be paused.
+    NotPaused {
+        /// The reason, for people.
+        why: String,
+    },
+    /// It is back on its devices.
+    Returned,
+    /// It kept the memory and is stopped.
+    Stopped,
+    /// The task waits longer than allowed for memory within its request.
+    Late {
+        /// The memory that it would use.
+        bytes: Bytes,
+        /// For how long it has waited.
+        waited: Millis,
+    },
 }
 
 /// The run of an agent that sent a report, and the position of the report in it.

@@ -253,6 +253,28 @@ pub enum DeviceState {
     Unknown,
 }
 
+/// The memory that the tasks on a device use above their requests; the scheduler does not read it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Lending {
+    /// By task.
+    pub loans: Vec<Loan>,
+    /// Guarantees that were not met in their time since the agent started.
+    pub n_late: u64,
+}
+
+/// Memory that a task uses above its request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loan {
+    /// The task.
+    pub task: TaskId,
+    /// The memory above its request.
+    pub bytes: Bytes,
+    /// Since when it uses more than its request.
+    pub since: Timestamp,
+    /// The memory of the device that it may keep, if the loan is called back.
+    pub keep: Option<Bytes>,
+}
+
 /// A sample of a device's activity; the scheduler does not read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DeviceSample {

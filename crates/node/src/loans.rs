@@ -212,7 +212,8 @@ fn act(tenant: &Tenant, called: Option<Called>) -> Option<Act> {
     let before = tenant.called.filter(|before| before.since == called.since);
     match (before.map(|before| before.rung), called.rung) {
         (Some(before), rung) if before == rung => {
-            let is_less = before <= Rung::Cap && tenant.called.is_some_and(|it| called.keep < it.keep);
+            let is_less =
+                before <= Rung::Cap && tenant.called.is_some_and(|it| called.keep < it.keep);
             is_less.then_some(Act::Notify)
         }
         (None, Rung::Notify | Rung::Cap) => Some(Act::Notify),

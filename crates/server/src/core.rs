@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use gpool_control::Control;
-use gpool_model::agent::Order;
+use gpool_model::agent::{LoanIs, LoanReport, Order, Report};
 use gpool_model::{
     Alert, Caller, Effect, Event, NodeName, Policy, Refusal, Reply, RequestId, Revision, Term,
 };
@@ -223,6 +223,7 @@ impl Core {
                 Input::Delivered(id, sent) => events.push(Event::Delivered { id, sent }),
                 Input::Report(node, report) => {
                     fail::fail_point!("server-report-heard");
+                    warn_of(&report);
                     events.push(Event::Reported { node, report });
                 }
                 Input::Command { mut caller, command, reply } => {
@@ -399,4 +400,11 @@ fn make_plans_wrong(control: &mut Control) {
     fail::fail_point!(point, |_| {
         control.distort_plans(|plan| plan.decisions.extend(plan.decisions.first().cloned()));
     });
+}
+
+/// Logs a guarantee that was not met.
+fn warn_of(report: &Report) {
+    if let Report::Loan(LoanReport { task, device, is: LoanIs::Late { bytes, waited } }) = report {
+        tracing::warn!(%task, %device, %bytes, %waited, "a job waits for memory of its request");
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc};
 
 use gpool_control::Control;
 use gpool_model::array::ArrayEnds;
-use gpool_model::device::DeviceSample;
+use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::{DependencyKind, Owner};
 use gpool_model::record::EndedJob;
 use gpool_model::{
@@ -305,6 +305,13 @@ impl CoreHandle {
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
         let agents = self.shared.agents.get().into_iter().flat_map(BTreeMap::values);
         agents.flat_map(|agent| (agent.samples)()).collect()
+    }
+
+    /// Returns the loans of memory on each device.
+    #[must_use]
+    pub fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
+        let agents = self.shared.agents.get().into_iter().flat_map(BTreeMap::values);
+        agents.flat_map(|agent| (agent.lending)()).collect()
     }
 
     /// Returns the report of the last start, limited to the jobs that the caller may see.

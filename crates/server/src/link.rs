@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use gpool_model::agent::{Order, Report};
 use gpool_model::attach::{NotOpened, Opening};
-use gpool_model::device::DeviceSample;
+use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::BlobId;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::{DeviceUuid, TaskId};
@@ -43,6 +43,8 @@ pub struct AgentLink {
     pub divide: Divide,
     /// Returns the last sample of each device.
     pub samples: Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>,
+    /// Returns the loans of memory on each device.
+    pub lending: Loans,
     /// Stops the agent. Running jobs continue.
     pub stop: Box<dyn FnOnce() + Send>,
 }
@@ -59,9 +61,13 @@ pub type Divide = Box<dyn Fn(Option<MigChange>, DivideAnswer) + Send + Sync>;
 /// Returns the last sample of each device from an agent.
 pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>;
 
+/// Returns the loans of memory on each device of an agent.
+pub type Loans = Box<dyn Fn() -> BTreeMap<DeviceUuid, Lending> + Send + Sync>;
+
 /// Functions of an agent that bypass the state machine.
 pub(crate) struct AskAgent {
     pub open: OpenLine,
     pub divide: Divide,
     pub samples: Samples,
+    pub lending: Loans,
 }

@@ -79,7 +79,8 @@ fn charge_more(usage: &Usage, slot: &Slot, limits: &Device, device: usize, bytes
         if charge_within(usage, slot, limits, device, bytes) {
             return true;
         }
-        if !ask::for_memory(device, bytes) {
+        let is_owed = total(usage, device).saturating_add(bytes) <= limits.request.load(SeqCst);
+        if !ask::for_memory(device, bytes, is_owed) {
             return false;
         }
         if charge_within(usage, slot, limits, device, bytes) {

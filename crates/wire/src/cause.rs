@@ -1,5 +1,6 @@
 //! Causes of a job's end: a code for scripts and a sentence for people.
 
+use gpool_model::agent::{LoanIs, LoanReport};
 use gpool_model::job::EndCause;
 use gpool_model::{JobId, TakenBack};
 
@@ -22,6 +23,7 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::Rebooted => "rebooted",
         EndCause::ShepherdLost | EndCause::ProcessesMayBeLeft => "shepherd_lost",
         EndCause::GpuMemoryLost { .. } => "gpu_memory_lost",
+        EndCause::LoanCalledBack => "loan_called_back",
         EndCause::Vanished => "vanished",
     }
 }
@@ -79,8 +81,31 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::GpuMemoryLost { why } => {
             format!("the driver lost its GPU memory in a pause: {why}")
         }
+        EndCause::LoanCalledBack => "GPU memory above its request was called back".to_owned(),
         EndCause::Vanished => {
             "its node does not know it: the store was restored, or files were removed".to_owned()
+        }
+    }
+}
+
+/// Returns the words for an event about a loan, of the task that has it.
+#[must_use]
+pub fn loan_words(loan: &LoanReport) -> String {
+    match &loan.is {
+        LoanIs::Called { bytes, beneficiary } => format!(
+            "{bytes} above its request are called back: job {} needs them for its own request",
+            beneficiary.job
+        ),
+        LoanIs::Paused => {
+            "kept memory that was called back: it is paused until its GPU has room".to_owned()
+        }
+        LoanIs::NotPaused { why } => {
+            format!("kept memory that was called back, and could not be paused: {why}")
+        }
+        LoanIs::Returned => "is back on its GPU".to_owned(),
+        LoanIs::Stopped => "kept memory that was called back: it is stopped".to_owned(),
+        LoanIs::Late { bytes, waited } => {
+            format!("waits for GPU memory within its request ({bytes}) since {waited}")
         }
     }
 }

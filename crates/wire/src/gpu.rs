@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use gpool_model::device::{
-    Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Guest, Instance, Link, Mig,
+    Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Guest, Instance, Lending, Link,
+    Loan, Mig,
 };
 use gpool_model::enforcement::{Enforcement, Mechanism, Probe};
 use gpool_model::id::{DeviceUuid, TaskId};
@@ -91,6 +92,13 @@ pub struct Gpu {
     /// Device memory that another job could share, in bytes.
     #[serde(default)]
     pub memory_for_shares: u64,
+    /// Jobs that use more memory than they requested.
+    #[serde(default)]
+    pub loans: Vec<GpuLoan>,
+    /// Guarantees that were not met within `loan_deadline` since the agent started: a job waited
+    /// too long for memory that it requested.
+    #[serde(default)]
+    pub guarantees_late: u64,
     /// Enforcement of what jobs are given on the device.
     #[serde(default)]
     pub enforcement: GpuEnforcement,
@@ -154,6 +162,19 @@ pub struct GpuGuest {
     pub job: String,
     /// Index of the device that it booked.
     pub booked: u32,
+}
+
+/// Memory of a device that a job uses above its request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GpuLoan {
+    /// ID of the job.
+    pub job: String,
+    /// Memory above the request in bytes.
+    pub memory: u64,
+    /// Time since which the job uses more than its request.
+    pub since: Time,
+    /// Memory that the job may keep, in bytes, while the loan is called back. `null` if it is not.
+    pub keep: Option<u64>,
 }
 
 /// A job's fraction of a shared device.
@@ -267,6 +288,8 @@ pub struct Held {
     pub by: Vec<HeldBy>,
     /// Device memory that another job could share.
     pub free_memory: Bytes,
+    /// Memory that the tasks use above their requests.
+    pub lending: Lending,
 }
 
 impl Gpu {
@@ -325,7 +348,20 @@ impl Gpu {
             guests: GpuGuest::all(node, device),
             shares: held.by.iter().filter_map(|held| GpuShare::of(held, node, device)).collect(),
             memory_for_shares: if is_usable { held.free_memory.get() } else { 0 },
+            loans: held.lending.loans.iter().map(GpuLoan::from).collect(),
+            guarantees_late: held.lending.n_late,
             enforcement: GpuEnforcement::of(device),
+        }
+    }
+}
+
+impl From<&Loan> for GpuLoan {
+    fn from(loan: &Loan) -> Self {
+        Self {
+            job: loan.task.job.to_string(),
+            memory: loan.bytes.get(),
+            since: Time(loan.since),
+            keep: loan.keep.map(|bytes| bytes.get()),
         }
     }
 }

@@ -84,7 +84,8 @@ pub struct Job {
     #[serde(default)]
     pub notify: Vec<String>,
     /// Cause of the end: `oom`, `time_limit`, `deadline`, `cancelled`, `launch_failed`,
-    /// `dependency_failed`, `rebooted`, `shepherd_lost`, `gpu_memory_lost`, `vanished`.
+    /// `dependency_failed`, `rebooted`, `shepherd_lost`, `gpu_memory_lost`, `loan_called_back`,
+    /// `vanished`.
     pub cause: Option<String>,
     /// Cause of the end as a sentence.
     pub cause_text: Option<String>,

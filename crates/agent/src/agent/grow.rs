@@ -1,6 +1,5 @@
 //! The thread that answers the questions of tasks with fractions of devices, and clears the entries
-//! of dead processes in their ledgers. [`gpool_node::loans`] decides. Memory that a task requested
-//! is not lent to others, so every loan is of memory that nobody was promised.
+//! of dead processes in their ledgers. [`super::lend`] divides the memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -9,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use gpool_ledger::{Answer, Asks, Ledger, Question, UsageError, Wish};
 use gpool_model::id::{DeviceUuid, TaskId};
-use gpool_model::unit::{Bytes, Timestamp};
-use gpool_node::loans::{self, Tenant, divide};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_node::loans::{self, Called};
 use gpool_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::input::InputSender;
+use super::lend::Asked;
 use super::seen::Seen;
 use super::wake::Waker;
 
@@ -21,10 +22,6 @@ use super::wake::Waker;
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// The time between two checks for dead processes.
 const TICK: Duration = Duration::from_secs(1);
-/// The step of grants: a smaller one would make programs ask for each small allocation.
-const STEP: u64 = 64 << 20;
-/// Rounds of a decision: the use of memory can change meanwhile.
-const ROUNDS: u32 = 4;
 
 /// A message to the thread.
 pub(super) enum Message {
@@ -32,52 +29,112 @@ pub(super) enum Message {
     Keep(TaskId, Kept),
     /// The task has ended.
     End(TaskId),
+    /// The task is elsewhere now.
+    At(TaskId, Presence),
+    /// The task could not be paused, for this reason.
+    Stays(TaskId, String),
     /// The agent ends.
     Stop,
 }
 
-/// The ledger of a running task.
-pub(super) struct Kept {
-    ledger: Ledger,
-    asks: Asks,
-    /// By the index in the ledger.
-    devices: Vec<DeviceUuid>,
-    /// Since when this agent answers it.
-    since: Timestamp,
+/// Whether the memory of a task is on its devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It is.
+    Here,
+    /// It is about to be paused, because it keeps memory that was called back.
+    Leaving,
+    /// The task is paused for that.
+    Away,
+    /// The server paused the task.
+    Paused,
+    /// It is being restored after that.
+    Returning,
+    /// It is being restored, because the server resumed it.
+    Resuming,
 }
 
-/// A question that waits for the driver's figures.
-struct Waiting {
-    task: TaskId,
-    device: usize,
-    bytes: u64,
+impl Presence {
+    /// Whether the memory of the task is not on its devices.
+    pub(super) fn is_away(self) -> bool {
+        matches!(self, Self::Away | Self::Paused)
+    }
+
+    /// Whether its memory is being restored. The other tasks must not grow meanwhile: a restore
+    /// without room fails for ever.
+    pub(super) fn comes_back(self) -> bool {
+        matches!(self, Self::Returning | Self::Resuming)
+    }
+}
+
+/// The ledger of a running task.
+pub(super) struct Kept {
+    pub ledger: Ledger,
+    asks: Asks,
+    /// By the index in the ledger.
+    pub devices: Vec<DeviceUuid>,
+    /// Since when this agent answers it.
+    pub since: Timestamp,
+    pub presence: Presence,
+    /// Whether it may still be paused for its loans.
+    pub can_pause: bool,
+    /// The calls for its loans, by index.
+    pub calls: BTreeMap<usize, Called>,
+    /// Since when it has loans, by index.
+    pub lent: BTreeMap<usize, Timestamp>,
+    /// Memory that was granted on request and may not be charged yet, by index.
+    pub promised: BTreeMap<usize, (Bytes, Instant)>,
+}
+
+/// A question that waits.
+pub(super) struct Waiting {
+    pub task: TaskId,
+    pub device: usize,
+    pub bytes: Bytes,
     question: Question,
-    since: Timestamp,
+    /// On the boot clock.
+    pub since: Timestamp,
     until: Instant,
+    /// Whether it was reported that it waits too long.
+    pub is_late: bool,
 }
 
 /// The state of the thread.
 pub(super) struct Keeper {
-    tasks: BTreeMap<TaskId, Kept>,
-    waiting: Vec<Waiting>,
+    pub tasks: BTreeMap<TaskId, Kept>,
+    pub waiting: Vec<Waiting>,
     messages: Receiver<Message>,
     waker: Waker,
-    seen: Seen,
+    pub seen: Seen,
+    /// Where the actions on borrowers go.
+    pub sender: InputSender,
+    /// The time in which loans come back.
+    pub deadline: Millis,
     cleared: Instant,
 }
 
 impl Kept {
     pub(super) fn new(ledger: Ledger, asks: Asks, devices: Vec<DeviceUuid>) -> Self {
-        Self { ledger, asks, devices, since: Timestamp::new(clock::unix_ms()) }
+        Self {
+            ledger,
+            asks,
+            devices,
+            since: Timestamp::new(clock::unix_ms()),
+            presence: Presence::Here,
+            can_pause: true,
+            calls: BTreeMap::new(),
+            lent: BTreeMap::new(),
+            promised: BTreeMap::new(),
+        }
     }
 
     /// The task's place on a device.
-    fn place(&self, device: &DeviceUuid) -> Option<usize> {
+    pub(super) fn place(&self, device: &DeviceUuid) -> Option<usize> {
         self.devices.iter().position(|it| it == device)
     }
 
     /// The memory that the processes count on a device.
-    fn counted(&self, place: usize) -> Result<Bytes, UsageError> {
+    pub(super) fn counted(&self, place: usize) -> Result<Bytes, UsageError> {
         let processes = self.ledger.processes()?;
         let used = processes.iter().filter_map(|process| process.used.get(place));
         Ok(Bytes::new(used.fold(0, |sum, used| sum.saturating_add(*used))))
@@ -85,9 +142,15 @@ impl Kept {
 }
 
 impl Keeper {
-    pub(super) fn new(messages: Receiver<Message>, waker: Waker, seen: Seen) -> Self {
-        let (tasks, waiting) = (BTreeMap::new(), Vec::new());
-        Self { tasks, waiting, messages, waker, seen, cleared: Instant::now() }
+    pub(super) fn new(
+        messages: Receiver<Message>,
+        waker: Waker,
+        seen: Seen,
+        sender: InputSender,
+        deadline: Millis,
+    ) -> Self {
+        let (tasks, waiting, cleared) = (BTreeMap::new(), Vec::new(), Instant::now());
+        Self { tasks, waiting, messages, waker, seen, sender, deadline, cleared }
     }
 
     /// Runs until the agent's handle is gone.
@@ -99,6 +162,8 @@ impl Keeper {
                 match self.messages.try_recv() {
                     Ok(Message::Keep(task, kept)) => self.keep(task, kept),
                     Ok(Message::End(task)) => self.forget(task),
+                    Ok(Message::At(task, presence)) => self.note(task, presence),
+                    Ok(Message::Stays(task, why)) => self.stays(task, why),
                     Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return,
                     Err(TryRecvError::Empty) => break,
                 }
@@ -106,10 +171,11 @@ impl Keeper {
             for task in asking {
                 self.hear(task);
             }
-            self.answer_waiting();
+            self.settle();
             if self.cleared.elapsed() >= TICK {
                 self.cleared = Instant::now();
-                self.balance_all();
+                self.settle_all();
+                self.bring_back();
             }
         }
     }
@@ -133,14 +199,13 @@ impl Keeper {
     /// Begins to answer a task. Others lose unused grants that reach into its request.
     fn keep(&mut self, task: TaskId, kept: Kept) {
         self.tasks.insert(task, kept);
-        self.balance_all();
+        self.settle_all();
     }
 
-    fn balance_all(&self) {
-        self.tasks.keys().for_each(|task| self.clear(*task));
-        let devices = self.tasks.values().flat_map(|kept| &kept.devices);
+    pub(super) fn settle_all(&mut self) {
+        let devices = self.tasks.values().flat_map(|kept| &kept.devices).cloned();
         for device in devices.collect::<BTreeSet<_>>() {
-            self.balance(device, &BTreeMap::new());
+            self.settle_on(&device);
         }
     }
 
@@ -150,13 +215,16 @@ impl Keeper {
         let mut facts = self.seen.facts();
         facts.damaged.remove(&task);
         facts.granted.remove(&task);
+        for lending in facts.lending.values_mut() {
+            lending.loans.retain(|loan| loan.task != task);
+        }
         for figures in facts.devices.values_mut() {
             figures.tasks.remove(&task);
         }
     }
 
     /// Clears the entries of a task's dead processes.
-    fn clear(&self, task: TaskId) {
+    pub(super) fn clear(&self, task: TaskId) {
         let Some(kept) = self.tasks.get(&task) else { return };
         let cleared = kept.ledger.take_back_dead();
         let damaged = &mut self.seen.facts().damaged;
@@ -171,140 +239,90 @@ impl Keeper {
         let Some(kept) = self.tasks.get(&task) else { return };
         let Ok(Some(question)) = kept.asks.next() else { return };
         // The gate opens by other means than an answer.
-        let Wish::Memory { device, bytes } = question.wish else { return };
-        let until = Instant::now() + ANSWER;
-        let since = Timestamp::new(clock::unix_ms());
-        self.waiting.push(Waiting { task, device, bytes, question, since, until });
+        let Wish::Memory { device, bytes, waited } = question.wish else { return };
+        let bytes = Bytes::new(bytes);
+        let until = Instant::now()
+            + if self.is_owed(task, device, bytes) { owed_for(self.deadline) } else { ANSWER };
+        // A wrong time only changes the order of guaranteed wishes, and the report of a late one.
+        let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        let since = Timestamp::new(clock::boot_ms().saturating_sub(waited));
+        self.waiting.push(Waiting { task, device, bytes, question, since, until, is_late: false });
     }
 
-    /// Answers the questions that can be answered now: of each task on a device the oldest, as long
-    /// as there are any.
-    fn answer_waiting(&mut self) {
-        let mut later = Vec::new();
-        while let Some(first) = self.waiting.first() {
-            let Some(device) = self.device_of(first).cloned() else {
-                self.reply(0, Answer::No);
-                continue;
-            };
-            let mut wishes: BTreeMap<TaskId, (u64, Timestamp)> = BTreeMap::new();
-            let mut oldest: BTreeMap<TaskId, usize> = BTreeMap::new();
+    /// Whether the task's request covers this much more.
+    fn is_owed(&self, task: TaskId, device: usize, bytes: Bytes) -> bool {
+        let Some(kept) = self.tasks.get(&task) else { return false };
+        let request = kept.ledger.shares().get(device).map_or(0, |share| share.request);
+        let counted = kept.counted(device).unwrap_or_default();
+        counted.saturating_add(bytes) <= Bytes::new(request)
+    }
+
+    /// Answers the questions that can be answered now.
+    fn settle(&mut self) {
+        self.waiting.retain(|waiting| !waiting.question.is_gone());
+        let known = |waiting: &Waiting| {
+            self.tasks.get(&waiting.task).is_some_and(|it| waiting.device < it.devices.len())
+        };
+        let (known, unknown): (Vec<Waiting>, Vec<Waiting>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(known);
+        self.waiting = known;
+        for mut waiting in unknown {
+            let _ = waiting.question.answer(Answer::No);
+        }
+        let asked: BTreeSet<DeviceUuid> =
+            self.waiting.iter().filter_map(|it| self.device_of(it).cloned()).collect();
+        for device in asked {
+            self.settle_on(&device);
+        }
+    }
+
+    /// Divides the memory of a device, as long as a question about it can be answered: of each task
+    /// the oldest.
+    fn settle_on(&mut self, device: &DeviceUuid) {
+        loop {
+            let mut asked: BTreeMap<TaskId, Asked> = BTreeMap::new();
             for (ix, waiting) in self.waiting.iter().enumerate() {
-                if self.device_of(waiting) == Some(&device) && !oldest.contains_key(&waiting.task) {
-                    oldest.insert(waiting.task, ix);
-                    wishes.insert(waiting.task, (waiting.bytes, waiting.since));
+                if self.device_of(waiting) == Some(device) {
+                    let (bytes, since, is_late) = (waiting.bytes, waiting.since, waiting.is_late);
+                    asked.entry(waiting.task).or_insert(Asked { ix, bytes, since, is_late });
                 }
             }
-            let answers = self.balance(&device, &wishes);
+            let answers = self.balance(device, &asked);
+            let mut n_answered = 0;
             // From the last on, so that the positions of the others stay.
-            let mut asked: Vec<(TaskId, usize)> = oldest.into_iter().collect();
-            asked.sort_by_key(|(_, ix)| std::cmp::Reverse(*ix));
-            for (task, ix) in asked {
-                match answers.as_ref().map(|answers| answers.get(&task)) {
-                    Some(Some(loans::Answer::Yes)) => self.reply(ix, Answer::Yes),
-                    Some(Some(loans::Answer::No) | None) => self.reply(ix, Answer::No),
-                    None | Some(Some(loans::Answer::Wait)) => {
-                        if Instant::now() < self.waiting[ix].until {
-                            later.push(self.waiting.remove(ix));
-                        } else {
-                            self.reply(ix, Answer::No);
-                        }
+            let mut order: Vec<(TaskId, usize)> =
+                asked.iter().map(|(task, asked)| (*task, asked.ix)).collect();
+            order.sort_by_key(|(_, ix)| std::cmp::Reverse(*ix));
+            // A paused task could not read its answer.
+            order.retain(|(task, _)| !self.tasks[task].presence.is_away());
+            for (task, ix) in order {
+                let answer = match answers.as_ref().map(|answers| answers.get(&task)) {
+                    Some(Some(loans::Answer::Yes)) => Answer::Yes,
+                    Some(Some(loans::Answer::No) | None) => Answer::No,
+                    None | Some(Some(loans::Answer::Wait))
+                        if Instant::now() < self.waiting[ix].until =>
+                    {
+                        continue;
                     }
-                }
+                    None | Some(Some(loans::Answer::Wait)) => Answer::No,
+                };
+                n_answered += 1;
+                // A process that is gone needs no answer.
+                let _ = self.waiting.remove(ix).question.answer(answer);
+            }
+            if n_answered == 0 {
+                return;
             }
         }
-        later.sort_by_key(|waiting| waiting.since);
-        self.waiting = later;
     }
 
     fn device_of(&self, waiting: &Waiting) -> Option<&DeviceUuid> {
         self.tasks.get(&waiting.task)?.devices.get(waiting.device)
     }
+}
 
-    fn reply(&mut self, ix: usize, answer: Answer) {
-        // A process that is gone needs no answer.
-        let _ = self.waiting.remove(ix).question.answer(answer);
-    }
-
-    /// Makes the grants on a device fit its memory, and grants wishes as far as possible. Returns
-    /// the answers; `None` while the driver's figures are missing or the use changes all the time.
-    fn balance(
-        &self,
-        device: &DeviceUuid,
-        wishes: &BTreeMap<TaskId, (u64, Timestamp)>,
-    ) -> Option<BTreeMap<TaskId, loans::Answer>> {
-        let has_ledger = |task: TaskId| self.tasks.contains_key(&task);
-        let usable = self.seen.facts().devices.get(device)?.usable(&has_ledger);
-        let sharing: Vec<(TaskId, &Kept, usize)> = self
-            .tasks
-            .iter()
-            .filter_map(|(task, kept)| Some((*task, kept, kept.place(device)?)))
-            .collect();
-        sharing.iter().for_each(|(task, _, _)| self.clear(*task));
-        for _ in 0..ROUNDS {
-            let tenants: Vec<(Tenant, Bytes)> = sharing
-                .iter()
-                .map(|(task, kept, at)| self.tenant((*task, kept), *at, wishes.get(task)))
-                .collect();
-            let plan = divide(usable, &tenants.iter().map(|(it, _)| *it).collect::<Vec<_>>());
-            let mut is_lower = false;
-            for (((_, kept, at), (_, granted)), grant) in sharing.iter().zip(&tenants).zip(&plan) {
-                if grant.bytes < *granted {
-                    kept.ledger.grant(*at, grant.bytes.get());
-                    is_lower = true;
-                }
-            }
-            // A process may use its grant until it is lower, so the use is read again after that.
-            if is_lower {
-                continue;
-            }
-            let mut facts = self.seen.facts();
-            let mut answers = BTreeMap::new();
-            for ((task, kept, at), grant) in sharing.iter().zip(&plan) {
-                kept.ledger.grant(*at, grant.bytes.get());
-                let of_task = facts.granted.entry(*task).or_default();
-                of_task.insert(device.clone(), grant.bytes);
-                answers.extend(grant.wish.map(|answer| (*task, answer)));
-            }
-            return Some(answers);
-        }
-        None
-    }
-
-    /// A task's memory on a device, and its grant. The driver's figure counts where it is higher,
-    /// because it includes processes that do not count their memory.
-    fn tenant(
-        &self,
-        (task, kept): (TaskId, &Kept),
-        place: usize,
-        wish: Option<&(u64, Timestamp)>,
-    ) -> (Tenant, Bytes) {
-        let share = kept.ledger.shares().get(place).copied();
-        let (request, limit, granted) =
-            share.map_or((0, 0, 0), |share| (share.request, share.limit, share.granted));
-        let counted = kept.counted(place);
-        let facts = self.seen.facts();
-        let figures = kept.devices.get(place).and_then(|device| facts.devices.get(device));
-        let seen = figures.and_then(|figures| figures.tasks.get(&task)?.used);
-        // A task that damaged its file may have used all of its grant.
-        let counted = counted.unwrap_or(Bytes::new(granted));
-        let (request, limit) = (Bytes::new(request), Bytes::new(limit));
-        let wish = wish.map(|(more, since)| {
-            let needed = counted.saturating_add(Bytes::new(*more));
-            let stepped =
-                Bytes::new(needed.get().checked_next_multiple_of(STEP).unwrap_or(u64::MAX));
-            let total = if needed <= limit { stepped.min(limit) } else { needed };
-            loans::Wish { total, since: *since }
-        });
-        let tenant = Tenant {
-            request,
-            limit,
-            // What it requested counts as used, so that it is not lent.
-            used: counted.max(seen.unwrap_or_default()).max(request),
-            wish,
-            // An order to run a task does not carry the priority of its job.
-            priority: 0,
-            started_at: kept.since,
-        };
-        (tenant, Bytes::new(granted))
-    }
+/// How long a process waits for memory that it requested.
+pub(super) fn owed_for(deadline: Millis) -> Duration {
+    // The agent answers after twice the deadline at the latest.
+    Duration::from_millis(deadline.get().saturating_mul(2)).saturating_add(ANSWER)
 }

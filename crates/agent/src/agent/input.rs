@@ -7,6 +7,7 @@ use gpool_model::id::{DeviceUuid, Incarnation, TaskId};
 use gpool_sys::{clock, proc};
 
 use super::division::Division;
+use super::lend::Lent;
 use super::streams::Asked;
 use super::wake::Waker;
 
@@ -26,6 +27,8 @@ pub(super) enum Input {
     Left(TaskId),
     /// Open a stream to a task.
     Open(Box<Asked>),
+    /// Act on a task with a loan of device memory.
+    Lent(Lent),
     /// List or change MIG instances.
     Divide(Box<Division>),
     Stop,

@@ -2,20 +2,37 @@
 
 use std::io;
 
-use gpool_model::agent::TaskOrder;
+use gpool_model::agent::{Report, TaskOrder};
 use gpool_model::id::DeviceUuid;
 use gpool_model::job::{BlobId, EndCause};
 use gpool_model::{ArrayValues, Slot};
 
 use super::AgentConfig;
+use super::lend::Lent;
 use super::runner::Runner;
-use crate::message::{Element, GpuMemory, Launch, line};
+use crate::message::{Element, GpuMemory, Launch, ToShepherd, line};
 
 /// The values of the last started array: the next element usually belongs to the same one.
 #[derive(Default)]
 pub(super) struct LastValues(Option<(BlobId, ArrayValues)>);
 
 impl Runner {
+    /// Acts on a task with a loan of device memory.
+    pub(super) fn lend(&mut self, lent: Lent) {
+        match lent {
+            Lent::Tell(task, devices) => {
+                self.shepherds.say_now(task, &ToShepherd::Memory { devices });
+            }
+            Lent::Pause(task) => self.shepherds.say(task, &ToShepherd::Vacate),
+            Lent::Return(task) => self.shepherds.say(task, &ToShepherd::Return),
+            Lent::Stop(task, grace) => {
+                self.shepherds.say(task, &ToShepherd::Reclaim { grace });
+                self.shepherds.wake(task);
+            }
+            Lent::Report(report) => self.tell(Report::Loan(report)),
+        }
+    }
+
     /// The first message to a shepherd.
     pub(super) fn first_message(
         &self,

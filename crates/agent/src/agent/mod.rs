@@ -12,6 +12,7 @@ mod grow;
 mod input;
 pub(crate) mod isolation;
 mod launch;
+mod lend;
 mod runner;
 mod seen;
 mod shares;
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 use gpool_device::{Ignore, Opened};
 use gpool_model::agent::{Order, Report};
 use gpool_model::attach::Opening;
-use gpool_model::device::DeviceSample;
+use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::id::{DeviceUuid, NodeName, TaskId};
 use gpool_model::job::BlobId;
 use gpool_model::mig_layout::MigChange;
@@ -96,6 +97,8 @@ pub struct AgentConfig {
     pub unmanaged_grace: Millis,
     /// Whether the kernel keeps jobs from opening GPUs that are not theirs, where it can.
     pub isolate_gpus: bool,
+    /// The time in which memory that a task requested comes back from tasks that borrowed it.
+    pub loan_deadline: Millis,
 }
 
 impl AgentConfig {
@@ -139,6 +142,7 @@ impl AgentConfig {
             ignore: Ignore::default(),
             unmanaged_grace: Millis::from_secs(5),
             isolate_gpus: true,
+            loan_deadline: Millis::from_secs(30),
         })
     }
 }
@@ -202,6 +206,7 @@ pub struct AgentHandle {
     inputs: Sender<input::Input>,
     waker: Waker,
     samples: Samples,
+    facts: Seen,
     thread: JoinHandle<()>,
 }
 
@@ -252,8 +257,11 @@ impl Agent {
         let samples = Samples::default();
         let sender = input::InputSender::new(inputs.clone(), waker.clone());
         let (shim, seen) = (Shim::prepare(&layout, &devices), Seen::default());
+        let lender = sender.clone();
         let shares =
-            Shares::start(&layout, shim.clone(), seen.clone()).map_err(system("start a thread"))?;
+            Shares::start(&layout, shim.clone(), seen.clone(), lender, config.loan_deadline)
+                .map_err(system("start a thread"))?;
+        let facts = seen.clone();
         let groups = enforcement::groups(&site);
         let filter = isolation::probe(config.isolate_gpus, &site);
         let isolation = Isolation::new(filter.is_ok());
@@ -279,7 +287,7 @@ impl Agent {
             .name("agent".into())
             .spawn(move || runner.run())
             .map_err(system("start a thread"))?;
-        Ok(AgentHandle { inputs, waker, samples, thread })
+        Ok(AgentHandle { inputs, waker, samples, facts, thread })
     }
 }
 
@@ -296,6 +304,12 @@ impl AgentHandle {
     #[must_use]
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The loans of memory on each device with shares.
+    #[must_use]
+    pub fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
+        self.facts.facts().lending.clone()
     }
 
     /// Opens a stream to a task. The answer comes from the agent's thread. There is none if the

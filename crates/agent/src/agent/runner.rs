@@ -18,6 +18,7 @@ use gpool_sys::{clock, proc};
 
 use super::devices::Devices;
 use super::done::Done;
+use super::grow::Presence;
 use super::input::{self, Input};
 use super::isolation::Isolation;
 use super::launch::LastValues;
@@ -167,6 +168,7 @@ impl Runner {
             }
             Input::Open(asked) => self.open(*asked),
             Input::Divide(asked) => self.divide(*asked),
+            Input::Lent(lent) => self.lend(lent),
             Input::Stop => {
                 fail::fail_point!("agent-stop");
                 // Running jobs keep their own groups, and so the folder above them.
@@ -230,14 +232,20 @@ impl Runner {
                 self.seen.push_back(converge::Input::Limited { task, generation });
             }
             FromShepherd::Paused { generation } => {
+                self.parts.shares.at(task, Presence::Paused);
                 self.halted(task, generation, Halting::Paused);
             }
             FromShepherd::Resumed { generation } => {
+                self.parts.shares.at(task, Presence::Here);
                 self.halted(task, generation, Halting::Resumed);
             }
             FromShepherd::NotPaused { generation, why } => {
+                self.parts.shares.at(task, Presence::Here);
                 self.halted(task, generation, Halting::NotPaused { why });
             }
+            FromShepherd::Vacated => self.parts.shares.at(task, Presence::Away),
+            FromShepherd::NotVacated { why } => self.parts.shares.stays(task, why),
+            FromShepherd::Returned => self.parts.shares.at(task, Presence::Here),
             FromShepherd::Detached { is_done } => {
                 self.seen.push_back(converge::Input::Detached { task, is_done });
             }
@@ -324,6 +332,7 @@ impl Runner {
                 self.shepherds.say(task, &ToShepherd::Pause { generation });
             }
             Action::Resume { task, generation, devices } => {
+                self.parts.shares.at(task, Presence::Resuming);
                 self.parts.devices.moved(task, &devices);
                 self.shepherds.say(task, &ToShepherd::Resume { generation, devices });
             }
@@ -338,15 +347,20 @@ impl Runner {
                 self.shepherds.say_now(task, &ToShepherd::Signal { signal });
                 fail::fail_point!("agent-signal-after");
             }
-            Action::Report(report) => match &mut self.held_back {
-                Some(held_back) => held_back.push(report),
-                None => {
-                    fail::fail_point!("agent-report-before");
-                    self.say(report);
-                    fail::fail_point!("agent-report-after");
-                }
-            },
+            Action::Report(report) => self.tell(report),
             Action::Forget(task) => self.forget(task),
+        }
+    }
+
+    /// Sends a report, after the inventory.
+    pub(super) fn tell(&mut self, report: Report) {
+        match &mut self.held_back {
+            Some(held_back) => held_back.push(report),
+            None => {
+                fail::fail_point!("agent-report-before");
+                self.say(report);
+                fail::fail_point!("agent-report-after");
+            }
         }
     }
 
@@ -361,7 +375,7 @@ impl Runner {
                 }
                 *stamp = self.next_stamp();
             }
-            Report::Task(_) => {}
+            Report::Task(_) | Report::Loan(_) => {}
         }
         (self.parts.to_server)(report);
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpool_device::overshoots;
-use gpool_model::device::{DeviceProcess, Overshoot};
+use gpool_model::device::{DeviceProcess, Lending, Overshoot};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::Bytes;
 
@@ -21,6 +21,8 @@ pub(super) struct Facts {
     pub damaged: BTreeSet<TaskId>,
     /// The memory that each task with a ledger may use on each of its devices now.
     pub granted: BTreeMap<TaskId, BTreeMap<DeviceUuid, Bytes>>,
+    /// The loans on each device.
+    pub lending: BTreeMap<DeviceUuid, Lending>,
 }
 
 impl Facts {

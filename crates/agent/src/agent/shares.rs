@@ -12,11 +12,12 @@ use gpool_ledger::{Ledger, Owner, Share};
 use gpool_model::agent::TaskOrder;
 use gpool_model::allocation::Slot;
 use gpool_model::id::{DeviceUuid, TaskId};
-use gpool_model::unit::Bytes;
+use gpool_model::unit::{Bytes, Millis};
 use gpool_model::{SlotPart, job};
 
 use super::enforcement::{Shim, bytes_of};
-use super::grow::{ANSWER, Keeper, Kept, Message};
+use super::grow::{ANSWER, Keeper, Kept, Message, Presence, owed_for};
+use super::input::InputSender;
 use super::seen::Seen;
 use super::wake::Waker;
 use crate::layout::{Layout, claimed_task};
@@ -34,6 +35,9 @@ pub(super) struct Shares {
     shim: Result<Shim, String>,
     messages: Sender<Message>,
     waker: Waker,
+    seen: Seen,
+    /// The time in which loans come back.
+    deadline: Millis,
 }
 
 impl Shares {
@@ -41,12 +45,24 @@ impl Shares {
         layout: &Layout,
         shim: Result<Shim, String>,
         seen: Seen,
+        sender: InputSender,
+        deadline: Millis,
     ) -> io::Result<Self> {
         let (messages, taken) = channel();
         let waker = Waker::new()?;
-        let keeper = Keeper::new(taken, waker.clone(), seen);
+        let keeper = Keeper::new(taken, waker.clone(), seen.clone(), sender, deadline);
         std::thread::Builder::new().name("shares".into()).spawn(move || keeper.run())?;
-        Ok(Self { layout: layout.clone(), shim, messages, waker })
+        Ok(Self { layout: layout.clone(), shim, messages, waker, seen, deadline })
+    }
+
+    /// Notes where a task is.
+    pub(super) fn at(&self, task: TaskId, presence: Presence) {
+        self.say(Message::At(task, presence));
+    }
+
+    /// Notes that a task could not be paused for its loans.
+    pub(super) fn stays(&self, task: TaskId, why: String) {
+        self.say(Message::Stays(task, why));
     }
 
     /// Makes the ledger of a task that has fractions of devices; `None` for other tasks, and where
@@ -65,8 +81,16 @@ impl Shares {
             // It runs already, with its ledger; its shepherd is about to be found.
             return Ok(None);
         }
-        let slots: Vec<(DeviceUuid, Share)> =
+        let mut slots: Vec<(DeviceUuid, Share)> =
             order.allocation.slots.iter().filter_map(|slot| share_of(slot, memory)).collect();
+        let facts = self.seen.facts();
+        for (device, share) in &mut slots {
+            // Its memory may be lent: the thread grants it as far as it is free.
+            if facts.devices.contains_key(device) {
+                share.granted = 0;
+            }
+        }
+        drop(facts);
         if slots.is_empty() {
             return Ok(None);
         }
@@ -96,6 +120,7 @@ impl Shares {
         std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o711))?;
         let (devices, shares): (Vec<_>, Vec<_>) = slots.iter().cloned().unzip();
         let ledger = Ledger::create(folder, &shares, ANSWER, owner)?;
+        ledger.wait_for_request(owed_for(self.deadline));
         let asks = ledger.listen(owner)?;
         Ok(Kept::new(ledger, asks, devices))
     }
@@ -105,6 +130,7 @@ impl Shares {
         let folder = self.layout.ledger(task);
         // Without it the task keeps its grant, and can't grow.
         let Ok(ledger) = Ledger::open(&folder) else { return };
+        ledger.wait_for_request(owed_for(self.deadline));
         let owner = owner_in(&folder);
         let Ok(asks) = ledger.listen(owner) else { return };
         let of_bytes = |bytes: [u8; 16]| devices.iter().find(|it| bytes_of(it) == Some(bytes));

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown, lchown};
 use std::path::{Path, PathBuf};
 
-use crate::layout::Layout;
+use crate::layout::{GPU_MEMORY, Layout};
+use crate::message::DeviceMemory;
 
 /// The file with the end of the run's time, written once it differs from the environment's.
 const DEADLINE: &str = "deadline";
@@ -50,25 +51,41 @@ pub(super) fn write_script(
     write().map_err(|error| format!("can't write the script {}: {error}", path.display()))
 }
 
-/// Writes the end of the run's time into its folder, in seconds since 1970, or `none`. The folder
-/// belongs to the user, so no existing file is opened; the file is replaced as a whole.
+/// Writes the end of the run's time into its folder, in seconds since 1970, or `none`.
 pub(super) fn write_deadline(
     folder: &Path,
     owner: Option<(u32, u32)>,
     over_at: Option<u64>,
 ) -> io::Result<()> {
-    let new = folder.join(".deadline.new");
+    let text = over_at.map_or("none".to_owned(), |seconds| seconds.to_string());
+    replace(folder, owner, DEADLINE, &format!("{text}\n"))
+}
+
+/// Writes the device memory that the task may use into its folder: a line for each device, with its
+/// UUID, the request and the most memory, in bytes.
+pub(super) fn write_memory(
+    folder: &Path,
+    owner: Option<(u32, u32)>,
+    devices: &[DeviceMemory],
+) -> io::Result<()> {
+    let line = |it: &DeviceMemory| {
+        let (request, limit) = (it.request.get(), it.limit.get());
+        format!("{} {request} {limit}\n", it.device)
+    };
+    replace(folder, owner, GPU_MEMORY, &devices.iter().map(line).collect::<String>())
+}
+
+/// Replaces a file as a whole. The folder belongs to the user, so no existing file is opened.
+fn replace(folder: &Path, owner: Option<(u32, u32)>, name: &str, text: &str) -> io::Result<()> {
+    let new = folder.join(format!(".{name}.new"));
     // Left by a shepherd that was killed here, or made by the job.
     let _ = std::fs::remove_file(&new);
     let mut file = File::options().write(true).create_new(true).mode(0o644).open(&new)?;
-    match over_at {
-        Some(seconds) => writeln!(file, "{seconds}")?,
-        None => writeln!(file, "none")?,
-    }
+    file.write_all(text.as_bytes())?;
     if let Some((uid, gid)) = owner {
         fchown(&file, Some(uid), Some(gid))?;
     }
-    std::fs::rename(&new, folder.join(DEADLINE))
+    std::fs::rename(&new, folder.join(name))
 }
 
 /// Makes a new output file for a task. The folder belongs to the user by then: an existing file of

@@ -21,6 +21,8 @@ pub(super) struct Halt {
     generation: Generation,
     /// Whether the last order was to pause.
     is_wanted: bool,
+    /// Whether the node wants the task to leave its devices, apart from orders of the server.
+    by_node: bool,
     is_paused: bool,
     /// The process that frees or restores the devices, if one is at work.
     pub keeper: Option<Keeper>,
@@ -67,12 +69,30 @@ impl Shepherd {
         self.follow_order();
     }
 
+    /// Whether the task could leave its devices now.
+    pub(super) fn can_vacate(&self) -> bool {
+        self.needs_keeper() && self.ending.is_none() && self.exit.is_none()
+    }
+
+    /// Pauses the task for the node, or ends that pause.
+    pub(super) fn leave_for_node(&mut self, leaves: bool) {
+        if self.halt.by_node != leaves {
+            self.halt.by_node = leaves;
+            self.follow_order();
+        }
+    }
+
+    /// Whether the task is to be paused, by an order or by the node.
+    fn is_halt_wanted(&self) -> bool {
+        self.halt.is_wanted || self.halt.by_node
+    }
+
     /// Carries out the last order, or reports that it is done. A keeper finishes first.
     fn follow_order(&mut self) {
         if self.halt.keeper.is_some() {
             return;
         }
-        match (self.halt.is_wanted, self.halt.is_paused) {
+        match (self.is_halt_wanted(), self.halt.is_paused) {
             (true, false) if self.needs_keeper() => self.keep(Aim::Pause),
             (false, true) if self.needs_keeper() => self.keep(Aim::Resume),
             (true, false) => {
@@ -107,11 +127,14 @@ impl Shepherd {
     fn say_paused(&mut self) {
         // If the disk is full, a later agent repeats the order and gets the report then.
         self.note_halt(true);
-        self.link.say(&FromShepherd::Paused { generation: self.halt.generation });
+        self.say_halt();
     }
 
     fn not_paused(&mut self, why: String) {
         let generation = self.halt.generation;
+        if std::mem::take(&mut self.halt.by_node) {
+            self.link.say(&FromShepherd::NotVacated { why: why.clone() });
+        }
         let is_wanted = std::mem::take(&mut self.halt.is_wanted);
         self.link.say(&match is_wanted {
             true => FromShepherd::NotPaused { generation, why },
@@ -120,8 +143,10 @@ impl Shepherd {
         });
     }
 
-    /// Notes in the claim whether the task is paused.
+    /// Notes in the claim whether the task is paused. The server knows nothing of a pause by the
+    /// node.
     fn note_halt(&mut self, is_paused: bool) {
+        let is_paused = is_paused && (self.halt.is_wanted || !self.halt.by_node);
         let _ = self.claim.halted(self.halt.generation, is_paused, self.halt.is_restored);
     }
 
@@ -158,7 +183,10 @@ impl Shepherd {
 
     /// Reports to a new agent whether the task is paused.
     pub(super) fn say_halt(&mut self) {
-        if self.halt.is_paused {
+        if self.halt.is_paused && self.halt.by_node {
+            self.link.say(&FromShepherd::Vacated);
+        }
+        if self.halt.is_paused && self.halt.is_wanted {
             self.link.say(&FromShepherd::Paused { generation: self.halt.generation });
         }
     }
@@ -267,9 +295,10 @@ impl Shepherd {
                 self.thaw();
                 match self.halt.failed.take() {
                     Some(why) => self.not_paused(why),
-                    None if self.halt.is_wanted => {}
+                    None if self.is_halt_wanted() => {}
                     None => {
                         let generation = self.halt.generation;
+                        self.link.say(&FromShepherd::Returned);
                         self.link.say(&FromShepherd::Resumed { generation });
                     }
                 }
@@ -306,7 +335,7 @@ impl Shepherd {
         }
         if self.ending.is_some() || self.exit.is_some() || self.halt.lost.is_some() {
             self.set_timer();
-        } else if self.halt.is_wanted != self.halt.is_paused {
+        } else if self.is_halt_wanted() != self.halt.is_paused {
             self.follow_order();
         }
     }

@@ -11,6 +11,7 @@ mod joined;
 mod keeper;
 mod launch;
 mod link;
+mod memory;
 pub(crate) mod output;
 mod ready;
 mod start;
@@ -164,6 +165,8 @@ fn not_started(why: String) -> TaskEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
     Told,
+    /// It kept memory that was called back.
+    CalledBack,
     TimeLimit,
     Deadline,
 }
@@ -307,6 +310,7 @@ impl Shepherd {
             _ if self.halt.lost.is_some() => {
                 self.halt.lost.take().map(|why| EndCause::GpuMemoryLost { why })
             }
+            (_, Some((Why::CalledBack, _)), _) => Some(EndCause::LoanCalledBack),
             (_, Some((Why::TimeLimit, _)), _) => Some(EndCause::TimeLimit),
             (_, Some((Why::Deadline, _)), _) => Some(EndCause::Deadline),
             (_, _, exit) if exit != Some(ExitStatus::Code(0)) && oom() => Some(EndCause::Oom),
@@ -414,6 +418,12 @@ impl Shepherd {
                         }
                         ToShepherd::Detach => self.leave_devices(),
                         ToShepherd::Attach { devices } => self.take_devices(&devices),
+                        ToShepherd::Memory { devices } => self.show_memory(&devices),
+                        ToShepherd::Vacate => self.vacate(),
+                        ToShepherd::Return => self.come_back(),
+                        ToShepherd::Reclaim { grace } => {
+                            self.begin_end(Why::CalledBack, grace, None);
+                        }
                         ToShepherd::Signal { signal } => self.signal(signal),
                         // Nothing has ended yet.
                         ToShepherd::Acknowledge => {}

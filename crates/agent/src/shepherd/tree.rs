@@ -121,16 +121,20 @@ impl Tree {
 
     /// Asks those processes to end that handle the signal; `false` if there are none.
     pub(super) fn terminate_those_that_can(&self) -> bool {
-        let mut n_asked = 0;
-        for pid in self.all() {
+        let asked = self.signal_those_that_handle(Signal::TERM);
+        asked.iter().for_each(|pid| self.signal_one(*pid, Signal::CONT));
+        !asked.is_empty()
+    }
+
+    /// Sends a signal to those processes that handle it, and returns them.
+    pub(super) fn signal_those_that_handle(&self, signal: Signal) -> Vec<u32> {
+        let handles = |pid: &u32| {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            if proc::catches(&status, Signal::TERM.as_raw()) {
-                self.signal_one(pid, Signal::TERM);
-                self.signal_one(pid, Signal::CONT);
-                n_asked += 1;
-            }
-        }
-        n_asked > 0
+            proc::catches(&status, signal.as_raw())
+        };
+        let all: Vec<u32> = self.all().into_iter().filter(handles).collect();
+        all.iter().for_each(|pid| self.signal_one(*pid, signal));
+        all
     }
 
     /// Kills all present processes. Without a control group new ones may have been forked

@@ -35,6 +35,8 @@ pub struct Fake {
     pub late: Option<u32>,
     /// Looks until the device has room.
     pub room_after: u32,
+    /// Test allocations that fail.
+    pub tight: u32,
     pub calls: Vec<String>,
 }
 
@@ -58,6 +60,7 @@ impl Fake {
             killed: BTreeSet::new(),
             late: None,
             room_after: 0,
+            tight: 0,
             calls: Vec::new(),
         }
     }
@@ -142,6 +145,14 @@ impl Machine for Fake {
         }
         let pid = process.pid;
         self.act("checkpoint", pid, ProcessState::Locked, ProcessState::Checkpointed)
+    }
+
+    fn try_room(&mut self, devices: &[(String, u64)]) -> Result<(), CallError> {
+        if devices.is_empty() || self.tight == 0 {
+            return Ok(());
+        }
+        self.tight -= 1;
+        Err(CallError::Driver { symbol: "cuMemAlloc_v2".to_owned(), code: 2 })
     }
 
     fn restore(&mut self, process: &Held) -> Result<(), CallError> {

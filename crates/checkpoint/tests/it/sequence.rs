@@ -134,6 +134,18 @@ fn a_restore_waits_for_room_and_for_strangers() {
 }
 
 #[test]
+fn a_restore_waits_until_a_test_allocation_succeeds() {
+    let mut fake = Fake::new(&[7]);
+    let held = paused(&mut fake);
+    // More failures than attempts to restore.
+    fake.tight = 9;
+    resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
+    assert!(fake.calls.iter().any(|call| call.contains("cuMemAlloc_v2 failed")));
+    assert_eq!(fake.calls.iter().filter(|call| *call == "restore 7").count(), 1);
+    assert!(is_as_before(&fake));
+}
+
+#[test]
 fn a_restore_that_fails_for_ever_is_reported_at_once_and_others_after_some_attempts() {
     for (code, n_tried) in [(2, 1), (999, 5)] {
         let mut fake = Fake::new(&[7]);

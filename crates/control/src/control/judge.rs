@@ -14,9 +14,10 @@ pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>)
             | EndCause::GpuMemoryLost { .. }
             | EndCause::ProcessesMayBeLeft
             | EndCause::Vanished => Some(Outcome::Lost),
-            EndCause::LaunchFailed { .. } | EndCause::Oom | EndCause::PathMissing { .. } => {
-                Some(Outcome::Failed)
-            }
+            EndCause::LaunchFailed { .. }
+            | EndCause::Oom
+            | EndCause::LoanCalledBack
+            | EndCause::PathMissing { .. } => Some(Outcome::Failed),
             EndCause::Cancelled { .. }
             | EndCause::DependencyFailed { .. }
             | EndCause::TooManyFailed { .. }

@@ -38,6 +38,7 @@ impl Control {
                 self.note_spoken_of(node, report.task);
                 self.task(node, report);
             }
+            Report::Loan(_) => {}
         }
     }
 

@@ -12,7 +12,7 @@ use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, NOTHING, indexes};
 use gpool_model::device::DeviceState;
 use gpool_model::{Bytes, Millis};
-use gpool_wire::gpu::{GpuGuest, GpuPartOf};
+use gpool_wire::gpu::{GpuGuest, GpuLoan, GpuPartOf};
 use gpool_wire::reservation::ReservedHere;
 use gpool_wire::{Gpu, GpuShare};
 use serde::Serialize;
@@ -260,7 +260,8 @@ pub fn footer(gpus: &[GpuRow]) -> String {
     let parts = states.into_iter().filter_map(part);
     let beside = gpus.iter().filter_map(|row| beside(&row.gpu));
     let over = gpus.iter().flat_map(|row| over(&row.gpu));
-    parts.chain(beside).chain(over).collect::<Vec<_>>().join(" · ")
+    let loans = gpus.iter().flat_map(|row| loans(&row.gpu));
+    parts.chain(beside).chain(over).chain(loans).collect::<Vec<_>>().join(" · ")
 }
 
 /// The jobs that use more of a device than their limit, or do not count their memory any more.
@@ -277,6 +278,15 @@ fn over(gpu: &Gpu) -> impl Iterator<Item = String> {
             None => format!("its limit is {}", Bytes::new(limit)),
         };
         Some(format!("job {} uses {used} of GPU {}, {may}", share.job, gpu.index))
+    })
+}
+
+/// The jobs that use more of a device than they requested.
+fn loans(gpu: &Gpu) -> impl Iterator<Item = String> {
+    gpu.loans.iter().map(|loan| {
+        let (job, memory) = (&loan.job, Bytes::new(loan.memory));
+        let called = if loan.keep.is_some() { ", called back" } else { "" };
+        format!("job {job} borrows {memory} of GPU {}{called}", gpu.index)
     })
 }
 
@@ -337,6 +347,11 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
         page.label("job", &format!("{job} ({})", view.user(user)));
     }
     page.labels("shares", &gpu.shares.iter().map(|it| share(it, view)).collect::<Vec<_>>());
+    page.labels("loans", &gpu.loans.iter().map(|it| loan(it, view)).collect::<Vec<_>>());
+    if gpu.guarantees_late > 0 {
+        let text = format!("{} since the server started", gpu.guarantees_late);
+        page.label("late", &format!("requested memory came too late: {text}"));
+    }
     let guest = |it: &GpuGuest| format!("job {}, which booked GPU {}", it.job, it.booked);
     page.labels("guests", &gpu.guests.iter().map(guest).collect::<Vec<_>>());
     if !gpu.shares.is_empty() {
@@ -348,6 +363,15 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     let strays: Vec<String> = gpu.strays.iter().map(|process| stranger(process, view)).collect();
     page.labels("strays", &strays);
     page.text()
+}
+
+fn loan(loan: &GpuLoan, view: &View<'_>) -> String {
+    let (memory, age) = (Bytes::new(loan.memory), view.now.0.since(loan.since.0));
+    let mut text = format!("job {}: {memory} above its request for {age}", loan.job);
+    if let Some(keep) = loan.keep {
+        text.push_str(&format!("; called back, it may keep {}", Bytes::new(keep)));
+    }
+    text
 }
 
 fn share(share: &GpuShare, view: &View<'_>) -> String {

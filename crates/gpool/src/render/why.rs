@@ -11,7 +11,7 @@ use gpool_cli::render::reason::sentence;
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, count, indexes};
 use gpool_model::job::JobState;
-use gpool_wire::{Ahead, Attempted, Job, Place, PlacedOn, Reason, Why};
+use gpool_wire::{Ahead, Attempted, Job, JobEvent, Place, PlacedOn, Reason, Why};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::arrays;
@@ -54,6 +54,7 @@ fn not_waiting(why: &Why, view: &View<'_>) -> String {
     let mut page = Page::default();
     wrapped(&mut page, "", &format!("{} {}.", name(job, view), state(job, view)));
     wrapped(&mut page, "", &waited(why, view).unwrap_or_default());
+    loans(&mut page, why, view);
     attempts(&mut page, job, view);
     if !why.reasons.is_empty() {
         page.line(match job.array.is_some() {
@@ -160,6 +161,17 @@ fn waited(why: &Why, view: &View<'_>) -> Option<String> {
         Some(_) => format!("It waited {}.", span(job.waited_s)),
         None => format!("It waited {} and did not start.", span(job.waited_s)),
     })
+}
+
+/// Adds the last events about GPU memory above a request.
+fn loans(page: &mut Page, why: &Why, view: &View<'_>) {
+    const SHOWN: usize = 4;
+    let is_loan =
+        |event: &&JobEvent| matches!(&*event.kind, "loan" | "loan_called" | "guarantee_late");
+    let all: Vec<&JobEvent> = why.life.iter().filter(is_loan).collect();
+    for event in &all[all.len().saturating_sub(SHOWN)..] {
+        page.line(&super::life::line(event, view));
+    }
 }
 
 /// Adds the reasons that block a job, each as a sentence, with those of the same kind for other

@@ -127,6 +127,7 @@ impl UpArgs {
             gpu_tasks_kept: config.node_gpu_tasks_kept,
             user_tasks_max: config.node_user_tasks_max.map(u32::from),
             isolate_gpus: config.isolate_gpus,
+            loan_deadline: config.loan_deadline,
         };
         self.limits = Limits {
             connections: config.user_connections_max.map_or(usual.connections, u32::from),

@@ -15,13 +15,13 @@ use crate::harness::{Cluster, Running, is_root, skip, until, until_so};
 use crate::nvml::{Driver, cluster_of, cluster_with, device};
 use crate::users::{NOBODY, as_user};
 
-const GIB: i64 = 1 << 30;
-const OK: i64 = 0;
-const OUT_OF_MEMORY: i64 = 2;
+pub const GIB: i64 = 1 << 30;
+pub const OK: i64 = 0;
+pub const OUT_OF_MEMORY: i64 = 2;
 
 /// The C program that executes commands with the CUDA driver; `None`, with a notice, without
 /// compiler.
-fn compiled() -> Option<&'static Path> {
+pub fn compiled() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<(tempfile::TempDir, PathBuf)>> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -45,34 +45,34 @@ fn cluster(n_devices: u32) -> (Cluster, Driver) {
 }
 
 /// A program in a job: it reads commands from one file and writes results to another.
-struct Program<'a> {
+pub struct Program<'a> {
     cluster: &'a Cluster,
     name: &'static str,
     n_lines: usize,
 }
 
 /// The shell line that runs a program of this name.
-fn line_of(name: &str) -> String {
+pub fn line_of(name: &str) -> String {
     let program = compiled().unwrap().display();
     format!("tail -n +1 -f in-{name} | sh -c 'echo $$ >pid-{name}; exec {program} >out-{name}'")
 }
 
 impl<'a> Program<'a> {
-    fn new(cluster: &'a Cluster, name: &'static str) -> Self {
+    pub fn new(cluster: &'a Cluster, name: &'static str) -> Self {
         let file = cluster.work().join(format!("in-{name}"));
         std::fs::write(file, "").unwrap();
         Self { cluster, name, n_lines: 0 }
     }
 
     /// Starts a job of one program, and initialises the driver there.
-    fn start(cluster: &'a Cluster, name: &'static str, flags: &[&str]) -> (String, Self) {
+    pub fn start(cluster: &'a Cluster, name: &'static str, flags: &[&str]) -> (String, Self) {
         let mut program = Self::new(cluster, name);
         let id = cluster.sh(flags, &line_of(name));
         program.ready();
         (id, program)
     }
 
-    fn ready(&mut self) {
+    pub fn ready(&mut self) {
         assert_eq!(self.code("init"), OK);
         assert_eq!(self.code("context 0"), OK);
     }
@@ -81,12 +81,38 @@ impl<'a> Program<'a> {
         self.cluster.work().join(format!("{kind}-{}", self.name))
     }
 
+    /// Goes on with a program that has executed commands before, after a restart of the cluster.
+    pub fn again(cluster: &'a Cluster, name: &'static str, n_lines: usize) -> Self {
+        Self { cluster, name, n_lines }
+    }
+
+    /// The number of commands so far.
+    pub fn n_lines(&self) -> usize {
+        self.n_lines
+    }
+
     /// Executes a command, and returns the numbers of its result.
-    fn run(&mut self, line: &str) -> Vec<i64> {
+    pub fn run(&mut self, line: &str) -> Vec<i64> {
+        self.send(line);
+        self.answer()
+    }
+
+    /// Sends a command.
+    pub fn send(&mut self, line: &str) {
         let mut commands = OpenOptions::new().append(true).open(self.file("in")).unwrap();
         writeln!(commands, "{line}").unwrap();
         self.n_lines += 1;
-        let words = until(line, || {
+    }
+
+    /// Whether the last command has a result.
+    pub fn is_done(&self) -> bool {
+        let text = std::fs::read_to_string(self.file("out")).unwrap_or_default();
+        text.matches('\n').count() >= self.n_lines
+    }
+
+    /// The numbers of the last command's result.
+    pub fn answer(&mut self) -> Vec<i64> {
+        let words = until("a result", || {
             let text = std::fs::read_to_string(self.file("out")).unwrap_or_default();
             let mut lines = text.split_inclusive('\n').skip(self.n_lines - 1);
             lines.next().and_then(|line| line.strip_suffix('\n')).map(str::to_owned)
@@ -94,11 +120,11 @@ impl<'a> Program<'a> {
         words.split(' ').map(|word| word.parse().unwrap_or_else(|_| panic!("{words}"))).collect()
     }
 
-    fn code(&mut self, line: &str) -> i64 {
+    pub fn code(&mut self, line: &str) -> i64 {
         self.run(line)[0]
     }
 
-    fn alloc(&mut self, gib: i64) -> i64 {
+    pub fn alloc(&mut self, gib: i64) -> i64 {
         self.code(&format!("alloc {}", gib * GIB))
     }
 
@@ -133,7 +159,7 @@ fn a_share_is_capped_and_the_job_sees_its_size() {
 }
 
 #[test]
-fn a_share_grows_to_its_limit_but_not_into_the_request_of_another() {
+fn a_share_grows_to_its_limit_into_memory_that_no_job_uses() {
     if compiled().is_none() {
         return;
     }
@@ -144,9 +170,12 @@ fn a_share_grows_to_its_limit_but_not_into_the_request_of_another() {
     assert_eq!(grows.alloc(4), OUT_OF_MEMORY, "its limit is 64 GiB");
     assert_eq!(grows.code(&format!("free {}", address[1])), OK);
     let (_, mut beside) = Program::start(&cluster, "beside", &["--gpus", "0.5"]);
-    assert_eq!(grows.alloc(45), OUT_OF_MEMORY, "40 GiB are guaranteed to the other job");
-    assert_eq!(grows.alloc(30), OK);
-    assert_eq!(beside.alloc(39), OK, "its share");
+    let address = grows.run(&format!("alloc {}", 45 * GIB));
+    assert_eq!(address[0], OK, "the other job does not use its 40 GiB");
+    assert_eq!(beside.alloc(20), OK);
+    assert_eq!(grows.alloc(15), OUT_OF_MEMORY, "nothing is free");
+    assert_eq!(grows.code(&format!("free {}", address[1])), OK);
+    assert_eq!(beside.alloc(19), OK, "its share");
 }
 
 #[test]
@@ -182,12 +211,12 @@ fn the_cap_outlives_the_server_and_growth_works_again() {
     for folder in [shim, ledger] {
         std::fs::create_dir(cluster.state().join(folder)).unwrap();
     }
-    let mut program = Program { cluster: &cluster, name: "one", n_lines: 2 };
+    let mut program = Program::again(&cluster, "one", 2);
     assert_eq!(program.alloc(30), OUT_OF_MEMORY, "without agent nothing grows");
     assert_eq!(program.alloc(15), OK, "what is guaranteed");
     cluster.up();
     cluster.until_is(&id, "running");
-    let mut program = Program { cluster: &cluster, name: "one", n_lines: 4 };
+    let mut program = Program::again(&cluster, "one", 4);
     assert_eq!(program.alloc(70), OUT_OF_MEMORY, "more than its limit");
     assert_eq!(program.alloc(30), OK, "growth works again");
     let ledgers = cluster.state().join("ledgers");

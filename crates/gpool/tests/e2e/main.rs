@@ -46,6 +46,7 @@ mod left;
 mod life;
 mod limits;
 mod lists;
+mod loans;
 mod logs;
 mod mig;
 mod nodes;

@@ -45,15 +45,26 @@ pub fn cluster_of(devices: Vec<Device>) -> (Cluster, Driver) {
 
 /// A cluster with this version of the driver.
 pub fn cluster_with(version: &str, devices: Vec<Device>) -> (Cluster, Driver) {
+    cluster_set(version, devices, "")
+}
+
+/// A cluster with these settings.
+pub fn cluster_set(version: &str, devices: Vec<Device>, settings: &str) -> (Cluster, Driver) {
     let mut cluster = Cluster::unstarted(&["--devices", "nvml"]);
     let folder = cluster.path("driver");
     std::fs::create_dir(&folder).unwrap();
     let library = install(&folder).unwrap();
-    gpool_stub_cuda::install(&folder).unwrap();
+    let cuda = gpool_stub_cuda::install(&folder).unwrap();
     let state = State { driver: version.to_owned(), devices, ..State::default() };
     let driver = Driver { file: folder.join(STATE_FILE), state };
     driver.write();
     cluster.variables.push(("GPOOL_NVML_PATH".to_owned(), library.display().to_string()));
+    if !settings.is_empty() {
+        let file = cluster.path("gpool.toml");
+        std::fs::write(&file, settings).unwrap();
+        cluster.variables.push(("GPOOL_CONFIG".to_owned(), file.display().to_string()));
+        cluster.variables.push(("GPOOL_CUDA_PATH".to_owned(), cuda.display().to_string()));
+    }
     cluster.up();
     (cluster, driver)
 }

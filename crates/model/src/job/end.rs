@@ -149,6 +149,8 @@ pub enum EndCause {
         /// The error, for people.
         why: String,
     },
+    /// It kept memory above its request that another task needed for its own request.
+    LoanCalledBack,
     /// The node does not know it.
     Vanished,
 }

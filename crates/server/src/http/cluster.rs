@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use gpool_model::device::Lending;
 use gpool_model::escape::repeated;
 use gpool_model::{Command, NodeName, Refusal};
 use gpool_wire::gpu::{Held, HeldBy, Kept};
@@ -50,10 +51,11 @@ pub(crate) async fn all_gpus(api: &Api, uid: u32) -> Result<Vec<Gpu>, Refusal> {
         };
         view.world.nodes_by_name().map(|(_, row)| of_node(row)).collect::<Vec<_>>()
     });
-    let samples = api.handle.samples();
+    let (samples, mut lending) = (api.handle.samples(), api.handle.lending());
     let mut gpus = Vec::new();
     for (node, held, kept) in devices.await? {
-        for ((device, held), kept) in node.devices.iter().zip(held).zip(kept) {
+        for ((device, mut held), kept) in node.devices.iter().zip(held).zip(kept) {
+            held.lending = lending.remove(&device.uuid).unwrap_or_default();
             let sample = samples.get(&device.uuid).copied().unwrap_or_default();
             gpus.push(Gpu::new(&node, device, kept, sample, &held));
         }
@@ -92,7 +94,8 @@ fn held(world: &World, row: &NodeRow, device_ix: usize) -> Held {
         let (user, project) = (job.spec.owner.user.to_string(), job.spec.project.to_string());
         Some(HeldBy { task: *task, user, project, part: slot.part })
     });
-    Held { by: by.collect(), free_memory: row.free_memory(device_ix) }
+    let lending = Lending::default();
+    Held { by: by.collect(), free_memory: row.free_memory(device_ix), lending }
 }
 
 /// Sets the devices of a node that new allocations may use. Running jobs keep their devices.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use gpool_model::agent::{Report, TaskIs, TaskReport};
+use gpool_model::agent::{LoanIs, LoanReport, Report, TaskIs, TaskReport};
 use gpool_model::event::{Journaled, Kept};
 use gpool_model::record::EndedJob;
 use gpool_model::{
@@ -13,7 +13,7 @@ use gpool_model::{
     Phase, Placement, Refusal, Timestamp,
 };
 use gpool_store::{ArchiveFilter, JournalSearch};
-use gpool_wire::cause::cause_words;
+use gpool_wire::cause::{cause_words, loan_words};
 use gpool_wire::job::PRIVATE;
 use gpool_wire::{JobEvent, List, PlacedOn, Problem, Time, VERBS, VerbRow, verb};
 use serde_json::{Value, json};
@@ -178,6 +178,9 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
             told.map(|told| JobEvent { by, ..told }).into_iter().collect()
         }
         Journaled::Event(Event::Reported { report, .. }) => {
+            if let Report::Loan(loan) = report {
+                return of_loan(id, entry, loan).into_iter().collect();
+            }
             let reports = match report {
                 Report::Task(report) => std::slice::from_ref(report),
                 Report::Tasks { tasks, .. } => tasks,
@@ -216,6 +219,22 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
     };
     let seq = Some(entry.seq.0);
     told.into_iter().map(|told| JobEvent { seq, ..told }).collect()
+}
+
+fn of_loan(id: JobId, entry: &JournalEntry, loan: &LoanReport) -> Option<JobEvent> {
+    let kind = match (&loan.is, loan.task.job == id) {
+        (LoanIs::Called { .. }, _) => "loan_called",
+        (LoanIs::Late { .. }, true) => "guarantee_late",
+        (_, true) => "loan",
+        (_, false) => return None,
+    };
+    let text = match &loan.is {
+        LoanIs::Called { bytes, beneficiary } if beneficiary.job == id => {
+            format!("{bytes} that job {} was lent are called back for it", loan.task.job)
+        }
+        _ => loan_words(loan),
+    };
+    Some(event(id, entry.time, kind, text))
 }
 
 fn started(id: JobId, entry: &JournalEntry, decision: &Decision) -> Option<JobEvent> {

@@ -283,6 +283,12 @@ impl Page {
         each("gpool_gpu_temperature_celsius", "Temperature of the GPU", &|gpu| {
             gpu.temperature_c.map(f64::from)
         });
+        each("gpool_gpu_memory_lent_bytes", "Memory that jobs use above their requests", &|gpu| {
+            Some(gpu.loans.iter().map(|loan| float(loan.memory)).sum())
+        });
+        each("gpool_gpu_guarantees_late", "Times that requested memory came too late", &|gpu| {
+            Some(float(gpu.guarantees_late))
+        });
         let states = gpus.iter().flat_map(|gpu| {
             DEVICE_STATES.map(|state| {
                 let mut labels = labels(gpu);

@@ -91,7 +91,8 @@ impl Server {
         let divide = Box::new(|_, answer: crate::link::DivideAnswer| {
             answer(Ok(gpool_model::mig_layout::MigReport::default()));
         });
-        let agent = AskAgent { open, divide, samples: Box::new(samples) };
+        let lending = Box::new(BTreeMap::new);
+        let agent = AskAgent { open, divide, samples: Box::new(samples), lending };
         let shared = Arc::new(Shared {
             info,
             limits,

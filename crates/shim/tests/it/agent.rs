@@ -30,7 +30,8 @@ fn growth_is_granted_after_a_wait() {
     program.send(&format!("alloc {}", 3 * GIB));
     let mut question = question(&asks);
     assert_eq!(question.pid, program.pid());
-    assert_eq!(question.wish, Wish::Memory { device: 0, bytes: 3 * GIB });
+    let Wish::Memory { device: 0, bytes, .. } = question.wish else { panic!("another wish") };
+    assert_eq!(bytes, 3 * GIB);
     question.answer(Answer::Wait(Duration::from_secs(60))).unwrap();
     ledger.grant(0, 4 * GIB);
     question.answer(Answer::Yes).unwrap();
@@ -73,6 +74,40 @@ fn no_agent_means_no_growth() {
     drop(ledger.listen(None).unwrap());
     assert_eq!(program.code(&format!("alloc {}", 2 * GIB)), OUT_OF_MEMORY, "stopped listening");
     assert_eq!(program.code(&format!("alloc {GIB}")), OK, "what is granted");
+}
+
+#[test]
+fn requested_memory_that_is_lent_is_awaited_also_without_agent() {
+    let machine = Machine::new();
+    let ledger = machine.ledger(2 * GIB, 4 * GIB);
+    ledger.grant(0, 0);
+    ledger.wait_for_request(Duration::from_secs(60));
+    let Some(mut program) = ready(&machine) else { return };
+    program.send(&format!("alloc {GIB}"));
+    // The first agent ends before its answer.
+    drop(question(&ledger.listen(None).unwrap()));
+    let asks = ledger.listen(None).unwrap();
+    let mut question = question(&asks);
+    assert!(!question.is_gone());
+    ledger.grant(0, GIB);
+    question.answer(Answer::Yes).unwrap();
+    assert!(program.line().starts_with("0 "));
+    // Above the request nothing waits without agent.
+    drop(asks);
+    assert_eq!(program.code(&format!("alloc {}", 2 * GIB)), OUT_OF_MEMORY);
+}
+
+#[test]
+fn a_process_that_ends_while_it_waits_asks_no_more() {
+    let machine = Machine::new();
+    let ledger = machine.ledger(GIB, 4 * GIB);
+    let asks = ledger.listen(None).unwrap();
+    let Some(mut program) = ready(&machine) else { return };
+    program.send(&format!("alloc {}", 3 * GIB));
+    let question = question(&asks);
+    assert!(!question.is_gone());
+    program.kill();
+    until("the end is seen", || question.is_gone());
 }
 
 #[test]

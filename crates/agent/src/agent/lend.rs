@@ -1,0 +1,338 @@
+//! Divides the memory of shared devices among the tasks with ledgers, and calls loans back.
+//! [`gpool_node::loans`] decides. Memory that a task requested and does not use is lent too, since
+//! the library before the driver makes its allocation wait until the memory is back.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use gpool_model::agent::{LoanIs, LoanReport};
+use gpool_model::device::Loan;
+use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_node::loans::{self, Act, Decision, Rung, Tenant, decide};
+use gpool_sys::clock;
+
+use super::grow::{Keeper, Kept, Presence};
+use super::input::Input;
+use crate::message::DeviceMemory;
+
+/// The step of grants: a smaller one would make programs ask for each small allocation.
+const STEP: u64 = 64 << 20;
+/// Rounds of a decision: the use of memory can change meanwhile.
+const ROUNDS: u32 = 4;
+/// How long memory that was granted on request stays reserved for the process.
+const PROMISE: Duration = Duration::from_secs(1);
+/// A context can be larger than its charge: this much more is no loan.
+const SLACK: Bytes = Bytes::from_mib(512);
+
+/// The oldest question of a task about a device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// The position of the question.
+    pub ix: usize,
+    pub bytes: Bytes,
+    pub since: Timestamp,
+    pub is_late: bool,
+}
+
+/// An action on a borrower, or an event, for the agent's thread.
+pub(super) enum Lent {
+    /// Tell the task how much memory it may use.
+    Tell(TaskId, Vec<DeviceMemory>),
+    Pause(TaskId),
+    Return(TaskId),
+    Stop(TaskId, Millis),
+    Report(LoanReport),
+}
+
+/// A task on a device.
+struct Seat {
+    task: TaskId,
+    /// Its index in the ledger.
+    place: usize,
+    tenant: Tenant,
+    granted: Bytes,
+    /// The memory that its wish needs, not rounded.
+    needed: Bytes,
+}
+
+impl Keeper {
+    /// Notes where a task is.
+    pub(super) fn note(&mut self, task: TaskId, presence: Presence) {
+        let Some(kept) = self.tasks.get_mut(&task) else { return };
+        let before = std::mem::replace(&mut kept.presence, presence);
+        let device = kept.devices.first().cloned();
+        match (before, presence) {
+            (Presence::Leaving, Presence::Away) => self.report(task, device, LoanIs::Paused),
+            // The server's order came meanwhile; the task returns when both agree.
+            (Presence::Away, Presence::Paused) => {
+                if let Some(kept) = self.tasks.get_mut(&task) {
+                    kept.presence = Presence::Away;
+                }
+            }
+            (Presence::Returning, Presence::Here) => self.report(task, device, LoanIs::Returned),
+            _ => {}
+        }
+        self.settle_all();
+    }
+
+    /// Notes that a task could not be paused.
+    pub(super) fn stays(&mut self, task: TaskId, why: String) {
+        let Some(kept) = self.tasks.get_mut(&task) else { return };
+        (kept.presence, kept.can_pause) = (Presence::Here, false);
+        let device = kept.devices.first().cloned();
+        self.report(task, device, LoanIs::NotPaused { why });
+    }
+
+    /// Makes the grants on a device fit its memory, and grants wishes as far as possible. Returns
+    /// the answers; `None` while the driver's figures are missing, a task is being restored there,
+    /// or the use changes all the time.
+    pub(super) fn balance(
+        &mut self,
+        device: &DeviceUuid,
+        asked: &BTreeMap<TaskId, Asked>,
+    ) -> Option<BTreeMap<TaskId, loans::Answer>> {
+        let usable = self.usable(device)?;
+        let here = self.tasks.iter().filter(|(_, kept)| kept.place(device).is_some());
+        let here: Vec<TaskId> = here.map(|(task, _)| *task).collect();
+        here.iter().for_each(|task| self.clear(*task));
+        for _ in 0..ROUNDS {
+            let mut seats: Vec<Seat> =
+                here.iter().filter_map(|task| self.seat(*task, device, asked.get(task))).collect();
+            let is_frozen = self.make_room(&mut seats, usable);
+            let tenants: Vec<Tenant> = seats.iter().map(|seat| seat.tenant).collect();
+            let now = Timestamp::new(clock::boot_ms());
+            let mut plan = decide(usable, self.deadline, &tenants, now);
+            if is_frozen {
+                for (decision, tenant) in plan.iter_mut().zip(&tenants) {
+                    decision.grant.bytes = decision.grant.bytes.min(tenant.used);
+                }
+            }
+            let mut is_lower = false;
+            for (seat, decision) in seats.iter().zip(&plan) {
+                if decision.grant.bytes < seat.granted {
+                    let ledger = &self.tasks[&seat.task].ledger;
+                    ledger.grant(seat.place, decision.grant.bytes.get());
+                    is_lower = true;
+                }
+            }
+            // A process may use its grant until it is lower, so the use is read again after that.
+            if is_lower {
+                continue;
+            }
+            return self.apply(device, &seats, &plan, asked).filter(|_| !is_frozen);
+        }
+        None
+    }
+
+    /// Reserves the memory of tasks that are being restored, if they have room; returns whether one
+    /// has. Without room, only their requests count: the others keep theirs.
+    fn make_room(&self, seats: &mut [Seat], usable: Bytes) -> bool {
+        let comes_back = |seat: &Seat| self.tasks[&seat.task].presence.comes_back();
+        let used =
+            seats.iter().map(|seat| seat.tenant.used).fold(Bytes::ZERO, Bytes::saturating_add);
+        let mut is_frozen = false;
+        for seat in seats.iter_mut().filter(|seat| comes_back(seat)) {
+            if used <= usable {
+                // It comes back as a whole or not at all.
+                seat.tenant.request = seat.tenant.request.max(seat.tenant.used);
+                seat.tenant.limit = seat.tenant.limit.max(seat.tenant.request);
+                is_frozen = true;
+            } else {
+                seat.tenant.used = seat.tenant.used.min(seat.tenant.request);
+            }
+        }
+        is_frozen
+    }
+
+    /// The memory of a device that the tasks with ledgers can use together.
+    fn usable(&self, device: &DeviceUuid) -> Option<Bytes> {
+        let has_ledger = |task: TaskId| self.tasks.contains_key(&task);
+        Some(self.seen.facts().devices.get(device)?.usable(&has_ledger))
+    }
+
+    /// Carries out a plan, and returns the answers.
+    fn apply(
+        &mut self,
+        device: &DeviceUuid,
+        seats: &[Seat],
+        plan: &[Decision],
+        asked: &BTreeMap<TaskId, Asked>,
+    ) -> Option<BTreeMap<TaskId, loans::Answer>> {
+        let mut answers = BTreeMap::new();
+        // The first that waits is the reason for all calls.
+        let waits = seats.iter().zip(plan).filter(|(_, decision)| {
+            decision.grant.wish == Some(loans::Answer::Wait) || decision.is_late
+        });
+        let first = waits.min_by_key(|(seat, _)| seat.tenant.wish.map(|wish| wish.since));
+        let beneficiary = first.map(|(seat, _)| seat.task);
+        let mut loans = Vec::new();
+        for (seat, decision) in seats.iter().zip(plan) {
+            let kept = self.tasks.get_mut(&seat.task)?;
+            kept.ledger.grant(seat.place, decision.grant.bytes.get());
+            match decision.called {
+                Some(called) => drop(kept.calls.insert(seat.place, called)),
+                None => drop(kept.calls.remove(&seat.place)),
+            }
+            if decision.grant.wish == Some(loans::Answer::Yes) {
+                kept.promised.insert(seat.place, (seat.needed, Instant::now()));
+            }
+            answers.extend(decision.grant.wish.map(|answer| (seat.task, answer)));
+            loans.extend(kept.loan(seat, decision));
+            let mut facts = self.seen.facts();
+            let granted = facts.granted.entry(seat.task).or_default();
+            granted.insert(device.clone(), decision.grant.bytes);
+            drop(facts);
+            self.act(device, seat, decision, beneficiary);
+            let late = asked.get(&seat.task).filter(|it| decision.is_late && !it.is_late);
+            if let (Some(asked), Some(wish)) = (late, seat.tenant.wish) {
+                self.waiting[asked.ix].is_late = true;
+                self.seen.facts().lending.entry(device.clone()).or_default().n_late += 1;
+                let waited = Timestamp::new(clock::boot_ms()).since(wish.since);
+                let is = LoanIs::Late { bytes: wish.total, waited };
+                self.report(seat.task, Some(device.clone()), is);
+            }
+        }
+        self.seen.facts().lending.entry(device.clone()).or_default().loans = loans;
+        Some(answers)
+    }
+
+    /// Acts on a borrower.
+    fn act(
+        &mut self,
+        device: &DeviceUuid,
+        seat: &Seat,
+        decision: &Decision,
+        beneficiary: Option<TaskId>,
+    ) {
+        let (task, on) = (seat.task, Some(device.clone()));
+        match decision.act {
+            None => {}
+            Some(Act::Notify) => {
+                self.tell(task);
+                let keep = decision.called.map_or(Bytes::ZERO, |called| called.keep);
+                let bytes = seat.tenant.used.saturating_sub(keep);
+                if let Some(beneficiary) = beneficiary {
+                    self.report(task, on, LoanIs::Called { bytes, beneficiary });
+                }
+            }
+            Some(Act::Back) => self.tell(task),
+            Some(Act::Pause) => {
+                if let Some(kept) = self.tasks.get_mut(&task) {
+                    kept.presence = Presence::Leaving;
+                }
+                self.sender.send(Input::Lent(Lent::Pause(task)));
+            }
+            Some(Act::Stop) => {
+                self.report(task, on, LoanIs::Stopped);
+                self.sender.send(Input::Lent(Lent::Stop(task, Rung::grace(self.deadline))));
+            }
+        }
+    }
+
+    /// Tells a task how much memory it may use on each of its devices.
+    pub(super) fn tell(&self, task: TaskId) {
+        let Some(kept) = self.tasks.get(&task) else { return };
+        let shares = kept.ledger.shares();
+        let of_device = |(ix, device): (usize, &DeviceUuid)| {
+            let share = shares.get(ix)?;
+            let limit = Bytes::new(share.limit);
+            let keep = kept.calls.get(&ix).map_or(limit, |called| called.keep);
+            let request = Bytes::new(share.request);
+            Some(DeviceMemory { device: device.clone(), request, limit: keep.min(limit) })
+        };
+        let devices = kept.devices.iter().enumerate().filter_map(of_device).collect();
+        self.sender.send(Input::Lent(Lent::Tell(task, devices)));
+    }
+
+    fn report(&self, task: TaskId, device: Option<DeviceUuid>, is: LoanIs) {
+        if let Some(device) = device {
+            let report = LoanReport { task, device, is };
+            self.sender.send(Input::Lent(Lent::Report(report)));
+        }
+    }
+
+    /// A task on a device. The driver's figure counts where it is higher, because it includes
+    /// processes that do not count their memory.
+    fn seat(&self, task: TaskId, device: &DeviceUuid, asked: Option<&Asked>) -> Option<Seat> {
+        let kept = self.tasks.get(&task)?;
+        let place = kept.place(device)?;
+        let share = kept.ledger.shares().get(place).copied()?;
+        let granted = Bytes::new(share.granted);
+        let [mut request, mut limit] = [share.request, share.limit].map(Bytes::new);
+        let facts = self.seen.facts();
+        let figures = facts.devices.get(device);
+        let seen = figures.and_then(|figures| figures.tasks.get(&task)?.used).unwrap_or_default();
+        drop(facts);
+        // A task that damaged its file may have used all of its grant.
+        let counted = kept.counted(place).unwrap_or(granted);
+        let needed = counted.saturating_add(asked.map_or(Bytes::ZERO, |asked| asked.bytes));
+        let promised = kept.promised.get(&place).filter(|(_, at)| at.elapsed() < PROMISE);
+        let charged = counted.max(promised.map_or(Bytes::ZERO, |(bytes, _)| *bytes));
+        let is_away = kept.presence.is_away();
+        let used = if is_away { seen } else { charged.max(seen) };
+        let more = used.saturating_sub(charged);
+        if more <= SLACK {
+            request = request.saturating_add(more);
+            limit = limit.max(request);
+        }
+        let wish = asked.filter(|_| !is_away).map(|asked| {
+            let stepped = needed.get().checked_next_multiple_of(STEP).unwrap_or(u64::MAX);
+            let most = match needed {
+                _ if needed <= request => request,
+                _ if needed <= limit => limit,
+                _ => needed,
+            };
+            loans::Wish { total: Bytes::new(stepped).min(most), since: asked.since }
+        });
+        let tenant = Tenant {
+            request,
+            limit,
+            used,
+            wish,
+            // An order to run a task does not carry the priority of its job.
+            priority: 0,
+            started_at: kept.since,
+            called: kept.calls.get(&place).copied(),
+            can_pause: kept.can_pause && kept.presence == Presence::Here,
+            is_leaving: kept.presence == Presence::Leaving,
+        };
+        Some(Seat { task, place, tenant, granted, needed })
+    }
+
+    /// Brings tasks back that were paused for their loans, once their devices have room without
+    /// memory that other tasks requested: otherwise they might have to leave at once.
+    pub(super) fn bring_back(&mut self) {
+        let away = |(_, kept): &(&TaskId, &Kept)| kept.presence == Presence::Away;
+        let away: Vec<TaskId> = self.tasks.iter().filter(away).map(|(task, _)| *task).collect();
+        for task in away {
+            let Some(kept) = self.tasks.get(&task) else { continue };
+            let has_room = |(place, device): (usize, &DeviceUuid)| {
+                let needed = kept.counted(place).unwrap_or(Bytes::MAX);
+                let others = self.tasks.keys().filter(|other| **other != task);
+                let others = others.filter_map(|other| self.seat(*other, device, None));
+                let taken = others.map(|seat| seat.tenant.used.max(seat.tenant.request));
+                let taken = taken.fold(needed, Bytes::saturating_add);
+                self.usable(device).is_some_and(|usable| taken <= usable)
+            };
+            if kept.devices.iter().enumerate().all(has_room) {
+                self.note(task, Presence::Returning);
+                self.sender.send(Input::Lent(Lent::Return(task)));
+            }
+        }
+    }
+}
+
+impl Kept {
+    /// The task's loan on a device, for people.
+    fn loan(&mut self, seat: &Seat, decision: &Decision) -> Option<Loan> {
+        let bytes = seat.tenant.loan();
+        if bytes.is_zero() {
+            self.lent.remove(&seat.place);
+            return None;
+        }
+        let now = Timestamp::new(clock::unix_ms());
+        let since = *self.lent.entry(seat.place).or_insert(now);
+        Some(Loan { task: seat.task, bytes, since, keep: decision.called.map(|it| it.keep) })
+    }
+}

@@ -1,0 +1,83 @@
+//! Tells a task how much device memory it may use, and pauses it when it keeps memory that was
+//! called back.
+
+use std::os::unix::fs::OpenOptionsExt;
+
+use gpool_model::exit::Exit;
+use rustix::process::Signal;
+
+use super::Shepherd;
+use super::files::write_memory;
+use crate::message::{DeviceMemory, FromShepherd};
+
+/// The file of the task's folder in which a job names the signal that it wants.
+const SIGNAL: &str = "gpu-memory-signal";
+/// More bytes are no name of a signal.
+const NAME_MAX: usize = 16;
+
+impl Shepherd {
+    /// Writes the memory into a file in the task's folder, and sends the signal that the job asked
+    /// for.
+    pub(super) fn show_memory(&self, devices: &[DeviceMemory]) {
+        let folder = self.layout.attempt(self.task());
+        // The file is only information: without it the limit still applies.
+        let _ = write_memory(&folder, self.owner, devices);
+        let signal = read_name(&folder.join(SIGNAL)).and_then(|name| signal_of(&name));
+        if let (Some(signal), Some(tree)) = (signal, &self.tree) {
+            tree.signal_those_that_handle(signal);
+        }
+    }
+
+    /// Pauses the task until [`Self::come_back`], if its user allows pauses.
+    pub(super) fn vacate(&mut self) {
+        let refused = match () {
+            () if !self.launch.order.spec.life.exits.contains(&Exit::Pause) => {
+                Some("its exits do not allow pauses")
+            }
+            () if !self.can_vacate() => Some("it is not running on a GPU that it could leave"),
+            () => None,
+        };
+        match refused {
+            Some(why) => self.link.say(&FromShepherd::NotVacated { why: why.to_owned() }),
+            None => self.leave_for_node(true),
+        }
+    }
+
+    /// Resumes a task that was paused by [`Self::vacate`].
+    pub(super) fn come_back(&mut self) {
+        self.leave_for_node(false);
+    }
+}
+
+/// Reads a short file of the user. Nothing but a regular file is read.
+fn read_name(path: &std::path::Path) -> Option<String> {
+    use std::io::Read;
+    let flags = libc_flags();
+    let file = std::fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(NAME_MAX as u64).read_to_end(&mut bytes).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+/// The user may put a link or a FIFO there.
+fn libc_flags() -> i32 {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    i32::try_from(flags.bits()).unwrap_or_default()
+}
+
+/// A signal by its number or its name, with or without `SIG`. Signals that programs use for other
+/// purposes have no name here.
+fn signal_of(text: &str) -> Option<Signal> {
+    let name = text.trim();
+    match name.strip_prefix("SIG").unwrap_or(name) {
+        "USR1" => Some(Signal::USR1),
+        "USR2" => Some(Signal::USR2),
+        "HUP" => Some(Signal::HUP),
+        "URG" => Some(Signal::URG),
+        "WINCH" => Some(Signal::WINCH),
+        number => number.parse().ok().and_then(Signal::from_named_raw),
+    }
+}

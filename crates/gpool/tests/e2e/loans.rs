@@ -1,0 +1,164 @@
+//! Loans of GPU memory that come back: real programs in jobs, on stub drivers.
+
+use crate::enforced::{GIB, OK, Program, compiled, line_of};
+use crate::harness::{Cluster, Running, until, until_so};
+use crate::nvml::{Driver, cluster_set, device};
+
+/// A job that may use all of a device, and is guaranteed a quarter.
+const BORROWS: [&str; 2] = ["--gpus", "0.25:1"];
+const OWNS: [&str; 2] = ["--gpus", "0.5"];
+
+/// A cluster with one device of 80 GiB.
+fn cluster(settings: &str) -> Option<(Cluster, Driver)> {
+    compiled()?;
+    Some(cluster_set("580.95.05", vec![device(0)], settings))
+}
+
+/// Settings with the shortest deadline.
+const SHORT: &str = "loan_deadline = \"6s\"\n";
+
+/// A borrower with two loans, the second of 45 GiB; returns the second's address.
+fn borrow(program: &mut Program<'_>) -> i64 {
+    assert_eq!(program.alloc(20), OK);
+    let loan = program.run(&format!("alloc {}", 45 * GIB));
+    assert_eq!(loan[0], OK, "no job uses it");
+    loan[1]
+}
+
+/// Starts the owner, and lets it ask for more than is free.
+fn ask(cluster: &Cluster) -> (String, Program<'_>) {
+    let (id, mut owner) = Program::start(cluster, "owner", &OWNS);
+    owner.send(&format!("alloc {}", 35 * GIB));
+    (id, owner)
+}
+
+fn until_called(cluster: &Cluster, id: &str) {
+    until_so("the loan is called back", || {
+        let gpu = cluster.gpu(0);
+        gpu.loans.iter().any(|loan| loan.job == id && loan.keep.is_some())
+    });
+}
+
+fn events(cluster: &Cluster, id: &str) -> String {
+    cluster.gpool(["events", id]).ok()
+}
+
+#[test]
+fn the_owner_waits_until_the_borrower_frees_what_it_is_told() {
+    let Some((cluster, _driver)) = cluster("loan_deadline = \"10m\"\n") else { return };
+    let mut borrower = Program::new(&cluster, "borrower");
+    let asks = "echo SIGUSR1 >$GPOOL_DIR/gpu-memory-signal; echo $GPOOL_GPU_MEM_FILE >file; \
+                (trap 'touch told' USR1; touch traps; while :; do sleep 0.1; done) & ";
+    let id = cluster.sh(&BORROWS, &format!("{asks}{}", line_of("borrower")));
+    borrower.ready();
+    until_so("it handles the signal", || cluster.work().join("traps").exists());
+    let loan = borrow(&mut borrower);
+    let gpu = cluster.gpu(0);
+    let [shown] = &gpu.loans[..] else { panic!("{:?}", gpu.loans) };
+    assert_eq!((&shown.job, shown.keep), (&id, None));
+    assert!(shown.memory >= 45 << 30, "{shown:?}");
+    let (owner_id, mut owner) = ask(&cluster);
+    until_called(&cluster, &id);
+    until_so("the signal arrives", || cluster.work().join("told").exists());
+    let file = std::fs::read_to_string(cluster.work().join("file")).unwrap();
+    let text = std::fs::read_to_string(file.trim()).unwrap();
+    let words: Vec<u64> = text.split_whitespace().skip(1).map(|it| it.parse().unwrap()).collect();
+    let [request, keep] = words[..] else { panic!("{text}") };
+    assert_eq!(request, 20 << 30);
+    assert!((40..66).contains(&(keep >> 30)), "{text}");
+    assert!(!owner.is_done(), "it waits");
+    let table = cluster.gpool(["gpus"]).ok();
+    assert!(table.contains(&format!("job {id} borrows 45")), "{table}");
+    assert!(table.contains("called back"), "{table}");
+    assert_eq!(borrower.code(&format!("free {loan}")), OK);
+    assert_eq!(owner.answer()[0], OK);
+    let reason = format!("job {owner_id} needs them for its own request");
+    until_so("it is explained", || cluster.gpool(["why", &id]).ok().contains(&reason));
+    let lent = format!("job {id} was lent");
+    until_so("its owner sees it too", || events(&cluster, &owner_id).contains(&lent));
+    until_so("the limit is its own again", || {
+        let text = std::fs::read_to_string(file.trim()).unwrap();
+        text.trim_end().ends_with(&(80_u64 << 30).to_string())
+    });
+    assert_eq!(cluster.gpu(0).guarantees_late, 0);
+}
+
+#[test]
+fn a_borrower_that_keeps_the_memory_is_stopped_with_the_reason() {
+    let Some((cluster, _driver)) = cluster(SHORT) else { return };
+    let (id, mut borrower) = Program::start(&cluster, "borrower", &BORROWS);
+    borrow(&mut borrower);
+    let (owner_id, mut owner) = ask(&cluster);
+    let ended = cluster.until_ended(&id);
+    assert_eq!(ended.state.as_str(), "failed");
+    let why = cluster.gpool(["why", &id]).ok();
+    assert!(why.contains("GPU memory above its request was called back"), "{why}");
+    assert_eq!(owner.answer()[0], OK);
+    until_so("it is reported", || events(&cluster, &id).contains("it is stopped"));
+    assert_eq!(cluster.job(&owner_id).state.as_str(), "running");
+}
+
+#[test]
+fn a_borrower_that_may_be_paused_leaves_and_returns_with_its_memory() {
+    let Some((cluster, _driver)) = cluster(SHORT) else { return };
+    let flags = [BORROWS[0], BORROWS[1], "--exits", "pause,requeue"];
+    let (id, mut borrower) = Program::start(&cluster, "borrower", &flags);
+    let loan = borrow(&mut borrower);
+    assert_eq!(borrower.code(&format!("write {loan} kept")), OK);
+    let (owner_id, mut owner) = ask(&cluster);
+    assert_eq!(owner.answer()[0], OK);
+    let paused = "it is paused until its GPU has room";
+    until_so("it is reported", || events(&cluster, &id).contains(paused));
+    assert_eq!(cluster.job(&id).state.as_str(), "running");
+    cluster.gpool(["cancel", &owner_id]).ok();
+    until_so("it returns", || events(&cluster, &id).contains("is back on its GPU"));
+    let out = cluster.work().join("out-borrower");
+    borrower.send(&format!("read {loan} 5"));
+    until("its content", || {
+        std::fs::read_to_string(&out).ok().filter(|text| text.ends_with("0 kept\n"))
+    });
+}
+
+#[test]
+fn a_call_goes_on_after_a_restart_of_the_server() {
+    let Some((mut cluster, _driver)) = cluster("loan_deadline = \"10m\"\n") else { return };
+    let (id, mut borrower) = Program::start(&cluster, "borrower", &BORROWS);
+    let loan = borrow(&mut borrower);
+    let (_, owner) = ask(&cluster);
+    until_called(&cluster, &id);
+    let [n_borrower, n_owner] = [borrower.n_lines(), owner.n_lines()];
+    cluster.kill();
+    cluster.up();
+    until_called(&cluster, &id);
+    let mut owner = Program::again(&cluster, "owner", n_owner);
+    assert!(!owner.is_done(), "it still waits");
+    let mut borrower = Program::again(&cluster, "borrower", n_borrower);
+    assert_eq!(borrower.code(&format!("free {loan}")), OK);
+    assert_eq!(owner.answer()[0], OK);
+}
+
+#[test]
+fn a_call_ends_when_the_owner_dies() {
+    let Some((cluster, _driver)) = cluster("loan_deadline = \"10m\"\n") else { return };
+    let (id, mut borrower) = Program::start(&cluster, "borrower", &BORROWS);
+    borrow(&mut borrower);
+    let (owner_id, owner) = ask(&cluster);
+    until_called(&cluster, &id);
+    drop(owner);
+    cluster.gpool(["cancel", &owner_id]).ok();
+    cluster.until_ended(&owner_id);
+    until_so("nothing is called", || {
+        cluster.gpu(0).loans.iter().all(|loan| loan.job == id && loan.keep.is_none())
+    });
+    assert_eq!(borrower.alloc(10), OK, "it may grow again");
+}
+
+#[test]
+fn bad_deadlines_are_refused() {
+    let cluster = Cluster::unstarted(&[]);
+    let file = cluster.path("gpool.toml");
+    std::fs::write(&file, "loan_deadline = \"1s\"\n").unwrap();
+    let mut command = cluster.command();
+    command.env("GPOOL_CONFIG", &file).arg("up");
+    Running::start(&mut command, None).end().refused(2, &["loan_deadline", "from 6s to 10m"]);
+}
