@@ -61,7 +61,7 @@ pub struct Config {
     pub node_user_tasks_max: Option<NonZeroU32>,
     /// Whether the kernel keeps jobs from opening GPUs that are not theirs.
     pub isolate_gpus: Option<bool>,
-    /// Time in which borrowed GPU memory comes back to the job that requested it: `30s`.
+    /// Longest time until borrowed GPU memory is back at the job that requested it: `30s`.
     #[serde(default, deserialize_with = "loan_deadline")]
     pub loan_deadline: Option<Millis>,
     /// Entries that the journal keeps at least; older ones are dropped.

@@ -91,7 +91,7 @@ pub const KEYS: &[Key] = &[
     usual(
         "loan_deadline",
         "\"30s\"",
-        "Time in which borrowed GPU memory comes back to the job that requested it, 6s to 10m.",
+        "Longest time until borrowed GPU memory is back at its job, 6s to 10m.",
     ),
     usual("journal_entries", "1000000", "Minimum number of journal entries to keep."),
     usual("notify", "[]", "Notifications of jobs without --notify: [\"fail@https://host/path\"]."),

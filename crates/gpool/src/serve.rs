@@ -34,7 +34,7 @@ pub struct NodeSettings {
     pub user_tasks_max: Option<u32>,
     /// Whether the kernel keeps jobs from opening other GPUs.
     pub isolate_gpus: Option<bool>,
-    /// The time in which borrowed memory of a GPU comes back.
+    /// The longest time until borrowed memory of a GPU is back.
     pub loan_deadline: Option<Millis>,
 }
 

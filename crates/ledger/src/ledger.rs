@@ -127,8 +127,8 @@ impl Ledger {
         self.grants.shares()
     }
 
-    /// Sets how long a process waits for memory within the job's request while it is lent to others,
-    /// or no agent answers.
+    /// Sets how long a process waits for memory within the job's request while that is lent, or no
+    /// agent answers.
     pub fn wait_for_request(&self, time: Duration) {
         self.grants.set_owed(u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
     }

@@ -47,7 +47,7 @@ pub struct Called {
 /// The rungs of a call, in order. Each begins at a part of the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rung {
-    /// The task is told how much it may keep.
+    /// The task learns how much it may keep.
     Notify,
     /// None of its allocations succeeds before it uses less.
     Cap,

@@ -108,7 +108,7 @@ pub(super) struct Keeper {
     pub seen: Seen,
     /// Where the actions on borrowers go.
     pub sender: InputSender,
-    /// The time in which loans come back.
+    /// The longest time until a called loan is back.
     pub deadline: Millis,
     cleared: Instant,
 }

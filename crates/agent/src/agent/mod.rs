@@ -97,7 +97,7 @@ pub struct AgentConfig {
     pub unmanaged_grace: Millis,
     /// Whether the kernel keeps jobs from opening GPUs that are not theirs, where it can.
     pub isolate_gpus: bool,
-    /// The time in which memory that a task requested comes back from tasks that borrowed it.
+    /// The longest time until a called loan of device memory is back.
     pub loan_deadline: Millis,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Shares {
     messages: Sender<Message>,
     waker: Waker,
     seen: Seen,
-    /// The time in which loans come back.
+    /// The longest time until a called loan is back.
     deadline: Millis,
 }
 

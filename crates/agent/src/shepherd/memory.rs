@@ -10,7 +10,7 @@ use super::Shepherd;
 use super::files::write_memory;
 use crate::message::{DeviceMemory, FromShepherd};
 
-/// The file of the task's folder in which a job names the signal that it wants.
+/// A job names the signal that it wants in this file of the task's folder.
 const SIGNAL: &str = "gpu-memory-signal";
 /// More bytes are no name of a signal.
 const NAME_MAX: usize = 16;

@@ -1,5 +1,7 @@
 //! Loans of GPU memory that come back: real programs in jobs, on stub drivers.
 
+use gpool_stub_nvml::Device;
+
 use crate::enforced::{GIB, OK, Program, compiled, line_of};
 use crate::harness::{Cluster, Running, until, until_so};
 use crate::nvml::{Driver, cluster_set, device};
@@ -30,6 +32,23 @@ fn ask(cluster: &Cluster) -> (String, Program<'_>) {
     let (id, mut owner) = Program::start(cluster, "owner", &OWNS);
     owner.send(&format!("alloc {}", 35 * GIB));
     (id, owner)
+}
+
+/// A cluster with one device of 8 GiB: the host's memory takes what a paused job had on it.
+fn small_cluster() -> Option<(Cluster, Driver)> {
+    compiled()?;
+    let small = Device { memory: Some(8 << 30), ..device(0) };
+    Some(cluster_set("580.95.05", vec![small], SHORT))
+}
+
+/// A borrower that may be paused, with the address of its loan.
+fn pausable(cluster: &Cluster) -> (String, Program<'_>, i64) {
+    let flags = [BORROWS[0], BORROWS[1], "--exits", "pause,requeue"];
+    let (id, mut program) = Program::start(cluster, "borrower", &flags);
+    assert_eq!(program.alloc(2), OK);
+    let loan = program.run(&format!("alloc {}", 3 * GIB));
+    assert_eq!(loan[0], OK);
+    (id, program, loan[1])
 }
 
 fn until_called(cluster: &Cluster, id: &str) {
@@ -100,13 +119,11 @@ fn a_borrower_that_keeps_the_memory_is_stopped_with_the_reason() {
 
 #[test]
 fn a_borrower_that_may_be_paused_leaves_and_returns_with_its_memory() {
-    let Some((cluster, _driver)) = cluster(SHORT) else { return };
-    let flags = [BORROWS[0], BORROWS[1], "--exits", "pause,requeue"];
-    let (id, mut borrower) = Program::start(&cluster, "borrower", &flags);
-    let loan = borrow(&mut borrower);
+    let Some((cluster, _driver)) = small_cluster() else { return };
+    let (id, mut borrower, loan) = pausable(&cluster);
     assert_eq!(borrower.code(&format!("write {loan} kept")), OK);
-    let (owner_id, mut owner) = ask(&cluster);
-    assert_eq!(owner.answer()[0], OK);
+    let (owner_id, mut owner) = Program::start(&cluster, "owner", &OWNS);
+    assert_eq!(owner.alloc(3), OK);
     let paused = "it is paused until its GPU has room";
     until_so("it is reported", || events(&cluster, &id).contains(paused));
     assert_eq!(cluster.job(&id).state.as_str(), "running");
@@ -117,6 +134,23 @@ fn a_borrower_that_may_be_paused_leaves_and_returns_with_its_memory() {
     until("its content", || {
         std::fs::read_to_string(&out).ok().filter(|text| text.ends_with("0 kept\n"))
     });
+}
+
+#[test]
+fn a_guarantee_that_is_late_is_reported() {
+    let Some((cluster, mut driver)) = small_cluster() else { return };
+    // Longer than the deadline, but the borrower is on its way.
+    driver.state.cuda.slow_ms.insert("cuCheckpointProcessCheckpoint".to_owned(), 6000);
+    driver.write();
+    let (id, _, _) = pausable(&cluster);
+    let (owner_id, mut owner) = Program::start(&cluster, "owner", &OWNS);
+    assert_eq!(owner.alloc(3), OK);
+    let late = "waits for GPU memory within its request";
+    until_so("it is reported", || events(&cluster, &owner_id).contains(late));
+    assert_eq!(cluster.gpu(0).guarantees_late, 1);
+    let log = std::fs::read_to_string(cluster.path("server.log")).unwrap();
+    assert!(log.contains("a job waits for memory of its request"), "{log}");
+    assert_eq!(cluster.job(&id).state.as_str(), "running", "it was not stopped on its way");
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn a_call_ends_with_the_wish_and_the_next_begins_anew() {
     let borrower = Tenant { called: called(50, Rung::Cap), ..tenant(20, 80, 70) };
     let Decision { called: none, act, .. } = at(9, owner, borrower);
     assert_eq!((none, act), (None, Some(Act::Back)));
-    // It gave back what was asked of it, and more is asked.
+    // It gave back all that was asked, and more is asked.
     let borrower = Tenant { called: called(50, Rung::Cap), ..tenant(20, 80, 50) };
     let again = at(9, wishes(tenant(40, 40, 30), 35, 9000), borrower);
     let anew = Called { since: Timestamp::new(9000), keep: gib(45), rung: Rung::Notify };
@@ -301,7 +301,7 @@ fn a_guarantee_that_is_not_met_is_given_up_after_twice_the_deadline() {
 /// How a task reacts to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// It frees what was called once it is told.
+    /// It frees the called loan once it gets the notice.
     Frees,
     /// It only leaves when it is paused.
     Pauses,
@@ -316,7 +316,7 @@ enum Happens {
     Frees(usize, u64),
     /// All its processes are killed.
     Crashes(usize),
-    /// The agent starts anew: it knows only the driver's figures, and who waits.
+    /// The agent starts anew: it knows only the driver's figures and the wishes.
     Restart,
     Nothing,
 }
