@@ -295,7 +295,8 @@ impl Keeper {
             started_at: kept.since,
             called: kept.calls.get(&place).copied(),
             can_pause: kept.can_pause && kept.presence == Presence::Here,
-            is_leaving: kept.presence == Presence::Leaving,
+            // After it left, the driver's figure is an old one for a moment.
+            is_leaving: kept.presence != Presence::Here,
         };
         Some(Seat { task, place, tenant, granted, needed })
     }
