@@ -1,8 +1,8 @@
 //! The server, its devices and nodes: one method for each route.
 
 use gpool_wire::{
-    AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, MigAnswer, MigAsked, MoveNodes,
-    Node, Notification, NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery, Shutdown,
+    AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, MigAnswer, MigAsked, MigStep,
+    MoveNodes, Node, Notification, NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery, Shutdown,
     SimulateAsk, Simulation, Status, UserCapsPatch, UserLimits, Version,
 };
 
@@ -149,6 +149,15 @@ impl Client {
     /// See [`Error`].
     pub fn mig(&self, asked: &MigAsked) -> Result<MigAnswer, Error> {
         self.ask::<Document<_>>(&Call::post("/mig").json(asked)).map(|answer| answer.body)
+    }
+
+    /// The planned changes of MIG instances: of one pool as if it had the setting `mig_auto`, or of
+    /// the pools that have it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn mig_plan(&self, pool: Option<&str>) -> Result<List<MigStep>, Error> {
+        self.ask(&Call::get("/mig/plan").query_if("pool", pool))
     }
 
     /// Changes labels of nodes; returns all nodes.

@@ -13,7 +13,7 @@ use gpool_model::{
 use gpool_world::{NodeRow, World};
 
 use crate::project_tree::{self, absent};
-use possible::satisfiable_on;
+use possible::{satisfiable_on, with_possible_instances};
 
 mod parts;
 mod possible;
@@ -203,6 +203,18 @@ impl<'a> Admission<'a> {
         if let Some(chosen) = chosen {
             self.check_named(chosen, &nodes)?;
         }
+        let with_possible: Vec<NodeRow>;
+        let nodes = match self.may_make_instances(fit) {
+            true => {
+                let possible = |row: &&NodeRow| match self.world.makes_instances(&row.node.pool) {
+                    true => with_possible_instances(row, &fit.gpus),
+                    false => (*row).clone(),
+                };
+                with_possible = nodes.iter().map(possible).collect();
+                with_possible.iter().collect()
+            }
+            false => nodes,
+        };
         let models = self.world.models_to_choose(&fit.gpus, fit.pool.as_ref(), fit.gang);
         let answer = satisfiable_on(&nodes, fit, models);
         let answer = answer.map_err(|refusal| match chosen {
@@ -215,6 +227,11 @@ impl<'a> Admission<'a> {
             Some(pool) => Refusal::InPool { pool, refusal: Box::new(refusal) },
             None => refusal,
         })
+    }
+
+    /// Whether the job could get MIG instances that the server creates by demand.
+    fn may_make_instances(&self, fit: &Fit) -> bool {
+        fit.gpus.is_of_instances() && self.world.policy().all().any(|policy| policy.mig_auto)
     }
 
     /// Checks that every named node exists and some node is allowed.

@@ -210,7 +210,7 @@ fn mig_instances_are_devices_behind_all_others() {
     assert_eq!(devices[5].model, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "derived from its size");
     assert_eq!(devices[5].memory, Bytes::from_mib(9_856));
     assert_eq!((devices[4].counts_as().get(), devices[5].counts_as().get()), (490, 142));
-    assert_eq!((devices[5].minor, devices[5].mig), (Some(1), None), "that of its device");
+    assert_eq!((devices[5].minor, &devices[5].mig), (Some(1), &None), "that of its device");
     assert_eq!(devices[5].instance.as_ref().map(|it| it.parent), Some(1));
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::enforcement::{Enforced, Enforcement};
 use crate::id::{DeviceUuid, TaskId};
+use crate::mig_layout::MigSize;
 use crate::unit::{Bytes, MilliGpu, Timestamp};
 
 /// One physical GPU or MIG instance, as its node's agent sees it: its properties (a driver restart
@@ -116,15 +117,18 @@ impl Device {
     /// Whether MIG mode is on, so that only its instances are usable.
     #[must_use]
     pub fn is_divided(&self) -> bool {
-        self.mig.is_some_and(|mig| mig.enabled)
+        self.mig.as_ref().is_some_and(|mig| mig.enabled)
     }
 }
 
 /// MIG mode of a device that has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mig {
     /// Whether the mode is on; then only its instances are usable, which are devices of their own.
     pub enabled: bool,
+    /// The sizes of instances that the device can have while the mode is on; empty if unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<MigSize>,
 }
 
 /// The parent device and the size of a MIG instance.
@@ -148,6 +152,9 @@ impl Instance {
     /// The first index of an instance, and the number of indexes that each device has for
     /// instances.
     const INDEXES: u32 = 1000;
+
+    /// A place that no instance has.
+    pub const PLACES: u32 = Self::INDEXES - 1;
 
     /// The most devices of a node; with more, the index of a device could equal that of an
     /// instance.

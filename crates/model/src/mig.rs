@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::device::{Device, Instance, Mig};
 use crate::id::DeviceUuid;
+use crate::mig_layout::MigSize;
 use crate::unit::Bytes;
 
 /// The text between the name of a device and the profile of an instance.
@@ -126,7 +127,7 @@ impl fmt::Display for Profile {
 
 /// The model name of an instance of a device.
 #[must_use]
-pub fn model_of(device: &str, profile: Profile) -> String {
+pub fn model_of(device: &str, profile: impl fmt::Display) -> String {
     format!("{device}{MIG}{profile}")
 }
 
@@ -142,7 +143,7 @@ pub fn split_model(model: &str) -> (&str, Option<&str>) {
 impl Device {
     /// Turns on MIG mode and returns the instances, with UUIDs from `uuid` by place.
     pub fn divide(&mut self, layout: &[Profile], uuid: impl Fn(u32) -> DeviceUuid) -> Vec<Self> {
-        self.mig = Some(Mig { enabled: true });
+        self.mig = Some(Mig { enabled: true, ..Mig::default() });
         let instance = |(place, profile): (u32, &Profile)| Self {
             index: Instance::index(self.index, place),
             uuid: uuid(place),
@@ -158,5 +159,31 @@ impl Device {
             ..self.clone()
         };
         (0..).zip(layout).map(instance).collect()
+    }
+
+    /// The sizes of instances that jobs can request. A profile with an extension, such as
+    /// `1g.10gb+me`, is for admins.
+    pub fn sizes_of_instances(&self) -> impl Iterator<Item = &MigSize> {
+        let sizes = self.mig.iter().filter(|mig| mig.enabled).flat_map(|mig| &mig.sizes);
+        sizes.filter(|size| !size.profile.contains('+'))
+    }
+
+    /// An instance of this size as the driver would describe it, with `uuid` and the index of a
+    /// place that no instance has.
+    #[must_use]
+    pub fn possible_instance(&self, size: &MigSize, uuid: DeviceUuid) -> Self {
+        Self {
+            index: Instance::index(self.index, Instance::PLACES),
+            uuid,
+            model: model_of(&self.model, &size.profile),
+            memory: size.memory,
+            mig: None,
+            instance: Some(Box::new(Instance {
+                parent: self.index,
+                parent_memory: self.memory,
+                compute_slices: size.compute_slices,
+            })),
+            ..self.clone()
+        }
     }
 }

@@ -59,6 +59,9 @@ pub struct Policy {
     /// Whether jobs that save their state are moved so that a larger job fits on a node.
     #[serde(default, skip_serializing_if = "is_no")]
     pub consolidate: bool,
+    /// Whether the server creates and destroys MIG instances by the demand of waiting jobs.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub mig_auto: bool,
     /// Policies of single pools: the queue order and placement of jobs that name the pool. Settings
     /// about users and projects apply to the whole cluster and are the same in all of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -240,6 +243,7 @@ impl Policy {
             attained_levels: Self::usual_levels(),
             min_run: Self::usual_min_run(),
             consolidate: false,
+            mig_auto: false,
             pools: BTreeMap::new(),
         }
     }

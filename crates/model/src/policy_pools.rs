@@ -35,6 +35,7 @@ impl Policy {
             attained_levels: other.attained_levels.clone(),
             min_run: other.min_run,
             consolidate: other.consolidate,
+            mig_auto: other.mig_auto,
             pools: BTreeMap::new(),
             ..self.clone()
         }

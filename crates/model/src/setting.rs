@@ -58,6 +58,7 @@ impl Setting {
         setting!(attained_levels, POOL, levels, levels_text),
         setting!(min_run, POOL, long, span_text),
         setting!(consolidate, POOL, yes_or_no, yes_or_no_text),
+        setting!(mig_auto, POOL, yes_or_no, yes_or_no_text),
         setting!(use_half_life, CLUSTER, half_life, span_text),
         setting!(use_weight, CLUSTER, use_weight, |it: &u32| {
             MilliCpu::new(u64::from(*it)).to_string()

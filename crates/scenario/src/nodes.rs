@@ -102,7 +102,7 @@ impl Reader {
                 "unknown" => {
                     device.health = DeviceHealth::Unknown { why: "no answer".to_owned() };
                 }
-                "mig" => device.mig = Some(Mig { enabled: true }),
+                "mig" => device.mig = Some(Mig { enabled: true, ..Mig::default() }),
                 "forbidden" => {
                     let all = || node.devices.iter().map(|device| device.uuid.clone()).collect();
                     let mut allowed: BTreeSet<DeviceUuid> = node.allowed.take().unwrap_or_else(all);

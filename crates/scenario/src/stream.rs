@@ -92,7 +92,7 @@ impl DeviceChange {
             Self::Mend => {
                 device.health = DeviceHealth::Healthy;
                 device.unmanaged.clear();
-                device.mig = device.mig.filter(|_| has_instances);
+                device.mig = device.mig.take().filter(|_| has_instances);
                 node.device_drains.remove(&device.uuid);
                 if let Some(allowed) = &mut node.allowed {
                     allowed.insert(device.uuid.clone());
@@ -112,7 +112,7 @@ impl DeviceChange {
                 node.allowed.get_or_insert(all).remove(&device.uuid);
             }
             Self::Divide if device.instance.is_some() => {}
-            Self::Divide => device.mig = Some(Mig { enabled: true }),
+            Self::Divide => device.mig = Some(Mig { enabled: true, ..Mig::default() }),
             Self::Drain => drop(node.device_drains.insert(device.uuid.clone(), drain(now))),
         }
     }

@@ -25,6 +25,7 @@ pub mod inspect;
 mod limits;
 mod link;
 mod live;
+mod mig_auto;
 mod older;
 mod otherwise;
 mod output;

@@ -259,6 +259,7 @@ async fn serve(
     let forecasts = tokio::spawn(forecast::keep(handle.clone()));
     let removal = tokio::spawn(crate::output::remove_old(handle.clone()));
     let files = tokio::spawn(crate::environments::look_after(handle.clone()));
+    let instances = tokio::spawn(crate::mig_auto::keep(handle.clone()));
     fail::fail_point!("server-start-listening");
     // The memory of the loaded records is no longer needed.
     (config.give_back_memory)();
@@ -273,6 +274,7 @@ async fn serve(
     forecasts.abort();
     removal.abort();
     files.abort();
+    instances.abort();
     later.iter().for_each(tokio::task::JoinHandle::abort);
     drop(end_serving);
     server.await.context("the API panicked")?;

@@ -281,7 +281,7 @@ pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
     if node.drain.is_some() || drain_of(node, device).is_some() {
         return Some(Unusable::Drained);
     }
-    if device.mig.is_some_and(|mig| mig.enabled) {
+    if device.mig.as_ref().is_some_and(|mig| mig.enabled) {
         return Some(Unusable::Divided);
     }
     None

@@ -441,7 +441,7 @@ fn link_word(link: Link) -> String {
 impl GpuMig {
     /// Returns the MIG mode and instances of a device that supports MIG.
     fn of(node: &Node, device: &Device) -> Option<Self> {
-        let Mig { enabled } = device.mig?;
+        let enabled = device.mig.as_ref()?.enabled;
         let instances = node.devices.iter().filter_map(|it| {
             let instance = it.instance.as_ref().filter(|it| it.parent == device.index)?;
             Some(GpuMigInstance {

@@ -93,7 +93,7 @@ pub use job::{Job, PlacedOn, Usage};
 pub use launch::{Activate, Modules, Setup, Window};
 pub use life::JobEvent;
 pub use log::LogFiles;
-pub use mig::{CreateInstance, MigAnswer, MigAsked, MigInstance, MigProfile};
+pub use mig::{CreateInstance, MigAnswer, MigAsked, MigInstance, MigProfile, MigStep};
 pub use node::Node;
 pub use notify::{Message, Notification, NotifyCounts, NotifySecret};
 pub use patch::{CheckedPatch, JobPatch};

@@ -89,6 +89,27 @@ pub struct MigInstance {
     pub user: Option<String>,
 }
 
+/// A planned change of MIG instances.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MigStep {
+    /// Name of the node.
+    pub node: String,
+    /// Pool of the node.
+    pub pool: String,
+    /// Index of the GPU.
+    pub gpu: u32,
+    /// UUID of the GPU.
+    pub gpu_uuid: String,
+    /// `create` or `destroy`.
+    pub change: String,
+    /// Name of the profile: `1g.10gb`.
+    pub profile: String,
+    /// Index of the instance to destroy. `null` for an instance to create.
+    pub instance: Option<u32>,
+    /// ID of the waiting job that needs the change.
+    pub job: String,
+}
+
 impl MigProfile {
     /// Returns the profiles of a device. `gpus` are the devices as the server knows them; a new
     /// instance that it does not know yet is free.

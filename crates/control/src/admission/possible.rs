@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use gpool_model::enforcement::Enforcement;
+use gpool_model::mig_layout::MigSize;
 use gpool_model::pattern::short_model;
 use gpool_model::plan::Fit;
 use gpool_model::refusal::LargestFit;
 use gpool_model::{
-    Bytes, GpuAmount, GpuRequest, MilliCpu, ModelPattern, Refusal, Resources, Share,
+    Bytes, DeviceUuid, GpuAmount, GpuRequest, MilliCpu, ModelPattern, Refusal, Resources, Share,
 };
 use gpool_world::NodeRow;
 
@@ -60,6 +61,35 @@ pub(super) fn satisfiable_on(
         node: most.map(|row| row.node.name.clone()),
         kind,
     })
+}
+
+/// Returns a node with the instances that its devices would have if all of them were of one
+/// alternative of the request.
+pub(super) fn with_possible_instances(row: &NodeRow, gpus: &GpuRequest) -> NodeRow {
+    let mut more = Vec::new();
+    let node = &row.node;
+    for device in node.devices.iter().filter(|it| it.is_divided() && node.allows(&it.uuid)) {
+        let mut most = BTreeMap::<usize, (u32, &MigSize)>::new();
+        for size in device.sizes_of_instances() {
+            let instance = device.possible_instance(size, device.uuid.clone());
+            if let Some(rank) = gpus.rank_of(&instance) {
+                let known = most.entry(rank).or_insert((0, size));
+                *known = if size.n_max > known.0 { (size.n_max, size) } else { *known };
+            }
+        }
+        for (rank, (n_max, size)) in most {
+            let here = node.instances_of(&device.uuid);
+            let n_here = here.filter(|it| gpus.rank_of(it) == Some(rank)).count();
+            let n_here = u32::try_from(n_here).unwrap_or(u32::MAX);
+            more.extend((n_here..n_max).map(|n| {
+                let uuid = DeviceUuid::new(format!("{}/{}/{n}", device.uuid, size.profile));
+                device.possible_instance(size, uuid)
+            }));
+        }
+    }
+    let mut row = row.clone();
+    row.node.devices.extend(more);
+    row
 }
 
 /// How many times a node could run the tasks for one node, with this many devices.

@@ -8,6 +8,7 @@ mod harness;
 mod holds;
 mod jobs;
 mod life;
+mod mig_plan;
 mod outbox;
 mod projects;
 mod reserve;

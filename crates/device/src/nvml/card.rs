@@ -111,7 +111,7 @@ impl Card {
     fn mig(&self) -> Result<Option<Mig>, SourceError> {
         const ENABLED: u32 = 1;
         let mode = supported(self.device.mig_mode())?;
-        Ok(mode.map(|mode| Mig { enabled: mode.current == ENABLED }))
+        Ok(mode.map(|mode| Mig { enabled: mode.current == ENABLED, ..Mig::default() }))
     }
 
     /// Whether it is a MIG instance of this device.

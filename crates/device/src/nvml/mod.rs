@@ -135,7 +135,11 @@ impl DeviceSource for NvmlSource {
                 card
             }
         };
-        let device = card.describe(index, uuid.clone())?;
+        let mut device = card.describe(index, uuid.clone())?;
+        if let Some(mig) = device.mig.as_mut().filter(|mig| mig.enabled) {
+            // Old drivers can't list them.
+            mig.sizes = mig::sizes(&self.library, &card).unwrap_or_default();
+        }
         let instances = Card::instances(&card, &device)?;
         let mut cards = self.cards();
         cards.retain(|_, it| !it.is_of(&card));

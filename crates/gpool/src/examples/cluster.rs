@@ -112,6 +112,7 @@ pub(super) const CLUSTER: &Table = &[
         ],
     ),
     ("pool list", &[("gpool pool list -o json", "All pools as JSON")]),
+    ("pool set", &[("gpool pool set batch --mig-auto", "Let waiting jobs decide MIG instances")]),
     ("pool move", &[("gpool pool move lab1 lab2 batch", "Move two nodes into pool batch")]),
     (
         "mig",
@@ -122,6 +123,7 @@ pub(super) const CLUSTER: &Table = &[
         ],
     ),
     ("mig list", &[("gpool mig list lab1 -o wide", "One node, with the places of instances")]),
+    ("mig plan", &[("gpool mig plan --pool batch", "Changes that --mig-auto would make there")]),
     ("mig create", &[("gpool mig create lab1:0 3g.40gb", "Create an instance on GPU 0 of lab1")]),
     ("mig destroy", &[("gpool mig destroy lab1:1000", "Destroy an instance of GPU 0 of lab1")]),
     (

@@ -1,9 +1,9 @@
-//! MIG profiles and instances as a list: `gpool mig list`.
+//! MIG profiles, instances and planned changes as lists: `gpool mig list` and `gpool mig plan`.
 
 use gpool_cli::render::list::{Column, Noun};
 use gpool_cli::render::table::Cell;
 use gpool_model::Bytes;
-use gpool_wire::{MigInstance, MigProfile};
+use gpool_wire::{MigInstance, MigProfile, MigStep};
 
 use super::gpus::device_state;
 
@@ -15,6 +15,29 @@ pub const MIG: Noun<MigProfile> = Noun {
     name: |it| format!("{}:{} {}", it.node, it.gpu, it.profile),
     keys: gpool_wire::schema::fields::<MigProfile>,
 };
+
+/// Planned changes.
+pub const PLAN: Noun<MigStep> = Noun {
+    columns: STEPS,
+    table: &["node", "gpu", "change", "profile", "instance", "job"],
+    wide: &["node", "pool", "gpu", "change", "profile", "instance", "job"],
+    name: |it| format!("{}:{} {}", it.node, it.gpu, it.profile),
+    keys: gpool_wire::schema::fields::<MigStep>,
+};
+
+const STEPS: &[Column<MigStep>] = &[
+    Column { name: "node", head: "NODE", cell: |it, _| Cell::new(&it.node) },
+    Column { name: "pool", head: "POOL", cell: |it, _| Cell::new(&it.pool) },
+    Column { name: "gpu", head: "GPU", cell: |it, _| Cell::new(&it.gpu.to_string()) },
+    Column { name: "change", head: "CHANGE", cell: |it, _| Cell::new(&it.change) },
+    Column { name: "profile", head: "PROFILE", cell: |it, _| Cell::new(&it.profile) },
+    Column {
+        name: "instance",
+        head: "INSTANCE",
+        cell: |it, _| Cell::new(&it.instance.map_or_else(String::new, |index| index.to_string())),
+    },
+    Column { name: "job", head: "FOR JOB", cell: |it, _| Cell::new(&it.job) },
+];
 
 const COLUMNS: &[Column<MigProfile>] = &[
     Column { name: "node", head: "NODE", cell: |it, _| Cell::new(&it.node) },

@@ -1,4 +1,4 @@
-//! `gpool mig`: lists, creates and destroys MIG instances.
+//! `gpool mig`: lists, creates and destroys MIG instances, and shows the plan to do so by demand.
 
 use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
@@ -9,7 +9,7 @@ use gpool_cli::listing::show_counted;
 use gpool_cli::session::Session;
 use gpool_wire::{CreateInstance, MigAnswer, MigAsked};
 
-use crate::render::mig::MIG;
+use crate::render::mig::{MIG, PLAN};
 
 /// The arguments of `gpool mig`.
 #[derive(Debug, Clone, Args)]
@@ -28,6 +28,14 @@ enum Action {
         /// Node to list; default: all nodes
         #[arg(value_name = "NODE", value_parser = values::filled)]
         node: Option<String>,
+        #[command(flatten)]
+        list: ListFlags,
+    },
+    /// Show the changes that waiting jobs need, which the server makes in pools with --mig-auto
+    Plan {
+        /// Only this pool, as if it had --mig-auto; default: the pools that have it
+        #[arg(long, value_name = "POOL", value_parser = values::filled)]
+        pool: Option<String>,
         #[command(flatten)]
         list: ListFlags,
     },
@@ -56,6 +64,11 @@ pub fn run(args: MigArgs, session: &Session) -> Result {
     match args.action {
         None => list(None, &args.list, session),
         Some(Action::List { node, list: flags }) => list(node, &flags, session),
+        Some(Action::Plan { pool, list: flags }) => {
+            let client = session.client()?;
+            let plan = || Ok(client.mig_plan(pool.as_deref())?.items);
+            show_counted(&PLAN, &flags, session, "change", plan)
+        }
         Some(Action::Create { gpu, profile }) => {
             let create = Some(CreateInstance { gpu: gpu.clone(), profile: profile.clone() });
             let answer = session.client()?.mig(&MigAsked { create, ..MigAsked::default() })?;

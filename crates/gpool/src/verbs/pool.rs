@@ -1,4 +1,4 @@
-//! `gpool pool`: lists pools and moves nodes between them.
+//! `gpool pool`: lists pools, moves nodes between them, and changes their settings.
 
 use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
@@ -8,7 +8,7 @@ use gpool_cli::failure::Result;
 use gpool_cli::listing::show_counted;
 use gpool_cli::render::json;
 use gpool_cli::session::Session;
-use gpool_wire::MoveNodes;
+use gpool_wire::{MoveNodes, PolicyPatch};
 
 use crate::render::pools::POOLS;
 
@@ -35,6 +35,22 @@ enum Action {
         #[arg(required = true, value_name = "POOL", value_parser = values::filled)]
         pool: String,
     },
+    /// Change settings of a pool; policy set pool.POOL.KEY=VALUE changes the others
+    Set {
+        /// Pool to change
+        #[arg(required = true, value_name = "POOL", value_parser = values::filled)]
+        pool: String,
+        /// Create and destroy MIG instances by the demand of waiting jobs (default: yes)
+        #[arg(
+            long,
+            value_name = "yes|no",
+            required = true,
+            num_args = 0..=1,
+            default_missing_value = "yes",
+            value_parser = ["yes", "no"]
+        )]
+        mig_auto: String,
+    },
 }
 
 /// Runs the verb.
@@ -53,6 +69,20 @@ pub fn run(args: PoolArgs, session: &Session) -> Result {
             } else {
                 let names = asked.nodes.join(", ");
                 session.screen.note(&format!("pool {}: {names}; running jobs stay", asked.pool));
+            }
+            Ok(Exit::OK)
+        }
+        Some(Action::Set { pool, mig_auto }) => {
+            let client = session.client()?;
+            let set = [(format!("pool.{pool}.mig_auto"), mig_auto.clone())].into();
+            let after = client.change_policy(&PolicyPatch { set, ..PolicyPatch::default() })?;
+            if session.global.json {
+                session.screen.data(&json::one(&after))?;
+            } else {
+                session.screen.note(&format!("pool {pool}: mig_auto is {mig_auto}"));
+                if client.pools()?.items.iter().all(|it| it.name != pool) {
+                    session.screen.note(&format!("no node is in pool {pool} yet"));
+                }
             }
             Ok(Exit::OK)
         }

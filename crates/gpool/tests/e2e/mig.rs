@@ -89,6 +89,83 @@ fn requests_that_cannot_be_met_change_nothing() {
 }
 
 #[test]
+fn instances_follow_the_demand_where_a_pool_says_so() {
+    let tables = [
+        (MigProfile::of_a100(), ["1g.10gb", "2g.20gb", "3g.40gb", "7g.80gb"]),
+        (MigProfile::of_h100(), ["4g.40gb", "2g.20gb", "1g.20gb", "7g.80gb"]),
+        (MigProfile::of_h200(), ["1g.18gb", "2g.35gb", "3g.71gb", "7g.141gb"]),
+    ];
+    for (mig_profiles, [small, medium, large, whole]) in tables {
+        let (cluster, _driver) =
+            cluster_of(vec![Device { mig: Some(true), mig_profiles, ..device(0) }]);
+        let refused = cluster.gpool(["submit", "--gpus", small, "--", "true"]);
+        assert_eq!(refused.code, 4, "{refused:?}");
+        cluster.gpool(["pool", "set", "default", "--mig-auto"]).ok();
+        let many = format!("{whole}:2");
+        let refused = cluster.gpool(["submit", "--gpus", &many, "--", "true"]);
+        refused.refused(4, &["the cluster has 1"]);
+        let jobs = [small, medium, large].map(|profile| {
+            let id = cluster.sh(&["--gpus", profile], "sleep 1000");
+            cluster.until_is(&id, "running");
+            id
+        });
+        let last = cluster.submit(["--gpus", whole, "--", "true"]);
+        let why = cluster.why(&last);
+        assert!(why.contains(&format!("No node has 1 × {whole}")), "{why}");
+        cluster.gpool(["cancel", &jobs[0], &jobs[1]]).ok();
+        cluster.until_ended(&jobs[1]);
+        // The instance in use keeps the device from being divided for the last one.
+        let plan = cluster.gpool(["mig", "plan", "--json"]).json();
+        assert_eq!(plan["items"].as_array().map(Vec::len), Some(0), "{plan}");
+        assert_eq!(cluster.job(&last).state.as_str(), "pending");
+        cluster.gpool(["cancel", &jobs[2]]).ok();
+        assert_eq!(cluster.until_ended(&last).state.as_str(), "succeeded");
+        let shown = cluster.gpool(["mig"]).ok();
+        assert_eq!(shown.matches(" free").count(), 1, "only the last one is left: {shown}");
+        assert_eq!(cluster.client().mig_plan(None).unwrap().items, []);
+    }
+}
+
+#[test]
+fn a_plan_is_shown_before_it_is_carried_out() {
+    let (cluster, _driver) = cluster();
+    cluster.gpool(["mig", "create", "0", "4g.40gb"]).ok();
+    let flags = ["--gpus", "7g.80gb", "--allow-unsatisfiable", "--", "true"];
+    let id = cluster.submit(flags);
+    assert_eq!(cluster.gpool(["mig", "plan", "--json"]).json()["items"], serde_json::json!([]));
+    let plan = cluster.gpool(["mig", "plan", "--pool", "default"]).ok();
+    let lines: Vec<Vec<&str>> =
+        plan.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[1], ["lab1", "0", "destroy", "4g.40gb", "1000", &id], "{plan}");
+    assert_eq!(lines[2][..4], ["lab1", "0", "create", "7g.80gb"], "{plan}");
+    assert_eq!(shown(&cluster, "4g.40gb").instances.len(), 1);
+    cluster.gpool(["pool", "set", "default", "--mig-auto"]).ok();
+    cluster.until_ended(&id);
+    cluster.gpool(["pool", "set", "default", "--mig-auto", "no"]).ok();
+    cluster.gpool(["submit", "--gpus", "1g.10gb", "--", "true"]).refused(4, &["1g.10gb"]);
+}
+
+#[test]
+fn a_server_killed_between_two_changes_goes_on_after_its_start() {
+    let (mut cluster, _driver) = cluster();
+    cluster.gpool(["mig", "create", "0", "4g.40gb"]).ok();
+    edit(&cluster, |state| {
+        state.hang.insert("nvmlDeviceCreateGpuInstance".to_owned());
+    });
+    cluster.gpool(["pool", "set", "default", "--mig-auto"]).ok();
+    let id = cluster.submit(["--gpus", "7g.80gb", "--", "true"]);
+    let file = cluster.path("driver").join(STATE_FILE);
+    until_so("the instance in the way is gone", || {
+        State::read(&file).unwrap().devices[0].gpu_instances.is_empty()
+    });
+    cluster.kill();
+    edit(&cluster, |state| state.hang.clear());
+    cluster.up();
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
+    assert_eq!(State::read(&file).unwrap().devices[0].gpu_instances.len(), 1);
+}
+
+#[test]
 fn simulated_gpus_are_divided_by_their_file() {
     let cluster = Cluster::new("sim:1xH100-80G");
     assert!(

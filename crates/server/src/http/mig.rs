@@ -1,24 +1,26 @@
 //! MIG instances of GPUs: listed, created and destroyed by admins. The agents carry it out; the
 //! state machine learns the result from their next inventories.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
+use gpool_control::mig_plan;
 use gpool_model::escape::repeated;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::{DeviceUuid, NodeName, Refusal};
-use gpool_wire::{Document, Gpu, MigAnswer, MigAsked, MigInstance, MigProfile, Problem, catalogue};
-use tokio::sync::oneshot;
+use gpool_wire::{
+    Document, Gpu, List, MigAnswer, MigAsked, MigInstance, MigProfile, MigStep, Problem, catalogue,
+    check,
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::Api;
 use super::asker::Asks;
 use super::cluster::all_gpus;
-use super::extract::{ApiError, JsonBody};
-use crate::fault::internal;
-
-/// How long an agent may take; longer than it waits for the driver.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::extract::{ApiError, JsonBody, Params};
+use crate::mig_auto::{self, ask};
 
 /// Lists MIG profiles and instances, and creates or destroys an instance first if asked to. GPUs
 /// without MIG mode are not listed.
@@ -63,7 +65,8 @@ pub(crate) async fn mig(
     let (by, what) = (&*asker.caller.owner.user, format!("{change:?}"));
     tracing::info!(target: "audit", by, node = gpu.node, change = what, "change MIG instances");
     let node = NodeName::new(&gpu.node);
-    let report = ask(&api, &node, Some(change)).await?.map_err(|error| refused(gpu, &error))?;
+    let report = ask(&api.handle, &node, Some(change)).await?;
+    let report = report.map_err(|error| refused(gpu, &error))?;
     let created = report.created.clone();
     let profiles = profiles(&node, &report, &gpus);
     let is_new = |it: &&MigInstance| it.uuid.as_deref() == created.as_ref().map(|it| it.as_str());
@@ -96,7 +99,7 @@ async fn list(
         if !gpus.iter().any(has_mig) {
             continue;
         }
-        let report = ask(api, name, None).await?;
+        let report = ask(&api.handle, name, None).await?;
         let report = report.map_err(|error| {
             let what = format!("can't list the MIG instances of node {name}: {error}");
             Problem::new(catalogue::MIG_REFUSED, what)
@@ -110,23 +113,44 @@ fn profiles(node: &NodeName, report: &MigReport, gpus: &[Gpu]) -> Vec<MigProfile
     report.devices.iter().flat_map(|it| MigProfile::of(node.as_str(), it, gpus)).collect()
 }
 
-/// Has the agent of a node list or change its instances.
-async fn ask(
-    api: &Api,
-    node: &NodeName,
-    change: Option<MigChange>,
-) -> Result<Result<MigReport, MigError>, ApiError> {
-    let (answer, answered) = oneshot::channel();
-    let agent = api.handle.shared.agents.get().and_then(|agents| agents.get(node));
-    let agent = agent.ok_or_else(|| internal(format!("node {node} has no agent here")))?;
-    // The caller may be gone; the change is made all the same.
-    (agent.divide)(change, Box::new(move |report| drop(answer.send(report))));
-    match tokio::time::timeout(PATIENCE, answered).await {
-        Ok(Ok(report)) => Ok(report),
-        Ok(Err(_)) | Err(_) => {
-            let why = "its agent does not answer; gpool mig list shows whether it was done";
-            Ok(Err(MigError::Driver { why: why.to_owned() }))
-        }
+/// Query parameters of a plan.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PlanParams {
+    /// Only this pool, as if its setting `mig_auto` were on. Default: the pools with that setting.
+    pub pool: Option<String>,
+}
+
+/// Lists the changes of MIG instances that waiting jobs need. The server makes them in pools with
+/// the setting `mig_auto`.
+#[utoipa::path(
+    get, path = "/mig/plan", operation_id = "mig_plan", params(PlanParams),
+    responses((status = 200, description = "In the order of execution", body = List<MigStep>))
+)]
+pub(crate) async fn plan(
+    State(api): State<Api>,
+    Params(params): Params<PlanParams>,
+) -> Result<Json<List<MigStep>>, ApiError> {
+    let pool = params.pool.as_deref().map(check::pool).transpose()?;
+    let steps = mig_auto::planned(&api.handle, pool, BTreeSet::new()).await?;
+    Ok(Json(List::new(steps.into_iter().map(shown).collect())))
+}
+
+fn shown(step: mig_plan::MigStep) -> MigStep {
+    let change = match step.change {
+        MigChange::Create { .. } => "create",
+        MigChange::Destroy { .. } => "destroy",
+    };
+    MigStep {
+        node: step.node.to_string(),
+        pool: step.pool.to_string(),
+        gpu: step.gpu,
+        gpu_uuid: step.device.to_string(),
+        change: change.to_owned(),
+        profile: step.profile,
+        instance: step.instance,
+        job: step.job.to_string(),
     }
 }
 

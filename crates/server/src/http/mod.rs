@@ -126,6 +126,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(cluster::gpus))
         .routes(routes!(cluster::allow))
         .routes(routes!(mig::mig))
+        .routes(routes!(mig::plan))
         .routes(routes!(pools::pools))
         .routes(routes!(pools::move_nodes))
         .routes(routes!(labels::label))

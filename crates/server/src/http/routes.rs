@@ -70,6 +70,7 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/gpus", Role::Everybody),
     admin("POST", "/api/v1/gpus/allow", "choose the GPUs for new jobs"),
     admin("POST", "/api/v1/mig", "list or change MIG instances"),
+    admin("GET", "/api/v1/mig/plan", "list or change MIG instances"),
     route("GET", "/api/v1/nodes", Role::Everybody),
     route("GET", "/api/v1/nodes/{name}", Role::Everybody),
     route("GET", "/api/v1/pools", Role::Everybody),

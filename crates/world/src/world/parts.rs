@@ -104,7 +104,18 @@ impl World {
     pub fn sized(&self, gpus: &GpuRequest, pool: Option<&PoolName>) -> GpuRequest {
         let nodes = self.nodes().iter().map(|row| &row.node);
         let nodes = nodes.filter(|node| pool.is_none_or(|pool| *pool == node.pool));
-        gpus.among(nodes.flat_map(|node| &node.devices))
+        let possible = nodes.clone().filter(|node| self.makes_instances(&node.pool));
+        let possible: Vec<Device> = match gpus.is_of_instances() {
+            true => possible.flat_map(|node| &node.devices).flat_map(possible_instances).collect(),
+            false => Vec::new(),
+        };
+        gpus.among(nodes.flat_map(|node| &node.devices).chain(&possible))
+    }
+
+    /// Whether the server creates and destroys MIG instances of a pool by demand.
+    #[must_use]
+    pub fn makes_instances(&self, pool: &PoolName) -> bool {
+        self.policy.of_pool(Some(pool)).mig_auto
     }
 
     /// Returns what an allocation books, including its GPUs by model and by pool.
@@ -180,6 +191,12 @@ impl World {
         }
         left
     }
+}
+
+/// An instance of each size that a device can have and jobs can request.
+fn possible_instances(device: &Device) -> impl Iterator<Item = Device> {
+    let instance = |size| device.possible_instance(size, device.uuid.clone());
+    device.sizes_of_instances().map(instance)
 }
 
 /// The class of each GPU of a node.
