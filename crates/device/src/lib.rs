@@ -38,6 +38,7 @@ pub mod testing {
     pub use crate::nvml::card::{host_memory, numa_of};
     pub use crate::nvml::health::{XIDS_OF_PROGRAMS, judge};
     pub use crate::nvml::links::bus_key;
+    pub use crate::nvml::mig::nodes_in;
     pub use crate::process::{Identity, Lookup};
     pub use crate::worker::{Answer, Worker};
 }

@@ -98,12 +98,12 @@ impl Device {
             == (&other.model, other.memory, other.instance.is_some(), levels(other))
     }
 
-    /// The enforcement for a job with a fraction of it, or with all of it. A MIG instance isolates
-    /// its job.
+    /// The enforcement for a job with a fraction of it, or with all of it. The hardware caps the
+    /// memory of a MIG instance.
     #[must_use]
     pub fn enforcement(&self, is_share: bool) -> Enforcement {
         match (&self.instance, is_share) {
-            (Some(_), _) => Enforcement::Isolated,
+            (Some(_), _) => self.enforced.whole.max(Enforcement::Capped),
             (None, false) => self.enforced.whole,
             // The driver lists processes but not their memory.
             (None, true) if self.tells_memory == Some(false) => match self.enforced.share {
@@ -140,6 +140,20 @@ pub struct Instance {
     pub parent_memory: Bytes,
     /// Compute slices of the instance, out of [`Instance::SLICES`].
     pub compute_slices: u32,
+    /// The device nodes that a program needs beside the parent's; `None` if they are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<InstanceNodes>,
+}
+
+/// The nodes `/dev/nvidia-caps/nvidia-capN` of a MIG instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceNodes {
+    /// Their major number.
+    pub major: u32,
+    /// The minor number of the GPU instance.
+    pub gpu_instance: u32,
+    /// The minor number of its compute instance.
+    pub compute_instance: u32,
 }
 
 impl Instance {

@@ -155,6 +155,7 @@ impl Device {
                 parent: self.index,
                 parent_memory: self.memory,
                 compute_slices: profile.compute_slices,
+                nodes: None,
             })),
             ..self.clone()
         };
@@ -182,6 +183,7 @@ impl Device {
                 parent: self.index,
                 parent_memory: self.memory,
                 compute_slices: size.compute_slices,
+                nodes: None,
             })),
             ..self.clone()
         }

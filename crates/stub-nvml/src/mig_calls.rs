@@ -159,6 +159,15 @@ extern "C" fn nvmlDeviceGetGpuInstanceId(device: Handle, id: Option<&mut u32>) -
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetComputeInstanceId(device: Handle, id: Option<&mut u32>) -> Code {
+    device_call("nvmlDeviceGetComputeInstanceId", device, |_, it| {
+        let part = instance(it, device).ok_or(NOT_SUPPORTED)?;
+        // A GPU instance has one compute instance.
+        give(id, part.gpu_instance.map(|_| 0))
+    })
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn nvmlGpuInstanceGetInfo(
     part: Handle,
     info: Option<&mut nvmlGpuInstanceInfo_t>,

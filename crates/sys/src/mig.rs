@@ -83,6 +83,8 @@ const SHARED_ENGINES: u32 = 0;
 
 type Handle = *mut c_void;
 type Count = *mut u32;
+/// The name of a call for a number of a device, and the call.
+type NumberOf = (&'static str, unsafe extern "C" fn(Handle, Count) -> c_int);
 
 /// `nvmlGpuInstanceProfileInfo_v2_t`.
 #[repr(C)]
@@ -187,6 +189,7 @@ calls! {
     instance_by_id: "nvmlDeviceGetGpuInstanceById" (Handle, u32, *mut Handle);
     instance_info: "nvmlGpuInstanceGetInfo" (Handle, *mut GpuInfo);
     instance_of: "nvmlDeviceGetGpuInstanceId" (Handle, Count);
+    compute_instance_of: "nvmlDeviceGetComputeInstanceId" (Handle, Count);
     create: "nvmlDeviceCreateGpuInstance" (Handle, u32, *mut Handle);
     destroy: "nvmlGpuInstanceDestroy" (Handle);
     compute_profile: "nvmlGpuInstanceGetComputeInstanceProfileInfo"
@@ -251,11 +254,22 @@ impl MigCalls {
     /// # Errors
     /// If the MIG device is gone.
     pub fn instance_of(&self, mig_device: &str) -> Result<u32, Failed> {
+        self.number_of(mig_device, self.instance_of)
+    }
+
+    /// The number of the compute instance of a MIG device, within its GPU instance.
+    ///
+    /// # Errors
+    /// If the MIG device is gone.
+    pub fn compute_instance_of(&self, mig_device: &str) -> Result<u32, Failed> {
+        self.number_of(mig_device, self.compute_instance_of)
+    }
+
+    fn number_of(&self, mig_device: &str, (call, number): NumberOf) -> Result<u32, Failed> {
         let device = self.handle(mig_device)?;
         let mut id = 0;
-        let (call, instance_of) = self.instance_of;
         // SAFETY: a handle of the driver, and a place for the number.
-        self.check(call, unsafe { instance_of(device, &raw mut id) })?;
+        self.check(call, unsafe { number(device, &raw mut id) })?;
         Ok(id)
     }
 

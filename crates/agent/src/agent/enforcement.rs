@@ -89,15 +89,11 @@ pub(super) fn enforced(
     shim: &Result<Shim, String>,
     lists: bool,
 ) -> Enforced {
+    if device.instance.is_some() {
+        return of_instance(device, filter);
+    }
     let mut probes = vec![
-        Probe {
-            mechanism: Mechanism::DeviceFilter,
-            why_not: match (filter, device.minor) {
-                (Ok(()), Some(_)) => None,
-                (Ok(()), None) => Some("the driver does not tell the device's node".to_owned()),
-                (Err(why), _) => Some(why.clone()),
-            },
-        },
+        filtered(device, filter),
         Probe {
             mechanism: Mechanism::DriverLimits,
             why_not: match limits {
@@ -138,6 +134,31 @@ pub(super) fn enforced(
         whole: if works(Mechanism::DeviceFilter) { Enforcement::Isolated } else { watched },
         probes,
     }
+}
+
+/// The levels of a MIG instance. Without the filter a job can open other instances of its GPU.
+fn of_instance(device: &Device, filter: &Result<(), String>) -> Enforced {
+    let probe = filtered(device, filter);
+    let whole = match probe.why_not {
+        None => Enforcement::Isolated,
+        Some(_) => Enforcement::Capped,
+    };
+    Enforced { share: whole, whole, probes: vec![probe] }
+}
+
+/// Whether the device filter can keep jobs to a device.
+fn filtered(device: &Device, filter: &Result<(), String>) -> Probe {
+    let lacks_nodes = device.instance.as_ref().is_some_and(|it| it.nodes.is_none());
+    let why_not = match (filter, device.minor) {
+        (Err(why), _) => Some(why.clone()),
+        (Ok(()), None) => Some("the driver does not tell the device's node".to_owned()),
+        (Ok(()), Some(_)) if lacks_nodes => {
+            let list = "/proc/driver/nvidia-caps/mig-minors";
+            Some(format!("{list} does not list the instance's nodes"))
+        }
+        (Ok(()), Some(_)) => None,
+    };
+    Probe { mechanism: Mechanism::DeviceFilter, why_not }
 }
 
 /// The folder of the control groups that the driver could limit.

@@ -1,7 +1,8 @@
 //! The GPUs that a task can open. NVIDIA's driver has a node `/dev/nvidiaN` for each GPU, and N is
-//! its minor number; the nodes that all GPUs share have numbers of their own.
+//! its minor number; the nodes that all GPUs share have numbers of their own. A MIG instance has
+//! two nodes of its own in `/dev/nvidia-caps`, without which no program can use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::Slot;
 use gpool_model::device::Device;
@@ -32,32 +33,44 @@ pub(super) fn probe(is_wanted: bool, site: &Site) -> Result<(), String> {
 #[derive(Debug)]
 pub struct Isolation {
     is_on: bool,
-    /// The minor numbers of the node's GPUs; that of an instance is its GPU's.
-    minors: BTreeMap<DeviceUuid, u32>,
+    /// The major and minor numbers that a task with a device can open; for an instance, those of
+    /// its GPU and its own.
+    nodes: BTreeMap<DeviceUuid, Vec<(u32, u32)>>,
+    /// The major numbers of all such nodes.
+    majors: BTreeSet<u32>,
 }
 
 impl Isolation {
     /// Isolates tasks if that is on, which requires that it works here.
     pub fn new(is_on: bool) -> Self {
-        Self { is_on, minors: BTreeMap::new() }
+        Self { is_on, nodes: BTreeMap::new(), majors: [NVIDIA].into() }
     }
 
-    /// Takes the minor numbers from an inventory.
+    /// Takes the numbers of the nodes from an inventory.
     pub fn learn(&mut self, devices: &[Device]) {
-        let minor = |device: &Device| Some((device.uuid.clone(), device.minor?));
-        self.minors = devices.iter().filter_map(minor).collect();
+        let nodes = |device: &Device| {
+            let own = device.instance.as_ref().and_then(|it| it.nodes).into_iter();
+            let own =
+                own.flat_map(|it| [(it.major, it.gpu_instance), (it.major, it.compute_instance)]);
+            Some((device.uuid.clone(), [(NVIDIA, device.minor?)].into_iter().chain(own).collect()))
+        };
+        self.nodes = devices.iter().filter_map(nodes).collect();
+        // A major number stays in use until the driver is loaded again.
+        self.majors.extend(self.nodes.values().flatten().map(|(major, _)| *major));
     }
 
     /// The filter for a task with these devices; `None` if it can open all GPUs. A task without
-    /// devices can open none, and the task of a MIG instance can open its GPU.
+    /// devices can open none. The task of a MIG instance can open the nodes of the instance, and
+    /// that of its GPU, which the driver's library needs.
     pub fn filter(&self, slots: &[Slot]) -> Option<DeviceFilter> {
         // On a node with simulated devices, or none, there is nothing to isolate.
-        if !self.is_on || self.minors.is_empty() {
+        if !self.is_on || self.nodes.is_empty() {
             return None;
         }
-        let own = slots.iter().map(|slot| self.minors.get(&slot.device).copied());
-        let own: Vec<u32> = own.collect::<Option<_>>()?;
-        let allowed = own.into_iter().chain(OF_ALL).map(|minor| (NVIDIA, minor)).collect();
-        Some(DeviceFilter { majors: [NVIDIA].into(), allowed })
+        let own = slots.iter().map(|slot| self.nodes.get(&slot.device));
+        let own: Vec<&Vec<(u32, u32)>> = own.collect::<Option<_>>()?;
+        let of_all = OF_ALL.map(|minor| (NVIDIA, minor));
+        let allowed = own.into_iter().flatten().copied().chain(of_all).collect();
+        Some(DeviceFilter { majors: self.majors.clone(), allowed })
     }
 }

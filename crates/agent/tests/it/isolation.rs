@@ -2,7 +2,7 @@
 
 use gpool_agent::testing::Isolation;
 use gpool_model::allocation::{Slot, SlotPart};
-use gpool_model::device::{Device, DeviceHealth};
+use gpool_model::device::{Device, DeviceHealth, Instance, InstanceNodes};
 use gpool_model::id::DeviceUuid;
 use gpool_model::unit::Bytes;
 
@@ -48,6 +48,33 @@ fn a_task_can_open_the_nodes_of_its_devices_and_those_of_all() {
     assert_eq!(allowed(&[]), Some(vec![254, 255]));
     // The node of this device is not known, so it could not be allowed.
     assert_eq!(allowed(&[slot(0), slot(2)]), None);
+}
+
+#[test]
+fn a_task_on_an_instance_can_open_its_nodes_and_that_of_its_gpu() {
+    let part = |index: u32, cap: u32| {
+        let (gpu_instance, compute_instance) = (cap, cap + 1);
+        let nodes = Some(InstanceNodes { major: 506, gpu_instance, compute_instance });
+        let parent_memory = Bytes::from_gib(80);
+        let own = Instance { parent: 0, parent_memory, compute_slices: 3, nodes };
+        Device { instance: Some(Box::new(own)), ..device(index, Some(3)) }
+    };
+    let mut isolation = Isolation::new(true);
+    let devices = [device(0, Some(3)), device(1, Some(2)), part(1000, 21), part(1001, 30)];
+    isolation.learn(&devices);
+    let allowed = |slots: &[Slot]| {
+        let filter = isolation.filter(slots).unwrap();
+        assert_eq!(filter.majors, [195, 506].into());
+        filter.allowed.into_iter().collect::<Vec<_>>()
+    };
+    let of_all = [(195, 254), (195, 255)];
+    assert_eq!(
+        allowed(&[slot(1000)]),
+        [&[(195, 3)], &of_all[..], &[(506, 21), (506, 22)]].concat()
+    );
+    assert_eq!(allowed(&[slot(1001)])[3..], [(506, 30), (506, 31)]);
+    assert_eq!(allowed(&[slot(1)]), [&[(195, 2)], &of_all[..]].concat());
+    assert_eq!(allowed(&[]), of_all);
 }
 
 #[test]

@@ -159,6 +159,7 @@ impl Card {
                     parent: device.index,
                     parent_memory: device.memory,
                     compute_slices,
+                    nodes: None,
                 })),
                 ..device.clone()
             };

@@ -2,7 +2,9 @@
 //! lacks. Each instance has one compute instance that has all of it.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 
+use gpool_model::device::InstanceNodes;
 use gpool_model::id::DeviceUuid;
 use gpool_model::mig::{Profile, split_model};
 use gpool_model::mig_layout::{MigError, MigInstance, MigPlacement, MigSize};
@@ -14,6 +16,48 @@ use super::supported;
 
 /// Begins the driver's names of profiles.
 const MIG: &str = "MIG ";
+
+/// The variable with another folder than `/proc`, for tests.
+const PROC_VARIABLE: &str = "GPOOL_PROC_PATH";
+
+/// The device nodes of an instance of the device with this minor number; `None` if the driver does
+/// not tell them.
+pub(super) fn nodes(
+    library: &OsStr,
+    parent: Option<u32>,
+    uuid: &DeviceUuid,
+) -> Option<InstanceNodes> {
+    let calls = MigCalls::of(library)?;
+    let gpu_instance = calls.instance_of(uuid.as_str()).ok()?;
+    let compute_instance = calls.compute_instance_of(uuid.as_str()).ok()?;
+    let folder = std::env::var_os(PROC_VARIABLE).map_or_else(|| "/proc".into(), PathBuf::from);
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    let (devices, minors) = (read("devices")?, read("driver/nvidia-caps/mig-minors")?);
+    nodes_in(&devices, &minors, [parent?, gpu_instance, compute_instance])
+}
+
+/// Finds the nodes of an instance in the kernel's list of devices and the driver's list of minor
+/// numbers: by the minor number of the device and the numbers of GPU instance and compute instance.
+#[must_use]
+pub fn nodes_in(devices: &str, minors: &str, place: [u32; 3]) -> Option<InstanceNodes> {
+    let number = |text: &str, is_it: &dyn Fn(&str, &str) -> Option<u32>| {
+        text.lines().find_map(|line| {
+            let (first, second) = line.trim().split_once(' ')?;
+            is_it(first, second.trim())
+        })
+    };
+    let major = number(devices, &|major, name| {
+        (name == "nvidia-caps").then(|| major.parse().ok()).flatten()
+    });
+    let minor =
+        |path: &str| number(minors, &|name, minor| (name == path).then(|| minor.parse().ok())?);
+    let [device, gpu, compute] = place;
+    Some(InstanceNodes {
+        major: major?,
+        gpu_instance: minor(&format!("gpu{device}/gi{gpu}/access"))?,
+        compute_instance: minor(&format!("gpu{device}/gi{gpu}/ci{compute}/access"))?,
+    })
+}
 
 /// The sizes of instances that a device can have, and its instances. Their indexes are 0.
 pub(super) fn sizes(library: &OsStr, card: &Card) -> Result<Vec<MigSize>, MigError> {

@@ -4,7 +4,7 @@
 pub(crate) mod card;
 pub(crate) mod health;
 pub(crate) mod links;
-mod mig;
+pub(crate) mod mig;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -144,7 +144,10 @@ impl DeviceSource for NvmlSource {
         let mut cards = self.cards();
         cards.retain(|_, it| !it.is_of(&card));
         let mut described = Described { device, instances: Vec::new() };
-        for (card, instance) in instances {
+        for (card, mut instance) in instances {
+            if let Some(own) = &mut instance.instance {
+                own.nodes = mig::nodes(&self.library, instance.minor, &instance.uuid);
+            }
             cards.insert(instance.uuid.clone(), Arc::new(card));
             described.instances.push(instance);
         }

@@ -17,6 +17,7 @@ use gpool_cli::session::{Session, own_socket, state_dir};
 use gpool_client::socket::{PATH_MAX, Surroundings, skipped};
 use gpool_client::{Client, Place};
 use gpool_device::{NodeDevices, Opened};
+use gpool_model::enforcement::Mechanism;
 use gpool_model::{Bytes, NodeName};
 use gpool_sys::capability::{Capabilities, Held};
 use gpool_wire::{Node, Recovery, Status, Version, catalogue};
@@ -146,8 +147,13 @@ pub fn probes(named: Option<&str>, session: &Session) -> Vec<Probe> {
     probes.push(gpus(asked));
     probes.extend(pauses());
     let listed = asked.and_then(|asked| asked.client.gpus().ok());
-    probes.extend(listed.iter().flat_map(|list| enforcement::rows(&list.items)));
-    probes.extend(limits());
+    let of_gpus = listed.iter().flat_map(|list| enforcement::rows(&list.items));
+    let of_gpus: Vec<Probe> = of_gpus.collect();
+    let filter = Mechanism::DeviceFilter.as_str();
+    let is_shown = of_gpus.iter().any(|probe| probe.what == filter);
+    probes.extend(of_gpus);
+    // Without a server, the row of the machine stands for those of its GPUs.
+    probes.extend(limits().into_iter().filter(|probe| !is_shown || probe.what != filter));
     let of_server = asked.filter(|_| named.is_none());
     match of_server.map_or_else(|| state_dir(named), |it| Ok(it.status.state_dir.clone().into())) {
         Ok(dir) => probes.extend(state(&dir, asked.and_then(|it| it.other_user(session)))),
@@ -363,11 +369,8 @@ fn limits() -> Vec<Probe> {
             held => ok("limit cpu by", held.as_str()),
         },
         match &can.devices {
-            Ok(()) => ok("isolate gpus by", "device filters of control groups"),
-            Err(why) => less(
-                "isolate gpus by",
-                format!("CUDA_VISIBLE_DEVICES only, which jobs can change: {why}"),
-            ),
+            Ok(()) => ok(Mechanism::DeviceFilter.as_str(), "works"),
+            Err(why) => less(Mechanism::DeviceFilter.as_str(), format!("no: {why}")),
         },
         ok("other users' jobs", if can.other_users { "yes (root)" } else { "no: only your own" }),
     ];

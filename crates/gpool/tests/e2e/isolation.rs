@@ -4,13 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
-use gpool_stub_nvml::Device;
+use gpool_stub_nvml::{Device, MigProfile};
 
 use crate::harness::{Cluster, Gate, is_root, skip, until_so};
 use crate::nvml::{Driver, cluster_of, device};
 
 /// The major number of NVIDIA's driver.
 const NVIDIA: u32 = 195;
+/// The major number of the driver's nodes for MIG instances, in these tests.
+const CAPS: u32 = 506;
 
 /// Devices with minor numbers that are not their indexes.
 fn devices() -> Vec<Device> {
@@ -33,10 +35,12 @@ fn cluster() -> Option<(Cluster, Driver)> {
 /// Makes the driver's nodes in a folder; `false`, with a message, if that is not possible.
 fn make_nodes(folder: &Path) -> bool {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-    for minor in [10, 11, 12, 255] {
-        let node = folder.join(format!("nvidia{minor}"));
+    let whole = [10, 11, 12, 255].map(|minor| (format!("nvidia{minor}"), makedev(NVIDIA, minor)));
+    let caps = [21, 22, 31, 32].map(|minor| (format!("cap{minor}"), makedev(CAPS, minor)));
+    for (name, device) in whole.into_iter().chain(caps) {
+        let node = folder.join(name);
         let mode = Mode::from_raw_mode(0o666);
-        if mknodat(CWD, &node, FileType::CharacterDevice, mode, makedev(NVIDIA, minor)).is_err() {
+        if mknodat(CWD, &node, FileType::CharacterDevice, mode, device).is_err() {
             skip("device nodes can't be made here");
             return false;
         }
@@ -71,6 +75,46 @@ fn a_job_can_open_its_own_gpus_only() {
     let ran = cluster.gpool(["run", "-q", "--gpus", "1", "--", "sh", "-c", rest]);
     assert_eq!(ran.ok(), "0\nok\n", "other nodes can be opened");
     assert_eq!(cluster.gpu(0).enforcement.whole, "isolated");
+}
+
+#[test]
+fn a_job_on_an_instance_can_open_the_nodes_of_its_instance_only() {
+    let Some((mut cluster, mut driver)) = cluster() else { return };
+    cluster.down(&[]);
+    let divided = Device { mig: Some(true), mig_profiles: MigProfile::of_h100(), ..device(0) };
+    driver.state.devices = vec![Device { minor: Some(12), ..divided }];
+    driver.write();
+    let list = cluster.path("proc").join("driver/nvidia-caps");
+    std::fs::create_dir_all(&list).unwrap();
+    let majors = format!("Character devices:\n195 nvidia\n{CAPS} nvidia-caps\n");
+    std::fs::write(cluster.path("proc").join("devices"), majors).unwrap();
+    let minors = "gpu12/gi1/access 21\ngpu12/gi1/ci0/access 22\n\
+                  gpu12/gi2/access 31\ngpu12/gi2/ci0/access 32\n";
+    std::fs::write(list.join("mig-minors"), minors).unwrap();
+    let proc = cluster.path("proc").display().to_string();
+    cluster.variables.push(("GPOOL_PROC_PATH".to_owned(), proc));
+    cluster.up();
+    for profile in ["3g.40gb", "2g.20gb", "1g.10gb"] {
+        cluster.gpool(["mig", "create", "0", profile]).ok();
+    }
+    until_so("the instances are known", || cluster.client().gpus().unwrap().items.len() == 4);
+    let out = |gpus: &str| {
+        let tries = "(exec 3< $n) 2>&1 | grep -q 'not permitted' || echo $n";
+        let all = "nvidia11 nvidia12 cap21 cap22 cap31 cap32";
+        let line = format!("for n in {all}; do {tries}; done | tr '\\n' ' '");
+        cluster.gpool(["run", "-q", "--gpus", gpus, "--", "sh", "-c", &line]).ok()
+    };
+    assert_eq!(out("3g.40gb"), "nvidia12 cap21 cap22 ");
+    assert_eq!(out("2g.20gb"), "nvidia12 cap31 cap32 ");
+    assert_eq!(out("0"), "");
+    // The list does not have the third instance, so its job could open the others.
+    let levels = |index: usize| cluster.gpu(index).enforcement.whole;
+    assert_eq!([1, 2, 3].map(levels), ["isolated", "isolated", "capped"]);
+    let report = cluster.gpool(["doctor"]).out;
+    assert!(report.contains("lab1:1000,1001: MIG instances isolated"), "{report}");
+    assert!(report.contains("lab1:1002: no: /proc/driver/nvidia-caps/mig-minors"), "{report}");
+    let flags = ["submit", "--gpus", "1g.10gb", "--enforce", "isolated", "--", "true"];
+    cluster.gpool(flags).refused(4, &["\"isolated\"", "--enforce capped"]);
 }
 
 /// The folders of a process's control groups.
@@ -121,10 +165,10 @@ fn an_admin_can_turn_isolation_off() {
 fn the_doctor_shows_whether_gpus_are_isolated() {
     let cluster = Cluster::unstarted(&[]);
     let found = cluster.gpool(["doctor"]).out;
-    let line = found.lines().find(|line| line.contains("isolate gpus by")).unwrap();
+    let line = found.lines().find(|line| line.starts_with("device filter")).unwrap();
     let site = gpool_sys::cgroup::Site::open(&format!("gpool-e2e-doctor-{}", std::process::id()));
     let works = site.can_filter_devices().is_ok();
     site.close();
-    assert_eq!(line.contains("device filters"), works, "{line}");
+    assert_eq!(line.contains(" works"), works, "{line}");
     assert!(is_root() || !works, "{line}");
 }

@@ -5,7 +5,7 @@ use gpool_model::unit::{Bytes, MilliGpu};
 
 fn counts(compute_slices: u32, gib: u32, of_gib: u32) -> u64 {
     let parent_memory = Bytes::from_gib(of_gib);
-    let instance = Instance { parent: 0, parent_memory, compute_slices };
+    let instance = Instance { parent: 0, parent_memory, compute_slices, nodes: None };
     instance.counts_as(Bytes::from_gib(gib)).get()
 }
 

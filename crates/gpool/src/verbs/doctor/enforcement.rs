@@ -10,22 +10,26 @@ use super::{Probe, less, ok};
 
 /// The rows of all GPUs; equal GPUs of a node have rows in common.
 pub(super) fn rows(gpus: &[Gpu]) -> Vec<Probe> {
-    let mut alike: Vec<(&str, &GpuEnforcement, Vec<u32>)> = Vec::new();
-    for gpu in gpus.iter().filter(|gpu| gpu.part_of.is_none()) {
-        let known = alike
-            .iter_mut()
-            .find(|(node, levels, _)| (*node, *levels) == (gpu.node.as_str(), &gpu.enforcement));
-        match known {
-            Some((_, _, indexes)) => indexes.push(gpu.index),
-            None => alike.push((&gpu.node, &gpu.enforcement, vec![gpu.index])),
+    let mut alike: Vec<(Kind<'_>, Vec<u32>)> = Vec::new();
+    for gpu in gpus {
+        let kind = (gpu.node.as_str(), &gpu.enforcement, gpu.part_of.is_some());
+        match alike.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, indexes)) => indexes.push(gpu.index),
+            None => alike.push((kind, vec![gpu.index])),
         }
     }
-    alike.into_iter().flat_map(|(node, levels, gpus)| of(node, levels, &gpus)).collect()
+    alike.into_iter().flat_map(|(kind, gpus)| of(kind, &gpus)).collect()
 }
 
-fn of(node: &str, levels: &GpuEnforcement, gpus: &[u32]) -> Vec<Probe> {
+/// Node, enforcement, and whether they are MIG instances.
+type Kind<'a> = (&'a str, &'a GpuEnforcement, bool);
+
+fn of((node, levels, are_instances): Kind<'_>, gpus: &[u32]) -> Vec<Probe> {
     let place = format!("{node}:{}", indexes(gpus));
-    let text = format!("{place}: whole GPUs {}, shares {}", levels.whole, levels.share);
+    let text = match are_instances {
+        true => format!("{place}: MIG instances {}", levels.whole),
+        false => format!("{place}: whole GPUs {}, shares {}", levels.whole, levels.share),
+    };
     let is_booked = levels.share == Enforcement::Booked.as_str();
     let mut rows = vec![match is_booked {
         true => less("enforcement", format!("{text}; no job is checked")),
