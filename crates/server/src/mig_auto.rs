@@ -17,30 +17,41 @@ use crate::view::View;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two rounds.
 const ROUND: Duration = Duration::from_secs(1);
-/// Plans of one round.
-const PLANS_MAX: usize = 32;
 /// How long a device is left alone after a failed change.
 const REST: Duration = Duration::from_secs(60);
 
 /// Makes planned changes for as long as the server runs.
 pub(crate) async fn keep(handle: CoreHandle) {
     let mut failed = BTreeMap::<DeviceUuid, Instant>::new();
+    // The last new instance. Until the state has it, a plan would create another one.
+    let mut awaited: Option<(DeviceUuid, Instant)> = None;
     loop {
         tokio::time::sleep(ROUND).await;
         failed.retain(|_, at| at.elapsed() < REST);
-        // A new instance may start a job that the rest of the plan did not expect.
-        for _ in 0..PLANS_MAX {
-            match planned(&handle, None, failed.keys().cloned().collect()).await {
-                Ok(steps) if steps.is_empty() => break,
-                Ok(steps) => to_next_instance(&handle, steps, &mut failed).await,
-                Err(Refusal::ShuttingDown) => return,
-                Err(refusal) => {
-                    tracing::warn!(?refusal, "can't plan MIG instances");
-                    break;
-                }
+        if let Some((instance, since)) = awaited.take_if(|(_, since)| since.elapsed() < REST)
+            && !matches!(is_known(&handle, instance.clone()).await, Ok(true))
+        {
+            awaited = Some((instance, since));
+            continue;
+        }
+        match planned(&handle, None, failed.keys().cloned().collect()).await {
+            Ok(steps) => {
+                let created = to_next_instance(&handle, steps, &mut failed).await;
+                awaited = created.map(|instance| (instance, Instant::now()));
             }
+            Err(Refusal::ShuttingDown) => return,
+            Err(refusal) => tracing::warn!(?refusal, "can't plan MIG instances"),
         }
     }
+}
+
+/// Whether the state has an instance.
+async fn is_known(handle: &CoreHandle, instance: DeviceUuid) -> Result<bool, Refusal> {
+    let look = move |view: &View<'_>| {
+        let mut devices = view.world.nodes().iter().flat_map(|row| &row.node.devices);
+        devices.any(|device| device.uuid == instance)
+    };
+    handle.query(look).await
 }
 
 /// Plans one round: for this pool, or for the pools with the setting `mig_auto`. Devices of
@@ -76,28 +87,30 @@ pub(crate) async fn planned(
     handle.look(handle.info().uid, Age::New, look).await
 }
 
-/// Carries out a plan up to its first new instance.
+/// Carries out a plan up to its first new instance, which it returns: that may start a job that the
+/// rest of the plan did not expect.
 async fn to_next_instance(
     handle: &CoreHandle,
     steps: Vec<MigStep>,
     failed: &mut BTreeMap<DeviceUuid, Instant>,
-) {
+) -> Option<DeviceUuid> {
     for step in steps {
         let (node, gpu, profile, job) = (&step.node, step.gpu, &step.profile, step.job);
         let change = format!("{:?}", step.change);
         tracing::info!(target: "audit", %node, gpu, change, %job, "change MIG instances by demand");
         let why = match ask(handle, node, Some(step.change)).await {
-            Ok(Ok(report)) if report.created.is_some() => return,
+            Ok(Ok(report)) if report.created.is_some() => return report.created,
             Ok(Ok(_)) => continue,
             // A job came first; the next plan is without the instance.
-            Ok(Err(MigError::HasTask { .. })) => return,
+            Ok(Err(MigError::HasTask { .. })) => return None,
             Ok(Err(error)) => error.to_string(),
             Err(refusal) => format!("{refusal:?}"),
         };
         tracing::warn!(%node, gpu, profile, %job, why, "can't change MIG instances");
         failed.insert(step.device, Instant::now());
-        return;
+        return None;
     }
+    None
 }
 
 /// Has the agent of a node list or change its instances.
