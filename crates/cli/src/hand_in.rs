@@ -24,9 +24,14 @@ pub fn say(request: &Request, session: &Session) {
     }
 }
 
-/// Prints where the accepted job differs from its request.
+/// Prints where the accepted job differs from its request, and suggestions for the next one.
 pub fn note_terms(job: &Job, session: &Session) {
     job.notes.iter().for_each(|note| session.screen.warn(note));
+    for hint in &job.hints {
+        let flags = hint.flags.as_ref().map(|flags| format!("; {flags} would let it share a GPU"));
+        let text = format!("note: {}{}", hint.text, flags.unwrap_or_default());
+        session.screen.note(&safe(&text));
+    }
 }
 
 /// Submits a job, or refuses it if it would have to wait and `--no-queue` is given.

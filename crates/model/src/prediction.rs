@@ -1,11 +1,11 @@
-//! Predictions of run times from past runs of similar jobs. A prediction is displayed and used for
-//! planning; it never ends a job.
+//! Predictions of run times and of GPU memory from past runs of similar jobs. They are displayed,
+//! and run times are used for planning; they never end a job.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::ProjectName;
-use crate::job::JobSpec;
-use crate::unit::{Millis, Timestamp};
+use crate::job::{GpuUsage, JobSpec};
+use crate::unit::{Bytes, Millis, Timestamp};
 
 /// The key of similar jobs, which are assumed to run about equally long.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -64,8 +64,32 @@ pub struct PastRuns {
     pub like: Likeness,
     /// The run times, oldest first.
     pub lengths: Vec<Millis>,
+    /// The GPU use of the last of them that had whole devices and were measured, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuUsage>,
     /// When the last of them ended.
     pub last_ended_at: Timestamp,
+}
+
+/// The GPU memory that suffices for jobs of one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EnoughMemory {
+    /// The number of past runs.
+    pub n_runs: usize,
+    /// The most memory that one of them used on one device.
+    pub used: Bytes,
+    /// The least memory of their devices.
+    pub device: Bytes,
+    /// The memory to request, in gibibytes.
+    pub gib: u64,
+}
+
+/// The gibibytes that suffice for a job with this peak: 25 % more, since the next run may use a
+/// little more.
+#[must_use]
+pub fn with_reserve(peak: Bytes) -> u64 {
+    let peak = peak.get();
+    peak.saturating_add(peak / 4).div_ceil(Bytes::from_gib(1).get()).max(1)
 }
 
 impl PastRuns {
@@ -75,7 +99,7 @@ impl PastRuns {
     /// A record without runs.
     #[must_use]
     pub fn none(like: Likeness) -> Self {
-        Self { like, lengths: Vec::new(), last_ended_at: Timestamp::ZERO }
+        Self { like, lengths: Vec::new(), gpus: Vec::new(), last_ended_at: Timestamp::ZERO }
     }
 
     /// Adds a run.
@@ -85,6 +109,35 @@ impl PastRuns {
         }
         self.lengths.push(length);
         self.last_ended_at = self.last_ended_at.max(ended_at);
+    }
+
+    /// Adds the GPU use of a run with whole devices.
+    pub fn add_gpu(&mut self, usage: GpuUsage) {
+        if self.gpus.len() >= Self::KEPT {
+            self.gpus.drain(..=self.gpus.len() - Self::KEPT);
+        }
+        self.gpus.push(usage);
+    }
+
+    /// The GPU memory that suffices for the next run, if a part of a device does. `None` with fewer
+    /// than [`Prediction::FEW`] measured runs, or if one of them used more than half of the memory
+    /// or of the time of its device.
+    #[must_use]
+    pub fn enough_memory(&self) -> Option<EnoughMemory> {
+        let is_light = |run: &GpuUsage| {
+            run.memory_peak <= run.memory_limit.div_floor(2)
+                && run.busy.get() <= run.measured.get() / 2
+        };
+        let n_runs = self.gpus.len();
+        let is_known = u32::try_from(n_runs).is_ok_and(|n| n >= Prediction::FEW);
+        if !is_known || !self.gpus.iter().all(is_light) {
+            return None;
+        }
+        let used = self.gpus.iter().map(|run| run.memory_peak).max()?;
+        let device = self.gpus.iter().map(|run| run.memory_limit).min()?;
+        let gib = with_reserve(used);
+        let suffices = Bytes::new(gib.saturating_mul(Bytes::from_gib(1).get())) < device;
+        suffices.then_some(EnoughMemory { n_runs, used, device, gib })
     }
 
     /// The prediction for the next run; `None` without past runs. With fewer than

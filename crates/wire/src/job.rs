@@ -8,6 +8,7 @@ use crate::array::{ArrayShown, ElementShown};
 use crate::course::{Attempted, RetryAsked};
 use crate::eta::Eta;
 use crate::gang::GangShown;
+use crate::hint::Hint;
 use crate::launch::Activate;
 use crate::log::LogFiles;
 pub use crate::placed::PlacedOn;
@@ -175,6 +176,10 @@ pub struct Job {
     /// Differences between the request and the allocation, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Suggestions for the next request, from earlier runs of the user's jobs. Only in the answer
+    /// to a submission.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<Hint>,
     /// Waiting time so far, or until the start, in seconds.
     pub waited_s: f64,
     /// The elements of an array.

@@ -31,6 +31,7 @@ pub mod field;
 pub mod frame;
 pub mod gang;
 pub mod gpu;
+mod hint;
 mod hold;
 pub mod job;
 pub mod json;
@@ -89,6 +90,7 @@ pub use eta::{Calibration, Eta, ForecastState};
 pub use event::{Event, EventKind};
 pub use gang::{GangShown, TaskShown};
 pub use gpu::{Gpu, GpuProcess, GpuShare};
+pub use hint::Hint;
 pub use job::{Job, PlacedOn, Usage};
 pub use launch::{Activate, Modules, Setup, Window};
 pub use life::JobEvent;
@@ -104,7 +106,7 @@ pub use project_shown::{Project, ProjectChanged, ProjectFacts, ProjectsAnswer, S
 pub use quota::{QuotaLoan, QuotaOverview, QuotaPart, QuotaReturn, QuotaRow, ReturnedGpu};
 pub use reason::Reason;
 pub use recovery::{Became, Before, RecoveredJob, Recovery};
-pub use report::{Hint, Report, Totals};
+pub use report::{Report, Totals};
 pub use reservation::{Affected, DrainAnswer, Reservation, ReserveAnswer};
 pub use reserve::{DrainRequest, ReserveRequest, UndrainRequest};
 pub use simulate::{

@@ -2,9 +2,11 @@
 //! measured values only.
 
 use gpool_model::Bytes;
+use gpool_model::prediction::with_reserve;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::hint::Hint;
 use crate::job::Job;
 use crate::time::Time;
 
@@ -51,17 +53,6 @@ pub struct Report {
     pub time_share: Option<f64>,
     /// Suggestions for the next request.
     pub hints: Vec<Hint>,
-}
-
-/// A suggestion for the next request, with its numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Hint {
-    /// Stable code. New ones may be added.
-    pub code: String,
-    /// Text of the suggestion.
-    pub text: String,
-    /// Flags to use instead.
-    pub flags: Option<String>,
 }
 
 /// Totals over ended jobs.
@@ -146,7 +137,7 @@ impl Report {
         {
             let amounts = format!("{} of {}", Bytes::new(peak), Bytes::new(asked));
             if part < USED_LITTLE {
-                let gib = with_reserve(peak);
+                let gib = with_reserve(Bytes::new(peak));
                 let text = format!("one process used at most {amounts} of memory");
                 if gib << 30 < asked {
                     hints.push(hint("memory_unused", text, Some(format!("--mem {gib}G"))));
@@ -175,7 +166,7 @@ impl Report {
         // The job may need all the compute of its GPU.
         let is_light = self.gpu_utilization.is_none_or(|busy| busy < USED_LITTLE);
         if part < USED_LITTLE && is_light {
-            let gib = with_reserve(peak);
+            let gib = with_reserve(Bytes::new(peak));
             let text = format!("it used at most {amounts}");
             return hint("gpu_memory_unused", text, Some(format!("--gpu-memory {gib}G")));
         }
@@ -206,12 +197,6 @@ impl Report {
         };
         Some(Hint { code: code.to_owned(), text, flags })
     }
-}
-
-/// The gibibytes that suffice for a job with this peak in bytes: 25 % more, since the next run may
-/// use a little more.
-fn with_reserve(peak: u64) -> u64 {
-    peak.saturating_add(peak / 4).div_ceil(1 << 30).max(1)
 }
 
 fn share(used: Option<f64>, asked: Option<f64>) -> Option<f64> {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_model::job::GpuUsage;
 use gpool_model::{Likeness, Millis, PastRuns, Prediction, Timestamp};
 
 /// The run times of ended jobs, for predictions.
@@ -30,11 +31,21 @@ impl Past {
         }
     }
 
-    /// Adds one more run. Returns the likenesses that changed, including any that it drops.
-    pub fn add(&mut self, like: Likeness, length: Millis, ended_at: Timestamp) -> Vec<Likeness> {
+    /// Adds one more run, with its GPU use if it had whole devices. Returns the likenesses that
+    /// changed, including any that it drops.
+    pub fn add(
+        &mut self,
+        like: Likeness,
+        length: Millis,
+        gpu: Option<GpuUsage>,
+        ended_at: Timestamp,
+    ) -> Vec<Likeness> {
         let known = self.runs.get(&like).map(|(runs, _)| runs.clone());
         let mut runs = known.unwrap_or_else(|| PastRuns::none(like.clone()));
         runs.add(length, ended_at);
+        if let Some(gpu) = gpu {
+            runs.add_gpu(gpu);
+        }
         self.put(runs);
         let mut changed = vec![like];
         while self.runs.len() > Self::LIKENESSES_MAX

@@ -3,6 +3,7 @@
 mod arrays;
 mod asks;
 mod change;
+mod enough;
 pub(crate) mod evictable;
 pub(crate) mod excerpt;
 mod gangs;

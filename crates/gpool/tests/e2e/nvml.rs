@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gpool_stub_nvml::{Device, Process, STATE_FILE, State, install};
 
-use crate::harness::{Cluster, until_so};
+use crate::harness::{Cluster, Gate, until_so};
 
 /// The driver of a cluster: its state, and the file for it.
 pub struct Driver {
@@ -126,4 +126,38 @@ fn processes_of_jobs_are_not_unmanaged() {
     cluster.until_gpu_is(1, "unmanaged");
     assert!(cluster.gpu(0).unmanaged.is_empty());
     assert_eq!(cluster.gpu_state(0), "busy");
+}
+
+#[test]
+fn earlier_runs_with_little_memory_suggest_a_share() {
+    let (cluster, mut driver) = cluster_of(vec![device(0)]);
+    for gib in [9_u64, 11, 10] {
+        let gate = Gate::new(&cluster, &format!("gate-{gib}"));
+        let (name, line) = (format!("train-{gib}"), gate.line());
+        let flags = ["submit", "--gpus", "1", "--name", &name, "--", "sh", "-c", &line];
+        let out = cluster.gpool(flags);
+        assert!(!out.err.contains("earlier runs"), "{out:?}");
+        let id = out.ok().trim().to_owned();
+        cluster.until_is(&id, "running");
+        driver.state.devices[0].used = gib << 30;
+        driver.write();
+        until_so("it was sampled", || cluster.gpu(0).memory_used == Some(gib << 30));
+        gate.open();
+        assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
+    }
+    let note = "note: 3 earlier runs of train-4 used at most 11 GiB of 80 GiB of GPU memory; \
+                --gpu-memory 14G would let it share a GPU\n";
+    let submit = |flags: &[&str]| {
+        cluster.gpool([&["submit", "--name", "train-4"], flags, &["--", "true"]].concat())
+    };
+    let out = submit(&["--gpus", "1"]);
+    assert!(out.err.contains(note), "{out:?}");
+    let out = submit(&["--gpus", "1", "--json"]);
+    assert!(out.err.contains(note), "{out:?}");
+    assert_eq!(out.json()["hints"][0]["flags"], "--gpu-memory 14G");
+    assert_eq!(submit(&["--gpus", "1", "-q"]).err, "");
+    for flags in [&["--gpu-memory", "14G"][..], &[]] {
+        let out = submit(flags);
+        assert!(!out.err.contains("earlier runs"), "{out:?}");
+    }
 }

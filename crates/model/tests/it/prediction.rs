@@ -1,8 +1,9 @@
 //! Tests of `prediction`.
 
 use gpool_model::id::ProjectName;
-use gpool_model::prediction::{Likeness, PastRuns};
-use gpool_model::unit::{Millis, Timestamp};
+use gpool_model::job::GpuUsage;
+use gpool_model::prediction::{EnoughMemory, Likeness, PastRuns};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
 
 fn runs(minutes: &[u32]) -> PastRuns {
     let project = ProjectName::new("default");
@@ -49,4 +50,31 @@ fn only_the_last_runs_count() {
     let runs = runs(&minutes);
     assert_eq!(runs.lengths, vec![Millis::from_mins(60); PastRuns::KEPT]);
     assert_eq!(runs.last_ended_at, Timestamp::new(50));
+}
+
+/// Runs with this memory in GiB and utilization in percent, on a device with 80 GiB.
+fn on_gpus(uses: &[(u32, u64)]) -> Option<EnoughMemory> {
+    let mut runs = runs(&[]);
+    for (gib, percent) in uses {
+        runs.add_gpu(GpuUsage {
+            memory_peak: Bytes::from_gib(*gib),
+            memory_limit: Bytes::from_gib(80),
+            busy: Millis::new(10 * percent),
+            measured: Millis::new(1000),
+        });
+    }
+    runs.enough_memory()
+}
+
+#[test]
+fn runs_far_below_the_memory_of_their_device_suggest_a_share() {
+    let enough = on_gpus(&[(9, 7), (11, 50), (10, 0)]).expect("all are light");
+    assert_eq!((enough.n_runs, enough.used, enough.gib), (3, Bytes::from_gib(11), 14));
+    assert_eq!(enough.device, Bytes::from_gib(80));
+    assert_eq!(on_gpus(&[(9, 7), (11, 7)]), None, "too few runs");
+    assert_eq!(on_gpus(&[(9, 7), (41, 7), (10, 7)]), None, "one used more than half of the memory");
+    assert_eq!(on_gpus(&[(9, 7), (11, 51), (10, 7)]), None, "one was busy");
+    let mut many = vec![(70, 7); 10];
+    many.extend([(2, 7); PastRuns::KEPT]);
+    assert_eq!(on_gpus(&many).map(|enough| enough.gib), Some(3), "only the last runs count");
 }

@@ -13,7 +13,7 @@ use gpool_model::{
 };
 use gpool_wire::array::Elements;
 use gpool_wire::show::Shown;
-use gpool_wire::{Document, JobPatch, List, LogFiles, Problem, Time};
+use gpool_wire::{Document, Hint, JobPatch, List, LogFiles, Problem, Time};
 
 use gpool_world::JobRow;
 
@@ -109,6 +109,16 @@ pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
 
 /// One job as the answer to a request, with its version as the tag.
 pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Response, ApiError> {
+    answer_with(api, asker, id, Vec::new()).await
+}
+
+/// The same, with suggestions for the next request.
+pub(crate) async fn answer_with(
+    api: &Api,
+    asker: &Asker,
+    id: JobId,
+    hints: Vec<Hint>,
+) -> Result<Response, ApiError> {
     let found = find(api, id).await?;
     let tag = format!("\"{}\"", found.job.version);
     let spec = found.spec.clone();
@@ -120,6 +130,7 @@ pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Respon
     };
     let mut job = found.shown(asker, crate::clock::now());
     job.logs = logs;
+    job.hints = hints;
     job.output_kept_until = kept_until.map(gpool_wire::Time);
     (job.can_retry, job.retry_until) = retry;
     if job.element.is_some() && !job.private {

@@ -8,7 +8,7 @@ use gpool_control::forecast::{self, Length, Part};
 use gpool_model::command::RequestKey;
 use gpool_model::{Command, JobId, Likeness, NewJob, Refusal, Reply};
 use gpool_wire::{
-    CheckedJob, Delayed, Document, Eta, Forecast, IDEMPOTENCY_KEY, JobCreate, Problem, json,
+    CheckedJob, Delayed, Document, Eta, Forecast, Hint, IDEMPOTENCY_KEY, JobCreate, Problem, json,
 };
 use gpool_world::Snapshot;
 use serde::Deserialize;
@@ -20,6 +20,7 @@ use super::extract::{ApiError, JsonBytes, Params, header};
 use super::{Api, jobs};
 use crate::fault::internal;
 use crate::handle::{Age, CoreHandle};
+use crate::view::View;
 
 /// Number of pending jobs that are checked for a delay by a new one.
 const IMAGINED_MAX: usize = 500;
@@ -101,12 +102,23 @@ pub(crate) async fn create(
         Reply::Submitted { first, n_jobs, repeated } => {
             // The setup job comes first.
             let id = JobId::single(first.0 + n_jobs - 1);
-            let mut answer = jobs::answer(&api, &asker, id).await?;
+            let hints = hints(&api, id).await?;
+            let mut answer = jobs::answer_with(&api, &asker, id, hints).await?;
             *answer.status_mut() = if repeated { StatusCode::OK } else { StatusCode::CREATED };
             Ok(answer)
         }
         other => Err(unexpected(&other)),
     }
+}
+
+/// Suggestions from earlier runs of jobs like this one.
+async fn hints(api: &Api, id: JobId) -> Result<Vec<Hint>, Refusal> {
+    let look = move |view: &View<'_>| {
+        let spec = &view.world.job(id)?.spec;
+        let enough = view.world.enough_memory(spec)?;
+        Some(Hint::of_earlier_runs(&spec.name, &enough))
+    };
+    Ok(api.handle.query(look).await?.into_iter().collect())
 }
 
 async fn forecast(api: &Api, asker: &Asker, checked: CheckedJob) -> Result<Response, ApiError> {

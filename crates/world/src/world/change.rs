@@ -7,8 +7,9 @@ use std::sync::Arc;
 use gpool_model::notify::Delivery;
 use gpool_model::record::{ClusterRecord, EndedJob, Record, RecordChange, RecordKey, RecordKind};
 use gpool_model::{
-    DeviceUuid, Job, JobEnd, JobId, JobSpec, Likeness, MilliGpu, Millis, Node, NodeName, OrderKey,
-    Outcome, PastRuns, Phase, Policy, ProjectName, ReservationName, Resources, Revision, Timestamp,
+    DeviceUuid, GpuAmount, Job, JobEnd, JobId, JobSpec, Likeness, MilliGpu, Millis, Node, NodeName,
+    OrderKey, Outcome, PastRuns, Phase, Policy, ProjectName, ReservationName, Resources, Revision,
+    Timestamp,
 };
 
 use crate::ledger::NodeRow;
@@ -321,7 +322,9 @@ impl World {
         let Some(started_at) = end.started_at.filter(|_| finished) else { return };
         let length = end.ended_at.since(started_at).saturating_sub(paused);
         let like = Likeness::of(spec);
-        for like in self.past.add(like, length, end.ended_at) {
+        let is_whole = matches!(spec.gpus.amount, GpuAmount::Whole(_));
+        let gpu = end.usage.gpu.filter(|gpu| is_whole && !gpu.memory_peak.is_zero());
+        for like in self.past.add(like, length, gpu, end.ended_at) {
             self.mark(RecordKey { kind: RecordKind::PastRuns, key: like.key() });
             let pending = self.pending_by_like.get(&like).into_iter().flatten().copied();
             let pending: Vec<JobId> = pending.collect();

@@ -14,12 +14,12 @@ fn like(user: usize) -> Likeness {
 fn the_likeness_that_ended_longest_ago_is_forgotten_first() {
     let mut past = Past::default();
     for at in 0..Past::LIKENESSES_MAX {
-        past.add(like(at), Millis::from_mins(1), Timestamp::new(at as u64 + 1));
+        past.add(like(at), Millis::from_mins(1), None, Timestamp::new(at as u64 + 1));
     }
     let last = Timestamp::new(1_000_000);
-    assert_eq!(past.add(like(0), Millis::from_mins(3), last), vec![like(0)]);
+    assert_eq!(past.add(like(0), Millis::from_mins(3), None, last), vec![like(0)]);
     let new = like(Past::LIKENESSES_MAX);
-    assert_eq!(past.add(new.clone(), Millis::from_mins(1), last), vec![new.clone(), like(1)]);
+    assert_eq!(past.add(new.clone(), Millis::from_mins(1), None, last), vec![new.clone(), like(1)]);
     assert!(past.of(&like(1)).is_none());
     assert_eq!(past.of(&like(0)).expect("it ended again").n_runs, 2);
     assert_eq!(past.all().count(), Past::LIKENESSES_MAX);
