@@ -12,10 +12,13 @@ use gpool_world::Snapshot;
 
 use crate::harness::{Harness, NODE, device, inventory, job, root};
 
+/// Name, GiB, compute slices, memory slices, most, and first slices.
+type Profile = (&'static str, u32, u32, u32, u32, &'static [u32]);
+
 /// The profiles of an H100: name, GiB, compute slices, memory slices, most, and first slices.
 ///
 /// Source: NVIDIA Multi-Instance GPU user guide, "Supported MIG profiles".
-const PROFILES: [(&str, u32, u32, u32, u32, &[u32]); 7] = [
+const PROFILES: [Profile; 7] = [
     ("1g.10gb", 10, 1, 1, 7, &[0, 1, 2, 3, 4, 5, 6]),
     ("1g.10gb+me", 10, 1, 1, 1, &[0, 1, 2, 3, 4, 5, 6]),
     ("1g.20gb", 20, 1, 2, 4, &[0, 2, 4, 6]),
@@ -56,9 +59,9 @@ impl Machine {
     fn devices(&self) -> Vec<Device> {
         let (mut whole, mut instances) = (Vec::new(), Vec::new());
         for (index, parts) in (0..).zip(&self.parts) {
-            let sizes = (0..PROFILES.len()).map(|ix| size(ix, parts)).collect();
-            let parent = Device { mig: Some(Mig { enabled: true, sizes }), ..device(index) };
-            let sizes = &parent.mig.as_ref().unwrap().sizes;
+            let sizes: Vec<MigSize> = (0..PROFILES.len()).map(|ix| size(ix, parts)).collect();
+            let mig = Some(Mig { enabled: true, sizes: sizes.clone() });
+            let parent = Device { mig, ..device(index) };
             instances.extend((0..).zip(parts).map(|(place, (profile, _, uuid))| Device {
                 index: gpool_model::device::Instance::index(index, place),
                 ..parent.possible_instance(&sizes[*profile], uuid.clone())
@@ -73,7 +76,7 @@ impl Machine {
         let explainer = Explainer::new(Snapshot { world, now: self.harness.now }, world.policy());
         let lacks = |row| explainer.briefly(row).first().is_some_and(lacks_instances);
         let mut jobs = waiting(world);
-        jobs.retain(|job| lacks(world.job(*job).unwrap()));
+        jobs.retain(|job| world.job(*job).is_some_and(lacks));
         let made = || plan(world, &jobs, &|pool| world.makes_instances(pool), &BTreeSet::new());
         assert_eq!(made(), made());
         made()
@@ -103,16 +106,18 @@ impl Machine {
 
     fn destroy(&mut self, instance: &DeviceUuid) {
         let row = &self.harness.control.world().nodes()[0];
-        let ix = row.node.devices.iter().position(|it| it.uuid == *instance).unwrap();
+        let ix = row.node.devices.iter().position(|it| it.uuid == *instance);
+        let ix = ix.expect("the plan knows the instances");
         assert!(row.is_whole(ix), "{instance} is in use");
         self.parts.iter_mut().for_each(|parts| parts.retain(|(.., uuid)| uuid != instance));
         self.n_destroyed += 1;
     }
 
     fn create(&mut self, device: &DeviceUuid, profile: &str) {
-        let at = self.parts.len();
-        let at = (0..at).find(|ix| *device == crate::harness::device(*ix as u32).uuid).unwrap();
-        let ix = PROFILES.iter().position(|it| it.0 == profile).unwrap();
+        let mut uuids = (0..).map(|index| crate::harness::device(index).uuid);
+        let at = uuids.position(|uuid| uuid == *device).expect("the plan knows the devices");
+        let ix = PROFILES.iter().position(|it| it.0 == profile);
+        let ix = ix.expect("the plan knows the profiles");
         let start = free(ix, &self.parts[at]).first().copied().expect("the plan knows the room");
         let uuid = DeviceUuid::new(format!("MIG-{}", self.n_made));
         self.n_made += 1;
@@ -134,7 +139,7 @@ fn free(ix: usize, parts: &[(usize, u32, DeviceUuid)]) -> Vec<u32> {
     let (_, _, slices, size, most, starts) = PROFILES[ix];
     let all: u32 = parts.iter().map(|(ix, ..)| PROFILES[*ix].2).sum();
     let n_alike = parts.iter().filter(|(other, ..)| *other == ix).count();
-    if all + slices > 7 || n_alike >= most as usize {
+    if all + slices > 7 || u32::try_from(n_alike).is_ok_and(|n| n >= most) {
         return Vec::new();
     }
     let is_free = |start: &u32| {
@@ -155,7 +160,7 @@ fn size(ix: usize, parts: &[(usize, u32, DeviceUuid)]) -> MigSize {
         compute_slices: slices,
         multiprocessors: 16 * slices,
         n_max: most,
-        n_free: u32::try_from(free(ix, parts).len()).unwrap(),
+        n_free: u32::try_from(free(ix, parts).len()).expect("it is small"),
         placements: starts.iter().map(|start| MigPlacement { start: *start, size }).collect(),
         instances: own
             .map(|(_, start, uuid)| MigInstance {
@@ -178,15 +183,15 @@ fn random_demand_is_met_without_touching_used_instances() {
         "3g.40gb|4g.40gb:1",
         "mig:2",
     ];
-    for seed in 0..60_u64 {
-        let mut number = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    for seed in 0..60_u32 {
+        let mut number = u64::from(seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut next = |below: usize| {
             number ^= number << 13;
             number ^= number >> 7;
             number ^= number << 17;
-            (number >> 8) as usize % below
+            usize::try_from(number >> 8).expect("64 bits") % below
         };
-        let mut machine = Machine::new(1 + seed as usize % 3);
+        let mut machine = Machine::new(1 + usize::try_from(seed % 3).expect("it is small"));
         for _ in 0..40 {
             match next(3) {
                 0 => drop(machine.harness.add(job(REQUESTS[next(REQUESTS.len())]))),
@@ -246,8 +251,9 @@ fn drained_devices_stay_as_they_are() {
     let targets = || vec![DrainTarget { node: NodeName::new(NODE), device: Some("0".to_owned()) }];
     let (by, reason, consent) = (None, "new PSU".into(), Consent::default());
     let drain = Command::Drain { targets: targets(), by, reason, consent };
-    machine.harness.command(&root(), drain).unwrap();
+    machine.harness.command(&root(), drain).expect("it is no problem");
     assert_eq!(machine.round(), 0);
-    machine.harness.command(&root(), Command::Undrain { targets: targets() }).unwrap();
+    let undrain = Command::Undrain { targets: targets() };
+    machine.harness.command(&root(), undrain).expect("it is drained");
     assert_eq!(machine.round(), 1);
 }
