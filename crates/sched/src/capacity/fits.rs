@@ -49,22 +49,29 @@ impl<'a, 'b> Candidate<'a, 'b> {
         at: Timestamp,
         departures: &dyn Fn() -> Vec<Departure>,
     ) -> Option<Self> {
-        let node = &capacity.nodes[node_pos];
-        if !node.takes(demand.fit()) {
-            return None;
+        let mut candidate = Self::without_holds(&capacity.nodes[node_pos], node_pos, demand)?;
+        if holds.has(node_pos) {
+            let closed = holds.closed(node_pos, candidate.node, &demand, at, departures)?;
+            candidate.close(closed.into_iter());
         }
-        let mut closed = match holds.has(node_pos) {
-            false => Vec::new(),
-            true => holds.closed(node_pos, node, &demand, at, departures)?,
-        };
-        node.close_others(demand.fit(), &mut closed);
-        Some(Self { node_pos, node, demand, closed })
+        Some(candidate)
+    }
+
+    /// The same where no hold counts.
+    pub fn without_holds(
+        node: &'b NodeCapacity<'a>,
+        node_pos: usize,
+        demand: Demand<'b>,
+    ) -> Option<Self> {
+        let closed = || node.others(demand.fit());
+        node.takes(demand.fit()).then(|| Self { node_pos, node, demand, closed: closed() })
     }
 
     /// Excludes more devices, such as those that other jobs claim.
     pub fn close(&mut self, devices: impl Iterator<Item = usize>) {
         self.closed.extend(devices);
         self.closed.sort_unstable();
+        self.closed.dedup();
     }
 
     /// Whether the demand fits once these jobs have left.

@@ -4,8 +4,7 @@
 //! resources of all nodes while a plan is made, [`Holds`] the capacity that is held for planned
 //! starts and reservations, [`Timeline`] the departures that are expected. [`Candidate`] is the
 //! only answer to "does it fit on this node, and on which devices": now, at a time in the future,
-//! or once some jobs have left. [`Bookings`] answers from counters alone, for jobs that a search
-//! moves.
+//! or once some jobs have left. [`Bookings`] has the places of jobs that a search moves.
 
 mod bookings;
 mod cluster;

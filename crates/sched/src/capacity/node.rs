@@ -12,6 +12,7 @@ use super::host_resources::HostResources;
 use super::placed::Placed;
 
 /// The free capacity of one node.
+#[derive(Clone)]
 pub(crate) struct NodeCapacity<'a> {
     pub ix: NodeIx,
     pub row: &'a NodeRow,
@@ -93,18 +94,14 @@ impl<'a> NodeCapacity<'a> {
             && demand.host().first_short(self.free.more(freed.host)).is_none()
     }
 
-    /// Adds the devices that a paused job does not have to `closed`, which is ascending: it resumes
-    /// on its own.
-    pub fn close_others(&self, fit: &Fit, closed: &mut Vec<usize>) {
-        if fit.at.is_empty() {
-            return;
-        }
+    /// The devices, by position, that a paused job does not have: it resumes on its own.
+    pub fn others(&self, fit: &Fit) -> Vec<usize> {
         let node = &self.row.node;
-        let devices = node.devices.iter().enumerate();
-        let others = devices.filter(|(_, device)| !fit.may_have(node, &device.uuid));
-        closed.extend(others.map(|(ix, _)| ix));
-        closed.sort_unstable();
-        closed.dedup();
+        let others = |ix: &usize| !fit.may_have(node, &node.devices[*ix].uuid);
+        match fit.at.is_empty() {
+            true => Vec::new(),
+            false => (0..node.devices.len()).filter(others).collect(),
+        }
     }
 
     /// Whether a device is free as a whole.

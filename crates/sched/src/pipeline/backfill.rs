@@ -1,13 +1,12 @@
 //! Stage backfill: planned starts. The first jobs that find no place get the earliest time and
 //! place at which they fit. That capacity is held, so jobs later in the order never delay them.
 
-use gpool_model::{OrderKey, PlannedStarts, Reason};
+use gpool_model::{JobId, OrderKey, PlannedStarts, Reason, Shape};
 use gpool_world::Head;
 
 use super::find_placement::waits_for_capacity;
-use super::{Cycle, Request, Scope};
-use crate::capacity::{Demand, Planned, seed};
-use crate::quota_state::resource_flavors::Flavor;
+use super::{Cluster, Scope};
+use crate::capacity::{Demand, Planned};
 
 /// The most planned starts under [`PlannedStarts::All`]: the cost of one grows with the others.
 const ALL_MAX: usize = 100;
@@ -33,48 +32,25 @@ impl Scope<'_> {
     pub(super) fn plans_always(&self, head: &Head) -> bool {
         head.is_escalated || self.policy.planned_starts == PlannedStarts::All
     }
+
+    /// Whether a start is planned for a job that waits for that reason. Counts the job as waiting.
+    pub(super) fn plans(&mut self, head: &Head, shape: &Shape, reason: &Reason) -> bool {
+        if !self.may_plan() || !waits_for_capacity(reason) || shape.joins {
+            return false;
+        }
+        let is_first = self.waiting_priorities.insert(self.priority_of(shape.priority));
+        (is_first || self.plans_always(head)) && !self.unknown.contains(&head.shape_ix)
+    }
 }
 
-impl Cycle<'_, '_> {
-    /// Plans the earliest start of a waiting job, if the policy plans one for it, and holds its
-    /// capacity. Returns whether the next job of its shape may get a planned start too.
-    pub(super) fn plan_start(
-        &mut self,
-        head: &Head,
-        request: &Request<'_>,
-        reason: &Reason,
-    ) -> bool {
-        let shape = &self.world().shape(head.shape_ix).shape;
-        if !self.scope.may_plan() || !waits_for_capacity(reason) || shape.joins {
-            return false;
-        }
-        let priority = self.scope.priority_of(shape.priority);
-        let is_first = self.scope.waiting_priorities.insert(priority);
-        let plans_always = self.scope.plans_always(head);
-        if !(is_first || plans_always) || self.scope.unknown.contains(&head.shape_ix) {
-            return false;
-        }
-        let (job, attempt) = self.cursor.next(self.row(head));
-        let (cluster, policy) = (&mut self.cluster, self.scope.policy);
-        let mut earliest: Option<(Planned<'_>, &Flavor<'_>)> = None;
-        for flavor in &request.open {
-            let (capacity, holds) = (&cluster.capacity, &cluster.holds);
-            let demand = Demand::new(&flavor.shape, policy, seed(job, attempt));
-            let planned = cluster.timeline.plan(capacity, holds, demand, job);
-            let Some(planned) = planned else { continue };
-            if earliest.as_ref().is_none_or(|(than, _)| planned.start.at < than.start.at) {
-                earliest = Some((planned, flavor));
-            }
-        }
-        let Some((Planned { start, holds }, flavor)) = earliest else {
-            self.scope.unknown.insert(head.shape_ix);
-            return false;
-        };
-        self.plan.planned.push(start);
-        self.scope.n_planned += 1;
-        holds.into_iter().for_each(|(node_pos, hold)| cluster.holds.add(node_pos, hold));
-        // Other jobs of its user and project must not take its quota.
-        self.charge(shape, request.charged, &flavor.charge);
-        plans_always
-    }
+/// Returns the earliest start of a job that waits, among the demands that quotas allow it, with the
+/// position of its demand.
+pub(super) fn backfill<'a, 'd>(
+    cluster: &mut Cluster<'a>,
+    demands: impl Iterator<Item = Demand<'d>>,
+    job: JobId,
+) -> Option<(Planned<'a>, usize)> {
+    let Cluster { capacity, holds, timeline, .. } = cluster;
+    let plan = |(at, demand)| Some((timeline.plan(capacity, holds, demand, job)?, at));
+    demands.enumerate().filter_map(plan).min_by_key(|(planned, _)| planned.start.at)
 }

@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use gpool_model::{Millis, Timestamp};
-use gpool_world::fit_of;
 
-use crate::capacity::{Bookings, Placed, View, n_missing, put, times_on};
+use crate::capacity::{Bookings, Demand, Freed, Placed, View, n_missing, put, times_on};
 use crate::victims::{Backoff, Evictable, Evictions, Input, Solution, Test, VictimNode};
 
 /// After this many searches without a result, a cycle searches no more: each reads many nodes.
@@ -92,12 +91,15 @@ pub(crate) fn move_others(
     if !is_whole || movables.n_failures[which] >= FAILURES_MAX {
         return None;
     }
-    let n_devices = |(ix, all): (&usize, &Vec<&Evictable>)| {
-        (*ix, all.iter().map(|it| it.n_devices_on(*ix)).sum())
+    let uses = |(ix, all): (&usize, &Vec<&Evictable>)| {
+        let mut freed = Freed::default();
+        let here = all.iter().filter_map(|it| it.held.get(ix));
+        here.for_each(|held| freed.add_uses(&held.uses));
+        (*ix, freed)
     };
-    let n_given: BTreeMap<usize, usize> = moving.giving.iter().map(n_devices).collect();
+    let given: BTreeMap<usize, Freed> = moving.giving.iter().map(uses).collect();
     // With the devices that shares could leave.
-    if capacity.n_open + n_given.values().sum::<usize>() < n_asked {
+    if capacity.n_open + given.values().map(Freed::n_uses).sum::<usize>() < n_asked {
         return None;
     }
     let key = (evictions.gone.len(), moving.n_most);
@@ -107,7 +109,7 @@ pub(crate) fn move_others(
         return None;
     }
     let found = demand.models().into_iter().find_map(|model| {
-        Search::new(input.of_model(model), evictions, moving, &n_given).clear(&mut movables.by_node)
+        Search::new(input.of_model(model), evictions, moving, &given).clear(&mut movables.by_node)
     });
     let found = found.filter(|Solution { victims, .. }| {
         let gone: Vec<&Evictable> = victims.iter().filter(|it| !it.moves).collect();
@@ -127,8 +129,8 @@ struct Search<'s, 'a, 'b> {
     input: Input<'a, 'b>,
     evictions: &'s Evictions,
     moving: &'s Moving<'s>,
-    /// Number of devices that jobs may leave without a new place, by position of the node.
-    n_given: &'s BTreeMap<usize, usize>,
+    /// Devices that jobs may leave without a new place, by position of the node.
+    given: &'s BTreeMap<usize, Freed>,
     /// The nodes by their number of open devices: free ones, and ones that jobs may leave.
     nodes: Vec<(Reverse<usize>, usize)>,
     /// The same of the two nodes with the most of those that jobs may move to.
@@ -137,20 +139,20 @@ struct Search<'s, 'a, 'b> {
 
 /// A solution while it is made, with the new places of the jobs that move.
 #[derive(Default)]
-struct Draft {
+struct Draft<'a> {
     placed: Vec<Placed>,
     victims: Vec<Evictable>,
-    bookings: Bookings,
+    bookings: Bookings<'a>,
 }
 
 /// One more node for a draft.
-struct Clearing {
+struct Clearing<'a> {
     /// Number of jobs that leave, and thousandths of a device times milliseconds that have to run
     /// again.
     cost: (usize, u64),
     placed: Placed,
     victims: Vec<Evictable>,
-    bookings: Bookings,
+    bookings: Bookings<'a>,
 }
 
 impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
@@ -158,16 +160,16 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
         input: Input<'a, 'b>,
         evictions: &'s Evictions,
         moving: &'s Moving<'s>,
-        n_given: &'s BTreeMap<usize, usize>,
+        given: &'s BTreeMap<usize, Freed>,
     ) -> Self {
         let View { capacity, holds, .. } = input.view;
-        let n_given_on = |ix: usize| n_given.get(&ix).copied().unwrap_or(0);
+        let n_given_on = |ix: usize| given.get(&ix).map_or(0, Freed::n_uses);
         let n_open = |ix: usize| Reverse(capacity.nodes[ix].n_free + n_given_on(ix));
         let nodes = capacity.with_free(0).map(|ix| (n_open(ix), ix));
         let mut nodes: Vec<(Reverse<usize>, usize)> = nodes.collect();
         nodes.sort_unstable();
         let largest = nodes.iter().filter(|(_, ix)| !holds.has(*ix)).take(2).copied().collect();
-        Self { input, evictions, moving, n_given, nodes, largest }
+        Self { input, evictions, moving, given, nodes, largest }
     }
 
     /// Clears the nodes for a job, one after the other: the node with the fewest devices in the
@@ -179,14 +181,14 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
             if n_missing(&draft.placed, self.input.demand.fit()) == 0 {
                 break;
             }
-            let mut best: Option<(Reverse<usize>, Clearing)> = None;
+            let mut best: Option<(Reverse<usize>, Clearing<'a>)> = None;
             for (n_open, ix) in &self.nodes {
                 if best.as_ref().is_some_and(|(than, _)| n_open > than) {
                     break;
                 }
                 let option = self.clearing(&draft, movable, *ix);
                 let is_better =
-                    |it: &Clearing| best.as_ref().is_none_or(|(_, best)| it.cost < best.cost);
+                    |it: &Clearing<'_>| best.as_ref().is_none_or(|(_, best)| it.cost < best.cost);
                 if let Some(better) = option.filter(is_better) {
                     best = Some((*n_open, better));
                 }
@@ -202,7 +204,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
     }
 
     /// Takes free capacity first, for jobs that need more than one place.
-    fn take_free(&self, draft: &mut Draft) {
+    fn take_free(&self, draft: &mut Draft<'_>) {
         let Input { view, demand, .. } = self.input;
         if demand.n_units() == 1 {
             return;
@@ -218,9 +220,14 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
     }
 
     /// The jobs that leave a node so that one more unit fits there.
-    fn clearing(&self, draft: &Draft, movable: &mut ByNode, node_pos: usize) -> Option<Clearing> {
-        let Self { input, evictions, moving, n_given, .. } = self;
-        let View { snapshot, capacity, holds, .. } = input.view;
+    fn clearing(
+        &self,
+        draft: &Draft<'a>,
+        movable: &mut ByNode,
+        node_pos: usize,
+    ) -> Option<Clearing<'a>> {
+        let Self { input, evictions, moving, given, .. } = self;
+        let View { snapshot, capacity, .. } = input.view;
         let times = times_on(&draft.placed, node_pos) + 1;
         let demand = input.demand.times(times);
         if times > input.most_on(node_pos) || draft.bookings.has(node_pos) {
@@ -232,7 +239,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
         };
         let n_moved = moving.n_most.saturating_mul(largest(&self.nodes));
         let n_free = capacity.nodes[node_pos].n_free;
-        let n_left = n_given.get(&node_pos).unwrap_or(&0);
+        let n_left = given.get(&node_pos).map_or(0, Freed::n_uses);
         if (n_free + n_left).saturating_add(n_moved) < demand.n_devices() {
             return None;
         }
@@ -268,7 +275,9 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
             bookings.clone_from(&draft.bookings);
             let stuck = gone[draft.victims.len()..].iter().filter(|it| it.moves).find(|it| {
                 let row = snapshot.world.job(it.job).expect("a movable job is in the world");
-                !bookings.book(capacity, holds, &fit_of(row), &closed, n_given)
+                let shape = snapshot.world.shape_of(row);
+                let demand = Demand::new(&shape, snapshot.world.policy_of(row), 0);
+                !bookings.book(&input.view, demand, &closed, given)
             });
             stuck.map_or(Ok(()), |it| Err(Some(it.job)))
         };

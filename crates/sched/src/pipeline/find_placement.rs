@@ -1,10 +1,11 @@
-//! Finds the placement of a job that starts now: filters the nodes, scores them, and assigns
-//! devices; or names the reason why there is none.
+//! Stage place: finds the placement of a job that starts now. It filters the nodes, scores them,
+//! and assigns devices; or names the reason why there is none.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use gpool_model::{Millis, Placement, Policy, Reason, Shape};
-use gpool_world::Snapshot;
+use gpool_world::{FitIx, Snapshot, World};
 
 use crate::capacity::{
     Candidate, Capacity, Demand, Departures, Freed, Holds, ModelRanks, Placed, View, most_times,
@@ -13,9 +14,93 @@ use crate::capacity::{
 use crate::fit_reason;
 use crate::fragmentation::{Fragmentation, Look};
 use crate::quota_state::resource_flavors::of_one_model;
+use crate::victims::Solution;
 
 /// Nodes of equal score that are compared by expected ends.
 const ALIKE_MAX: usize = 512;
+
+/// A demand that found no place: it holds for all jobs with this demand that run as long, or
+/// longer.
+#[derive(Debug, Clone)]
+struct Failed {
+    /// `None` is forever.
+    length: Option<Millis>,
+    reason: Reason,
+}
+
+impl Failed {
+    fn covers(&self, length: Option<Millis>) -> bool {
+        length.is_none_or(|length| self.length.is_some_and(|failed| failed <= length))
+    }
+}
+
+/// The demands that found no place in a cycle, and the scores of placements.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Placing {
+    /// By [`FitIx`]: of jobs that no reservation admits.
+    failed: Vec<Option<Failed>>,
+    /// The same for other jobs: by the class of GPUs that they are limited to, and the reservations
+    /// that admit them.
+    failed_inside: BTreeMap<(usize, Option<usize>, Vec<usize>), Failed>,
+    fragmentation: Fragmentation,
+}
+
+impl Placing {
+    /// Begins a cycle.
+    pub fn begin(&mut self, world: &World) {
+        self.fragmentation.begin();
+        self.failed.clear();
+        self.failed.resize(world.n_fit_rows(), None);
+        self.failed_inside.clear();
+    }
+
+    /// Whether a job of that run time that no reservation admits is known to find no place.
+    pub fn has_failed(&self, FitIx(fit_ix): FitIx, length: Option<Millis>) -> bool {
+        self.failed[fit_ix].as_ref().is_some_and(|failed| failed.covers(length))
+    }
+
+    /// Returns where a job can start at once. `class` is the class of GPUs that it is limited to.
+    ///
+    /// # Errors
+    /// The reason why it has no place; as exact as is needed if it `is_shown` or not.
+    pub fn place(
+        &mut self,
+        view: View<'_, '_>,
+        demand: Demand<'_>,
+        (FitIx(fit_ix), class): (FitIx, Option<usize>),
+        is_shown: bool,
+    ) -> Result<Solution, Reason> {
+        let (length, access) = (demand.shape.takes, view.holds.access(demand.shape));
+        let is_usual = access.is_empty() && class.is_none();
+        let key = (fit_ix, class, access);
+        let failed = match is_usual {
+            true => self.failed[fit_ix].as_ref(),
+            false => self.failed_inside.get(&key),
+        };
+        if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
+            return Err(failed.reason.clone());
+        }
+        if let Some(solution) = self.find(view, demand) {
+            return Ok(solution);
+        }
+        let reason = reason(view, demand, is_shown);
+        let failed = Failed { length, reason: reason.clone() };
+        match is_usual {
+            true => self.failed[fit_ix] = Some(failed),
+            false => drop(self.failed_inside.insert(key, failed)),
+        }
+        Err(reason)
+    }
+
+    /// The same without the reason.
+    pub fn find(&mut self, view: View<'_, '_>, demand: Demand<'_>) -> Option<Solution> {
+        let View { snapshot, capacity, .. } = view;
+        let mut look = self.fragmentation.look(&snapshot, capacity, demand.shape);
+        let placed = find_placement(view, demand, look.as_mut());
+        look.into_iter().for_each(Look::end);
+        Some(Solution { placed: placed?, victims: Vec::new() })
+    }
+}
 
 /// Returns where the tasks of a job of that shape would go if it were next in the queue, by rank.
 /// Pending jobs do not count.
@@ -48,7 +133,7 @@ pub fn would_place(
 /// delays the node's last end least. Shares go where they open the fewest devices. Then the nodes
 /// with the fewest free devices come first, so that large jobs find whole nodes, then the lower
 /// names. Tasks that may share nodes get as few nodes as possible.
-pub(super) fn find_placement(
+fn find_placement(
     view: View<'_, '_>,
     demand: Demand<'_>,
     mut look: Option<&mut Look<'_>>,
@@ -79,7 +164,7 @@ pub(super) fn find_placement(
 
 /// Returns the reason why a job has no placement now: a hold on the place that it would have
 /// otherwise, or the resource that is short; as exact as is needed if it `is_shown` or not.
-pub(super) fn reason(view: View<'_, '_>, demand: Demand<'_>, is_shown: bool) -> Reason {
+fn reason(view: View<'_, '_>, demand: Demand<'_>, is_shown: bool) -> Reason {
     let without_holds = Holds::default();
     let otherwise = find_placement(View { holds: &without_holds, ..view }, demand, None);
     let View { capacity, holds, .. } = view;

@@ -14,8 +14,11 @@
 //!    capacity is held, so jobs later in the order start only where they do not delay it.
 //! 8. **explain** ([`explain`]): why each other job waits.
 //!
-//! [`Cycle::schedule_job`] takes one job through stages 3 to 7, [`Cycle::start_job`] through 3 to
-//! 6.
+//! Each stage is a function of its inputs with a typed answer: a verdict, a [`Solution`], a planned
+//! start or a reason. Only [`Cycle`] carries answers out: [`Cycle::schedule_job`] takes one job
+//! through stages 3 to 7, [`Cycle::start_job`] through 3 to 6.
+//!
+//! [`Solution`]: crate::victims::Solution
 
 mod array_cursor;
 mod backfill;
@@ -28,20 +31,22 @@ mod queue_order;
 mod reclaim;
 mod start_job;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use gpool_model::{Decision, JobId, Millis, Plan, Policy, PoolName, Reason, Shape};
+use gpool_model::{Decision, JobId, Plan, Policy, PoolName, Reason, Shape};
 use gpool_world::{Head, JobRow, ShapeIx, Snapshot, World};
 
 use self::array_cursor::ArrayCursor;
+use self::backfill::backfill;
 use self::consolidate::Movables;
+use self::find_placement::Placing;
 use self::preempt::{Lasts, Preempting};
+use self::prefilter::Prefilter;
 use self::queue_order::{Leaf, QueueOrder, scopes};
 use self::reclaim::Reclaiming;
-use crate::capacity::{Capacity, Holds, Timeline, View};
+use crate::capacity::{Capacity, Demand, Holds, Planned, Timeline, View, seed};
 use crate::caps::Users;
 use crate::fairshare::Row;
-use crate::fragmentation::Fragmentation;
 use crate::pending_report::PendingReport;
 use crate::quota_state::resource_flavors::Flavor;
 use crate::quota_state::{Amounts, Projects};
@@ -54,13 +59,7 @@ pub use queue_order::in_order;
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
     projects: Option<Projects>,
-    /// Demands that found no place in this cycle, of jobs that no reservation admits. Indexed by
-    /// [`gpool_world::FitIx`].
-    failed: Vec<Option<Failed>>,
-    /// The same for other jobs: by the class of GPUs that they are limited to, and the reservations
-    /// that admit them.
-    failed_inside: BTreeMap<(usize, Option<usize>, Vec<usize>), Failed>,
-    fragmentation: Fragmentation,
+    placing: Placing,
     movables: Movables,
     /// Whether the last cycle evicted no job, and no job may be evicted right after it.
     is_settled: bool,
@@ -79,21 +78,6 @@ impl Workspace {
     #[must_use]
     pub fn current_job(&self) -> Option<JobId> {
         self.current_job
-    }
-}
-
-/// A demand that found no place: it holds for all jobs with this demand that run as long, or
-/// longer.
-#[derive(Debug, Clone)]
-struct Failed {
-    /// `None` is forever.
-    length: Option<Millis>,
-    reason: Reason,
-}
-
-impl Failed {
-    fn covers(&self, length: Option<Millis>) -> bool {
-        length.is_none_or(|length| self.length.is_some_and(|failed| failed <= length))
     }
 }
 
@@ -199,7 +183,7 @@ fn run<'a>(
     let mut queues: Vec<QueueOrder<'_>> = Vec::new();
     for scope in &mut scopes {
         cycle.within(scope, |cycle| {
-            let mut queue = QueueOrder::new(cycle);
+            let mut queue = QueueOrder::new(&cycle.prefilter());
             cycle.schedule(&mut queue);
             queues.push(queue);
         });
@@ -207,7 +191,7 @@ fn run<'a>(
     cycle.is_lending = true;
     for (scope, queue) in scopes.iter_mut().zip(&mut queues) {
         cycle.within(scope, |cycle| {
-            if queue.lend(cycle) {
+            if queue.lend(&cycle.prefilter()) {
                 cycle.schedule(queue);
             }
         });
@@ -223,10 +207,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
         waiting: PendingReport,
     ) -> Self {
         let world = snapshot.world;
-        workspace.fragmentation.begin();
-        workspace.failed.clear();
-        workspace.failed.resize(world.n_fit_rows(), None);
-        workspace.failed_inside.clear();
+        workspace.placing.begin(world);
         let projects = Projects::of(snapshot, policy, workspace.projects.take());
         workspace.movables.begin(projects.as_ref().is_some_and(|it| it.is_same));
         let capacity = Capacity::new(world);
@@ -268,9 +249,20 @@ impl<'a, 'w> Cycle<'a, 'w> {
         std::mem::swap(&mut self.scope, scope);
     }
 
+    fn prefilter(&self) -> Prefilter<'_, 'a> {
+        Prefilter {
+            cluster: &self.cluster,
+            scope: &self.scope,
+            placing: &self.workspace.placing,
+            lasts: &self.preempting.lasts,
+            is_lending: self.is_lending,
+            is_silent: self.waiting.is_silent,
+        }
+    }
+
     /// Schedules the jobs of a queue, in its order.
     fn schedule(&mut self, queue: &mut QueueOrder<'_>) {
-        while let Some((leaf, head)) = queue.next(self) {
+        while let Some((leaf, head)) = queue.next(&self.prefilter()) {
             self.schedule_job(leaf, head, queue);
             queue.settle(self.cluster.shared(), leaf);
         }
@@ -311,7 +303,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
         // its share gets a planned start.
         let mut borrowable = request.borrowable.iter();
         let may_borrow =
-            borrowable.any(|it| request.open.is_empty() || self.find(&head, it).is_ok());
+            borrowable.any(|it| request.open.is_empty() || self.place(&head, it).is_ok());
         match waits {
             Some(reason) if !may_borrow => {
                 // The other jobs of the shape do not fit either, or may not start.
@@ -322,6 +314,28 @@ impl<'a, 'w> Cycle<'a, 'w> {
             }
             _ => queue.set_aside(leaf, head),
         }
+    }
+
+    /// Plans the earliest start of a waiting job, if the policy plans one for it, and holds its
+    /// capacity. Returns whether the next job of its shape may get a planned start too.
+    fn plan_start(&mut self, head: &Head, request: &Request<'_>, reason: &Reason) -> bool {
+        let shape = &self.world().shape(head.shape_ix).shape;
+        if !self.scope.plans(head, shape, reason) {
+            return false;
+        }
+        let (job, attempt) = self.cursor.next(self.row(head));
+        let (policy, seed) = (self.scope.policy, seed(job, attempt));
+        let demands = request.open.iter().map(|it| Demand::new(&it.shape, policy, seed));
+        let Some((Planned { start, holds }, at)) = backfill(&mut self.cluster, demands, job) else {
+            self.scope.unknown.insert(head.shape_ix);
+            return false;
+        };
+        self.plan.planned.push(start);
+        self.scope.n_planned += 1;
+        holds.into_iter().for_each(|(node_pos, hold)| self.cluster.holds.add(node_pos, hold));
+        // Other jobs of its user and project must not take its quota.
+        self.charge(shape, request.charged, &request.open[at].charge);
+        self.scope.plans_always(head)
     }
 
     /// Sorts the resource flavors of a job by the answer of the quotas. With `by_right`, only

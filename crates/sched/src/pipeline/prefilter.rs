@@ -2,27 +2,53 @@
 //! before their demand is read.
 
 use gpool_model::MilliGpu;
-use gpool_world::{FitIx, Head, Line};
+use gpool_world::{Head, Line, World};
 
-use super::Cycle;
-use super::preempt;
-use super::queue_order::{Leaf, Verdict};
+use super::find_placement::Placing;
+use super::preempt::{self, Lasts};
+use super::queue_order::Leaf;
+use super::{Cluster, Scope};
 
-impl Cycle<'_, '_> {
+/// Whether a job is considered.
+pub(super) enum Verdict {
+    Now,
+    /// Not before every project has its share.
+    Later,
+    /// It can't start in this cycle.
+    Never,
+}
+
+/// The state of the cycle, as the prefilter reads it.
+pub(super) struct Prefilter<'c, 'a> {
+    pub cluster: &'c Cluster<'a>,
+    pub scope: &'c Scope<'a>,
+    pub placing: &'c Placing,
+    pub lasts: &'c Lasts,
+    /// Whether every project has its share, and idle capacity is lent.
+    pub is_lending: bool,
+    /// Whether the plan has no reasons.
+    pub is_silent: bool,
+}
+
+impl<'a> Prefilter<'_, 'a> {
+    pub fn world(&self) -> &'a World {
+        self.cluster.snapshot.world
+    }
+
     /// The verdict on all jobs of a line that are left.
-    pub(super) fn of_line(&self, leaf: Leaf, line: &Line) -> Verdict {
+    pub fn of_line(&self, leaf: Leaf, line: &Line) -> Verdict {
         self.with_reasons(leaf, self.verdict_of_line(leaf, line))
     }
 
     /// The verdict on one job.
-    pub(super) fn of_job(&self, leaf: Leaf, head: &Head) -> Verdict {
+    pub fn of_job(&self, leaf: Leaf, head: &Head) -> Verdict {
         self.with_reasons(leaf, self.verdict(leaf, head))
     }
 
     /// A plan with reasons looks at every job, once every project has its share.
     fn with_reasons(&self, leaf: Leaf, verdict: Verdict) -> Verdict {
         match verdict {
-            Verdict::Never if self.waiting.is_silent => Verdict::Never,
+            Verdict::Never if self.is_silent => Verdict::Never,
             Verdict::Never if self.is_lending || leaf.is_none() => Verdict::Now,
             Verdict::Never => Verdict::Later,
             verdict => verdict,
@@ -98,10 +124,8 @@ impl Cycle<'_, '_> {
 
     /// Whether a job is known to find no place, whatever its project.
     fn finds_no_place(&self, head: &Head) -> bool {
-        let FitIx(fit_ix) = head.fit_ix;
-        let failed = self.workspace.failed[fit_ix].as_ref();
         head.n_whole > self.cluster.capacity.most_free()
-            || failed.is_some_and(|failed| failed.covers(head.takes))
+            || self.placing.has_failed(head.fit_ix, head.takes)
     }
 
     /// Whether a job might preempt others of its project.
@@ -113,7 +137,7 @@ impl Cycle<'_, '_> {
         }
         let project = leaf.map(|row| projects.project(row));
         let own = preempt::precedence(policy, (priority, joins), 0);
-        own < self.preempting.lasts.of(project)
+        own < self.lasts.of(project)
     }
 
     /// Whether a start might be planned for a job that finds no place.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use gpool_model::{JobId, Policy, PoolName};
 use gpool_world::{Head, ShapeIx, Snapshot};
 
-use super::Cycle;
+use super::prefilter::{Prefilter, Verdict};
 use crate::fairshare::Row;
 use crate::order::Heads;
 use crate::quota_state::{Projects, Standing};
@@ -56,15 +56,6 @@ pub(crate) struct QueueOrder<'w> {
 /// The project or user of a job; `None` without shares between projects.
 pub(crate) type Leaf = Option<Row>;
 
-/// Whether a job is considered.
-pub(crate) enum Verdict {
-    Now,
-    /// Not before every project has its share.
-    Later,
-    /// It can't start in this cycle.
-    Never,
-}
-
 fn ix(leaf: Leaf) -> usize {
     leaf.map_or(0, Row::ix)
 }
@@ -72,8 +63,8 @@ fn ix(leaf: Leaf) -> usize {
 impl<'w> QueueOrder<'w> {
     /// Queues the first job of every shape that passes the prefilter: of the jobs that the cycle's
     /// scope schedules.
-    pub fn new(cycle: &Cycle<'w, '_>) -> Self {
-        let n_rows = cycle.cluster.shared().map_or(1, |projects| projects.tree.len());
+    pub fn new(prefilter: &Prefilter<'_, 'w>) -> Self {
+        let n_rows = prefilter.cluster.shared().map_or(1, |projects| projects.tree.len());
         let mut queue = Self {
             heads: Vec::new(),
             seen: BTreeSet::new(),
@@ -83,15 +74,15 @@ impl<'w> QueueOrder<'w> {
             has_skipped: false,
         };
         queue.heads.resize_with(n_rows, Heads::default);
-        queue.add_lines(cycle);
-        queue.order(cycle.cluster.shared());
+        queue.add_lines(prefilter);
+        queue.order(prefilter.cluster.shared());
         queue
     }
 
-    fn add_lines(&mut self, cycle: &Cycle<'w, '_>) {
-        for (key, line) in cycle.world().lines_of(cycle.scope.pool) {
-            let leaf = cycle.cluster.shared().map(|projects| projects.leaf(key));
-            match cycle.of_line(leaf, line) {
+    fn add_lines(&mut self, prefilter: &Prefilter<'_, 'w>) {
+        for (key, line) in prefilter.world().lines_of(prefilter.scope.pool) {
+            let leaf = prefilter.cluster.shared().map(|projects| projects.leaf(key));
+            match prefilter.of_line(leaf, line) {
                 Verdict::Now => self.heads[ix(leaf)].add(line),
                 Verdict::Later => self.has_skipped = true,
                 Verdict::Never => {}
@@ -107,17 +98,17 @@ impl<'w> QueueOrder<'w> {
     }
 
     /// Takes the next job out of the queue.
-    pub fn next(&mut self, cycle: &Cycle<'_, '_>) -> Option<(Leaf, Head)> {
-        let projects = cycle.cluster.shared();
+    pub fn next(&mut self, prefilter: &Prefilter<'_, '_>) -> Option<(Leaf, Head)> {
+        let projects = prefilter.cluster.shared();
         loop {
             let leaf = self.first_leaf(projects)?;
             let has_skipped = &mut self.has_skipped;
             self.heads[ix(leaf)].open(|line| {
-                let verdict = cycle.of_line(leaf, line);
+                let verdict = prefilter.of_line(leaf, line);
                 *has_skipped |= matches!(verdict, Verdict::Later);
                 !matches!(verdict, Verdict::Now)
             });
-            if let Some(head) = self.next_of(leaf, cycle) {
+            if let Some(head) = self.next_of(leaf, prefilter) {
                 return Some((leaf, head));
             }
             self.settle(Some(projects?), leaf);
@@ -125,13 +116,13 @@ impl<'w> QueueOrder<'w> {
     }
 
     /// Takes the next job of a project out of the queue; `None` if it has none left.
-    fn next_of(&mut self, leaf: Leaf, cycle: &Cycle<'_, '_>) -> Option<Head> {
+    fn next_of(&mut self, leaf: Leaf, prefilter: &Prefilter<'_, '_>) -> Option<Head> {
         let mut last = None;
         loop {
             let heads = &mut self.heads[ix(leaf)];
             if let Some((line_ix, line)) = heads.line().filter(|(ix, _)| last != Some(*ix)) {
                 last = Some(line_ix);
-                let verdict = cycle.of_line(leaf, line);
+                let verdict = prefilter.of_line(leaf, line);
                 if !matches!(verdict, Verdict::Now) {
                     self.has_skipped |= matches!(verdict, Verdict::Later);
                     heads.skip_line();
@@ -141,7 +132,7 @@ impl<'w> QueueOrder<'w> {
             let (head, is_first) = heads.first()?;
             let key = (head.shape_ix, head.is_escalated);
             if !is_first || !self.seen.contains(&key) {
-                match cycle.of_job(leaf, head) {
+                match prefilter.of_job(leaf, head) {
                     Verdict::Now => {
                         let head = *head;
                         heads.advance();
@@ -209,7 +200,7 @@ impl<'w> QueueOrder<'w> {
 
     /// Queues the jobs beyond the shares of their projects, once capacity is lent. Returns false if
     /// there are none.
-    pub fn lend(&mut self, cycle: &Cycle<'w, '_>) -> bool {
+    pub fn lend(&mut self, prefilter: &Prefilter<'_, 'w>) -> bool {
         if self.aside.is_empty() && !self.has_skipped {
             return false;
         }
@@ -217,9 +208,9 @@ impl<'w> QueueOrder<'w> {
             self.heads[ix(leaf)].push_again(head);
         }
         if self.has_skipped {
-            self.add_lines(cycle);
+            self.add_lines(prefilter);
         }
-        self.order(cycle.cluster.shared());
+        self.order(prefilter.cluster.shared());
         true
     }
 }

@@ -33,7 +33,7 @@ struct Limited<'f> {
     /// The project that has reached its limit.
     by: Row,
     /// The place of the job, if it has room now.
-    free: Option<&'f [Placed]>,
+    free: Option<&'f Solution>,
 }
 
 impl Reclaiming {
@@ -60,14 +60,14 @@ impl Reclaiming {
         &mut self,
         input: Input<'_, '_>,
         evictions: &mut Evictions,
-        free: Option<&[Placed]>,
+        free: Option<Solution>,
     ) -> Option<Solution> {
         if !may_reclaim(&input, evictions) {
             return None;
         }
         let preemptible = input.demand.shape.preemptible;
         let (by, ..) = input.projects.bound(input.leaf, input.charge, preemptible, &[])?;
-        self.solve(input, evictions, Some(Limited { by, free }))
+        self.solve(input, evictions, Some(Limited { by, free: free.as_ref() }))
     }
 
     /// A paused job keeps its host memory. If that is short, the search is repeated without pauses.
@@ -123,7 +123,7 @@ impl Reclaiming {
                     (false, _) => None,
                     (true, Some(free)) => {
                         let victims = fewest_that(below, &may_have, &mut judge);
-                        victims.map(|victims| Solution { placed: free.to_vec(), victims })
+                        victims.map(|victims| Solution { placed: free.placed.clone(), victims })
                     }
                     // Victims that make room may be enough for the limit too.
                     (true, None) => search.solve(&[], &mut judge).or_else(|| {

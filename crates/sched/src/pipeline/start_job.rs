@@ -1,24 +1,24 @@
 //! Starts one job: the stages place, consolidate, reclaim and preempt, in this order, each over the
 //! flavors of GPUs that quotas allow.
 
-use gpool_model::{Decision, DeviceStrategy, Reason, Shape, TakenBack};
-use gpool_world::{FitIx, Head};
+use gpool_model::{Decision, DeviceStrategy, JobId, Reason, Shape, TakenBack};
+use gpool_world::Head;
 
 use super::consolidate::consolidate;
-use super::find_placement::{self, find_placement, waits_for_capacity};
+use super::find_placement::waits_for_capacity;
 use super::preempt::{self, Preemptor};
 use super::queue_order::QueueOrder;
-use super::{Cycle, Failed, Request};
-use crate::capacity::{Demand, Placed, seed};
+use super::{Cluster, Cycle, Request};
+use crate::capacity::{Demand, seed};
 use crate::fairshare::Row;
-use crate::fragmentation::Look;
 use crate::quota_state::Amounts;
 use crate::quota_state::resource_flavors::Flavor;
 use crate::victims::{Evictable, Input, Solution};
 
-/// A stage that makes room for a job.
+/// A stage that may start a job, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
+    Place,
     Consolidate,
     Reclaim,
     ReclaimAtLimit,
@@ -31,7 +31,7 @@ struct NoPlace<'x, 'f> {
     reason: Reason,
 }
 
-impl Cycle<'_, '_> {
+impl<'a> Cycle<'a, '_> {
     /// Takes a job through the stages place, consolidate, reclaim and preempt. Returns its charge
     /// if it starts, else why it waits, if it may start in some flavor.
     pub(super) fn start_job(
@@ -40,11 +40,11 @@ impl Cycle<'_, '_> {
         request: &Request<'_>,
         queue: &mut QueueOrder<'_>,
     ) -> Result<Amounts, Option<Reason>> {
-        let waits = match self.place_first(head, request) {
+        let waits = match self.place_first(head, request, queue) {
             Ok(charge) => return Ok(charge),
             Err(waits) => waits,
         };
-        if let Some(charge) = self.start_mixed(head, request) {
+        if let Some(charge) = self.start_mixed(head, request, queue) {
             return Ok(charge);
         }
         let may_wait = request.open.len() > 1
@@ -60,12 +60,13 @@ impl Cycle<'_, '_> {
         &mut self,
         head: &Head,
         request: &'x Request<'f>,
+        queue: &mut QueueOrder<'_>,
     ) -> Result<Amounts, Vec<NoPlace<'x, 'f>>> {
         let mut waits = Vec::new();
         for flavor in &request.open {
-            match self.find(head, flavor) {
-                Ok(placed) if !flavor.is_mixed => {
-                    self.start(head, &flavor.shape, &placed, Vec::new());
+            match self.place(head, flavor) {
+                Ok(solution) if !flavor.is_mixed => {
+                    self.start(Stage::Place, head, &flavor.shape, solution, queue);
                     return Ok(flavor.charge.clone());
                 }
                 Ok(_) => {}
@@ -97,7 +98,7 @@ impl Cycle<'_, '_> {
                 return None;
             }
             let solution = self.solve(stage, head, flavor, leaf, n_moved_most)?;
-            self.evict_and_start(stage, head, &flavor.shape, solution, queue);
+            self.start(stage, head, &flavor.shape, solution, queue);
             Some(flavor.charge.clone())
         })
     }
@@ -115,6 +116,7 @@ impl Cycle<'_, '_> {
         let (charge, preemptible) = (&flavor.charge[..], flavor.shape.preemptible);
         let is_limited = self.cluster.projects.as_ref()?;
         let is_useful = match stage {
+            Stage::Place => true,
             Stage::Consolidate => n_moved_most > 0,
             Stage::Reclaim => true,
             Stage::ReclaimAtLimit => is_limited.is_limited_above(leaf, charge, preemptible),
@@ -124,21 +126,20 @@ impl Cycle<'_, '_> {
             return None;
         }
         let free = match stage {
-            Stage::ReclaimAtLimit => self.find(head, flavor).ok(),
+            Stage::Place | Stage::ReclaimAtLimit => self.place(head, flavor).ok(),
             Stage::Consolidate | Stage::Reclaim | Stage::Preempt => None,
         };
-        let demand = Demand::new(&flavor.shape, policy, self.seed(head));
+        let demand = self.demand(head, &flavor.shape);
         let (view, projects) = (self.cluster.view(), self.cluster.projects.as_ref()?);
         let input = Input { view, projects, demand, leaf, charge };
         let evictions = &mut self.evictions;
         match stage {
+            Stage::Place => free,
             Stage::Consolidate => {
                 consolidate(input, evictions, &mut self.workspace.movables, n_moved_most)
             }
             Stage::Reclaim => self.reclaiming.reclaim(input, evictions),
-            Stage::ReclaimAtLimit => {
-                self.reclaiming.reclaim_at_limit(input, evictions, free.as_deref())
-            }
+            Stage::ReclaimAtLimit => self.reclaiming.reclaim_at_limit(input, evictions, free),
             Stage::Preempt => {
                 let may_borrow = !projects.are_shared || self.is_lending;
                 let may_have = |gone: &[&Evictable]| input.has_quota_after(gone, may_borrow);
@@ -152,7 +153,7 @@ impl Cycle<'_, '_> {
     /// Whether a flavor fits once jobs that are leaving already have left: the job waits for that,
     /// and no job leaves for it in another flavor.
     fn fits_on_leaving(&mut self, head: &Head, request: &Request<'_>, flavor: &Flavor<'_>) -> bool {
-        let demand = Demand::new(&flavor.shape, self.scope.policy, self.seed(head));
+        let demand = self.demand(head, &flavor.shape);
         let view = self.cluster.view();
         let Some((projects, leaf)) = self.cluster.projects.as_ref().zip(request.charged) else {
             return false;
@@ -178,26 +179,31 @@ impl Cycle<'_, '_> {
                 let refused = request.refused.last().map(|(_, reason)| reason);
                 let refused = refused.or(waits.last().map(|it| &it.reason)).cloned();
                 // There may be capacity, but not where the quota allows it.
-                self.find(head, &Flavor::as_asked(world, shape)).err().or(refused)
+                self.place(head, &Flavor::as_asked(world, shape)).err().or(refused)
             }
         }
     }
 
     /// Starts a job with GPUs of several flavors, if it may have those that are free. If its quota
     /// refuses the best place, one pool or fewer models may be within it.
-    fn start_mixed(&mut self, head: &Head, request: &Request<'_>) -> Option<Amounts> {
+    fn start_mixed(
+        &mut self,
+        head: &Head,
+        request: &Request<'_>,
+        queue: &mut QueueOrder<'_>,
+    ) -> Option<Amounts> {
         let leaf = request.charged.filter(|_| request.is_mixed)?;
         let world = self.world();
         let shape = &world.shape(head.shape_ix).shape;
-        let placed = self.find(head, &Flavor::as_asked(world, shape)).ok()?;
-        if let Some(charge) = self.start_within_quota(head, request, shape, &placed) {
+        let solution = self.place(head, &Flavor::as_asked(world, shape)).ok()?;
+        if let Some(charge) = self.start_within_quota(head, request, shape, solution, queue) {
             return Some(charge);
         }
         let narrower = self.cluster.projects.as_ref()?.narrower(world, shape, leaf);
         narrower.into_iter().find_map(|narrower| {
-            let demand = Demand::new(&narrower, self.scope.policy, self.seed(head));
-            let placed = self.place(demand)?;
-            self.start_within_quota(head, request, &narrower, &placed)
+            let demand = self.demand(head, &narrower);
+            let solution = self.workspace.placing.find(self.cluster.view(), demand)?;
+            self.start_within_quota(head, request, &narrower, solution, queue)
         })
     }
 
@@ -207,53 +213,35 @@ impl Cycle<'_, '_> {
         head: &Head,
         request: &Request<'_>,
         shape: &Shape,
-        placed: &[Placed],
+        solution: Solution,
+        queue: &mut QueueOrder<'_>,
     ) -> Option<Amounts> {
         let (world, projects) = (self.world(), self.cluster.projects.as_ref()?);
         let leaf = request.charged?;
-        let placements = self.cluster.capacity.placements(placed, &shape.fit);
+        let placements = self.cluster.capacity.placements(&solution.placed, &shape.fit);
         let charge = projects.charge_at(world, shape, &placements);
         let may_have = projects.refuses(leaf, &charge, shape.preemptible, &[]).is_none()
             && (!request.by_right || projects.is_entitled(leaf, &charge));
         may_have.then(|| {
-            self.start(head, shape, placed, Vec::new());
+            self.start(Stage::Place, head, shape, solution, queue);
             charge
         })
     }
 
-    /// Returns where a job can start at once, or why it waits.
-    pub(super) fn find(&mut self, head: &Head, flavor: &Flavor<'_>) -> Result<Vec<Placed>, Reason> {
-        let FitIx(fit_ix) = self.world().shape(head.shape_ix).fit_ix;
-        let shape = &*flavor.shape;
-        let (length, access) = (shape.takes, self.cluster.holds.access(shape));
-        let is_usual = access.is_empty() && flavor.class.is_none();
-        let key = (fit_ix, flavor.class, access);
-        let failed = match is_usual {
-            true => self.workspace.failed[fit_ix].as_ref(),
-            false => self.workspace.failed_inside.get(&key),
-        };
-        if let Some(failed) = failed.filter(|failed| failed.covers(length)) {
-            return Err(failed.reason.clone());
-        }
-        let demand = Demand::new(shape, self.scope.policy, self.seed(head));
-        if let Some(placed) = self.place(demand) {
-            return Ok(placed);
-        }
-        let reason = find_placement::reason(self.cluster.view(), demand, !self.waiting.is_silent);
-        let failed = Failed { length, reason: reason.clone() };
-        match is_usual {
-            true => self.workspace.failed[fit_ix] = Some(failed),
-            false => drop(self.workspace.failed_inside.insert(key, failed)),
-        }
-        Err(reason)
+    /// Stage place for one flavor: where the job can start at once, or why it waits.
+    pub(super) fn place(&mut self, head: &Head, flavor: &Flavor<'_>) -> Result<Solution, Reason> {
+        let demand = self.demand(head, &flavor.shape);
+        let kind = (self.world().shape(head.shape_ix).fit_ix, flavor.class);
+        let is_shown = !self.waiting.is_silent;
+        self.workspace.placing.place(self.cluster.view(), demand, kind, is_shown)
     }
 
-    fn place(&mut self, demand: Demand<'_>) -> Option<Vec<Placed>> {
-        let (snapshot, capacity) = (&self.cluster.snapshot, &self.cluster.capacity);
-        let mut look = self.workspace.fragmentation.look(snapshot, capacity, demand.shape);
-        let placed = find_placement(self.cluster.view(), demand, look.as_mut());
-        look.into_iter().for_each(Look::end);
-        placed
+    /// The demand of the next start of a job.
+    pub(super) fn demand<'d>(&self, head: &Head, shape: &'d Shape) -> Demand<'d>
+    where
+        'a: 'd,
+    {
+        Demand::new(shape, self.scope.policy, self.seed(head))
     }
 
     /// The seed of the next start of a job, where the policy chooses devices at random.
@@ -267,8 +255,8 @@ impl Cycle<'_, '_> {
         }
     }
 
-    /// Evicts the victims of a stage and starts the job on their capacity.
-    fn evict_and_start(
+    /// Carries out the solution of a stage: evicts its victims, and starts the job at its place.
+    fn start(
         &mut self,
         stage: Stage,
         head: &Head,
@@ -276,46 +264,54 @@ impl Cycle<'_, '_> {
         Solution { placed, victims }: Solution,
         queue: &mut QueueOrder<'_>,
     ) {
-        let (beneficiary, _) = self.cursor.next(self.row(head));
-        let mut after = Vec::new();
-        for it in victims {
-            let why = match stage {
-                Stage::Consolidate => TakenBack::Consolidate,
-                Stage::Reclaim | Stage::ReclaimAtLimit => TakenBack::Reclaim,
-                Stage::Preempt => preempt::why(self.scope.policy, &it, shape, head.is_escalated),
-            };
-            let victim = self.world().job(it.job).expect("a job that holds something is there");
-            self.cluster.timeline.evict(&self.cluster.capacity, victim, it.exit);
-            let (job, attempt, exit) = (it.job, victim.job.attempt, it.exit);
-            after.push(u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX));
-            self.plan.decisions.push(Decision::Evict { job, attempt, why, beneficiary, exit });
-            if let Some(projects) = &mut self.cluster.projects {
-                projects.ledger.remove(&projects.tree, it.leaf, &it.amounts, true);
-            }
-            queue.settle(self.cluster.shared(), Some(it.leaf));
-        }
-        if after.is_empty() {
-            after = self.cluster.capacity.frees(&self.plan.decisions, &placed);
-        }
-        self.start(head, shape, &placed, after);
-    }
-
-    /// Adds the start of a job to the plan, after these evictions by their positions in it.
-    fn start(&mut self, head: &Head, shape: &Shape, placed: &[Placed], after: Vec<u32>) {
         let row = self.row(head);
         let (job, attempt) = self.cursor.next(row);
+        let mut after: Vec<u32> =
+            victims.iter().map(|it| self.evict(stage, it, job, head, shape)).collect();
+        for it in &victims {
+            queue.settle(self.cluster.shared(), Some(it.leaf));
+        }
+        if after.is_empty() && stage != Stage::Place {
+            after = self.cluster.capacity.frees(&self.plan.decisions, &placed);
+        }
         let fit = &shape.fit;
         self.plan.decisions.push(match fit.at.is_empty() {
             true => {
-                let placements = self.cluster.capacity.placements(placed, fit);
+                let placements = self.cluster.capacity.placements(&placed, fit);
                 Decision::Start { job, attempt, placements, after }
             }
             false => Decision::Resume { job, attempt, placements: fit.at.clone(), after },
         });
-        let cluster = &mut self.cluster;
-        for placed in placed {
-            cluster.capacity.book(placed, fit);
-            cluster.timeline.start(&cluster.capacity, job, row, shape, placed);
+        let Cluster { capacity, timeline, .. } = &mut self.cluster;
+        for placed in &placed {
+            capacity.book(placed, fit);
+            timeline.start(capacity, job, row, shape, placed);
         }
+    }
+
+    /// Evicts a job for a beneficiary of that shape. Returns the position of the decision.
+    fn evict(
+        &mut self,
+        stage: Stage,
+        it: &Evictable,
+        beneficiary: JobId,
+        head: &Head,
+        shape: &Shape,
+    ) -> u32 {
+        let why = match stage {
+            Stage::Place | Stage::Consolidate => TakenBack::Consolidate,
+            Stage::Reclaim | Stage::ReclaimAtLimit => TakenBack::Reclaim,
+            Stage::Preempt => preempt::why(self.scope.policy, it, shape, head.is_escalated),
+        };
+        let victim = self.world().job(it.job).expect("a job that holds something is there");
+        let Cluster { capacity, timeline, projects, .. } = &mut self.cluster;
+        timeline.evict(capacity, victim, it.exit);
+        if let Some(projects) = projects {
+            projects.ledger.remove(&projects.tree, it.leaf, &it.amounts, true);
+        }
+        let (job, attempt, exit) = (it.job, victim.job.attempt, it.exit);
+        let at = u32::try_from(self.plan.decisions.len()).unwrap_or(u32::MAX);
+        self.plan.decisions.push(Decision::Evict { job, attempt, why, beneficiary, exit });
+        at
     }
 }

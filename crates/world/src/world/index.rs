@@ -190,7 +190,8 @@ impl World {
     }
 
     /// Returns the shape of a job.
-    fn shape_of(&self, row: &JobRow) -> Shape {
+    #[must_use]
+    pub fn shape_of(&self, row: &JobRow) -> Shape {
         let spec = &row.spec;
         let policy = self.policy_of(row);
         let asks = policy.order.contains(&OrderKey::Predicted);
