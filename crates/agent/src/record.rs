@@ -7,10 +7,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use gpool_model::Slot;
 use gpool_model::agent::TaskEnd;
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
+use gpool_model::{Sharer, Slot};
 use gpool_node::converge::Seats;
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, lock};
@@ -47,6 +47,9 @@ pub struct Claimant {
     /// The devices that the server booked for it, by slot.
     #[serde(default)]
     pub booked: Vec<DeviceUuid>,
+    /// The job, as others on its devices see it, if it has shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharer: Option<Sharer>,
 }
 
 /// One line of a claim.
@@ -187,12 +190,14 @@ impl Claimant {
             site,
             slots,
             booked,
+            sharer: None,
         }
     }
 
     /// Where the task is.
     pub fn seats(&self) -> Seats {
-        Seats { slots: self.slots.clone(), booked: self.booked.clone() }
+        let (slots, booked) = (self.slots.clone(), self.booked.clone());
+        Seats { slots, booked, sharer: self.sharer.clone() }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::job::JobSpec;
 pub use crate::job::end::TaskEnd;
 use crate::node::NodeFacts;
 use crate::resource::Resources;
+use crate::sharer::Sharer;
 use crate::unit::{Bytes, Millis, Timestamp};
 
 /// An order of the server to an agent. The agent refuses a term older than the newest that it has
@@ -120,6 +121,9 @@ pub struct TaskOrder {
     /// The pool that its node is in.
     #[serde(default = "PoolName::usual")]
     pub pool: PoolName,
+    /// The job, as others on its devices see it, if it has shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharer: Option<Sharer>,
     /// The nodes of the tasks of its gang, by rank; empty for a job of one task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeName>,

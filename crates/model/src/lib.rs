@@ -58,6 +58,7 @@ pub mod reserve;
 pub mod resource;
 pub mod setting;
 pub mod share;
+pub mod sharer;
 pub mod unit;
 pub mod used;
 pub mod verb;
@@ -116,6 +117,7 @@ pub use reserve::{
 pub use resource::{ResourceKind, Resources};
 pub use setting::Setting;
 pub use share::Share;
+pub use sharer::{ShareWith, Sharer};
 pub use unit::{Bytes, GpuTime, MilliCpu, MilliGpu, Millis, Timestamp};
 pub use used::{InUse, Used};
 pub use verb::{JobVerb, LimitChange};

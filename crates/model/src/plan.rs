@@ -17,6 +17,7 @@ use crate::node::Node;
 use crate::rare::is_false;
 use crate::reason::Reason;
 use crate::request::job::JobRequest;
+use crate::sharer::Sharer;
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis, Timestamp};
 
 /// The plan for one snapshot.
@@ -138,6 +139,9 @@ pub struct Placement {
 pub struct Fit {
     /// GPUs of one task.
     pub gpus: GpuRequest,
+    /// The job, as others on its devices see it, if it requests shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharer: Option<Box<Sharer>>,
     /// CPU cores of one task.
     pub cpus: MilliCpu,
     /// Host memory of one task.
@@ -163,6 +167,7 @@ impl Fit {
     pub fn of(request: &JobRequest) -> Self {
         Self {
             gpus: request.gpus.clone(),
+            sharer: None,
             cpus: request.cpus.unwrap_or_default(),
             memory: request.memory.unwrap_or_default(),
             pool: request.pool.clone(),

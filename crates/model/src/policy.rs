@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::id::PoolName;
+use crate::sharer::ShareWith;
 use crate::unit::{GpuTime, MilliGpu, Millis};
 
 /// All settings of the scheduler and of admission.
@@ -62,6 +63,9 @@ pub struct Policy {
     /// Whether the server creates and destroys MIG instances by the demand of waiting jobs.
     #[serde(default, skip_serializing_if = "is_no")]
     pub mig_auto: bool,
+    /// The jobs that a job accepts on its devices unless its own request says so.
+    #[serde(default, skip_serializing_if = "ShareWith::is_anyone")]
+    pub share_with: ShareWith,
     /// Policies of single pools: the queue order and placement of jobs that name the pool. Settings
     /// about users and projects apply to the whole cluster and are the same in all of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -244,6 +248,7 @@ impl Policy {
             min_run: Self::usual_min_run(),
             consolidate: false,
             mig_auto: false,
+            share_with: ShareWith::Anyone,
             pools: BTreeMap::new(),
         }
     }

@@ -23,6 +23,12 @@ impl Policy {
         self.pools.values().chain([self])
     }
 
+    /// Whether jobs do not accept all others on their devices in some pool.
+    #[must_use]
+    pub fn is_choosy(&self) -> bool {
+        self.all().any(|policy| !policy.share_with.is_anyone())
+    }
+
     /// This policy with the queue order and placement of `other`.
     #[must_use]
     pub fn with_order_of(&self, other: &Self) -> Self {
@@ -36,6 +42,7 @@ impl Policy {
             min_run: other.min_run,
             consolidate: other.consolidate,
             mig_auto: other.mig_auto,
+            share_with: other.share_with,
             pools: BTreeMap::new(),
             ..self.clone()
         }

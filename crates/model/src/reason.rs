@@ -13,6 +13,7 @@ use crate::job::state::JobState;
 use crate::policy::UserCap;
 use crate::resource::ResourceKind;
 use crate::share::Share;
+use crate::sharer::ShareWith;
 use crate::unit::{Bytes, GpuTime, Timestamp};
 
 /// The kind of bound that a project reached.
@@ -92,6 +93,19 @@ pub enum Reason {
         node: NodeName,
         /// The largest free memory of one device of the requested kind.
         largest: Bytes,
+    },
+    /// Enough devices have room for the fraction, but not beside jobs that may share them with it.
+    ShareNotAllowed {
+        /// Devices requested.
+        need: u32,
+        /// The most of one node that have room for it and that it may share.
+        free: u32,
+        /// That node.
+        node: NodeName,
+        /// A job there that it may not share a device with.
+        job: JobId,
+        /// The rule of these two jobs that excludes it.
+        with: ShareWith,
     },
     /// No node has enough devices of the requested model.
     GpuModelMissing {
@@ -422,6 +436,7 @@ impl Reason {
             Self::TasksNotFree { .. } => "tasks_not_free",
             Self::PausedOn { .. } => "paused_on",
             Self::GpuShareNotFree { .. } => "gpu_share_not_free",
+            Self::ShareNotAllowed { .. } => "share_not_allowed",
             Self::GpuModelMissing { .. } => "gpu_model_missing",
             Self::GpuMemoryTooSmall { .. } => "gpu_memory_too_small",
             Self::SlotsKeptForGpus { .. } => "slots_kept_for_gpus",

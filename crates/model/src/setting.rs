@@ -2,6 +2,7 @@
 
 use crate::parse;
 use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
+use crate::sharer::ShareWith;
 use crate::unit::{GpuTime, MilliCpu, Millis};
 
 /// One setting of a policy. To add one, add a field to [`Policy`] and a row to [`Setting::ALL`].
@@ -59,6 +60,9 @@ impl Setting {
         setting!(min_run, POOL, long, span_text),
         setting!(consolidate, POOL, yes_or_no, yes_or_no_text),
         setting!(mig_auto, POOL, yes_or_no, yes_or_no_text),
+        setting!(share_with, POOL, |text| chosen(text, &ShareWith::ALL), |it: &ShareWith| {
+            it.as_str().to_owned()
+        }),
         setting!(use_half_life, CLUSTER, half_life, span_text),
         setting!(use_weight, CLUSTER, use_weight, |it: &u32| {
             MilliCpu::new(u64::from(*it)).to_string()

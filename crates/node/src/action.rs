@@ -3,7 +3,7 @@
 use gpool_model::agent::{Order, Report, TaskEnd, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
-use gpool_model::{Device, Slot};
+use gpool_model::{Device, Sharer, Slot};
 
 /// Where a task is. The server books devices so that whole ones stay free; the node may spread
 /// shares over others.
@@ -13,6 +13,8 @@ pub struct Seats {
     pub slots: Vec<Slot>,
     /// The devices that the server booked, by slot.
     pub booked: Vec<DeviceUuid>,
+    /// The job, as others on its devices see it, if it has shares.
+    pub sharer: Option<Sharer>,
 }
 
 impl Seats {
@@ -20,7 +22,7 @@ impl Seats {
     #[must_use]
     pub fn booked(slots: &[Slot]) -> Self {
         let booked = slots.iter().map(|slot| slot.device.clone()).collect();
-        Self { slots: slots.to_vec(), booked }
+        Self { slots: slots.to_vec(), booked, sharer: None }
     }
 
     /// The devices that the task uses, by slot.

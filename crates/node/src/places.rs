@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gpool_model::agent::TaskOrder;
-use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::id::{DeviceUuid, Generation, ProjectName, TaskId};
 use gpool_model::unit::{Bytes, Millis};
 use gpool_model::{Device, DeviceHealth, Slot, SlotPart};
 
 use crate::action::{Action, Seats};
-use crate::spread::{Guests, Piece, Space, spread};
+use crate::spread::{Among, Guests, Piece, Space, spread};
 
 /// The devices of a node with the tasks on them.
 #[derive(Debug, Clone, Default)]
@@ -120,7 +120,9 @@ impl Places {
 
     /// Places a task that should start. Its launch follows once nothing is in the way.
     pub fn arrive(&mut self, order: Box<TaskOrder>) -> Vec<Step> {
-        let (task, seats) = (order.task(), Seats::booked(&order.allocation.slots));
+        let task = order.task();
+        let sharer = order.sharer.clone();
+        let seats = Seats { sharer, ..Seats::booked(&order.allocation.slots) };
         if seats.slots.is_empty() {
             return vec![Step::Act(Action::Launch { order, seats })];
         }
@@ -304,7 +306,8 @@ impl Places {
                 };
                 let at = Some(at).filter(|_| !is_new);
                 let can_move = is_movable && share.is_some();
-                pieces.push(Piece { task: number, booked, at, share, can_move });
+                let among = self.among(&placed.seats);
+                pieces.push(Piece { task: number, booked, at, share, can_move, among });
                 owners.push(*task);
             }
         }
@@ -313,6 +316,16 @@ impl Places {
             by_task.entry(task).or_default().push(at);
         }
         Some(by_task)
+    }
+
+    /// The tasks that may share a device with a task, by the position of its project.
+    fn among(&self, seats: &Seats) -> Among {
+        let Some(sharer) = &seats.sharer else { return Among::default() };
+        let mut projects: Vec<&ProjectName> =
+            self.tasks.values().filter_map(|it| Some(&it.seats.sharer.as_ref()?.project)).collect();
+        projects.sort_unstable();
+        let project = projects.partition_point(|it| **it < sharer.project);
+        Among { with: sharer.with.unwrap_or_default(), uid: sharer.uid, project }
     }
 
     /// The positions of the devices where a task is, and of those that are booked for it; `None` if

@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 
+use gpool_model::ShareWith;
 use gpool_model::unit::Bytes;
 
 /// A device of the node.
@@ -44,6 +45,27 @@ pub struct Piece {
     pub share: Option<(Bytes, Bytes)>,
     /// Whether it can be moved.
     pub can_move: bool,
+    /// Which pieces it may share a device with.
+    pub among: Among,
+}
+
+/// The user and project of a piece, and which others it accepts on its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Among {
+    /// The pieces that it accepts.
+    pub with: ShareWith,
+    /// Its user.
+    pub uid: u32,
+    /// A number for its project.
+    pub project: usize,
+}
+
+impl Among {
+    /// Whether two pieces accept each other.
+    fn allows(self, other: Self) -> bool {
+        let (user, project) = (self.uid == other.uid, self.project == other.project);
+        self.with.accepts(user, project) && other.with.accepts(user, project)
+    }
 }
 
 /// More placements than this are not compared.
@@ -126,13 +148,16 @@ fn home(spaces: &[Space<'_>], pieces: &[Piece]) -> Option<Vec<usize>> {
     (0..pieces.len()).all(fits).then_some(places)
 }
 
-/// Whether the device of a placed piece holds all pieces there, and no other one of its task.
+/// Whether the device of a placed piece holds all pieces there, which accept each other, and no
+/// other one of its task.
 fn has_room(spaces: &[Space<'_>], pieces: &[Piece], places: &[Option<usize>], ix: usize) -> bool {
     let Some(at) = places[ix] else { return false };
     let here = (0..pieces.len()).filter(|other| places[*other] == Some(at));
     let mut requests = Bytes::ZERO;
     for other in here {
-        if other != ix && pieces[other].task == pieces[ix].task {
+        let is_apart =
+            pieces[other].task == pieces[ix].task || !pieces[other].among.allows(pieces[ix].among);
+        if other != ix && is_apart {
             return false;
         }
         let whole = spaces[at].memory;

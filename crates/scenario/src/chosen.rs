@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use gpool_model::{NodeFilter, NodeName, NodeRule, PoolName, hostlist};
+use gpool_model::{NodeFilter, NodeName, NodeRule, PoolName, ShareWith, hostlist};
 use gpool_world::World;
 
 use crate::words::{ScenarioError, Words};
@@ -74,4 +74,13 @@ pub(crate) fn random(world: &World, number: u32) -> Option<Arc<NodeFilter>> {
         _ => {}
     }
     filter.kept()
+}
+
+/// Selects the jobs that some jobs accept on their GPUs.
+pub(crate) fn share_with(number: u32) -> Option<ShareWith> {
+    match number / 7 % 5 {
+        0 => Some(ShareWith::User),
+        1 => Some(ShareWith::Project),
+        _ => None,
+    }
 }

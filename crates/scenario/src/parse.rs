@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use gpool_model::{
     Attempt, Bytes, Course, Dependency, DependencyKind, Exit, Generation, GpuRequest, GpuTime, Job,
-    JobId, JobSpec, MilliCpu, Millis, Node, Outcome, PoolName, Positions, ProjectName, Standing,
-    Version, parse,
+    JobId, JobSpec, MilliCpu, Millis, Node, Outcome, PoolName, Positions, ProjectName, ShareWith,
+    Standing, Version, parse,
 };
 
 use crate::gang::{self, courses, gang};
@@ -243,6 +243,7 @@ impl Reader {
                 spec.life.preemptible = Some(true);
             }
             "pool" => spec.pool = Some(PoolName::new(words.need("a pool")?)),
+            "share-with" => spec.share_with = Some(words.parse("jobs", ShareWith::from_str)?),
             "on" | "not-on" | "where" | "exclusive" => {
                 let mut nodes = spec.nodes.as_deref().cloned().unwrap_or_default();
                 chosen::read(word, &mut nodes, words)?;
@@ -256,8 +257,8 @@ impl Reader {
             }
             word => {
                 let known = "priority, cpus, mem, limit, after, waited, submitted, attempt, uid, \
-                     project, pool, on, not-on, where, exclusive, preemptible, exits, had, ran, \
-                     told, joins, begin, deadline, like, array, ended or id";
+                     project, pool, share-with, on, not-on, where, exclusive, preemptible, exits, \
+                     had, ran, told, joins, begin, deadline, like, array, ended or id";
                 return Err(words.unknown(word, known));
             }
         }

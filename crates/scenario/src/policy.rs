@@ -3,17 +3,20 @@
 //! and for a pool with its own policy `pool batch  preset fifo  planned all`.
 
 use std::fmt;
+use std::str::FromStr as _;
 
-use gpool_model::{DeviceStrategy, OrderKey, PlannedStarts, Policy, PoolName, ShareBetween, parse};
+use gpool_model::{
+    DeviceStrategy, OrderKey, PlannedStarts, Policy, PoolName, ShareBetween, ShareWith, parse,
+};
 
 use crate::amount::span;
 use crate::reader::Reader;
 use crate::words::{ScenarioError, Words};
 
 const WORDS_OF_ORDER: &str = "preset, order, escalate, strategy, planned, levels, min-run, \
-                              consolidate or stay-put";
+                              share-with, consolidate or stay-put";
 const WORDS: &str = "preset, order, escalate, strategy, planned, share, lend-nothing, \
-                     reserved-only, levels, min-run, consolidate, stay-put, \
+                     reserved-only, levels, min-run, share-with, consolidate, stay-put, \
                      half-life or use-weight";
 
 impl Reader {
@@ -82,6 +85,7 @@ fn of_order(policy: &mut Policy, word: &str, words: &mut Words<'_>) -> Result<bo
         }
         "consolidate" => policy.consolidate = true,
         "stay-put" => policy.consolidate = false,
+        "share-with" => policy.share_with = words.parse("jobs", ShareWith::from_str)?,
         "min-run" => policy.min_run = words.parse("a length of time", parse::span)?,
         _ => return Ok(false),
     }
@@ -162,6 +166,9 @@ fn order(f: &mut fmt::Formatter<'_>, policy: &Policy, usual: &Policy) -> fmt::Re
     }
     if policy.min_run != usual.min_run {
         write!(f, "  min-run {}", span(policy.min_run))?;
+    }
+    if policy.share_with != usual.share_with {
+        write!(f, "  share-with {}", policy.share_with)?;
     }
     if policy.consolidate != usual.consolidate {
         f.write_str(if policy.consolidate { "  consolidate" } else { "  stay-put" })?;

@@ -217,6 +217,9 @@ fn job(
     if let Some(pool) = &spec.pool {
         write!(f, "  pool {pool}")?;
     }
+    if let Some(with) = spec.share_with {
+        write!(f, "  share-with {with}")?;
+    }
     chosen::write(f, spec.nodes.as_deref())?;
     gives_way(f, situation, spec)?;
     let had = job.course.attained.saturating_sub(job.course.forgiven);

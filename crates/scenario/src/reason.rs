@@ -24,6 +24,9 @@ fn of_nodes(reason: &Reason) -> Option<String> {
         Reason::GpuShareNotFree { need, share, free, node, largest } => {
             format!("need {share} of {need} free {free} on {node} largest {largest}")
         }
+        Reason::ShareNotAllowed { need, free, node, with, .. } => {
+            format!("need {need} free {free} on {node} with {with}")
+        }
         Reason::GpuModelMissing { asked, most } => format!("asked {asked} most {most}"),
         Reason::GpuMemoryTooSmall { need, largest } => format!("need {need} largest {largest}"),
         Reason::CpuOrMemShort { kind, need, free, node } => {

@@ -365,6 +365,7 @@ impl Cluster {
             gpus: self.world.sized(&seed.gpus, pool.as_ref()),
             cpus: seed.cpus,
             memory: seed.memory,
+            share_with: chosen::share_with(seed.project),
             gang: seed.gang,
             time_limit: seed.limit,
             after: after.into_iter().collect(),

@@ -351,6 +351,7 @@ fn random_streams_meet_every_reason() {
         "quota_project",
         "quota_user_in_project",
         "reserved_for_other",
+        "share_not_allowed",
         "tasks_not_free",
         "would_delay",
     ];

@@ -26,7 +26,7 @@ pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reas
     let need = fit.n_devices_on_node();
     let n_devices = usize::try_from(need).unwrap_or(usize::MAX);
     let ranks = capacity.ranks(&fit.gpus);
-    let most_fitting = |at: usize| capacity.nodes[at].most_fitting(&ranks, &fit.gpus);
+    let most_fitting = |at: usize| capacity.nodes[at].most_fitting(&ranks, fit);
     let is_here = |at: &usize| fit.may_be_on(&capacity.nodes[*at].row.node);
     let here = |n_least| capacity.with_free(n_least).filter(is_here);
     let n_least = if fit.gpus.share().is_some() { 0 } else { n_devices };
@@ -39,7 +39,8 @@ pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reas
         return short_beside(&nodes, fit);
     }
     if let Some(share) = fit.gpus.share() {
-        return share_not_free(capacity, fit, share);
+        let not_allowed = share_not_allowed(capacity, fit, share);
+        return not_allowed.unwrap_or_else(|| share_not_free(capacity, fit, share));
     }
     // Only these nodes have free devices. Of equal nodes, the first by name.
     let some_free = || here(1);
@@ -75,7 +76,7 @@ fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
         let (mut indexes, mut free) = (Vec::new(), 0);
         for (ix, device) in own {
             indexes.push(device.index);
-            free += u32::from(node.device_fits(ix, fit.gpus.share()));
+            free += u32::from(node.device_fits(ix, fit));
         }
         (*node, indexes, free)
     });
@@ -130,7 +131,7 @@ fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reason 
     }
     let ranks = capacity.ranks(&fit.gpus);
     let free = |node: &NodeCapacity<'_>, rank| {
-        let n_devices = node.n_fitting(&ranks, &fit.gpus, rank, &[]);
+        let n_devices = node.n_fitting(&ranks, fit, rank, &[]);
         let times = with_devices(node, u32::try_from(n_devices).unwrap_or(u32::MAX));
         needed.times_in(node.free, times)
     };
@@ -166,11 +167,32 @@ fn kept_from(
     away.map(|node| Reason::AgentUnreachable { node: node.name().clone() })
 }
 
+/// Why no node has enough devices for a share, if some node has room for it, but not beside jobs
+/// that may share a device with it.
+fn share_not_allowed(capacity: &Capacity<'_>, fit: &Fit, share: Share) -> Option<Reason> {
+    let need = fit.n_devices_on_node();
+    let anyone = Fit { sharer: None, ..fit.clone() };
+    let ranks = capacity.ranks(&fit.gpus);
+    let most = |node: &NodeCapacity<'_>, fit: &Fit| {
+        u32::try_from(node.most_fitting(&ranks, fit)).unwrap_or(u32::MAX)
+    };
+    let mut nodes = capacity.nodes.iter().filter(|node| node.takes(fit));
+    let found = nodes.find(|node| most(node, &anyone) >= need)?;
+    let devices = found.row.node.devices.iter().enumerate();
+    let has_room = |(ix, device): &(usize, &Device)| {
+        fit.gpus.rank_of(device).is_some() && found.has_room(*ix, Some(share))
+    };
+    let mut with_room = devices.filter(has_room);
+    let (job, with) = with_room.find_map(|(ix, _)| found.stranger(ix, fit, None))?;
+    let (free, node) = (most(found, fit), found.name().clone());
+    Some(Reason::ShareNotAllowed { need, free, node, job, with })
+}
+
 /// Why no node has enough devices with room for a share: on the node with the most, the first by
 /// name of equal nodes.
 fn share_not_free(capacity: &Capacity<'_>, fit: &Fit, share: Share) -> Reason {
     let ranks = capacity.ranks(&fit.gpus);
-    let with_room = |node: &NodeCapacity<'_>| node.most_fitting(&ranks, &fit.gpus);
+    let with_room = |node: &NodeCapacity<'_>| node.most_fitting(&ranks, fit);
     let open = || capacity.nodes.iter().filter(|node| node.takes(fit));
     let best = open().enumerate().max_by_key(|(ix, node)| (with_room(node), Reverse(*ix)));
     let (_, best) = best.expect("some node takes work");

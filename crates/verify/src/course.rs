@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    AllocationState, Decision, Device, Exit, GpuRequest, JobId, JobSpec, Millis, Node, NodeName,
-    Phase, Placement, Plan, ProjectName, ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
+    AllocationState, Decision, Device, Exit, JobId, JobSpec, Millis, Node, NodeName, Phase,
+    Placement, Plan, ProjectName, ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -15,8 +15,8 @@ use crate::arrays::row_of;
 use crate::job::{ran, taken_by};
 use crate::projects::upwards;
 use crate::tally::{
-    BESIDE, add, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of, on_node,
-    unusable, with_plain,
+    BESIDE, add, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of, may_share,
+    on_node, unusable, with_plain,
 };
 
 /// A stretch of time; without an end it lasts for ever.
@@ -183,15 +183,24 @@ impl<'a> Course<'a> {
         here.filter(move |held| held.when.holds(at))
     }
 
-    /// Whether a device has the free capacity that a request asks of one, all the time.
+    /// Whether a device has the free capacity that a fit asks of one, all the time, beside jobs
+    /// that may share it.
     pub fn has_device(
         &self,
-        node: &Node,
+        (world, node): (&World, &Node),
         device: &Device,
-        gpus: &GpuRequest,
+        fit: &Fit,
         when: Stretch,
     ) -> bool {
+        let is_stranger = |held: &Held| {
+            held.slots.iter().any(|slot| slot.device == device.uuid)
+                && !may_share(world, node, fit.sharer.as_deref(), held.job)
+        };
+        let gpus = &fit.gpus;
         self.moments(&node.name, when).into_iter().all(|at| {
+            if self.at(&node.name, at).any(is_stranger) {
+                return false;
+            }
             let slots = self.at(&node.name, at).flat_map(|held| &held.slots);
             let parts: Vec<SlotPart> =
                 slots.filter(|slot| slot.device == device.uuid).map(|slot| slot.part).collect();
@@ -290,7 +299,7 @@ impl<'a> Course<'a> {
                 && has_at(node, device, &shape.fit)
                 && unusable(node, device).is_none()
                 && !reserved(snapshot, node, Some(device), shape, when)
-                && self.has_device(node, device, gpus, when)
+                && self.has_device((snapshot.world, node), device, &shape.fit, when)
         };
         let n_devices = node.devices.iter().filter(has_room).count() as u64;
         let by_devices = n_devices.checked_div(devices_on_node(&shape.fit)).unwrap_or(most);

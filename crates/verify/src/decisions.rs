@@ -271,6 +271,8 @@ fn check_devices(
     found: &mut Vec<Violation>,
 ) {
     let job = task.job;
+    let sharer = spec.sharer(spec.owner.uid);
+    let sharer = sharer.as_ref();
     let asked = spec.gpus.n_devices();
     if usize::try_from(asked).is_ok_and(|asked| asked != placement.slots.len()) {
         let given = placement.slots.len();
@@ -315,6 +317,10 @@ fn check_devices(
                 let together: Vec<Holding> =
                     holders.iter().filter(is_in_the_way).copied().collect();
                 check_shared(&placement.node, &uuid, memory, &together, found);
+                let mut others = together.iter().map(|it| it.task.job);
+                if let Some(first) = others.find(|it| !node.may_share(sharer, *it)) {
+                    found.push(Violation::MayNotShare(uuid, first, job));
+                }
             }
         }
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use gpool_model::plan::Fit;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Decision, Gang, JobId, JobSpec, Millis, NodeFilter,
-    NodeName, OrderKey, Phase, Placement, Plan, Policy, PoolName, ResourceKind, Resources, Slot,
-    Timestamp,
+    NodeName, OrderKey, Phase, Placement, Plan, Policy, PoolName, ResourceKind, Resources, Sharer,
+    Slot, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot};
 
@@ -18,6 +18,10 @@ pub(crate) fn fit_of(row: &JobRow) -> Fit {
     let is_parked = is_parked(row);
     Fit {
         gpus: row.spec.gpus.clone(),
+        sharer: row.spec.gpus.share().map(|_| {
+            let (uid, project) = (row.spec.owner.uid, row.spec.project.clone());
+            Box::new(Sharer { with: row.spec.share_with, uid, project })
+        }),
         cpus: row.spec.cpus.unwrap_or_default(),
         memory: if is_parked { Bytes::ZERO } else { row.spec.memory.unwrap_or_default() },
         pool: if is_parked { None } else { row.spec.pool.clone() },

@@ -113,7 +113,7 @@ fn is_free(
         && devices.iter().all(|device| {
             unusable(node, device).is_none()
                 && !reserved(snapshot, node, Some(device), shape, when)
-                && course.has_device(node, device, gpus, when)
+                && course.has_device((snapshot.world, node), device, &shape.fit, when)
         })
 }
 

@@ -135,7 +135,7 @@ fn n_reserved(snapshot: &Snapshot<'_>, wait: &Wait) -> u64 {
 }
 
 fn has_room(before: &Tally<'_>, node: &NodeName, wait: &Wait) -> bool {
-    before.nodes.get(node).is_some_and(|node| node.has_room(&wait.shape.fit))
+    before.nodes.get(node).is_some_and(|node| node.has_place(&wait.shape.fit))
 }
 
 /// Whether work of a shape would still run at an earlier job's planned start, on a node that fits

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::plan::Fit;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Device, DeviceHealth, DeviceUuid, Drain, GpuRequest, JobId,
-    MilliCpu, Node, NodeFilter, NodeName, PoolName, ResourceKind, Resources, SlotPart, TaskId,
+    MilliCpu, Node, NodeFilter, NodeName, PoolName, ResourceKind, Resources, ShareWith, Sharer,
+    SlotPart, TaskId,
 };
 use gpool_world::{JobRow, NodeRow, World};
 
+use crate::arrays::row_of;
 use crate::violation::Unusable;
 
 /// What tasks hold on the selected nodes.
@@ -23,6 +25,7 @@ pub(crate) struct Tally<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct NodeTally<'a> {
     pub node: &'a Node,
+    world: &'a World,
     /// The tasks that hold or claim each device.
     pub holders: BTreeMap<DeviceUuid, Vec<Holding>>,
     /// Everything that is booked and not free at once.
@@ -55,7 +58,7 @@ pub(crate) struct Holding {
 impl<'a> Tally<'a> {
     /// Counts all nodes from all jobs.
     pub fn of(world: &'a World) -> Self {
-        Self::count(world.nodes().iter(), world.job_rows())
+        Self::count(world, world.nodes().iter(), world.job_rows())
     }
 
     /// Sums up some nodes from the jobs that the index lists there, at no cost for jobs that wait
@@ -65,16 +68,18 @@ impl<'a> Tally<'a> {
         let tasks = rows.iter().flat_map(|row| &row.here);
         let jobs: BTreeSet<JobId> = tasks.map(|task| task.job).collect();
         let jobs = jobs.into_iter().filter_map(|job| world.job(job));
-        Self::count(rows.iter().copied(), jobs)
+        Self::count(world, rows.iter().copied(), jobs)
     }
 
     fn count(
+        world: &'a World,
         rows: impl Iterator<Item = &'a NodeRow>,
         jobs: impl Iterator<Item = &'a JobRow>,
     ) -> Self {
         let nodes = rows.map(|row| {
             let tally = NodeTally {
                 node: &row.node,
+                world,
                 holders: BTreeMap::new(),
                 booked: Resources::none(),
                 kept: Resources::none(),
@@ -168,12 +173,29 @@ impl NodeTally<'_> {
         device.memory.saturating_sub(taken.fold(Bytes::ZERO, Bytes::saturating_add))
     }
 
-    /// Whether a device has the free capacity that a request asks of one device, now.
-    pub fn has(&self, device: &Device, gpus: &GpuRequest) -> bool {
+    /// Whether a device has the free capacity that a fit asks of one device, now.
+    pub fn has(&self, device: &Device, fit: &Fit) -> bool {
+        self.has_room(device, &fit.gpus) && self.stranger(device, fit.sharer.as_deref()).is_none()
+    }
+
+    /// The same, whichever jobs share it.
+    pub fn has_room(&self, device: &Device, gpus: &GpuRequest) -> bool {
         match gpus.share() {
             None => self.is_free(device),
             Some(share) => share.memory_of(device.memory) <= self.room(device),
         }
+    }
+
+    /// A job on a device that does not accept a job with a share, or that it does not accept.
+    pub fn stranger(&self, device: &Device, sharer: Option<&Sharer>) -> Option<JobId> {
+        let holders = self.holders.get(&device.uuid).map_or(&[][..], Vec::as_slice);
+        let mut jobs = holders.iter().map(|holding| holding.task.job);
+        jobs.find(|job| !self.may_share(sharer, *job))
+    }
+
+    /// Whether a job and another one accept each other on a device of this node.
+    pub fn may_share(&self, sharer: Option<&Sharer>, other: JobId) -> bool {
+        may_share(self.world, self.node, sharer, other)
     }
 
     /// Returns the largest number of devices that match one model of the request and pass `test`.
@@ -188,18 +210,18 @@ impl NodeTally<'_> {
     }
 
     /// Counts all free devices that match the request.
-    pub fn n_free(&self, gpus: &GpuRequest) -> u32 {
+    pub fn n_free(&self, fit: &Fit) -> u32 {
         let devices = self.node.devices.iter();
         let free =
-            devices.filter(|device| gpus.rank_of(device).is_some() && self.has(device, gpus));
+            devices.filter(|device| fit.gpus.rank_of(device).is_some() && self.has(device, fit));
         u32::try_from(free.count()).unwrap_or(u32::MAX)
     }
 
     /// Whether a node has the free capacity for all tasks that a fit puts on one node.
-    pub fn has_room(&self, fit: &Fit) -> bool {
+    pub fn has_place(&self, fit: &Fit) -> bool {
         let need = devices_on_node(fit);
         let most = self.most_of_a_kind(&fit.gpus, |device| {
-            has_at(self.node, device, fit) && self.has(device, &fit.gpus)
+            has_at(self.node, device, fit) && self.has(device, fit)
         });
         is_at(self.node, fit)
             && self.node.connected
@@ -209,6 +231,20 @@ impl NodeTally<'_> {
             && on_node(fit).iter().all(|(kind, amount)| amount <= self.free(kind))
             && need <= u64::from(most)
     }
+}
+
+/// Whether a job and another one accept each other on a device of a node: by their own rules, or
+/// else by the rule of the node's pool.
+pub(crate) fn may_share(world: &World, node: &Node, sharer: Option<&Sharer>, other: JobId) -> bool {
+    let policy = world.policy();
+    let of_pool = policy.pools.get(&node.pool).unwrap_or(policy).share_with;
+    let (Some(one), Some(row)) = (sharer, row_of(world, other)) else { return true };
+    let rules = [one.with, row.spec.share_with].map(|rule| rule.unwrap_or(of_pool));
+    rules.iter().all(|rule| match rule {
+        ShareWith::User => one.uid == row.spec.owner.uid,
+        ShareWith::Project => one.project == row.spec.project,
+        ShareWith::Anyone => true,
+    })
 }
 
 /// The kinds that a paused task keeps on its node.

@@ -271,6 +271,9 @@ pub enum Violation {
         /// The sum of the shares.
         booked: Bytes,
     },
+    /// Two jobs share a device, and one of them does not accept the other.
+    #[error("jobs {1} and {2} may not share device {0}")]
+    MayNotShare(DeviceUuid, JobId, JobId),
     /// A task has more or fewer devices than it asked for.
     #[error("job {job} requests {asked} devices and gets {given}")]
     WrongNumberOfDevices {

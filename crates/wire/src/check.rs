@@ -4,8 +4,9 @@
 use gpool_model::escape::{is_unprintable, repeated};
 use gpool_model::id::{PoolName, ProjectName, is_plain_name};
 use gpool_model::job::{Dependency, DependencyKind};
+use gpool_model::sharer::NoSuchShareWith;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
-use gpool_model::{Refusal, parse};
+use gpool_model::{Refusal, ShareWith, parse};
 
 use crate::amount::Written;
 
@@ -160,6 +161,12 @@ pub(crate) fn project(name: Option<&str>) -> Result<ProjectName, Refusal> {
         return Err(invalid("project", why));
     }
     Ok(ProjectName::new(name))
+}
+
+/// Reads the jobs that may share the job's devices.
+pub(crate) fn share_with(text: Option<&str>) -> Result<Option<ShareWith>, Refusal> {
+    let why = |error: NoSuchShareWith| invalid("share_with", &error.to_string());
+    text.map(|text| text.parse().map_err(why)).transpose()
 }
 
 /// Checks the name of a pool.

@@ -41,6 +41,10 @@ pub struct JobCreate {
     /// The job only gets devices that have it. Default: `booked`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforce: Option<String>,
+    /// Jobs that may share its GPUs, if it requests fractions: `user` (of the same user), `project`
+    /// or `anyone`. Default: the setting `share_with` of the pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_with: Option<String>,
     /// CPU cores: `4`, `"0.5"`. Default: none reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Written>,

@@ -40,6 +40,9 @@ pub struct Job {
     /// Least enforcement that the job requests. `null` if it requests none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforce: Option<String>,
+    /// Jobs that it accepts on its GPUs. `null` if the pool decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_with: Option<String>,
     /// Nodes and devices of the job's tasks. Empty before the start.
     pub placement: Vec<PlacedOn>,
     /// Time of submission.

@@ -104,8 +104,9 @@ pub struct World {
     /// Elements that have a row, by array.
     pub(crate) elements: BTreeMap<JobNumber, Elements>,
     pub(crate) n_element_rows: usize,
-    /// Arrays that have not ended.
+    /// Arrays that have not ended, and jobs with a rule about the jobs on their devices.
     pub(crate) n_arrays: usize,
+    pub(crate) n_choosy: usize,
     /// Jobs that can grow, and the jobs that join them.
     pub(crate) gangs: Gangs,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
@@ -113,8 +114,7 @@ pub struct World {
     pub(crate) users: BTreeMap<u32, UserRow>,
     /// When time alone changes a job. A moment leaves this set once it was handled.
     pub(crate) timers: BTreeSet<(Timestamp, JobId)>,
-    /// When running jobs may first be preempted for jobs with less GPU-time, and when they reach
-    /// further levels. Past moments stay, so that a loaded world has the same set.
+    /// When running jobs may be rotated, or reach further levels, past moments included.
     pub(crate) rotations: BTreeSet<(Timestamp, JobId)>,
     /// Ends of the jobs that left memory last; dependencies on those jobs need them.
     pub(crate) recent_ends: BTreeMap<JobId, Outcome>,
@@ -172,6 +172,7 @@ impl World {
             elements: BTreeMap::new(),
             n_element_rows: 0,
             n_arrays: 0,
+            n_choosy: 0,
             n_by_state: BTreeMap::new(),
             users: BTreeMap::new(),
             timers: BTreeSet::new(),

@@ -413,7 +413,7 @@ impl Runner {
         match started {
             Ok(pid) => {
                 fail::fail_point!("agent-launch-after");
-                let seats = Seats { slots: order.allocation.slots.clone(), booked };
+                let seats = Seats { slots: order.allocation.slots.clone(), booked, sharer: None };
                 self.parts.devices.owned(pid, task, seats);
             }
             Err(cause) => self.not_started(task, cause),

@@ -143,6 +143,7 @@ fn claim(
     claimant.nursery = Some(nursery);
     claimant.slots.clone_from(&order.allocation.slots);
     claimant.booked.clone_from(&launch.booked);
+    claimant.sharer.clone_from(&order.sharer);
     Claim::take(layout, claimant)
 }
 

@@ -363,6 +363,7 @@ pub fn order(job: &JobSpec, devices: &[&Device]) -> TaskOrder {
             state: AllocationState::Placed,
         },
         pool: PoolName::usual(),
+        sharer: None,
         nodes: Vec::new(),
         master_addr: String::new(),
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use gpool_model::agent::{Order, TaskOrder};
 use gpool_model::job::StopCause;
 use gpool_model::{
-    Allocation, AllocationState, Exit, JobId, NodeName, PauseCause, Phase, Placement, TakenBack,
-    TaskId,
+    Allocation, AllocationState, Exit, JobId, NodeName, PauseCause, Phase, Placement, PoolName,
+    Sharer, TakenBack, TaskId,
 };
 use gpool_world::JobRow;
 
@@ -136,15 +136,24 @@ impl Control {
         };
         let master_addr = row.spec.joins.as_ref().map_or(&nodes, |joins| &joins.nodes);
         let master_addr = self.master_addr(master_addr, &allocation.node);
+        let pool = self.pool_of(&allocation.node);
         TaskOrder {
             term: self.world.cluster().term,
             generation: row.job.generation,
             spec: Arc::clone(&row.spec),
             allocation: allocation.clone(),
-            pool: self.pool_of(&allocation.node),
+            sharer: self.sharer(row, &pool),
+            pool,
             nodes,
             master_addr,
         }
+    }
+
+    /// Returns a job as others on devices of a pool see it. The agent knows no rules of pools.
+    fn sharer(&self, row: &JobRow, pool: &PoolName) -> Option<Sharer> {
+        let sharer = row.spec.sharer(row.spec.owner.uid)?;
+        let of_pool = self.world.policy().of_pool(Some(pool)).share_with;
+        Some(Sharer { with: Some(sharer.with.unwrap_or(of_pool)), ..sharer })
     }
 
     /// Returns the address at which a task on `own` reaches the first node of its gang: on the same

@@ -25,6 +25,7 @@ const OF_CAPACITY: &[&str] = &[
     "gpus_not_free",
     "gpus_not_free_together",
     "gpu_share_not_free",
+    "share_not_allowed",
     "nodes_not_free",
     "tasks_not_free",
     "paused_on",

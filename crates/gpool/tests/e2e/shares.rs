@@ -143,3 +143,41 @@ fn invalid_shares_are_refused() {
         cluster.gpool(words_of_run.chain(["--", "true"])).refused(code, words);
     }
 }
+
+#[test]
+fn a_gpu_is_shared_only_with_the_jobs_that_its_jobs_accept() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    for project in ["vision", "audio", "text", "other"] {
+        cluster.gpool(["project", "create", project, "--gpus", "0.5"]).ok();
+    }
+    let job = |project: &str, flags: &[&str]| {
+        let flags = [&["--gpus", "0.25", "--project", project], flags].concat();
+        cluster.sh(&flags, "exec sleep 1000")
+    };
+    let vision = job("vision", &["--share-with", "project"]);
+    cluster.until_is(&vision, "running");
+    assert_eq!(cluster.job(&vision).share_with.as_deref(), Some("project"));
+    let [audio, more] = [job("audio", &[]), job("vision", &[])];
+    for (id, device) in [(&vision, 0), (&audio, 1), (&more, 0)] {
+        cluster.until_is(id, "running");
+        assert_eq!(cluster.devices_of(id), [device], "job {id}");
+    }
+    let alone = job("audio", &["--share-with", "user"]);
+    cluster.until_is(&alone, "running");
+    assert_eq!(cluster.devices_of(&alone), [1], "it is of the same user");
+    let text = job("text", &["--share-with", "project"]);
+    let why = cluster.gpool(["why", &text, "--json"]).json();
+    assert_eq!(why["items"][0]["reasons"][0]["code"], "share_not_allowed", "{why}");
+    let page = cluster.gpool(["why", &text]).ok();
+    assert!(page.contains("shares its GPU only with jobs of one project"), "{page}");
+    // Its own rule can change while it waits.
+    cluster.gpool(["edit", &text, "--share-with", "anyone"]).ok();
+    cluster.until_is(&text, "running");
+    assert_eq!(cluster.devices_of(&text), [1]);
+    cluster.gpool(["policy", "set", "share_with=project"]).ok();
+    let other = job("other", &[]);
+    let why = cluster.gpool(["why", &other, "--json"]).json();
+    assert_eq!(why["items"][0]["reasons"][0]["with"], "project", "{why}");
+    let wrong = cluster.gpool(["submit", "--gpus", "0.5", "--share-with", "me", "true"]);
+    wrong.refused(2, &["user, project, anyone"]);
+}

@@ -90,6 +90,7 @@ pub static EDITS: &[Edit] = &[
     Edit::new("stdout", copy!(stdout)).of_owner(),
     Edit::new("stderr", copy!(stderr)).of_owner(),
     Edit::new("gpus", take_gpus),
+    Edit::new("share_with", copy!(share_with)),
     Edit::new("node", copy_nodes!(include)),
     Edit::new("not_node", copy_nodes!(exclude)),
     Edit::new("where", copy_nodes!(rules)),

@@ -15,6 +15,7 @@ use crate::launch::{Activation, WindowSize};
 use crate::life::Life;
 use crate::notify::NotifyRule;
 use crate::rare::{Rare, Usual, is_false};
+use crate::sharer::{ShareWith, Sharer};
 use crate::unit::{Bytes, MilliCpu, MilliGpu, Millis};
 
 /// Everything that a user can ask for a job, each field valid by itself. The default asks for
@@ -59,6 +60,9 @@ pub struct JobRequest {
     pub gpus: GpuRequest,
     /// The GPU request as text, as the user wrote it.
     pub gpus_written: Arc<str>,
+    /// The jobs that it accepts on its devices; `None` is the rule of their pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_with: Option<ShareWith>,
     /// CPU cores of each task; `None` books none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<MilliCpu>,
@@ -121,6 +125,15 @@ pub struct Standing {
     pub max_fails: Option<u32>,
 }
 
+impl JobRequest {
+    /// Returns the job of a user, as others on its devices see it, if it requests shares.
+    #[must_use]
+    pub fn sharer(&self, uid: u32) -> Option<Sharer> {
+        let (with, project) = (self.share_with, &self.project);
+        self.gpus.share().map(|_| Sharer { with, uid, project: project.clone() })
+    }
+}
+
 impl Usual for Standing {
     const USUAL: &'static Self = &Self {
         priority: 0,
@@ -148,6 +161,7 @@ impl Default for JobRequest {
             activate: Rare::default(),
             gpus: GpuRequest::default(),
             gpus_written: Arc::from("0"),
+            share_with: None,
             cpus: None,
             memory: None,
             gang: Gang::SINGLE,

@@ -76,6 +76,7 @@ fn invalid_settings_name_their_key() {
         ("attained_levels", "99999999999999"),
         ("min_run", "0"),
         ("consolidate", "1"),
+        ("share_with", "me"),
         ("use_half_life", "1s"),
         ("use_weight", "11"),
         ("use_weight", "-1"),

@@ -55,7 +55,8 @@ pub(crate) fn run(term: u64, number: u64, generation: u64) -> Order {
     let (term, generation) = (Term(term), Generation(generation));
     let (spec, pool, nodes) = (Arc::new(spec), PoolName::usual(), Vec::new());
     let master_addr = String::new();
-    let order = TaskOrder { term, generation, spec, allocation, pool, nodes, master_addr };
+    let order =
+        TaskOrder { term, generation, spec, allocation, pool, sharer: None, nodes, master_addr };
     Order::Run(Box::new(order))
 }
 

@@ -1,7 +1,8 @@
 //! Where shares physically are: spread while devices are free, moved when one is needed whole.
 
+use gpool_model::ShareWith;
 use gpool_model::unit::Bytes;
-use gpool_node::spread::{Guests, Piece, Space, spread};
+use gpool_node::spread::{Among, Guests, Piece, Space, spread};
 use proptest::prelude::*;
 
 const DEVICE: Space<'static> =
@@ -9,11 +10,11 @@ const DEVICE: Space<'static> =
 
 fn share(task: usize, booked: usize, at: Option<usize>, request: u64, limit: u64) -> Piece {
     let share = Some((Bytes::new(request), Bytes::new(limit)));
-    Piece { task, booked, at, share, can_move: true }
+    Piece { task, booked, at, share, can_move: true, among: Among::default() }
 }
 
 fn whole(task: usize, booked: usize, at: Option<usize>) -> Piece {
-    Piece { task, booked, at, share: None, can_move: false }
+    Piece { task, booked, at, share: None, can_move: false, among: Among::default() }
 }
 
 #[test]
@@ -48,6 +49,27 @@ fn closed_and_other_devices_take_no_guest() {
     // A guest leaves a device that was closed; the task that booked it stays.
     let guest = [share(0, 0, Some(1), 40, 80), share(1, 1, Some(1), 40, 80)];
     assert_eq!(spread(&[DEVICE, closed], &guest), Some(vec![0, 1]));
+}
+
+#[test]
+fn shares_spread_only_to_pieces_that_accept_them() {
+    let of = |with, uid| Among { with, uid, project: 0 };
+    let alone = of(ShareWith::User, 1);
+    let piece = |task, booked, at, among| Piece { among, ..share(task, booked, at, 20, 80) };
+    let pieces = |uid| {
+        let first = [0, 1].map(|task| piece(task, 0, Some(0), Among::default()));
+        let third = piece(3, 0, None, of(ShareWith::Anyone, uid));
+        [first[0], first[1], piece(2, 1, Some(1), alone), third]
+    };
+    // The new one reaches most on the second device.
+    assert_eq!(spread(&[DEVICE; 2], &pieces(1)), Some(vec![0, 0, 1, 1]));
+    assert_eq!(spread(&[DEVICE; 2], &pieces(2)), Some(vec![0, 0, 1, 0]));
+    // A guest leaves when a piece starts there that does not accept it.
+    let spaces = [Space { guests: Guests::Stay, ..DEVICE }, DEVICE];
+    let guest = piece(0, 0, Some(1), of(ShareWith::Anyone, 2));
+    assert_eq!(spread(&spaces, &[guest, piece(1, 1, None, alone)]), Some(vec![0, 1]));
+    let stuck = Piece { can_move: false, ..guest };
+    assert_eq!(spread(&spaces, &[stuck, piece(1, 1, None, alone)]), None);
 }
 
 #[test]

@@ -24,8 +24,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "policy sort age",
             "1:8 unknown word \"sort\", expected preset, order, escalate, strategy, planned, \
-             share, lend-nothing, reserved-only, levels, min-run, consolidate, stay-put, \
-             half-life or use-weight",
+             share, lend-nothing, reserved-only, levels, min-run, share-with, consolidate, \
+             stay-put, half-life or use-weight",
         ),
         (
             "policy order age,size",
@@ -74,8 +74,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "job a 1 pending  nice 5",
             "1:18 unknown word \"nice\", expected priority, cpus, mem, limit, after, waited, \
-             submitted, attempt, uid, project, pool, on, not-on, where, exclusive, preemptible, \
-             exits, had, ran, told, joins, begin, deadline, like, array, ended or id",
+             submitted, attempt, uid, project, pool, share-with, on, not-on, where, exclusive, \
+             preemptible, exits, had, ran, told, joins, begin, deadline, like, array, ended or id",
         ),
         ("job a 1 pending  after b", "1:24 no job b stands above"),
         ("job a 1 pending\njob a 1 pending", "2:9 job a stands here twice"),

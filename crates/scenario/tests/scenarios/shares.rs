@@ -144,3 +144,84 @@ fn a_device_that_is_leaving_shares_is_not_whole_yet() {
     wait  b gpus_not_free need 1 free 0
     ");
 }
+
+/// May other projects use the rest of my GPU?
+#[test]
+fn a_share_for_one_project_is_not_beside_others() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100
+        job  a  0.5  running lab1[0]  project vision  share-with project
+        job  b  0.25  pending  project audio
+        job  c  0.25  pending  project vision  share-with project
+    "), @r"
+    start b lab1[1]
+    start c lab1[0]
+    ");
+}
+
+/// Why does my job wait although a GPU has room?
+#[test]
+fn a_job_that_may_not_share_waits_for_another_gpu() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        job  a  0.5  running lab1[0]  uid 1001
+        job  b  0.25  pending  uid 1001  share-with user
+        job  c  0.25  pending  uid 1002
+        job  d  0.25  pending  uid 1001
+    "), @r"
+    start b lab1[0]
+    start d lab1[0]
+    wait  c share_not_allowed need 1 free 0 on lab1 with user
+    ");
+}
+
+/// Can an admin decide for a pool?
+#[test]
+fn the_pool_of_a_gpu_decides_unless_the_job_does() {
+    assert_snapshot!(answer("
+        policy  share-with user
+        pool open  share-with anyone
+        node lab1  1 x h100
+        node lab2  1 x h100  pool open
+        job  a  0.25  running lab1[0]  uid 1001
+        job  b  0.25  running lab2[0]  uid 1002
+        job  c  0.25  pending  uid 1003  pool default
+        job  d  0.25  pending  uid 1003  pool open
+    "), @r"
+    start d lab2[0]
+    wait  c share_not_allowed need 1 free 0 on lab1 with user
+    ");
+}
+
+/// Do both jobs have to agree?
+#[test]
+fn jobs_share_a_gpu_only_if_each_accepts_the_other() {
+    assert_snapshot!(answer("
+        policy  share-with user
+        node lab1  1 x h100
+        job  a  0.25  running lab1[0]  uid 1001  share-with anyone
+        job  b  0.25  pending  uid 1002  share-with anyone
+        job  c  0.25  pending  uid 1002
+    "), @r"
+    start b lab1[0]
+    wait  c share_not_allowed need 1 free 0 on lab1 with user
+    ");
+}
+
+/// A GPU is planned for a job that shares it with no other user.
+#[test]
+fn a_planned_share_is_not_delayed_by_a_job_that_may_not_be_beside_it() {
+    assert_snapshot!(answer("
+        policy  order age
+        node lab1  1 x h100
+        job  a  0.5  running lab1[0] 1h  uid 1001  limit 3h
+        job  b  0.75  pending  uid 1001  share-with user  limit 1h
+        job  c  0.25  pending  uid 1002  limit 5h
+        job  d  0.25  pending  uid 1002  limit 30m
+    "), @r"
+    start d lab1[0]
+    plan  b lab1[0] in 7210s by limit
+    wait  b gpu_share_not_free need 0.75 of 1 free 0 on lab1 largest 40 GiB
+    wait  c would_delay job 2
+    ");
+}

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_model::JobId;
+
 use super::demand::Demand;
 use super::departures::Freed;
 use super::fits::{Candidate, Departures};
@@ -27,6 +29,7 @@ impl<'a> Bookings<'a> {
     pub fn book(
         &mut self,
         view: &View<'a, '_>,
+        job: JobId,
         demand: Demand<'_>,
         closed: &BTreeSet<usize>,
         given: &BTreeMap<usize, Freed>,
@@ -57,7 +60,7 @@ impl<'a> Bookings<'a> {
         };
         let Some(placed) = found else { return false };
         let copy = || capacity.nodes[placed.node_pos].clone();
-        self.nodes.entry(placed.node_pos).or_insert_with(copy).book(&placed, demand.fit());
+        self.nodes.entry(placed.node_pos).or_insert_with(copy).book(job, &placed, demand.fit());
         true
     }
 }

@@ -34,7 +34,7 @@ impl<'a> Capacity<'a> {
             by_ix: vec![0; world.nodes().len()],
         };
         for (node_pos, (ix, row)) in world.nodes_by_name().enumerate() {
-            let mut node = NodeCapacity::new(ix, row);
+            let mut node = NodeCapacity::new(world, ix, row);
             if row.n_whole > 0 {
                 node.open(|device| capacity.kind_of(device));
             }
@@ -105,10 +105,10 @@ impl<'a> Capacity<'a> {
     }
 
     /// Books the part of a node that a job gets.
-    pub fn book(&mut self, placed: &Placed, fit: &Fit) {
+    pub fn book(&mut self, job: JobId, placed: &Placed, fit: &Fit) {
         let node = &mut self.nodes[placed.node_pos];
         let (before, n_open) = (node.n_free, node.n_free + node.n_shared);
-        node.book(placed, fit);
+        node.book(job, placed, fit);
         let after = node.n_free;
         self.n_open = self.n_open + after + node.n_shared - n_open;
         if after < before {

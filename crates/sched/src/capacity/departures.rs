@@ -1,6 +1,6 @@
 //! Departures: the devices and host resources that jobs give back on a node, and when.
 
-use gpool_model::{Allocation, Bytes, Device, GpuRequest};
+use gpool_model::{Allocation, Bytes, Device, GpuRequest, JobId, Sharer};
 use gpool_world::ExpectedEnd;
 
 use super::host_resources::HostResources;
@@ -12,6 +12,8 @@ pub(crate) struct DeviceUse {
     /// Bytes of its memory; all of it if the device is used as a whole.
     pub memory: Bytes,
     pub is_whole: bool,
+    /// The job; `None` of a demand.
+    pub job: Option<JobId>,
 }
 
 impl DeviceUse {
@@ -19,8 +21,10 @@ impl DeviceUse {
     pub fn of(gpus: &GpuRequest, device_ix: usize, device: &Device) -> Self {
         let memory = device.memory;
         match gpus.share() {
-            None => Self { device_ix, memory, is_whole: true },
-            Some(share) => Self { device_ix, memory: share.memory_of(memory), is_whole: false },
+            None => Self { device_ix, memory, is_whole: true, job: None },
+            Some(share) => {
+                Self { device_ix, memory: share.memory_of(memory), is_whole: false, job: None }
+            }
         }
     }
 }
@@ -30,6 +34,8 @@ impl DeviceUse {
 pub(crate) struct Held {
     pub uses: Vec<DeviceUse>,
     pub host: HostResources,
+    /// The job, if it is about to start and requests shares.
+    pub sharer: Option<Box<Sharer>>,
 }
 
 impl Held {
@@ -39,7 +45,8 @@ impl Held {
         let uses = allocation.held_slots().iter().filter_map(|slot| {
             let device_ix = devices.iter().position(|device| device.uuid == slot.device)?;
             let memory = slot.part.memory_of(devices[device_ix].memory);
-            Some(DeviceUse { device_ix, memory, is_whole: slot.part.is_alone() })
+            let (is_whole, job) = (slot.part.is_alone(), Some(allocation.task.job));
+            Some(DeviceUse { device_ix, memory, is_whole, job })
         });
         self.uses.extend(uses);
         self.host = self.host.more(HostResources::booked(allocation)).less(kept);
@@ -61,6 +68,8 @@ pub(crate) struct Freed {
     /// Positions of devices, with the number of holders that leave and their bytes of its memory.
     /// Nodes have few devices: a search in a list is faster than a map.
     devices: Vec<(usize, (usize, i128))>,
+    /// The jobs with shares among the holders.
+    sharers: Vec<JobId>,
 }
 
 impl Freed {
@@ -68,6 +77,7 @@ impl Freed {
     pub fn add_uses(&mut self, uses: &[DeviceUse]) {
         for it in uses {
             let memory = i128::from(it.memory.get());
+            self.sharers.extend(it.job.filter(|_| !it.is_whole));
             match self.devices.iter_mut().find(|(ix, _)| *ix == it.device_ix) {
                 Some((_, (n, sum))) => (*n, *sum) = (*n + 1, *sum + memory),
                 None => self.devices.push((it.device_ix, (1, memory))),
@@ -79,6 +89,11 @@ impl Freed {
     pub fn add(&mut self, held: &Held) {
         self.add_uses(&held.uses);
         self.host = self.host.more(held.host);
+    }
+
+    /// Whether a job with shares leaves.
+    pub fn has(&self, job: JobId) -> bool {
+        self.sharers.contains(&job)
     }
 
     /// Number of device parts that are given back.

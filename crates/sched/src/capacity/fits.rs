@@ -109,7 +109,7 @@ impl<'a, 'b> Candidate<'a, 'b> {
         let model = self.demand.model?;
         let n_devices = self.demand.n_devices();
         let gpus = &self.demand.fit().gpus;
-        let n_fitting = self.node.n_fitting(ranks, gpus, model, &self.closed);
+        let n_fitting = self.node.n_fitting(ranks, self.demand.fit(), model, &self.closed);
         let n_opened = || match gpus.share() {
             None => 0,
             Some(_) => {
@@ -143,6 +143,8 @@ impl<'a, 'b> Candidate<'a, 'b> {
         let is_open = self.closed.binary_search(&ix).is_err() && unusable(row, ix).is_none();
         let (n_holders, memory) = node.left_after(ix, departures.freed());
         let is_free = is_open && n_holders == 0;
+        let freed = Some(departures.freed());
+        let is_open = is_open && node.stranger(ix, self.demand.fit(), freed).is_none();
         let room = Bytes::new(u64::try_from(memory.max(0)).unwrap_or(0));
         match departures {
             Departures::Leaving(_) => {

@@ -264,7 +264,9 @@ fn held_by_starts(
     starts: &[(&Held, Window)],
     departures: &[Departure],
 ) -> Option<Vec<usize>> {
-    let mut closed = Vec::new();
+    let strangers = starts.iter().filter(|(held, _)| !node.accepts(demand.fit(), held));
+    let devices = strangers.flat_map(|(held, _)| held.uses.iter().map(|it| it.device_ix));
+    let mut closed: Vec<usize> = devices.collect();
     // Free capacity falls only where a hold begins.
     let begins = starts.iter().map(|(_, run)| run.from.max(from));
     for at in begins.chain([from]) {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use gpool_model::plan::Fit;
-use gpool_model::{Bytes, Device, GpuRequest, JobId, MilliGpu, NodeName, Share};
-use gpool_world::{NodeIx, NodeRow, unusable};
+use gpool_model::{Bytes, Device, JobId, MilliGpu, NodeName, Share, ShareWith, Sharer};
+use gpool_world::{NodeIx, NodeRow, World, unusable};
 
 use super::demand::Demand;
-use super::departures::{DeviceUse, Freed};
+use super::departures::{DeviceUse, Freed, Held};
 use super::host_resources::HostResources;
 use super::placed::Placed;
 
@@ -23,12 +23,25 @@ pub(crate) struct NodeCapacity<'a> {
     /// By device position: its kind in the capacity, if it is free as a whole. Empty if none was
     /// at first.
     free_kinds: Vec<Option<usize>>,
-    /// Booked by this plan, by device position: number of jobs, and bytes of its memory.
-    booked: BTreeMap<usize, (usize, Bytes)>,
+    /// Booked by this plan, by device position.
+    booked: BTreeMap<usize, Booked>,
+    world: &'a World,
+    /// The jobs that jobs without a rule of their own accept on its devices.
+    share_with: ShareWith,
+    /// Whether some jobs do not accept all others.
+    is_choosy: bool,
     /// Number of devices with shares on them.
     pub n_shared: usize,
     /// Whether this plan booked anything here.
     pub is_booked: bool,
+}
+
+/// The part of a device that a plan booked.
+#[derive(Debug, Clone, Default)]
+struct Booked {
+    n_jobs: usize,
+    memory: Bytes,
+    sharers: Vec<(JobId, Sharer)>,
 }
 
 /// The rank of each kind of device in a request: the position of the model that it matches.
@@ -39,7 +52,7 @@ pub(crate) struct ModelRanks {
 }
 
 impl<'a> NodeCapacity<'a> {
-    pub fn new(ix: NodeIx, row: &'a NodeRow) -> Self {
+    pub fn new(world: &'a World, ix: NodeIx, row: &'a NodeRow) -> Self {
         Self {
             ix,
             row,
@@ -47,6 +60,9 @@ impl<'a> NodeCapacity<'a> {
             n_free: 0,
             free_kinds: Vec::new(),
             booked: BTreeMap::new(),
+            world,
+            share_with: world.policy().of_pool(Some(&row.node.pool)).share_with,
+            is_choosy: world.has_choosy(),
             n_shared: row.n_shared,
             is_booked: false,
         }
@@ -124,7 +140,7 @@ impl<'a> NodeCapacity<'a> {
         if unusable(self.row, device_ix).is_some() {
             return Bytes::ZERO;
         }
-        let (_, booked) = self.booked.get(&device_ix).copied().unwrap_or_default();
+        let booked = self.booked.get(&device_ix).map_or(Bytes::ZERO, |booked| booked.memory);
         self.row.free_memory(device_ix).saturating_sub(booked)
     }
 
@@ -141,7 +157,8 @@ impl<'a> NodeCapacity<'a> {
     /// of its memory that no job has then.
     pub fn left_after(&self, device_ix: usize, freed: &Freed) -> (usize, i128) {
         let ledger = &self.row.devices[device_ix];
-        let (n_booked, booked) = self.booked.get(&device_ix).copied().unwrap_or_default();
+        let booked = self.booked.get(&device_ix);
+        let (n_booked, booked) = booked.map_or((0, Bytes::ZERO), |it| (it.n_jobs, it.memory));
         let (n_freed, memory) = freed.of(device_ix);
         let n_holders = (ledger.holders.len() + n_booked).saturating_sub(n_freed);
         // More may be booked than it has.
@@ -162,8 +179,13 @@ impl<'a> NodeCapacity<'a> {
         of_shares.is_some_and(|sum| i128::from(wanted.memory.get()) <= memory - sum)
     }
 
+    /// Whether a device is free as a whole, or has room for a share beside jobs that may share it.
+    pub fn device_fits(&self, device_ix: usize, fit: &Fit) -> bool {
+        self.has_room(device_ix, fit.gpus.share()) && self.stranger(device_ix, fit, None).is_none()
+    }
+
     /// Whether a device is free as a whole, or has room for a share.
-    pub fn device_fits(&self, device_ix: usize, share: Option<Share>) -> bool {
+    pub fn has_room(&self, device_ix: usize, share: Option<Share>) -> bool {
         let memory = self.row.node.devices[device_ix].memory;
         match share {
             None => self.is_free(device_ix),
@@ -171,41 +193,65 @@ impl<'a> NodeCapacity<'a> {
         }
     }
 
-    /// Number of devices of one model of the request that fit it now, without the closed ones.
-    pub fn n_fitting(
+    /// Whether a job accepts one with a planned start on a device of the node, and the reverse.
+    pub fn accepts(&self, fit: &Fit, planned: &Held) -> bool {
+        let both = fit.sharer.as_deref().zip(planned.sharer.as_deref());
+        both.is_none_or(|(one, other)| one.apart(other, self.share_with).is_none())
+    }
+
+    /// Returns a job that stays on a device once some jobs have left, and that may not share it
+    /// with a job of that fit, and the rule that keeps them apart.
+    pub fn stranger(
         &self,
-        ranks: &ModelRanks,
-        gpus: &GpuRequest,
-        rank: usize,
-        closed: &[usize],
-    ) -> usize {
-        let share = gpus.share();
-        if share.is_none() {
+        device_ix: usize,
+        fit: &Fit,
+        freed: Option<&Freed>,
+    ) -> Option<(JobId, ShareWith)> {
+        let sharer = fit.sharer.as_deref()?;
+        if !self.is_choosy && !sharer.is_choosy() {
+            return None;
+        }
+        let held = self.row.devices[device_ix].holders.iter().filter_map(|task| {
+            let spec = &self.world.job(task.job)?.spec;
+            Some((task.job, spec.sharer(spec.owner.uid)?))
+        });
+        let booked = self.booked.get(&device_ix).into_iter().flat_map(|it| &it.sharers);
+        let all = held.chain(booked.cloned());
+        let mut all = all.filter(|(job, _)| freed.is_none_or(|freed| !freed.has(*job)));
+        all.find_map(|(job, other)| Some((job, sharer.apart(&other, self.share_with)?)))
+    }
+
+    /// Number of devices of one model of the request that fit it now, without the closed ones.
+    pub fn n_fitting(&self, ranks: &ModelRanks, fit: &Fit, rank: usize, closed: &[usize]) -> usize {
+        let gpus = &fit.gpus;
+        if gpus.share().is_none() {
             return self.n_free_beside(ranks, rank, closed);
         }
         let devices = self.row.node.devices.iter().enumerate();
         let fits = |(device_ix, device): &(usize, &Device)| {
             gpus.rank_of(device) == Some(rank)
-                && self.device_fits(*device_ix, share)
+                && self.device_fits(*device_ix, fit)
                 && closed.binary_search(device_ix).is_err()
         };
         devices.filter(fits).count()
     }
 
     /// The same of the model with the most.
-    pub fn most_fitting(&self, ranks: &ModelRanks, gpus: &GpuRequest) -> usize {
-        let counts = (0..ranks.n_ranks).map(|rank| self.n_fitting(ranks, gpus, rank, &[]));
+    pub fn most_fitting(&self, ranks: &ModelRanks, fit: &Fit) -> usize {
+        let counts = (0..ranks.n_ranks).map(|rank| self.n_fitting(ranks, fit, rank, &[]));
         counts.max().unwrap_or(0)
     }
 
     /// Books what a job gets.
-    pub fn book(&mut self, placed: &Placed, fit: &Fit) {
+    pub fn book(&mut self, job: JobId, placed: &Placed, fit: &Fit) {
         let share = fit.gpus.share();
         for device_ix in placed.devices.iter().copied() {
             let memory = self.row.node.devices[device_ix].memory;
-            let (n_holders, booked) = self.booked.entry(device_ix).or_default();
-            *n_holders += 1;
-            *booked = booked.saturating_add(share.map_or(memory, |it| it.memory_of(memory)));
+            let booked = self.booked.entry(device_ix).or_default();
+            let part = share.map_or(memory, |it| it.memory_of(memory));
+            booked.n_jobs += 1;
+            booked.memory = booked.memory.saturating_add(part);
+            booked.sharers.extend(fit.sharer.as_deref().map(|it| (job, it.clone())));
             if self.is_free(device_ix) {
                 self.free_kinds[device_ix] = None;
                 self.n_free -= 1;

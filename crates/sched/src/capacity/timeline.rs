@@ -172,7 +172,7 @@ impl<'a> Timeline<'a> {
         let Snapshot { world, now } = self.snapshot;
         let Some(end) = world.expected_end_if_started(row, now) else { return };
         let end = ExpectedEnd { job, ..end };
-        let held = held(capacity, shape, placed);
+        let held = held(capacity, job, shape, placed);
         self.decided.push(Departure { end, node_pos: placed.node_pos, held });
     }
 
@@ -217,8 +217,9 @@ impl<'a> Timeline<'a> {
         let basis = places.iter().map(|place| place.basis).max()?;
         let run = demand.run(at);
         let placed: Vec<Placed> = places.into_iter().map(|place| place.placed).collect();
-        let hold =
-            |it: &Placed| (it.node_pos, Hold::Start { job, held: held(capacity, shape, it), run });
+        let hold = |it: &Placed| {
+            (it.node_pos, Hold::Start { job, held: held(capacity, job, shape, it), run })
+        };
         let holds = placed.iter().map(hold).collect();
         let placements = match shape.fit.at.is_empty() {
             true => capacity.placements(&placed, &shape.fit),
@@ -358,10 +359,14 @@ fn first_best(places: impl Iterator<Item = Place>) -> Option<Place> {
 }
 
 /// What a job has at a place.
-fn held(capacity: &Capacity<'_>, shape: &Shape, placed: &Placed) -> Held {
+fn held(capacity: &Capacity<'_>, job: JobId, shape: &Shape, placed: &Placed) -> Held {
     let devices = &capacity.nodes[placed.node_pos].row.node.devices;
-    let of = |ix: &usize| DeviceUse::of(&shape.fit.gpus, *ix, &devices[*ix]);
-    Held { uses: placed.devices.iter().map(of).collect(), host: placed.host(&shape.fit) }
+    let of = |ix: &usize| DeviceUse {
+        job: Some(job),
+        ..DeviceUse::of(&shape.fit.gpus, *ix, &devices[*ix])
+    };
+    let (host, sharer) = (placed.host(&shape.fit), shape.fit.sharer.clone());
+    Held { uses: placed.devices.iter().map(of).collect(), host, sharer }
 }
 
 /// The host resources that each task of a job keeps after its departure: only a paused job keeps

@@ -277,7 +277,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
                 let row = snapshot.world.job(it.job).expect("a movable job is in the world");
                 let shape = snapshot.world.shape_of(row);
                 let demand = Demand::new(&shape, snapshot.world.policy_of(row), 0);
-                !bookings.book(&input.view, demand, &closed, given)
+                !bookings.book(&input.view, it.job, demand, &closed, given)
             });
             stuck.map_or(Ok(()), |it| Err(Some(it.job)))
         };

@@ -209,6 +209,7 @@ fn is_of_devices(reason: &Reason) -> bool {
         Reason::GpusNotFree { .. }
             | Reason::GpusNotFreeTogether { .. }
             | Reason::GpuShareNotFree { .. }
+            | Reason::ShareNotAllowed { .. }
             | Reason::NodesNotFree { .. }
             | Reason::TasksNotFree { .. }
     ) && waits_for_capacity(reason)

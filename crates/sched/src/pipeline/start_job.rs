@@ -284,7 +284,7 @@ impl<'a> Cycle<'a, '_> {
         });
         let Cluster { capacity, timeline, .. } = &mut self.cluster;
         for placed in &placed {
-            capacity.book(placed, fit);
+            capacity.book(job, placed, fit);
             timeline.start(capacity, job, row, shape, placed);
         }
     }

@@ -1,7 +1,7 @@
 //! Checks what reasons say about nodes and devices: what is not free, or does not exist at all.
 
 use gpool_model::plan::Fit;
-use gpool_model::{Bytes, Device, Drain, GpuAmount, Node, NodeName, Reason, ResourceKind};
+use gpool_model::{Bytes, Device, Drain, GpuAmount, JobId, Node, NodeName, Reason, ResourceKind};
 use gpool_world::World;
 
 use crate::course::{kinds, most_on};
@@ -37,6 +37,9 @@ impl Moment<'_> {
             Reason::GpuShareNotFree { need, share, free, node, largest } => {
                 self.fit.gpus.share() == Some(*share)
                     && self.lacks_share(*need, *free, node, *largest)
+            }
+            Reason::ShareNotAllowed { need, free, node, job, .. } => {
+                self.has_strangers(*need, *free, node, *job)
             }
             Reason::GpuModelMissing { asked: gpus, most } => {
                 let all = self.usable().map(|node| node.most_of_a_kind(gpus, |_| true));
@@ -104,7 +107,7 @@ impl Moment<'_> {
     fn lacks_gpus(&self, need: u32, free: u32, of_instances: bool) -> bool {
         let total = |tally: &Tally<'_>| -> u32 {
             let nodes = tally.nodes.values().filter(|node| self.may_use(node));
-            nodes.map(|node| node.n_free(&self.fit.gpus)).sum()
+            nodes.map(|node| node.n_free(self.fit)).sum()
         };
         need == self.asked()
             && of_instances == self.asks_instances()
@@ -132,7 +135,7 @@ impl Moment<'_> {
     /// Whether a job of several nodes, or tasks, finds fewer places than it needs.
     fn lacks_places(&self, need: u32, free: u32, able: u32) -> bool {
         let with_room = |tally: &Tally<'_>| {
-            self.most_nodes(tally, |node, device| node.has(device, &self.fit.gpus), true)
+            self.most_nodes(tally, |node, device| node.has(device, self.fit), true)
         };
         let is_undrained =
             |node: &NodeTally<'_>, device: &Device| node.node.drain_of(&device.uuid).is_none();
@@ -152,9 +155,8 @@ impl Moment<'_> {
         };
         let n_free = |node: &NodeTally<'_>| -> u32 {
             let devices = node.node.devices.iter();
-            let free = devices.filter(|device| {
-                has_at(node.node, device, self.fit) && node.has(device, &self.fit.gpus)
-            });
+            let free = devices
+                .filter(|device| has_at(node.node, device, self.fit) && node.has(device, self.fit));
             u32::try_from(free.count()).unwrap_or(u32::MAX)
         };
         !self.fit.at.is_empty()
@@ -168,7 +170,7 @@ impl Moment<'_> {
     fn lacks_share(&self, need: u32, free: u32, node: &NodeName, largest: Bytes) -> bool {
         let gpus = &self.fit.gpus;
         let with_room =
-            |node: &NodeTally<'_>| node.most_of_a_kind(gpus, |device| node.has(device, gpus));
+            |node: &NodeTally<'_>| node.most_of_a_kind(gpus, |device| node.has(device, self.fit));
         let room = |tally: &Tally<'_>| {
             let nodes = tally.nodes.values().filter(|node| self.may_use(node));
             let rooms = nodes.flat_map(|node| {
@@ -182,6 +184,22 @@ impl Moment<'_> {
             && free < need
             && between(largest, room(self.after), room(self.before))
             && self.at(node, |before, after| between(free, with_room(after), with_room(before)))
+    }
+
+    /// Whether a node has room for shares, but a job there keeps too many of its devices from them.
+    fn has_strangers(&self, need: u32, free: u32, node: &NodeName, job: JobId) -> bool {
+        let gpus = &self.fit.gpus;
+        let with = |node: &NodeTally<'_>| node.most_of_a_kind(gpus, |it| node.has(it, self.fit));
+        let is_kept = |node: &NodeTally<'_>| {
+            let sharer = self.fit.sharer.as_deref();
+            !node.may_share(sharer, job)
+                && need <= node.most_of_a_kind(gpus, |device| node.has_room(device, gpus))
+        };
+        need == self.asked()
+            && free < need
+            && self.at(node, |before, after| {
+                between(free, with(after), with(before)) && (is_kept(before) || is_kept(after))
+            })
     }
 
     /// Whether a node has less CPU, memory or task slots free than the work asks of it.

@@ -1,7 +1,7 @@
 //! Checks of flag values. They keep the text as the user wrote it.
 
 use gpool_model::enforcement::Enforcement;
-use gpool_model::{Compat, GpuRequest, NodeRule, Refusal, Share, hostlist, parse};
+use gpool_model::{Compat, GpuRequest, NodeRule, Refusal, Share, ShareWith, hostlist, parse};
 
 use crate::problem::Problem;
 use crate::{array, check, course, exits, gang, notify};
@@ -51,6 +51,11 @@ pub(super) fn gpu_memory(text: &str) -> Kept {
 /// Checks a level of enforcement.
 pub(super) fn enforce(text: &str) -> Kept {
     kept(text, text.parse::<Enforcement>())
+}
+
+/// Checks the jobs to share GPUs with.
+pub(super) fn share_with(text: &str) -> Kept {
+    kept(text, text.parse::<ShareWith>())
 }
 
 /// Checks a number of nodes.

@@ -1,6 +1,6 @@
 //! Reasons for missing free capacity.
 
-use gpool_model::Reason as R;
+use gpool_model::{Reason as R, ShareWith};
 use serde_json::json;
 
 use super::{About, Told, about, devices, free_words, request_words, share_part, share_words};
@@ -41,6 +41,11 @@ pub(super) const ABOUT: &[About] = &[
         "nodes_not_free",
         "Fewer nodes have enough free capacity than the job needs.",
         "request fewer nodes, or less on each node",
+    ),
+    about(
+        "share_not_allowed",
+        "GPUs have the requested part free, but jobs on them may not share with this job.",
+        "it starts when one of these jobs ends; --share-with and the pool's share_with decide",
     ),
     about(
         "slots_kept_for_gpus",
@@ -140,6 +145,22 @@ fn told_of_parts(reason: &R) -> Option<Told> {
                 ("free", json!(free)),
                 ("node", json!(node)),
                 ("largest", json!(largest)),
+            ];
+            (text, facts)
+        }
+        R::ShareNotAllowed { need, free, node, job, with } => {
+            let among = match with {
+                ShareWith::User => "only with jobs of one user",
+                ShareWith::Project => "only with jobs of one project",
+                ShareWith::Anyone => "with any job",
+            };
+            let text = format!("{node} has room, but job {job} shares its GPU {among}");
+            let facts = vec![
+                ("need", json!(need)),
+                ("free", json!(free)),
+                ("node", json!(node)),
+                ("job", json!(job.to_string())),
+                ("with", json!(with.as_str())),
             ];
             (text, facts)
         }

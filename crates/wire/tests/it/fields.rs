@@ -18,6 +18,7 @@ fn samples() -> Map<String, Value> {
         "gpu_share": "0.5",
         "gpu_memory": "20G",
         "enforce": "capped",
+        "share_with": "project",
         "cpus": "4",
         "mem": "1G",
         "nodes": "2-4",

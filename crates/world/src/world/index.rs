@@ -140,6 +140,7 @@ impl World {
         self.set_timers(row);
         self.set_rotations(row);
         self.n_arrays += usize::from(row.job.array.is_some());
+        self.n_choosy += usize::from(row.spec.share_with.is_some());
         if row.job.id.element.is_some() {
             let own = self.elements.entry(row.job.id.number).or_default();
             own.n_rows += 1;
@@ -159,6 +160,7 @@ impl World {
         self.unset_timers(row);
         self.unset_rotations(row);
         self.n_arrays -= usize::from(row.job.array.is_some());
+        self.n_choosy -= usize::from(row.spec.share_with.is_some());
         let number = row.job.id.number;
         if row.job.id.element.is_some()
             && let Some(own) = self.elements.get_mut(&number)
@@ -211,6 +213,12 @@ impl World {
         }
     }
 
+    /// Whether some jobs do not accept all others on their devices.
+    #[must_use]
+    pub fn has_choosy(&self) -> bool {
+        self.n_choosy > 0 || self.policy.is_choosy()
+    }
+
     /// The policy that decides about a job.
     #[must_use]
     pub fn policy_of(&self, row: &JobRow) -> &Policy {
@@ -231,7 +239,7 @@ impl World {
             takes: Shape::takes(new.time_limit, new.grace),
             predicted: None,
             level: level_of(self.policy.of_pool(new.pool.as_ref()), GpuTime::ZERO),
-            fit: Fit::of(new),
+            fit: Fit { sharer: new.sharer(uid).map(Box::new), ..Fit::of(new) },
         }
     }
 }
@@ -256,11 +264,12 @@ pub fn fit_of(row: &JobRow) -> Fit {
     let place = |it: &Allocation| Placement { node: it.node.clone(), slots: it.slots.clone() };
     let is_parked = row.job.phase.is_parked();
     let at = row.job.phase.allocations().iter().map(place);
+    let fit = Fit { sharer: spec.sharer(spec.owner.uid).map(Box::new), ..Fit::of(spec) };
     match is_parked {
-        false => Fit::of(spec),
+        false => fit,
         true => {
             let nodes = NodeFilter::while_paused(spec.nodes.as_ref());
-            Fit { memory: Bytes::ZERO, pool: None, nodes, at: at.collect(), ..Fit::of(spec) }
+            Fit { memory: Bytes::ZERO, pool: None, nodes, at: at.collect(), ..fit }
         }
     }
 }

@@ -35,6 +35,7 @@ impl World {
             elements: self.elements.clone(),
             n_element_rows: self.n_element_rows,
             n_arrays: self.n_arrays,
+            n_choosy: self.n_choosy,
             gangs: self.gangs.clone(),
             n_by_state: self.n_by_state.clone(),
             users: self.users.clone(),

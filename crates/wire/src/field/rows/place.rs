@@ -81,6 +81,27 @@ pub(super) static PLACE: &[Field] = &[
     Field {
         flag: Some(
             Flag::value(
+                "share-with",
+                "JOBS",
+                Checked(written::share_with),
+                "Jobs that may share its GPUs: user (of the same user), project or anyone \
+                 (default: share_with of the pool)",
+            )
+            .under(heading::RESOURCES),
+        ),
+        apply: |job, request| {
+            request.share_with = check::share_with(job.share_with.as_deref())?;
+            Ok(())
+        },
+        clears: true,
+        show: |spec, _, shown| {
+            shown.share_with = spec.share_with.map(|with| with.to_string());
+        },
+        ..field!("share_with", share_with)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
                 "nodes",
                 "N[-MOST]",
                 Checked(written::nodes),
