@@ -176,9 +176,8 @@ fn a_call_ends_when_the_owner_dies() {
     let Some((cluster, _driver)) = cluster("loan_deadline = \"10m\"\n") else { return };
     let (id, mut borrower) = Program::start(&cluster, "borrower", &BORROWS);
     borrow(&mut borrower);
-    let (owner_id, owner) = ask(&cluster);
+    let (owner_id, _) = ask(&cluster);
     until_called(&cluster, &id);
-    drop(owner);
     cluster.gpool(["cancel", &owner_id]).ok();
     cluster.until_ended(&owner_id);
     until_so("nothing is called", || {
