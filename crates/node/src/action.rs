@@ -58,8 +58,8 @@ pub enum Input {
         /// Whether it can move tasks.
         can_move: bool,
     },
-    /// A task that is already on this node: found when the agent started, or launched by another
-    /// shepherd.
+    /// A task that is already on this node: found when the agent started, launched by another
+    /// shepherd, or connected again.
     Found {
         /// Its state.
         report: TaskReport,
@@ -67,6 +67,9 @@ pub enum Input {
         seats: Seats,
         /// Whether it left its devices, to go to others.
         is_detached: bool,
+        /// Whether its shepherd has carried out all orders of earlier agents. Before that, the
+        /// task may still move.
+        is_settled: bool,
     },
     /// A task's program was started.
     Started {

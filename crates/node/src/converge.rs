@@ -98,14 +98,16 @@ impl Converge {
                 let steps = self.places.describe(devices, can_move);
                 self.follow(steps)
             }
-            Input::Found { report, seats, is_detached } => self.found(report, seats, is_detached),
+            Input::Found { report, seats, is_detached, is_settled } => {
+                self.found(report, (seats, is_detached, is_settled))
+            }
             Input::Started { task, pid, started_at } => self.started(task, pid, started_at),
             Input::Detached { task, is_done } => {
                 let steps = self.places.detached(task, is_done);
                 self.follow(steps)
             }
             Input::Attached { task } => {
-                let steps = self.places.runs(task);
+                let steps = self.places.attached(task);
                 self.follow(steps)
             }
             Input::NotAttached { task, left } => {
@@ -123,6 +125,11 @@ impl Converge {
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskReport> {
         self.tasks.iter().map(|(task, known)| known.report(*task)).collect()
+    }
+
+    /// Returns where each task with devices is, or goes.
+    pub fn seats(&self) -> impl Iterator<Item = (TaskId, &Seats)> {
+        self.places.seats()
     }
 
     fn obey(&mut self, order: Order) -> Vec<Action> {
@@ -313,15 +320,12 @@ impl Converge {
             return Vec::new();
         }
         known.generation = generation;
-        let is_paused = halting == Halting::Paused;
-        *halt = match halting {
-            Halting::Paused => Halt::Done,
-            Halting::Resumed => Halt::No,
-            Halting::NotPaused { why } => Halt::Failed(why),
-        };
-        let steps = match is_paused {
-            true => self.places.paused(task),
-            false => self.places.runs(task),
+        let steps;
+        (*halt, steps) = match halting {
+            Halting::Paused => (Halt::Done, self.places.paused(task)),
+            Halting::Resumed => (Halt::No, self.places.resumed(task)),
+            // It uses the same devices as before.
+            Halting::NotPaused { why } => (Halt::Failed(why), Vec::new()),
         };
         let mut actions = self.report(task);
         actions.extend(self.follow(steps));
@@ -365,7 +369,11 @@ impl Converge {
         }
     }
 
-    fn found(&mut self, report: TaskReport, seats: Seats, is_detached: bool) -> Vec<Action> {
+    fn found(
+        &mut self,
+        report: TaskReport,
+        (seats, is_detached, is_settled): (Seats, bool, bool),
+    ) -> Vec<Action> {
         let TaskReport { task, generation, is } = report;
         if self.done.is_over(task) {
             return match is {
@@ -406,13 +414,12 @@ impl Converge {
             _ => Found::Launching,
         };
         self.tasks.insert(task, Known { generation, state });
-        if goes_on {
-            self.places.found(task, seats, found);
-        }
+        let steps = match goes_on {
+            true => self.places.found(task, seats, found, is_settled),
+            false => self.places.left(task),
+        };
         let mut actions = self.report(task);
-        if !goes_on {
-            actions = self.and_left(task, actions);
-        }
+        actions.extend(self.follow(steps));
         actions.extend(stop.filter(|_| goes_on).map(|ending| ending.action(task)));
         actions
     }
@@ -427,7 +434,7 @@ impl Converge {
         };
         known.state = State::Running { pid, started_at, stop, halt: Halt::No };
         let mut actions = self.report(task);
-        let steps = self.places.runs(task);
+        let steps = self.places.started(task);
         actions.extend(self.follow(steps));
         actions
     }

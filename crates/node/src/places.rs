@@ -18,6 +18,8 @@ use crate::spread::{Among, Guests, Piece, Space, spread};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Places {
     devices: Vec<Device>,
+    /// Whether the devices are known. Before that, nothing is placed.
+    is_described: bool,
     /// Whether the node can move running tasks.
     can_move: bool,
     /// Devices on which no guest may be: drained or reserved.
@@ -35,14 +37,27 @@ struct Placed {
     state: State,
     /// Whether a move has failed.
     is_stuck: bool,
+    /// An order to resume that came while the task was between devices.
+    resume: Option<Generation>,
+}
+
+impl Placed {
+    fn new(seats: Seats, state: State) -> Self {
+        Self { seats, state, is_stuck: false, resume: None }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// It uses no device: it was not launched yet, or it is between devices.
     Away,
-    /// It is being launched, or comes to its devices. It can't be moved yet.
+    /// It uses no device now. An earlier agent may have ordered it to any, and its shepherd has
+    /// not connected since.
+    Unsettled,
+    /// It is being launched, or resumes on its devices. It can't be moved yet.
     Coming,
+    /// It comes to its devices from others.
+    Attaching,
     Running,
     /// It leaves its devices, to go to others.
     Leaving,
@@ -88,34 +103,39 @@ pub(crate) enum Step {
 impl Places {
     /// Replaces the description of the devices.
     pub fn describe(&mut self, devices: Vec<Device>, can_move: bool) -> Vec<Step> {
-        (self.devices, self.can_move) = (devices, can_move);
+        (self.devices, self.can_move, self.is_described) = (devices, can_move, true);
         self.advance()
     }
 
     /// Replaces the devices on which no guest may be.
     pub fn close(&mut self, closed: BTreeSet<DeviceUuid>) -> Vec<Step> {
         self.closed = closed;
-        // A guest that can't move stays.
-        let moves = self.plan(None).map(|places| self.move_to(&places));
-        moves.unwrap_or_default()
+        self.advance()
     }
 
-    /// Notes a task that was already on this node. Nothing follows before the next change: other
-    /// tasks may not be known yet.
-    pub fn found(&mut self, task: TaskId, seats: Seats, is: Found) {
-        if seats.slots.is_empty() || self.tasks.contains_key(&task) {
-            return;
+    /// Notes a task that was already on this node. If it `is_settled`, its shepherd has no orders
+    /// of earlier agents left.
+    pub fn found(&mut self, task: TaskId, seats: Seats, is: Found, is_settled: bool) -> Vec<Step> {
+        let was = self.tasks.get(&task).map(|placed| placed.state);
+        if seats.slots.is_empty() || (was.is_some() && !is_settled) {
+            return Vec::new();
         }
         let state = match is {
             Found::Launching => State::Coming,
-            Found::Running => State::Running,
-            Found::Paused => State::Paused,
-            Found::Detached => State::Away,
+            Found::Running if is_settled => State::Running,
+            Found::Running => State::Coming,
+            Found::Paused if is_settled => State::Paused,
+            Found::Detached if is_settled => State::Away,
+            Found::Paused | Found::Detached => State::Unsettled,
         };
-        if state == State::Away {
-            self.waiting.push_back(Waiting { task, is_placed: false, aim: Aim::Attach });
+        self.waiting.retain(|waiting| waiting.task != task);
+        self.tasks.insert(task, Placed::new(seats, state));
+        match state {
+            State::Away => self.waits(task, Aim::Attach),
+            // Other tasks may not be known yet.
+            _ if was.is_none() => Vec::new(),
+            _ => self.advance(),
         }
-        self.tasks.insert(task, Placed { seats, state, is_stuck: false });
     }
 
     /// Places a task that should start. Its launch follows once nothing is in the way.
@@ -126,19 +146,34 @@ impl Places {
         if seats.slots.is_empty() {
             return vec![Step::Act(Action::Launch { order, seats })];
         }
-        self.tasks.insert(task, Placed { seats, state: State::Away, is_stuck: false });
+        self.tasks.insert(task, Placed::new(seats, State::Away));
         self.waits(task, Aim::Launch(order))
     }
 
     /// A task should go on that is or was about to be paused.
     pub fn resume(&mut self, task: TaskId, generation: Generation) -> Vec<Step> {
-        match self.tasks.get(&task) {
-            Some(placed) if placed.state == State::Paused => {
+        let Some(placed) = self.tasks.get_mut(&task) else {
+            return vec![Step::Act(Action::Resume { task, generation, devices: Vec::new() })];
+        };
+        match placed.state {
+            State::Paused => {
                 self.waiting.retain(|waiting| waiting.task != task);
                 self.waits(task, Aim::Resume(generation))
             }
-            placed => {
-                let devices = placed.map(|placed| placed.seats.devices()).unwrap_or_default();
+            // It has no devices to resume on before its move is over.
+            State::Leaving | State::Attaching => {
+                placed.resume = Some(generation);
+                Vec::new()
+            }
+            State::Away => {
+                let own = self.waiting.iter_mut().find(|waiting| waiting.task == task);
+                own.into_iter().for_each(|waiting| waiting.aim = Aim::Resume(generation));
+                Vec::new()
+            }
+            // The server repeats the order.
+            State::Unsettled => Vec::new(),
+            State::Coming | State::Running => {
+                let devices = placed.seats.devices();
                 vec![Step::Act(Action::Resume { task, generation, devices })]
             }
         }
@@ -147,6 +182,11 @@ impl Places {
     fn waits(&mut self, task: TaskId, aim: Aim) -> Vec<Step> {
         self.waiting.push_back(Waiting { task, is_placed: false, aim });
         self.advance()
+    }
+
+    /// Where each task is, or goes.
+    pub fn seats(&self) -> impl Iterator<Item = (TaskId, &Seats)> {
+        self.tasks.iter().map(|(task, placed)| (*task, &placed.seats))
     }
 
     /// Whether a task waits to be launched.
@@ -164,14 +204,32 @@ impl Places {
         true
     }
 
-    /// The program of a task runs on its devices: it has started, goes on, or has moved.
-    pub fn runs(&mut self, task: TaskId) -> Vec<Step> {
-        match self.tasks.get_mut(&task) {
-            Some(placed) if placed.state != State::Leaving => placed.state = State::Running,
-            Some(_) | None => return Vec::new(),
+    /// The program of a task was started on its devices.
+    pub fn started(&mut self, task: TaskId) -> Vec<Step> {
+        self.runs(task, &[State::Coming])
+    }
+
+    /// A task has come to its devices from others.
+    pub fn attached(&mut self, task: TaskId) -> Vec<Step> {
+        self.runs(task, &[State::Attaching])
+    }
+
+    /// A task goes on after a pause.
+    pub fn resumed(&mut self, task: TaskId) -> Vec<Step> {
+        self.runs(task, &[State::Coming, State::Paused])
+    }
+
+    /// A task uses its devices, if it was in one of these states.
+    fn runs(&mut self, task: TaskId, from: &[State]) -> Vec<Step> {
+        let placed = self.tasks.get_mut(&task).filter(|placed| from.contains(&placed.state));
+        let Some(placed) = placed else { return Vec::new() };
+        placed.state = State::Running;
+        let resume = placed.resume.take();
+        let mut steps = self.advance();
+        if let Some(generation) = resume {
+            steps.extend(self.resume(task, generation));
         }
-        self.waiting.retain(|waiting| waiting.task != task);
-        self.advance()
+        steps
     }
 
     /// A task is paused, and others may use its devices.
@@ -179,31 +237,38 @@ impl Places {
         let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
         placed.state = State::Paused;
         self.waiting.retain(|waiting| waiting.task != task);
-        self.advance()
+        match placed.resume.take() {
+            Some(generation) => self.waits(task, Aim::Resume(generation)),
+            None => self.advance(),
+        }
     }
 
     /// A task has left its devices, or could not.
     pub fn detached(&mut self, task: TaskId, is_done: bool) -> Vec<Step> {
-        let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
-        if placed.state != State::Leaving {
-            return Vec::new();
-        }
+        let placed = self.tasks.get_mut(&task).filter(|placed| placed.state == State::Leaving);
+        let Some(placed) = placed else { return Vec::new() };
         if is_done {
             placed.state = State::Away;
-            return self.waits(task, Aim::Attach);
+            let aim = placed.resume.take().map_or(Aim::Attach, Aim::Resume);
+            return self.waits(task, aim);
         }
-        (placed.state, placed.is_stuck) = (State::Running, true);
+        (placed.state, placed.is_stuck) = (State::Attaching, true);
         // A task that waits for its devices needs other moves.
         self.waiting.iter_mut().for_each(|waiting| waiting.is_placed = false);
-        self.advance()
+        self.attached(task)
     }
 
     /// A task could not come to its devices. Only those that it left are certain to take it.
     pub fn not_attached(&mut self, task: TaskId, left: &[DeviceUuid]) -> Vec<Step> {
         let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
-        (placed.state, placed.is_stuck) = (State::Away, true);
+        placed.is_stuck = true;
+        if placed.state != State::Attaching {
+            return Vec::new();
+        }
+        placed.state = State::Away;
+        let aim = placed.resume.take().map_or(Aim::Attach, Aim::Resume);
         self.put(task, left);
-        self.waiting.push_back(Waiting { task, is_placed: true, aim: Aim::Attach });
+        self.waiting.push_back(Waiting { task, is_placed: true, aim });
         self.advance()
     }
 
@@ -219,6 +284,10 @@ impl Places {
     /// Places waiting tasks, and starts those whose devices have room.
     fn advance(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
+        let is_unsettled = self.tasks.values().any(|placed| placed.state == State::Unsettled);
+        if is_unsettled || !self.is_described {
+            return steps;
+        }
         let mut next = 0;
         while let Some(waiting) = self.waiting.get(next) {
             let (task, is_launch) = (waiting.task, matches!(waiting.aim, Aim::Launch(_)));
@@ -248,18 +317,35 @@ impl Places {
                 steps.push(Step::Act(self.start(waiting)));
             }
         }
+        if self.tasks.values().any(|placed| self.has_to_leave(placed)) {
+            // A guest that can't move stays.
+            steps.extend(self.plan(None).map(|places| self.move_to(&places)).unwrap_or_default());
+        }
         steps
+    }
+
+    /// Whether a task is on a device that was closed for guests, and can be moved.
+    fn has_to_leave(&self, placed: &Placed) -> bool {
+        let mut places = placed.seats.slots.iter().zip(&placed.seats.booked);
+        placed.state == State::Running
+            && !placed.is_stuck
+            && places
+                .any(|(slot, booked)| slot.device != *booked && self.closed.contains(&slot.device))
     }
 
     /// Whether some task is about to become movable.
     fn is_unsettled(&self) -> bool {
-        self.tasks.values().any(|it| matches!(it.state, State::Coming | State::Leaving))
+        let is_unsettled =
+            |state| matches!(state, State::Coming | State::Attaching | State::Leaving);
+        self.tasks.values().any(|placed| is_unsettled(placed.state))
     }
 
     /// Whether the tasks that are on the devices of a waiting one leave it room.
     fn has_room(&self, task: TaskId) -> bool {
-        let present =
-            |it: &&Placed| matches!(it.state, State::Coming | State::Running | State::Leaving);
+        let present = |it: &&Placed| match it.state {
+            State::Coming | State::Attaching | State::Running | State::Leaving => true,
+            State::Away | State::Unsettled | State::Paused => false,
+        };
         self.tasks[&task].seats.slots.iter().all(|wanted| {
             let others = self.tasks.values().filter(present).flat_map(|it| &it.seats.slots);
             let here = others.filter(|slot| slot.device == wanted.device);
@@ -273,7 +359,10 @@ impl Places {
     fn start(&mut self, waiting: Waiting) -> Action {
         let Waiting { task, aim, .. } = waiting;
         let placed = self.tasks.get_mut(&task).expect("a waiting task has devices");
-        placed.state = State::Coming;
+        placed.state = match aim {
+            Aim::Attach => State::Attaching,
+            Aim::Launch(_) | Aim::Resume(_) => State::Coming,
+        };
         let seats = placed.seats.clone();
         match aim {
             Aim::Launch(order) => Action::Launch { order, seats },
@@ -292,7 +381,10 @@ impl Places {
             |task| self.waiting.iter().any(|waiting| waiting.task == task && waiting.is_placed);
         let (mut pieces, mut owners) = (Vec::new(), Vec::new());
         for (number, (task, placed)) in self.tasks.iter().enumerate() {
-            let uses = !matches!(placed.state, State::Away | State::Paused | State::Leaving);
+            let uses = match placed.state {
+                State::Coming | State::Attaching | State::Running => true,
+                State::Away | State::Unsettled | State::Paused | State::Leaving => false,
+            };
             let is_new = new == Some(*task);
             let Some(places) = self.positions(&placed.seats) else { continue };
             if !(uses || is_new || is_placed(*task)) {
@@ -363,7 +455,11 @@ impl Places {
                     steps.push(Step::Act(Action::Detach { task: *task }));
                 }
                 State::Away | State::Paused => self.put(*task, &devices),
-                State::Running | State::Coming | State::Leaving => {}
+                State::Unsettled
+                | State::Running
+                | State::Coming
+                | State::Attaching
+                | State::Leaving => {}
             }
         }
         steps

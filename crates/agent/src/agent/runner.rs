@@ -25,6 +25,7 @@ use super::launch::LastValues;
 use super::shares::Shares;
 use super::shepherds::{About, Introduced, Shepherds};
 use super::streams::Streams;
+use super::takeover::Place;
 use super::wake::{Token, Waker, Watch};
 use super::{AgentConfig, Blobs, ToServer};
 use crate::layout::{Layout, claim_name};
@@ -151,7 +152,7 @@ impl Runner {
             Input::Left(task) => self.adopt(task, Generation::default()),
             Input::Checked { task, unusable, refused } => {
                 if let Some(report) = self.lost.remove(&task) {
-                    self.found(report, Seats::default(), false);
+                    self.found(report, Place::default());
                 }
                 match (self.asked.remove(&task), refused) {
                     (Some(_), Some(why)) => self.not_started(task, EndCause::LaunchFailed { why }),
@@ -197,6 +198,7 @@ impl Runner {
                     self.adopt(task, Generation::default());
                 }
                 if self.shepherds.connect(caller) {
+                    self.settled(task);
                     self.hear(task);
                 }
             }

@@ -12,7 +12,7 @@ use super::adopt::{Adopted, Leftovers, adopt, end_leftovers, put_groups_away};
 use super::input::Input;
 use super::runner::{Runner, not_started};
 use crate::layout::claimed_task;
-use crate::record::Record;
+use crate::record::{Found, Record};
 
 impl Runner {
     /// Takes over all claimed tasks of an earlier agent.
@@ -45,9 +45,11 @@ impl Runner {
     /// Finds out the state of a task that was claimed.
     pub(super) fn adopt(&mut self, task: TaskId, generation: Generation) {
         let adopted = adopt(&self.parts.layout, task);
-        let (mut seats, mut is_detached) = (Seats::default(), false);
+        let mut place = Place::default();
         if let Ok(Adopted::Alive { record, .. } | Adopted::Leaving { record }) = &adopted {
-            (seats, is_detached) = (record.claimant.seats(), record.is_detached);
+            // A living shepherd may still read orders of an earlier agent.
+            let is_settled = matches!(adopted, Ok(Adopted::Leaving { .. }));
+            place = Place::of(record, is_settled);
         }
         let (generation, is) = match adopted {
             Ok(Adopted::Alive { record, shepherd }) => {
@@ -82,7 +84,7 @@ impl Runner {
                         self.lost.insert(task, report);
                         (known, goes_on(&record))
                     }
-                    None => return self.found(report, seats, is_detached),
+                    None => return self.found(report, place),
                 }
             }
             Ok(Adopted::Unclaimed) => {
@@ -95,11 +97,29 @@ impl Runner {
                 (generation, TaskIs::Ended(not_started(EndCause::LaunchFailed { why })))
             }
         };
-        self.found(TaskReport { task, generation, is }, seats, is_detached);
+        self.found(TaskReport { task, generation, is }, place);
     }
 
-    pub(super) fn found(&mut self, report: TaskReport, seats: Seats, is_detached: bool) {
-        self.seen.push_back(converge::Input::Found { report, seats, is_detached });
+    /// Reads the claim of a task again: its shepherd has connected, and so has carried out all
+    /// orders that it read before.
+    pub(super) fn settled(&mut self, task: TaskId) {
+        let claim = Found::open(&self.parts.layout, task).and_then(|found| match found {
+            Some(found) => found.read(),
+            None => Ok(None),
+        });
+        let Ok(Some(record)) = claim else { return };
+        if record.ended.is_some() {
+            return;
+        }
+        let place = Place::of(&record, true);
+        self.parts.devices.moved(task, &place.seats.devices());
+        let (generation, is) = (record.generation(), goes_on(&record));
+        self.found(TaskReport { task, generation, is }, place);
+    }
+
+    pub(super) fn found(&mut self, report: TaskReport, place: Place) {
+        let Place { seats, is_detached, is_settled } = place;
+        self.seen.push_back(converge::Input::Found { report, seats, is_detached, is_settled });
     }
 
     /// Ends the processes that a dead shepherd left, on a separate thread, since the kernel may
@@ -116,6 +136,21 @@ impl Runner {
         };
         // If no thread can be started, the next agent checks the task again.
         let _ = std::thread::Builder::new().name("leftovers".into()).spawn(wait);
+    }
+}
+
+/// Where a task is, by its claim.
+#[derive(Default)]
+pub(super) struct Place {
+    seats: Seats,
+    is_detached: bool,
+    is_settled: bool,
+}
+
+impl Place {
+    fn of(record: &Record, is_settled: bool) -> Self {
+        let (seats, is_detached) = (record.claimant.seats(), record.is_detached);
+        Self { seats, is_detached, is_settled }
     }
 }
 

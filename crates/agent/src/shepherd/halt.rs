@@ -24,6 +24,8 @@ pub(super) struct Halt {
     /// Whether the node wants the task to leave its devices, apart from orders of the server.
     by_node: bool,
     is_paused: bool,
+    /// Whether the task left its devices, to go to others.
+    is_detached: bool,
     /// The process that frees or restores the devices, if one is at work.
     pub keeper: Option<Keeper>,
     /// The processes with GPU memory that the keepers moved.
@@ -62,9 +64,9 @@ impl Shepherd {
         }
         self.halt.generation = generation;
         self.halt.is_wanted = false;
-        if self.launch.order.allocation.slots.iter().map(|slot| &slot.device).ne(devices) {
+        let slots = &self.launch.order.allocation.slots;
+        if slots.iter().map(|slot| &slot.device).ne(devices) || self.halt.is_detached {
             self.move_to(devices);
-            let _ = self.claim.attached(devices);
         }
         self.follow_order();
     }
@@ -154,14 +156,13 @@ impl Shepherd {
     /// claim shows it.
     pub(super) fn leave_devices(&mut self) {
         let _ = self.claim.detached();
+        self.halt.is_detached = true;
         self.link.say(&FromShepherd::Detached { is_done: true });
     }
 
     /// Comes to these devices.
     pub(super) fn take_devices(&mut self, devices: &[DeviceUuid]) {
         self.move_to(devices);
-        // If the disk is full, a later agent repeats the order.
-        let _ = self.claim.attached(devices);
         self.link.say(&FromShepherd::Attached { devices: devices.to_vec() });
     }
 
@@ -170,6 +171,9 @@ impl Shepherd {
         for (slot, device) in slots.iter_mut().zip(devices) {
             slot.device = device.clone();
         }
+        self.halt.is_detached = false;
+        // If the disk is full, a later agent repeats the order.
+        let _ = self.claim.attached(devices);
     }
 
     /// Lets all processes go on, without a report. GPU memory that is in host memory stays there.

@@ -221,8 +221,12 @@ fn a_stop_ends_a_task_that_was_already_launched() {
     let _ = obey(&mut converge, stop(1, 1, 2));
     let is = TaskIs::Running { pid: 7, started_at: Timestamp::ZERO };
     let found = TaskReport { task: task(1), generation: Generation(1), is: is.clone() };
-    let actions =
-        converge.step(Input::Found { report: found, seats: Seats::default(), is_detached: false });
+    let actions = converge.step(Input::Found {
+        report: found,
+        seats: Seats::default(),
+        is_detached: false,
+        is_settled: true,
+    });
     assert_eq!(reported(&actions), [&is]);
     assert_eq!(actions.last(), Some(&Action::Stop { task: task(1), grace: GRACE, signal: None }));
 }
@@ -289,7 +293,7 @@ fn tasks_of_an_earlier_agent_are_adopted_or_forgotten() {
     let found = |number| {
         let generation = Generation(1);
         let report = TaskReport { task: task(number), generation, is: is.clone() };
-        Input::Found { report, seats: Seats::default(), is_detached: false }
+        Input::Found { report, seats: Seats::default(), is_detached: false, is_settled: true }
     };
     assert_eq!(converge.step(found(1)), [Action::Forget(task(1))], "acknowledged before");
     assert_eq!(reported(&converge.step(found(2))), [&is]);

@@ -4,6 +4,7 @@
 
 mod converge;
 mod loans;
+mod meeting;
 mod moves;
 mod seating;
 mod spread;

@@ -14,11 +14,11 @@ use crate::converge::{end, run, task};
 
 const MEMORY: u64 = 80;
 
-fn uuid(index: usize) -> DeviceUuid {
+pub fn uuid(index: usize) -> DeviceUuid {
     DeviceUuid::new(format!("GPU-{index}"))
 }
 
-fn devices(number: u32) -> Vec<Device> {
+pub fn devices(number: u32) -> Vec<Device> {
     let device = |index: u32| Device {
         index,
         uuid: uuid(index as usize),
@@ -42,13 +42,13 @@ fn devices(number: u32) -> Vec<Device> {
     (0..number).map(device).collect()
 }
 
-fn whole(booked: usize) -> Slot {
+pub fn whole(booked: usize) -> Slot {
     let index = u32::try_from(booked).expect("few");
     Slot { index, device: uuid(booked), part: SlotPart::Whole }
 }
 
 /// A share in 80ths of a device.
-fn share(booked: usize, request: u64, limit: u64) -> Slot {
+pub fn share(booked: usize, request: u64, limit: u64) -> Slot {
     let charge = MilliGpu::new(request * 1000 / MEMORY);
     let (memory, limit) = (Bytes::new(request), Bytes::new(limit));
     Slot { part: SlotPart::Share { charge, memory, limit }, ..whole(booked) }
@@ -204,7 +204,7 @@ impl Machine {
             };
             let report = TaskReport { task, generation: Generation(1), is };
             let is_detached = self.away.contains_key(&task);
-            self.step(Input::Found { report, seats, is_detached });
+            self.step(Input::Found { report, seats, is_detached, is_settled: true });
         }
         self.describe();
     }

@@ -58,6 +58,9 @@ impl Sim {
         if bug != Some(Bug::AnswerTooEarly) {
             self.adopt_all(m);
         }
+        // No node of the simulation can move tasks.
+        let devices = self.machines[m].view();
+        self.agent_input(m, Input::Devices { devices, can_move: false });
     }
 
     /// An agent without a question from a server announces its node again.
@@ -403,7 +406,7 @@ impl Sim {
 }
 
 fn found(report: TaskReport) -> Input {
-    Input::Found { report, seats: Seats::default(), is_detached: false }
+    Input::Found { report, seats: Seats::default(), is_detached: false, is_settled: true }
 }
 
 pub(crate) fn not_run(at: Timestamp) -> TaskEnd {

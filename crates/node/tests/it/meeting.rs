@@ -1,0 +1,89 @@
+//! Moves that meet a pause, a resume or a new agent.
+
+use gpool_model::Slot;
+use gpool_model::agent::{Order, TaskIs, TaskReport};
+use gpool_model::id::{Generation, Term};
+use gpool_model::unit::Timestamp;
+use gpool_node::converge::{Action, Converge, Halting, Input, Seats};
+
+use crate::converge::{end, run, task};
+use crate::moves::{devices, share, uuid, whole};
+
+/// Two shares of one device, of which the second is a guest on another and was ordered to leave it
+/// for a third task.
+fn moving() -> Converge {
+    let mut converge = Converge::default();
+    let _ = converge.step(Input::Devices { devices: devices(2), can_move: true });
+    for number in 1..=2 {
+        assert!(launches(&start_order(&mut converge, number, vec![share(0, 40, 80)])));
+        let (task, started_at) = (task(number), Timestamp::ZERO);
+        let _ = converge.step(Input::Started { task, pid: 7, started_at });
+    }
+    let actions = start_order(&mut converge, 3, vec![whole(1)]);
+    assert!(actions.contains(&Action::Detach { task: task(2) }), "{actions:?}");
+    converge
+}
+
+/// The actions that follow from an order to start a task with these slots.
+fn start_order(converge: &mut Converge, number: u64, slots: Vec<Slot>) -> Vec<Action> {
+    let Order::Run(mut order) = run(1, number, 1) else { unreachable!() };
+    order.allocation.slots = slots;
+    converge.step(Input::Order(Order::Run(order)))
+}
+
+fn launches(actions: &[Action]) -> bool {
+    actions.iter().any(|action| matches!(action, Action::Launch { .. }))
+}
+
+#[test]
+fn a_task_that_is_paused_while_it_moves_leaves_its_devices_to_others() {
+    let mut converge = moving();
+    let (moved, term, generation) = (task(2), Term(1), Generation(2));
+    let actions = converge.step(Input::Detached { task: moved, is_done: true });
+    assert!(actions.iter().any(|action| matches!(action, Action::Attach { .. })));
+    let pause = Order::Pause { term, task: moved, generation };
+    let _ = converge.step(Input::Order(pause));
+    let halting = Halting::Paused;
+    let _ = converge.step(Input::Halted { task: moved, generation, halting });
+    let _ = converge.step(Input::Attached { task: moved });
+    let _ = converge.step(Input::Ended { task: task(1), end: end(false) });
+    assert!(launches(&start_order(&mut converge, 4, vec![whole(0)])));
+}
+
+#[test]
+fn a_task_that_should_resume_while_it_moves_resumes_where_it_has_room() {
+    let mut converge = moving();
+    let (moved, term) = (task(2), Term(1));
+    for (generation, pauses) in [(2, true), (3, false)] {
+        let generation = Generation(generation);
+        let order = match pauses {
+            true => Order::Pause { term, task: moved, generation },
+            false => Order::Resume { term, task: moved, generation },
+        };
+        let actions = converge.step(Input::Order(order));
+        let resumes = |action: &Action| matches!(action, Action::Resume { .. });
+        assert!(!actions.iter().any(resumes), "it is between devices");
+    }
+    let actions = converge.step(Input::Detached { task: moved, is_done: true });
+    let resume = Action::Resume { task: moved, generation: Generation(3), devices: vec![uuid(0)] };
+    assert!(actions.contains(&resume), "{actions:?}");
+}
+
+#[test]
+fn a_new_agent_waits_for_a_shepherd_that_may_have_orders_of_the_last_one() {
+    let mut converge = Converge::default();
+    let _ = converge.step(Input::Devices { devices: devices(2), can_move: true });
+    let guest = share(1, 40, 80);
+    let found = |is_detached, is_settled| {
+        let is = TaskIs::Running { pid: 7, started_at: Timestamp::ZERO };
+        let report = TaskReport { task: task(1), generation: Generation(1), is };
+        let seats = Seats { slots: vec![guest.clone()], booked: vec![uuid(0)] };
+        Input::Found { report, seats, is_detached, is_settled }
+    };
+    let _ = converge.step(found(true, false));
+    assert!(!launches(&start_order(&mut converge, 2, vec![whole(1)])), "it may come to GPU 1");
+    let actions = converge.step(found(false, true));
+    assert!(!launches(&actions) && actions.contains(&Action::Detach { task: task(1) }));
+    let actions = converge.step(Input::Detached { task: task(1), is_done: true });
+    assert!(launches(&actions), "{actions:?}");
+}
