@@ -339,10 +339,14 @@ impl Runner {
                 self.shepherds.say(task, &ToShepherd::Resume { generation, devices });
             }
             Action::Detach { task } => {
+                fail::fail_point!("agent-detach-before");
                 self.shepherds.say(task, &ToShepherd::Detach);
+                fail::fail_point!("agent-detach-after");
             }
             Action::Attach { task, devices } => {
+                fail::fail_point!("agent-attach-before");
                 self.shepherds.say(task, &ToShepherd::Attach { devices });
+                fail::fail_point!("agent-attach-after");
             }
             Action::Signal { task, signal } => {
                 fail::fail_point!("agent-signal-before");

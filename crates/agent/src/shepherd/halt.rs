@@ -157,12 +157,14 @@ impl Shepherd {
     pub(super) fn leave_devices(&mut self) {
         let _ = self.claim.detached();
         self.halt.is_detached = true;
+        fail::fail_point!("shepherd-detached");
         self.link.say(&FromShepherd::Detached { is_done: true });
     }
 
     /// Comes to these devices.
     pub(super) fn take_devices(&mut self, devices: &[DeviceUuid]) {
         self.move_to(devices);
+        fail::fail_point!("shepherd-attached");
         self.link.say(&FromShepherd::Attached { devices: devices.to_vec() });
     }
 

@@ -3,13 +3,13 @@
 use crate::harness::{Cluster, until_so};
 
 /// The devices that a job uses, and those that it booked, if they differ.
-fn places(cluster: &Cluster, id: &str) -> (Vec<u32>, Option<Vec<u32>>) {
+pub fn places(cluster: &Cluster, id: &str) -> (Vec<u32>, Option<Vec<u32>>) {
     let placed = cluster.job(id).placement.swap_remove(0);
     (placed.devices, placed.booked)
 }
 
 /// Starts two notebooks that share a GPU in the books.
-fn notebooks(cluster: &Cluster) -> [String; 2] {
+pub fn notebooks(cluster: &Cluster) -> [String; 2] {
     let notebooks = [(), ()].map(|()| {
         let id = cluster.sh(&["--gpus", "0.5:1"], "echo $CUDA_VISIBLE_DEVICES; exec sleep 1000");
         cluster.until_is(&id, "running");

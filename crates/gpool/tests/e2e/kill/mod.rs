@@ -8,6 +8,7 @@ mod checker;
 mod checker_finds;
 mod history;
 mod load;
+mod moves;
 mod numbers;
 mod points;
 mod siege;

@@ -29,6 +29,8 @@ pub enum By {
     FirstStart,
     /// By stopping a server with a signal.
     End,
+    /// By a job that needs the device of a guest.
+    Move,
 }
 
 /// A point of server and agent, or of a process that writes claims.
@@ -49,14 +51,14 @@ const fn seldom(name: &'static str, fate: Fate) -> Point {
 /// A failpoint.
 #[derive(Debug, Clone, Copy)]
 pub struct Point {
-    name: &'static str,
-    by: By,
+    pub name: &'static str,
+    pub by: By,
     /// The possible effects on the job if its shepherd is killed here.
     fate: Fate,
 }
 
 /// All points.
-const POINTS: &[Point] = &[
+pub const POINTS: &[Point] = &[
     server("store-create-begin", By::FirstStart),
     server("store-create-made", By::FirstStart),
     server("store-create-published", By::FirstStart),
@@ -108,6 +110,10 @@ const POINTS: &[Point] = &[
     server("agent-signal-after", By::SeldomLoad),
     server("agent-prevent-before", By::Prevention),
     server("agent-prevent-claimed", By::Prevention),
+    server("agent-detach-before", By::Move),
+    server("agent-detach-after", By::Move),
+    server("agent-attach-before", By::Move),
+    server("agent-attach-after", By::Move),
     server("agent-forget-before", By::Load),
     server("agent-forget-noted", By::Load),
     server("agent-forget-moved", By::Load),
@@ -132,6 +138,8 @@ const POINTS: &[Point] = &[
     shepherd("shepherd-start-noted", Fate::Lost),
     shepherd("shepherd-start-told", Fate::Lost),
     seldom("shepherd-limit-noted", Fate::Lost),
+    Point { name: "shepherd-detached", by: By::Move, fate: Fate::Lost },
+    Point { name: "shepherd-attached", by: By::Move, fate: Fate::Lost },
     shepherd("shepherd-ended", Fate::Lost),
     shepherd("shepherd-end-noted", Fate::Kept),
     shepherd("shepherd-end-told", Fate::Kept),
@@ -146,7 +154,7 @@ fn killed_at_every_point_nothing_is_lost_and_nothing_runs_twice() {
     let mut siege = Siege::new(seed().wrapping_add(2), 1, 2);
     for round in 0..rounds(KILLS).div_ceil(KILLS) {
         let mut points: Vec<&Point> =
-            POINTS.iter().filter(|point| point.by != By::FirstStart).collect();
+            POINTS.iter().filter(|it| !matches!(it.by, By::FirstStart | By::Move)).collect();
         siege.numbers.shuffle(&mut points);
         for point in points {
             kill_at(&mut siege, point, round);
@@ -156,7 +164,7 @@ fn killed_at_every_point_nothing_is_lost_and_nothing_runs_twice() {
 }
 
 /// Sets the failpoint; returns the file that names the killed process.
-fn armed(cluster: &mut Cluster, point: &Point, nth: u64, file: &str) -> PathBuf {
+pub fn armed(cluster: &mut Cluster, point: &Point, nth: u64, file: &str) -> PathBuf {
     let file = cluster.path(file);
     let chosen = format!("{} {nth} {}", point.name, file.display());
     cluster.variables = vec![("GPOOL_FAILPOINT".to_owned(), chosen)];
@@ -167,7 +175,7 @@ fn kill_at(siege: &mut Siege, point: &Point, round: u64) {
     let bound = match point.by {
         By::Load => 20,
         By::SeldomLoad | By::LostShepherd | By::Start | By::End => 2,
-        By::Prevention | By::FirstStart => 1,
+        By::Prevention | By::FirstStart | By::Move => 1,
     };
     let nth = 1 + siege.numbers.below(bound);
     siege.note(format!("{nth} {}", point.name));
