@@ -9,7 +9,7 @@ use gpool_node::converge::{Action, Converge, Halting, Input, Seats};
 use crate::converge::{end, run, task};
 use crate::moves::{devices, share, uuid, whole};
 
-/// Two shares of one device, of which the second is a guest on another and was ordered to leave it
+/// Two shares of one device. The second is a guest on another device, and was ordered to leave it
 /// for a third task.
 fn moving() -> Converge {
     let mut converge = Converge::default();
