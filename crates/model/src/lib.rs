@@ -28,6 +28,7 @@ pub mod hostlist;
 pub mod id;
 pub mod indexes;
 pub mod job;
+pub mod kind;
 pub mod label;
 pub mod launch;
 pub mod life;
@@ -86,6 +87,7 @@ pub use job::{
     AdminHold, Course, Dependency, DependencyKind, Holder, Job, JobEnd, JobSpec, Outcome, Owner,
     Phase, RunTotals,
 };
+pub use kind::JobKind;
 pub use label::{LabelChange, Labels};
 pub use launch::{Activation, Missing, WindowSize};
 pub use life::Life;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::exit::{Checkpoint, Exit};
 use crate::job::dependency::Dependency;
 use crate::job::end::{EndCause, ExitStatus, Outcome};
+use crate::kind::Habits;
 use crate::rare::Rare;
 use crate::unit::{Millis, Timestamp};
 
@@ -46,6 +47,9 @@ pub struct Life {
     /// How it is asked to save its state.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub checkpoint: Rare<Option<Checkpoint>>,
+    /// Its kind, and how it uses its GPUs over time.
+    #[serde(skip_serializing_if = "Rare::is_usual")]
+    pub habits: Rare<Habits>,
 }
 
 impl Life {

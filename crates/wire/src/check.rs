@@ -4,9 +4,10 @@
 use gpool_model::escape::{is_unprintable, repeated};
 use gpool_model::id::{PoolName, ProjectName, is_plain_name};
 use gpool_model::job::{Dependency, DependencyKind};
+use gpool_model::kind::UnknownKind;
 use gpool_model::sharer::NoSuchShareWith;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
-use gpool_model::{Refusal, ShareWith, parse};
+use gpool_model::{JobKind, Refusal, ShareWith, parse};
 
 use crate::amount::Written;
 
@@ -211,6 +212,24 @@ pub(crate) fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
             parse::span(text).map_err(|error| invalid(field, &error.to_string()))
         }
     }
+}
+
+pub(crate) fn kind(word: &str) -> Result<JobKind, Refusal> {
+    word.to_ascii_lowercase().parse().map_err(|error: UnknownKind| {
+        let shown: String = word.chars().take(32).collect();
+        invalid("kind", &format!("{shown:?}: {error}"))
+    })
+}
+
+pub(crate) fn idle_after(written: &Written) -> Result<Millis, Refusal> {
+    let after = match written {
+        Written::Text(text) if text == "off" => Millis::ZERO,
+        written => span("idle_after", written)?,
+    };
+    if after > TIME_MAX {
+        return Err(invalid("idle_after", "it is at most ten years; write off for never"));
+    }
+    Ok(after)
 }
 
 pub(crate) fn time_limit(written: &Written) -> Result<Millis, Refusal> {

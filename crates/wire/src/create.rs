@@ -45,6 +45,14 @@ pub struct JobCreate {
     /// or `anyone`. Default: the setting `share_with` of the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_with: Option<String>,
+    /// Kind of the job: `train`, `notebook`, `serve` or `data`; `shell` is a notebook. Default:
+    /// `notebook` for jobs with a terminal (`pty`), otherwise `train`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Time without use of its GPUs after which the job counts as idle: seconds, or text (`"30m"`).
+    /// `"off"` and 0 mean never. Default: 30 minutes for notebooks, otherwise never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_after: Option<Written>,
     /// CPU cores: `4`, `"0.5"`. Default: none reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Written>,

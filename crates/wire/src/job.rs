@@ -43,6 +43,13 @@ pub struct Job {
     /// Jobs that it accepts on its GPUs. `null` if the pool decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_with: Option<String>,
+    /// Kind of the job: `train`, `notebook`, `serve` or `data`.
+    #[serde(default)]
+    pub kind: String,
+    /// Time without use of its GPUs after which the job counts as idle, in seconds. Absent if it
+    /// never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_after: Option<f64>,
     /// Nodes and devices of the job's tasks. Empty before the start.
     pub placement: Vec<PlacedOn>,
     /// Time of submission.

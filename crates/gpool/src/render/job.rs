@@ -20,6 +20,7 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
         format!("{} · project {} · priority {}", view.user(&job.user), job.project, job.priority);
     page.label("user", &owner);
     page.label("wants", &words::wants(job));
+    page.label_if("kind", kind(job).as_deref());
     match (job.script, job.private) {
         (_, true) => {}
         (true, _) => {
@@ -65,6 +66,13 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     }
     outcome(&mut page, job, view);
     page.text()
+}
+
+/// The kind of a job, and when it counts as idle; `None` for the usual ones.
+fn kind(job: &Job) -> Option<String> {
+    let idle = job.idle_after.map(|after| format!(", idle after {} without GPU use", span(after)));
+    let is_usual = idle.is_none() && ["", "train"].contains(&job.kind.as_str());
+    (!is_usual).then(|| format!("{}{}", job.kind, idle.unwrap_or_default()))
 }
 
 /// The files that a job reads and writes.

@@ -111,6 +111,7 @@ pub const COLUMNS: &[Column<Job>] = &[
         head: "COMMAND",
         cell: |job, _| Cell::new(&words::command(&job.command)),
     },
+    Column { name: "kind", head: "KIND", cell: |job, _| Cell::new(&job.kind) },
     Column { name: "gpuh", head: "GPU-H", cell: |job, _| optional(gpu_hours(job).map(figure)) },
     Column { name: "note", head: "NOTE", cell: |job, _| optional(job.note.as_ref()) },
 ];

@@ -37,6 +37,7 @@ mod greedy;
 mod harness;
 mod hostile;
 mod http;
+mod idle;
 mod import;
 mod instances;
 mod interactive;

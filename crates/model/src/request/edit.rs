@@ -110,6 +110,8 @@ pub static EDITS: &[Edit] = &[
     Edit::new("preemptible", take_preemptible),
     Edit::new("exits", take_exits),
     Edit::new("checkpoint", take_checkpoint),
+    Edit::new("kind", copy!(life.habits.kind)),
+    Edit::new("idle_after", copy!(life.habits.idle_after)),
 ];
 
 /// Other GPUs need the same enforcement.

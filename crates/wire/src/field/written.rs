@@ -58,6 +58,16 @@ pub(super) fn share_with(text: &str) -> Kept {
     kept(text, text.parse::<ShareWith>())
 }
 
+/// Checks the kind of a job.
+pub(super) fn kind(text: &str) -> Kept {
+    check::kind(text).map(|kind| kind.to_string()).map_err(why)
+}
+
+/// Checks the time after which a job counts as idle.
+pub(super) fn idle_after(text: &str) -> Kept {
+    check::idle_after(&text.into()).map(|_| text.to_owned()).map_err(why)
+}
+
 /// Checks a number of nodes.
 pub(super) fn nodes(text: &str) -> Kept {
     let none = "a job needs at least one node: --nodes 1";

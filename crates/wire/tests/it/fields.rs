@@ -17,6 +17,8 @@ fn samples() -> Map<String, Value> {
         "gpus": "a100:2",
         "gpu_share": "0.5",
         "gpu_memory": "20G",
+        "kind": "notebook",
+        "idle_after": "30m",
         "enforce": "capped",
         "share_with": "project",
         "cpus": "4",

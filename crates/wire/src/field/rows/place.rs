@@ -8,6 +8,7 @@ use super::super::Values::{Checked, Many};
 use super::super::{Field, Flag, Group, heading, written};
 use super::{field, join};
 use crate::node::cores;
+use crate::time::seconds;
 use crate::{check, gang};
 
 /// The resources of each task, and the nodes that the job may use.
@@ -60,6 +61,45 @@ pub(super) static PLACE: &[Field] = &[
             .hyphen()
         }),
         ..field!("gpu_memory", gpu_memory)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "kind",
+                "KIND",
+                Checked(written::kind),
+                "Kind of the job: train (default), notebook (default for jobs with a terminal), \
+                 serve or data",
+            )
+            .under(heading::RESOURCES),
+        ),
+        clears: true,
+        apply: |job, request| {
+            request.life.habits.kind = job.kind.as_deref().map(check::kind).transpose()?;
+            Ok(())
+        },
+        show: |spec, _, shown| spec.kind().as_str().clone_into(&mut shown.kind),
+        ..field!("kind", kind)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "idle-after",
+                "TIME",
+                Checked(written::idle_after),
+                "Time without use of its GPUs after which the job counts as idle, e.g. 30m \
+                 (default for notebooks) or off",
+            )
+            .under(heading::RESOURCES),
+        ),
+        clears: true,
+        apply: |job, request| {
+            let after = job.idle_after.as_ref().map(check::idle_after).transpose()?;
+            request.life.habits.idle_after = after;
+            Ok(())
+        },
+        show: |spec, _, shown| shown.idle_after = spec.idle_after().map(seconds),
+        ..field!("idle_after", idle_after)
     },
     Field {
         flag: Some(

@@ -1,0 +1,106 @@
+//! The kind of a job, and when its GPUs count as idle.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rare::Usual;
+use crate::request::job::JobRequest;
+use crate::unit::Millis;
+
+/// The kind of work that a job does.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    /// It computes and ends.
+    #[default]
+    Train,
+    /// A person works in it: a notebook or a shell.
+    Notebook,
+    /// It answers requests until it is cancelled.
+    Serve,
+    /// It prepares data.
+    Data,
+}
+
+impl JobKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Train, Self::Notebook, Self::Serve, Self::Data];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Notebook => "notebook",
+            Self::Serve => "serve",
+            Self::Data => "data",
+        }
+    }
+
+    /// How long the GPUs of such a job are unused before it counts as idle, if it requests nothing
+    /// else; `None` for kinds that never count as idle.
+    #[must_use]
+    pub fn idle_after(self) -> Option<Millis> {
+        match self {
+            Self::Notebook => Some(Millis::from_mins(30)),
+            Self::Train | Self::Serve | Self::Data => None,
+        }
+    }
+}
+
+impl fmt::Display for JobKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for JobKind {
+    type Err = UnknownKind;
+
+    /// A shell is a notebook.
+    fn from_str(word: &str) -> Result<Self, UnknownKind> {
+        let word = if word == "shell" { "notebook" } else { word };
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word).ok_or(UnknownKind)
+    }
+}
+
+/// The text names no kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is not one of train, notebook, serve and data")]
+pub struct UnknownKind;
+
+/// How a job uses its GPUs over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Habits {
+    /// Its kind, if it was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<JobKind>,
+    /// How long its GPUs are unused before it counts as idle, if that was requested; zero is never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_after: Option<Millis>,
+}
+
+impl Usual for Habits {
+    const USUAL: &'static Self = &Self { kind: None, idle_after: None };
+}
+
+impl JobRequest {
+    /// The kind of the job. A job with a terminal of its own is a notebook by default.
+    #[must_use]
+    pub fn kind(&self) -> JobKind {
+        let usual = if self.pty.is_some() { JobKind::Notebook } else { JobKind::default() };
+        self.life.habits.kind.unwrap_or(usual)
+    }
+
+    /// How long the GPUs of the job are unused before it counts as idle; `None` if it never does.
+    #[must_use]
+    pub fn idle_after(&self) -> Option<Millis> {
+        let after = self.life.habits.idle_after.or_else(|| self.kind().idle_after());
+        after.filter(|after| !after.is_zero() && !self.gpus.is_none())
+    }
+}
