@@ -50,6 +50,9 @@ pub struct Claimant {
     /// The job, as others on its devices see it, if it has shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharer: Option<Sharer>,
+    /// How long it does not use its devices before it counts as idle; `None` if it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_after: Option<Millis>,
 }
 
 /// One line of a claim.
@@ -191,6 +194,7 @@ impl Claimant {
             slots,
             booked,
             sharer: None,
+            idle_after: None,
         }
     }
 

@@ -11,6 +11,7 @@ mod gang;
 mod grow;
 mod hold;
 mod hold_missing;
+mod idle;
 mod jobs;
 mod judge;
 mod moments;

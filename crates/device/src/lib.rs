@@ -8,6 +8,7 @@
 pub mod cadence;
 pub mod choice;
 mod choice_error;
+mod idle;
 mod meter;
 pub mod monitor;
 mod nvml;
@@ -22,6 +23,7 @@ mod worker;
 pub use cadence::{Cadence, Schedule, Wanted};
 pub use choice::{DevicesArg, NodeArg, NodeDevices, NodesArg, Opened};
 pub use choice_error::ChoiceError;
+pub use idle::{Activity, IdleWatch, is_busy};
 pub use meter::{Meter, Use};
 pub use monitor::{Monitor, Observation};
 pub use nvml::{NoDriver, NvmlSource};

@@ -418,6 +418,7 @@ impl Card {
             self.sample.memory_used = usage.memory_used;
             self.sample.memory_free = usage.memory_free;
             self.sample.utilization_percent = usage.utilization_percent;
+            self.sample.traffic_percent = usage.traffic_percent;
         }
         if let Some(answer) = read.thermal {
             let thermal = self.settle(Question::Thermal, answer).unwrap_or_default();

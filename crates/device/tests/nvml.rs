@@ -74,6 +74,7 @@ fn full(ix: u32) -> Device {
         processes: Some(vec![]),
         mps_processes: Some(vec![]),
         utilization: Some(40),
+        traffic: 12,
         temperature: Some(61),
         power_mw: Some(250_000),
         ecc_uncorrected: Some(0),
@@ -256,6 +257,7 @@ fn a_sample_has_memory_utilisation_temperature_and_power() {
         memory_used: Some(Bytes::from_gib(3)),
         memory_free: Some(Bytes::from_gib(77)),
         utilization_percent: Some(40),
+        traffic_percent: Some(12),
         temperature_c: Some(61),
         power_mw: Some(250_000),
     };

@@ -305,6 +305,9 @@ pub struct DeviceSample {
     pub memory_free: Option<Bytes>,
     /// Percentage of the last sample period with a running kernel.
     pub utilization_percent: Option<u32>,
+    /// Percentage of the last sample period with memory traffic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic_percent: Option<u32>,
     /// Degrees Celsius.
     pub temperature_c: Option<u32>,
     /// Milliwatts drawn.

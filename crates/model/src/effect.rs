@@ -103,6 +103,13 @@ pub enum Change {
         /// The exit code as a shell reports it, once ended.
         exit_code: Option<i32>,
     },
+    /// A running job counts as idle, or no longer.
+    JobIdle {
+        /// The job.
+        job: JobId,
+        /// Since when it has not used its devices; `None` if it uses them again.
+        since: Option<Timestamp>,
+    },
     /// A reservation was created, changed or ended.
     ReservationChanged {
         /// The reservation.

@@ -104,3 +104,51 @@ impl JobRequest {
         after.filter(|after| !after.is_zero() && !self.gpus.is_none())
     }
 }
+
+/// What happens to a job that does not use its GPUs. It is shown as idle in any case.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum OnIdle {
+    /// Nothing else.
+    #[default]
+    Report,
+    /// Its owner gets a notification.
+    Warn,
+    /// It can be preempted from then on. Its owner gets a notification.
+    Demote,
+    /// It is requeued; a notebook is not, and its owner gets a notification.
+    Requeue,
+    /// It is cancelled; a notebook is not, and its owner gets a notification.
+    Cancel,
+}
+
+impl OnIdle {
+    /// Every value with its name.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("report", Self::Report),
+        ("warn", Self::Warn),
+        ("demote", Self::Demote),
+        ("requeue", Self::Requeue),
+        ("cancel", Self::Cancel),
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Report => "report",
+            Self::Warn => "warn",
+            Self::Demote => "demote",
+            Self::Requeue => "requeue",
+            Self::Cancel => "cancel",
+        }
+    }
+
+    /// Whether it is the default.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(crate) fn is_report(&self) -> bool {
+        *self == Self::Report
+    }
+}

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::{Device, DeviceHealth};
 use crate::displace::Displace;
-use crate::id::{DeviceUuid, NodeName, PoolName};
+use crate::id::{DeviceUuid, NodeName, PoolName, TaskId};
 use crate::label::Labels;
 use crate::resource::{ResourceKind, Resources};
 use crate::unit::Timestamp;
@@ -79,6 +79,12 @@ impl Node {
     #[must_use]
     pub fn can_pause(&self) -> bool {
         self.capacity.get(&ResourceKind::PauseMemory) > 0
+    }
+
+    /// Since when a task of the node has not used its devices, if it counts as idle.
+    #[must_use]
+    pub fn idle_since(&self, task: TaskId) -> Option<Timestamp> {
+        self.facts.idle.iter().find(|idle| idle.task == task).map(|idle| idle.since)
     }
 
     /// The most tasks that run there at once.
@@ -167,4 +173,17 @@ pub struct NodeFacts {
     pub devices_from: String,
     /// Operating system, for people.
     pub system: String,
+    /// Running tasks that have not used their devices for the time after which their job counts as
+    /// idle, by task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle: Vec<IdleTask>,
+}
+
+/// A task that does not use its devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleTask {
+    /// The task.
+    pub task: TaskId,
+    /// Since when it has used none of them.
+    pub since: Timestamp,
 }

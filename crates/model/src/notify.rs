@@ -27,13 +27,16 @@ pub enum NotifyOn {
     Cancel,
     /// It is held.
     Hold,
+    /// It does not use its GPUs, and the policy for idle jobs warns its owner.
+    Idle,
 }
 
 impl NotifyOn {
     /// Every event with its name, in the order of a job's life.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("hold", Self::Hold),
         ("start", Self::Start),
+        ("idle", Self::Idle),
         ("done", Self::Done),
         ("fail", Self::Fail),
         ("timeout", Self::Timeout),
@@ -52,6 +55,7 @@ impl NotifyOn {
             Self::Timeout => state == JobState::TimedOut,
             Self::Cancel => state == JobState::Cancelled,
             Self::Hold => state == JobState::Held,
+            Self::Idle => false,
         }
     }
 
@@ -168,8 +172,9 @@ impl Delivery {
     /// The ID of the message to the `nth` address of a job.
     #[must_use]
     pub fn id_of(news: &JobNews, nth: usize) -> DeliveryId {
-        let JobNews { job, attempt, state, at, .. } = news;
-        Arc::from(format!("msg_{job}_{attempt}_{state}_{}_{nth}", at.get()))
+        let JobNews { job, attempt, state, at, idle_since, .. } = news;
+        let what = idle_since.map_or(state.as_str(), |_| NotifyOn::Idle.as_str());
+        Arc::from(format!("msg_{job}_{attempt}_{what}_{}_{nth}", at.get()))
     }
 }
 
@@ -206,6 +211,9 @@ pub struct JobNews {
     /// Its exit code as a shell reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// Since when it has not used its GPUs, if that is the news.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<Timestamp>,
 }
 
 /// The result of an attempt to send a message.

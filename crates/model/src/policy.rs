@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::id::PoolName;
+use crate::kind::OnIdle;
 use crate::sharer::ShareWith;
 use crate::unit::{GpuTime, MilliGpu, Millis};
 
@@ -66,6 +67,9 @@ pub struct Policy {
     /// The jobs that a job accepts on its devices unless its own request says so.
     #[serde(default, skip_serializing_if = "ShareWith::is_anyone")]
     pub share_with: ShareWith,
+    /// What happens to jobs that do not use their GPUs.
+    #[serde(default, skip_serializing_if = "OnIdle::is_report")]
+    pub idle: OnIdle,
     /// Policies of single pools: the queue order and placement of jobs that name the pool. Settings
     /// about users and projects apply to the whole cluster and are the same in all of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -249,6 +253,7 @@ impl Policy {
             consolidate: false,
             mig_auto: false,
             share_with: ShareWith::Anyone,
+            idle: OnIdle::default(),
             pools: BTreeMap::new(),
         }
     }

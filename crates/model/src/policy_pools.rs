@@ -43,6 +43,7 @@ impl Policy {
             consolidate: other.consolidate,
             mig_auto: other.mig_auto,
             share_with: other.share_with,
+            idle: other.idle,
             pools: BTreeMap::new(),
             ..self.clone()
         }

@@ -1,5 +1,6 @@
 //! The settings of a policy: one row for each, with functions that read and write it.
 
+use crate::kind::OnIdle;
 use crate::parse;
 use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
 use crate::sharer::ShareWith;
@@ -61,6 +62,9 @@ impl Setting {
         setting!(consolidate, POOL, yes_or_no, yes_or_no_text),
         setting!(mig_auto, POOL, yes_or_no, yes_or_no_text),
         setting!(share_with, POOL, |text| chosen(text, &ShareWith::ALL), |it: &ShareWith| {
+            it.as_str().to_owned()
+        }),
+        setting!(idle, POOL, |text| chosen(text, &OnIdle::ALL), |it: &OnIdle| {
             it.as_str().to_owned()
         }),
         setting!(use_half_life, CLUSTER, half_life, span_text),

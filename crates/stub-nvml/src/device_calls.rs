@@ -87,7 +87,8 @@ extern "C" fn nvmlDeviceGetUtilizationRates(
 ) -> Code {
     device_call("nvmlDeviceGetUtilizationRates", device, |_, it| {
         let utilization = it.utilization.filter(|_| instance(it, device).is_none());
-        give(rates, utilization.map(|gpu| nvmlUtilization_t { gpu, memory: 0 }))
+        let memory = it.traffic;
+        give(rates, utilization.map(|gpu| nvmlUtilization_t { gpu, memory }))
     })
 }
 

@@ -68,6 +68,8 @@ pub struct Device {
     pub mps_processes: Option<Vec<Process>>,
     /// Percentage of time with a running kernel.
     pub utilization: Option<u32>,
+    /// Percentage of time with memory traffic.
+    pub traffic: u32,
     /// Degrees Celsius.
     pub temperature: Option<u32>,
     /// Milliwatts.

@@ -39,6 +39,13 @@ pub enum EventKind {
         /// Exit code as a shell reports it. `null` before the job has ended.
         exit_code: Option<i32>,
     },
+    /// A running job counts as idle, or no longer.
+    JobIdle {
+        /// ID of the job.
+        job: String,
+        /// Time since which the job has not used its GPUs. `null` if it uses them again.
+        since: Option<Time>,
+    },
     /// A node or its devices changed.
     NodeChanged {
         /// Name of the node.
@@ -79,6 +86,9 @@ impl<'de> Deserialize<'de> for Event {
                 state: take(fields, "state")?,
                 exit_code: take(fields, "exit_code")?,
             },
+            "job_idle" => {
+                EventKind::JobIdle { job: take(fields, "job")?, since: take(fields, "since")? }
+            }
             "node_changed" => EventKind::NodeChanged { node: take(fields, "node")? },
             "notified" => EventKind::Notified {
                 job: take(fields, "job")?,
@@ -104,6 +114,9 @@ impl Event {
         let kind = match &notice.change {
             Change::JobState { job, state, exit_code } => {
                 EventKind::JobState { job: job.to_string(), state: *state, exit_code: *exit_code }
+            }
+            Change::JobIdle { job, since } => {
+                EventKind::JobIdle { job: job.to_string(), since: since.map(Time) }
             }
             Change::ReservationChanged { reservation } => {
                 EventKind::ReservationChanged { reservation: reservation.to_string() }

@@ -85,6 +85,9 @@ pub struct Gpu {
     /// Jobs that use the device although they booked another one. They leave it when a job gets it.
     #[serde(default)]
     pub guests: Vec<GpuGuest>,
+    /// Running jobs on the device that do not use their GPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle: Vec<GpuIdle>,
     /// Jobs that booked a share of the device. Empty if the device is free, or one job uses all of
     /// it.
     #[serde(default)]
@@ -175,6 +178,15 @@ pub struct GpuLoan {
     pub since: Time,
     /// Memory that the job may keep, in bytes, while the loan is called back. `null` if it is not.
     pub keep: Option<u64>,
+}
+
+/// A running job that does not use its GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GpuIdle {
+    /// ID of the job.
+    pub job: String,
+    /// Time of its last use.
+    pub since: Time,
 }
 
 /// A job's fraction of a shared device.
@@ -346,6 +358,7 @@ impl Gpu {
             unmanaged: device.unmanaged.iter().map(GpuProcess::from).collect(),
             strays: device.strays.iter().map(GpuProcess::from).collect(),
             guests: GpuGuest::all(node, device),
+            idle: GpuIdle::all(node, held),
             shares: held.by.iter().filter_map(|held| GpuShare::of(held, node, device)).collect(),
             memory_for_shares: if is_usable { held.free_memory.get() } else { 0 },
             loans: held.lending.loans.iter().map(GpuLoan::from).collect(),
@@ -373,6 +386,16 @@ impl GpuGuest {
             Some(Self { job: guest.task.job.to_string(), booked: booked.index })
         });
         guests.collect()
+    }
+}
+
+impl GpuIdle {
+    fn all(node: &Node, held: &Held) -> Vec<Self> {
+        let idle = held.by.iter().filter_map(|held| {
+            let since = node.idle_since(held.task)?;
+            Some(Self { job: held.task.job.to_string(), since: since.into() })
+        });
+        idle.collect()
     }
 }
 

@@ -61,6 +61,9 @@ pub struct Job {
     /// Time at which the job was paused, if it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_since: Option<Time>,
+    /// Time since which the running job has not used its GPUs, if it counts as idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<Time>,
     /// Exit code, or 128 + the number of the signal that ended the job.
     pub exit_code: Option<i32>,
     /// Why the job waits, at most 8 reasons. Empty if it does not wait. `why` returns more.

@@ -183,7 +183,7 @@ pub struct Message {
     pub api_version: String,
     /// ID of the message, as in the header `webhook-id`. All attempts to send it use the same ID.
     pub id: String,
-    /// Type of the message: `job.` and the new state of the job.
+    /// Type of the message: `job.` and the new state of the job, or `job.idle`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Time of the event.
@@ -224,6 +224,9 @@ pub struct MessageJob {
     pub ran_s: Option<f64>,
     /// Exit code, or 128 + the number of the signal that ended the job.
     pub exit_code: Option<i32>,
+    /// Time since which the job has not used its GPUs, in a `job.idle` message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<Time>,
 }
 
 impl From<&Delivery> for Message {
@@ -241,7 +244,8 @@ impl From<&Delivery> for Message {
 }
 
 fn kind(news: &JobNews) -> String {
-    format!("job.{}", news.state)
+    let what = news.idle_since.map_or(news.state.as_str(), |_| NotifyOn::Idle.as_str());
+    format!("job.{what}")
 }
 
 impl From<&JobNews> for MessageJob {
@@ -261,6 +265,7 @@ impl From<&JobNews> for MessageJob {
             ended_at: news.ended_at.map(Time),
             ran_s: news.started_at.and_then(ran),
             exit_code: news.exit_code,
+            idle_since: news.idle_since.map(Time),
         }
     }
 }
@@ -274,7 +279,7 @@ pub struct Notification {
     pub job: String,
     /// User that owns the job.
     pub user: String,
-    /// Type of the message: `job.` and the new state of the job.
+    /// Type of the message: `job.` and the new state of the job, or `job.idle`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Time of the event.

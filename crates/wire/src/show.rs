@@ -27,7 +27,7 @@ pub struct Shown {
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
     /// Totals over the elements of an array that has not ended.
     pub elements: Option<Elements>,
-    /// The nodes on which it shares devices.
+    /// The nodes on which it shares devices or is idle.
     pub nodes: Vec<Node>,
     /// Maximum time that the job gets to save its state and end if it becomes a victim.
     pub save_time_max: Option<gpool_model::Millis>,
@@ -92,6 +92,14 @@ impl Job {
             placed
         };
         self.placement = allocations.iter().map(placed).collect();
+        if matches!(job.phase, Phase::Running { .. }) {
+            let idle = allocations.iter().map(|it| {
+                let node = shown.nodes.iter().find(|node| node.name == it.node)?;
+                node.idle_since(it.task).map(Time)
+            });
+            self.idle_since =
+                idle.collect::<Option<Vec<Time>>>().and_then(|all| all.into_iter().max());
+        }
         self.started_at = started_at.map(Time);
         self.ended_at = ended.map(|end| end.ended_at.into());
         self.exit_code = exit.map(ExitStatus::shell_code);

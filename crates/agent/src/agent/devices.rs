@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use gpool_checkpoint::{Drivers, probe};
 use gpool_device::{
-    Belongs, Cadence, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
+    Belongs, Cadence, IdleWatch, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
     UnmanagedGrace, Use, Wanted, sort_processes,
 };
 use gpool_model::agent::{Report, Stamp};
@@ -19,14 +19,15 @@ use gpool_model::device::{Device, DeviceHealth, DeviceProcess};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::job::GpuUsage;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
+use gpool_model::node::IdleTask;
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
-use gpool_node::converge::Seats;
 use gpool_sys::{clock, proc};
 
 use super::division::{Division, check_processes};
 use super::enforcement::{Shim, enforced};
 use super::given::{Given, Owners, set_guests, uses};
+use super::idle::{activities, idle_tasks, same};
 use super::input::{Input, InputSender};
 use super::seen::{Figures, Seen, Sharing};
 use super::{AgentConfig, Samples, facts};
@@ -68,8 +69,9 @@ struct Asker {
     /// The driver, or the reason why there are no devices.
     from: String,
     devices: Vec<Device>,
-    /// The devices as last reported.
-    reported: Option<Vec<Device>>,
+    /// The devices and idle tasks as last reported.
+    reported: Option<(Vec<Device>, Vec<IdleTask>)>,
+    watch: IdleWatch,
     reported_at: Instant,
     /// Whether a server has sent an order; before that, reports may have been lost.
     is_heard: Arc<AtomicBool>,
@@ -130,6 +132,7 @@ impl Devices {
             from,
             devices: Vec::new(),
             reported: None,
+            watch: IdleWatch::default(),
             reported_at: Instant::now(),
             is_heard: Arc::clone(&is_heard),
             incomplete: None,
@@ -185,8 +188,7 @@ impl Devices {
     }
 
     /// Notes that processes below this shepherd may use these parts of devices.
-    pub(super) fn owned(&self, shepherd: u32, task: TaskId, seats: Seats) {
-        let given = Given { task, seats };
+    pub(super) fn owned(&self, shepherd: u32, given: Given) {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, given);
     }
 
@@ -398,11 +400,14 @@ impl Asker {
             let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
                 continue;
             };
-            device.health = observation.health;
+            device.health = observation.health.clone();
             let processes = observation.processes.as_deref().unwrap_or_default();
             let owner = |pid| owner(pid).map(|given| given.task);
             let uses = uses(&owners, &uuid, processes, &owner);
             meter.add((&uuid, device.memory), time, &observation.sample, &uses);
+            for (task, seen) in activities(&owners, &uuid, &observation, &owner) {
+                self.watch.add(task, &uuid, time, seen);
+            }
             if let Some(processes) = observation.processes {
                 self.listing.insert(uuid.clone());
                 let mut facts = self.about.seen.facts();
@@ -440,19 +445,21 @@ impl Asker {
         self.enforce();
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         set_guests(&mut self.devices, &owners);
-        let is_said = self.reported.as_deref().is_some_and(|last| same(last, &self.devices));
+        let idle = idle_tasks(&mut self.watch, &owners, now());
+        let is_said = self.reported.as_ref();
+        let is_said = is_said.is_some_and(|it| same(&it.0, &self.devices) && it.1 == idle);
         let is_heard = self.is_heard.load(Ordering::Relaxed);
         if is_said && (is_heard || self.reported_at.elapsed() < ANNOUNCE) {
             return;
         }
-        self.reported = Some(self.devices.clone());
+        self.reported = Some((self.devices.clone(), idle.clone()));
         self.reported_at = Instant::now();
         self.inputs.send(Input::Inventory(Box::new(Report::Inventory {
             stamp: Stamp::default(),
             capacity: facts::capacity_with(&self.capacity, self.devices.len()),
             devices: self.devices.clone(),
             boot_id: proc::boot_id(),
-            facts: facts::node_facts(self.from.clone()),
+            facts: facts::node_facts(self.from.clone(), idle),
         })));
     }
 }
@@ -477,20 +484,6 @@ fn note(
     };
     let all = sum(&mut processes.iter().map(|process| process.memory));
     figures.others = all.saturating_sub(sum(&mut figures.tasks.values().map(|it| it.used)));
-}
-
-/// Whether two lists are the same apart from the memory that processes use. It changes all the time
-/// and no decision depends on it.
-fn same(last: &[Device], devices: &[Device]) -> bool {
-    let steady = |device: &Device| {
-        let mut device = device.clone();
-        let processes = device.unmanaged.iter_mut().chain(&mut device.strays);
-        processes.for_each(|process| process.memory = None);
-        device.overshoots.iter_mut().for_each(|overshoot| overshoot.used = Bytes::ZERO);
-        device
-    };
-    last.len() == devices.len()
-        && last.iter().zip(devices).all(|(one, other)| steady(one) == steady(other))
 }
 
 fn now() -> Timestamp {

@@ -1,6 +1,6 @@
 //! Facts about this machine apart from its devices.
 
-use gpool_model::node::NodeFacts;
+use gpool_model::node::{IdleTask, NodeFacts};
 use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::unit::{Bytes, MilliCpu};
 
@@ -54,7 +54,7 @@ pub fn memory(meminfo: &str) -> Bytes {
 }
 
 /// Facts that are shown to users.
-pub(super) fn node_facts(devices_from: String) -> NodeFacts {
+pub(super) fn node_facts(devices_from: String, idle: Vec<IdleTask>) -> NodeFacts {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -63,5 +63,6 @@ pub(super) fn node_facts(devices_from: String) -> NodeFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         devices_from,
         system: format!("{name}, Linux {}", kernel.trim()),
+        idle,
     }
 }

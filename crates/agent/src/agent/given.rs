@@ -7,7 +7,7 @@ use gpool_device::Use;
 use gpool_model::SlotPart;
 use gpool_model::device::{Device, DeviceProcess, Guest};
 use gpool_model::id::{DeviceUuid, TaskId};
-use gpool_model::unit::Bytes;
+use gpool_model::unit::{Bytes, Millis};
 use gpool_node::converge::Seats;
 
 /// The devices of the running tasks, by the process IDs of their shepherds.
@@ -18,6 +18,8 @@ pub(super) type Owners = Arc<Mutex<BTreeMap<u32, Given>>>;
 pub(super) struct Given {
     pub task: TaskId,
     pub seats: Seats,
+    /// How long it does not use them before it counts as idle; `None` if it never does.
+    pub idle_after: Option<Millis>,
 }
 
 impl Given {

@@ -9,6 +9,7 @@ mod enforcement;
 pub(crate) mod facts;
 mod given;
 mod grow;
+mod idle;
 mod input;
 pub(crate) mod isolation;
 mod launch;

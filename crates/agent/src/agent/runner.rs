@@ -18,6 +18,7 @@ use gpool_sys::{clock, proc};
 
 use super::devices::Devices;
 use super::done::Done;
+use super::given::Given;
 use super::grow::Presence;
 use super::input::{self, Input};
 use super::isolation::Isolation;
@@ -420,7 +421,8 @@ impl Runner {
             Ok(pid) => {
                 fail::fail_point!("agent-launch-after");
                 let seats = Seats { slots: order.allocation.slots.clone(), booked, sharer: None };
-                self.parts.devices.owned(pid, task, seats);
+                let idle_after = order.spec.idle_after();
+                self.parts.devices.owned(pid, Given { task, seats, idle_after });
             }
             Err(cause) => self.not_started(task, cause),
         }

@@ -9,6 +9,7 @@ use gpool_model::job::EndCause;
 use gpool_node::converge::{self, Seats};
 
 use super::adopt::{Adopted, Leftovers, adopt, end_leftovers, put_groups_away};
+use super::given::Given;
 use super::input::Input;
 use super::runner::{Runner, not_started};
 use crate::layout::claimed_task;
@@ -57,7 +58,9 @@ impl Runner {
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
                 let seats = claimant.seats();
                 self.parts.shares.adopt(task, &seats.devices());
-                self.parts.devices.owned(claimant.shepherd, task, seats);
+                let idle_after = claimant.idle_after;
+                let given = Given { task, seats, idle_after };
+                self.parts.devices.owned(claimant.shepherd, given);
                 // Without the descriptor the agent misses the shepherd's end, but still gets its
                 // messages.
                 drop(watched);

@@ -144,6 +144,7 @@ fn claim(
     claimant.slots.clone_from(&order.allocation.slots);
     claimant.booked.clone_from(&launch.booked);
     claimant.sharer.clone_from(&order.sharer);
+    claimant.idle_after = order.spec.idle_after();
     Claim::take(layout, claimant)
 }
 

@@ -46,8 +46,10 @@ impl Control {
             facts,
         };
         if before.is_none_or(|before| *before != node) {
+            let idle = before.map(|before| before.facts.idle.clone()).unwrap_or_default();
             self.world.put_node(node.clone());
             self.publish(Change::NodeChanged { node: name.clone() });
+            self.idle_changed(name, &idle);
         }
         if is_new {
             // No job starts there before the agent has reported its tasks.

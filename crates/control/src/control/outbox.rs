@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gpool_model::effect::Change;
 use gpool_model::job::{ExitStatus, JobState};
 use gpool_model::notify::{Delivery, DeliveryId, JobNews, Sent, host_of, origin_of};
-use gpool_model::{Caller, Effect, Job, JobSpec, NotifyRule, Phase, Timestamp};
+use gpool_model::{Caller, Effect, Job, JobSpec, NotifyOn, NotifyRule, Phase, Timestamp};
 
 use crate::control::Control;
 
@@ -139,12 +139,25 @@ impl Control {
 
     /// Puts messages about a job's new state into the outbox.
     pub(crate) fn tell(&mut self, spec: &JobSpec, job: &Job, state: JobState) {
+        self.tell_news(spec, job, state, None);
+    }
+
+    /// Puts messages about a job that does not use its GPUs into the outbox.
+    pub(crate) fn tell_idle(&mut self, spec: &JobSpec, job: &Job, since: Timestamp) {
+        self.tell_news(spec, job, job.phase.state(), Some(since));
+    }
+
+    fn tell_news(&mut self, spec: &JobSpec, job: &Job, state: JobState, idle: Option<Timestamp>) {
         // An array sends one message, when all of it has ended.
         if job.notify.is_empty() || job.id.element.is_some() {
             return;
         }
-        let news = self.news(spec, job, state);
-        for (nth, rule) in job.notify.iter().enumerate().filter(|(_, it)| it.is_met_by(state)) {
+        let news = JobNews { idle_since: idle, ..self.news(spec, job, state) };
+        let is_met = |rule: &NotifyRule| match idle {
+            Some(_) => rule.on.contains(&NotifyOn::Idle),
+            None => rule.is_met_by(state),
+        };
+        for (nth, rule) in job.notify.iter().enumerate().filter(|(_, it)| is_met(it)) {
             let outbox = self.world.outbox();
             if outbox.n_waiting() >= Self::OUTBOX_MAX
                 || outbox.n_waiting_of(spec.owner.uid) >= Self::OUTBOX_OF_USER_MAX
@@ -194,6 +207,7 @@ impl Control {
             started_at,
             ended_at: end.map(|end| end.ended_at),
             exit_code: end.and_then(|end| end.exit).map(ExitStatus::shell_code),
+            idle_since: None,
         }
     }
 

@@ -173,10 +173,12 @@ impl DeviceSource for NvmlSource {
     fn usage(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError> {
         let card = self.card(uuid)?;
         let memory = supported(card.device.memory_info())?;
+        let rates = supported(card.device.utilization_rates())?;
         Ok(DeviceSample {
             memory_used: memory.as_ref().map(|memory| Bytes::new(memory.used)),
             memory_free: memory.as_ref().map(|memory| Bytes::new(memory.free)),
-            utilization_percent: supported(card.device.utilization_rates())?.map(|use_| use_.gpu),
+            utilization_percent: rates.as_ref().map(|rates| rates.gpu),
+            traffic_percent: rates.map(|rates| rates.memory),
             ..DeviceSample::default()
         })
     }

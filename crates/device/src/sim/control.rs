@@ -100,6 +100,8 @@ pub(crate) struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) utilization_percent: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) traffic_percent: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) temperature_c: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) power_mw: Option<u64>,
@@ -191,6 +193,7 @@ fn no_device(key: &str, devices: &BTreeSet<usize>) -> String {
 /// [device.0]
 /// memory_used = "1G"          # in addition to its processes'
 /// utilization_percent = 40
+/// traffic_percent = 20        # of memory
 /// temperature_c = 61
 /// power_mw = 300000
 /// [[device.0.process]]

@@ -206,6 +206,7 @@ impl DeviceSource for SimSource {
             memory_used: Some(used),
             memory_free: Some(memory.saturating_sub(used)),
             utilization_percent: Some(state.utilization_percent.unwrap_or(0).min(100)),
+            traffic_percent: Some(state.traffic_percent.unwrap_or(0).min(100)),
             ..DeviceSample::default()
         })
     }

@@ -5,6 +5,7 @@
 mod cadence;
 mod card;
 mod health;
+mod idle;
 mod links;
 mod meter;
 mod process;

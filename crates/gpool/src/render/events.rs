@@ -18,6 +18,11 @@ pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
             let exit = exit_code.map(|code| format!(" (exit {code})")).unwrap_or_default();
             format!("job {job} {}{exit}", state(now.as_str()))
         }
+        EventKind::JobIdle { job, since: Some(since) } => {
+            let since = view.clock.second(*since, event.time);
+            format!("job {job} is idle: no GPU use since {since}")
+        }
+        EventKind::JobIdle { job, since: None } => format!("job {job} uses its GPUs again"),
         EventKind::ReservationChanged { reservation } => {
             format!("reservation {reservation} changed")
         }

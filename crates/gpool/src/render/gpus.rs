@@ -12,7 +12,7 @@ use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, NOTHING, indexes};
 use gpool_model::device::DeviceState;
 use gpool_model::{Bytes, Millis};
-use gpool_wire::gpu::{GpuGuest, GpuLoan, GpuPartOf};
+use gpool_wire::gpu::{GpuGuest, GpuIdle, GpuLoan, GpuPartOf};
 use gpool_wire::reservation::ReservedHere;
 use gpool_wire::{Gpu, GpuShare};
 use serde::Serialize;
@@ -354,6 +354,8 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     }
     let guest = |it: &GpuGuest| format!("job {}, which booked GPU {}", it.job, it.booked);
     page.labels("guests", &gpu.guests.iter().map(guest).collect::<Vec<_>>());
+    let idle = |it: &GpuIdle| format!("job {}, no use since {}", it.job, view.clock.full(it.since));
+    page.labels("idle", &gpu.idle.iter().map(idle).collect::<Vec<_>>());
     if !gpu.shares.is_empty() {
         page.label("free", &format!("{} for more shares", Bytes::new(gpu.memory_for_shares)));
     }

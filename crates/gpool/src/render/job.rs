@@ -6,6 +6,7 @@ use gpool_cli::render::reason::sentence;
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, indexes};
 use gpool_model::job::JobState;
+use gpool_wire::time::Time;
 use gpool_wire::{Attempted, Job, PlacedOn, Report, TaskShown};
 
 use super::life::ran;
@@ -75,6 +76,11 @@ fn kind(job: &Job) -> Option<String> {
     (!is_usual).then(|| format!("{}{}", job.kind, idle.unwrap_or_default()))
 }
 
+/// Since when a job has not used its GPUs.
+pub(super) fn idle(since: Time, view: &View<'_>) -> String {
+    format!("no GPU use since {}", view.clock.full(since))
+}
+
 /// The files that a job reads and writes.
 fn files(page: &mut Page, job: &Job) {
     for (label, path) in [("stdin", &job.stdin), ("stdout", &job.stdout), ("stderr", &job.stderr)] {
@@ -101,6 +107,7 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     page.label_if("", more.map(|more| format!("and it waits for {more}")).as_deref());
     let leaves = job.state == JobState::Stopping;
     page.label_if("because", job.cause_text.as_deref().filter(|_| leaves));
+    page.label_if("idle", job.idle_since.map(|at| idle(at, view)).as_deref());
     if let Some(since) = job.paused_since {
         let cause = job.cause_text.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
         page.label("paused", &format!("since {}{cause}", view.clock.full(since)));

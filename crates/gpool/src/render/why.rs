@@ -120,7 +120,11 @@ fn state(job: &Job, view: &View<'_>) -> String {
     match job.state {
         JobState::Running => match (&job.array, since) {
             (Some(array), _) => format!("is running: {}", arrays::progress(array)),
-            (None, Some(since)) => format!("has been running since {since}{on}"),
+            (None, Some(since)) => {
+                let idle =
+                    job.idle_since.map(|at| format!(", idle: {}", super::job::idle(at, view)));
+                format!("has been running since {since}{on}{}", idle.unwrap_or_default())
+            }
             (None, None) => format!("is running{on}"),
         },
         JobState::Starting => format!("is starting{on}"),

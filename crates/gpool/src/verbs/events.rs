@@ -64,9 +64,9 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
     let found = resolve::jobs(&client, wanted, None, session.me(), Scope::Ever)?;
     let is_wanted = |event: &Event| match &event.kind {
         _ if args.jobs.is_empty() => true,
-        EventKind::JobState { job, .. } | EventKind::Notified { job, .. } => {
-            found.ids.contains(job)
-        }
+        EventKind::JobState { job, .. }
+        | EventKind::JobIdle { job, .. }
+        | EventKind::Notified { job, .. } => found.ids.contains(job),
         EventKind::Resync => true,
         EventKind::NodeChanged { .. }
         | EventKind::ReservationChanged { .. }

@@ -335,7 +335,8 @@ fn watch_until_ended(
         let is_ours = match event?.kind {
             EventKind::JobState { job, .. } => job == id,
             EventKind::Resync => true,
-            EventKind::NodeChanged { .. }
+            EventKind::JobIdle { .. }
+            | EventKind::NodeChanged { .. }
             | EventKind::ReservationChanged { .. }
             | EventKind::ProjectChanged { .. }
             | EventKind::Notified { .. }

@@ -162,7 +162,8 @@ impl Waiting<'_> {
                 EventKind::Resync => {
                     self.look(timeout.map(|limit| limit.saturating_sub(began.elapsed())))?;
                 }
-                EventKind::NodeChanged { .. }
+                EventKind::JobIdle { .. }
+                | EventKind::NodeChanged { .. }
                 | EventKind::ReservationChanged { .. }
                 | EventKind::ProjectChanged { .. }
                 | EventKind::Notified { .. }

@@ -1,6 +1,6 @@
 //! Kinds of jobs, and jobs that do not use their GPUs.
 
-use crate::harness::Cluster;
+use crate::harness::{Cluster, until_so};
 
 #[test]
 fn a_job_has_a_kind_and_a_time_after_which_it_is_idle() {
@@ -34,4 +34,87 @@ fn a_job_has_a_kind_and_a_time_after_which_it_is_idle() {
     let listed = cluster.gpool(["queue", "--filter", "kind=notebook", "--json"]).json();
     let items = listed["items"].as_array().unwrap();
     assert!(!items.is_empty() && items.iter().all(|it| it["kind"] == "notebook"), "{listed}");
+}
+
+fn utilize(cluster: &Cluster, device: usize, percent: u32) {
+    cluster.gpool(["sim", "utilize", &device.to_string(), &percent.to_string()]).ok();
+}
+
+/// A notebook that has used its GPU, and then does not.
+fn idle_notebook(cluster: &Cluster, flags: &[&str]) -> String {
+    let common = ["--gpus", "1", "--kind", "notebook", "--idle-after", "1s"];
+    let id = cluster.sh(&[&common[..], flags].concat(), "sleep 1000");
+    cluster.until_is(&id, "running");
+    let device = usize::try_from(cluster.devices_of(&id)[0]).unwrap();
+    utilize(cluster, device, 50);
+    until_so("the agent sees the use", || cluster.gpu(device).utilization == Some(0.5));
+    assert_eq!(cluster.job(&id).idle_since, None);
+    utilize(cluster, device, 0);
+    id
+}
+
+fn until_idle(cluster: &Cluster, id: &str) {
+    until_so("it is idle", || cluster.job(id).idle_since.is_some());
+}
+
+#[test]
+fn an_idle_job_is_shown_until_it_uses_its_gpu_again() {
+    let mut cluster = Cluster::new("sim:1xH100-80G");
+    let id = idle_notebook(&cluster, &[]);
+    until_idle(&cluster, &id);
+    let gpu = cluster.gpu(0);
+    assert_eq!((gpu.idle.len(), &gpu.idle[0].job), (1, &id));
+    assert!(cluster.gpool(["gpus", "0"]).ok().contains("no use since"));
+    assert!(cluster.why(&id).contains("no GPU use since"));
+    assert!(cluster.gpool(["show", &id]).ok().contains("no GPU use since"));
+    // A new agent has seen no use yet, so the job counts as starting.
+    cluster.kill();
+    cluster.up();
+    until_so("it is not idle", || cluster.job(&id).idle_since.is_none());
+    utilize(&cluster, 0, 50);
+    until_so("the agent sees the use", || cluster.gpu(0).utilization == Some(0.5));
+    utilize(&cluster, 0, 0);
+    until_idle(&cluster, &id);
+    utilize(&cluster, 0, 10);
+    until_so("it is active", || cluster.job(&id).idle_since.is_none());
+    assert_eq!(cluster.gpu(0).idle, []);
+    // Copies and allocations are use too.
+    utilize(&cluster, 0, 0);
+    until_idle(&cluster, &id);
+    cluster.gpool(["sim", "use-memory", "0", "1G"]).ok();
+    until_so("it allocated", || cluster.job(&id).idle_since.is_none());
+}
+
+#[test]
+fn a_job_that_has_not_used_its_gpu_yet_is_starting_and_other_kinds_are_never_idle() {
+    let cluster = Cluster::new("sim:3xH100-80G");
+    let idle = idle_notebook(&cluster, &[]);
+    let soon = ["--gpus", "1", "--kind", "notebook", "--idle-after", "1s"];
+    let starting = cluster.sh(&soon, "sleep 1000");
+    let train = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    until_idle(&cluster, &idle);
+    for id in [starting, train] {
+        assert_eq!(cluster.job(&id).idle_since, None);
+    }
+}
+
+#[test]
+fn the_policy_decides_about_idle_jobs() {
+    let cluster = Cluster::new("sim:3xH100-80G");
+    cluster.gpool(["policy", "set", "idle=nothing"]).refused(2, &["report", "demote"]);
+    cluster.gpool(["policy", "set", "idle=demote"]).ok();
+    let demoted = idle_notebook(&cluster, &["--no-preemptible"]);
+    until_so("it is preemptible", || cluster.job(&demoted).preemptible);
+    cluster.until_is(&demoted, "running");
+    cluster.gpool(["policy", "set", "idle=cancel"]).ok();
+    let notebook = idle_notebook(&cluster, &[]);
+    until_idle(&cluster, &notebook);
+    let batch = idle_notebook(&cluster, &["--kind", "train"]);
+    let ended = cluster.until_ended(&batch);
+    assert_eq!(ended.state.as_str(), "cancelled");
+    assert!(ended.cause_text.unwrap().contains("the policy for idle jobs"));
+    assert_eq!(cluster.until_is(&notebook, "running").attempt, 1, "a notebook goes on");
+    cluster.gpool(["policy", "set", "idle=requeue"]).ok();
+    let batch = idle_notebook(&cluster, &["--kind", "data"]);
+    until_so("it runs again", || cluster.job(&batch).attempt == 2);
 }

@@ -9,7 +9,7 @@ use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Command, Job, JobId, JobSpec, Millis, Node, Phase, Reason, Refusal, Slot, Timestamp,
+    Allocation, Command, Job, JobId, JobSpec, Millis, Node, Phase, Reason, Refusal, Slot, Timestamp,
 };
 use gpool_wire::array::Elements;
 use gpool_wire::show::Shown;
@@ -73,11 +73,15 @@ impl Found {
     }
 }
 
-/// The nodes on which a job shares devices, so that it may use others than it booked.
+/// The nodes on which a job shares devices, so that it may use others than it booked, or is idle.
 pub(crate) fn shared_nodes(view: &View<'_>, row: &JobRow) -> Vec<Node> {
     let shares = |slot: &Slot| !slot.part.is_alone();
-    let held = row.job.phase.allocations().iter().filter(|it| it.slots.iter().any(shares));
-    held.filter_map(|it| Some(view.world.node(&it.node)?.node.clone())).collect()
+    let told_of = |it: &Allocation| {
+        let node = &view.world.node(&it.node)?.node;
+        let tells = it.slots.iter().any(shares) || node.idle_since(it.task).is_some();
+        tells.then(|| node.clone())
+    };
+    row.job.phase.allocations().iter().filter_map(told_of).collect()
 }
 
 /// A job, or an element of an array, living or ended.

@@ -141,7 +141,8 @@ fn line(text: &str) -> String {
 }
 
 fn state(job: &MessageJob) -> String {
-    job.state.as_str().replace('_', " ")
+    let idle = job.idle_since.map(|since| format!(", idle: no GPU use since {since}"));
+    format!("{}{}", job.state.as_str().replace('_', " "), idle.unwrap_or_default())
 }
 
 fn subject(job: &MessageJob) -> String {

@@ -26,6 +26,7 @@ fn delivery(name: &str) -> Delivery {
         started_at: None,
         ended_at: None,
         exit_code: Some(3),
+        idle_since: None,
     };
     let (id, url) = (Delivery::id_of(&news, 0), Arc::from("mailto:ana@example.org"));
     let due = Timestamp::new(2);

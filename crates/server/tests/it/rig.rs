@@ -223,6 +223,7 @@ fn inventory() -> Report {
             version: "0.0.0".to_owned(),
             devices_from: "simulated".to_owned(),
             system: "test".to_owned(),
+            idle: Vec::new(),
         },
     }
 }
