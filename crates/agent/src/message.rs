@@ -175,6 +175,14 @@ pub enum ToShepherd {
         #[serde(default)]
         devices: Vec<DeviceUuid>,
     },
+    /// Whether the devices are free that the job was asked to free itself.
+    Vacated {
+        /// The generation of the request.
+        generation: Generation,
+        /// A process of the job that is still on one of them, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+    },
     /// Leave the task's devices, to go to others.
     Detach,
     /// Come to these devices, by slot.
@@ -248,6 +256,11 @@ pub(crate) enum FromShepherd {
     /// The task's processes are stopped, and that is noted in the claim.
     Paused {
         /// The generation of the order.
+        generation: Generation,
+    },
+    /// The job says that it freed its devices itself: the agent checks it.
+    Released {
+        /// The generation of the request.
         generation: Generation,
     },
     /// The task's processes go on.

@@ -83,10 +83,24 @@ pub struct Habits {
     /// How long its GPUs are unused before it counts as idle, if that was requested; zero is never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_after: Option<Millis>,
+    /// How it frees its GPUs itself, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub yields: Option<Yields>,
+}
+
+/// How a job is asked to free its GPUs itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Yields {
+    /// The signal beside the file; `None` for a job that reads the file from time to time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// The time that it has; `None` is the job's own grace period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Millis>,
 }
 
 impl Usual for Habits {
-    const USUAL: &'static Self = &Self { kind: None, idle_after: None };
+    const USUAL: &'static Self = &Self { kind: None, idle_after: None, yields: None };
 }
 
 impl JobRequest {
@@ -95,6 +109,12 @@ impl JobRequest {
     pub fn kind(&self) -> JobKind {
         let usual = if self.pty.is_some() { JobKind::Notebook } else { JobKind::default() };
         self.life.habits.kind.unwrap_or(usual)
+    }
+
+    /// How the job frees its GPUs itself; `None` if it does not.
+    #[must_use]
+    pub fn yields(&self) -> Option<Yields> {
+        self.life.habits.yields.filter(|_| !self.gpus.is_none())
     }
 
     /// How long the GPUs of the job are unused before it counts as idle; `None` if it never does.
@@ -118,6 +138,9 @@ pub enum OnIdle {
     Warn,
     /// It can be preempted from then on. Its owner gets a notification.
     Demote,
+    /// It is asked to free its GPUs, and waits until it wants them back. The owner of a job that
+    /// can't do that gets a notification.
+    Release,
     /// It is requeued; a notebook is not, and its owner gets a notification.
     Requeue,
     /// It is cancelled; a notebook is not, and its owner gets a notification.
@@ -126,10 +149,11 @@ pub enum OnIdle {
 
 impl OnIdle {
     /// Every value with its name.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 6] = [
         ("report", Self::Report),
         ("warn", Self::Warn),
         ("demote", Self::Demote),
+        ("release", Self::Release),
         ("requeue", Self::Requeue),
         ("cancel", Self::Cancel),
     ];
@@ -141,6 +165,7 @@ impl OnIdle {
             Self::Report => "report",
             Self::Warn => "warn",
             Self::Demote => "demote",
+            Self::Release => "release",
             Self::Requeue => "requeue",
             Self::Cancel => "cancel",
         }

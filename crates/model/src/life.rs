@@ -79,17 +79,22 @@ impl Life {
         if self.preemptible != Some(true) {
             return BTreeSet::new();
         }
-        match self.exits.is_empty() {
+        let mut allowed = match self.exits.is_empty() {
             true => BTreeSet::from([Exit::usual()]),
             false => (*self.exits).clone(),
-        }
+        };
+        // A job that frees its GPUs itself waits for them afterwards.
+        allowed.extend(self.habits.yields.map(|_| Exit::Pause));
+        allowed
     }
 
     /// Whether the job allows this exit.
     #[must_use]
     pub fn allows(&self, exit: Exit) -> bool {
         self.preemptible == Some(true)
-            && (self.exits.contains(&exit) || self.exits.is_empty() && exit.is_usual())
+            && (self.exits.contains(&exit)
+                || self.exits.is_empty() && exit.is_usual()
+                || exit == Exit::Pause && self.habits.yields.is_some())
     }
 
     /// The error in the requested exits, with a correction.

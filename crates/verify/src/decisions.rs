@@ -161,7 +161,8 @@ fn check_eviction(
         && (!matches!(row.job.phase, Phase::Running { .. })
             || row.spec.joins.is_some()
             || row.spec.gang.nodes_most != row.spec.gang.nodes
-            || !row.job.phase.allocations().iter().all(|it| can_pause(&it.node)))
+            || row.spec.yields().is_none()
+                && !row.job.phase.allocations().iter().all(|it| can_pause(&it.node)))
     {
         wrong("it can't be paused");
     }

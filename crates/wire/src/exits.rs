@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpool_model::job::{EndCause, Holder};
+use gpool_model::kind::Yields;
 use gpool_model::unit::Millis;
 use gpool_model::{Checkpoint, Exit, Job, JobSpec, PauseCause, Phase, Refusal};
 
@@ -106,6 +107,39 @@ pub fn checkpoint_text(checkpoint: &Checkpoint) -> String {
     match checkpoint.grace {
         Some(grace) => format!("{name}@{}", written(grace)),
         None => name,
+    }
+}
+
+/// The word for jobs that read the request from its file, without a signal.
+pub const FILE: &str = "file";
+
+/// Reads how a job frees its GPUs itself: `file`, `USR1`, `USR1@60s`.
+///
+/// # Errors
+/// [`Refusal::Invalid`] with an example.
+pub fn yields(text: &str) -> Result<Yields, Refusal> {
+    let named = |refusal: Refusal| match refusal {
+        Refusal::Invalid { why, .. } => invalid("yields", &why),
+        other => other,
+    };
+    let (word, time) = text.split_once('@').map_or((text, None), |(word, at)| (word, Some(at)));
+    let asked = match (word, time) {
+        (FILE, None) => return Ok(Yields::default()),
+        (FILE, Some(time)) => checkpoint(time).map_err(named)?,
+        _ => checkpoint(text).map_err(named)?,
+    };
+    Ok(Yields { signal: Some(asked.signal).filter(|_| word != FILE), within: asked.grace })
+}
+
+/// Formats it as [`yields`] reads it.
+pub fn yields_text(yields: &Yields) -> String {
+    let word = match yields.signal {
+        Some(signal) => checkpoint_text(&Checkpoint { signal, grace: None }),
+        None => FILE.to_owned(),
+    };
+    match yields.within {
+        Some(within) => format!("{word}@{}", written(within)),
+        None => word,
     }
 }
 

@@ -50,6 +50,9 @@ pub struct Job {
     /// never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_after: Option<f64>,
+    /// How the job frees its GPUs itself: `file` or a signal, and the time: `USR1@60s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yields: Option<String>,
     /// Nodes and devices of the job's tasks. Empty before the start.
     pub placement: Vec<PlacedOn>,
     /// Time of submission.
@@ -64,6 +67,9 @@ pub struct Job {
     /// Time since which the running job has not used its GPUs, if it counts as idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Time>,
+    /// Whether the paused job has freed its GPUs. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub freed: bool,
     /// Exit code, or 128 + the number of the signal that ended the job.
     pub exit_code: Option<i32>,
     /// Why the job waits, at most 8 reasons. Empty if it does not wait. `why` returns more.

@@ -100,6 +100,7 @@ impl Job {
             self.idle_since =
                 idle.collect::<Option<Vec<Time>>>().and_then(|all| all.into_iter().max());
         }
+        self.freed = job.phase.is_parked();
         self.started_at = started_at.map(Time);
         self.ended_at = ended.map(|end| end.ended_at.into());
         self.exit_code = exit.map(ExitStatus::shell_code);

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use gpool_checkpoint::{Drivers, probe};
 use gpool_device::{
     Belongs, Cadence, IdleWatch, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
-    UnmanagedGrace, Use, Wanted, sort_processes,
+    UnmanagedGrace, Wanted, sort_processes,
 };
 use gpool_model::agent::{Report, Stamp};
-use gpool_model::device::{Device, DeviceHealth, DeviceProcess};
-use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::device::{Device, DeviceHealth};
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::GpuUsage;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::node::IdleTask;
@@ -26,10 +26,10 @@ use gpool_sys::{clock, proc};
 
 use super::division::{Division, check_processes};
 use super::enforcement::{Shim, enforced};
-use super::given::{Given, Owners, set_guests, uses};
+use super::given::{Given, Owners, processes_of, set_guests, user_among, uses};
 use super::idle::{activities, idle_tasks, same};
 use super::input::{Input, InputSender};
-use super::seen::{Figures, Seen, Sharing};
+use super::seen::{Seen, note};
 use super::{AgentConfig, Samples, facts};
 use crate::layout::claim_name;
 use crate::message::Checkpoints;
@@ -60,6 +60,8 @@ pub(super) struct Devices {
 enum Question {
     /// Whether a task's devices can be used.
     Check { task: TaskId, devices: Vec<DeviceUuid>, limits: Vec<(DeviceUuid, Bytes)> },
+    /// Whether no process of a task is on its devices.
+    Vacated { task: TaskId, generation: Generation },
     /// The MIG instances, after a change if there is one.
     Divide(Division),
 }
@@ -175,6 +177,11 @@ impl Devices {
         let _ = self.questions.send(Question::Check { task, devices, limits });
     }
 
+    /// Asks whether no process of a task is on its devices; the answer is an [`Input::Vacated`].
+    pub(super) fn is_vacated(&self, task: TaskId, generation: Generation) {
+        let _ = self.questions.send(Question::Vacated { task, generation });
+    }
+
     /// Lists or changes MIG instances. A launch that is checked later sees the change.
     pub(super) fn divide(&self, asked: Division) {
         let _ = self.questions.send(Question::Divide(asked));
@@ -252,6 +259,10 @@ impl Asker {
                     };
                     self.inputs.send(Input::Checked { task, unusable, refused });
                 }
+                Ok(Question::Vacated { task, generation }) => {
+                    let user = self.user_of(task);
+                    self.inputs.send(Input::Vacated { task, generation, user });
+                }
                 Ok(Question::Divide(asked)) => {
                     let divided = self.divide(asked.change.as_ref());
                     self.report();
@@ -324,6 +335,15 @@ impl Asker {
             })
         };
         devices.iter().filter(|uuid| !usable(uuid)).cloned().collect()
+    }
+
+    /// A process of a task that is on one of its devices, for people.
+    fn user_of(&mut self, task: TaskId) -> Option<String> {
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let wanted = processes_of(&owners, task);
+        let monitor = self.monitor.as_mut()?;
+        let seen = monitor.look(&wanted, now(), LOOK);
+        user_among(&owners, task, &seen)
     }
 
     /// Lists the MIG instances, after a change if there is one. Jobs were ruled out before.
@@ -462,28 +482,6 @@ impl Asker {
             facts: facts::node_facts(self.from.clone(), idle),
         })));
     }
-}
-
-/// Notes the driver's figures of a device, for tasks that want to grow.
-fn note(
-    figures: &mut Figures,
-    (memory, free): (Bytes, Option<Bytes>),
-    uses: &[Use],
-    processes: &[DeviceProcess],
-) {
-    figures.memory = memory;
-    if let (true, Some(free)) = (processes.is_empty(), free) {
-        // The sample may be older than the list, so the least counts.
-        let taken = memory.saturating_sub(free);
-        figures.reserve = Some(figures.reserve.map_or(taken, |before| before.min(taken)));
-    }
-    let sharing = |it: &Use| Some((it.task, Sharing { limit: it.limit?, used: it.memory }));
-    figures.tasks = uses.iter().filter_map(sharing).collect();
-    let sum = |all: &mut dyn Iterator<Item = Option<Bytes>>| {
-        all.flatten().fold(Bytes::ZERO, Bytes::saturating_add)
-    };
-    let all = sum(&mut processes.iter().map(|process| process.memory));
-    figures.others = all.saturating_sub(sum(&mut figures.tasks.values().map(|it| it.used)));
 }
 
 fn now() -> Timestamp {

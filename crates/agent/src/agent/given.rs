@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use gpool_device::Use;
+use gpool_device::{Observation, Use, Wanted};
 use gpool_model::SlotPart;
 use gpool_model::device::{Device, DeviceProcess, Guest};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis};
 use gpool_node::converge::Seats;
+use gpool_sys::proc;
 
 /// The devices of the running tasks, by the process IDs of their shepherds.
 pub(super) type Owners = Arc<Mutex<BTreeMap<u32, Given>>>;
@@ -63,4 +64,35 @@ pub(super) fn set_guests(devices: &mut [Device], owners: &BTreeMap<u32, Given>) 
         let guests = owners.values().filter_map(|given| given.guest_on(&device.uuid));
         device.guests = guests.collect();
     }
+}
+
+/// The question for the processes on the devices of a task.
+pub(super) fn processes_of(
+    owners: &BTreeMap<u32, Given>,
+    task: TaskId,
+) -> BTreeMap<DeviceUuid, Wanted> {
+    let given = owners.values().filter(|given| given.task == task);
+    let devices = given.flat_map(|given| given.seats.devices());
+    devices.map(|device| (device, Wanted::PROCESSES)).collect()
+}
+
+/// A process of a task that is on one of its devices, for people. A device that does not list its
+/// processes counts as used.
+pub(super) fn user_among(
+    owners: &BTreeMap<u32, Given>,
+    task: TaskId,
+    seen: &BTreeMap<DeviceUuid, Observation>,
+) -> Option<String> {
+    let is_own = |pid: u32| {
+        let shepherd = proc::nearest_ancestor(pid, &|pid| owners.contains_key(&pid));
+        shepherd.and_then(|shepherd| owners.get(&shepherd)).is_some_and(|it| it.task == task)
+    };
+    seen.iter().find_map(|(device, observation)| {
+        let Some(processes) = &observation.processes else {
+            return Some(format!("the driver does not list the processes on GPU {device}"));
+        };
+        let process = processes.iter().find(|process| is_own(process.pid))?;
+        let name = process.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+        Some(format!("its process {}{name} is still on GPU {device}", process.pid))
+    })
 }

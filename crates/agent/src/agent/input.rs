@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use gpool_model::agent::{Order, Report};
-use gpool_model::id::{DeviceUuid, Incarnation, TaskId};
+use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_sys::{clock, proc};
 
 use super::division::Division;
@@ -25,6 +25,12 @@ pub(super) enum Input {
     },
     /// All processes that a dead shepherd left have ended.
     Left(TaskId),
+    /// Whether a task's devices are free of it: `user` is a process that is on one, for people.
+    Vacated {
+        task: TaskId,
+        generation: Generation,
+        user: Option<String>,
+    },
     /// Open a stream to a task.
     Open(Box<Asked>),
     /// Act on a task with a loan of device memory.

@@ -168,6 +168,9 @@ impl Runner {
                     (None, _) => self.parts.site.existing(&claim_name(task)).remove(),
                 }
             }
+            Input::Vacated { task, generation, user } => {
+                self.shepherds.say_now(task, &ToShepherd::Vacated { generation, user });
+            }
             Input::Open(asked) => self.open(*asked),
             Input::Divide(asked) => self.divide(*asked),
             Input::Lent(lent) => self.lend(lent),
@@ -237,6 +240,9 @@ impl Runner {
             FromShepherd::Paused { generation } => {
                 self.parts.shares.at(task, Presence::Paused);
                 self.halted(task, generation, Halting::Paused);
+            }
+            FromShepherd::Released { generation } => {
+                self.parts.devices.is_vacated(task, generation);
             }
             FromShepherd::Resumed { generation } => {
                 self.parts.shares.at(task, Presence::Here);

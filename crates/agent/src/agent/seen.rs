@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpool_device::overshoots;
+use gpool_device::{Use, overshoots};
 use gpool_model::device::{DeviceProcess, Lending, Overshoot};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::Bytes;
@@ -95,4 +95,26 @@ impl Seen {
     pub(super) fn facts(&self) -> MutexGuard<'_, Facts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Notes the driver's figures of a device, for tasks that want to grow.
+pub(super) fn note(
+    figures: &mut Figures,
+    (memory, free): (Bytes, Option<Bytes>),
+    uses: &[Use],
+    processes: &[DeviceProcess],
+) {
+    figures.memory = memory;
+    if let (true, Some(free)) = (processes.is_empty(), free) {
+        // The sample may be older than the list, so the least counts.
+        let taken = memory.saturating_sub(free);
+        figures.reserve = Some(figures.reserve.map_or(taken, |before| before.min(taken)));
+    }
+    let sharing = |it: &Use| Some((it.task, Sharing { limit: it.limit?, used: it.memory }));
+    figures.tasks = uses.iter().filter_map(sharing).collect();
+    let sum = |all: &mut dyn Iterator<Item = Option<Bytes>>| {
+        all.flatten().fold(Bytes::ZERO, Bytes::saturating_add)
+    };
+    let all = sum(&mut processes.iter().map(|process| process.memory));
+    figures.others = all.saturating_sub(sum(&mut figures.tasks.values().map(|it| it.used)));
 }

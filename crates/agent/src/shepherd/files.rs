@@ -58,7 +58,7 @@ pub(super) fn write_deadline(
     over_at: Option<u64>,
 ) -> io::Result<()> {
     let text = over_at.map_or("none".to_owned(), |seconds| seconds.to_string());
-    replace(folder, owner, DEADLINE, &format!("{text}\n"))
+    write_file(&folder.join(DEADLINE), owner, &format!("{text}\n"))
 }
 
 /// Writes the device memory that the task may use into its folder: a line for each device, with its
@@ -72,12 +72,14 @@ pub(super) fn write_memory(
         let (request, limit) = (it.request.get(), it.limit.get());
         format!("{} {request} {limit}\n", it.device)
     };
-    replace(folder, owner, GPU_MEMORY, &devices.iter().map(line).collect::<String>())
+    let text: String = devices.iter().map(line).collect();
+    write_file(&folder.join(GPU_MEMORY), owner, &text)
 }
 
-/// Replaces a file as a whole. The folder belongs to the user, so no existing file is opened.
-fn replace(folder: &Path, owner: Option<(u32, u32)>, name: &str, text: &str) -> io::Result<()> {
-    let new = folder.join(format!(".{name}.new"));
+/// Writes a file into the folder of a run. The folder belongs to the user, so no existing file is
+/// opened; the file is replaced as a whole.
+pub(super) fn write_file(path: &Path, owner: Option<(u32, u32)>, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
     // Left by a shepherd that was killed here, or made by the job.
     let _ = std::fs::remove_file(&new);
     let mut file = File::options().write(true).create_new(true).mode(0o644).open(&new)?;
@@ -85,7 +87,7 @@ fn replace(folder: &Path, owner: Option<(u32, u32)>, name: &str, text: &str) -> 
     if let Some((uid, gid)) = owner {
         fchown(&file, Some(uid), Some(gid))?;
     }
-    std::fs::rename(&new, folder.join(name))
+    std::fs::rename(&new, path)
 }
 
 /// Makes a new output file for a task. The folder belongs to the user by then: an existing file of

@@ -7,6 +7,7 @@ use gpool_model::exit::Exit;
 use gpool_model::id::{DeviceUuid, Generation};
 
 use super::keeper::{Keeper, News};
+use super::yielding::Yielding;
 use super::{Shepherd, Why};
 use crate::message::FromShepherd;
 use crate::nursery::leftovers::kill_child;
@@ -26,6 +27,8 @@ pub(super) struct Halt {
     is_paused: bool,
     /// Whether the task left its devices, to go to others.
     is_detached: bool,
+    /// The request that the job frees its devices itself, if one is open.
+    pub yielding: Option<Yielding>,
     /// The process that frees or restores the devices, if one is at work.
     pub keeper: Option<Keeper>,
     /// The processes with GPU memory that the keepers moved.
@@ -94,7 +97,11 @@ impl Shepherd {
         if self.halt.keeper.is_some() {
             return;
         }
+        let yields = self.yields();
         match (self.is_halt_wanted(), self.halt.is_paused) {
+            (true, false) if self.halt.is_wanted && yields.is_some() => {
+                self.ask_release(self.halt.generation, yields.unwrap_or_default());
+            }
             (true, false) if self.needs_keeper() => self.keep(Aim::Pause),
             (false, true) if self.needs_keeper() => self.keep(Aim::Resume),
             (true, false) => {
@@ -114,12 +121,17 @@ impl Shepherd {
                     self.note_halt(false);
                     self.thaw();
                 }
+                if let Some(yields) = yields
+                    && (was_paused || self.halt.yielding.is_some())
+                {
+                    self.let_use(generation, yields);
+                }
                 self.link.say(&FromShepherd::Resumed { generation });
             }
         }
     }
 
-    fn paused(&mut self) {
+    pub(super) fn paused(&mut self) {
         self.halt.is_paused = true;
         self.allowed.pause();
         self.set_timer();
@@ -132,7 +144,7 @@ impl Shepherd {
         self.say_halt();
     }
 
-    fn not_paused(&mut self, why: String) {
+    pub(super) fn not_paused(&mut self, why: String) {
         let generation = self.halt.generation;
         if std::mem::take(&mut self.halt.by_node) {
             self.link.say(&FromShepherd::NotVacated { why: why.clone() });
@@ -181,6 +193,7 @@ impl Shepherd {
     /// Lets all processes go on, without a report. GPU memory that is in host memory stays there.
     pub(super) fn thaw(&mut self) {
         if std::mem::take(&mut self.halt.is_paused) {
+            // Processes that run are not stopped by this.
             self.tree.iter().for_each(super::tree::Tree::thaw);
             self.allowed.resume();
             self.set_timer();
@@ -200,6 +213,7 @@ impl Shepherd {
     /// Whether stopping the task's processes is not enough to free its devices.
     fn needs_keeper(&self) -> bool {
         self.launch.pausing.is_some()
+            && self.yields().is_none()
             && !self.launch.order.allocation.slots.is_empty()
             && self.started.is_some()
     }

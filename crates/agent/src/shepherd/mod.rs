@@ -18,6 +18,7 @@ mod start;
 pub(crate) mod terminal;
 mod time;
 mod tree;
+mod yielding;
 
 use std::ffi::CString;
 use std::fs::File;
@@ -417,6 +418,9 @@ impl Shepherd {
                         ToShepherd::Pause { generation } => self.pause(generation),
                         ToShepherd::Resume { generation, devices } => {
                             self.resume(generation, &devices);
+                        }
+                        ToShepherd::Vacated { generation, user } => {
+                            self.vacated(generation, user);
                         }
                         ToShepherd::Detach => self.leave_devices(),
                         ToShepherd::Attach { devices } => self.take_devices(&devices),

@@ -13,6 +13,7 @@ use rustix::time::{
 };
 
 use super::files::write_deadline;
+use super::yielding::Yielding;
 use super::{Shepherd, Why};
 use crate::message::FromShepherd;
 
@@ -167,7 +168,9 @@ impl Shepherd {
         let goes_on = self.ending.is_none();
         let over = self.allowed.over().map(|(at, _)| at).filter(|_| goes_on);
         let warning = self.allowed.warning().map(|(at, ..)| at).filter(|_| goes_on);
-        let Some(due) = [sweep, kill, over, warning].into_iter().flatten().min() else { return };
+        let answer = self.halt.yielding.as_ref().map(Yielding::due).filter(|_| goes_on);
+        let due = [sweep, kill, over, warning, answer].into_iter().flatten().min();
+        let Some(due) = due else { return };
         let due = due.max(clock::boot_ms().saturating_add(SWEEP.get().min(1)));
         self.set_timer_at(due);
     }
@@ -210,6 +213,7 @@ impl Shepherd {
     /// Handles the warning and the end of the job's time. If the time was extended, sets the timer
     /// again.
     fn on_its_time(&mut self, time: u64) {
+        self.look_for_answer(time);
         if let Some((_, over_at, warning)) = self.allowed.warning().filter(|(at, ..)| time >= *at) {
             self.allowed.warned_of = Some(over_at);
             if let Some(tree) = &self.tree {

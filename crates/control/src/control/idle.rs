@@ -6,7 +6,7 @@ use gpool_model::effect::Change;
 use gpool_model::job::StopCause;
 use gpool_model::kind::OnIdle;
 use gpool_model::node::IdleTask;
-use gpool_model::{JobId, JobKind, NodeName, Phase, Timestamp};
+use gpool_model::{JobId, JobKind, NodeName, PauseCause, Phase, Timestamp};
 
 use crate::control::Control;
 
@@ -58,7 +58,14 @@ impl Control {
                 self.stop(id, StopCause::Requeued { by, hold: false });
             }
             OnIdle::Cancel if is_batch => self.stop(id, StopCause::Cancelled { by }),
-            OnIdle::Warn | OnIdle::Requeue | OnIdle::Cancel => self.tell_idle(&spec, &job, since),
+            OnIdle::Release if spec.yields().is_some() && spec.is_of_one_size() => {
+                self.pause_one(id, PauseCause::Asked { by });
+                // Otherwise it would continue at once while its GPUs are free.
+                self.hold_paused(id, None);
+            }
+            OnIdle::Warn | OnIdle::Release | OnIdle::Requeue | OnIdle::Cancel => {
+                self.tell_idle(&spec, &job, since)
+            }
             OnIdle::Demote => {
                 self.tell_idle(&spec, &job, since);
                 // All elements of an array have the same request.

@@ -58,6 +58,9 @@ impl Control {
         if !row.spec.is_of_one_size() {
             return refused(format!("job {id} is elastic, and elastic jobs can't be paused"));
         }
+        if row.spec.yields().is_some() {
+            return Ok(());
+        }
         for allocation in row.job.phase.allocations() {
             let node = self.world.node(&allocation.node);
             if !node.is_some_and(|row| row.node.can_pause()) {

@@ -102,6 +102,13 @@ pub(super) const JOBS: &Table = &[
         ],
     ),
     ("pause", &[("gpool pause 1842", "Stop the processes and free the GPUs")]),
+    (
+        "yield",
+        &[
+            ("gpool yield 1842", "Ask a job that was submitted with --yields to free its GPUs"),
+            ("gpool yield --end 1842", "Let it use its GPUs again"),
+        ],
+    ),
     ("resume", &[("gpool resume 1842", "Continue a paused job")]),
     (
         "retry",

@@ -145,11 +145,13 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
         let signal = job.checkpoint.as_ref().map(|it| format!(" by {it}")).unwrap_or_default();
         let exit = |exit: &String| match exit.as_str() {
             "checkpoint" => format!("{exit}{signal}"),
+            "pause" if job.yields.is_some() => "pause (cooperative)".to_owned(),
             _ => exit.clone(),
         };
         let exits: Vec<String> = job.exits.iter().map(exit).collect();
         page.label("exits", &exits.join(", otherwise "));
     }
+    page.label_if("yields", job.yields.as_deref());
     if let Some(retry) = &job.retry {
         let exits = retry.exits.iter().map(|code| format!("exit {code}"));
         let after: Vec<String> = retry.on.iter().cloned().chain(exits).collect();

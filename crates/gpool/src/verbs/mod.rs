@@ -57,6 +57,7 @@ pub mod verify;
 pub mod version;
 pub mod wait;
 pub mod why;
+pub mod yields;
 
 use clap::{Args, FromArgMatches as _};
 use gpool_cli::failure::Result;
@@ -169,6 +170,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| on_jobs::run(JobVerb::Pause, &args, line.session);
     Control "resume": OnJobsArgs, "Resume paused jobs on the same GPUs, once these are free",
         |args, line| on_jobs::run(JobVerb::Resume, &args, line.session);
+    Control "yield": yields::YieldArgs, "Free the GPUs of a job that does this itself",
+        |args, line| yields::run(&args, line.session);
     Control "requeue": requeue::RequeueArgs, "Stop running jobs and queue them again",
         |args, line| requeue::run(&args, line.session);
     Control "extend": extend::ExtendArgs, "Change the time limits of waiting or running jobs",

@@ -118,3 +118,26 @@ fn the_policy_decides_about_idle_jobs() {
     let batch = idle_notebook(&cluster, &["--kind", "data"]);
     until_so("it runs again", || cluster.job(&batch).attempt == 2);
 }
+
+#[test]
+fn an_idle_job_that_frees_its_gpu_itself_gets_it_back_when_it_asks() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    cluster.gpool(["policy", "set", "idle=release"]).ok();
+    let gpool = env!("CARGO_BIN_EXE_gpool");
+    let line = format!(
+        "until grep release $GPOOL_DIR/gpus; do sleep 0.05; done; {gpool} yield || exit 3
+        until [ -e go ]; do sleep 0.05; done; {gpool} yield --end || exit 4"
+    );
+    let flags = ["--gpus", "1", "--kind", "notebook", "--idle-after", "1s", "--yields"];
+    let id = cluster.sh(&flags, &line);
+    cluster.until_is(&id, "running");
+    utilize(&cluster, 0, 50);
+    until_so("the agent sees the use", || cluster.gpu(0).utilization == Some(0.5));
+    utilize(&cluster, 0, 0);
+    until_so("its GPU is free", || cluster.job(&id).freed);
+    assert!(cluster.why(&id).contains("the policy for idle jobs"));
+    let other = cluster.sh(&["-g", "1"], "true");
+    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+    std::fs::write(cluster.work().join("go"), "").unwrap();
+    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+}

@@ -83,3 +83,4 @@ mod summary;
 mod transcripts;
 mod users;
 mod why;
+mod yields;

@@ -112,6 +112,7 @@ pub static EDITS: &[Edit] = &[
     Edit::new("checkpoint", take_checkpoint),
     Edit::new("kind", copy!(life.habits.kind)),
     Edit::new("idle_after", copy!(life.habits.idle_after)),
+    Edit::new("yields", copy!(life.habits.yields)),
 ];
 
 /// Other GPUs need the same enforcement.

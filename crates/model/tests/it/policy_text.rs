@@ -77,7 +77,7 @@ fn invalid_settings_name_their_key() {
         ("min_run", "0"),
         ("consolidate", "1"),
         ("share_with", "me"),
-        ("idle", "release"),
+        ("idle", "free"),
         ("use_half_life", "1s"),
         ("use_weight", "11"),
         ("use_weight", "-1"),

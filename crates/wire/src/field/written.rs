@@ -136,6 +136,11 @@ pub(super) fn checkpoint(text: &str) -> Kept {
     exits::checkpoint(text).map(|_| text.to_owned()).map_err(why)
 }
 
+/// Checks how a job frees its GPUs itself.
+pub(super) fn yields(text: &str) -> Kept {
+    exits::yields(text).map(|_| text.to_owned()).map_err(why)
+}
+
 /// Checks a priority.
 pub(super) fn priority(text: &str) -> Kept {
     let number = text.parse::<i32>().ok();

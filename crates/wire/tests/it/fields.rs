@@ -57,6 +57,7 @@ fn samples() -> Map<String, Value> {
         "preemptible": false,
         "exits": ["kill"],
         "checkpoint": "USR1",
+        "yields": "USR2@60s",
         "array": "0-9",
         "max_parallel": 2,
         "max_fails": 1,

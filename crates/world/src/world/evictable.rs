@@ -72,7 +72,8 @@ impl World {
             matches!(row.job.phase, Phase::Running { .. })
                 && row.spec.is_of_one_size()
                 && row.job.course.not_pausable.is_none()
-                && nodes.into_iter().all(|it| it.is_some_and(|it| it.node.can_pause()))
+                && (row.spec.yields().is_some()
+                    || nodes.into_iter().all(|it| it.is_some_and(|it| it.node.can_pause())))
         };
         let is_open = |exit: &Exit| *exit != Exit::Pause || (may_pause && can_pause());
         Exit::ALL.into_iter().find(|exit| row.spec.life.allows(*exit) && is_open(exit))

@@ -210,6 +210,28 @@ pub(super) static WHEN: &[Field] = &[
         ..field!("checkpoint", checkpoint)
     },
     Field {
+        flag: Some(Flag {
+            bare: Some(exits::FILE),
+            ..Flag::value(
+                "yields",
+                "SIGNAL[@TIME]",
+                Checked(written::yields),
+                "Let the job free its GPUs itself when they are needed, on this signal or without \
+                 one (file), e.g. USR1@60s; see gpool yield",
+            )
+            .under(heading::PREEMPTION)
+        }),
+        apply: |job, request| {
+            request.life.habits.yields = job.yields.as_deref().map(exits::yields).transpose()?;
+            Ok(())
+        },
+        clears: true,
+        show: |spec, _, shown| {
+            shown.yields = spec.life.habits.yields.as_ref().map(exits::yields_text);
+        },
+        ..field!("yields", yields)
+    },
+    Field {
         flag: Some(Flag::switch("hold", "Hold the job until it is released").under(heading::TIME)),
         apply: |job, request| {
             if job.hold {
