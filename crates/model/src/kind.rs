@@ -6,7 +6,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::rare::Usual;
-use crate::request::job::JobRequest;
 use crate::unit::Millis;
 
 /// The kind of work that a job does.
@@ -101,28 +100,6 @@ pub struct Yields {
 
 impl Usual for Habits {
     const USUAL: &'static Self = &Self { kind: None, idle_after: None, yields: None };
-}
-
-impl JobRequest {
-    /// The kind of the job. A job with a terminal of its own is a notebook by default.
-    #[must_use]
-    pub fn kind(&self) -> JobKind {
-        let usual = if self.pty.is_some() { JobKind::Notebook } else { JobKind::default() };
-        self.life.habits.kind.unwrap_or(usual)
-    }
-
-    /// How the job frees its GPUs itself; `None` if it does not.
-    #[must_use]
-    pub fn yields(&self) -> Option<Yields> {
-        self.life.habits.yields.filter(|_| !self.gpus.is_none())
-    }
-
-    /// How long the GPUs of the job are unused before it counts as idle; `None` if it never does.
-    #[must_use]
-    pub fn idle_after(&self) -> Option<Millis> {
-        let after = self.life.habits.idle_after.or_else(|| self.kind().idle_after());
-        after.filter(|after| !after.is_zero() && !self.gpus.is_none())
-    }
 }
 
 /// What happens to a job that does not use its GPUs. It is shown as idle in any case.

@@ -53,8 +53,9 @@ pub struct JobCreate {
     /// `"off"` and 0 mean never. Default: 30 minutes for notebooks, otherwise never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_after: Option<Written>,
-    /// How the job frees its GPUs itself on request: `file` (it reads a file), or the signal that it
-    /// handles, and the time to do so: `"USR1"`, `"USR1@60s"`, `"file@60s"`. Default: it does not.
+    /// How the job frees its GPUs itself on request: `file` (it reads a file), or the signal that
+    /// it handles, and the time to do so: `"USR1"`, `"USR1@60s"`, `"file@60s"`. Default: it does
+    /// not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yields: Option<String>,
     /// CPU cores: `4`, `"0.5"`. Default: none reserved.

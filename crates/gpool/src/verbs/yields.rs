@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "In a job that was submitted with --yields, call it once the GPU memory is freed: \
-    it answers an open request, or gives the GPUs up until gpool yield --end. With JOB it asks that \
-    job to free its GPUs."
+    it answers an open request, or gives the GPUs up until gpool yield --end. With JOB it asks \
+    that job to free its GPUs."
 )]
 pub struct YieldArgs {
     /// Job to free the GPUs of (default: the job that the command runs in)

@@ -11,6 +11,7 @@ use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{PoolName, ProjectName};
 use crate::job::dependency::Dependency;
+use crate::kind::{JobKind, Yields};
 use crate::launch::{Activation, WindowSize};
 use crate::life::Life;
 use crate::notify::NotifyRule;
@@ -211,5 +212,27 @@ impl JobRequest {
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.nodes.as_ref().is_some_and(|nodes| nodes.exclusive)
+    }
+}
+
+impl JobRequest {
+    /// The kind of the job. A job with a terminal of its own is a notebook by default.
+    #[must_use]
+    pub fn kind(&self) -> JobKind {
+        let usual = if self.pty.is_some() { JobKind::Notebook } else { JobKind::default() };
+        self.life.habits.kind.unwrap_or(usual)
+    }
+
+    /// How the job frees its GPUs itself; `None` if it does not.
+    #[must_use]
+    pub fn yields(&self) -> Option<Yields> {
+        self.life.habits.yields.filter(|_| !self.gpus.is_none())
+    }
+
+    /// How long the GPUs of the job are unused before it counts as idle; `None` if it never does.
+    #[must_use]
+    pub fn idle_after(&self) -> Option<Millis> {
+        let after = self.life.habits.idle_after.or_else(|| self.kind().idle_after());
+        after.filter(|after| !after.is_zero() && !self.gpus.is_none())
     }
 }

@@ -256,6 +256,7 @@ fn samples() -> BTreeMap<DeviceUuid, DeviceSample> {
         memory_used: Some(Bytes::from_gib(3)),
         memory_free: Some(Bytes::from_gib(77)),
         utilization_percent: Some(50),
+        traffic_percent: None,
         temperature_c: Some(40),
         power_mw: Some(61_500),
     };
