@@ -2,7 +2,7 @@
 //! the last answers. A device that does not answer is `unknown` until it does; the others never
 //! wait for it a second time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,6 +37,9 @@ pub struct Observation {
     /// Its compute processes, by process ID. `None` if they were not requested, if there was no
     /// answer (then `health` says so), or if the driver can't list them.
     pub processes: Option<Vec<DeviceProcess>>,
+    /// The processes that ran kernels or moved memory since the list was last read, by process ID;
+    /// `None` if that is unknown for one.
+    pub busy: Option<BTreeSet<u32>>,
 }
 
 /// One device and its thread.
@@ -203,19 +206,20 @@ impl Monitor {
                 None => {
                     let health = SourceError::NoDevice(uuid.clone()).health();
                     let sample = DeviceSample::default();
-                    observations
-                        .insert(uuid.clone(), Observation { health, sample, processes: None });
+                    observations.insert(
+                        uuid.clone(),
+                        Observation { health, sample, processes: None, busy: None },
+                    );
                 }
             }
         }
         for (index, uuid, answer) in answers {
             let Some(card) = self.cards.get_mut(&index) else { continue };
-            let processes = match card.answered(answer, deadline) {
-                Some(read) => card.take(read).map(|raw| card.people(raw, &mut self.lookup, now)),
-                None => None,
-            };
+            let raw = card.answered(answer, deadline).and_then(|read| card.take(read));
+            let busy = raw.as_deref().and_then(busy);
+            let processes = raw.map(|raw| card.people(raw, &mut self.lookup, now));
             let (health, sample) = (card.health(), card.sample);
-            observations.insert(uuid.clone(), Observation { health, sample, processes });
+            observations.insert(uuid.clone(), Observation { health, sample, processes, busy });
         }
         observations
     }
@@ -323,6 +327,13 @@ impl Monitor {
         let all = self.look(&BTreeMap::from([(uuid.clone(), wanted)]), now, timeout);
         all.into_values().next().expect("a look returns an observation for each device")
     }
+}
+
+/// The busy processes of a list; `None` if it is unknown whether one is.
+fn busy(list: &[RawProcess]) -> Option<BTreeSet<u32>> {
+    let known: Option<Vec<(u32, bool)>> =
+        list.iter().map(|process| Some((process.pid, process.is_busy?))).collect();
+    Some(known?.into_iter().filter(|(_, is_busy)| *is_busy).map(|(pid, _)| pid).collect())
 }
 
 fn of_driver(error: &SourceError) -> MigError {

@@ -194,6 +194,9 @@ pub struct RawProcess {
     pub name: Option<String>,
     /// Whether it uses the device through MPS.
     pub is_mps: bool,
+    /// Whether it ran kernels or moved memory since the list was last read; `None` if that is
+    /// unknown.
+    pub is_busy: Option<bool>,
 }
 
 /// Why a source did not answer.

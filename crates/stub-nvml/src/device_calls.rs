@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_int};
 use gpool_stub_state::Process;
 use nvml_wrapper_sys::bindings::{
     field_id::NVML_FI_DEV_REMAPPED_PENDING, nvmlDeviceAttributes_t, nvmlFieldValue_t,
-    nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlUtilization_t,
+    nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlProcessUtilizationSample_t,
+    nvmlUtilization_t,
 };
 
 use crate::call::{
@@ -250,6 +251,40 @@ extern "C" fn nvmlDeviceGetAttributes_v2(
         attributes.memorySizeMB = part.memory_mb;
         attributes.gpuInstanceSliceCount = part.slices;
         attributes.computeInstanceSliceCount = part.slices;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
+    device: Handle,
+    room: *mut nvmlProcessUtilizationSample_t,
+    count: Option<&mut u32>,
+    last_seen: u64,
+) -> Code {
+    device_call("nvmlDeviceGetProcessUtilization", device, |_, it| {
+        let busy = it.process_utilization.as_ref().ok_or(NOT_SUPPORTED)?;
+        let count = count.ok_or(INVALID_ARGUMENT)?;
+        let n_places = if room.is_null() { 0 } else { *count as usize };
+        *count = u32::try_from(busy.len()).map_err(|_| INVALID_ARGUMENT)?;
+        if busy.is_empty() {
+            return Err(NOT_FOUND);
+        }
+        if n_places < busy.len() {
+            return Err(INSUFFICIENT_SIZE);
+        }
+        for (ix, (&pid, &percent)) in busy.iter().enumerate() {
+            let sample = nvmlProcessUtilizationSample_t {
+                pid,
+                timeStamp: last_seen + 1,
+                smUtil: percent,
+                memUtil: 0,
+                encUtil: 0,
+                decUtil: 0,
+            };
+            // SAFETY: there is room for `n_places`, and `ix` is below it.
+            unsafe { room.add(ix).write(sample) };
+        }
         Ok(())
     })
 }

@@ -68,6 +68,9 @@ pub struct Device {
     pub mps_processes: Option<Vec<Process>>,
     /// Percentage of time with a running kernel.
     pub utilization: Option<u32>,
+    /// Percentage of time with a running kernel, by process ID; absent if the driver can't tell.
+    /// Processes that are not named run none.
+    pub process_utilization: Option<BTreeMap<u32, u32>>,
     /// Percentage of time with memory traffic.
     pub traffic: u32,
     /// Degrees Celsius.

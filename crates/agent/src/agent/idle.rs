@@ -33,7 +33,10 @@ pub(super) fn activities(
         let is_busy = match is_busy(&seen.sample) {
             Some(true) if own.is_empty() => Some(false),
             // The kernels may be those of another task.
-            Some(true) if !others.is_empty() => None,
+            Some(true) if !others.is_empty() => {
+                let busy = seen.busy.as_ref();
+                busy.map(|busy| own.iter().any(|process| busy.contains(&process.pid)))
+            }
             known => known,
         };
         Some((task, Activity { is_busy, memory: of_task, is_there: !own.is_empty() }))

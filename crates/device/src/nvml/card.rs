@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use gpool_model::device::{Device, DeviceHealth, Instance, Mig};
@@ -25,6 +26,8 @@ pub(super) struct Card {
     pub(super) nv_links: NvLinks,
     /// Locked during a call that reads events.
     faults: Mutex<Faults>,
+    /// When the driver took its last sample of processes that was read, in its own time.
+    pub(super) sampled_until: AtomicU64,
     /// The device that a MIG instance is part of; its faults are the parent's.
     parent: Option<Arc<Self>>,
 }
@@ -37,7 +40,15 @@ impl Card {
         let pci_bus = supported(device.pci_info())?.map(|pci| pci.bus_id).unwrap_or_default();
         let nv_links = NvLinks::of(&device)?;
         let faults = Mutex::new(Faults::watch(nvml, &device)?);
-        Ok(Self { nvml, device, pci_bus, nv_links, faults, parent: None })
+        Ok(Self {
+            nvml,
+            device,
+            pci_bus,
+            nv_links,
+            faults,
+            sampled_until: AtomicU64::new(0),
+            parent: None,
+        })
     }
 
     /// A MIG instance of a device.
@@ -48,6 +59,7 @@ impl Card {
             pci_bus: parent.pci_bus.clone(),
             nv_links: NvLinks::none(),
             faults: Mutex::new(Faults::unheard()),
+            sampled_until: AtomicU64::new(0),
             parent: Some(Arc::clone(parent)),
         }
     }

@@ -1,6 +1,7 @@
 //! Devices of the NVIDIA driver, through its management library, which is loaded at run time: a
 //! machine without driver is normal. Values that a driver or device does not support are absent.
 
+mod busy;
 pub(crate) mod card;
 pub(crate) mod health;
 pub(crate) mod links;
@@ -223,6 +224,9 @@ impl DeviceSource for NvmlSource {
             // A process with several contexts, or in both lists, is listed once with its largest
             // memory.
             known.memory = known.memory.max(memory);
+        }
+        if by_pid.len() > 1 {
+            card.note_busy(&mut by_pid)?;
         }
         Ok(Some(by_pid.into_values().collect()))
     }

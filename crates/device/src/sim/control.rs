@@ -147,7 +147,7 @@ impl State {
             memory: process.memory,
             user: process.user.clone(),
             name: process.name.clone(),
-            is_mps: false,
+            ..RawProcess::default()
         };
         let by_pid: BTreeMap<u32, RawProcess> =
             self.process.iter().map(|process| (process.pid, raw(process))).collect();
