@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpool_model::device::{
     Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Guest, Instance, Lending, Link,
-    Loan, Mig,
+    Loan,
 };
 use gpool_model::enforcement::{Enforcement, Mechanism, Probe};
 use gpool_model::id::{DeviceUuid, TaskId};

@@ -77,7 +77,7 @@ fn a_new_agent_waits_for_a_shepherd_that_may_have_orders_of_the_last_one() {
     let found = |is_detached, is_settled| {
         let is = TaskIs::Running { pid: 7, started_at: Timestamp::ZERO };
         let report = TaskReport { task: task(1), generation: Generation(1), is };
-        let seats = Seats { slots: vec![guest.clone()], booked: vec![uuid(0)] };
+        let seats = Seats { slots: vec![guest.clone()], booked: vec![uuid(0)], sharer: None };
         Input::Found { report, seats, is_detached, is_settled }
     };
     let _ = converge.step(found(true, false));
