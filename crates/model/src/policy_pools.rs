@@ -25,7 +25,7 @@ impl Policy {
 
     /// Whether jobs do not accept all others on their devices in some pool.
     #[must_use]
-    pub fn is_choosy(&self) -> bool {
+    pub fn has_share_rule(&self) -> bool {
         self.all().any(|policy| !policy.share_with.is_anyone())
     }
 

@@ -94,7 +94,7 @@ pub struct Sharer {
 impl Sharer {
     /// Whether its own rule excludes some jobs.
     #[must_use]
-    pub fn is_choosy(&self) -> bool {
+    pub fn has_share_rule(&self) -> bool {
         self.with.is_some_and(|with| !with.is_anyone())
     }
 

@@ -49,13 +49,27 @@ pub(crate) struct Beside {
 impl Beside {
     /// Returns an entry and this data as one object.
     fn with(&self, entry: &Journaled) -> Vec<u8> {
-        let (mut body, entry) = (json(self), json(entry));
-        // Both are objects, and this one always has a field.
+        let mut body = json(self);
+        // An object, which always has a field.
         body.pop();
-        body.push(b',');
-        body.extend_from_slice(&entry[1..]);
+        body.extend_from_slice(b",\"entry\":");
+        body.append(&mut json(entry));
+        body.push(b'}');
         body
     }
+}
+
+/// The entry in a row of the journal.
+///
+/// # Errors
+///
+/// No version wrote this.
+pub fn journaled(body: &[u8]) -> Result<Journaled, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Body {
+        entry: Journaled,
+    }
+    serde_json::from_slice::<Body>(body).map(|body| body.entry)
 }
 
 /// Converts a commit of the state machine to rows of the store.

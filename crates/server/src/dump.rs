@@ -64,7 +64,7 @@ pub fn case(reader: &Reader) -> Result<Case, String> {
 }
 
 fn line(entry: &JournalEntry) -> String {
-    let what = match serde_json::from_slice::<Journaled>(&entry.body) {
+    let what = match codec::journaled(&entry.body) {
         Ok(Journaled::Event(event)) => of_event(&event),
         Ok(Journaled::Planned { basis, decisions, planned }) => {
             let mut lines: Vec<String> = decisions.iter().map(of_decision).collect();

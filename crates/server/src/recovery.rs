@@ -14,6 +14,7 @@ use gpool_wire::cause::{cause_word, cause_words};
 use gpool_wire::{Became, Before, RecoveredJob, Recovery, Time};
 use gpool_world::World;
 
+use crate::codec::journaled;
 use crate::handle::CoreHandle;
 use crate::recovery::account::Account;
 use crate::view::View;
@@ -174,8 +175,7 @@ fn last_entry(state_dir: &Path, last: Seq) -> Option<LastEntry> {
     const STOPPING_MAX: usize = 1024;
     let entry = Reader::open(state_dir).ok()?.journal(last, 1).ok()?.pop()?;
     let is_stopping = entry.body.len() <= STOPPING_MAX && {
-        let read: Result<Journaled, _> = serde_json::from_slice(&entry.body);
-        matches!(read, Ok(Journaled::Event(Event::ServerStopping)))
+        matches!(journaled(&entry.body), Ok(Journaled::Event(Event::ServerStopping)))
     };
     Some(LastEntry { at: entry.time, is_stopping })
 }

@@ -7,7 +7,7 @@ use gpool_model::{Event, JournalEntry, Policy, Record, Revision, Seq};
 use gpool_store::{Loaded, Reader};
 
 use crate::case::VERSION;
-use crate::codec::{Beside, decode};
+use crate::codec::{Beside, decode, journaled};
 use crate::inspect::world_of;
 
 /// Entries that are read at once.
@@ -150,7 +150,7 @@ fn line(entry: &gpool_store::JournalEntry) -> Result<Line, ReplayError> {
     let unread =
         |error: serde_json::Error| ReplayError::Unread(format!("journal {}: {error}", entry.seq));
     let beside: Beside = serde_json::from_slice(&entry.body).map_err(unread)?;
-    let body: Journaled = serde_json::from_slice(&entry.body).map_err(unread)?;
+    let body = journaled(&entry.body).map_err(unread)?;
     Ok(Line { entry: JournalEntry { seq: entry.seq, time: entry.time, entry: body }, beside })
 }
 

@@ -12,11 +12,11 @@ use gpool_model::{
 use gpool_world::{JobRow, Snapshot, World};
 
 use crate::arrays::row_of;
-use crate::job::{ran, taken_by};
+use crate::job::{ran, taken_by, with_plain};
 use crate::projects::upwards;
 use crate::tally::{
     BESIDE, add, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of, may_share,
-    on_node, unusable, with_plain,
+    on_node, unusable,
 };
 
 /// A stretch of time; without an end it lasts for ever.

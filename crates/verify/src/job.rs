@@ -10,8 +10,6 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, Snapshot};
 
-use crate::tally::with_plain;
-
 /// What a job asks of nodes.
 pub(crate) fn fit_of(row: &JobRow) -> Fit {
     // A paused job has its memory, and resumes where it is.
@@ -44,6 +42,13 @@ pub(crate) fn places_of(row: &JobRow) -> Vec<Placement> {
 pub(crate) fn is_parked(row: &JobRow) -> bool {
     let Phase::Paused { allocations, .. } = &row.job.phase else { return false };
     allocations.iter().all(|it| matches!(it.state, AllocationState::Paused { .. }))
+}
+
+/// Adds the slots for tasks without GPUs to amounts that are not booked yet.
+pub(crate) fn with_plain(mut resources: Resources, is_plain: bool) -> Resources {
+    let tasks = resources.get(&ResourceKind::Tasks);
+    resources.set(ResourceKind::PlainTasks, if is_plain { tasks } else { 0 });
+    resources
 }
 
 /// Returns since when a job could start or resume; `None` if it could not.

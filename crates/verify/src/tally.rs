@@ -13,6 +13,7 @@ use gpool_model::{
 use gpool_world::{JobRow, NodeRow, World};
 
 use crate::arrays::row_of;
+use crate::job::with_plain;
 use crate::violation::Unusable;
 
 /// What tasks hold on the selected nodes.
@@ -269,13 +270,6 @@ pub(crate) fn capacity(node: &Node, kind: &ResourceKind) -> u64 {
 /// Returns what a task books; a task without GPUs also books one of the slots for such tasks.
 pub(crate) fn booked(allocation: &Allocation) -> Resources {
     with_plain(allocation.resources.clone(), allocation.slots.is_empty())
-}
-
-/// Adds the slots for tasks without GPUs to amounts that are not booked yet.
-pub(crate) fn with_plain(mut resources: Resources, is_plain: bool) -> Resources {
-    let tasks = resources.get(&ResourceKind::Tasks);
-    resources.set(ResourceKind::PlainTasks, if is_plain { tasks } else { 0 });
-    resources
 }
 
 /// Whether a node is in the requested pool and passes the node filter, where these are given.

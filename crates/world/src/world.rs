@@ -104,9 +104,10 @@ pub struct World {
     /// Elements that have a row, by array.
     pub(crate) elements: BTreeMap<JobNumber, Elements>,
     pub(crate) n_element_rows: usize,
-    /// Arrays that have not ended, and jobs with a rule about the jobs on their devices.
+    /// Arrays that have not ended.
     pub(crate) n_arrays: usize,
-    pub(crate) n_choosy: usize,
+    /// Jobs that say which jobs may share a device with them.
+    pub(crate) n_with_share_rule: usize,
     /// Jobs that can grow, and the jobs that join them.
     pub(crate) gangs: Gangs,
     pub(crate) n_by_state: BTreeMap<JobState, u64>,
@@ -172,7 +173,7 @@ impl World {
             elements: BTreeMap::new(),
             n_element_rows: 0,
             n_arrays: 0,
-            n_choosy: 0,
+            n_with_share_rule: 0,
             n_by_state: BTreeMap::new(),
             users: BTreeMap::new(),
             timers: BTreeSet::new(),
@@ -418,8 +419,7 @@ impl World {
         self.node(node).is_some_and(|row| row.here.contains(&task))
     }
 
-    /// Whether a task holds anything on a node that other jobs get once the task has left or is
-    /// paused.
+    /// Whether a task holds anything on a node that other jobs get once it has left or paused.
     #[must_use]
     pub fn is_in_the_way(&self, node: &NodeName, task: TaskId) -> bool {
         let row = self.jobs.get(&task.job);
@@ -454,8 +454,7 @@ impl World {
         self.ends.from(now, &self.past)
     }
 
-    /// Returns when one job that holds something is expected to end, as in
-    /// [`World::expected_ends`].
+    /// The expected end of one job that holds something, as in [`World::expected_ends`].
     #[must_use]
     pub fn expected_end(&self, row: &JobRow, now: Timestamp) -> Option<ExpectedEnd> {
         ends::expected_end(row, now, &self.past)

@@ -29,7 +29,7 @@ pub(crate) struct NodeCapacity<'a> {
     /// The jobs that jobs without a rule of their own accept on its devices.
     share_with: ShareWith,
     /// Whether some jobs do not accept all others.
-    is_choosy: bool,
+    has_share_rule: bool,
     /// Number of devices with shares on them.
     pub n_shared: usize,
     /// Whether this plan booked anything here.
@@ -62,7 +62,7 @@ impl<'a> NodeCapacity<'a> {
             booked: BTreeMap::new(),
             world,
             share_with: world.policy().of_pool(Some(&row.node.pool)).share_with,
-            is_choosy: world.has_choosy(),
+            has_share_rule: world.has_share_rules(),
             n_shared: row.n_shared,
             is_booked: false,
         }
@@ -208,7 +208,7 @@ impl<'a> NodeCapacity<'a> {
         freed: Option<&Freed>,
     ) -> Option<(JobId, ShareWith)> {
         let sharer = fit.sharer.as_deref()?;
-        if !self.is_choosy && !sharer.is_choosy() {
+        if !self.has_share_rule && !sharer.has_share_rule() {
             return None;
         }
         let held = self.row.devices[device_ix].holders.iter().filter_map(|task| {

@@ -104,7 +104,7 @@ async fn all_of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
     let mut told = vec![submitted(&found.spec)];
     let mut last = String::new();
     for entry in entries.await? {
-        let Ok(body) = serde_json::from_slice::<Journaled>(&entry.body) else { continue };
+        let Ok(body) = codec::journaled(&entry.body) else { continue };
         let entry = JournalEntry { seq: entry.seq, time: entry.time, entry: body };
         for event in of_entry(id, &entry) {
             // Agents can send a report again.

@@ -140,7 +140,7 @@ impl World {
         self.set_timers(row);
         self.set_rotations(row);
         self.n_arrays += usize::from(row.job.array.is_some());
-        self.n_choosy += usize::from(row.spec.share_with.is_some());
+        self.n_with_share_rule += usize::from(row.spec.share_with.is_some());
         if row.job.id.element.is_some() {
             let own = self.elements.entry(row.job.id.number).or_default();
             own.n_rows += 1;
@@ -160,7 +160,7 @@ impl World {
         self.unset_timers(row);
         self.unset_rotations(row);
         self.n_arrays -= usize::from(row.job.array.is_some());
-        self.n_choosy -= usize::from(row.spec.share_with.is_some());
+        self.n_with_share_rule -= usize::from(row.spec.share_with.is_some());
         let number = row.job.id.number;
         if row.job.id.element.is_some()
             && let Some(own) = self.elements.get_mut(&number)
@@ -215,8 +215,8 @@ impl World {
 
     /// Whether some jobs do not accept all others on their devices.
     #[must_use]
-    pub fn has_choosy(&self) -> bool {
-        self.n_choosy > 0 || self.policy.is_choosy()
+    pub fn has_share_rules(&self) -> bool {
+        self.n_with_share_rule > 0 || self.policy.has_share_rule()
     }
 
     /// The policy that decides about a job.

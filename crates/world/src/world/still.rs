@@ -35,7 +35,7 @@ impl World {
             elements: self.elements.clone(),
             n_element_rows: self.n_element_rows,
             n_arrays: self.n_arrays,
-            n_choosy: self.n_choosy,
+            n_with_share_rule: self.n_with_share_rule,
             gangs: self.gangs.clone(),
             n_by_state: self.n_by_state.clone(),
             users: self.users.clone(),
