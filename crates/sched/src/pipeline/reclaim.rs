@@ -60,14 +60,14 @@ impl Reclaiming {
         &mut self,
         input: Input<'_, '_>,
         evictions: &mut Evictions,
-        free: Option<Solution>,
+        free: Option<&Solution>,
     ) -> Option<Solution> {
         if !may_reclaim(&input, evictions) {
             return None;
         }
         let preemptible = input.demand.shape.preemptible;
         let (by, ..) = input.projects.bound(input.leaf, input.charge, preemptible, &[])?;
-        self.solve(input, evictions, Some(Limited { by, free: free.as_ref() }))
+        self.solve(input, evictions, Some(Limited { by, free }))
     }
 
     /// A paused job keeps its host memory. If that is short, the search is repeated without pauses.

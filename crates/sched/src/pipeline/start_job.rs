@@ -139,7 +139,9 @@ impl<'a> Cycle<'a, '_> {
                 consolidate(input, evictions, &mut self.workspace.movables, n_moved_most)
             }
             Stage::Reclaim => self.reclaiming.reclaim(input, evictions),
-            Stage::ReclaimAtLimit => self.reclaiming.reclaim_at_limit(input, evictions, free),
+            Stage::ReclaimAtLimit => {
+                self.reclaiming.reclaim_at_limit(input, evictions, free.as_ref())
+            }
             Stage::Preempt => {
                 let may_borrow = !projects.are_shared || self.is_lending;
                 let may_have = |gone: &[&Evictable]| input.has_quota_after(gone, may_borrow);

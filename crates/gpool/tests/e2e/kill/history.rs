@@ -148,7 +148,7 @@ impl History {
             let Some(last) = page.last() else { break };
             next = Seq(last.seq.0 + 1);
             for entry in &page {
-                let entry: Journaled = serde_json::from_slice(&entry.body).unwrap();
+                let entry = gpool_server::codec::journaled(&entry.body).unwrap();
                 self.journal.extend(noted(&entry));
             }
         }
@@ -164,8 +164,8 @@ impl History {
             let lines = text.lines().filter_map(|line| line.split_once(' '));
             let noted = lines.filter_map(|(_, line)| {
                 let line: serde_json::Value = serde_json::from_str(line).ok()?;
-                let is_limit = line["line"] == "limited";
-                is_limit.then(|| (line["generation"].as_u64(), line["limit"].as_u64()))
+                let limited = line.get("limited")?;
+                Some((limited["generation"].as_u64(), limited["limit"].as_u64()))
             });
             let noted = noted.map(|(generation, limit)| (generation.unwrap(), limit.unwrap()));
             self.limits.insert(id, noted.collect());
@@ -227,7 +227,11 @@ fn ended(body: &[u8], state: &str) -> Ended {
         name: spec.name.to_string(),
         user: spec.owner.user.to_string(),
         state: state.to_owned(),
-        cause: cause.get("is").and_then(|is| is.as_str()).map(str::to_owned),
+        // A cause with details is an object with one key.
+        cause: match &cause {
+            serde_json::Value::Object(details) => details.keys().next().cloned(),
+            cause => cause.as_str().map(str::to_owned),
+        },
         why: cause.to_string(),
         exit: end.exit.map(gpool_model::job::ExitStatus::shell_code),
         attempt: job.attempt.0,
