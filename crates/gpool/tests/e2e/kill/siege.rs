@@ -91,7 +91,7 @@ impl Siege {
         let claim = std::fs::read_to_string(claim).ok()?;
         let (_, first) = claim.lines().next()?.split_once(' ')?;
         let first: serde_json::Value = serde_json::from_str(first).ok()?;
-        let pid = u32::try_from(first["shepherd"].as_u64()?).ok()?;
+        let pid = u32::try_from(first["claimed"]["shepherd"].as_u64()?).ok()?;
         let id = name.split('#').next()?.parse().ok()?;
         // The agent itself claims tasks that must never start; and a shepherd may have ended
         // meanwhile.
