@@ -208,7 +208,7 @@ fn jobs_share_a_gpu_only_if_each_accepts_the_other() {
     ");
 }
 
-/// A GPU is planned for a job that shares it with no other user.
+/// May a short job of another user start on a GPU that is planned for a job that shares with none?
 #[test]
 fn a_planned_share_is_not_delayed_by_a_job_that_may_not_be_beside_it() {
     assert_snapshot!(answer("
