@@ -4,7 +4,7 @@
 //!
 //! [`Left`] is the free part of a node and [`Ask`] the demand of a task. A [`Mix`] has the expected
 //! tasks, a [`Rollout`] fills nodes with them, a [`Reserve`] keeps nodes for tasks of several
-//! devices.
+//! devices. [`Scores`] keeps what was computed for the [`Parts`] that nodes have free.
 //!
 //! Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, for the measure by a mix of
 //! tasks.
@@ -14,10 +14,14 @@
 
 mod left;
 mod mix;
+mod parts;
 mod reserve;
 mod rollout;
+mod scores;
 
 pub use left::{Ask, Left, WHOLE};
 pub use mix::{Mix, Weighed};
+pub use parts::Parts;
 pub use reserve::Reserve;
 pub use rollout::{Rollout, RolloutRule, splitmix};
+pub use scores::{Scores, Worth};

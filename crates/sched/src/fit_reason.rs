@@ -44,19 +44,18 @@ pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reas
     }
     // Only these nodes have free devices. Of equal nodes, the first by name.
     let some_free = || here(1);
-    let total: usize = some_free().map(|ix| capacity.nodes[ix].n_free_of(&ranks, None)).sum();
+    let total: usize = some_free().map(|ix| capacity.nodes[ix].n_free_of(&ranks, None, &[])).sum();
     let most = some_free().map(|ix| (most_fitting(ix), Reverse(ix))).max();
     let first = capacity.nodes.iter().position(|node| node.takes(fit));
     let none = (0, Reverse(first.unwrap_or(0)));
     let (most, Reverse(at)) = most.filter(|(most, _)| *most > 0).unwrap_or(none);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let of_instances = fit.gpus.is_of_instances();
-    if count(total) >= need {
-        let node = capacity.nodes[at].name().clone();
-        Reason::GpusNotFreeTogether { need, free: count(most), node, of_instances }
-    } else {
-        Reason::GpusNotFree { need, free: count(total), of_instances }
+    let (total, of_instances) = (count(total), fit.gpus.is_of_instances());
+    if total < need {
+        return Reason::GpusNotFree { need, free: total, of_instances };
     }
+    let node = capacity.nodes[at].name().clone();
+    Reason::GpusNotFreeTogether { need, free: count(most), node, of_instances }
 }
 
 /// Why a paused job can't resume on its devices.
@@ -69,24 +68,18 @@ fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     if let Some(reason) = nodes.iter().find_map(|node| drained_as_a_whole(node)) {
         return reason;
     }
-    let own = nodes.iter().map(|node| {
+    let mut own = nodes.iter().map(|node| {
         let row = &node.row.node;
         let devices = row.devices.iter().enumerate();
         let own = devices.filter(|(_, device)| fit.may_have(row, &device.uuid));
-        let (mut indexes, mut free) = (Vec::new(), 0);
-        for (ix, device) in own {
-            indexes.push(device.index);
-            free += u32::from(node.device_fits(ix, fit));
-        }
-        (*node, indexes, free)
+        let own = own.map(|(ix, device)| (device.index, node.device_fits(ix, fit)));
+        let (indexes, fits): (Vec<u32>, Vec<bool>) = own.unzip();
+        (node.name().clone(), indexes, fits.into_iter().map(u32::from).sum())
     });
-    let own: Vec<_> = own.collect();
-    let is_short = |(_, indexes, free): &&(_, Vec<u32>, u32)| indexes.len() > *free as usize;
-    if let Some((node, indexes, free)) = own.iter().find(is_short).or(own.first())
-        && (!fit.gpus.is_none() && indexes.len() > *free as usize)
-    {
-        let (node, indexes) = (node.name().clone(), indexes.clone());
-        return Reason::PausedOn { node, indexes, free: *free };
+    let is_short = |(_, indexes, free): &(_, Vec<u32>, u32)| indexes.len() > *free as usize;
+    let short = if fit.gpus.is_none() { None } else { own.find(is_short) };
+    if let Some((node, indexes, free)) = short {
+        return Reason::PausedOn { node, indexes, free };
     }
     let is_short = |node: &&NodeCapacity<'_>| needs_of(node, fit).first_short(node.free).is_some();
     match nodes.iter().any(is_short) {
@@ -194,8 +187,7 @@ fn share_not_free(capacity: &Capacity<'_>, fit: &Fit, share: Share) -> Reason {
     let ranks = capacity.ranks(&fit.gpus);
     let with_room = |node: &NodeCapacity<'_>| node.most_fitting(&ranks, fit);
     let open = || capacity.nodes.iter().filter(|node| node.takes(fit));
-    let best = open().enumerate().max_by_key(|(ix, node)| (with_room(node), Reverse(*ix)));
-    let (_, best) = best.expect("some node takes work");
+    let best = open().rev().max_by_key(|node| with_room(node)).expect("some node takes work");
     let free = open().flat_map(|node| {
         let devices = node.row.node.devices.iter().enumerate();
         let of_kind = devices.filter(|(_, device)| fit.gpus.rank_of(device).is_some());

@@ -4,10 +4,9 @@
 //! Nodes with the same free part share one [`Left`] and one score, however many nodes there are.
 //! The scores follow from the world alone; keeping them from cycle to cycle only saves time.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use gpool_fragmentation::{Ask, Left, Mix, Reserve, Rollout, RolloutRule, WHOLE};
+use gpool_fragmentation::{Ask, Left, Mix, RolloutRule, Scores, WHOLE};
 use gpool_model::plan::Fit;
 use gpool_model::{Bytes, GpuRequest, Millis, ResourceKind, Shape, Share, StartBasis, Timestamp};
 use gpool_world::{GpuClass, NodeIx, Snapshot, World};
@@ -18,9 +17,6 @@ use crate::capacity::{Capacity, NodeCapacity, n_devices_on_node};
 const NODES_MAX: usize = 512;
 /// After this many looks at nodes in one cycle, jobs go where the fewest devices are free.
 const LOOKS_MAX: usize = 100_000;
-/// The most free parts that are kept, and the most scores of each: tens of megabytes.
-const KNOWN_MAX: usize = 16_384;
-const KNOWN_OF_EACH_MAX: usize = 32;
 /// Classes of GPUs have one bit each.
 const CLASSES_MAX: usize = 64;
 
@@ -30,17 +26,9 @@ pub(crate) struct Fragmentation {
     classes: Vec<Class>,
     /// The revision of the jobs that the expected tasks come from.
     n_changes_of_asks: Option<u64>,
-    rollout: Rollout,
-    reserve: Reserve,
+    scores: Scores,
     /// By [`NodeIx`]: the revision of the node, and the number of its free part then.
     on_nodes: Vec<Option<(u64, Option<usize>)>>,
-    /// Free parts of nodes, by number.
-    lefts: Vec<Left>,
-    numbers: BTreeMap<Left, usize>,
-    /// By number of the free part: tasks of several devices that fit there, as bits.
-    hosts: Vec<u64>,
-    /// Scores by demand, then by number of the free part.
-    worths: BTreeMap<Ask, Vec<Option<Worth>>>,
     /// Tasks of several devices that few nodes can take at the beginning of this cycle, as bits.
     scarce: Option<u64>,
     n_looks: usize,
@@ -55,17 +43,6 @@ struct Class {
     memory: Bytes,
 }
 
-/// The score of a free part for a demand.
-#[derive(Debug, Clone, Copy)]
-struct Worth {
-    /// How much less stays idle.
-    gain: i64,
-    /// Tasks of several devices that no longer fit afterwards, as bits.
-    lost: u64,
-    /// Free thousandths of the device that a share goes to.
-    of_device: u32,
-}
-
 /// The comparison of nodes for one job.
 pub(crate) struct Look<'a> {
     fragmentation: &'a mut Fragmentation,
@@ -73,7 +50,7 @@ pub(crate) struct Look<'a> {
     /// The job's latest end, if it has a time limit.
     ends_at: Option<Timestamp>,
     ask: Ask,
-    worths: Vec<Option<Worth>>,
+    ask_no: usize,
     scarce: u64,
     /// By number of the free part: whether a node with it was compared.
     is_compared: Vec<bool>,
@@ -85,9 +62,8 @@ impl Fragmentation {
     pub fn begin(&mut self) {
         self.scarce = None;
         self.n_looks = 0;
-        let n_known = self.rollout.n_known().max(self.worths.len() * self.lefts.len());
-        if self.lefts.len() > KNOWN_MAX || n_known > KNOWN_MAX * KNOWN_OF_EACH_MAX {
-            self.forget_nodes();
+        if self.scores.is_full() {
+            self.forget();
         }
     }
 
@@ -103,19 +79,18 @@ impl Fragmentation {
             return None;
         }
         self.learn(snapshot.world);
-        if self.rollout.is_blank() {
+        if self.scores.is_blank() {
             return None;
         }
         let scarce = self.scarce.unwrap_or_else(|| self.count(capacity));
         self.scarce = Some(scarce);
         let ask = self.ask(fit);
-        let worths = self.worths.remove(&ask).unwrap_or_default();
         Some(Look {
+            ask_no: self.scores.ask_no(ask),
             fragmentation: self,
             snapshot: *snapshot,
             ends_at: shape.takes.map(|length| snapshot.now.after(length)),
             ask,
-            worths,
             scarce,
             is_compared: Vec::new(),
             n_compared: 0,
@@ -132,29 +107,20 @@ impl Fragmentation {
             return;
         }
         if !is_same {
-            self.forget_nodes();
+            self.forget();
             self.classes = classes(world);
         }
         self.n_changes_of_asks = Some(world.n_changes_of_asks());
         let capacity = self.classes.iter().map(|it| it.n_gpus * u64::from(WHOLE));
         let capacity: Vec<u64> = capacity.collect();
         let mix = Mix::of_counts(world.asks().map(|(fit, n)| (self.ask(fit), n)), &capacity);
-        let rule = RolloutRule::of_present_jobs();
-        let before = std::mem::take(&mut self.rollout);
-        self.rollout = Rollout::new(&rule, &mix, &capacity).knowing_of(before);
-        self.reserve = Reserve::new(&mix, rule.margin);
-        self.hosts = self.lefts.iter().map(|left| self.reserve.hosts(left)).collect();
-        self.worths.clear();
+        self.scores.expect(&RolloutRule::of_present_jobs(), &mix, &capacity);
         self.scarce = None;
     }
 
-    fn forget_nodes(&mut self) {
+    fn forget(&mut self) {
         self.on_nodes.clear();
-        self.lefts.clear();
-        self.numbers.clear();
-        self.hosts.clear();
-        self.worths.clear();
-        self.rollout.forget();
+        self.scores.forget();
     }
 
     /// The demand of all tasks of a job on one node together.
@@ -173,32 +139,26 @@ impl Fragmentation {
 
     /// The tasks of several devices that so few nodes can take that none of these should be lost.
     fn count(&mut self, capacity: &Capacity<'_>) -> u64 {
-        self.reserve.clear();
-        let mut idle = 0;
-        for node_pos in capacity.with_free(0) {
-            if let Some(number) = self.number_of(&capacity.nodes[node_pos]) {
-                idle += self.lefts[number].gpus();
-                self.reserve.change(0, self.hosts[number]);
-            }
-        }
-        self.reserve.scarce(idle)
+        let nodes = capacity.with_free(0);
+        let nodes: Vec<usize> =
+            nodes.filter_map(|node_pos| self.number_of(&capacity.nodes[node_pos])).collect();
+        self.scores.scarce(&nodes)
     }
 
     /// The number of a node's free part; `None` if its GPUs are not all of one class.
     fn number_of(&mut self, node: &NodeCapacity<'_>) -> Option<usize> {
-        let NodeIx(ix) = node.ix;
-        if node.is_booked {
-            return self.left(node).map(|left| self.number(left));
-        }
+        let (NodeIx(ix), n_changes) = (node.ix, node.row.n_changes);
         if self.on_nodes.len() <= ix {
             self.on_nodes.resize(ix + 1, None);
         }
-        let n_changes = node.row.n_changes;
-        if let Some((_, number)) = self.on_nodes[ix].filter(|(known, _)| *known == n_changes) {
+        let known = self.on_nodes[ix].filter(|(known, _)| *known == n_changes && !node.is_booked);
+        if let Some((_, number)) = known {
             return number;
         }
-        let number = self.left(node).map(|left| self.number(left));
-        self.on_nodes[ix] = Some((n_changes, number));
+        let number = self.left(node).map(|left| self.scores.number(left));
+        if !node.is_booked {
+            self.on_nodes[ix] = Some((n_changes, number));
+        }
         number
     }
 
@@ -217,39 +177,6 @@ impl Fragmentation {
         let model = u32::try_from(model).unwrap_or(u32::MAX);
         Some(Left { model, cpus: node.free.get(&ResourceKind::Cpu), memory: 0, free }.rounded())
     }
-
-    fn number(&mut self, left: Left) -> usize {
-        if let Some(number) = self.numbers.get(&left) {
-            return *number;
-        }
-        let number = self.lefts.len();
-        self.hosts.push(self.reserve.hosts(&left));
-        self.lefts.push(left.clone());
-        self.numbers.insert(left, number);
-        number
-    }
-
-    fn worth(&mut self, number: usize, ask: &Ask) -> Worth {
-        let left = &self.lefts[number];
-        // The free part was rounded down, so the task may fit nevertheless.
-        let most = Left { cpus: left.cpus.max(ask.cpus), ..left.clone() };
-        if !most.fits_but_memory(ask) {
-            return Worth { gain: i64::MIN, lost: 0, of_device: 0 };
-        }
-        let worth = |at: usize| {
-            let after = most.after(ask, at).rounded();
-            let gain = self.rollout.gain(left, &after, ask);
-            let lost = self.hosts[number] & !self.reserve.hosts(&after);
-            Worth { gain, lost, of_device: most.free.get(at).copied().unwrap_or(0) }
-        };
-        let key = |it: &Worth| (Reverse(self.reserve.penalty(it.lost)), it.gain);
-        // The first of equal devices is the fullest.
-        let best = most
-            .choices(ask)
-            .map(worth)
-            .reduce(|best, it| if key(&it) > key(&best) { it } else { best });
-        best.unwrap_or(Worth { gain: i64::MIN, lost: 0, of_device: 0 })
-    }
 }
 
 impl Look<'_> {
@@ -261,28 +188,20 @@ impl Look<'_> {
         if self.is_compared.get(number).copied().unwrap_or(false) {
             return None;
         }
-        if self.worths.len() <= number {
-            self.worths.resize(self.fragmentation.lefts.len(), None);
-        }
-        let known = self.worths[number];
-        let worth = known.unwrap_or_else(|| self.fragmentation.worth(number, &self.ask));
-        self.worths[number] = Some(worth);
-        Some(self.balance(worth))
+        Some(self.score(number))
     }
 
-    /// The gain, less the cost of tasks that fit on few nodes and no longer fit on this one.
-    fn balance(&self, worth: Worth) -> i64 {
-        let penalty = self.fragmentation.reserve.penalty(worth.lost & self.scarce);
-        let penalty = penalty.saturating_mul(self.fragmentation.rollout.n_sequences());
-        worth.gain.saturating_sub(i64::try_from(penalty).unwrap_or(i64::MAX))
+    fn score(&mut self, number: usize) -> i64 {
+        let scores = &mut self.fragmentation.scores;
+        let worth = scores.worth(&self.ask, self.ask_no, number);
+        scores.balance(worth, self.scarce)
     }
 
     /// Returns the score of a node, if it or a node with the same free part was compared.
     pub fn known(&mut self, node: &NodeCapacity<'_>) -> Option<i64> {
         let Some(number) = self.fragmentation.number_of(node) else { return Some(0) };
         let is_compared = self.is_compared.get(number).copied().unwrap_or(false);
-        let worth = self.worths.get(number).copied().flatten().filter(|_| is_compared);
-        worth.map(|worth| self.balance(worth))
+        is_compared.then(|| self.score(number))
     }
 
     /// Returns by how much the job delays the last end on a node, by the time limits of the jobs
@@ -320,17 +239,12 @@ impl Look<'_> {
         // Several shares go where they fit best.
         let is_one = self.ask.is_share() && self.ask.n_gpus == 1;
         let number = self.fragmentation.number_of(node).filter(|_| is_one)?;
-        self.worths.get(number).copied().flatten().map(|worth| worth.of_device)
+        Some(self.fragmentation.scores.worth(&self.ask, self.ask_no, number).of_device)
     }
 
     /// Whether enough nodes were compared.
     pub fn is_enough(&self) -> bool {
         self.n_compared >= NODES_MAX
-    }
-
-    /// Keeps the scores.
-    pub fn end(self) {
-        self.fragmentation.worths.insert(self.ask, self.worths);
     }
 }
 

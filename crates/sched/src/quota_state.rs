@@ -156,7 +156,7 @@ impl Projects {
     pub fn amounts_of(&self, world: &World, row: &JobRow) -> Amounts {
         let mut sum = vec![0; self.kinds.len()];
         for allocation in row.job.phase.allocations() {
-            let amounts = match self.classes.are_counted() {
+            let amounts = match self.classes.are_counted {
                 true => self.amounts(&world.booked(allocation)),
                 false => self.amounts(&allocation.resources),
             };

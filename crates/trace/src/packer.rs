@@ -9,7 +9,7 @@ mod fgd;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_fragmentation::{Ask, Left, Mix, Reserve, Rollout, RolloutRule, splitmix};
+use gpool_fragmentation::{Ask, Left, Mix, Parts, Reserve, Rollout, RolloutRule, splitmix};
 
 pub use fgd::fragment;
 use fgd::score;
@@ -79,10 +79,7 @@ pub struct Packer {
     nodes: Vec<Node>,
     /// Free thousandths of devices.
     idle: u64,
-    /// All free parts that nodes have had, by number.
-    lefts: Vec<Left>,
-    numbers: BTreeMap<Left, usize>,
-    hosts: Vec<u64>,
+    parts: Parts,
     /// By number of the free part, the nodes.
     nodes_with: Vec<BTreeSet<NodeNo>>,
     /// Numbers of the free parts of present nodes, and by number its position in that list.
@@ -127,9 +124,7 @@ impl Packer {
             chance: seed,
             nodes: Vec::with_capacity(nodes.len()),
             idle: 0,
-            lefts: Vec::new(),
-            numbers: BTreeMap::new(),
-            hosts: Vec::new(),
+            parts: Parts::default(),
             nodes_with: Vec::new(),
             live: Vec::new(),
             live_at: Vec::new(),
@@ -142,7 +137,7 @@ impl Packer {
             let free = node.free.clone();
             packer.nodes.push(Node { left, free, tasks: BTreeSet::new() });
             packer.idle += node.gpus();
-            packer.reserve.change(0, packer.hosts[left]);
+            packer.reserve.change(0, packer.parts.hosts(left));
             packer.list(left, no);
         }
         packer
@@ -158,7 +153,7 @@ impl Packer {
     #[must_use]
     pub fn fragment(&self) -> u64 {
         let of = |number: &usize| {
-            fragment(&self.lefts[*number], &self.mix) * self.nodes_with[*number].len() as u64
+            fragment(self.parts.get(*number), &self.mix) * self.nodes_with[*number].len() as u64
         };
         self.live.iter().map(of).sum::<u64>() / 1_000_000
     }
@@ -182,7 +177,7 @@ impl Packer {
         let node = &mut self.nodes[placed.node];
         node.tasks.remove(&task);
         placed.devices.iter().for_each(|device| node.free[*device] += placed.ask.part);
-        let mut left = self.lefts[node.left].clone();
+        let mut left = self.parts.get(node.left).clone();
         left.cpus += placed.ask.cpus;
         left.memory += placed.ask.memory;
         left.free.clone_from(&node.free);
@@ -193,14 +188,14 @@ impl Packer {
     }
 
     fn left(&self, node: NodeNo) -> &Left {
-        &self.lefts[self.nodes[node].left]
+        self.parts.get(self.nodes[node].left)
     }
 
     /// Puts a task back on the devices that it had.
     fn put_back(&mut self, task: u64, placed: Placed) {
         let node = &mut self.nodes[placed.node];
         placed.devices.iter().for_each(|device| node.free[*device] -= placed.ask.part);
-        let mut left = self.lefts[node.left].clone();
+        let mut left = self.parts.get(node.left).clone();
         left.cpus -= placed.ask.cpus;
         left.memory -= placed.ask.memory;
         left.free.clone_from(&node.free);
@@ -215,7 +210,7 @@ impl Packer {
     /// parts.
     fn put(&mut self, task: u64, ask: &Ask, node_no: NodeNo, at: usize) {
         let node = &mut self.nodes[node_no];
-        let left = &self.lefts[node.left];
+        let left = self.parts.get(node.left);
         let devices: Vec<usize> = match ask.n_gpus {
             0 => Vec::new(),
             n_gpus => {
@@ -242,7 +237,7 @@ impl Packer {
         for live_ix in 0..self.live.len() {
             let number = self.live[live_ix];
             if self.choices[ask_no].len() <= number {
-                self.choices[ask_no].resize(self.lefts.len(), None);
+                self.choices[ask_no].resize(self.parts.len(), None);
             }
             if self.choices[ask_no][number].is_none() {
                 self.choices[ask_no][number] = Some(self.ways(ask, number));
@@ -278,7 +273,7 @@ impl Packer {
 
     /// The ways to place a task on a node with that free part.
     fn ways(&mut self, ask: &Ask, number: usize) -> Box<[Choice]> {
-        let left = self.lefts[number].clone();
+        let left = self.parts.get(number).clone();
         if !left.fits(ask) {
             return Box::default();
         }
@@ -286,7 +281,7 @@ impl Packer {
         for at in left.choices(ask) {
             let after = left.after(ask, at);
             let score = self.score(&left, &after, ask);
-            let lost = self.hosts[number] & !self.reserve.hosts(&after);
+            let lost = self.parts.hosts(number) & !self.reserve.hosts(&after);
             // The best of the ways that lose the same.
             match ways.iter_mut().find(|it| it.lost == lost) {
                 Some(it) if it.score >= score => {}
@@ -322,22 +317,16 @@ impl Packer {
 
     fn number(&mut self, mut left: Left) -> usize {
         left.free.sort_unstable();
-        if let Some(number) = self.numbers.get(&left) {
-            return *number;
-        }
-        let number = self.lefts.len();
-        self.hosts.push(self.reserve.hosts(&left));
-        self.nodes_with.push(BTreeSet::new());
-        self.live_at.push(usize::MAX);
-        self.lefts.push(left.clone());
-        self.numbers.insert(left, number);
+        let number = self.parts.number(left, &self.reserve);
+        self.nodes_with.resize_with(self.parts.len(), BTreeSet::new);
+        self.live_at.resize(self.parts.len(), usize::MAX);
         number
     }
 
     fn change(&mut self, node: NodeNo, left: Left) {
         let (before, after) = (self.nodes[node].left, self.number(left));
         self.nodes[node].left = after;
-        self.reserve.change(self.hosts[before], self.hosts[after]);
+        self.reserve.change(self.parts.hosts(before), self.parts.hosts(after));
         self.nodes_with[before].remove(&node);
         if self.nodes_with[before].is_empty() {
             let at = std::mem::replace(&mut self.live_at[before], usize::MAX);

@@ -53,6 +53,11 @@ impl<'a> Capacity<'a> {
         world.node_ix(node).map(|NodeIx(ix)| self.by_ix[ix])
     }
 
+    /// The most units of a fit that a node may get, whatever is free there.
+    pub fn most_on(&self, fit: &Fit, node_pos: usize) -> u32 {
+        fit.most_on(&self.nodes[node_pos].row.node)
+    }
+
     fn kind_of(&mut self, device: &'a Device) -> usize {
         self.kinds.iter().position(|it| it.is_alike(device)).unwrap_or_else(|| {
             self.kinds.push(device);

@@ -113,7 +113,7 @@ impl<'a, 'b> Candidate<'a, 'b> {
         let n_opened = || match gpus.share() {
             None => 0,
             Some(_) => {
-                let n_free = self.node.n_free_beside(ranks, model, &self.closed);
+                let n_free = self.node.n_free_of(ranks, Some(model), &self.closed);
                 n_devices.saturating_sub(n_fitting - n_free)
             }
         };

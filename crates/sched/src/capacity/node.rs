@@ -97,8 +97,8 @@ impl<'a> NodeCapacity<'a> {
     /// Whether a demand may fit now: computed from counters, before holds and devices are read.
     pub fn may_fit_now(&self, demand: &Demand<'_>, ranks: &ModelRanks) -> bool {
         let has_devices = match demand.share() {
-            None => self.n_free_of(ranks, demand.model) >= demand.n_devices(),
-            Some(_) => self.takes_shares(),
+            None => self.n_free_of(ranks, demand.model, &[]) >= demand.n_devices(),
+            Some(_) => self.n_free + self.n_shared > 0,
         };
         has_devices && demand.host().first_short(self.free).is_none()
     }
@@ -128,11 +128,6 @@ impl<'a> NodeCapacity<'a> {
     /// Whether a job has a device or a part of it.
     pub fn is_busy(&self, device_ix: usize) -> bool {
         !self.row.devices[device_ix].holders.is_empty() || self.booked.contains_key(&device_ix)
-    }
-
-    /// Whether some device may have room for a share.
-    pub fn takes_shares(&self) -> bool {
-        self.n_free + self.n_shared > 0
     }
 
     /// Bytes of a device's memory that a share may have now.
@@ -225,7 +220,7 @@ impl<'a> NodeCapacity<'a> {
     pub fn n_fitting(&self, ranks: &ModelRanks, fit: &Fit, rank: usize, closed: &[usize]) -> usize {
         let gpus = &fit.gpus;
         if gpus.share().is_none() {
-            return self.n_free_beside(ranks, rank, closed);
+            return self.n_free_of(ranks, Some(rank), closed);
         }
         let devices = self.row.node.devices.iter().enumerate();
         let fits = |(device_ix, device): &(usize, &Device)| {
@@ -262,20 +257,14 @@ impl<'a> NodeCapacity<'a> {
         self.is_booked = true;
     }
 
-    /// Number of free devices of one model of the request, without the closed ones.
-    pub fn n_free_beside(&self, ranks: &ModelRanks, rank: usize, closed: &[usize]) -> usize {
-        let is_of = |ix: &usize| {
-            let kind = self.free_kinds.get(*ix).copied().flatten();
-            kind.and_then(|kind| ranks.rank_by_kind[kind]) == Some(rank)
+    /// Number of free devices of one model of the request, or of any, without the closed ones.
+    pub fn n_free_of(&self, ranks: &ModelRanks, rank: Option<usize>, closed: &[usize]) -> usize {
+        let is_of = |kind: &Option<usize>| {
+            let own = kind.and_then(|kind| ranks.rank_by_kind[kind]);
+            own.is_some_and(|own| rank.is_none_or(|rank| rank == own))
         };
-        let n_closed = closed.iter().copied().filter(is_of).count();
-        self.n_free_of(ranks, Some(rank)).saturating_sub(n_closed)
-    }
-
-    /// Number of free devices of one model of the request, or of any.
-    pub fn n_free_of(&self, ranks: &ModelRanks, rank: Option<usize>) -> usize {
-        let free = self.free_kinds.iter().flatten();
-        let of_models = free.filter_map(|kind| ranks.rank_by_kind[*kind]);
-        of_models.filter(|it| rank.is_none_or(|rank| rank == *it)).count()
+        let closed = closed.iter().filter_map(|ix| self.free_kinds.get(*ix));
+        let n_closed = closed.filter(|kind| is_of(kind)).count();
+        self.free_kinds.iter().filter(|kind| is_of(kind)).count() - n_closed
     }
 }

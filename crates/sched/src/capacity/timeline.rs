@@ -102,7 +102,7 @@ impl Passed {
             return None;
         }
         for end in std::mem::take(&mut ended.unread) {
-            departures(world, capacity, end, Some(node_pos)).for_each(|it| ended.add(it));
+            departures(world, capacity, end, false, Some(node_pos)).for_each(|it| ended.add(it));
         }
         Some(ended)
     }
@@ -182,8 +182,7 @@ impl<'a> Timeline<'a> {
         let end = world.expected_end_if_taken_back(row, exit, self.snapshot.now);
         self.leaving.insert(end.job);
         self.seen.retain(|(seen, _)| seen.job != end.job);
-        let kept = keeps(row, exit == Exit::Pause);
-        self.decided.extend(departures_of(world, capacity, row, end, kept, None));
+        self.decided.extend(departures(world, capacity, end, exit == Exit::Pause, None));
     }
 
     /// All departures from one node, the earliest first.
@@ -193,7 +192,7 @@ impl<'a> Timeline<'a> {
         let ends = rows.filter_map(|row| world.expected_end(row, now));
         let stays = ends.filter(|end| !self.leaving.contains(&end.job));
         let mut departures: Vec<Departure> =
-            stays.flat_map(|end| departures(world, capacity, end, Some(node_pos))).collect();
+            stays.flat_map(|end| departures(world, capacity, end, false, Some(node_pos))).collect();
         departures.extend(self.decided.iter().filter(|it| it.node_pos == node_pos).cloned());
         departures.sort_by_key(|departure| departure.end);
         departures
@@ -369,34 +368,20 @@ fn held(capacity: &Capacity<'_>, job: JobId, shape: &Shape, placed: &Placed) -> 
     Held { uses: placed.devices.iter().map(of).collect(), host, sharer }
 }
 
-/// The host resources that each task of a job keeps after its departure: only a paused job keeps
-/// some.
-fn keeps(row: &JobRow, pauses: bool) -> HostResources {
-    match pauses || matches!(row.job.phase, Phase::Paused { .. }) {
-        true => HostResources::booked_paused(&row.spec),
-        false => HostResources::default(),
-    }
-}
-
-/// What a job gives back when it ends, on all its nodes or on one.
+/// What a job gives back when it ends, or is paused, on all its nodes or on one.
 fn departures<'b>(
     world: &'b World,
     capacity: &'b Capacity<'_>,
     end: ExpectedEnd,
+    pauses: bool,
     only: Option<usize>,
 ) -> impl Iterator<Item = Departure> + 'b {
     let row = world.job(end.job).expect("a job that holds something is in the world");
-    departures_of(world, capacity, row, end, keeps(row, false), only)
-}
-
-fn departures_of<'b>(
-    world: &'b World,
-    capacity: &'b Capacity<'_>,
-    row: &'b JobRow,
-    end: ExpectedEnd,
-    kept: HostResources,
-    only: Option<usize>,
-) -> impl Iterator<Item = Departure> + 'b {
+    // Only a paused job keeps host resources.
+    let kept = match pauses || matches!(row.job.phase, Phase::Paused { .. }) {
+        true => HostResources::booked_paused(&row.spec),
+        false => HostResources::default(),
+    };
     row.job.phase.allocations().iter().filter_map(move |allocation| {
         let node_pos = capacity.position(world, &allocation.node)?;
         if only.is_some_and(|only| only != node_pos) {

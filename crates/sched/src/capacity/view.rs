@@ -15,8 +15,7 @@ pub(crate) struct View<'a, 'b> {
     pub snapshot: Snapshot<'a>,
     pub capacity: &'b Capacity<'a>,
     pub holds: &'b Holds<'a>,
-    /// `None` where no start is planned, so departures do not count.
-    pub timeline: Option<&'b Timeline<'a>>,
+    pub timeline: &'b Timeline<'a>,
 }
 
 impl<'a, 'b> View<'a, 'b> {
@@ -29,6 +28,6 @@ impl<'a, 'b> View<'a, 'b> {
 
     /// Returns the expected departures from a node, the earliest first.
     pub fn departures(&self, node_pos: usize) -> Vec<Departure> {
-        self.timeline.map_or_else(Vec::new, |timeline| timeline.on_node(self.capacity, node_pos))
+        self.timeline.on_node(self.capacity, node_pos)
     }
 }

@@ -114,34 +114,27 @@ pub fn keep(level: &mut [Claimant]) {
 fn over_quota(
     level: &mut [Claimant],
     group: std::ops::Range<usize>,
-    rest: u64,
+    mut rest: u64,
     feedback: Feedback,
     buffers: &mut Buffers,
 ) -> u64 {
-    let askers = &mut buffers.askers;
-    askers.clear();
-    let members = &level[group.clone()];
-    let by_weight = feedback.is_idle(members);
-    let open = || group.clone().zip(members).filter(|(_, it)| it.is_open());
-    let total: u64 = open().map(|(_, it)| u64::from(it.weight.thousandths())).sum();
-    let asker =
-        |ix, it: &Claimant, part| Asker { ix, part, want: it.want(), step: it.step, rest: None };
-    let weight = |it: &Claimant| u64::from(it.weight.thousandths());
-    let part = |it: &Claimant| if by_weight { weight(it) } else { feedback.part(it, total) };
-    askers.extend(open().filter_map(|(ix, it)| match part(it) {
-        0 => None,
-        part => Some(asker(ix, it, part)),
-    }));
-    let rest = fill(level, rest, askers);
-    if by_weight || rest == 0 {
-        return rest;
+    // By past usage first. Projects with far too much of it come after all others.
+    for by_weight in [feedback.is_idle(&level[group.clone()]), true] {
+        let open = || group.clone().zip(&level[group.clone()]).filter(|(_, it)| it.is_open());
+        let weight = |it: &Claimant| u64::from(it.weight.thousandths());
+        let total: u64 = open().map(|(_, it)| weight(it)).sum();
+        buffers.askers.clear();
+        buffers.askers.extend(open().filter_map(|(ix, it)| {
+            let part = if by_weight { weight(it) } else { feedback.part(it, total) };
+            let asker = || Asker { ix, part, want: it.want(), step: it.step, rest: None };
+            (part > 0).then(asker)
+        }));
+        rest = fill(level, rest, &mut buffers.askers);
+        if by_weight || rest == 0 {
+            break;
+        }
     }
-    // Projects with far too much past usage come after all others of their priority.
-    askers.clear();
-    let members = &level[group.clone()];
-    let open = group.zip(members).filter(|(_, it)| it.is_open());
-    askers.extend(open.map(|(ix, it)| asker(ix, it, weight(it))));
-    fill(level, rest, askers)
+    rest
 }
 
 /// Adds parts of a pool to the shares of askers, in proportion to their parts and at most what each

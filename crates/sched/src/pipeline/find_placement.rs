@@ -8,8 +8,8 @@ use gpool_model::{Millis, Placement, Policy, Reason, Shape};
 use gpool_world::{FitIx, Snapshot, World};
 
 use crate::capacity::{
-    Candidate, Capacity, Demand, Departures, Freed, Holds, ModelRanks, Placed, View, most_times,
-    share_out,
+    Candidate, Capacity, Demand, Departures, Freed, Holds, ModelRanks, Placed, Timeline, View,
+    most_times, share_out,
 };
 use crate::fit_reason;
 use crate::fragmentation::{Fragmentation, Look};
@@ -96,9 +96,8 @@ impl Placing {
     pub fn find(&mut self, view: View<'_, '_>, demand: Demand<'_>) -> Option<Solution> {
         let View { snapshot, capacity, .. } = view;
         let mut look = self.fragmentation.look(&snapshot, capacity, demand.shape);
-        let placed = find_placement(view, demand, look.as_mut());
-        look.into_iter().for_each(Look::end);
-        Some(Solution { placed: placed?, victims: Vec::new() })
+        let placed = find_placement(view, demand, look.as_mut())?;
+        Some(Solution { placed, victims: Vec::new() })
     }
 }
 
@@ -117,11 +116,10 @@ pub fn would_place(
     let policy = policy.of_pool(shape.domain.as_ref());
     let shape = &*of_one_model(snapshot.world, shape);
     let demand = Demand::new(shape, policy, 0);
-    let mut fragmentation = Fragmentation::default();
-    let mut look = fragmentation.look(snapshot, &capacity, shape);
-    let view = View { snapshot: *snapshot, capacity: &capacity, holds: &holds, timeline: None };
-    match find_placement(view, demand, look.as_mut()) {
-        Some(placed) => Ok(capacity.placements(&placed, &shape.fit)),
+    let timeline = &Timeline::new(snapshot);
+    let view = View { snapshot: *snapshot, capacity: &capacity, holds: &holds, timeline };
+    match Placing::default().find(view, demand) {
+        Some(found) => Ok(capacity.placements(&found.placed, &shape.fit)),
         None => Err(reason(view, demand, true)),
     }
 }
@@ -314,7 +312,7 @@ impl<'a, 'b> Search<'a, 'b, '_> {
     /// the fewest devices are opened, then the first.
     fn fewest_nodes(&self) -> Option<Vec<Candidate<'a, 'b>>> {
         let fitting = self.nodes().filter_map(|node_pos| {
-            let most = self.demand.fit().most_on(&self.view.capacity.nodes[node_pos].row.node);
+            let most = self.view.capacity.most_on(self.demand.fit(), node_pos);
             let times = most_times(most, |times| self.fits_on(node_pos, times).is_some());
             let (n_opened, _) = self.fits_on(node_pos, times).filter(|_| times > 0)?;
             Some((n_opened, (node_pos, times)))

@@ -94,7 +94,7 @@ struct Cluster<'a> {
 impl<'a> Cluster<'a> {
     fn view(&self) -> View<'a, '_> {
         let Self { snapshot, capacity, holds, timeline, .. } = self;
-        View { snapshot: *snapshot, capacity, holds, timeline: Some(timeline) }
+        View { snapshot: *snapshot, capacity, holds, timeline }
     }
 
     /// The projects, where they have shares.

@@ -126,12 +126,6 @@ struct Among {
     may_pause: bool,
 }
 
-/// The search found no jobs that may leave.
-struct NotFound {
-    /// Enough jobs may leave, but not before their minimum run time is over.
-    is_too_soon: bool,
-}
-
 impl Preempting {
     /// Begins with the jobs that another policy schedules: it has another precedence.
     pub fn begin(&mut self, lasts: Lasts) {
@@ -157,9 +151,10 @@ impl Preempting {
                 break;
             }
             let among = Among { project, may_pause };
-            match self.preempt_among(among, input, evictions, movables, preemptor) {
-                Ok(solution) => return Some(solution),
-                Err(not_found) => is_too_soon |= not_found.is_too_soon,
+            let found =
+                self.preempt_among(among, input, evictions, movables, preemptor, &mut is_too_soon);
+            if found.is_some() {
+                return found;
             }
         }
         if is_too_soon {
@@ -169,6 +164,8 @@ impl Preempting {
         None
     }
 
+    /// The same among some jobs. Sets `is_too_soon` if enough of them may leave, but not before
+    /// their minimum run time is over.
     fn preempt_among(
         &mut self,
         among: Among,
@@ -176,17 +173,18 @@ impl Preempting {
         evictions: &mut Evictions,
         movables: &mut Movables,
         preemptor: Preemptor<'_>,
-    ) -> Result<Solution, NotFound> {
+        is_too_soon: &mut bool,
+    ) -> Option<Solution> {
         let (policy, shape) = (input.demand.policy, input.demand.shape);
         let own = precedence_of_waiting(policy, shape, preemptor.is_escalated);
         // Mostly no job comes after it. By priorities alone that is known without reading the jobs.
         if !policy.asks_attained() && own >= self.lasts.of(among.project) {
-            return Err(NotFound { is_too_soon: false });
+            return None;
         }
         // Jobs ask in the order of precedence, so the list of one serves those after it.
         let known = self.known.remove(&among).filter(|known| known.after <= own);
         let known = known.unwrap_or_else(|| OfProject::new(&input, among, own));
-        let answer = known.preempt(input, evictions, movables, preemptor, own);
+        let answer = known.preempt(input, evictions, movables, preemptor, own, is_too_soon);
         self.known.insert(among, known);
         answer
     }
@@ -239,19 +237,20 @@ impl OfProject {
         movables: &mut Movables,
         Preemptor { is_escalated, n_moved_most, may_have }: Preemptor<'_>,
         own: Precedence,
-    ) -> Result<Solution, NotFound> {
+        is_too_soon: &mut bool,
+    ) -> Option<Solution> {
         let (policy, shape) = (input.demand.policy, input.demand.shape);
         if own >= self.last || evictions.backoff.applies_to(shape) {
-            return Err(NotFound { is_too_soon: false });
+            return None;
         }
         let placed = evictions.place_on_leaving(&input).filter(|_| may_have(&[]));
         if let Some(placed) = placed {
             evictions.wait_for(&input.demand, &placed);
-            return Err(NotFound { is_too_soon: false });
+            return None;
         }
         let now = input.view.snapshot.now;
         // Jobs that matter less leave at once. Rotating jobs of equal importance has its cost.
-        let is_too_soon = |it: &Evictable| {
+        let has_to_rest = |it: &Evictable| {
             !it.has_run(policy.min_run, now)
                 && why(policy, it, shape, is_escalated) == TakenBack::Rotate
         };
@@ -260,30 +259,27 @@ impl OfProject {
                 && !evictions.has(it.job)
                 && !it.delays_planned_start(&input.view)
         };
-        let may_go = |it: &Evictable| comes_after(it) && !is_too_soon(it);
+        let may_go = |it: &Evictable| comes_after(it) && !has_to_rest(it);
         let all = &self.by_node;
         let search = Search { input, evictions, all, may_go: &may_go, is_enough: &|_| true };
         let found = solve(search, may_have);
-        let waits = |it: &Evictable| comes_after(it) && is_too_soon(it);
-        let waits = found.is_none()
-            && all.values().flatten().any(waits)
+        if let Some(found) = found {
+            return Some(evictions.commit(found));
+        }
+        let rests = |it: &Evictable| comes_after(it) && has_to_rest(it);
+        *is_too_soon |= all.values().flatten().any(rests)
             && solve(Search { may_go: &comes_after, ..search }, may_have).is_some();
-        let found = match found {
-            Some(found) => Some(evictions.commit(found)),
-            None if n_moved_most > 0 => {
-                let giving = all.iter().filter_map(|(ix, all)| {
-                    let all: Vec<&Evictable> = all.iter().filter(|it| may_go(it)).collect();
-                    (!all.is_empty()).then_some((*ix, all))
-                });
-                let giving: BTreeMap<_, _> = giving.collect();
-                // Without any, stage consolidate has tried it.
-                let is_new = !giving.is_empty();
-                let moving = Moving { giving, n_most: n_moved_most, may_have };
-                is_new.then(|| move_others(input, evictions, movables, &moving)).flatten()
-            }
-            None => None,
-        };
-        found.ok_or(NotFound { is_too_soon: waits })
+        let giving = all.iter().filter_map(|(ix, all)| {
+            let all: Vec<&Evictable> = all.iter().filter(|it| may_go(it)).collect();
+            (!all.is_empty()).then_some((*ix, all))
+        });
+        let giving: BTreeMap<_, _> = giving.collect();
+        // Without any, stage consolidate has tried it.
+        if n_moved_most == 0 || giving.is_empty() {
+            return None;
+        }
+        let moving = Moving { giving, n_most: n_moved_most, may_have };
+        move_others(input, evictions, movables, &moving)
     }
 }
 

@@ -119,7 +119,7 @@ impl<'a> Prefilter<'_, 'a> {
         let projects = self.cluster.projects.as_ref();
         self.scope.policy.asks_attained()
             || self.cluster.holds.are_reserved()
-            || projects.is_some_and(|projects| projects.classes.are_counted())
+            || projects.is_some_and(|projects| projects.classes.are_counted)
     }
 
     /// Whether a job is known to find no place, whatever its project.

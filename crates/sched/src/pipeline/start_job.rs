@@ -114,21 +114,18 @@ impl<'a> Cycle<'a, '_> {
     ) -> Option<Solution> {
         let policy = self.scope.policy;
         let (charge, preemptible) = (&flavor.charge[..], flavor.shape.preemptible);
-        let is_limited = self.cluster.projects.as_ref()?;
+        let projects = self.cluster.projects.as_ref()?;
         let is_useful = match stage {
-            Stage::Place => true,
+            Stage::Place | Stage::Reclaim => true,
             Stage::Consolidate => n_moved_most > 0,
-            Stage::Reclaim => true,
-            Stage::ReclaimAtLimit => is_limited.is_limited_above(leaf, charge, preemptible),
+            Stage::ReclaimAtLimit => projects.is_limited_above(leaf, charge, preemptible),
             Stage::Preempt => preempt::happens(self.world(), policy),
         };
         if !is_useful {
             return None;
         }
-        let free = match stage {
-            Stage::Place | Stage::ReclaimAtLimit => self.place(head, flavor).ok(),
-            Stage::Consolidate | Stage::Reclaim | Stage::Preempt => None,
-        };
+        let needs_free = matches!(stage, Stage::Place | Stage::ReclaimAtLimit);
+        let free = if needs_free { self.place(head, flavor).ok() } else { None };
         let demand = self.demand(head, &flavor.shape);
         let (view, projects) = (self.cluster.view(), self.cluster.projects.as_ref()?);
         let input = Input { view, projects, demand, leaf, charge };

@@ -259,7 +259,7 @@ impl Projects {
             }
         }
         // The request for models and pools of GPUs depends on the GPUs that a job may have.
-        for (_, queue) in world.shapes().filter(|_| self.classes.are_counted()) {
+        for (_, queue) in world.shapes().filter(|_| self.classes.are_counted) {
             let row = self.leaf(queue.line());
             let charge = self.charge(world, &queue.shape).into_iter().zip(&self.kinds).enumerate();
             for (at, (amount, _)) in charge.filter(|(_, (_, kind))| kind.is_part_of_gpus()) {

@@ -57,8 +57,8 @@ type Where = (Option<PoolName>, Vec<ModelPattern>, Option<Arc<NodeFilter>>);
 pub(crate) struct Classes {
     /// Classes, and by kind whether it counts for that.
     all: Vec<(GpuClass, Vec<bool>)>,
-    /// Whether any counted kind is a model or pool of GPUs.
-    are_counted: bool,
+    /// Whether any counted kind is a model or pool of GPUs, so that classes count for a charge.
+    pub are_counted: bool,
     /// By the placement part of pending requests: the classes that serve them, by position.
     serving: BTreeMap<Where, Vec<usize>>,
 }
@@ -91,11 +91,6 @@ impl Classes {
     fn all_serving(&self, fit: &Fit) -> Vec<usize> {
         let all = self.all.iter().enumerate();
         all.filter(|(_, (class, _))| class.serves(fit)).map(|(ix, _)| ix).collect()
-    }
-
-    /// Whether the class counts for the charge of a job.
-    pub fn are_counted(&self) -> bool {
-        self.are_counted
     }
 
     /// The classes that serve a fit, by position.

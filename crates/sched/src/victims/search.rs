@@ -70,10 +70,8 @@ impl Search<'_, '_, '_> {
         let times = self.input.demand.n_units();
         let mut best: Option<Choice> = None;
         for (node_pos, all) in self.all {
-            if times <= self.input.most_on(*node_pos) && self.may_be_enough(*node_pos, times, all) {
-                let choice = self.choice(*node_pos, times, all, gone, judge);
-                best = Choice::cheaper(best, choice);
-            }
+            let choice = self.choice(*node_pos, times, all, gone, judge);
+            best = Choice::cheaper(best, choice);
         }
         let Choice { placed, victims: more, .. } = best?;
         let victims = gone.iter().cloned().chain(more).collect();
@@ -109,12 +107,8 @@ impl Search<'_, '_, '_> {
                     break;
                 }
                 let times = times_on(&placed, *node_pos) + 1;
-                if times <= self.input.most_on(*node_pos)
-                    && self.may_be_enough(*node_pos, times, all)
-                {
-                    let choice = self.choice(*node_pos, times, all, &victims, judge);
-                    best = Choice::cheaper(best, choice);
-                }
+                let choice = self.choice(*node_pos, times, all, &victims, judge);
+                best = Choice::cheaper(best, choice);
             }
             let best = best?;
             put(&mut placed, best.placed);
@@ -127,10 +121,6 @@ impl Search<'_, '_, '_> {
         }
         placed.sort_by_key(|it| it.node_pos);
         Some(Solution { placed, victims })
-    }
-
-    fn node(&self, node_pos: usize, times: u32) -> Option<VictimNode<'_, '_>> {
-        VictimNode::new(self.input.view, self.input.demand.times(times), node_pos, self.evictions)
     }
 
     fn cost(&self, victims: &[&Evictable], node_pos: usize) -> Cost {
@@ -156,7 +146,11 @@ impl Search<'_, '_, '_> {
         victims: &[Evictable],
         judge: &mut Judge<'_>,
     ) -> Option<Choice> {
-        let node = self.node(node_pos, times)?;
+        if times > self.input.most_on(node_pos) || !self.may_be_enough(node_pos, times, all) {
+            return None;
+        }
+        let demand = self.input.demand.times(times);
+        let node = VictimNode::new(self.input.view, demand, node_pos, self.evictions)?;
         let goes = |it: &Evictable| victims.iter().any(|victim| victim.job == it.job);
         let may_go =
             |it: &&Evictable| (self.may_go)(it) && !self.evictions.has(it.job) && !goes(it);
@@ -170,7 +164,7 @@ impl Search<'_, '_, '_> {
 impl Input<'_, '_> {
     /// The most units of the demand that a node may get, whatever is free there.
     pub fn most_on(&self, node_pos: usize) -> u32 {
-        self.demand.fit().most_on(&self.view.capacity.nodes[node_pos].row.node)
+        self.view.capacity.most_on(self.demand.fit(), node_pos)
     }
 
     /// Adds places on some nodes that need no more victims than these, on the first of them; no

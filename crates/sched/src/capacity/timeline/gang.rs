@@ -24,8 +24,7 @@ struct Nodes {
 impl Search<'_, '_> {
     /// The most units that a node may get, whatever is free there.
     fn most(&self, node_pos: usize) -> u32 {
-        let node = &self.capacity.nodes[node_pos].row.node;
-        self.demand.fit().most_on(node).min(self.demand.n_units())
+        self.capacity.most_on(self.demand.fit(), node_pos).min(self.demand.n_units())
     }
 
     /// The search for that many units on one node.
