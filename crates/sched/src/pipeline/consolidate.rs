@@ -137,7 +137,7 @@ struct Search<'s, 'a, 'b> {
     largest: Vec<(Reverse<usize>, usize)>,
 }
 
-/// A solution while it is made, with the new places of the jobs that move.
+/// A solution while it is made, or one more node for it, with the new places of the jobs that move.
 #[derive(Default)]
 struct Draft<'a> {
     placed: Vec<Placed>,
@@ -145,15 +145,8 @@ struct Draft<'a> {
     bookings: Bookings<'a>,
 }
 
-/// One more node for a draft.
-struct Clearing<'a> {
-    /// Number of jobs that leave, and thousandths of a device times milliseconds that have to run
-    /// again.
-    cost: (usize, u64),
-    placed: Placed,
-    victims: Vec<Evictable>,
-    bookings: Bookings<'a>,
-}
+/// Number of jobs that leave, and thousandths of a device times milliseconds that have to run again.
+type Cost = (usize, u64);
 
 impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
     fn new(
@@ -181,22 +174,20 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
             if n_missing(&draft.placed, self.input.demand.fit()) == 0 {
                 break;
             }
-            let mut best: Option<(Reverse<usize>, Clearing<'a>)> = None;
+            let mut best: Option<(Reverse<usize>, Cost, Draft<'a>)> = None;
             for (n_open, ix) in &self.nodes {
-                if best.as_ref().is_some_and(|(than, _)| n_open > than) {
+                if best.as_ref().is_some_and(|(than, ..)| n_open > than) {
                     break;
                 }
-                let option = self.clearing(&draft, movable, *ix);
-                let is_better =
-                    |it: &Clearing<'_>| best.as_ref().is_none_or(|(_, best)| it.cost < best.cost);
-                if let Some(better) = option.filter(is_better) {
-                    best = Some((*n_open, better));
+                let Some((cost, more)) = self.clearing(&draft, movable, *ix) else { continue };
+                if best.as_ref().is_none_or(|(_, least, _)| cost < *least) {
+                    best = Some((*n_open, cost, more));
                 }
             }
-            let (_, Clearing { placed, victims, bookings, .. }) = best?;
-            put(&mut draft.placed, placed);
-            draft.victims.extend(victims);
-            draft.bookings = bookings;
+            let (_, _, more) = best?;
+            more.placed.into_iter().for_each(|placed| put(&mut draft.placed, placed));
+            draft.victims.extend(more.victims);
+            draft.bookings = more.bookings;
         }
         let Draft { mut placed, victims, .. } = draft;
         placed.sort_by_key(|it| it.node_pos);
@@ -225,7 +216,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
         draft: &Draft<'a>,
         movable: &mut ByNode,
         node_pos: usize,
-    ) -> Option<Clearing<'a>> {
+    ) -> Option<(Cost, Draft<'a>)> {
         let Self { input, evictions, moving, given, .. } = self;
         let View { snapshot, capacity, .. } = input.view;
         let times = times_on(&draft.placed, node_pos) + 1;
@@ -262,7 +253,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
         let gone: Vec<&Evictable> = draft.victims.iter().collect();
         if let Some(placed) = node.place(&gone) {
             let bookings = draft.bookings.clone();
-            return Some(Clearing { cost: (0, 0), placed, victims: Vec::new(), bookings });
+            return Some(((0, 0), Draft { placed: vec![placed], victims: Vec::new(), bookings }));
         }
         all.retain(|it| {
             let goes = draft.victims.iter().any(|victim| victim.job == it.job);
@@ -283,7 +274,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
         };
         let (victims, placed) = node.fewest(&draft.victims, all, &|_| true, &mut judge)?;
         let lost = victims.iter().map(|it| it.order.lost).fold(0, u64::saturating_add);
-        Some(Clearing { cost: (victims.len(), lost), placed, victims, bookings })
+        Some(((victims.len(), lost), Draft { placed: vec![placed], victims, bookings }))
     }
 }
 

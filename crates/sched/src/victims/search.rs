@@ -34,12 +34,6 @@ struct Choice {
     victims: Vec<Evictable>,
 }
 
-impl Choice {
-    fn cheaper(one: Option<Self>, other: Option<Self>) -> Option<Self> {
-        one.into_iter().chain(other).min_by(|one, other| one.cost.cmp(&other.cost))
-    }
-}
-
 impl Search<'_, '_, '_> {
     /// Returns the nodes of a job, and the jobs that leave for it there, `gone` first, which leave
     /// in any case. A job of several nodes gets devices of one model.
@@ -68,11 +62,9 @@ impl Search<'_, '_, '_> {
     /// The node on which all tasks fit at the least cost.
     pub fn on_one(&self, gone: &[Evictable], judge: &mut Judge<'_>) -> Option<Solution> {
         let times = self.input.demand.n_units();
-        let mut best: Option<Choice> = None;
-        for (node_pos, all) in self.all {
-            let choice = self.choice(*node_pos, times, all, gone, judge);
-            best = Choice::cheaper(best, choice);
-        }
+        let nodes = self.all.iter();
+        let choices = nodes.filter_map(|(ix, all)| self.choice(*ix, times, all, gone, judge));
+        let best = choices.min_by(|one, other| one.cost.cmp(&other.cost));
         let Choice { placed, victims: more, .. } = best?;
         let victims = gone.iter().cloned().chain(more).collect();
         Some(Solution { placed: vec![placed], victims })
@@ -108,7 +100,8 @@ impl Search<'_, '_, '_> {
                 }
                 let times = times_on(&placed, *node_pos) + 1;
                 let choice = self.choice(*node_pos, times, all, &victims, judge);
-                best = Choice::cheaper(best, choice);
+                let is_better = |it: &Choice| best.as_ref().is_none_or(|best| it.cost < best.cost);
+                best = choice.filter(is_better).or(best);
             }
             let best = best?;
             put(&mut placed, best.placed);
