@@ -145,7 +145,7 @@ struct Draft<'a> {
     bookings: Bookings<'a>,
 }
 
-/// Number of jobs that leave, and thousandths of a device times milliseconds that have to run again.
+/// Number of jobs that leave, and thousandths of a device times milliseconds that run again.
 type Cost = (usize, u64);
 
 impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
