@@ -257,7 +257,8 @@ impl Control {
         // These change no record. Later decisions depend on the first; people read the others.
         let is_kept = matches!(
             event,
-            Event::ServerStopping | Event::Reported { report: Report::Loan(_), .. }
+            Event::ServerStopping
+                | Event::Reported { report: Report::Loan(_) | Report::Move(_), .. }
         );
         if is_kept || (self.world.n_changes(), self.n_learnt) != before {
             self.note(Journaled::Event(event));

@@ -212,7 +212,7 @@ impl Control {
                 Report::Inventory { stamp, .. } => drop(self.introduce(node, stamp.clone())),
                 Report::Task(report) => self.note_spoken_of(node, report.task),
                 Report::Tasks { .. } => drop(self.take_spoken_of(node)),
-                Report::Loan(_) => {}
+                Report::Loan(_) | Report::Move(_) => {}
             },
             Journaled::Planned { .. } | Journaled::Kept { .. } | Journaled::Event(_) => {}
         }

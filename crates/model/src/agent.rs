@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, Slot};
 pub use crate::context::LaunchContext;
 use crate::device::Device;
 use crate::id::{
@@ -177,6 +177,65 @@ pub enum Report {
     /// A loan of device memory was called back, or a guarantee was not met in its time. Changes no
     /// record: it is kept for people.
     Loan(LoanReport),
+    /// A running task was moved to other devices of its node, or could not be. Changes no record:
+    /// it is kept for people.
+    Move(MoveReport),
+}
+
+/// A move of a running task between devices of its node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveReport {
+    /// The task.
+    pub task: TaskId,
+    /// The parts of devices that it had, by slot.
+    pub from: Vec<Slot>,
+    /// The parts that it has now, or that it could not get.
+    pub to: Vec<Slot>,
+    /// Why it had to move; `None` if an earlier run of the agent began the move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<MoveReason>,
+    /// The result.
+    pub is: MoveIs,
+    /// The time between the order to leave and the result; the agent fills it in. `None` if an
+    /// earlier run of the agent began the move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took: Option<Millis>,
+}
+
+impl MoveReport {
+    /// Returns the indexes of the devices that it left, or should have left, and of those in their
+    /// place.
+    #[must_use]
+    pub fn changed(&self) -> (Vec<u32>, Vec<u32>) {
+        let pairs = self.from.iter().zip(&self.to);
+        let changed = pairs.filter(|(from, to)| from.device != to.device);
+        changed.map(|(from, to)| (from.index, to.index)).unzip()
+    }
+}
+
+/// Why a running task has to move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveReason {
+    /// Another task needs room on the node.
+    Room {
+        /// The other task.
+        beneficiary: TaskId,
+    },
+    /// Its device was drained or reserved.
+    Closed,
+}
+
+/// The result of a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveIs {
+    /// The task uses the other devices.
+    Done,
+    /// It could not leave its devices, and stays there.
+    NotLeft,
+    /// It could not come to the other devices, and goes back.
+    NotReached,
 }
 
 /// An event about memory that a task was lent, or that it was guaranteed.

@@ -110,6 +110,17 @@ pub enum Change {
         /// Since when it has not used its devices; `None` if it uses them again.
         since: Option<Timestamp>,
     },
+    /// A running job was moved to other devices of its node.
+    JobMoved {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeName,
+        /// The indexes of the devices that it left.
+        from: Vec<u32>,
+        /// The indexes of the devices in their place.
+        to: Vec<u32>,
+    },
     /// A reservation was created, changed or ended.
     ReservationChanged {
         /// The reservation.

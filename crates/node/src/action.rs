@@ -207,3 +207,21 @@ pub enum Action {
     /// Discard the records of a task that has ended.
     Forget(TaskId),
 }
+
+/// How a task was found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Found {
+    /// Its program has not started.
+    Launching,
+    Running,
+    Paused,
+    /// It was between devices.
+    Detached,
+}
+
+/// What follows from a change.
+pub(crate) enum Step {
+    Act(Action),
+    /// The task can't be launched: guests that can't move are on these devices.
+    Refuse(TaskId, Vec<DeviceUuid>),
+}

@@ -9,8 +9,9 @@ use gpool_model::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
 use gpool_model::unit::{Millis, Timestamp};
 
 pub use crate::action::{Action, Halting, Input, Seats};
+use crate::action::{Found, Step};
 use crate::done::Done;
-use crate::places::{Found, Places, Step};
+use crate::places::Places;
 
 /// The tasks of an agent, and the orders for them.
 #[derive(Debug, Clone, Default)]

@@ -7,6 +7,7 @@ mod action;
 pub mod converge;
 mod done;
 pub mod loans;
+mod moving;
 mod places;
 pub mod seating;
 pub mod spread;

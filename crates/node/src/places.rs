@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use gpool_model::agent::TaskOrder;
+use gpool_model::agent::{MoveIs, MoveReason, Report, TaskOrder};
 use gpool_model::id::{DeviceUuid, Generation, ProjectName, TaskId};
 use gpool_model::unit::{Bytes, Millis};
 use gpool_model::{Device, DeviceHealth, Slot, SlotPart};
 
-use crate::action::{Action, Seats};
+use crate::action::{Action, Found, Seats, Step};
+use crate::moving::{Moving, on_devices};
 use crate::spread::{Among, Guests, Piece, Space, spread};
 
 /// The devices of a node with the tasks on them.
@@ -39,11 +40,19 @@ struct Placed {
     is_stuck: bool,
     /// An order to resume that came while the task was between devices.
     resume: Option<Generation>,
+    /// The move that is not over yet.
+    moving: Option<Moving>,
 }
 
 impl Placed {
     fn new(seats: Seats, state: State) -> Self {
-        Self { seats, state, is_stuck: false, resume: None }
+        Self { seats, state, is_stuck: false, resume: None, moving: None }
+    }
+
+    /// The report of its move, which is over.
+    fn report(&mut self, task: TaskId, is: MoveIs) -> Option<Step> {
+        let report = self.moving.take()?.ended(task, &self.seats.slots, is)?;
+        Some(Step::Act(Action::Report(Report::Move(report))))
     }
 }
 
@@ -82,24 +91,6 @@ enum Aim {
     Attach,
 }
 
-/// How a task was found.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Found {
-    /// Its program has not started.
-    Launching,
-    Running,
-    Paused,
-    /// It was between devices.
-    Detached,
-}
-
-/// What follows from a change.
-pub(crate) enum Step {
-    Act(Action),
-    /// The task can't be launched: guests that can't move are on these devices.
-    Refuse(TaskId, Vec<DeviceUuid>),
-}
-
 impl Places {
     /// Replaces the description of the devices.
     pub fn describe(&mut self, devices: Vec<Device>, can_move: bool) -> Vec<Step> {
@@ -129,7 +120,9 @@ impl Places {
             Found::Paused | Found::Detached => State::Unsettled,
         };
         self.waiting.retain(|waiting| waiting.task != task);
-        self.tasks.insert(task, Placed::new(seats, state));
+        let mut placed = Placed::new(seats, state);
+        placed.moving = (state == State::Away).then(|| Moving::found(&placed.seats.slots));
+        self.tasks.insert(task, placed);
         match state {
             State::Away => self.waits(task, Aim::Attach),
             // Other tasks may not be known yet.
@@ -225,7 +218,8 @@ impl Places {
         let Some(placed) = placed else { return Vec::new() };
         placed.state = State::Running;
         let resume = placed.resume.take();
-        let mut steps = self.advance();
+        let mut steps: Vec<Step> = placed.report(task, MoveIs::Done).into_iter().collect();
+        steps.extend(self.advance());
         if let Some(generation) = resume {
             steps.extend(self.resume(task, generation));
         }
@@ -235,7 +229,7 @@ impl Places {
     /// A task is paused, and others may use its devices.
     pub fn paused(&mut self, task: TaskId) -> Vec<Step> {
         let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
-        placed.state = State::Paused;
+        (placed.state, placed.moving) = (State::Paused, None);
         self.waiting.retain(|waiting| waiting.task != task);
         match placed.resume.take() {
             Some(generation) => self.waits(task, Aim::Resume(generation)),
@@ -253,9 +247,11 @@ impl Places {
             return self.waits(task, aim);
         }
         (placed.state, placed.is_stuck) = (State::Attaching, true);
+        let mut steps: Vec<Step> = placed.report(task, MoveIs::NotLeft).into_iter().collect();
         // A task that waits for its devices needs other moves.
         self.waiting.iter_mut().for_each(|waiting| waiting.is_placed = false);
-        self.attached(task)
+        steps.extend(self.attached(task));
+        steps
     }
 
     /// A task could not come to its devices. Only those that it left are certain to take it.
@@ -267,9 +263,11 @@ impl Places {
         }
         placed.state = State::Away;
         let aim = placed.resume.take().map_or(Aim::Attach, Aim::Resume);
+        let mut steps: Vec<Step> = placed.report(task, MoveIs::NotReached).into_iter().collect();
         self.put(task, left);
         self.waiting.push_back(Waiting { task, is_placed: true, aim });
-        self.advance()
+        steps.extend(self.advance());
+        steps
     }
 
     /// A task has ended, or was refused.
@@ -294,7 +292,9 @@ impl Places {
             // A node that can't move tasks leaves them where the server booked them.
             if !waiting.is_placed && self.can_move {
                 match self.plan(Some(task)) {
-                    Some(places) => steps.extend(self.move_to(&places)),
+                    Some(places) => {
+                        steps.extend(self.move_to(&places, self.reason(task)));
+                    }
                     None if self.is_unsettled() => break,
                     // If all can move, a task that was found has ended, and says so soon.
                     None if !(is_launch && self.tasks.values().any(|it| it.is_stuck)) => {
@@ -319,7 +319,9 @@ impl Places {
         }
         if self.tasks.values().any(|placed| self.has_to_leave(placed)) {
             // A guest that can't move stays.
-            steps.extend(self.plan(None).map(|places| self.move_to(&places)).unwrap_or_default());
+            let closed = MoveReason::Closed;
+            let places = self.plan(None);
+            steps.extend(places.map(|it| self.move_to(&it, closed)).unwrap_or_default());
         }
         steps
     }
@@ -441,9 +443,15 @@ impl Places {
         Space { model: &device.model, memory: device.memory, guests }
     }
 
+    /// The reason for moves that make room for a task.
+    fn reason(&self, task: TaskId) -> MoveReason {
+        let own = self.tasks.get(&task).and_then(|placed| placed.moving.as_ref()?.reason);
+        own.unwrap_or(MoveReason::Room { beneficiary: task })
+    }
+
     /// Notes the places of tasks that use no device, and lets the others leave theirs if they
     /// should be elsewhere. Those are placed again once they have left.
-    fn move_to(&mut self, places: &BTreeMap<TaskId, Vec<usize>>) -> Vec<Step> {
+    fn move_to(&mut self, places: &BTreeMap<TaskId, Vec<usize>>, reason: MoveReason) -> Vec<Step> {
         let mut steps = Vec::new();
         for (task, places) in places {
             let devices: Vec<DeviceUuid> =
@@ -452,6 +460,9 @@ impl Places {
             match placed.state {
                 State::Running if placed.seats.devices() != devices => {
                     placed.state = State::Leaving;
+                    let from = placed.seats.slots.clone();
+                    let to = on_devices(&from, &self.devices, &devices);
+                    placed.moving = Some(Moving { from, to, reason: Some(reason) });
                     steps.push(Step::Act(Action::Detach { task: *task }));
                 }
                 State::Away | State::Paused => self.put(*task, &devices),
@@ -467,10 +478,6 @@ impl Places {
 
     fn put(&mut self, task: TaskId, devices: &[DeviceUuid]) {
         let Some(placed) = self.tasks.get_mut(&task) else { return };
-        for (slot, uuid) in placed.seats.slots.iter_mut().zip(devices) {
-            let device = self.devices.iter().find(|device| device.uuid == *uuid);
-            slot.index = device.map_or(slot.index, |device| device.index);
-            slot.device = uuid.clone();
-        }
+        placed.seats.slots = on_devices(&placed.seats.slots, &self.devices, devices);
     }
 }

@@ -12,7 +12,7 @@ use gpool_model::{
 use gpool_scenario::Situation;
 use gpool_store::{JournalEntry, Reader};
 use gpool_wire::Time;
-use gpool_wire::cause::{cause_word, loan_words};
+use gpool_wire::cause::{cause_word, loan_words, move_words};
 use gpool_world::Snapshot;
 
 use crate::case::Case;
@@ -205,6 +205,7 @@ fn of_report(report: &Report) -> String {
             format!("all its tasks in term {term}: {}", some(&tasks))
         }
         Report::Task(task) => of_task(task),
+        Report::Move(report) => format!("{}: {}", report.task, move_words(report)),
         Report::Loan(loan) => format!("{}: {}", loan.task, loan_words(loan)),
     }
 }

@@ -29,6 +29,7 @@ struct Ring {
     // Invariant: consecutive numbers that end with `last`.
     notices: VecDeque<Notice>,
     n_started: u64,
+    n_moved: u64,
     n_ended: [u64; JobState::ALL.len()],
 }
 
@@ -61,6 +62,7 @@ impl Feed {
                 ring.n_ended[*state as usize] += 1;
             }
         }
+        ring.n_moved += u64::from(matches!(notice.change, Change::JobMoved { .. }));
         ring.last += 1;
         ring.notices.push_back(notice);
         if ring.notices.len() > KEPT {
@@ -105,6 +107,11 @@ impl Feed {
         let skipped = usize::try_from(place + 1 - first).unwrap_or(usize::MAX);
         let events = (place + 1..).zip(ring.notices.iter().skip(skipped)).take(most);
         After::Events(events.map(|(number, notice)| Event::new(self.id(number), notice)).collect())
+    }
+
+    /// Returns the number of moves of running jobs since the server started.
+    pub fn n_moved(&self) -> u64 {
+        self.ring().n_moved
     }
 
     /// Returns the numbers of started and ended jobs since the server started, the latter by state.

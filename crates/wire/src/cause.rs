@@ -1,6 +1,6 @@
 //! Causes of a job's end: a code for scripts and a sentence for people.
 
-use gpool_model::agent::{LoanIs, LoanReport};
+use gpool_model::agent::{LoanIs, LoanReport, MoveIs, MoveReason, MoveReport};
 use gpool_model::job::EndCause;
 use gpool_model::{JobId, TakenBack};
 
@@ -107,5 +107,32 @@ pub fn loan_words(loan: &LoanReport) -> String {
         LoanIs::Late { bytes, waited } => {
             format!("waits for GPU memory within its request ({bytes}) since {waited}")
         }
+    }
+}
+
+/// Returns the words for a move between devices, of the task that moved.
+#[must_use]
+pub fn move_words(report: &MoveReport) -> String {
+    let (from, to) = report.changed();
+    let gpus = |indexes: &[u32]| {
+        let noun = if indexes.len() == 1 { "GPU" } else { "GPUs" };
+        let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();
+        format!("{noun} {}", indexes.join(","))
+    };
+    let (from, to) = (gpus(&from), gpus(&to));
+    let took = report.took.map(|took| format!(" in {took}")).unwrap_or_default();
+    let how = match report.is {
+        MoveIs::Done => format!("moved from {from} to {to}{took}"),
+        MoveIs::NotLeft => format!("could not leave {from} and stays there"),
+        MoveIs::NotReached => format!("could not move from {from} to {to} and goes back"),
+    };
+    match report.reason {
+        Some(MoveReason::Room { beneficiary }) => {
+            format!("{how}, to make room for job {}", beneficiary.job)
+        }
+        Some(MoveReason::Closed) => {
+            format!("{how}, because {from} is drained or reserved")
+        }
+        None => how,
     }
 }

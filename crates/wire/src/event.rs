@@ -46,6 +46,17 @@ pub enum EventKind {
         /// Time since which the job has not used its GPUs. `null` if it uses them again.
         since: Option<Time>,
     },
+    /// The node moved a running job to other GPUs.
+    JobMoved {
+        /// ID of the job.
+        job: String,
+        /// Name of the node.
+        node: String,
+        /// Indexes of the GPUs that the job left.
+        from: Vec<u32>,
+        /// Indexes of the GPUs in their place.
+        to: Vec<u32>,
+    },
     /// A node or its devices changed.
     NodeChanged {
         /// Name of the node.
@@ -89,6 +100,12 @@ impl<'de> Deserialize<'de> for Event {
             "job_idle" => {
                 EventKind::JobIdle { job: take(fields, "job")?, since: take(fields, "since")? }
             }
+            "job_moved" => EventKind::JobMoved {
+                job: take(fields, "job")?,
+                node: take(fields, "node")?,
+                from: take(fields, "from")?,
+                to: take(fields, "to")?,
+            },
             "node_changed" => EventKind::NodeChanged { node: take(fields, "node")? },
             "notified" => EventKind::Notified {
                 job: take(fields, "job")?,
@@ -118,6 +135,12 @@ impl Event {
             Change::JobIdle { job, since } => {
                 EventKind::JobIdle { job: job.to_string(), since: since.map(Time) }
             }
+            Change::JobMoved { job, node, from, to } => EventKind::JobMoved {
+                job: job.to_string(),
+                node: node.to_string(),
+                from: from.clone(),
+                to: to.clone(),
+            },
             Change::ReservationChanged { reservation } => {
                 EventKind::ReservationChanged { reservation: reservation.to_string() }
             }

@@ -2,10 +2,12 @@
 
 use std::io;
 
-use gpool_model::agent::{Report, TaskOrder};
+use gpool_model::agent::{Report, TaskEnd, TaskOrder};
 use gpool_model::id::DeviceUuid;
-use gpool_model::job::{BlobId, EndCause};
+use gpool_model::job::{BlobId, EndCause, Usage};
+use gpool_model::unit::Timestamp;
 use gpool_model::{ArrayValues, Slot};
+use gpool_sys::clock;
 
 use super::AgentConfig;
 use super::lend::Lent;
@@ -106,5 +108,22 @@ impl Runner {
             last.0 = Some((values.blob.clone(), read));
         }
         Ok(last.0.as_ref().map(|(_, values)| Element::of(values, index)))
+    }
+}
+
+/// The end of a task that was stopped before its launch.
+pub(super) fn stopped() -> TaskEnd {
+    let cause = EndCause::LaunchFailed { why: String::new() };
+    TaskEnd { cause: None, stopped: true, ..not_started(cause) }
+}
+
+pub(super) fn not_started(cause: EndCause) -> TaskEnd {
+    TaskEnd {
+        started_at: None,
+        ended_at: Timestamp::new(clock::unix_ms()),
+        exit: None,
+        cause: Some(cause),
+        stopped: false,
+        usage: Usage::default(),
     }
 }

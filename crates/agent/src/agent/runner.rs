@@ -6,15 +6,16 @@ use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::mpsc::Receiver;
+use std::time::Instant;
 
 use gpool_model::SlotPart;
 use gpool_model::agent::{Report, Stamp, TaskEnd, TaskOrder, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
-use gpool_model::job::{EndCause, Usage};
-use gpool_model::unit::{Bytes, Timestamp};
+use gpool_model::job::EndCause;
+use gpool_model::unit::{Bytes, Millis};
 use gpool_node::converge::{self, Action, Converge, Halting, Seats};
 use gpool_sys::cgroup::Site;
-use gpool_sys::{clock, proc};
+use gpool_sys::proc;
 
 use super::devices::Devices;
 use super::done::Done;
@@ -22,7 +23,7 @@ use super::given::Given;
 use super::grow::Presence;
 use super::input::{self, Input};
 use super::isolation::Isolation;
-use super::launch::LastValues;
+use super::launch::{LastValues, not_started, stopped};
 use super::shares::Shares;
 use super::shepherds::{About, Introduced, Shepherds};
 use super::streams::Streams;
@@ -71,6 +72,8 @@ pub(super) struct Runner {
     pub(super) streams: Streams,
     /// The values of the last started array.
     pub(super) values: RefCell<LastValues>,
+    /// When tasks were ordered to leave their devices, to move to others.
+    detached_at: BTreeMap<TaskId, Instant>,
     /// Inputs that are not processed yet.
     pub(super) seen: VecDeque<converge::Input>,
 }
@@ -99,6 +102,7 @@ impl Runner {
             held_back: Some(Vec::new()),
             streams: Streams::default(),
             values: RefCell::default(),
+            detached_at: BTreeMap::new(),
             seen: VecDeque::new(),
         };
         runner.adopt_all()?;
@@ -283,6 +287,7 @@ impl Runner {
     fn on_shepherd_ended(&mut self, task: TaskId) {
         let Some((shepherd, messages)) = self.shepherds.ended(task) else { return };
         self.streams.forget(task);
+        self.detached_at.remove(&task);
         let mut told = shepherd.ended;
         for message in messages {
             told |= matches!(message, FromShepherd::Ended { .. } | FromShepherd::AlreadyClaimed);
@@ -346,6 +351,7 @@ impl Runner {
                 self.shepherds.say(task, &ToShepherd::Resume { generation, devices });
             }
             Action::Detach { task } => {
+                self.detached_at.insert(task, Instant::now());
                 fail::fail_point!("agent-detach-before");
                 self.shepherds.say(task, &ToShepherd::Detach);
                 fail::fail_point!("agent-detach-after");
@@ -387,6 +393,12 @@ impl Runner {
                     self.say(inventory);
                 }
                 *stamp = self.next_stamp();
+            }
+            Report::Move(report) => {
+                let since = self.detached_at.remove(&report.task);
+                report.took = since
+                    .and_then(|it| u64::try_from(it.elapsed().as_millis()).ok())
+                    .map(Millis::new);
             }
             Report::Task(_) | Report::Loan(_) => {}
         }
@@ -479,22 +491,5 @@ impl Runner {
         fail::fail_point!("agent-forget-moved");
         self.shepherds.say(task, &ToShepherd::Acknowledge);
         fail::fail_point!("agent-forget-told");
-    }
-}
-
-/// The end of a task that was stopped before its launch.
-fn stopped() -> TaskEnd {
-    let cause = EndCause::LaunchFailed { why: String::new() };
-    TaskEnd { cause: None, stopped: true, ..not_started(cause) }
-}
-
-pub(super) fn not_started(cause: EndCause) -> TaskEnd {
-    TaskEnd {
-        started_at: None,
-        ended_at: Timestamp::new(clock::unix_ms()),
-        exit: None,
-        cause: Some(cause),
-        stopped: false,
-        usage: Usage::default(),
     }
 }

@@ -11,7 +11,8 @@ use gpool_node::converge::{self, Seats};
 use super::adopt::{Adopted, Leftovers, adopt, end_leftovers, put_groups_away};
 use super::given::Given;
 use super::input::Input;
-use super::runner::{Runner, not_started};
+use super::launch::not_started;
+use super::runner::Runner;
 use crate::layout::claimed_task;
 use crate::record::{Found, Record};
 

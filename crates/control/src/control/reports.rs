@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
+use gpool_model::agent::{MoveIs, Order, Report, TaskEnd, TaskIs, TaskReport};
+use gpool_model::effect::Change;
 use gpool_model::job::{EndCause, Holder, Usage};
 use gpool_model::{
     Allocation, AllocationState, Generation, JobEnd, Millis, Missing, NodeName, Phase, TaskId,
@@ -38,7 +39,12 @@ impl Control {
                 self.note_spoken_of(node, report.task);
                 self.task(node, report);
             }
-            Report::Loan(_) => {}
+            Report::Move(report) if report.is == MoveIs::Done => {
+                let (from, to) = report.changed();
+                let job = report.task.job;
+                self.publish(Change::JobMoved { job, node: node.clone(), from, to });
+            }
+            Report::Loan(_) | Report::Move(_) => {}
         }
     }
 

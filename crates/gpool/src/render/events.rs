@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::view::View;
-use gpool_cli::render::words::state;
+use gpool_cli::render::words::{indexes, state};
 use gpool_model::DeviceState;
 use gpool_wire::{Event, EventKind, Gpu};
 
@@ -23,6 +23,10 @@ pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
             format!("job {job} is idle: no GPU use since {since}")
         }
         EventKind::JobIdle { job, since: None } => format!("job {job} uses its GPUs again"),
+        EventKind::JobMoved { job, node, from, to } => {
+            let [from, to] = [from, to].map(|gpus| indexes(gpus));
+            format!("job {job} moved from {node}:{from} to {node}:{to}")
+        }
         EventKind::ReservationChanged { reservation } => {
             format!("reservation {reservation} changed")
         }

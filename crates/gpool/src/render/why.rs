@@ -55,7 +55,7 @@ fn not_waiting(why: &Why, view: &View<'_>) -> String {
     let mut page = Page::default();
     wrapped(&mut page, "", &format!("{} {}.", name(job, view), state(job, view)));
     wrapped(&mut page, "", &waited(why, view).unwrap_or_default());
-    loans(&mut page, why, view);
+    node_events(&mut page, why, view);
     attempts(&mut page, job, view);
     if !why.reasons.is_empty() {
         page.line(match job.array.is_some() {
@@ -168,12 +168,12 @@ fn waited(why: &Why, view: &View<'_>) -> Option<String> {
     })
 }
 
-/// Adds the last events about GPU memory above a request.
-fn loans(page: &mut Page, why: &Why, view: &View<'_>) {
+/// Adds the last moves between GPUs, and the last events about GPU memory above a request.
+fn node_events(page: &mut Page, why: &Why, view: &View<'_>) {
     const SHOWN: usize = 4;
-    let is_loan =
-        |event: &&JobEvent| matches!(&*event.kind, "loan" | "loan_called" | "guarantee_late");
-    let all: Vec<&JobEvent> = why.life.iter().filter(is_loan).collect();
+    const KINDS: [&str; 5] = ["loan", "loan_called", "guarantee_late", "moved", "not_moved"];
+    let is_shown = |event: &&JobEvent| KINDS.contains(&&*event.kind);
+    let all: Vec<&JobEvent> = why.life.iter().filter(is_shown).collect();
     for event in &all[all.len().saturating_sub(SHOWN)..] {
         page.line(&super::life::line(event, view));
     }

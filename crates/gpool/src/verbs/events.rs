@@ -66,6 +66,7 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
         _ if args.jobs.is_empty() => true,
         EventKind::JobState { job, .. }
         | EventKind::JobIdle { job, .. }
+        | EventKind::JobMoved { job, .. }
         | EventKind::Notified { job, .. } => found.ids.contains(job),
         EventKind::Resync => true,
         EventKind::NodeChanged { .. }

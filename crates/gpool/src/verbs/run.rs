@@ -336,6 +336,7 @@ fn watch_until_ended(
             EventKind::JobState { job, .. } => job == id,
             EventKind::Resync => true,
             EventKind::JobIdle { .. }
+            | EventKind::JobMoved { .. }
             | EventKind::NodeChanged { .. }
             | EventKind::ReservationChanged { .. }
             | EventKind::ProjectChanged { .. }

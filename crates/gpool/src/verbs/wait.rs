@@ -163,6 +163,7 @@ impl Waiting<'_> {
                     self.look(timeout.map(|limit| limit.saturating_sub(began.elapsed())))?;
                 }
                 EventKind::JobIdle { .. }
+                | EventKind::JobMoved { .. }
                 | EventKind::NodeChanged { .. }
                 | EventKind::ReservationChanged { .. }
                 | EventKind::ProjectChanged { .. }

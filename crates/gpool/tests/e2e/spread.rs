@@ -46,6 +46,17 @@ fn two_notebooks_burst_until_a_job_needs_a_gpu() {
     until_so("the notebook has moved", || places(&cluster, &second) == (vec![0], None));
     assert_eq!(cluster.job(&second).placement[0].uuids, [other]);
     assert!(cluster.gpu(1).guests.is_empty());
+    let why = cluster.gpool(["why", &second]).ok();
+    assert!(why.contains(&format!("job {second} moved from GPU 1 to GPU 0 in ")), "{why}");
+    assert!(why.contains(&format!("to make room for job {whole}")), "{why}");
+    let events = cluster.gpool(["events", &whole]).ok();
+    assert!(events.contains(&format!("gets room: job {second} moved from GPU 1 to GPU 0")));
+    let all = cluster.gpool(["events", &second, "-o", "jsonl"]).ok();
+    let moved = all.lines().find(|line| line.contains(r#""type":"moved""#)).expect("it moved");
+    for fact in [r#""from":[1]"#, r#""to":[0]"#, &format!(r#""beneficiary":"{whole}""#)] {
+        assert!(moved.contains(fact), "{moved}");
+    }
+    assert!(cluster.client().metrics().unwrap().contains("gpool_jobs_moved_total 1"));
     for id in [&first, &second] {
         assert_eq!(cluster.job(id).attempt, 1, "it was not restarted");
     }
@@ -68,6 +79,15 @@ fn guests_leave_a_gpu_that_is_drained() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let [_, second] = notebooks(&cluster);
     let node = cluster.gpu(1).node;
+    let stream = cluster.start(["events"]);
+    // It shows events from its connection on.
+    until_so("the stream is open", || {
+        cluster.sh(&[], "true");
+        stream.has_said("job ")
+    });
     cluster.gpool(["drain", &format!("{node}:1"), "--reason", "fan"]).ok();
     until_so("it has left", || places(&cluster, &second) == (vec![0], None));
+    let why = "because GPU 1 is drained or reserved";
+    until_so("it is explained", || cluster.gpool(["why", &second]).ok().contains(why));
+    stream.until_says(&format!("job {second} moved from {node}:1 to {node}:0"));
 }

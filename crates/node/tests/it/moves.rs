@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::agent::{Order, Report, TaskIs, TaskReport};
+use gpool_model::agent::{MoveIs, MoveReason, MoveReport, Order, Report, TaskIs, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, Round, Term};
 use gpool_model::unit::{Bytes, MilliGpu, Timestamp};
 use gpool_model::{Device, DeviceHealth, Slot, SlotPart, TaskId};
@@ -67,6 +67,8 @@ struct Machine {
     away: BTreeMap<TaskId, Option<Vec<DeviceUuid>>>,
     refused: BTreeSet<TaskId>,
     n_moves: usize,
+    /// The reported moves.
+    moves: Vec<MoveReport>,
 }
 
 fn put(seats: &mut Seats, devices: Vec<DeviceUuid>) {
@@ -86,6 +88,7 @@ impl Machine {
             away: BTreeMap::new(),
             refused: BTreeSet::new(),
             n_moves: 0,
+            moves: Vec::new(),
         };
         machine.describe();
         machine
@@ -121,6 +124,7 @@ impl Machine {
                         self.refused.insert(task);
                     }
                 }
+                Action::Report(Report::Move(report)) => self.moves.push(report),
                 _ => {}
             }
         }
@@ -214,6 +218,15 @@ impl Machine {
         self.step(Input::Order(Order::Sync { term: Term(1), round: Round(1), closed }));
     }
 
+    /// The reported moves: the task, the devices that it left and came to, why, and the result.
+    fn moves(&self) -> Vec<(u64, Vec<u32>, Vec<u32>, Option<MoveReason>, MoveIs)> {
+        let told = |it: &MoveReport| {
+            let (from, to) = it.changed();
+            (it.task.job.number.0, from, to, it.reason, it.is)
+        };
+        self.moves.iter().map(told).collect()
+    }
+
     /// The devices of the running tasks, by number.
     fn places(&self) -> Vec<(u64, Vec<u32>)> {
         let place = |(task, (seats, _)): (&TaskId, &(Seats, bool))| {
@@ -263,6 +276,8 @@ fn two_notebooks_burst_until_a_third_job_needs_a_gpu() {
     assert!(node.launching.is_empty(), "not before the notebook has moved");
     node.settle();
     assert_eq!(node.places(), [(1, vec![0]), (2, vec![0]), (3, vec![1])]);
+    let reason = Some(MoveReason::Room { beneficiary: task(3) });
+    assert_eq!(node.moves(), [(2, vec![1], vec![0], reason, MoveIs::Done)]);
     node.end(3);
     assert!(node.leaving.is_empty(), "no task moves without need");
 }
@@ -300,6 +315,8 @@ fn a_job_is_refused_if_a_guest_can_not_move_and_stopped_while_it_waits() {
     node.run(4, vec![whole(1)]);
     node.carry_out(false);
     assert!(node.refused.contains(&task(4)), "{:?}", node.converge.tasks());
+    let reason = Some(MoveReason::Room { beneficiary: task(3) });
+    assert_eq!(node.moves().last(), Some(&(2, vec![1], vec![0], reason, MoveIs::NotLeft)));
     // The guest has ended, so the next job gets the device.
     node.end(2);
     node.run(5, vec![whole(1)]);
@@ -331,6 +348,8 @@ fn guests_leave_devices_that_are_drained_or_reserved() {
     node.close(&[1]);
     node.settle();
     assert_eq!(node.places(), [(1, vec![0]), (2, vec![2])]);
+    let closed = Some(MoveReason::Closed);
+    assert_eq!(node.moves(), [(2, vec![1], vec![2], closed, MoveIs::Done)]);
     node.close(&[1, 2]);
     node.settle();
     assert_eq!(node.places(), [(1, vec![0]), (2, vec![0])]);

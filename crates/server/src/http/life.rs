@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use gpool_model::agent::{LoanIs, LoanReport, Report, TaskIs, TaskReport};
+use gpool_model::agent::{
+    LoanIs, LoanReport, MoveIs, MoveReason, MoveReport, Report, TaskIs, TaskReport,
+};
 use gpool_model::event::{Journaled, Kept};
 use gpool_model::record::EndedJob;
 use gpool_model::{
@@ -13,7 +15,7 @@ use gpool_model::{
     Phase, Placement, Refusal, Timestamp,
 };
 use gpool_store::{ArchiveFilter, JournalSearch};
-use gpool_wire::cause::{cause_words, loan_words};
+use gpool_wire::cause::{cause_words, loan_words, move_words};
 use gpool_wire::job::PRIVATE;
 use gpool_wire::{JobEvent, List, PlacedOn, Problem, Time, VERBS, VerbRow, verb};
 use serde_json::{Value, json};
@@ -69,7 +71,7 @@ fn for_stranger(mut told: JobEvent) -> JobEvent {
     match told.kind.as_str() {
         // All users can see place, times and queue order, as in the queue.
         "submitted" | "planned" | "started" | "running" | "run_ended" | "refused" | "displaced"
-        | "waited" | "grows" | "joins" | "left" => {}
+        | "waited" | "grows" | "joins" | "left" | "moved" | "not_moved" => {}
         kind if VERBS.iter().any(|row| row.event == Some(kind)) => {}
         // The cause can contain a file name.
         "ended" => {
@@ -181,6 +183,9 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
             if let Report::Loan(loan) = report {
                 return of_loan(id, entry, loan).into_iter().collect();
             }
+            if let Report::Move(report) = report {
+                return of_move(id, entry, report).into_iter().collect();
+            }
             let reports = match report {
                 Report::Task(report) => std::slice::from_ref(report),
                 Report::Tasks { tasks, .. } => tasks,
@@ -235,6 +240,31 @@ fn of_loan(id: JobId, entry: &JournalEntry, loan: &LoanReport) -> Option<JobEven
         _ => loan_words(loan),
     };
     Some(event(id, entry.time, kind, text))
+}
+
+/// The event of a job that moved, and of the job that it made room for.
+fn of_move(id: JobId, entry: &JournalEntry, report: &MoveReport) -> Option<JobEvent> {
+    let beneficiary = match report.reason {
+        Some(MoveReason::Room { beneficiary }) => Some(beneficiary.job),
+        _ => None,
+    };
+    let words = move_words(report);
+    let text = match report.task.job {
+        moved if moved == id => words,
+        moved if beneficiary == Some(id) => format!("gets room: job {moved} {words}"),
+        _ => return None,
+    };
+    let kind = if report.is == MoveIs::Done { "moved" } else { "not_moved" };
+    let told = event(id, entry.time, kind, text);
+    let (from, to) = report.changed();
+    let facts = facts([
+        ("moved", json!(report.task.job)),
+        ("from", json!(from)),
+        ("to", json!(to)),
+        ("beneficiary", json!(beneficiary)),
+        ("took_s", json!(report.took.map(gpool_wire::time::seconds))),
+    ]);
+    Some(JobEvent { facts, ..told })
 }
 
 fn started(id: JobId, entry: &JournalEntry, decision: &Decision) -> Option<JobEvent> {

@@ -176,6 +176,8 @@ impl Page {
         let (n_started, n_ended) = api.feed.counts();
         let started = ConstCounter::new(n_started);
         self.add("gpool_jobs_started", "Jobs that started to run", started);
+        let moved = ConstCounter::new(api.feed.n_moved());
+        self.add("gpool_jobs_moved", "Moves of running jobs between GPUs of a node", moved);
         let family = Family::<Labels, Counter>::default();
         for (state, n) in n_ended {
             let labels = vec![("result", state.as_str().to_owned())];
