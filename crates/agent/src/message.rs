@@ -276,6 +276,11 @@ pub(crate) enum FromShepherd {
         #[serde(default)]
         why: String,
     },
+    /// The task should go on and can't be restored yet.
+    Waits {
+        /// What it waits for, for people.
+        why: String,
+    },
     /// The task is paused, because it kept memory that was called back.
     Vacated,
     /// It could not be paused for that.

@@ -87,6 +87,12 @@ impl Node {
         self.facts.idle.iter().find(|idle| idle.task == task).map(|idle| idle.since)
     }
 
+    /// Why a task of the node that should run is still paused there.
+    #[must_use]
+    pub fn stalled(&self, task: TaskId) -> Option<&str> {
+        self.facts.stalled.iter().find(|it| it.task == task).map(|it| it.why.as_str())
+    }
+
     /// The most tasks that run there at once.
     #[must_use]
     pub fn tasks(&self) -> u64 {
@@ -177,6 +183,18 @@ pub struct NodeFacts {
     /// idle, by task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle: Vec<IdleTask>,
+    /// Paused tasks that should run and can't be restored yet, by task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalled: Vec<StalledTask>,
+}
+
+/// A paused task that should run, and waits for device memory on its node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StalledTask {
+    /// The task.
+    pub task: TaskId,
+    /// What it waits for, for people: the rest of a sentence that begins with "waits: ".
+    pub why: String,
 }
 
 /// A task that does not use its devices.

@@ -93,6 +93,11 @@ impl Job {
         };
         self.placement = allocations.iter().map(placed).collect();
         if matches!(job.phase, Phase::Running { .. }) {
+            let stalled = allocations.iter().find_map(|it| {
+                let node = shown.nodes.iter().find(|node| node.name == it.node)?;
+                node.stalled(it.task).map(str::to_owned)
+            });
+            self.stalled = stalled;
             let idle = allocations.iter().map(|it| {
                 let node = shown.nodes.iter().find(|node| node.name == it.node)?;
                 node.idle_since(it.task).map(Time)

@@ -19,7 +19,7 @@ use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::GpuUsage;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
-use gpool_model::node::IdleTask;
+use gpool_model::node::{IdleTask, StalledTask};
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::{clock, proc};
@@ -71,8 +71,8 @@ struct Asker {
     /// The driver, or the reason why there are no devices.
     from: String,
     devices: Vec<Device>,
-    /// The devices and idle tasks as last reported.
-    reported: Option<(Vec<Device>, Vec<IdleTask>)>,
+    /// The devices, and the idle and stalled tasks, as last reported.
+    reported: Option<(Vec<Device>, (Vec<IdleTask>, Vec<StalledTask>))>,
     watch: IdleWatch,
     reported_at: Instant,
     /// Whether a server has sent an order; before that, reports may have been lost.
@@ -466,20 +466,21 @@ impl Asker {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         set_guests(&mut self.devices, &owners);
         let idle = idle_tasks(&mut self.watch, &owners, now());
+        let tasks = (idle, self.about.seen.stalled());
         let is_said = self.reported.as_ref();
-        let is_said = is_said.is_some_and(|it| same(&it.0, &self.devices) && it.1 == idle);
+        let is_said = is_said.is_some_and(|it| same(&it.0, &self.devices) && it.1 == tasks);
         let is_heard = self.is_heard.load(Ordering::Relaxed);
         if is_said && (is_heard || self.reported_at.elapsed() < ANNOUNCE) {
             return;
         }
-        self.reported = Some((self.devices.clone(), idle.clone()));
+        self.reported = Some((self.devices.clone(), tasks.clone()));
         self.reported_at = Instant::now();
         self.inputs.send(Input::Inventory(Box::new(Report::Inventory {
             stamp: Stamp::default(),
             capacity: facts::capacity_with(&self.capacity, self.devices.len()),
             devices: self.devices.clone(),
             boot_id: proc::boot_id(),
-            facts: facts::node_facts(self.from.clone(), idle),
+            facts: facts::node_facts(self.from.clone(), tasks),
         })));
     }
 }

@@ -1,6 +1,6 @@
 //! Facts about this machine apart from its devices.
 
-use gpool_model::node::{IdleTask, NodeFacts};
+use gpool_model::node::{IdleTask, NodeFacts, StalledTask};
 use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::unit::{Bytes, MilliCpu};
 
@@ -54,7 +54,10 @@ pub fn memory(meminfo: &str) -> Bytes {
 }
 
 /// Facts that are shown to users.
-pub(super) fn node_facts(devices_from: String, idle: Vec<IdleTask>) -> NodeFacts {
+pub(super) fn node_facts(
+    devices_from: String,
+    (idle, stalled): (Vec<IdleTask>, Vec<StalledTask>),
+) -> NodeFacts {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -64,5 +67,6 @@ pub(super) fn node_facts(devices_from: String, idle: Vec<IdleTask>) -> NodeFacts
         devices_from,
         system: format!("{name}, Linux {}", kernel.trim()),
         idle,
+        stalled,
     }
 }

@@ -256,6 +256,7 @@ impl Runner {
                 self.parts.shares.at(task, Presence::Here);
                 self.halted(task, generation, Halting::NotPaused { why });
             }
+            FromShepherd::Waits { why } => self.parts.shares.stalled(task, Some(why)),
             FromShepherd::Vacated => self.parts.shares.at(task, Presence::Away),
             FromShepherd::NotVacated { why } => self.parts.shares.stays(task, why),
             FromShepherd::Returned => self.parts.shares.at(task, Presence::Here),

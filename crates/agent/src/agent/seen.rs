@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gpool_device::{Use, overshoots};
 use gpool_model::device::{DeviceProcess, Lending, Overshoot};
 use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::node::StalledTask;
 use gpool_model::unit::Bytes;
 
 /// The facts, for both threads.
@@ -21,6 +22,8 @@ pub(super) struct Facts {
     pub damaged: BTreeSet<TaskId>,
     /// The memory that each task with a ledger may use on each of its devices now.
     pub granted: BTreeMap<TaskId, BTreeMap<DeviceUuid, Bytes>>,
+    /// Why tasks that should run are still paused.
+    pub stalled: BTreeMap<TaskId, String>,
     /// The loans on each device.
     pub lending: BTreeMap<DeviceUuid, Lending>,
 }
@@ -94,6 +97,13 @@ impl Figures {
 impl Seen {
     pub(super) fn facts(&self) -> MutexGuard<'_, Facts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tasks that should run and are still paused, by task.
+    pub(super) fn stalled(&self) -> Vec<StalledTask> {
+        let facts = self.facts();
+        let stalled = facts.stalled.iter();
+        stalled.map(|(task, why)| StalledTask { task: *task, why: why.clone() }).collect()
     }
 }
 

@@ -57,12 +57,30 @@ impl Shares {
 
     /// Notes where a task is.
     pub(super) fn at(&self, task: TaskId, presence: Presence) {
+        match presence {
+            Presence::Away => {
+                let why = "another job needs the GPU memory that it borrowed";
+                self.stalled(task, Some(why.to_owned()));
+            }
+            Presence::Here | Presence::Paused => self.stalled(task, None),
+            // The shepherd says what the restore waits for, and only once.
+            Presence::Leaving | Presence::Returning | Presence::Resuming => {}
+        }
         self.say(Message::At(task, presence));
     }
 
     /// Notes that a task could not be paused for its loans.
     pub(super) fn stays(&self, task: TaskId, why: String) {
         self.say(Message::Stays(task, why));
+    }
+
+    /// Notes why a task that should run is still paused; `None` if it is not.
+    pub(super) fn stalled(&self, task: TaskId, why: Option<String>) {
+        let stalled = &mut self.seen.facts().stalled;
+        match why {
+            Some(why) => drop(stalled.insert(task, why)),
+            None => drop(stalled.remove(&task)),
+        }
     }
 
     /// Makes the ledger of a task that has fractions of devices; `None` for other tasks, and where
@@ -143,6 +161,7 @@ impl Shares {
 
     /// Removes the ledger of a task that has ended.
     pub(super) fn end(&self, task: TaskId) {
+        self.stalled(task, None);
         self.say(Message::End(task));
         let _ = remove(&self.layout.ledger(task));
     }

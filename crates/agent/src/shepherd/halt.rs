@@ -40,6 +40,8 @@ pub(super) struct Halt {
     is_free: bool,
     /// Keepers that ended without a result since the last result.
     n_killed: u32,
+    /// What the keeper waits for.
+    waits: Option<String>,
     /// Why a pause is being undone.
     failed: Option<String>,
     /// Why the GPU memory of the task is lost.
@@ -208,6 +210,9 @@ impl Shepherd {
         if self.halt.is_paused && self.halt.is_wanted {
             self.link.say(&FromShepherd::Paused { generation: self.halt.generation });
         }
+        if let Some(why) = self.halt.waits.clone() {
+            self.link.say(&FromShepherd::Waits { why });
+        }
     }
 
     /// Whether stopping the task's processes is not enough to free its devices.
@@ -255,6 +260,7 @@ impl Shepherd {
             self.on_keeper(say);
         }
         if is_over && let Some(keeper) = self.halt.keeper.take() {
+            self.halt.waits = None;
             if let Some(tree) = &mut self.tree {
                 tree.aside = None;
             }
@@ -282,7 +288,10 @@ impl Shepherd {
                 self.tree.iter().for_each(super::tree::Tree::thaw);
                 answer = Some(true);
             }
-            Say::Waits(_) => {}
+            Say::Waits(why) => {
+                self.link.say(&FromShepherd::Waits { why: why.clone() });
+                self.halt.waits = Some(why);
+            }
             Say::Restores => {
                 (self.halt.is_restored, self.halt.is_free) = (true, false);
                 // Noted before the restore, so that the claim is never behind.

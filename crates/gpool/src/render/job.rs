@@ -107,6 +107,7 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     page.label_if("", more.map(|more| format!("and it waits for {more}")).as_deref());
     let leaves = job.state == JobState::Stopping;
     page.label_if("because", job.cause_text.as_deref().filter(|_| leaves));
+    page.label_if("waits", job.stalled.as_deref());
     page.label_if("idle", job.idle_since.map(|at| idle(at, view)).as_deref());
     if let Some(since) = job.paused_since {
         let cause = job.cause_text.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();

@@ -190,6 +190,7 @@ fn reason(job: &Job, view: &View<'_>) -> String {
         JobState::Starting | JobState::Running | JobState::Stopping => {
             let places = words::places(&job.placement);
             match &job.joins {
+                _ if let Some(why) = &job.stalled => format!("{places} · waits: {why}"),
                 Some(joined) => format!("{places} · joins job {joined}"),
                 None => places,
             }

@@ -54,6 +54,9 @@ fn not_waiting(why: &Why, view: &View<'_>) -> String {
     let job = &why.job;
     let mut page = Page::default();
     wrapped(&mut page, "", &format!("{} {}.", name(job, view), state(job, view)));
+    if let Some(stalled) = &job.stalled {
+        wrapped(&mut page, "", &format!("It is paused at the moment, and waits: {stalled}."));
+    }
     wrapped(&mut page, "", &waited(why, view).unwrap_or_default());
     node_events(&mut page, why, view);
     attempts(&mut page, job, view);

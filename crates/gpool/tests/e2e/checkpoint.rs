@@ -119,6 +119,12 @@ impl Rig {
     fn events(&self, id: &str) -> String {
         self.cluster.gpool(["events", id]).ok()
     }
+
+    /// Whether the page of a job and the queue show what its restore waits for.
+    fn explains(&self, id: &str) -> bool {
+        let has = |words: &[&str]| self.cluster.gpool(words).ok().contains("and it needs 1280 MiB");
+        has(&["why", id, "-o", "json"]) && has(&["queue", "-o", "wide"])
+    }
 }
 
 /// The processes below a shepherd that call the driver, with their command lines.
@@ -271,11 +277,16 @@ fn a_restore_waits_for_a_process_of_others() {
     rig.edit(|state| state.devices[0].used = 79 * GIB + GIB / 2);
     rig.cluster.gpool(["resume", &id]).ok();
     until_so("a keeper waits", || !helpers(rig.cluster.shepherd(&id)).is_empty());
+    until_so("it is explained", || rig.explains(&id));
+    let why = rig.cluster.why(&id).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(why.contains("It is paused at the moment, and waits: GPU "), "{why}");
     rig.cluster.kill();
     rig.cluster.up();
+    until_so("it is explained again", || rig.explains(&id));
     rig.edit(|state| state.devices[0].used = GIB);
     assert!(rig.has_text(&mut program));
     rig.cluster.until_is(&id, "running");
+    until_so("it no longer waits", || rig.cluster.job(&id).stalled.is_none());
 }
 
 #[test]

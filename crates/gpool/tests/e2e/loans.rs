@@ -127,6 +127,9 @@ fn a_borrower_that_may_be_paused_leaves_and_returns_with_its_memory() {
     let paused = "it is paused until its GPU has room";
     until_so("it is reported", || events(&cluster, &id).contains(paused));
     assert_eq!(cluster.job(&id).state.as_str(), "running");
+    let lent = "another job needs the GPU memory that it borrowed";
+    until_so("the queue shows it", || cluster.job(&id).stalled.as_deref() == Some(lent));
+    assert!(cluster.gpool(["queue", "-o", "wide"]).ok().contains(lent));
     cluster.gpool(["cancel", &owner_id]).ok();
     until_so("it returns", || events(&cluster, &id).contains("is back on its GPU"));
     let out = cluster.work().join("out-borrower");

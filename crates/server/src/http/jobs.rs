@@ -73,12 +73,15 @@ impl Found {
     }
 }
 
-/// The nodes on which a job shares devices, so that it may use others than it booked, or is idle.
+/// The nodes on which a job shares devices, so that it may use others than it booked, or is idle or
+/// stalled.
 pub(crate) fn shared_nodes(view: &View<'_>, row: &JobRow) -> Vec<Node> {
     let shares = |slot: &Slot| !slot.part.is_alone();
     let told_of = |it: &Allocation| {
         let node = &view.world.node(&it.node)?.node;
-        let tells = it.slots.iter().any(shares) || node.idle_since(it.task).is_some();
+        let tells = it.slots.iter().any(shares)
+            || node.idle_since(it.task).is_some()
+            || node.stalled(it.task).is_some();
         tells.then(|| node.clone())
     };
     row.job.phase.allocations().iter().filter_map(told_of).collect()

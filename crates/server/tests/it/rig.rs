@@ -224,6 +224,7 @@ fn inventory() -> Report {
             devices_from: "simulated".to_owned(),
             system: "test".to_owned(),
             idle: Vec::new(),
+            stalled: Vec::new(),
         },
     }
 }
