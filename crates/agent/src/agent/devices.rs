@@ -19,7 +19,6 @@ use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::GpuUsage;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
-use gpool_model::node::{IdleTask, StalledTask};
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::{clock, proc};
@@ -72,7 +71,7 @@ struct Asker {
     from: String,
     devices: Vec<Device>,
     /// The devices, and the idle and stalled tasks, as last reported.
-    reported: Option<(Vec<Device>, (Vec<IdleTask>, Vec<StalledTask>))>,
+    reported: Option<(Vec<Device>, facts::Notable)>,
     watch: IdleWatch,
     reported_at: Instant,
     /// Whether a server has sent an order; before that, reports may have been lost.

@@ -53,10 +53,13 @@ pub fn memory(meminfo: &str) -> Bytes {
     Bytes::new(1024).checked_mul(kibibytes.unwrap_or(0)).unwrap_or(Bytes::MAX)
 }
 
+/// The idle and the stalled tasks of the node.
+pub(super) type Notable = (Vec<IdleTask>, Vec<StalledTask>);
+
 /// Facts that are shown to users.
 pub(super) fn node_facts(
     devices_from: String,
-    (idle, stalled): (Vec<IdleTask>, Vec<StalledTask>),
+    (idle, stalled): Notable,
 ) -> NodeFacts {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
