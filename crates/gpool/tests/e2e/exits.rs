@@ -3,7 +3,7 @@
 use crate::harness::Cluster;
 
 /// Two GPUs; each of two projects is guaranteed one.
-fn two_projects() -> Cluster {
+pub fn two_projects() -> Cluster {
     let cluster = Cluster::new("sim:2xH100-80G");
     cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
     cluster.gpool(["project", "create", "red", "--gpus", "1"]).ok();

@@ -3,16 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::exits::two_projects;
 use crate::harness::{Cluster, skip, until_so};
-
-/// Two GPUs; each of two projects is guaranteed one.
-fn two_projects() -> Cluster {
-    let cluster = Cluster::new("sim:2xH100-80G");
-    cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
-    cluster.gpool(["project", "create", "red", "--gpus", "1"]).ok();
-    cluster.gpool(["project", "create", "blue", "--gpus", "1"]).ok();
-    cluster
-}
 
 /// A job that answers each request, and notes it.
 const ANSWERS: &str = "last=\" \"; while read word n <$GPOOL_DIR/gpus || sleep 0.05 || :; do
