@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use gpool_model::agent::Report;
 use gpool_model::effect::{Change, Commit};
-use gpool_model::event::Journaled;
+use gpool_model::event::{Journaled, Kept};
 use gpool_model::{
     Caller, Command, Effect, Event, Generation, Job, JobId, JobNumber, JournalEntry, Node, Notice,
     Phase, Plan, PlannedStart, Policy, Refusal, Reply, RequestId, Revision, Seq, TaskId, Term,
@@ -70,6 +70,8 @@ pub struct Control {
     pub(crate) planned_told: Vec<PlannedStart>,
     /// Tasks that ran although they should not have, and were ordered to end.
     pub(crate) strays: BTreeSet<TaskId>,
+    /// News about idle jobs that the journal does not have yet.
+    pub(crate) idle: Vec<Kept>,
     /// Ends with consequences that are not settled yet.
     pub(crate) gone: Vec<Gone>,
     pub(crate) is_settling: bool,
@@ -127,6 +129,7 @@ impl Control {
             planned: Vec::new(),
             planned_told: Vec::new(),
             strays: BTreeSet::new(),
+            idle: Vec::new(),
             gone: Vec::new(),
             is_settling: false,
             distort: None,

@@ -6,8 +6,10 @@ use crate::agent::Report;
 use crate::command::{Caller, Command};
 use crate::displace::Displace;
 use crate::id::{JobId, NodeName, RequestId, ReservationName, Revision, Term};
+use crate::kind::OnIdle;
 use crate::notify::{DeliveryId, Sent};
 use crate::plan::{Decision, PlannedStart};
+use crate::unit::Timestamp;
 
 /// An input of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,5 +121,16 @@ pub enum Kept {
         how: Displace,
         /// The cause, in words: `maintenance m1`, `drain of lab2`.
         by: String,
+    },
+    /// A running job does not use its GPUs, or uses them again.
+    Idle {
+        /// The job.
+        job: JobId,
+        /// Since when it has not used them; `None` if it uses them again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<Timestamp>,
+        /// The consequence of the pool's policy; `None` if it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        done: Option<OnIdle>,
     },
 }

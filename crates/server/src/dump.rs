@@ -194,6 +194,11 @@ fn of_kept(kept: &Kept) -> String {
             )
         }
         Kept::Displaced { job, how, by } => format!("job {job} is a victim of {by}: {how}"),
+        Kept::Idle { job, since: None, .. } => format!("job {job} uses its GPUs again"),
+        Kept::Idle { job, done, .. } => {
+            let done = done.map(|done| format!(": {}", done.as_str())).unwrap_or_default();
+            format!("job {job} is idle{done}")
+        }
     }
 }
 

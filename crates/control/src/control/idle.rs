@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gpool_model::effect::Change;
+use gpool_model::event::Kept;
 use gpool_model::job::StopCause;
 use gpool_model::kind::OnIdle;
 use gpool_model::node::IdleTask;
@@ -21,7 +22,9 @@ impl Control {
             let goes_on = job.is_some_and(|row| matches!(row.job.phase, Phase::Running { .. }));
             let is_idle = now.iter().any(|new| new.task == old.task);
             if goes_on && !is_idle {
-                self.publish(Change::JobIdle { job: old.task.job, since: None });
+                let job = old.task.job;
+                self.publish(Change::JobIdle { job, since: None });
+                self.idle.push(Kept::Idle { job, since: None, done: None });
             }
         }
         for new in now.iter().filter(|new| !before.contains(new)) {
@@ -52,19 +55,25 @@ impl Control {
         let (spec, job) = (Arc::clone(&row.spec), row.job.clone());
         let is_batch = spec.kind() != JobKind::Notebook;
         let by: Arc<str> = Arc::from("the policy for idle jobs");
-        match policy {
-            OnIdle::Report => {}
+        let done = match policy {
+            OnIdle::Report => None,
             OnIdle::Requeue if is_batch && spec.life.requeue != Some(false) => {
                 self.stop(id, StopCause::Requeued { by, hold: false });
+                Some(policy)
             }
-            OnIdle::Cancel if is_batch => self.stop(id, StopCause::Cancelled { by }),
+            OnIdle::Cancel if is_batch => {
+                self.stop(id, StopCause::Cancelled { by });
+                Some(policy)
+            }
             OnIdle::Release if spec.yields().is_some() && spec.is_of_one_size() => {
                 self.pause_one(id, PauseCause::Asked { by });
                 // Otherwise it would continue at once while its GPUs are free.
                 self.hold_paused(id, None);
+                Some(policy)
             }
             OnIdle::Warn | OnIdle::Release | OnIdle::Requeue | OnIdle::Cancel => {
-                self.tell_idle(&spec, &job, since)
+                self.tell_idle(&spec, &job, since);
+                Some(OnIdle::Warn)
             }
             OnIdle::Demote => {
                 self.tell_idle(&spec, &job, since);
@@ -74,7 +83,9 @@ impl Control {
                     spec.life.preemptible = Some(true);
                     self.world.put_spec(&Arc::new(spec));
                 }
+                Some(policy)
             }
-        }
+        };
+        self.idle.push(Kept::Idle { job: id, since: Some(since), done });
     }
 }

@@ -9,6 +9,7 @@ use gpool_model::agent::{
     LoanIs, LoanReport, MoveIs, MoveReason, MoveReport, Report, TaskIs, TaskReport,
 };
 use gpool_model::event::{Journaled, Kept};
+use gpool_model::kind::OnIdle;
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Allocation, Command, Decision, DeviceUuid, Event, Exit, JobId, JobSpec, JournalEntry, Millis,
@@ -71,7 +72,7 @@ fn for_stranger(mut told: JobEvent) -> JobEvent {
     match told.kind.as_str() {
         // All users can see place, times and queue order, as in the queue.
         "submitted" | "planned" | "started" | "running" | "run_ended" | "refused" | "displaced"
-        | "waited" | "grows" | "joins" | "left" | "moved" | "not_moved" => {}
+        | "waited" | "grows" | "joins" | "left" | "moved" | "not_moved" | "idle" | "active" => {}
         kind if VERBS.iter().any(|row| row.event == Some(kind)) => {}
         // The cause can contain a file name.
         "ended" => {
@@ -200,6 +201,9 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
                     let how = how.as_str().replace('_', " ");
                     Some(event(id, entry.time, "displaced", format!("stopped for {by}: {how}")))
                 }
+                Kept::Idle { job, since, done } if *job == id => {
+                    Some(idle(id, entry.time, *since, *done))
+                }
                 Kept::SetAside { job, violations } if *job == id => {
                     let text = format!("its plan broke a rule: {}", violations.join("; "));
                     Some(event(id, entry.time, "set_aside", text))
@@ -224,6 +228,23 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
     };
     let seq = Some(entry.seq.0);
     told.into_iter().map(|told| JobEvent { seq, ..told }).collect()
+}
+
+fn idle(id: JobId, time: Timestamp, since: Option<Timestamp>, done: Option<OnIdle>) -> JobEvent {
+    let Some(since) = since else {
+        return event(id, time, "active", "uses its GPUs again".to_owned());
+    };
+    let words = match done {
+        None | Some(OnIdle::Report) => "",
+        Some(OnIdle::Warn) => "; its owner is notified",
+        Some(OnIdle::Demote) => "; it is preemptible from now on",
+        Some(OnIdle::Release) => "; it is asked to free its GPUs",
+        Some(OnIdle::Requeue) => "; it is requeued",
+        Some(OnIdle::Cancel) => "; it is cancelled",
+    };
+    let text = format!("is idle: no GPU use for {}{words}", time.since(since));
+    let facts = facts([("since", json!(Time(since))), ("done", json!(done))]);
+    JobEvent { facts, ..event(id, time, "idle", text) }
 }
 
 fn of_loan(id: JobId, entry: &JournalEntry, loan: &LoanReport) -> Option<JobEvent> {
