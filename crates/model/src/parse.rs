@@ -109,6 +109,9 @@ pub fn span(text: &str) -> Result<Millis, ParseError> {
     if text.is_empty() {
         return Err(bad(0));
     }
+    if text.starts_with('-') {
+        return Err(ParseError::new("a positive length of time", text, 0, "1h30m or 45s"));
+    }
     if let Some(strange) = text.find(|c: char| !c.is_ascii_alphanumeric() && !":-.".contains(c)) {
         return Err(bad(strange));
     }

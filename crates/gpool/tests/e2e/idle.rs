@@ -21,6 +21,8 @@ fn a_job_has_a_kind_and_a_time_after_which_it_is_idle() {
     };
     submit(&["--kind", "game"]).refused(2, &["game", "train, notebook, serve and data"]);
     submit(&["--idle-after", "soon"]).refused(2, &["soon"]);
+    submit(&["--idle-after", "-1"]).refused(2, &["\"-1\" is not a positive length of time"]);
+    submit(&["--time", "-1"]).refused(2, &["\"-1\" is not a positive length of time"]);
     let script = "#!/bin/sh\n# GPOOL --gpus 1 --kind data --idle-after 5m --array 0-1\ntrue\n";
     std::fs::write(cluster.work().join("job.sh"), script).unwrap();
     let id = cluster.submit(["--hold", "job.sh"]);
@@ -78,6 +80,9 @@ fn an_idle_job_is_shown_until_it_uses_its_gpu_again() {
     utilize(&cluster, 0, 10);
     until_so("it is active", || cluster.job(&id).idle_since.is_none());
     assert_eq!(cluster.gpu(0).idle, []);
+    for event in ["is idle: no GPU use for", "uses its GPUs again"] {
+        until_so(event, || cluster.gpool(["events", &id]).ok().contains(event));
+    }
     // Copies and allocations are use too.
     utilize(&cluster, 0, 0);
     until_idle(&cluster, &id);
@@ -105,6 +110,8 @@ fn the_policy_decides_about_idle_jobs() {
     cluster.gpool(["policy", "set", "idle=demote"]).ok();
     let demoted = idle_notebook(&cluster, &["--no-preemptible"]);
     until_so("it is preemptible", || cluster.job(&demoted).preemptible);
+    let event = "it is preemptible from now on";
+    until_so(event, || cluster.gpool(["events", &demoted]).ok().contains(event));
     cluster.until_is(&demoted, "running");
     cluster.gpool(["policy", "set", "idle=cancel"]).ok();
     let notebook = idle_notebook(&cluster, &[]);
@@ -136,6 +143,7 @@ fn an_idle_job_that_frees_its_gpu_itself_gets_it_back_when_it_asks() {
     utilize(&cluster, 0, 0);
     until_so("its GPU is free", || cluster.job(&id).freed);
     assert!(cluster.why(&id).contains("the policy for idle jobs"));
+    assert!(cluster.gpool(["events", &id]).ok().contains("it is asked to free its GPUs"));
     let other = cluster.sh(&["-g", "1"], "true");
     assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
     std::fs::write(cluster.work().join("go"), "").unwrap();

@@ -79,6 +79,7 @@ fn requests_that_cannot_be_met_change_nothing() {
         (&["destroy", "1000"], 6, "no GPU"),
         (&["destroy", "1"], 7, "is not a MIG instance"),
         (&["list", "lab2"], 6, "lab2"),
+        (&["plan", "--pool", "nope"], 6, "the pools are: default"),
     ] {
         cluster.gpool([&["mig"], words].concat()).refused(code, &[said]);
     }
@@ -112,6 +113,7 @@ fn instances_follow_the_demand_where_a_pool_says_so() {
         let last = cluster.submit(["--gpus", whole, "--", "true"]);
         let why = cluster.why(&last);
         assert!(why.contains(&format!("No node has 1 × {whole}")), "{why}");
+        assert!(!why.contains("--mig-auto"), "it is set already: {why}");
         cluster.gpool(["cancel", &jobs[0], &jobs[1]]).ok();
         cluster.until_ended(&jobs[1]);
         // The instance in use keeps the device from being divided for the last one.
@@ -132,6 +134,8 @@ fn a_plan_is_shown_before_it_is_carried_out() {
     cluster.gpool(["mig", "create", "0", "4g.40gb"]).ok();
     let flags = ["--gpus", "7g.80gb", "--allow-unsatisfiable", "--", "true"];
     let id = cluster.submit(flags);
+    let why = cluster.why(&id);
+    assert!(why.contains("gpool mig create") && why.contains("--mig-auto"), "{why}");
     assert_eq!(cluster.gpool(["mig", "plan", "--json"]).json()["items"], serde_json::json!([]));
     let plan = cluster.gpool(["mig", "plan", "--pool", "default"]).ok();
     let lines: Vec<Vec<&str>> =

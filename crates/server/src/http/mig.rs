@@ -8,7 +8,7 @@ use axum::extract::State;
 use gpool_control::mig_plan;
 use gpool_model::escape::repeated;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
-use gpool_model::{DeviceUuid, NodeName, Refusal};
+use gpool_model::{DeviceUuid, NodeName, PoolName, Refusal};
 use gpool_wire::{
     Document, Gpu, List, MigAnswer, MigAsked, MigInstance, MigProfile, MigStep, Problem, catalogue,
     check,
@@ -21,6 +21,7 @@ use super::asker::Asks;
 use super::cluster::all_gpus;
 use super::extract::{ApiError, JsonBody, Params};
 use crate::mig_auto::{self, ask};
+use crate::view::View;
 
 /// Lists MIG profiles and instances, and creates or destroys an instance first if asked to. GPUs
 /// without MIG mode are not listed.
@@ -126,13 +127,28 @@ pub(crate) struct PlanParams {
 /// the setting `mig_auto`.
 #[utoipa::path(
     get, path = "/mig/plan", operation_id = "mig_plan", params(PlanParams),
-    responses((status = 200, description = "In the order of execution", body = List<MigStep>))
+    responses(
+        (status = 200, description = "In the order of execution", body = List<MigStep>),
+        (status = 404, description = "There is no such pool", body = Problem,
+         content_type = "application/problem+json"),
+    )
 )]
 pub(crate) async fn plan(
     State(api): State<Api>,
     Params(params): Params<PlanParams>,
 ) -> Result<Json<List<MigStep>>, ApiError> {
     let pool = params.pool.as_deref().map(check::pool).transpose()?;
+    if let Some(name) = pool.clone() {
+        let pools = |view: &View<'_>| {
+            let of_nodes = view.world.nodes().iter().map(|row| row.node.pool.clone());
+            of_nodes.collect::<BTreeSet<PoolName>>()
+        };
+        let pools = api.handle.query(pools).await?;
+        if !pools.contains(&name) {
+            let pools = pools.into_iter().collect();
+            return Err(Refusal::NoSuchPool { name, pools }.into());
+        }
+    }
     let steps = mig_auto::planned(&api.handle, pool, BTreeSet::new()).await?;
     Ok(Json(List::new(steps.into_iter().map(shown).collect())))
 }

@@ -140,7 +140,21 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
         Reason::AheadInOrder { .. } => decisive.is_empty(),
         other => decisive.contains(other),
     };
-    let shown = |reason| gpool_wire::Reason::of_job(&row.job, reason, blocking(reason));
+    let makes_instances = view.world.policy().all().any(|policy| policy.mig_auto);
+    let shown = |reason| {
+        let shown = gpool_wire::Reason::of_job(&row.job, reason, blocking(reason));
+        match reason {
+            Reason::GpuModelMissing { asked, .. }
+                if asked.is_of_instances() && !makes_instances =>
+            {
+                shown.with_next_step(
+                    "an admin creates them with gpool mig create, or lets the server do that by \
+                     demand: gpool pool set POOL --mig-auto",
+                )
+            }
+            _ => shown,
+        }
+    };
     let reasons = all.iter().map(shown).collect();
     let waits = waits(&row.job.phase);
     let nodes = if waits { why_nodes::of(view, &explainer, row) } else { Vec::new() };

@@ -63,6 +63,13 @@ impl Reason {
         Self { code: reason.code().to_owned(), blocking, text, facts }
     }
 
+    /// Adds what to do about it, for a reason that depends on the settings of the cluster.
+    #[must_use]
+    pub fn with_next_step(mut self, step: &str) -> Self {
+        self.text = format!("{}; {step}", self.text);
+        self
+    }
+
     /// Removes paths, for callers that may not see the files of the job's owner.
     #[must_use]
     pub fn for_stranger(mut self) -> Self {

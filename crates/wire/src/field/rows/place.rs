@@ -90,7 +90,8 @@ pub(super) static PLACE: &[Field] = &[
                 "Time without use of its GPUs after which the job counts as idle, e.g. 30m \
                  (default for notebooks) or off",
             )
-            .under(heading::RESOURCES),
+            .under(heading::RESOURCES)
+            .hyphen(),
         ),
         clears: true,
         apply: |job, request| {
