@@ -57,10 +57,7 @@ pub fn memory(meminfo: &str) -> Bytes {
 pub(super) type Notable = (Vec<IdleTask>, Vec<StalledTask>);
 
 /// Facts that are shown to users.
-pub(super) fn node_facts(
-    devices_from: String,
-    (idle, stalled): Notable,
-) -> NodeFacts {
+pub(super) fn node_facts(devices_from: String, (idle, stalled): Notable) -> NodeFacts {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
