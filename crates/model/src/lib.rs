@@ -39,6 +39,7 @@ pub mod notify;
 pub mod output;
 pub mod parse;
 pub mod pattern;
+pub mod pause;
 pub mod placeholder;
 pub mod plan;
 pub mod policy;

@@ -27,7 +27,7 @@ pub enum ResourceKind {
     Cpu,
     /// Bytes of host memory.
     Memory,
-    /// Bytes of host memory reserved for paused tasks.
+    /// Bytes of host memory for the GPU memory of paused tasks: a part of [`Self::Memory`].
     PauseMemory,
     /// Task slots: tasks that run at once, whatever they request.
     Tasks,

@@ -229,8 +229,8 @@ fn node() -> impl Strategy<Value = String> {
     let links = vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), link()), 0..6);
     let broken = vec((any::<prop::sample::Index>(), device_word()), 0..2);
     let devices = (groups, links, broken);
-    let words =
-        (prop::bool::weighted(0.1), prop::bool::weighted(0.5), option::weighted(0.3, Just("big")));
+    let pauses = prop::sample::select(vec!["", "", "  pauses", "  checkpoints"]);
+    let words = (prop::bool::weighted(0.1), pauses, option::weighted(0.3, Just("big")));
     (devices, room, words).prop_map(
         |((groups, links, broken), (cpus, memory, tasks), (unreachable, pauses, pool))| {
             let n_devices: u32 = groups.iter().map(|(count, _)| count).sum();
@@ -246,7 +246,7 @@ fn node() -> impl Strategy<Value = String> {
                 }
             }
             pool.iter().for_each(|pool| text.push_str(&format!("  pool {pool}")));
-            text.push_str(if pauses { "  pauses" } else { "" });
+            text.push_str(pauses);
             text.push_str(if unreachable { "  unreachable\n" } else { "\n" });
             for (one, other, link) in links {
                 let (one, other) = (one.index(n_devices), other.index(n_devices));

@@ -25,7 +25,7 @@ impl Reader {
             return Err(words.error(format!("node {name} stands here twice")));
         }
         let mut node = bare_node(name);
-        let mut can_pause = false;
+        let (mut can_pause, mut is_real) = (false, false);
         let mut instances = Vec::new();
         let (mut cpus, mut memory, mut tasks) =
             (Situation::CPUS, Situation::MEMORY, Situation::TASKS);
@@ -47,6 +47,7 @@ impl Reader {
                 }
                 "unreachable" => node.connected = false,
                 "pauses" => can_pause = true,
+                "checkpoints" => (can_pause, is_real) = (true, true),
                 "+" if !node.devices.is_empty() => {
                     let count = words.parse("a number of devices", u32::from_str)?;
                     instances.extend(devices(&mut node, count, words)?);
@@ -57,7 +58,7 @@ impl Reader {
                 }
                 word => {
                     let known = "devices (2 x h100-80g), cpus, mem, tasks, plain, user, pool, \
-                         label, pauses or unreachable";
+                         label, pauses, checkpoints or unreachable";
                     return Err(words.unknown(word, known));
                 }
             }
@@ -71,6 +72,9 @@ impl Reader {
         node.capacity.set(ResourceKind::PlainTasks, plain);
         node.capacity.set(ResourceKind::UserTasks, user);
         node.capacity.set(ResourceKind::PauseMemory, if can_pause { memory.get() } else { 0 });
+        for device in node.devices.iter_mut().filter(|_| is_real) {
+            device.pci_bus = format!("0000:{:02x}:00.0", device.index);
+        }
         self.situation.nodes.push(node);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, DeviceUuid, Job, JobId, JobSpec, Millis,
-    PauseCause, Phase, Resources, Slot, SlotPart, TaskId, parse,
+    PauseCause, Phase, ResourceKind, Resources, Slot, SlotPart, TaskId, parse,
 };
 
 use crate::reader::{Reader, before};
@@ -188,7 +188,11 @@ pub(crate) fn word(phase: &Phase, spec: &JobSpec) -> &'static str {
         Phase::Paused { .. } if claims => "resuming",
         Phase::Paused { .. } if stops => "pausing",
         Phase::Stopping { cause, allocations, .. } => {
-            let was_paused = |it: &Allocation| it.resources != spec.resources(&it.slots);
+            let was_paused = |it: &Allocation| {
+                let mut resources = it.resources.clone();
+                resources.set(ResourceKind::PauseMemory, 0);
+                resources != spec.resources(&it.slots)
+            };
             let returns = matches!(cause, StopCause::TakenBack { .. } | StopCause::Requeued { .. });
             match (returns, allocations.iter().any(was_paused)) {
                 (true, false) => "requeuing",

@@ -94,7 +94,8 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
         write!(f, "  label {label}")?;
     }
     if node.can_pause() {
-        f.write_str("  pauses")?;
+        let is_real = node.devices.iter().any(|device| !device.pci_bus.is_empty());
+        f.write_str(if is_real { "  checkpoints" } else { "  pauses" })?;
     }
     writeln!(f, "{}", if node.connected { "" } else { "  unreachable" })?;
     links(f, node)?;

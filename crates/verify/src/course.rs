@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_model::pause::pause_memory;
 use gpool_model::plan::Fit;
 use gpool_model::{
-    AllocationState, Decision, Device, Exit, JobId, JobSpec, Millis, Node, NodeName, Phase,
-    Placement, Plan, ProjectName, ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
+    Allocation, AllocationState, Decision, Device, Exit, JobId, JobSpec, Millis, Node, NodeName,
+    Phase, Placement, Plan, ProjectName, ResourceKind, Resources, Shape, Slot, SlotPart, Timestamp,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -15,8 +16,8 @@ use crate::arrays::row_of;
 use crate::job::{ran, taken_by, with_plain};
 use crate::projects::upwards;
 use crate::tally::{
-    BESIDE, add, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of, may_share,
-    on_node, unusable,
+    BESIDE, add, add_memory, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of,
+    may_share, on_node, unusable,
 };
 
 /// A stretch of time; without an end it lasts for ever.
@@ -121,7 +122,7 @@ impl<'a> Course<'a> {
                 }
             }
             if let (Phase::Paused { .. }, Some(at)) = (&row.job.phase, until) {
-                course.keep_memory(row, at);
+                course.keep_memory(snapshot.world, row, at);
             }
         }
         course
@@ -139,20 +140,27 @@ impl<'a> Course<'a> {
             let held = self.held.values_mut().flatten().filter(|it| it.job == *job);
             held.for_each(|it| it.when.until = until);
             if let (Exit::Pause, Some(at)) = (exit, until) {
-                self.keep_memory(row, at);
+                self.keep_memory(snapshot.world, row, at);
             }
         }
     }
 
-    /// A paused job keeps its memory.
-    fn keep_memory(&mut self, row: &JobRow, from: Timestamp) {
+    /// A paused job keeps its memory, and its GPU memory is in host memory.
+    fn keep_memory(&mut self, world: &World, row: &JobRow, from: Timestamp) {
         let when = Stretch { from, until: None };
         for (node, all) in &mut self.held {
             let here = row.job.phase.allocations().iter().filter(|it| it.node == **node);
-            all.extend(here.map(|_| Held {
+            let paused = |allocation: &Allocation| {
+                let node = world.node(&allocation.node);
+                let bytes = node.map(|it| pause_memory(&it.node, &row.spec, allocation));
+                let mut resources = row.spec.resources_paused();
+                add_memory(&mut resources, bytes.unwrap_or_default());
+                with_plain(resources, row.spec.gpus.is_none())
+            };
+            all.extend(here.map(|allocation| Held {
                 job: row.job.id,
                 slots: Vec::new(),
-                resources: with_plain(row.spec.resources_paused(), row.spec.gpus.is_none()),
+                resources: paused(allocation),
                 alone: None,
                 when,
             }));

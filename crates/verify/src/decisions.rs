@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use gpool_model::pause::pause_memory;
 use gpool_model::{
     Attempt, Bytes, Decision, Device, DeviceUuid, Exit, GpuRequest, JobId, JobSpec, MilliGpu,
     NodeName, Phase, Placement, Plan, Policy, ResourceKind, Share, SlotPart, TaskId,
@@ -189,7 +190,17 @@ fn check_eviction(
     }
     for allocation in row.job.phase.allocations() {
         if let Some(node) = tally.nodes.get_mut(&allocation.node) {
-            node.release(allocation, exit == Exit::Pause);
+            let paused =
+                (exit == Exit::Pause).then(|| pause_memory(node.node, &row.spec, allocation));
+            node.release(allocation, paused);
+            let is_kept = paused.is_some_and(|bytes| !bytes.is_zero());
+            let memory = node.node.capacity.get(&ResourceKind::Memory);
+            if is_kept && node.kept.get(&ResourceKind::Memory) > memory {
+                found.push(Violation::WrongEviction {
+                    job,
+                    what: "its node has no memory to pause it",
+                });
+            }
         }
     }
 }

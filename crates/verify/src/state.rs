@@ -182,8 +182,12 @@ fn check_allocation(
         Phase::Stopping { .. } => true,
         _ => false,
     };
-    let is_less = may_be_less && allocation.resources == parked;
-    let is_whole = allocation.resources == row.spec.resources(&allocation.slots);
+    let mut resources = allocation.resources.clone();
+    if matches!(row.job.phase, Phase::Paused { .. } | Phase::Stopping { .. }) {
+        resources.set(ResourceKind::PauseMemory, 0);
+    }
+    let is_less = may_be_less && resources == parked;
+    let is_whole = resources == row.spec.resources(&allocation.slots);
     if !is_less && (allocation.is_paused() || !is_whole) {
         found.push(Violation::WrongResources { job: id });
     }

@@ -128,9 +128,12 @@ impl NodeTally<'_> {
         }
     }
 
-    /// Releases a task's allocation: the task leaves, or pauses and keeps its memory.
-    pub fn release(&mut self, allocation: &Allocation, is_paused: bool) {
-        let stays = |kind: &ResourceKind| is_paused && STAYS.contains(kind);
+    /// Releases a task's allocation: the task leaves, or pauses, keeps its memory, and needs this
+    /// much more of it.
+    pub fn release(&mut self, allocation: &Allocation, paused: Option<Bytes>) {
+        let stays = |kind: &ResourceKind| paused.is_some() && STAYS.contains(kind);
+        add_memory(&mut self.kept, paused.unwrap_or_default());
+        add_memory(&mut self.booked, paused.unwrap_or_default());
         let resources = booked(allocation);
         let leaves = resources.iter().filter(|(kind, _)| !stays(kind));
         for (kind, amount) in leaves {
@@ -267,9 +270,20 @@ pub(crate) fn capacity(node: &Node, kind: &ResourceKind) -> u64 {
     }
 }
 
-/// Returns what a task books; a task without GPUs also books one of the slots for such tasks.
+/// Returns what a task books; a task without GPUs also books one of the slots for such tasks, and the
+/// GPU memory of a paused one is host memory.
 pub(crate) fn booked(allocation: &Allocation) -> Resources {
-    with_plain(allocation.resources.clone(), allocation.slots.is_empty())
+    let mut booked = with_plain(allocation.resources.clone(), allocation.slots.is_empty());
+    let paused = booked.get(&ResourceKind::PauseMemory);
+    booked.set(ResourceKind::PauseMemory, 0);
+    add_memory(&mut booked, Bytes::new(paused));
+    booked
+}
+
+/// Adds host memory.
+pub(crate) fn add_memory(sum: &mut Resources, bytes: Bytes) {
+    let memory = sum.get(&ResourceKind::Memory).saturating_add(bytes.get());
+    sum.set(ResourceKind::Memory, memory);
 }
 
 /// Whether a node is in the requested pool and passes the node filter, where these are given.

@@ -145,7 +145,9 @@ impl NodeRow {
             AllocationState::Pausing => &AllocationState::Running,
             state => state,
         };
-        self.memory.change(keeps, amount(ResourceKind::Memory), sign);
+        let memory = amount(ResourceKind::Memory);
+        let memory = memory.saturating_add(amount(ResourceKind::PauseMemory));
+        self.memory.change(keeps, memory, sign);
         self.tasks.change(keeps, amount(ResourceKind::Tasks), sign);
         self.plain.change(keeps, allocation.plain_tasks(), sign);
         for slot in allocation.held_slots() {

@@ -6,7 +6,7 @@ use gpool_model::refusal::Permitted;
 use gpool_model::verb::Rules;
 use gpool_model::{
     Allocation, AllocationState, Caller, Checkpoint, Exit, Job, JobEnd, JobId, JobSpec, JobVerb,
-    Millis, Outcome, Phase, Refusal, Reply, RequestId, Timestamp,
+    Millis, Outcome, Phase, Refusal, Reply, RequestId, ResourceKind, Timestamp,
 };
 use gpool_world::World;
 
@@ -82,7 +82,9 @@ impl Control {
                 job.course.paused = job.course.paused.saturating_add(pause);
                 let has_left = |mut it: Allocation| {
                     if matches!(it.state, AllocationState::Claimed { .. }) {
+                        let host_bytes = it.resources.get(&ResourceKind::PauseMemory);
                         it.resources = row.spec.resources_paused();
+                        it.resources.set(ResourceKind::PauseMemory, host_bytes);
                     }
                     it
                 };

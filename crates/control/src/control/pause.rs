@@ -2,13 +2,15 @@
 //! exit. It keeps its host memory and its place in the queue order; it resumes by a decision like a
 //! start.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::agent::Order;
 use gpool_model::job::StopCause;
+use gpool_model::pause::pause_memory;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Caller, Exit, Job, JobId, JobVerb, NodeName, PauseCause,
-    Phase, Refusal, TaskId,
+    Phase, Refusal, ResourceKind, TaskId,
 };
 
 use crate::control::Control;
@@ -78,9 +80,7 @@ impl Control {
     pub(crate) fn pause_one(&mut self, id: JobId, why: PauseCause) {
         let mut job = self.job(id);
         let Phase::Running { mut allocations, started_at } = job.phase.clone() else { return };
-        for allocation in &mut allocations {
-            allocation.state = AllocationState::Pausing;
-        }
+        self.book_to_pause(id, &mut allocations);
         job.generation = job.generation.next();
         let since = self.now;
         job.phase = Phase::Paused { allocations, started_at, since, why, held: None };
@@ -92,6 +92,24 @@ impl Control {
         }
     }
 
+    /// Books the host memory for the GPU memory of a job's tasks, as far as the nodes have it: a
+    /// pause that a user asked for is tried even if their tasks may use more GPU memory than that.
+    fn book_to_pause(&self, id: JobId, allocations: &mut [Allocation]) {
+        let Some(spec) = self.world.job(id).map(|row| Arc::clone(&row.spec)) else { return };
+        let mut free = BTreeMap::<NodeName, u64>::new();
+        for allocation in allocations {
+            let needed = self.world.node(&allocation.node).map_or(0, |row| {
+                let left = || u64::try_from(row.memory.now.min(row.memory.later)).unwrap_or(0);
+                let left = free.entry(allocation.node.clone()).or_insert_with(left);
+                let needed = pause_memory(&row.node, &spec, allocation).get().min(*left);
+                *left -= needed;
+                needed
+            });
+            allocation.resources.set(ResourceKind::PauseMemory, needed);
+            allocation.state = AllocationState::Pausing;
+        }
+    }
+
     /// Records that a task is paused: everything but its host memory is free.
     pub(crate) fn task_paused(&mut self, task: TaskId) {
         let Some(row) = self.world.job(task.job) else { return };
@@ -99,8 +117,10 @@ impl Control {
         let Phase::Paused { allocations, .. } = &mut job.phase else { return };
         let own = allocations.iter_mut().find(|it| it.task == task);
         let Some(own) = own.filter(|it| it.state == AllocationState::Pausing) else { return };
-        own.state = AllocationState::Paused { host_bytes: Bytes::ZERO };
+        let host_bytes = own.resources.get(&ResourceKind::PauseMemory);
+        own.state = AllocationState::Paused { host_bytes: Bytes::new(host_bytes) };
         own.resources = resources;
+        own.resources.set(ResourceKind::PauseMemory, host_bytes);
         self.put_job(job);
     }
 
@@ -141,7 +161,10 @@ impl Control {
             };
             let mut after = self.in_the_way(&placement, leaving);
             after.retain(|task| task.job != id);
+            // Its GPU memory stays in host memory until it has its devices.
+            let host_bytes = allocation.resources.get(&ResourceKind::PauseMemory);
             allocation.resources = spec.resources(&allocation.slots);
+            allocation.resources.set(ResourceKind::PauseMemory, host_bytes);
             allocation.state = AllocationState::Claimed { after };
         }
         self.put_job(job);

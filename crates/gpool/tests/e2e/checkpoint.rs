@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpool_stub_nvml::{STATE_FILE, State, install};
+use gpool_stub_nvml::{Device, STATE_FILE, State, install};
 
 use crate::harness::{Cluster, Running, kill_9, skip, until, until_so};
 use crate::nvml::device;
@@ -38,8 +38,7 @@ impl Rig {
         if !compile(&folder.join("program")) {
             return None;
         }
-        let state =
-            State { driver: driver.to_owned(), devices: vec![device(0)], ..State::default() };
+        let state = State { driver: driver.to_owned(), devices: vec![small()], ..State::default() };
         for (name, path) in [("GPOOL_NVML_PATH", nvml), ("GPOOL_CUDA_PATH", cuda)] {
             cluster.variables.push((name.to_owned(), path.display().to_string()));
         }
@@ -137,6 +136,11 @@ fn helpers(shepherd: u32) -> Vec<(u32, String)> {
         .collect()
 }
 
+/// A device with less memory than the machine has, so that a job on it can be paused.
+fn small() -> Device {
+    Device { memory: Some(8 * GIB), ..device(0) }
+}
+
 fn compile(program: &Path) -> bool {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shim/tests/programs/cuda.c");
     let mut command = Command::new("cc");
@@ -156,7 +160,7 @@ fn a_paused_job_frees_its_gpu_and_keeps_its_content() {
     rig.pause(&id);
     // Another job gets the whole device meanwhile.
     let mut other = rig.start(&["-g", "1"]);
-    assert!(rig.ask(&mut other, &format!("alloc {}", 77 * GIB)).starts_with("0 "));
+    assert!(rig.ask(&mut other, &format!("alloc {}", 5 * GIB)).starts_with("0 "));
     rig.cluster.gpool(["resume", &id]).ok();
     assert_eq!(rig.cluster.job(&id).state.as_str(), "paused");
     // Neither the pause nor its end needs the server that began it.
@@ -246,6 +250,23 @@ fn a_reclaimed_job_pauses_or_takes_its_next_exit() {
     let requeued = cluster.until_is(&borrower.id, "pending");
     assert_eq!((requeued.attempt, requeued.attempts[0].again.as_str()), (2, "taken_back"));
     cluster.until_is(&owner.id, "running");
+}
+
+/// The host memory would not be enough if the job used all memory of its device.
+#[test]
+fn a_reclaimed_job_with_more_gpu_memory_than_the_machine_has_takes_its_next_exit() {
+    let Some(mut rig) = Rig::new("580.95.05") else { return };
+    rig.edit(|state| state.devices[0].memory = Some(64 << 40));
+    until_so("its size is known", || rig.cluster.gpu(0).memory_total >= 64 << 40);
+    let cluster = &rig.cluster;
+    cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
+    cluster.gpool(["project", "create", "red", "--gpus", "0"]).ok();
+    cluster.gpool(["project", "create", "blue", "--gpus", "1"]).ok();
+    let borrower = rig.start(&[&PAUSABLE[..], &["-p", "red", "-t", "10m"]].concat());
+    let owner = rig.start(&["-g", "1", "-p", "blue"]);
+    cluster.until_is(&owner.id, "running");
+    assert!(!rig.events(&borrower.id).contains("paused"));
+    assert_eq!(cluster.until_is(&borrower.id, "pending").attempt, 2);
 }
 
 #[test]

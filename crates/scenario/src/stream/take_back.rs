@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use gpool_model::job::StopCause;
+use gpool_model::pause::pause_memory;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Exit, Job, JobId, Millis, Outcome, PauseCause, Phase,
-    TakenBack, TaskId,
+    AllocationState, Bytes, Exit, Job, JobId, Millis, Outcome, PauseCause, Phase,
+    ResourceKind, TakenBack, TaskId,
 };
 use gpool_world::JobRow;
 
@@ -45,8 +46,13 @@ impl Cluster {
             _ => (job.phase.allocations().to_vec(), None),
         };
         if let (Exit::Pause, Some(started_at)) = (exit, started_at) {
-            let pausing = |it| Allocation { state: AllocationState::Pausing, ..it };
-            let allocations = allocations.into_iter().map(pausing).collect();
+            for allocation in &mut allocations {
+                let node = self.world.node(&allocation.node).map(|row| &row.node);
+                let bytes = node.map(|node| pause_memory(node, &row.spec, allocation));
+                let bytes = bytes.unwrap_or_default().get();
+                allocation.resources.set(ResourceKind::PauseMemory, bytes);
+                allocation.state = AllocationState::Pausing;
+            }
             let (since, held) = (self.now, None);
             let why = PauseCause::TakenBack { why, beneficiary };
             job.phase = Phase::Paused { allocations, started_at, since, why, held };
@@ -83,8 +89,10 @@ impl Cluster {
         let row = self.world.job(job.id).expect("only jobs that are there are parked");
         let resources = row.spec.resources_paused();
         for allocation in job.phase.allocations_mut() {
-            allocation.state = AllocationState::Paused { host_bytes: Bytes::ZERO };
+            let bytes = allocation.resources.get(&ResourceKind::PauseMemory);
+            allocation.state = AllocationState::Paused { host_bytes: Bytes::new(bytes) };
             allocation.resources = resources.clone();
+            allocation.resources.set(ResourceKind::PauseMemory, bytes);
         }
         self.put(job);
     }
@@ -105,7 +113,11 @@ impl Cluster {
                 }
                 false => AllocationState::Running,
             };
+            let bytes = allocation.resources.get(&ResourceKind::PauseMemory);
             allocation.resources = spec.resources(&allocation.slots);
+            if is_claim {
+                allocation.resources.set(ResourceKind::PauseMemory, bytes);
+            }
         }
         job.phase = match is_claim {
             true => Phase::Paused { allocations, started_at, since, why, held },

@@ -101,6 +101,62 @@ fn a_job_is_not_paused_if_its_memory_is_needed() {
     ");
 }
 
+/// A driver moves the GPU memory of a paused job to host memory: is there room for it?
+#[test]
+fn a_job_is_not_paused_if_its_gpu_memory_has_no_room() {
+    let answer_with = |memory: &str| {
+        answer(&format!(
+            "
+            node lab1  2 x h100  mem {memory}  checkpoints
+            project red   gpus 1
+            project blue  gpus 1
+            job  old  1   running lab1[0] 9h  project red  submitted 9h
+            job  r    1   running lab1[1] 5h  project red  exits pause,requeue  submitted 5h
+            job  b    1   pending             project blue
+        "
+        ))
+    };
+    assert_snapshot!(answer_with("100G"), @"
+    evict r reclaim for b by pause
+    claim b lab1[1]
+    ");
+    assert_snapshot!(answer_with("60G"), @"
+    evict r reclaim for b
+    claim b lab1[1]
+    ");
+}
+
+/// Two jobs could be paused, and the host memory is enough for one: is only one paused?
+#[test]
+fn the_gpu_memory_of_all_paused_jobs_has_room_together() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100  mem 100G  checkpoints
+        project red   gpus 0
+        project blue  gpus 2
+        job  r1   1   running lab1[0] 9h  project red  exits pause,requeue  submitted 9h
+        job  r2   1   running lab1[1] 5h  project red  exits pause,requeue  submitted 5h
+        job  b    2   pending             project blue
+    "), @"
+    evict r2 reclaim for b
+    evict r1 reclaim for b
+    claim b lab1[0,1]
+    ");
+    assert_snapshot!(answer("
+        node lab1  2 x h100  mem 100G  checkpoints
+        project red   gpus 0
+        project blue  gpus 2
+        job  r1   1   running lab1[0] 9h  project red  exits pause,requeue  submitted 9h
+        job  r2   1   running lab1[1] 5h  project red  exits pause,requeue  submitted 5h
+        job  b1   1   pending             project blue
+        job  b2   1   pending             project blue
+    "), @"
+    evict r2 reclaim for b1 by pause
+    claim b1 lab1[1]
+    evict r1 reclaim for b2
+    claim b2 lab1[0]
+    ");
+}
+
 /// A job runs on two nodes: can half of it be paused?
 #[test]
 fn a_gang_is_paused_as_a_whole_or_not_at_all() {

@@ -19,7 +19,7 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "node a  1 x h100\nnode b  fast",
             "2:9 unknown word \"fast\", expected devices (2 x h100-80g), cpus, mem, tasks, \
-             plain, user, pool, label, pauses or unreachable",
+             plain, user, pool, label, pauses, checkpoints or unreachable",
         ),
         (
             "policy sort age",

@@ -1,7 +1,8 @@
 //! Host resources: CPU cores, memory and task slots.
 
+use gpool_model::pause::pause_memory;
 use gpool_model::plan::Fit;
-use gpool_model::{Allocation, JobSpec, ResourceKind, Resources};
+use gpool_model::{Allocation, JobSpec, Node, ResourceKind, Resources};
 use gpool_world::NodeRow;
 
 use super::task_spread::most_times;
@@ -63,14 +64,33 @@ impl HostResources {
 
     /// Returns the resources that an allocation books.
     pub fn booked(allocation: &Allocation) -> Self {
-        Self::new(allocation.of_node(), &allocation.resources, allocation.plain_tasks())
+        let own = Self::new(allocation.of_node(), &allocation.resources, allocation.plain_tasks());
+        own.with_memory(allocation.resources.get(&ResourceKind::PauseMemory))
     }
 
-    /// Returns the resources that a task of a paused job books.
-    pub fn booked_paused(spec: &JobSpec) -> Self {
+    /// Returns the resources that a task of a job books once it is paused.
+    pub fn booked_paused(node: &Node, spec: &JobSpec, allocation: &Allocation) -> Self {
         let kept = spec.resources_paused();
         let plain = if spec.gpus.is_none() { kept.get(&ResourceKind::Tasks) } else { 0 };
-        Self::new(0, &kept, plain)
+        Self::new(0, &kept, plain).with_memory(pause_memory(node, spec, allocation).get())
+    }
+
+    fn with_memory(mut self, bytes: u64) -> Self {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.0[MEMORY] = self.0[MEMORY].saturating_add(bytes);
+        self
+    }
+
+    /// Whether jobs that pause on a node with this much free take more memory than it has: `freed`
+    /// is negative where they need more than they give back.
+    pub fn lacks_memory(self, freed: Self) -> bool {
+        let (free, freed) = (self.0[MEMORY], freed.0[MEMORY]);
+        freed < 0 && free.saturating_add(freed) < 0
+    }
+
+    /// The amounts below zero alone.
+    pub fn below_zero(self) -> Self {
+        Self(self.0.map(|amount| amount.min(0)))
     }
 
     /// The first kind that `available` has less of than this. A demand that needs nothing of a
@@ -106,4 +126,6 @@ impl HostResources {
     }
 }
 
+/// Position of the memory in [`KINDS`].
+const MEMORY: usize = 2;
 const WHOLE_NODE: i64 = Resources::WHOLE_NODE.cast_signed();

@@ -182,7 +182,13 @@ impl<'a> Timeline<'a> {
         let end = world.expected_end_if_taken_back(row, exit, self.snapshot.now);
         self.leaving.insert(end.job);
         self.seen.retain(|(seen, _)| seen.job != end.job);
-        self.decided.extend(departures(world, capacity, end, exit == Exit::Pause, None));
+        // The capacity already lacks the memory that a pause needs.
+        let given = |mut it: Departure| {
+            it.held.host = it.held.host.less(it.held.host.below_zero());
+            it
+        };
+        let pauses = exit == Exit::Pause;
+        self.decided.extend(departures(world, capacity, end, pauses, None).map(given));
     }
 
     /// All departures from one node, the earliest first.
@@ -378,17 +384,19 @@ fn departures<'b>(
 ) -> impl Iterator<Item = Departure> + 'b {
     let row = world.job(end.job).expect("a job that holds something is in the world");
     // Only a paused job keeps host resources.
-    let kept = match pauses || matches!(row.job.phase, Phase::Paused { .. }) {
-        true => HostResources::booked_paused(&row.spec),
-        false => HostResources::default(),
-    };
+    let keeps = pauses || matches!(row.job.phase, Phase::Paused { .. });
     row.job.phase.allocations().iter().filter_map(move |allocation| {
         let node_pos = capacity.position(world, &allocation.node)?;
         if only.is_some_and(|only| only != node_pos) {
             return None;
         }
         let mut held = Held::default();
-        held.add(allocation, &capacity.nodes[node_pos].row.node.devices, kept);
+        let node = &capacity.nodes[node_pos].row.node;
+        let kept = match keeps {
+            true => HostResources::booked_paused(node, &row.spec, allocation),
+            false => HostResources::default(),
+        };
+        held.add(allocation, &node.devices, kept);
         Some(Departure { end, node_pos, held })
     })
 }

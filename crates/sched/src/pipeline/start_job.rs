@@ -305,6 +305,10 @@ impl<'a> Cycle<'a, '_> {
         let victim = self.world().job(it.job).expect("a job that holds something is there");
         let Cluster { capacity, timeline, projects, .. } = &mut self.cluster;
         timeline.evict(capacity, victim, it.exit);
+        for (node_pos, held) in &it.held {
+            let node = &mut capacity.nodes[*node_pos];
+            node.free = node.free.more(held.host.below_zero());
+        }
         if let Some(projects) = projects {
             projects.ledger.remove(&projects.tree, it.leaf, &it.amounts, true);
         }

@@ -83,11 +83,9 @@ impl Evictable {
             _ => return None,
         };
         let exit = world.best_exit(row, may_pause)?;
-        let (kept, kept_host) = match exit {
-            Exit::Pause => (row.spec.resources_paused(), HostResources::booked_paused(&row.spec)),
-            Exit::Checkpoint | Exit::Requeue | Exit::Kill => {
-                (Resources::none(), HostResources::default())
-            }
+        let kept = match exit {
+            Exit::Pause => row.spec.resources_paused(),
+            Exit::Checkpoint | Exit::Requeue | Exit::Kill => Resources::none(),
         };
         let n_tasks = row.job.phase.allocations().len() as u64;
         let less =
@@ -100,8 +98,12 @@ impl Evictable {
                 return None;
             }
             let node_pos = view.capacity.position(world, &allocation.node)?;
-            let devices = &view.capacity.nodes[node_pos].row.node.devices;
-            held.entry(node_pos).or_default().add(allocation, devices, kept_host);
+            let node = &view.capacity.nodes[node_pos].row.node;
+            let kept = match exit {
+                Exit::Pause => HostResources::booked_paused(node, &row.spec, allocation),
+                Exit::Checkpoint | Exit::Requeue | Exit::Kill => HostResources::default(),
+            };
+            held.entry(node_pos).or_default().add(allocation, &node.devices, kept);
             gpus += allocation.resources.get(&ResourceKind::Gpu);
         }
         let order = EvictionOrder {

@@ -84,12 +84,18 @@ impl Evictions {
 /// Departures from a node if every job that can be paused is: these keep their host memory.
 fn keeping_memory(view: &View<'_, '_>, node_pos: usize) -> Vec<Departure> {
     let world = view.snapshot.world;
+    let node = &view.capacity.nodes[node_pos].row.node;
     let mut departures = view.departures(node_pos);
     for departure in &mut departures {
         let row = world.job(departure.end.job);
         let pauses = |row: &&JobRow| world.best_exit(row, true) == Some(Exit::Pause);
-        if let Some(row) = row.filter(pauses) {
-            departure.held.host = departure.held.host.less(HostResources::booked_paused(&row.spec));
+        if let Some(row) = row.filter(pauses)
+            && let mut here = row.job.phase.allocations().iter()
+            // All tasks of a job on a node are alike.
+            && let Some(allocation) = here.find(|it| it.node == node.name)
+        {
+            let kept = HostResources::booked_paused(node, &row.spec, allocation);
+            departure.held.host = departure.held.host.less(kept);
         }
     }
     departures

@@ -1,6 +1,11 @@
 //! Jobs that can be evicted: how they leave, and the values that decide which of them leave first.
 
-use gpool_model::{AllocationState, Exit, GpuTime, MilliGpu, Millis, Phase, Timestamp};
+use std::collections::BTreeMap;
+
+use gpool_model::pause::pause_memory;
+use gpool_model::{
+    AllocationState, Bytes, Exit, GpuTime, MilliGpu, Millis, NodeName, Phase, Timestamp,
+};
 
 use crate::row::JobRow;
 use crate::world::World;
@@ -74,9 +79,24 @@ impl World {
                 && row.job.course.not_pausable.is_none()
                 && (row.spec.yields().is_some()
                     || nodes.into_iter().all(|it| it.is_some_and(|it| it.node.can_pause())))
+                && self.has_memory_to_pause(row)
         };
         let is_open = |exit: &Exit| *exit != Exit::Pause || (may_pause && can_pause());
         Exit::ALL.into_iter().find(|exit| row.spec.life.allows(*exit) && is_open(exit))
+    }
+
+    /// Whether each node of a running job has free host memory for the job's GPU memory.
+    fn has_memory_to_pause(&self, row: &JobRow) -> bool {
+        let mut needed = BTreeMap::<&NodeName, Bytes>::new();
+        for allocation in row.job.phase.allocations() {
+            let Some(node) = self.node(&allocation.node) else { return false };
+            let sum = needed.entry(&allocation.node).or_default();
+            *sum = sum.saturating_add(pause_memory(&node.node, &row.spec, allocation));
+        }
+        needed.into_iter().all(|(node, bytes)| {
+            let free = self.node(node).map_or(0, |row| row.memory.now.min(row.memory.later));
+            bytes.is_zero() || u64::try_from(free).is_ok_and(|free| bytes.get() <= free)
+        })
     }
 
     /// Returns the time from which on a job may move to another place so that a larger job fits on
