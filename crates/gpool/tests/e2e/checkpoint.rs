@@ -30,6 +30,10 @@ struct Program {
 impl Rig {
     /// `None`, with a notice, without C compiler.
     fn new(driver: &str) -> Option<Self> {
+        Self::of(driver, small())
+    }
+
+    fn of(driver: &str, device: Device) -> Option<Self> {
         let mut cluster = Cluster::unstarted(&["--devices", "nvml"]);
         let folder = cluster.path("driver");
         std::fs::create_dir(&folder).unwrap();
@@ -38,7 +42,7 @@ impl Rig {
         if !compile(&folder.join("program")) {
             return None;
         }
-        let state = State { driver: driver.to_owned(), devices: vec![small()], ..State::default() };
+        let state = State { driver: driver.to_owned(), devices: vec![device], ..State::default() };
         for (name, path) in [("GPOOL_NVML_PATH", nvml), ("GPOOL_CUDA_PATH", cuda)] {
             cluster.variables.push((name.to_owned(), path.display().to_string()));
         }
@@ -255,9 +259,8 @@ fn a_reclaimed_job_pauses_or_takes_its_next_exit() {
 /// The host memory would not be enough if the job used all memory of its device.
 #[test]
 fn a_reclaimed_job_with_more_gpu_memory_than_the_machine_has_takes_its_next_exit() {
-    let Some(mut rig) = Rig::new("580.95.05") else { return };
-    rig.edit(|state| state.devices[0].memory = Some(64 << 40));
-    until_so("its size is known", || rig.cluster.gpu(0).memory_total >= 64 << 40);
+    let large = Device { memory: Some(64 << 40), ..device(0) };
+    let Some(rig) = Rig::of("580.95.05", large) else { return };
     let cluster = &rig.cluster;
     cluster.gpool(["project", "edit", "default", "--gpus", "0"]).ok();
     cluster.gpool(["project", "create", "red", "--gpus", "0"]).ok();

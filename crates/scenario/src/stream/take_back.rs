@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use gpool_model::job::StopCause;
 use gpool_model::pause::pause_memory;
 use gpool_model::{
-    AllocationState, Bytes, Exit, Job, JobId, Millis, Outcome, PauseCause, Phase,
-    ResourceKind, TakenBack, TaskId,
+    AllocationState, Bytes, Exit, Job, JobId, Millis, Outcome, PauseCause, Phase, ResourceKind,
+    TakenBack, TaskId,
 };
 use gpool_world::JobRow;
 
