@@ -112,8 +112,7 @@ fn nodes_not_free(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reason 
         n_devices.checked_div(need).unwrap_or(most).min(most)
     };
     let able = most(&|node, rank| {
-        let undrained = |device: &Device| node.row.node.drain_of(&device.uuid).is_none();
-        let times = with_devices(node, n_of(&node.row.node, &fit.gpus, rank, undrained));
+        let times = with_devices(node, n_of(&node.row.node, &fit.gpus, rank, undrained(node)));
         needed.times_in(HostResources::of_capacity(node.row), times)
     });
     let need_times = fit.gang.nodes;
@@ -143,14 +142,15 @@ fn kept_from(
     times: impl Fn(&NodeCapacity<'_>, u32) -> u32,
 ) -> Option<Reason> {
     let need = fit.n_devices_on_node();
-    let has_kind = |node: &&NodeCapacity<'_>| most_of_a_kind(&node.row.node, &fit.gpus) >= need;
+    let has_kind =
+        |node: &&NodeCapacity<'_>| most_that(&node.row.node, &fit.gpus, |_| true) >= need;
     let in_pool = capacity.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
     let (here, away): (Vec<_>, Vec<_>) = in_pool.partition(|node| node.row.node.connected);
     let is_drained = |node: &&NodeCapacity<'_>| {
         let has = |n_devices| times(node, n_devices);
         !node.row.node.takes_work()
-            || has(most_undrained(&node.row.node, &fit.gpus))
-                < has(most_of_a_kind(&node.row.node, &fit.gpus))
+            || has(most_that(&node.row.node, &fit.gpus, undrained(node)))
+                < has(most_that(&node.row.node, &fit.gpus, |_| true))
     };
     let drained_node = here.iter().copied().filter(has_kind).find(is_drained);
     if let Some(reason) = drained_node.and_then(|node| drained(node, &fit.gpus)) {
@@ -208,7 +208,8 @@ fn nowhere(capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
     let need = fit.n_devices_on_node();
     let all = || capacity.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
     let open = |node: &&NodeCapacity<'_>| node.row.node.takes_work();
-    if all().filter(open).any(|node| most_undrained(&node.row.node, &fit.gpus) >= need) {
+    if all().filter(open).any(|node| most_that(&node.row.node, &fit.gpus, undrained(node)) >= need)
+    {
         return None;
     }
     if all().next().is_none()
@@ -268,7 +269,7 @@ fn drained_as_a_whole(node: &NodeCapacity<'_>) -> Option<Reason> {
 
 /// The reason where no connected node has enough devices of one kind.
 fn kind_missing(here: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
-    let counts = here.iter().map(|node| most_of_a_kind(&node.row.node, &fit.gpus));
+    let counts = here.iter().map(|node| most_that(&node.row.node, &fit.gpus, |_| true));
     let most = counts.max().unwrap_or(0);
     if let (0, Some(need)) = (most, fit.gpus.memory_needed()) {
         let devices = here.iter().flat_map(|node| &node.row.node.devices);
@@ -281,18 +282,13 @@ fn kind_missing(here: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
     Reason::GpuModelMissing { asked: fit.gpus.clone(), most }
 }
 
-/// Returns the number of devices of a node, allocated or not, for the requested model that it has
-/// most of: the devices of a task are all of one model of its request.
-pub(crate) fn most_of_a_kind(node: &Node, gpus: &GpuRequest) -> u32 {
-    most_that(node, gpus, |_| true)
+fn undrained(node: &NodeCapacity<'_>) -> impl Fn(&Device) -> bool {
+    |device| node.row.node.drain_of(&device.uuid).is_none()
 }
 
-/// The same without drained devices.
-fn most_undrained(node: &Node, gpus: &GpuRequest) -> u32 {
-    most_that(node, gpus, |device| node.drain_of(&device.uuid).is_none())
-}
-
-fn most_that(node: &Node, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
+/// Returns the number of devices of a node that pass a test, allocated or not, for the requested
+/// model that it has most of: the devices of a task are all of one model of its request.
+pub(crate) fn most_that(node: &Node, gpus: &GpuRequest, test: impl Fn(&Device) -> bool) -> u32 {
     (0..gpus.models.len().max(1)).map(|rank| n_of(node, gpus, rank, &test)).max().unwrap_or(0)
 }
 

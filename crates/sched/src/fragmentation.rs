@@ -226,12 +226,14 @@ impl Look<'_> {
     }
 
     /// Notes that a node was compared: the job fits there, or its score is no better than the best.
-    pub fn compared(&mut self, node: &NodeCapacity<'_>) {
+    /// Returns whether enough nodes were compared.
+    pub fn compared(&mut self, node: &NodeCapacity<'_>) -> bool {
         self.n_compared += 1;
         if let Some(number) = self.fragmentation.number_of(node) {
             self.is_compared.resize(self.is_compared.len().max(number + 1), false);
             self.is_compared[number] = true;
         }
+        self.n_compared >= NODES_MAX
     }
 
     /// Returns the free thousandths of the device that a share should go to on a node.
@@ -240,11 +242,6 @@ impl Look<'_> {
         let is_one = self.ask.is_share() && self.ask.n_gpus == 1;
         let number = self.fragmentation.number_of(node).filter(|_| is_one)?;
         Some(self.fragmentation.scores.worth(&self.ask, self.ask_no, number).of_device)
-    }
-
-    /// Whether enough nodes were compared.
-    pub fn is_enough(&self) -> bool {
-        self.n_compared >= NODES_MAX
     }
 }
 

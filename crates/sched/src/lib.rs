@@ -29,6 +29,4 @@ pub use share_report::{Loan, LoanEnd, ProjectShare, project_shares};
 
 /// Internals for the tests of this crate, in `tests/it`.
 #[doc(hidden)]
-pub mod testing {
-    pub use crate::capacity::task_spread::{most_times, share_out};
-}
+pub use capacity::task_spread as testing;

@@ -59,12 +59,11 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
         let accounts = all.filter(|(kind, _)| is_of(kind));
         accounts.map(|(kind, account)| (kind.clone(), *account)).collect()
     };
-    let is_other = |kind: &ResourceKind| !in_devices(kind);
     let share = |row: Row| ProjectShare {
         project: projects.names[row.ix()].clone(),
         account: account(row),
         parts: accounts_of(row, ResourceKind::is_part_of_gpus),
-        others: accounts_of(row, is_other),
+        others: accounts_of(row, |kind| !in_devices(kind)),
         borrows: Vec::new(),
         lends: Vec::new(),
     };

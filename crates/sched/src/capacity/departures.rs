@@ -1,6 +1,6 @@
 //! Departures: the devices and host resources that jobs give back on a node, and when.
 
-use gpool_model::{Allocation, Bytes, Device, GpuRequest, JobId, Sharer};
+use gpool_model::{Allocation, Bytes, Device, GpuRequest, JobId, JobSpec, Node, Sharer};
 use gpool_world::ExpectedEnd;
 
 use super::host_resources::HostResources;
@@ -39,9 +39,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Adds what an allocation books on a node with these devices, less the host resources that it
-    /// keeps when its job leaves.
-    pub fn add(&mut self, allocation: &Allocation, devices: &[Device], kept: HostResources) {
+    /// Adds what an allocation books on its node, less the host resources that it keeps if its job
+    /// is `paused`.
+    pub fn add(&mut self, allocation: &Allocation, node: &Node, paused: Option<&JobSpec>) {
+        let devices = &node.devices;
+        let kept = paused.map(|spec| HostResources::booked_paused(node, spec, allocation));
         let uses = allocation.held_slots().iter().filter_map(|slot| {
             let device_ix = devices.iter().position(|device| device.uuid == slot.device)?;
             let memory = slot.part.memory_of(devices[device_ix].memory);
@@ -49,7 +51,8 @@ impl Held {
             Some(DeviceUse { device_ix, memory, is_whole, job })
         });
         self.uses.extend(uses);
-        self.host = self.host.more(HostResources::booked(allocation)).less(kept);
+        self.host =
+            self.host.more(HostResources::booked(allocation)).less(kept.unwrap_or_default());
     }
 }
 

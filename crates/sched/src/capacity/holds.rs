@@ -271,8 +271,7 @@ fn held_by_starts(
     let begins = starts.iter().map(|(_, run)| run.from.max(from));
     for at in begins.chain([from]) {
         let mut freed = Freed::default();
-        let ended = departures.iter().filter(|departure| departure.end.at <= at);
-        ended.for_each(|departure| freed.add(&departure.held));
+        departures.iter().filter(|it| it.end.at <= at).for_each(|it| freed.add(&it.held));
         let held = || starts.iter().filter(|(_, run)| run.holds(at)).map(|(held, _)| held);
         let host = held().fold(HostResources::default(), |sum, held| sum.more(held.host));
         if demand.host().first_short_with(host, node.free.more(freed.host)).is_some() {

@@ -15,7 +15,6 @@ use super::demand::Demand;
 use super::departures::{Departure, DeviceUse, Freed, Held};
 use super::fits::{Candidate, Departures};
 use super::holds::{Hold, Holds};
-use super::host_resources::HostResources;
 use super::placed::Placed;
 
 /// Expected departures. They are read only as far as they are needed, each once in a cycle.
@@ -150,10 +149,9 @@ impl Passed {
 
 impl<'a> Timeline<'a> {
     pub fn new(snapshot: &Snapshot<'a>) -> Self {
-        let coming = snapshot.world.expected_ends(snapshot.now);
         Self {
             snapshot: *snapshot,
-            coming,
+            coming: snapshot.world.expected_ends(snapshot.now),
             seen: Vec::new(),
             decided: Vec::new(),
             leaving: BTreeSet::new(),
@@ -384,7 +382,7 @@ fn departures<'b>(
 ) -> impl Iterator<Item = Departure> + 'b {
     let row = world.job(end.job).expect("a job that holds something is in the world");
     // Only a paused job keeps host resources.
-    let keeps = pauses || matches!(row.job.phase, Phase::Paused { .. });
+    let is_paused = pauses || matches!(row.job.phase, Phase::Paused { .. });
     row.job.phase.allocations().iter().filter_map(move |allocation| {
         let node_pos = capacity.position(world, &allocation.node)?;
         if only.is_some_and(|only| only != node_pos) {
@@ -392,11 +390,7 @@ fn departures<'b>(
         }
         let mut held = Held::default();
         let node = &capacity.nodes[node_pos].row.node;
-        let kept = match keeps {
-            true => HostResources::booked_paused(node, &row.spec, allocation),
-            false => HostResources::default(),
-        };
-        held.add(allocation, &node.devices, kept);
+        held.add(allocation, node, is_paused.then_some(&*row.spec));
         Some(Departure { end, node_pos, held })
     })
 }

@@ -93,8 +93,7 @@ pub(crate) fn move_others(
     }
     let uses = |(ix, all): (&usize, &Vec<&Evictable>)| {
         let mut freed = Freed::default();
-        let here = all.iter().filter_map(|it| it.held.get(ix));
-        here.for_each(|held| freed.add_uses(&held.uses));
+        all.iter().filter_map(|it| it.held.get(ix)).for_each(|it| freed.add_uses(&it.uses));
         (*ix, freed)
     };
     let given: BTreeMap<usize, Freed> = moving.giving.iter().map(uses).collect();

@@ -247,7 +247,7 @@ impl<'a> Explainer<'a> {
         let n_devices = gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
         let nodes = self.snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
         let away = nodes.filter(|node| !node.connected && fit.may_be_on(node));
-        away.filter(|node| fit_reason::most_of_a_kind(node, gpus) >= n_devices)
+        away.filter(|node| fit_reason::most_that(node, gpus, |_| true) >= n_devices)
             .map(|node| Reason::AgentUnreachable { node: node.name.clone() })
             .take(Self::DEVICES_MAX)
             .collect()

@@ -251,8 +251,7 @@ impl<'a, 'b> Search<'a, 'b, '_> {
                     best = Some((key, candidate));
                 }
             }
-            look.compared(node);
-            if look.is_enough() {
+            if look.compared(node) {
                 break;
             }
         }

@@ -285,7 +285,12 @@ impl<'a, 'w> Cycle<'a, 'w> {
             return;
         }
         let request = self.request(&head, leaf.is_some() && !self.is_lending);
-        let waits = match request.may_start() {
+        // Otherwise no stage may start the job.
+        let may_start = !request.by_right
+            || !request.open.is_empty()
+            || request.is_mixed
+            || request.is_limited_above;
+        let waits = match may_start {
             false => None,
             true => match self.start_job(&head, &request, queue) {
                 Ok(charge) => {
@@ -392,12 +397,5 @@ impl<'a, 'w> Cycle<'a, 'w> {
 
     fn row(&self, head: &Head) -> &'a JobRow {
         self.world().job(head.job()).expect("a queued job is in the world")
-    }
-}
-
-impl Request<'_> {
-    /// Whether some stage may start the job.
-    fn may_start(&self) -> bool {
-        !self.by_right || !self.open.is_empty() || self.is_mixed || self.is_limited_above
     }
 }

@@ -27,14 +27,8 @@ pub(crate) struct Reclaiming {
     borrowing: BTreeMap<bool, ByNode>,
 }
 
-/// A limit above the project that keeps a job waiting.
-#[derive(Clone, Copy)]
-struct Limited<'f> {
-    /// The project that has reached its limit.
-    by: Row,
-    /// The place of the job, if it has room now.
-    free: Option<&'f Solution>,
-}
+/// The project above that has reached its limit, and the place of the job if it has room now.
+type Limited<'f> = (Row, Option<&'f Solution>);
 
 impl Reclaiming {
     /// Returns the jobs that leave so that a job fits, and its place; `None` if no jobs that may be
@@ -67,7 +61,7 @@ impl Reclaiming {
         }
         let preemptible = input.demand.shape.preemptible;
         let (by, ..) = input.projects.bound(input.leaf, input.charge, preemptible, &[])?;
-        self.solve(input, evictions, Some(Limited { by, free }))
+        self.solve(input, evictions, Some((by, free)))
     }
 
     /// A paused job keeps its host memory. If that is short, the search is repeated without pauses.
@@ -115,7 +109,7 @@ impl Reclaiming {
         let search = Search { input, evictions, all, may_go: &may_go, is_enough: &|_| true };
         let found = match limited {
             None => search.solve(&[], &mut judge),
-            Some(Limited { by, free }) => {
+            Some((by, free)) => {
                 let is_below =
                     |it: &Evictable| projects.tree.upwards(it.project).any(|it| it == by);
                 let below = in_order(all, &|it| may_go(it) && is_below(it));

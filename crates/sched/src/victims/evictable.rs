@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use gpool_model::attained::Level;
 use gpool_model::{
-    AllocationState, Exit, JobId, Millis, Phase, ResourceKind, Resources, Timestamp,
+    AllocationState, Exit, JobId, JobSpec, Millis, Phase, ResourceKind, Resources, Timestamp,
 };
 use gpool_world::{JobRow, LineKey, ProjectIx};
 
-use crate::capacity::{Held, HostResources, View};
+use crate::capacity::{Held, View};
 use crate::fairshare::{Ratio, Row};
 use crate::quota_state::{Amounts, Projects};
 
@@ -83,10 +83,8 @@ impl Evictable {
             _ => return None,
         };
         let exit = world.best_exit(row, may_pause)?;
-        let kept = match exit {
-            Exit::Pause => row.spec.resources_paused(),
-            Exit::Checkpoint | Exit::Requeue | Exit::Kill => Resources::none(),
-        };
+        let paused = (exit == Exit::Pause).then_some(&*row.spec);
+        let kept = paused.map_or_else(Resources::none, JobSpec::resources_paused);
         let n_tasks = row.job.phase.allocations().len() as u64;
         let less =
             |(amount, kept): (&u64, u64)| amount.saturating_sub(kept.saturating_mul(n_tasks));
@@ -99,11 +97,7 @@ impl Evictable {
             }
             let node_pos = view.capacity.position(world, &allocation.node)?;
             let node = &view.capacity.nodes[node_pos].row.node;
-            let kept = match exit {
-                Exit::Pause => HostResources::booked_paused(node, &row.spec, allocation),
-                Exit::Checkpoint | Exit::Requeue | Exit::Kill => HostResources::default(),
-            };
-            held.entry(node_pos).or_default().add(allocation, &node.devices, kept);
+            held.entry(node_pos).or_default().add(allocation, node, paused);
             gpus += allocation.resources.get(&ResourceKind::Gpu);
         }
         let order = EvictionOrder {

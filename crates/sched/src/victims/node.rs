@@ -62,8 +62,7 @@ impl<'a, 'b> VictimNode<'a, 'b> {
 
     fn freed(&self, gone: &[&Evictable]) -> Freed {
         let mut freed = self.leaving.clone();
-        let here = gone.iter().filter_map(|it| it.held.get(&self.node_pos));
-        here.for_each(|held| freed.add(held));
+        gone.iter().filter_map(|it| it.held.get(&self.node_pos)).for_each(|it| freed.add(it));
         freed
     }
 }
@@ -108,7 +107,7 @@ pub(crate) fn leaving(snapshot: &Snapshot<'_>, node: &NodeCapacity<'_>) -> Freed
     for task in &node.row.here {
         let own = snapshot.world.job(task.job).map_or(&[][..], |row| row.job.phase.allocations());
         for allocation in own.iter().filter(|it| it.task == *task && it.is_leaving()) {
-            held.add(allocation, &node.row.node.devices, HostResources::default());
+            held.add(allocation, &node.row.node, None);
         }
     }
     let mut leaving = Freed::default();
