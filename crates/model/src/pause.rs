@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::resource::ResourceKind;
 use crate::unit::Bytes;
 
-/// The host memory for the GPU memory of a task while it is paused, in bytes: the booked amount once
+/// The bytes of host memory for the GPU memory of a task while it is paused: the booked amount once
 /// it pauses; before that, the most GPU memory that it may use. Simulated devices hold nothing, and
 /// a job that frees its devices itself decides where its data goes.
 #[must_use]

@@ -99,6 +99,11 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     }
     writeln!(f, "{}", if node.connected { "" } else { "  unreachable" })?;
     links(f, node)?;
+    states(f, node)
+}
+
+/// Writes the states of the node's devices that are not as usual.
+fn states(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
     for (device, number) in node.devices.iter().zip(numbers(node)) {
         let at = format!("gpu {}[{number}]", node.name);
         match &device.health {

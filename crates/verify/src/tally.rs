@@ -270,8 +270,8 @@ pub(crate) fn capacity(node: &Node, kind: &ResourceKind) -> u64 {
     }
 }
 
-/// Returns what a task books; a task without GPUs also books one of the slots for such tasks, and the
-/// GPU memory of a paused one is host memory.
+/// Returns what a task books; a task without GPUs also books one of the slots for such tasks, and
+/// the GPU memory of a paused one is host memory.
 pub(crate) fn booked(allocation: &Allocation) -> Resources {
     let mut booked = with_plain(allocation.resources.clone(), allocation.slots.is_empty());
     let paused = booked.get(&ResourceKind::PauseMemory);
