@@ -163,44 +163,33 @@ impl Blobs {
     /// is stored.
     pub fn put(&self, id: &BlobId, bytes: &[u8], most: u64) -> Result<(), BlobError> {
         let path = self.files.path(id);
-        let is_known = self.known().pin(id);
-        if is_known && touch(&path).map_err(|error| BlobError::io(&path, error))? {
-            return Ok(());
-        }
-        let taken = on_disk(bytes.len() as u64);
-        if !is_known {
-            let mut known = self.known();
-            let of_user = known.taken.entry_of(id);
-            if of_user.saturating_add(taken) > most {
-                let (n_kept, n_more) = (*of_user, taken);
-                return Err(BlobError::TooMuch { n_kept, n_more, most });
-            }
-            *of_user += taken;
-        }
-        fail::fail_point!("store-blob-begin");
-        let written = self.write(id, &path, bytes);
-        fail::fail_point!("store-blob-done");
         let mut known = self.known();
-        match (is_known, written) {
-            (true, Ok(())) => Ok(()),
-            (true, Err(error)) => {
-                drop(known);
-                self.unpin([id], PinEnd::Unknown);
-                Err(error)
+        let is_known = known.pin(id);
+        if !is_known {
+            let taken = on_disk(bytes.len() as u64);
+            let n_kept = *known.taken.entry_of(id);
+            if n_kept.saturating_add(taken) > most {
+                return Err(BlobError::TooMuch { n_kept, n_more: taken, most });
             }
-            (false, Err(error)) => {
-                known.give_back(id, taken);
-                Err(error)
-            }
-            (false, Ok(())) => {
-                known.give_back(id, taken);
-                // Another request may have stored the same bytes meanwhile.
-                if !known.pin(id) {
-                    known.add(id, taken, 1, false);
-                }
-                Ok(())
-            }
+            // Pinned before it is there: another request may store the same bytes meanwhile, be
+            // refused, and remove them.
+            known.add(id, taken, 1, false);
         }
+        drop(known);
+        let stored = || -> Result<(), BlobError> {
+            if is_known && touch(&path).map_err(|error| BlobError::io(&path, error))? {
+                return Ok(());
+            }
+            fail::fail_point!("store-blob-begin");
+            let written = self.write(id, &path, bytes);
+            fail::fail_point!("store-blob-done");
+            written
+        };
+        let stored = stored();
+        if stored.is_err() {
+            self.unpin([id], if is_known { PinEnd::Unknown } else { PinEnd::Refused });
+        }
+        stored
     }
 
     fn write(&self, id: &BlobId, path: &Path, bytes: &[u8]) -> Result<(), BlobError> {

@@ -77,6 +77,9 @@ fn put(seats: &mut Seats, devices: Vec<DeviceUuid>) {
     }
 }
 
+/// A reported move: the task, the devices that it left and came to, why, and the result.
+type Told = (u64, Vec<u32>, Vec<u32>, Option<MoveReason>, MoveIs);
+
 impl Machine {
     fn new(n_devices: u32) -> Self {
         let mut machine = Self {
@@ -218,8 +221,7 @@ impl Machine {
         self.step(Input::Order(Order::Sync { term: Term(1), round: Round(1), closed }));
     }
 
-    /// The reported moves: the task, the devices that it left and came to, why, and the result.
-    fn moves(&self) -> Vec<(u64, Vec<u32>, Vec<u32>, Option<MoveReason>, MoveIs)> {
+    fn moves(&self) -> Vec<Told> {
         let told = |it: &MoveReport| {
             let (from, to) = it.changed();
             (it.task.job.number.0, from, to, it.reason, it.is)

@@ -5,6 +5,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use gpool_store::{BlobError, BlobId, Blobs, PinEnd};
@@ -161,6 +164,30 @@ fn a_blob_of_an_unanswered_request_survives_its_refused_repetition() {
     blobs.put(&id, b"environment", NO_LIMIT).unwrap();
     blobs.unpin([&id], PinEnd::Refused);
     assert!(blobs.has(&id), "the job of the first request needs it");
+}
+
+/// One request is refused between the write of another one, with the same bytes, and its end.
+#[test]
+fn a_refused_request_does_not_remove_what_another_is_storing() {
+    let state = State::new();
+    let blobs = Arc::new(Blobs::open(&state.dir).unwrap());
+    let id = blobs.name(ANA, b"stored twice");
+    let (here, is_first) = (thread::current().id(), AtomicBool::new(true));
+    let other = (Arc::clone(&blobs), id.clone());
+    let _moments = fail::FailScenario::setup();
+    fail::cfg_callback("store-blob-done", move || {
+        // Other tests of this process pass here too.
+        if thread::current().id() == here && is_first.swap(false, Ordering::Relaxed) {
+            let (blobs, id) = &other;
+            blobs.put(id, b"stored twice", NO_LIMIT).unwrap();
+            blobs.unpin([id], PinEnd::Refused);
+        }
+    })
+    .unwrap();
+    blobs.put(&id, b"stored twice", NO_LIMIT).unwrap();
+    assert!(blobs.has(&id));
+    blobs.unpin([&id], PinEnd::Refused);
+    assert!(!blobs.has(&id));
 }
 
 #[test]
