@@ -251,7 +251,7 @@ pub struct LoanReport {
 
 /// What happened to a loan or a guarantee.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum LoanIs {
     /// The task has to give back memory above its request.
     Called {

@@ -36,7 +36,7 @@ pub struct Case {
 
 /// A record with the word for its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "value", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 enum Kept {
     Cluster(ClusterRecord),
     Policy(Box<Policy>),

@@ -24,6 +24,10 @@ use gpool_model::{Code, DeviceStrategy, Millis};
 use gpool_server::{ENVIRONMENT_KEPT_USUALLY, Limits, NotifySettings, ServerConfig};
 use gpool_wire::{Gpu, Job, catalogue};
 use rustix::process::{Resource, getrlimit};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{self, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::service::{self, InstallFlags, ServiceFlags};
 use super::version::VERSION;
@@ -259,14 +263,7 @@ fn serve(
     let parent = tell_parent.then(leave_parent).transpose().map_err(|error| {
         Failure::new(errors::INTERNAL, format!("can't go into the background: {error}"))
     })?;
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("GPOOL_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
-        )
-        .init();
+    log_to_stderr()?;
     let ready = |_: &gpool_server::ServerInfo| {
         crate::systemd::ready(&config.socket);
         if let Some(mut parent) = parent {
@@ -280,6 +277,20 @@ fn serve(
         Ok(()) => Ok(Exit::OK),
         Err(error) => Err(refused(&error.chain().map(ToString::to_string).collect::<Vec<_>>())),
     }
+}
+
+/// Starts the log on standard error. `GPOOL_LOG` says what it contains: a level, also for parts of
+/// the program, as in `info,gpool_server=debug`.
+fn log_to_stderr() -> Result<()> {
+    let chosen = std::env::var("GPOOL_LOG").unwrap_or_else(|_| "info".to_owned());
+    let chosen: Targets = chosen.parse().map_err(|error: filter::ParseError| {
+        Failure::new(errors::NOT_STARTED, format!("GPOOL_LOG is not valid: {}", safe(&chosen)))
+            .why(error.to_string())
+            .tip("GPOOL_LOG=info,gpool_server=debug gpool up")
+    })?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    tracing_subscriber::registry().with(lines.with_filter(chosen)).init();
+    Ok(())
 }
 
 /// Why the server did not start, outermost cause first. A cause may end with an error code, which
