@@ -10,5 +10,5 @@ pub use fail::{FailScenario, cfg, cfg_callback, fail_point};
 #[cfg(not(feature = "failpoints"))]
 #[macro_export]
 macro_rules! fail_point {
-    ($($point:tt)*) => {};
+    ($($point:tt)*) => {{}};
 }
