@@ -30,7 +30,8 @@ pub use nvml::{NoDriver, NvmlSource};
 pub use share::overshoots;
 pub use sim::{Breakage, ControlError, Query, SimControl, SimDevice, SimProcess, SimSource};
 pub use source::{
-    DeviceSource, Inventory, Libraries, Outline, Pausing, RawProcess, Silent, SourceError,
+    DeviceSource, Inventory, Libraries, Outline, Pausing, ProcessActivity, RawProcess, Silent,
+    SourceError,
 };
 pub use unmanaged::{Belongs, Ignore, Sorted, UnmanagedGrace, sort_processes};
 

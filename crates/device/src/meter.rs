@@ -1,4 +1,4 @@
-//! Measures how tasks use their devices: the largest memory, and how busy whole devices were. Pure.
+//! Measures how tasks use their devices: the largest memory, and how much compute. Pure.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +25,9 @@ pub struct Use {
     pub limit: Option<Bytes>,
     /// The memory of its processes, if it was read.
     pub memory: Option<Bytes>,
+    /// Percentage of the time in which kernels of its processes ran, if it has a process there and
+    /// the driver reports it.
+    pub compute_percent: Option<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -37,9 +40,9 @@ struct Measured {
 impl Meter {
     /// Adds one sample of a device with this much memory, and the tasks that may use it.
     ///
-    /// The utilization is that of the device, so it counts only for tasks that have all of it. The
-    /// same holds for the memory of the device, which is used where the driver does not report the
-    /// memory of processes.
+    /// The utilization of the device counts only for tasks that have all of it; for a fraction,
+    /// that of its processes does. The memory of the device counts for such tasks where the driver does
+    /// not report the memory of processes.
     pub fn add(
         &mut self,
         (uuid, device_memory): (&DeviceUuid, Bytes),
@@ -47,7 +50,7 @@ impl Meter {
         sample: &DeviceSample,
         uses: &[Use],
     ) {
-        for &Use { task, limit, memory } in uses {
+        for &Use { task, limit, memory, compute_percent } in uses {
             let measured = self.tasks.entry(task).or_default();
             let of_device = sample.memory_used.filter(|_| limit.is_none());
             let memory = memory.max(of_device);
@@ -55,9 +58,9 @@ impl Meter {
                 measured.usage.memory_peak = memory;
                 measured.usage.memory_limit = limit.unwrap_or(device_memory);
             }
-            let Some(percent) = sample.utilization_percent.filter(|_| limit.is_none()) else {
-                continue;
-            };
+            let percent =
+                if limit.is_none() { sample.utilization_percent } else { compute_percent };
+            let Some(percent) = percent else { continue };
             let last = measured.read_at.insert(uuid.clone(), at);
             let passed = last.map(|last| at.since(last)).filter(|passed| *passed <= GAP_MAX);
             let Some(passed) = passed else { continue };

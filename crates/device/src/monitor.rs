@@ -2,7 +2,7 @@
 //! the last answers. A device that does not answer is `unknown` until it does; the others never
 //! wait for it a second time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,9 @@ use gpool_model::unit::{Bytes, Timestamp};
 
 use crate::cadence::Wanted;
 use crate::process::Lookup;
-use crate::source::{Described, DeviceSource, Inventory, Outline, RawProcess, Silent, SourceError};
+use crate::source::{
+    Described, DeviceSource, Inventory, Outline, ProcessActivity, RawProcess, Silent, SourceError,
+};
 use crate::worker::{Answer, Worker};
 
 /// The agent's view of its devices.
@@ -37,9 +39,9 @@ pub struct Observation {
     /// Its compute processes, by process ID. `None` if they were not requested, if there was no
     /// answer (then `health` says so), or if the driver can't list them.
     pub processes: Option<Vec<DeviceProcess>>,
-    /// The processes that ran kernels or moved memory since the list was last read, by process ID;
-    /// `None` if that is unknown for one.
-    pub busy: Option<BTreeSet<u32>>,
+    /// How much each process used it since the list was last read, by process ID; `None` if that is
+    /// unknown for one.
+    pub activity: Option<BTreeMap<u32, ProcessActivity>>,
 }
 
 /// One device and its thread.
@@ -208,7 +210,7 @@ impl Monitor {
                     let sample = DeviceSample::default();
                     observations.insert(
                         uuid.clone(),
-                        Observation { health, sample, processes: None, busy: None },
+                        Observation { health, sample, processes: None, activity: None },
                     );
                 }
             }
@@ -216,10 +218,10 @@ impl Monitor {
         for (index, uuid, answer) in answers {
             let Some(card) = self.cards.get_mut(&index) else { continue };
             let raw = card.answered(answer, deadline).and_then(|read| card.take(read));
-            let busy = raw.as_deref().and_then(busy);
+            let activity = raw.as_deref().and_then(activity);
             let processes = raw.map(|raw| card.people(raw, &mut self.lookup, now));
             let (health, sample) = (card.health(), card.sample);
-            observations.insert(uuid.clone(), Observation { health, sample, processes, busy });
+            observations.insert(uuid.clone(), Observation { health, sample, processes, activity });
         }
         observations
     }
@@ -329,11 +331,9 @@ impl Monitor {
     }
 }
 
-/// The busy processes of a list; `None` if it is unknown whether one is.
-fn busy(list: &[RawProcess]) -> Option<BTreeSet<u32>> {
-    let known: Option<Vec<(u32, bool)>> =
-        list.iter().map(|process| Some((process.pid, process.is_busy?))).collect();
-    Some(known?.into_iter().filter(|(_, is_busy)| *is_busy).map(|(pid, _)| pid).collect())
+/// How much the processes of a list used their device; `None` if that is unknown for one.
+fn activity(list: &[RawProcess]) -> Option<BTreeMap<u32, ProcessActivity>> {
+    list.iter().map(|process| Some((process.pid, process.activity?))).collect()
 }
 
 fn of_driver(error: &SourceError) -> MigError {

@@ -194,9 +194,25 @@ pub struct RawProcess {
     pub name: Option<String>,
     /// Whether it uses the device through MPS.
     pub is_mps: bool,
-    /// Whether it ran kernels or moved memory since the list was last read; `None` if that is
-    /// unknown.
-    pub is_busy: Option<bool>,
+    /// How much it used the device since the list was last read; `None` if that is unknown.
+    pub activity: Option<ProcessActivity>,
+}
+
+/// How much a process uses a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProcessActivity {
+    /// Percentage of the time in which its kernels ran.
+    pub compute_percent: u32,
+    /// Percentage of the time in which it moved memory.
+    pub traffic_percent: u32,
+}
+
+impl ProcessActivity {
+    /// Whether it used the device at all.
+    #[must_use]
+    pub fn is_busy(self) -> bool {
+        self.compute_percent > 0 || self.traffic_percent > 0
+    }
 }
 
 /// Why a source did not answer.

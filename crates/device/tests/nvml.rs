@@ -466,18 +466,19 @@ fn a_driver_that_hangs_at_its_start_times_out() {
 }
 
 #[test]
-fn the_busy_ones_of_several_processes_are_told_where_the_driver_knows() {
+fn the_activity_of_each_process_is_told_where_the_driver_knows() {
     let processes = [11, 12].map(|pid| Process { pid, memory: Some(1 << 30) });
     let device = Device { processes: Some(processes.to_vec()), ..full(0) };
     let mut machine = Machine::new(vec![device]);
     machine.inventory();
-    assert_eq!(machine.look(0, Wanted::ALL).busy, None, "this driver does not tell");
+    assert_eq!(machine.look(0, Wanted::ALL).activity, None, "this driver does not tell");
     let busy = |machine: &mut Machine, all: &[(u32, u32)]| {
         let all = all.iter().copied().collect();
         machine.edit(|state| state.devices[0].process_utilization = Some(all));
-        machine.look(0, Wanted::ALL).busy.map(|busy| busy.into_iter().collect::<Vec<_>>())
+        let all = machine.look(0, Wanted::ALL).activity?.into_iter();
+        Some(all.map(|(pid, it)| (pid, it.compute_percent)).collect::<Vec<_>>())
     };
-    assert_eq!(busy(&mut machine, &[(12, 40)]), Some(vec![12]));
-    assert_eq!(busy(&mut machine, &[(12, 0), (11, 3)]), Some(vec![11]));
-    assert_eq!(busy(&mut machine, &[]), Some(Vec::new()), "no sample is no use");
+    assert_eq!(busy(&mut machine, &[(12, 40)]), Some(vec![(11, 0), (12, 40)]));
+    assert_eq!(busy(&mut machine, &[(12, 0), (11, 3)]), Some(vec![(11, 3), (12, 0)]));
+    assert_eq!(busy(&mut machine, &[]), Some(vec![(11, 0), (12, 0)]), "no sample is no use");
 }

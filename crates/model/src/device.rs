@@ -274,13 +274,18 @@ pub enum DeviceState {
     Unknown,
 }
 
-/// The memory that the tasks on a device use above their requests; the scheduler does not read it.
+/// What tasks with a fraction of a device use of it: memory above their requests, and compute. The
+/// scheduler does not read it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Lending {
     /// By task.
     pub loans: Vec<Loan>,
     /// Guarantees that were not met in their time since the agent started.
     pub n_late: u64,
+    /// Percentage of the last sample period in which kernels of a task ran, by task; only of tasks
+    /// with a fraction, where the driver reports it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub compute_percent: BTreeMap<TaskId, u32>,
 }
 
 /// Memory that a task uses above its request.

@@ -1,5 +1,7 @@
 //! Devices in the API.
 
+mod share;
+
 use std::collections::BTreeMap;
 
 use gpool_model::device::{
@@ -17,6 +19,8 @@ use crate::node::cores;
 use crate::reservation::{Drain, ReservedHere};
 use crate::schema;
 use crate::time::Time;
+
+pub use self::share::GpuShare;
 
 /// A device, its state, and the jobs that use it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -133,7 +137,6 @@ pub struct GpuMechanism {
 
 impl Default for GpuEnforcement {
     fn default() -> Self {
-        let booked = || Enforcement::Booked.to_string();
         Self { share: booked(), whole: booked(), mechanisms: Vec::new() }
     }
 }
@@ -154,8 +157,8 @@ impl GpuEnforcement {
 }
 
 /// The answer of servers without the field.
-const fn yes() -> bool {
-    true
+fn booked() -> String {
+    Enforcement::Booked.to_string()
 }
 
 /// A job on a device that it did not book.
@@ -187,40 +190,6 @@ pub struct GpuIdle {
     pub job: String,
     /// Time of its last use.
     pub since: Time,
-}
-
-/// A job's fraction of a shared device.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct GpuShare {
-    /// ID of the job.
-    pub job: String,
-    /// User of the job.
-    pub user: String,
-    /// Project of the job.
-    pub project: String,
-    /// Fraction of the device that the job is charged for: 0.25.
-    pub part: f64,
-    /// Index of the device that the job uses, if the node moved it to another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub used: Option<u32>,
-    /// Guaranteed memory in bytes.
-    pub memory: u64,
-    /// Most memory that the job may use while the device has room, in bytes.
-    pub memory_limit: u64,
-    /// Used memory in bytes if the job uses more than it may. `null` if it does not, or if the
-    /// driver does not report memory.
-    pub memory_over: Option<u64>,
-    /// Most memory that the job may use now, in bytes, if it uses more: memory above the request
-    /// is granted on demand. `null` otherwise.
-    #[serde(default)]
-    pub memory_granted: Option<u64>,
-    /// Enforcement of the fraction: `booked` (not allocated to other jobs), `monitored` (gpool
-    /// also reports jobs that use more) or `capped` (allocations above it fail).
-    pub enforcement: String,
-    /// Whether the job's processes count their memory. `false` if the job damaged the file for
-    /// that; then only the figures of the driver show its use.
-    #[serde(default = "yes")]
-    pub counted: bool,
 }
 
 /// MIG mode of a device that supports MIG.
@@ -319,6 +288,7 @@ impl Gpu {
         let is_given = allowed && drain.is_none();
         let state = state_of(device, is_given, first.is_some());
         let is_usable = is_given && matches!(state, DeviceState::Free | DeviceState::Busy);
+        let share = |by| GpuShare::of(by, node, (device, &held.lending));
         Self {
             node: node.name.to_string(),
             index: device.index,
@@ -359,7 +329,7 @@ impl Gpu {
             strays: device.strays.iter().map(GpuProcess::from).collect(),
             guests: GpuGuest::all(node, device),
             idle: GpuIdle::all(node, held),
-            shares: held.by.iter().filter_map(|held| GpuShare::of(held, node, device)).collect(),
+            shares: held.by.iter().filter_map(share).collect(),
             memory_for_shares: if is_usable { held.free_memory.get() } else { 0 },
             loans: held.lending.loans.iter().map(GpuLoan::from).collect(),
             guarantees_late: held.lending.n_late,
@@ -396,29 +366,6 @@ impl GpuIdle {
             Some(Self { job: held.task.job.to_string(), since: since.into() })
         });
         idle.collect()
-    }
-}
-
-impl GpuShare {
-    /// Returns a task's fraction of a device; `None` if it has all of it.
-    fn of(held: &HeldBy, node: &Node, device: &Device) -> Option<Self> {
-        let SlotPart::Share { charge, memory, limit } = held.part else { return None };
-        let used = guest_place(node, held.task, &device.uuid);
-        let device = used.unwrap_or(device);
-        let over = device.overshoots.iter().find(|overshoot| overshoot.task == held.task);
-        Some(Self {
-            job: held.task.job.to_string(),
-            user: held.user.clone(),
-            project: held.project.clone(),
-            part: cores(charge.get()),
-            used: used.map(|device| device.index),
-            memory: memory.get(),
-            memory_limit: limit.get(),
-            memory_over: over.map(|overshoot| overshoot.used.get()),
-            memory_granted: over.map(|overshoot| overshoot.limit.get()),
-            enforcement: device.enforcement(true).to_string(),
-            counted: !device.damaged.contains(&held.task),
-        })
     }
 }
 

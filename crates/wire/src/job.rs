@@ -255,8 +255,8 @@ pub struct Usage {
     /// Memory that the job could have used on that GPU, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory_limit: Option<u64>,
-    /// Average fraction of the time with running kernels, 0 to 1, over the whole GPUs of the job.
-    /// Absent for fractions, and if it was not measured.
+    /// Average fraction of the time with running kernels, 0 to 1, over the GPUs of the job; for a
+    /// share of a GPU, only its own kernels. Absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_utilization: Option<f64>,
 }

@@ -1,8 +1,8 @@
 //! The resource usage of a job compared with its request, and totals over ended jobs. Reports
 //! measured values only.
 
-use gpool_model::Bytes;
 use gpool_model::prediction::with_reserve;
+use gpool_model::{Bytes, GpuRequest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -46,8 +46,8 @@ pub struct Report {
     pub gpu_memory_peak: Option<u64>,
     /// Peak memory on one GPU as a fraction of the memory that the job could have used there.
     pub gpu_memory_share: Option<f64>,
-    /// Average fraction of the time with running kernels, 0 to 1, over the whole GPUs of the job.
-    /// `null` for fractions, and if not measured.
+    /// Average fraction of the time with running kernels, 0 to 1, over the GPUs of the job; for a
+    /// share of a GPU, only its own kernels. `null` if not measured.
     pub gpu_utilization: Option<f64>,
     /// Run time as a fraction of the time limit.
     pub time_share: Option<f64>,
@@ -170,7 +170,8 @@ impl Report {
             let text = format!("it used at most {amounts}");
             return hint("gpu_memory_unused", text, Some(format!("--gpu-memory {gib}G")));
         }
-        if part > NEARLY_ALL && self.gpu_utilization.is_none() {
+        let is_share = GpuRequest::parse(&self.job.gpus).is_ok_and(|gpus| gpus.share().is_some());
+        if part > NEARLY_ALL && is_share {
             let text = format!("it used {amounts}: the next run may need more");
             return hint("gpu_memory_short", text, None);
         }

@@ -420,9 +420,8 @@ impl Asker {
                 continue;
             };
             device.health = observation.health.clone();
-            let processes = observation.processes.as_deref().unwrap_or_default();
             let owner = |pid| owner(pid).map(|given| given.task);
-            let uses = uses(&owners, &uuid, processes, &owner);
+            let uses = uses(&owners, &uuid, &observation, &owner);
             meter.add((&uuid, device.memory), time, &observation.sample, &uses);
             for (task, seen) in activities(&owners, &uuid, &observation, &owner) {
                 self.watch.add(task, &uuid, time, seen);

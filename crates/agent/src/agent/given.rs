@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use gpool_device::{Observation, Use, Wanted};
 use gpool_model::SlotPart;
-use gpool_model::device::{Device, DeviceProcess, Guest};
+use gpool_model::device::{Device, Guest};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis};
 use gpool_node::converge::Seats;
@@ -43,19 +43,27 @@ impl Given {
     }
 }
 
-/// The tasks that may use a device, each with the memory of its processes.
+/// The tasks that may use a device, each with what its processes use of it.
 pub(super) fn uses(
     owners: &BTreeMap<u32, Given>,
     device: &DeviceUuid,
-    processes: &[DeviceProcess],
+    seen: &Observation,
     owner: &dyn Fn(u32) -> Option<TaskId>,
 ) -> Vec<Use> {
     let given = owners.values().filter_map(|it| Some((it.task, it.limit_on(device)?)));
+    let processes = seen.processes.as_deref().unwrap_or_default();
     let memory = |task| {
         let own = processes.iter().filter(|process| owner(process.pid) == Some(task));
         own.filter_map(|process| process.memory).reduce(Bytes::saturating_add)
     };
-    given.map(|(task, limit)| Use { task, limit, memory: memory(task) }).collect()
+    let compute = |task| {
+        let all = seen.activity.as_ref()?.iter();
+        let own = all.filter(|(pid, _)| owner(**pid) == Some(task));
+        Some(own.map(|(_, it)| it.compute_percent).reduce(u32::saturating_add)?.min(100))
+    };
+    let used =
+        |(task, limit)| Use { task, limit, memory: memory(task), compute_percent: compute(task) };
+    given.map(used).collect()
 }
 
 /// Notes the guests of each device.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_device::{Activity, IdleWatch, Observation, is_busy};
+use gpool_device::{Activity, IdleWatch, Observation, ProcessActivity, is_busy};
 use gpool_model::device::{Device, DeviceProcess};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::node::IdleTask;
@@ -34,8 +34,10 @@ pub(super) fn activities(
             Some(true) if own.is_empty() => Some(false),
             // The kernels may be those of another task.
             Some(true) if !others.is_empty() => {
-                let busy = seen.busy.as_ref();
-                busy.map(|busy| own.iter().any(|process| busy.contains(&process.pid)))
+                let of =
+                    |process: &&DeviceProcess| seen.activity.as_ref()?.get(&process.pid).copied();
+                let is_busy = |process| of(process).is_some_and(ProcessActivity::is_busy);
+                seen.activity.is_some().then(|| own.iter().any(is_busy))
             }
             known => known,
         };

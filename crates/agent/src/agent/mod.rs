@@ -307,10 +307,10 @@ impl AgentHandle {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The loans of memory on each device with shares.
+    /// What tasks with fractions use of each device.
     #[must_use]
     pub fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
-        self.facts.facts().lending.clone()
+        self.facts.lending()
     }
 
     /// Opens a stream to a task. The answer comes from the agent's thread. There is none if the

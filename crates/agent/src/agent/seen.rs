@@ -75,6 +75,8 @@ pub(super) struct Sharing {
     pub limit: Bytes,
     /// The memory of its processes, if the driver reports it.
     pub used: Option<Bytes>,
+    /// Percentage of the time in which kernels of its processes ran, if the driver reports it.
+    pub compute_percent: Option<u32>,
 }
 
 impl Figures {
@@ -99,6 +101,21 @@ impl Seen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What tasks with fractions use of each device.
+    pub(super) fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
+        let facts = self.facts();
+        let mut all = facts.lending.clone();
+        for (device, figures) in &facts.devices {
+            let known = figures.tasks.iter();
+            let compute = known.filter_map(|(task, it)| Some((*task, it.compute_percent?)));
+            let compute: BTreeMap<TaskId, u32> = compute.collect();
+            if !compute.is_empty() {
+                all.entry(device.clone()).or_default().compute_percent = compute;
+            }
+        }
+        all
+    }
+
     /// The tasks that should run and are still paused, by task.
     pub(super) fn stalled(&self) -> Vec<StalledTask> {
         let facts = self.facts();
@@ -120,7 +137,10 @@ pub(super) fn note(
         let taken = memory.saturating_sub(free);
         figures.reserve = Some(figures.reserve.map_or(taken, |before| before.min(taken)));
     }
-    let sharing = |it: &Use| Some((it.task, Sharing { limit: it.limit?, used: it.memory }));
+    let sharing = |it: &Use| {
+        let Use { task, limit, memory: used, compute_percent } = *it;
+        Some((task, Sharing { limit: limit?, used, compute_percent }))
+    };
     figures.tasks = uses.iter().filter_map(sharing).collect();
     let sum = |all: &mut dyn Iterator<Item = Option<Bytes>>| {
         all.flatten().fold(Bytes::ZERO, Bytes::saturating_add)

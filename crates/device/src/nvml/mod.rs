@@ -1,7 +1,7 @@
 //! Devices of the NVIDIA driver, through its management library, which is loaded at run time: a
 //! machine without driver is normal. Values that a driver or device does not support are absent.
 
-mod busy;
+mod activity;
 pub(crate) mod card;
 pub(crate) mod health;
 pub(crate) mod links;
@@ -226,7 +226,7 @@ impl DeviceSource for NvmlSource {
             known.memory = known.memory.max(memory);
         }
         if by_pid.len() > 1 {
-            card.note_busy(&mut by_pid)?;
+            card.note_activity(&mut by_pid)?;
         }
         Ok(Some(by_pid.into_values().collect()))
     }

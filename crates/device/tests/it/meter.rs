@@ -24,7 +24,7 @@ fn add(meter: &mut Meter, device: &str, second: u64, (percent, gib): (u32, u32),
 #[test]
 fn a_whole_device_is_measured_by_its_samples() {
     let mut meter = Meter::default();
-    let whole = [Use { task: task("1#1/0"), limit: None, memory: None }];
+    let whole = [Use { task: task("1#1/0"), limit: None, memory: None, compute_percent: None }];
     add(&mut meter, "a", 0, (100, 3), &whole);
     add(&mut meter, "a", 10, (50, 12), &whole);
     add(&mut meter, "b", 10, (0, 5), &whole);
@@ -41,13 +41,14 @@ fn a_whole_device_is_measured_by_its_samples() {
 }
 
 #[test]
-fn a_fraction_is_measured_by_the_memory_of_its_processes_alone() {
+fn a_fraction_is_measured_by_its_processes_alone() {
     let mut meter = Meter::default();
     let limit = Some(Bytes::from_gib(40));
     let shared = |memory: Option<u32>| Use {
         task: task("1#1/0"),
         limit,
         memory: memory.map(Bytes::from_gib),
+        compute_percent: None,
     };
     add(&mut meter, "a", 0, (100, 70), &[shared(None)]);
     assert_eq!(meter.take(task("1#1/0")), None);
@@ -56,12 +57,17 @@ fn a_fraction_is_measured_by_the_memory_of_its_processes_alone() {
     let usage = meter.take(task("1#1/0")).expect("its memory is known");
     assert_eq!((usage.memory_peak, usage.memory_limit), (Bytes::from_gib(6), Bytes::from_gib(40)));
     assert_eq!(usage.measured, Millis::ZERO);
+    let busy = |percent| Use { compute_percent: Some(percent), ..shared(Some(4)) };
+    add(&mut meter, "a", 3, (100, 70), &[busy(90)]);
+    add(&mut meter, "a", 13, (100, 70), &[busy(25)]);
+    let usage = meter.take(task("1#1/0")).expect("its compute is known");
+    assert_eq!((usage.busy, usage.measured), (Millis::new(2_500), Millis::from_secs(10)));
 }
 
 #[test]
 fn time_without_samples_does_not_count() {
     let mut meter = Meter::default();
-    let whole = [Use { task: task("1#1/0"), limit: None, memory: None }];
+    let whole = [Use { task: task("1#1/0"), limit: None, memory: None, compute_percent: None }];
     for second in [0, 5, 3600, 3605] {
         add(&mut meter, "a", second, (100, 1), &whole);
     }

@@ -384,10 +384,13 @@ fn share(share: &GpuShare, view: &View<'_>) -> String {
     };
     let (job, user, part) = (&share.job, view.user(&share.user), share.part);
     let mut text = format!("job {job} ({user}): {part}, {memory}, {}", share.enforcement);
+    if let Some(compute) = share.compute {
+        let level = &share.compute_enforcement;
+        text.push_str(&format!("; compute {:.0} % ({level})", compute * 100.0));
+    }
     if let Some(used) = share.used {
         text.push_str(&format!("; now on GPU {used}"));
     }
-
     if !share.counted {
         text.push_str("; damaged its memory ledger");
     }

@@ -161,3 +161,26 @@ fn earlier_runs_with_little_memory_suggest_a_share() {
         assert!(!out.err.contains("earlier runs"), "{out:?}");
     }
 }
+
+#[test]
+fn the_compute_of_each_share_is_measured_and_labelled_as_booked() {
+    let (cluster, mut driver) = cluster_of(vec![device(0)]);
+    let job = || cluster.sh(&["--gpus", "0.5"], "echo $$; exec sleep 1000");
+    let jobs = [job(), job()];
+    let pid = |job: &String| {
+        until_so("it printed its process", || cluster.stdout_of(job).ends_with('\n'));
+        cluster.stdout_of(job).trim().parse::<u32>().unwrap()
+    };
+    let pids = [pid(&jobs[0]), pid(&jobs[1])];
+    let running = pids.map(|pid| Process { pid, memory: Some(2 << 30) });
+    driver.state.devices[0].processes = Some(running.to_vec());
+    driver.write();
+    let compute = || cluster.gpu(0).shares.iter().map(|it| it.compute).collect::<Vec<_>>();
+    assert_eq!(compute(), [None, None], "this driver does not report it");
+    driver.state.devices[0].process_utilization = Some([(pids[0], 35), (pids[1], 0)].into());
+    driver.write();
+    until_so("it is measured", || compute() == [Some(0.35), Some(0.0)]);
+    assert!(cluster.gpu(0).shares.iter().all(|it| it.compute_enforcement == "booked"));
+    let page = cluster.gpool(["gpus", "0"]).ok();
+    assert!(page.contains("compute 35 % (booked)"), "{page}");
+}

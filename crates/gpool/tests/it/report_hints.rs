@@ -7,8 +7,13 @@ use crate::things;
 
 /// The hints of a job with one GPU that ran for an hour.
 fn hints(usage: &serde_json::Value) -> Vec<(String, Option<String>)> {
+    hints_of("1", usage)
+}
+
+/// The hints of a job with this request that ran for an hour.
+fn hints_of(gpus: &str, usage: &serde_json::Value) -> Vec<(String, Option<String>)> {
     let job = things::job(json!({
-        "state": "succeeded", "gpus": "1", "started_at": "2026-11-20T14:00:00Z",
+        "state": "succeeded", "gpus": gpus, "started_at": "2026-11-20T14:00:00Z",
         "ended_at": "2026-11-20T15:00:00Z", "time_limit": null, "usage": usage,
     }));
     let now = things::now();
@@ -32,5 +37,8 @@ fn unused_gpu_memory_is_a_hint_unless_the_gpu_was_busy() {
     assert_eq!(hints(&usage(10, Some(0.9))), []);
     assert_eq!(hints(&usage(60, Some(0.3))), []);
     assert_eq!(hints(&usage(60, Some(0.02))), [("gpus_idle".to_owned(), None)]);
-    assert_eq!(hints(&usage(76, None)), [("gpu_memory_short".to_owned(), None)]);
+    assert_eq!(hints(&usage(76, None)), [], "the whole GPU is all that it can get");
+    let short = [("gpu_memory_short".to_owned(), None)];
+    assert_eq!(hints_of("0.5", &usage(76, None)), short);
+    assert_eq!(hints_of("0.5", &usage(76, Some(0.9))), short);
 }

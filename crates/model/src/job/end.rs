@@ -215,9 +215,9 @@ pub struct GpuUsage {
     pub memory_peak: Bytes,
     /// The most memory that it could have used on that device.
     pub memory_limit: Bytes,
-    /// Time with running kernels, the sum over its whole devices.
+    /// Time with running kernels, the sum over its devices; its own kernels on shared devices.
     pub busy: Millis,
-    /// Time for which `busy` was measured, the sum over its whole devices; zero for fractions.
+    /// Time for which `busy` was measured, the sum over its devices.
     pub measured: Millis,
 }
 

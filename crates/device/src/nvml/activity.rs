@@ -1,4 +1,4 @@
-//! Which processes use a device at the moment.
+//! How much each process uses a device.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -7,15 +7,15 @@ use nvml_wrapper::error::NvmlError;
 
 use super::card::Card;
 use super::supported;
-use crate::source::{RawProcess, SourceError};
+use crate::source::{ProcessActivity, RawProcess, SourceError};
 
 impl Card {
-    /// Notes which of the processes ran kernels or moved memory since the last call. The driver has
-    /// samples only of processes that did; where it has none at all, nothing is noted.
+    /// Notes how much each of the processes used the device since the last call. The driver has
+    /// samples only of processes that used it; where it has none at all, nothing is noted.
     ///
     /// # Errors
     /// If the device is gone.
-    pub(super) fn note_busy(
+    pub(super) fn note_activity(
         &self,
         processes: &mut BTreeMap<u32, RawProcess>,
     ) -> Result<(), SourceError> {
@@ -31,9 +31,18 @@ impl Card {
         let newest = samples.iter().map(|sample| sample.timestamp).fold(last, u64::max);
         self.sampled_until.store(newest, Ordering::Relaxed);
         for (pid, process) in processes {
-            let mut own = samples.iter().filter(|it| it.pid == *pid && it.timestamp > last);
-            process.is_busy = Some(own.any(|sample| sample.sm_util > 0 || sample.mem_util > 0));
+            let own = || samples.iter().filter(|it| it.pid == *pid && it.timestamp > last);
+            process.activity = Some(ProcessActivity {
+                compute_percent: mean(own().map(|sample| sample.sm_util)),
+                traffic_percent: mean(own().map(|sample| sample.mem_util)),
+            });
         }
         Ok(())
     }
+}
+
+/// The mean, rounded up, so that a little use is not none; 0 of nothing.
+fn mean(values: impl Iterator<Item = u32>) -> u32 {
+    let (sum, n) = values.fold((0_u32, 0_u32), |(sum, n), it| (sum.saturating_add(it), n + 1));
+    sum.div_ceil(n.max(1))
 }
